@@ -56,10 +56,10 @@ export class KnownPipeline {
     return this.#holdings
   }
 
-  /** What the first and the last rank hold, where that is known before there is an order. */
+  /** What the first and the last rank hold, where their rows tell; else what all do, once there is an order. */
   get ends(): readonly Holding[] {
     this.#ends ??= endHoldings(this.#split, this.pipeline)
-    return this.#ends
+    return this.#ends.length === 0 && this.#orders ? this.holdings.lumped : this.#ends
   }
 
   /** Layers that the first rank surely has between forward and backward at one time. */

@@ -25,12 +25,6 @@ export interface Times {
 
 /** Everything one microbatch costs a rank, but for what depends on data ranks and stages. */
 export interface Prices {
-  readonly layer: Times
-  readonly embedding: Times
-  readonly head: Times
-  /** All of the embedding's compute, and of the head's. */
-  readonly firstEnd: number
-  readonly lastEnd: number
   /** Collectives of one layer, whether hidden or not; over ep in one direction. */
   readonly tp: { readonly forward: number; readonly backward: number }
   readonly cp: { readonly forward: number; readonly backward: number }
@@ -47,8 +41,16 @@ export interface Prices {
   readonly embeddingParameters: number
   readonly headParameters: number
   readonly headBesideEmbedding: number
-  /** Of our own program. */
+  /** Of our own program, and of others'. */
   readonly own?: OwnLayers
+  readonly others?: OthersTimes
+}
+
+/** What kernels take. */
+export interface OthersTimes {
+  readonly layer: Times
+  readonly embedding: Times
+  readonly head: Times
 }
 
 /** The pieces of a layer, and what it takes, and what embedding and head take, by what else that depends on. */
@@ -103,8 +105,7 @@ export class PriceTable {
   }
 }
 
-function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
-  const { shape, cluster, precision, software } = setup
+function othersTimes({ shape, cluster, precision, software }: Omit<Setup, 'split'>, cut: Cut): OthersTimes {
   const total = (kernels: readonly Kernel[]) => kernels.reduce((sum, k) => sum + priceInStep(k, cluster.device), 0)
   const times = (k: Kernels): Times => ({
     forward: total(k.forward),
@@ -112,22 +113,26 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     weight: total(k.weight),
     core: total(k.core),
   })
-  const ranks = software.own ? tableRanks(shape, cut.tp) : cut.tp
-  const embedding = times(embeddingKernels(shape, cut))
-  const head = scaled(times(headKernels(shape, cut, precision, software)), 1 + (shape.further ?? 0))
   return {
     layer: meanTimes(shape, one => times(layerKernels(one, cut, precision, software))),
-    embedding,
-    head,
-    firstEnd: embedding.forward + embedding.input + embedding.weight,
-    lastEnd: head.forward + head.input + head.weight,
+    embedding: times(embeddingKernels(shape, cut)),
+    head: scaled(times(headKernels(shape, cut, precision, software)), 1 + (shape.further ?? 0)),
+  }
+}
+
+function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
+  const { shape, software } = setup
+  const ranks = software.own ? tableRanks(shape, cut.tp) : cut.tp
+  return {
     ...collectivesOf(setup, cut),
     layerParameters: layerParameters(shape, cut),
     expertParameters: expertParameters(shape, cut),
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),
-    ...(software.own && { own: { work: ownWork(setup, cut), known: new OwnLayerCosts(), ends: new BySaving() } }),
+    ...(software.own
+      ? { own: { work: ownWork(setup, cut), known: new OwnLayerCosts(), ends: new BySaving() } }
+      : { others: othersTimes(setup, cut) }),
   }
 }
 

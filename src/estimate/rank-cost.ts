@@ -3,7 +3,7 @@
 import type { LayerCost, PassTimes } from './others/layer-cost.js'
 import type { Ends } from './own/ends.js'
 import type { OwnLayerCost } from './own/layer.js'
-import type { Prices } from './prices.js'
+import type { OthersTimes, Prices } from './prices.js'
 import type { TaskTimes } from './schedules/play.js'
 import type { Pipeline, PipelineRank, RankLayers } from './schedules/stages.js'
 import type { HeldParameters } from './step-cost.js'
@@ -26,7 +26,7 @@ export const layerTimes = (layer: LayerCost): TaskTimes =>
   'block' in layer ? (layer as OwnLayerCost).block.seconds : taskTimes(layer) // of our own layers every task is known
 
 /** Of others' programs. */
-export const usualEnds = ({ embedding, head, tpEmbedding }: Prices): Ends => ({
+export const usualEnds = ({ embedding, head }: OthersTimes, { tpEmbedding }: Prices): Ends => ({
   first: taskTimes({ forward: embedding.forward + tpEmbedding, input: embedding.input, weight: embedding.weight }),
   last: taskTimes(head),
 })

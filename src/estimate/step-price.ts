@@ -73,11 +73,11 @@ export class CutPrice {
     this.near = messageCost(setup, this.table, this.prices, 1)
     this.far = messageCost(setup, this.table, this.prices, setup.split.pp - 1)
     const { table, prices, layer } = this
-    if (!prices.own || !('block' in layer)) {
-      this.ends = usualEnds(prices)
+    if (prices.others) {
+      this.ends = usualEnds(prices.others, prices)
       return
     }
-    const { work, ends: known } = prices.own
+    const { work, ends: known } = prices.own! // one of the two is there
     const ends = known.of(setup.split, () => ownEnds(setup, table, prices, work))
     this.ends = { first: ends.first.seconds, last: ends.last.seconds }
     this.#flying = () => {

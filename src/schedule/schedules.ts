@@ -6,7 +6,7 @@ import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe
 import { gpipe, loopedBfs } from './gpipe.js'
 import { allRows, asSchedule, type NumberedSchedule, type RowByRow } from './numbered.js'
 import type { Counts, Schedule } from './task.js'
-import { leadOfV, vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
+import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
 export { isScheduleName, type ScheduleName, scheduleNames }
 
@@ -41,9 +41,8 @@ const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Kno
 
 /** On a V, with no more activations than a limit. */
 const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind => ({
-  ...{ title, describe, inTicks: true },
+  ...{ title, describe, begun: one, inTicks: true },
   make: counts => vShaped(counts, limitOf(counts.ranks)),
-  begun: counts => leadOfV(counts, limitOf(counts.ranks)),
 })
 
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {

@@ -55,13 +55,6 @@ export function runTicks(counts: Counts, ways: Ways, most = Number.POSITIVE_INFI
   return { rows: () => ranks.rows(), ticks, inside: ranks.idle() }
 }
 
-/** Of each chunk of the first rank: microbatches that it has begun before its first backward. Undefined: there is none. */
-export function leadInTicks(counts: Counts, ways: Ways): readonly number[] | undefined {
-  const ranks = new Ranks(counts, ways)
-  for (let ticks = 0; ranks.tick(ticks) > 0; ticks++) if (ranks.goesBack) return ranks.begun
-  return undefined
-}
-
 /** A pass of a rank, a weight gradient, or nothing. */
 type Choice = Pass | typeof weight | typeof nothing
 const weight = 4
@@ -129,14 +122,6 @@ class Ranks {
   /** No run takes less: the rank that has waited longest does all its tasks as well. */
   leastTicks(): number {
     return period * this.#microbatches + this.#waited
-  }
-
-  /** Whether the first rank has begun to go back; and how often it went forward, by chunk. */
-  get goesBack(): boolean {
-    return this.#next[2] + this.#next[3] > 0
-  }
-  get begun(): readonly number[] {
-    return [this.#next[0], this.#next[1]]
   }
 
   idle(): number {

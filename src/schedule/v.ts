@@ -9,7 +9,7 @@
  */
 import type { RowByRow } from './numbered.js'
 import type { Counts } from './task.js'
-import { leadInTicks, type Patience, period, runTicks, type TickRun } from './ticks.js'
+import { type Patience, period, runTicks, type TickRun } from './ticks.js'
 
 /** When one microbatch would pass, and what a rank does when the pass it is due for cannot run. */
 interface Recipe {
@@ -79,17 +79,6 @@ export function vShaped(counts: Counts, limit: number): RowByRow {
 function isBetter(a: TriedRun, b: TriedRun): boolean {
   if (a.ticks !== b.ticks) return a.ticks < b.ticks
   return a.inside !== b.inside ? a.inside < b.inside : a.at < b.at
-}
-
-/** Of each chunk of the first rank: microbatches that it surely has begun before its first backward, whatever the recipe. */
-export function leadOfV({ ranks, microbatches }: Counts, limit: number): number[] {
-  // It begins no more than the limit, so that further microbatches change nothing.
-  const counts: Counts = { ranks, chunks: 2, microbatches: Math.min(microbatches, limit) }
-  const leads = recipes.flatMap(recipe => {
-    const lead = leadInTicks(counts, { limit, due: dueTimes(ranks, recipe), patience: recipe.patience })
-    return lead ? [lead] : []
-  })
-  return [0, 1].map(chunk => Math.min(...leads.map(lead => lead[chunk])))
 }
 
 /** The limit of zb-v is what 1f1b holds on its first rank: p stages, which is 2p chunks. */

@@ -11,8 +11,8 @@ import { type Group, type Saving, splitFrom } from './space.js'
  * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
  * that had all the layers. Bubble, recomputation, data ranks, messages and adding up gradients only add to that.
  */
-export const stepBound = (request: Request, group: Group): number =>
-  (group.microbatches * commonPrice(request, group).busy()) / group.pp
+export const stepBound = (request: Request, group: Group, price = commonPrice(request, group)): number =>
+  (group.microbatches * price.busy()) / group.pp
 
 /**
  * The price of what one microbatch takes with all plans of a group, or with those that compute as much again, on one rank that
@@ -34,6 +34,21 @@ export function commonPrice(
     ...(ring && { ring }),
   }
   return new CutPrice({ shape, split, cluster, precision, software, book })
+}
+
+export type CommonPrices = (group: Group, recompute?: Saving['recompute']) => CutPrice
+
+/** The same for many groups: found once for all that cut layers alike. */
+export function commonPrices(request: Request): CommonPrices {
+  const known = new Map<string, CutPrice>()
+  return (group, recompute = 'none') => {
+    const { tp, cp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring } = group
+    const shared = ep > 1 || etp ? group.dp : 1
+    const key = `${tp} ${cp} ${shared} ${ep} ${etp} ${sequenceParallel} ${microbatch} ${imbalance} ${ulysses} ${ring} ${recompute}`
+    const price = known.get(key) ?? commonPrice(request, group, recompute)
+    known.set(key, price)
+    return price
+  }
 }
 
 /**

@@ -18,7 +18,7 @@ import {
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
 import { Best } from './best.js'
-import { byteBounds, commonPrice, stepBound } from './bounds.js'
+import { byteBounds, type CommonPrices, commonPrices, stepBound } from './bounds.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options } from './search.js'
 import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
@@ -106,6 +106,7 @@ export class Visit {
   readonly #best: Best
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
+  readonly #priceOf: CommonPrices
   readonly #agenda = new Agenda<Bounded | LaidGroup | Saved | Pipelines | Unweighed | Ordered>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
@@ -118,6 +119,7 @@ export class Visit {
     this.#best = new Best({ keep, kinds, front })
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
+    this.#priceOf = groups.priceOf
     this.#pruned.memory = groups.tooHeavy
     for (const group of groups.fitting) this.#agenda.add(group)
   }
@@ -152,7 +154,7 @@ export class Visit {
   /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
   #layOut(group: Group, pipelines: readonly Pipeline[], weighed: readonly WeighedSaving[], atLeast: number): void {
     const laidOut = this.#laid(group, pipelines)
-    const least = Math.max(atLeast, leastEndOf(commonPrice(this.#request, group), laidOut))
+    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), laidOut))
     this.#agenda.add({ group, laidOut, weighed, least })
   }
 
@@ -162,7 +164,7 @@ export class Visit {
     for (const { saving, bytes } of weighed) {
       const { recompute } = saving
       if (this.#isUseless(laid.length, known.get(recompute) ?? atLeast, bytes)) continue
-      const end = known.get(recompute) ?? leastEndOf(commonPrice(this.#request, group, recompute), laid)
+      const end = known.get(recompute) ?? leastEndOf(this.#priceOf(group, recompute), laid)
       const least = Math.max(atLeast, end)
       known.set(recompute, least)
       if (!this.#isUseless(laid.length, least, bytes)) this.#agenda.add({ group, saving, laid, bytes, least })
@@ -287,10 +289,13 @@ export interface BoundedGroups {
   /** All plans, and those of groups too heavy for so many bytes. */
   readonly plans: number
   readonly tooHeavy: number
+  /** What groups that cut layers alike share. */
+  readonly priceOf: CommonPrices
 }
 
 export function boundedGroups(request: Request, capacity: number): BoundedGroups {
   const [pipelinesFor, savingsFor, bytesOf] = [pipelinesOnce(request), savingsOnce(request), byteBounds(request)]
+  const priceOf = commonPrices(request)
   const fitting: Bounded[] = []
   let [all, tooHeavy] = [0, 0]
   let heavy: Group | undefined
@@ -305,9 +310,9 @@ export function boundedGroups(request: Request, capacity: number): BoundedGroups
     if (isHeavier || savings.findLast(saving => bytesWith(saving) <= capacity) === undefined) {
       heavy = group
       tooHeavy += plans
-    } else fitting.push({ group, pipelines, savings, plans, least: stepBound(request, group) })
+    } else fitting.push({ group, pipelines, savings, plans, least: stepBound(request, group, priceOf(group)) })
   }
-  return { fitting, plans: all, tooHeavy }
+  return { fitting, plans: all, tooHeavy, priceOf }
 }
 
 /** Alike in all but microbatches: the larger they are, the more lies there. */

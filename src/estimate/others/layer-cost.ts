@@ -40,7 +40,8 @@ export const repeated: Readonly<Record<Split['recompute'], { readonly forward: n
 export function layerCost(setup: Setup, table: PriceTable, prices: Prices): LayerCost {
   const { split, software } = setup
   if (prices.own) return ownLayerCost(setup, table, prices.own)
-  const { layer, tp, cp, ep } = prices
+  const { tp, cp, ep } = prices
+  const { layer } = prices.others! // not our own
   const { exposed, launch } = software
   const again = repeated[split.recompute]
   const recompute = again.forward * layer.forward + again.core * layer.core

@@ -2,6 +2,7 @@
 import { activationBytes, gcd } from '../../base/index.js'
 import type { Kernel } from '../../cost/index.js'
 import { kvSplit } from '../counts.js'
+import { entry } from '../entry.js'
 import { attentionKernels, type Cut } from '../layer.js'
 import type { PriceTable } from '../prices.js'
 import type { Setup, Split } from '../setup.js'
@@ -36,24 +37,32 @@ export function meetingWork(setup: Omit<Setup, 'split'>, cut: Cut, prices: Kerne
   const widths = attendedWidths(shape, cut.tp)
   const { forward, backward } = attentionKernels(shape, cut, precision, software)
   const sum = (kernels: readonly Kernel[]) => kernels.reduce((seconds, kernel) => seconds + prices.of(kernel), 0)
-  const ofWidth = (width: number) => (times: number) => prices.memory(times * rows * width * element)
+  const ofWidth = (width: number) => onceEach(times => prices.memory(times * rows * width * element))
   const sums = (4 * shape.heads) / cut.tp
   const seen = cut.ring ? keysOfTurns(shape, cut) : []
   const [ahead] = forward
   const [back] = backward
+  // Of a ring nearly all turns are alike.
+  const turnOf = onceEach((keys): BothWays => {
+    const ofTurn = (kernel: Kernel): Kernel =>
+      kernel.kind === 'attention' ? { ...kernel, keys, causal: false, unevenness: 1 } : kernel
+    return { forward: prices.of(ofTurn(ahead)), backward: prices.of(ofTurn(back)) }
+  })
   return {
     attention: { forward: sum(forward), backward: sum(backward) },
-    turns: seen.map((keys): BothWays => {
-      const ofTurn = (kernel: Kernel): Kernel =>
-        kernel.kind === 'attention' ? { ...kernel, keys, causal: false, unevenness: 1 } : kernel
-      return { forward: prices.of(ofTurn(ahead)), backward: prices.of(ofTurn(back)) }
-    }),
-    results: times => prices.memory(times * rows * (widths.results * element + sums)),
+    turns: seen.map(turnOf),
+    results: onceEach(times => prices.memory(times * rows * (widths.results * element + sums))),
     queries: ofWidth(widths.queries),
     keys: ofWidth(widths.keys),
     values: ofWidth(widths.values),
     turnsBack: shape.positions === 'rotary' && !shape.latent && (cut.ulysses ?? 1) === 1,
   }
+}
+
+/** Asked for again and again with a few numbers. */
+function onceEach<T>(of: (number: number) => T): (number: number) => T {
+  const known = new Map<number, T>()
+  return number => entry(known, number, () => of(number))
 }
 
 /**

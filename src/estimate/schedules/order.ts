@@ -219,9 +219,7 @@ export class OrderBook {
 
   /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
   begun({ schedule, pp, chunks, microbatches }: PipelineCounts): readonly number[] {
-    // On a V there are never more on their way than two a rank.
-    const begun = scheduleFacts[schedule].placement === 'v' ? Math.min(microbatches, 2 * pp) : microbatches
-    const counts = { ranks: pp, chunks, microbatches: begun }
+    const counts = { ranks: pp, chunks, microbatches }
     return entry(this.#begun, keyOf(schedule, counts), () => schedules[schedule].begun(counts))
   }
 
