@@ -123,8 +123,7 @@ def lamb_(
     known = (param_squared > 0) & (step_squared > 0) & (decay != 0 or always)
     trust = torch.where(known, lengths.sqrt(), torch.ones_like(lengths))
     value = wide(param) - _number(lr, param) * trust * step
-    for into, result in ((param, value), (m, mean), (v, square), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m, v), (value, mean, square), rounded, verdict)
     return param, m, v
 
 
@@ -158,8 +157,7 @@ def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float,
     mean = wide(m) * momentum + grad * (1 - momentum)
     rate = _number(lr, param)
     value = wide(param) - rate * (stretch * direction.view_as(param) + decay * wide(param))
-    for into, result in ((param, value), (m, mean), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m), (value, mean), rounded, verdict)
     return param, m
 
 
