@@ -4,6 +4,7 @@ import { collectives, showCollectives } from './collectives.js'
 import { context, showContext } from './context.js'
 import { experts, showExperts } from './experts.js'
 import { matmul, showMatmul } from './matmul.js'
+import { precision, showPrecision } from './precision.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
 import { searching, showSearching } from './search.js'
@@ -48,6 +49,7 @@ const races: Readonly<Record<string, Listed>> = {
     race: context,
     show: showContext,
   },
+  precision: { about: 'a step of a GPT in bf16 and pure-bf16 against f32', race: precision, show: showPrecision },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }
 

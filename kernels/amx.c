@@ -1,7 +1,8 @@
 // Matrix multiplication on the tiles of AMX, which multiply bf16 sixteen times as fast as vectors multiply f32. An f32
 // is exactly the sum of three bf16: high, middle and low, 8 bits each. Of the nine products of two such sums the six
 // largest are taken; the other three together are less than 2^-24 of the product, as is the rounding of f32 itself.
-// They are summed in f32 by the tiles, 32 terms at once, so that fewer roundings happen than in a sum one by one.
+// They are summed in f32 by the tiles, 32 terms at once, so that fewer roundings happen than in a sum one by one. Where both
+// operands are bf16, the high parts are all there is, and one product of the six.
 //
 // Tiles know no numbers below 2^-126, and the parts of infinity are not a number: packing finds out what range a block
 // of values spans, and a block that might lose something is multiplied by the vectors.
@@ -105,11 +106,16 @@ INLINE __m512i upper_halves(__m512i x, __m512i y) {
 INLINE vec without_lower_half(__m512i x) { return (vec)(x & _mm512_set1_epi32((int)0xffff0000)); }
 
 // Splits two vectors and writes a row of each of the three tiles. The high part is rounded, a tie away from 0: what is
-// left has 15 bits, or is a power of two, and cut after 8 leaves 7 for the low part.
-INLINE void split(char *to, vec x, vec y, struct census *c) {
+// left has 15 bits, or is a power of two, and cut after 8 leaves 7 for the low part. Of a plain operand nothing is left.
+INLINE void split(char *to, vec x, vec y, struct census *c, const int plain) {
   const __m512i half = _mm512_set1_epi32(0x8000);
   const __m512i x_rounded = _mm512_add_epi32((__m512i)x, half), y_rounded = _mm512_add_epi32((__m512i)y, half);
   const __m512i high = upper_halves(x_rounded, y_rounded);
+  if (plain) {
+    _mm512_store_si512(to, high);
+    count(c, high, (vec){}, (vec){});
+    return;
+  }
   const vec x_rest = x - without_lower_half(x_rounded), y_rest = y - without_lower_half(y_rounded);
   const vec x_low = x_rest - without_lower_half((__m512i)x_rest), y_low = y_rest - without_lower_half((__m512i)y_rest);
   _mm512_store_si512(to, high);
@@ -130,18 +136,18 @@ INLINE size place_of(size line, size p, size panel) {
 // Whole tiles of elements that lie in the order of tiles, read in the order in which they lie: `row` is from one row of a
 // tile to the next, from one line to the next for a, from one k to the next for b.
 INLINE void split_rows(char *to, size panel, struct numbers from, size row, size lines, size k, const enum side side,
-                       struct census *c) {
+                       struct census *c, const int plain) {
   if (side == ROWS_OF_A)
     for (size l = 0; l < lines; l++)
       for (size p = 0; p < k; p += DEPTH)
         split(to + place_of(l, p, panel) + l % LINES * 64, load_numbers(from, l * row + p),
-              load_numbers(from, l * row + p + DEPTH / 2), c);
+              load_numbers(from, l * row + p + DEPTH / 2), c, plain);
   else
     for (size p = 0; p < k; p += DEPTH)
       for (size i = 0; i < DEPTH / 2; i++)
         for (size l = 0; l < lines; l += LINES)
           split(to + place_of(l, p, panel) + i * 64, load_numbers(from, (p + i) * row + l),
-                load_numbers(from, (p + i + DEPTH / 2) * row + l), c);
+                load_numbers(from, (p + i + DEPTH / 2) * row + l), c, plain);
 }
 
 // The same from wherever the elements lie, and however few they are: copied first, the other way round if need be, and
@@ -177,24 +183,24 @@ static void gather_tile(float *to, struct numbers numbers, size line_stride, siz
 }
 
 INLINE void pack_tile(char *to, struct numbers from, size line_stride, size k_stride, size lines, size k,
-                      const enum side side, struct census *c) {
+                      const enum side side, struct census *c, const int plain) {
   float copy[LINES * DEPTH];
   gather_tile(copy, from, line_stride, k_stride, max_size(0, min_size(lines, LINES)), min_size(k, DEPTH), side);
-  split_rows(to, 0, (struct numbers){(char *)copy, DTYPE_F32}, side == ROWS_OF_A ? DEPTH : LINES, LINES, DEPTH, side, c);
+  split_rows(to, 0, (struct numbers){(char *)copy, DTYPE_F32}, side == ROWS_OF_A ? DEPTH : LINES, LINES, DEPTH, side, c, plain);
 }
 
 // `lines` rows of a, or columns of b, over k: panels of SIDE lines, one after the other.
 INLINE struct range pack(char *to, struct numbers from, size line_stride, size k_stride, size lines, size k,
-                         const enum side side) {
+                         const enum side side, const int plain) {
   const size panel = round_up(k, DEPTH) / DEPTH * STEP_BYTES, row = side == ROWS_OF_A ? line_stride : k_stride;
   const int in_order = (side == ROWS_OF_A ? k_stride : line_stride) == 1;
   const size whole_lines = in_order ? lines / LINES * LINES : 0, whole_k = in_order ? k / DEPTH * DEPTH : 0;
   struct census c = no_census();
-  split_rows(to, panel, from, row, whole_lines, whole_k, side, &c);
+  split_rows(to, panel, from, row, whole_lines, whole_k, side, &c, plain);
   for (size p = 0; p < k; p += DEPTH)
     for (size l = p < whole_k ? whole_lines : 0; l < round_up(lines, SIDE); l += LINES)
       pack_tile(to + place_of(l, p, panel), from_number(from, l * line_stride + p * k_stride), line_stride, k_stride,
-                lines - l, k - p, side, &c);
+                lines - l, k - p, side, &c, plain);
   return range_of(c);
 }
 
@@ -220,8 +226,8 @@ INLINE struct range pack(char *to, struct numbers from, size line_stride, size k
 
 // A square of the result: tiles 0 to 3 are its quarters, 4 and 5 hold a, 6 and 7 hold b. The order of the products is
 // the one in which the fewest tiles are loaded. The next square of the result is fetched meanwhile.
-static void multiply_square(float *out, size stride, const float *from, size from_stride, const char *a, const char *b,
-                            size k, const float *next) {
+INLINE void multiply_square(float *out, size stride, const float *from, size from_stride, const char *a, const char *b,
+                            size k, const float *next, const int plain) {
   enum { HIGH, MIDDLE, LOW };
   const size steps = (k + DEPTH - 1) / DEPTH, rows_a_step = (SIDE + steps - 1) / steps;
   const float *const end = next + SIDE * stride;
@@ -233,6 +239,11 @@ static void multiply_square(float *out, size stride, const float *from, size fro
     for (size r = 0; r < rows_a_step && next < end; r++, next += stride)
       for (size line = 0; line < SIDE; line += 16) __builtin_prefetch(next + line, 1);
     LOAD_A(HIGH);
+    if (plain) {
+      LOAD_B(HIGH);
+      MULTIPLY;
+      continue;
+    }
     LOAD_B(LOW);
     MULTIPLY;
     LOAD_B(MIDDLE);
@@ -259,48 +270,58 @@ static void sum_addends(float *to, const struct product *x) {
     for (size j = 0; j < x->n; j++) to[i * SIDE + j] = (bias ? bias[j] : 0) + (add ? add[i * x->stride + j] : 0);
 }
 
+static void square(float *out, size stride, const float *from, size from_stride, const char *a, const char *b, size k,
+                   const float *next, int plain) {
+  if (plain)
+    multiply_square(out, stride, from, from_stride, a, b, k, next, 1);
+  else
+    multiply_square(out, stride, from, from_stride, a, b, k, next, 0);
+}
+
 // A square at an edge goes through a whole one of its own.
-static void multiply_edge(const struct product *x, const char *a, const char *b) {
+static void multiply_edge(const struct product *x, const char *a, const char *b, int plain) {
   float whole[SIDE * SIDE] = {};
   sum_addends(whole, x);
-  multiply_square(whole, SIDE, whole, SIDE, a, b, x->k, whole);
+  square(whole, SIDE, whole, SIDE, a, b, x->k, whole, plain);
   for (size i = 0; i < x->m; i++) 
     __builtin_memcpy(from_number(x->out, i * x->stride).at, whole + i * SIDE, (size_t)x->n * sizeof(float));
 }
 
-static void multiply_whole(const struct product *x, const char *a, const char *b, const float *next) {
+static void multiply_whole(const struct product *x, const char *a, const char *b, const float *next, int plain) {
   float sums[SIDE * SIDE], *out = (float *)x->out.at;
   const float *bias = (const float *)x->bias.at, *add = (const float *)x->add.at;
   if (add && bias) {
     sum_addends(sums, x);
-    multiply_square(out, x->stride, sums, SIDE, a, b, x->k, next);
+    square(out, x->stride, sums, SIDE, a, b, x->k, next, plain);
   } else if (bias)
-    multiply_square(out, x->stride, bias, 0, a, b, x->k, next);  // one row, for every row
+    square(out, x->stride, bias, 0, a, b, x->k, next, plain);  // one row, for every row
   else
-    multiply_square(out, x->stride, add, x->stride, a, b, x->k, next);
+    square(out, x->stride, add, x->stride, a, b, x->k, next, plain);
 }
 
-static void multiply_packed(const struct product *x, const char *a, const char *b) {
+static void multiply_packed(const struct product *x, const char *a, const char *b, int plain) {
   const size line = round_up(x->k, DEPTH) * ELEMENT_BYTES;
   for (size i = 0; i < x->m; i += SIDE)
     for (size j = 0; j < x->n; j += SIDE) {
-      const struct product square = part_of(x, i, j, 0, min_size(x->m - i, SIDE), min_size(x->n - j, SIDE), x->k);
-      if (square.m == SIDE && square.n == SIDE)
-        multiply_whole(&square, a + i * line, b + j * line,
-                       (const float *)x->out.at + (j + SIDE < x->n ? i * x->stride + j + SIDE : (i + SIDE) * x->stride));
+      const struct product part = part_of(x, i, j, 0, min_size(x->m - i, SIDE), min_size(x->n - j, SIDE), x->k);
+      if (part.m == SIDE && part.n == SIDE)
+        multiply_whole(&part, a + i * line, b + j * line,
+                       (const float *)x->out.at + (j + SIDE < x->n ? i * x->stride + j + SIDE : (i + SIDE) * x->stride), plain);
       else
-        multiply_edge(&square, a + i * line, b + j * line);
+        multiply_edge(&part, a + i * line, b + j * line, plain);
     }
 }
 
-static struct range pack_a(char *to, struct matrix a, size rows, size k) {
-  return a.column_stride == 1 ? pack(to, a.at, a.row_stride, 1, rows, k, ROWS_OF_A)
-                              : pack(to, a.at, a.row_stride, a.column_stride, rows, k, ROWS_OF_A);
+static struct range pack_a(char *to, struct matrix a, size rows, size k, int plain) {
+  if (plain) return pack(to, a.at, a.row_stride, a.column_stride, rows, k, ROWS_OF_A, 1);
+  return a.column_stride == 1 ? pack(to, a.at, a.row_stride, 1, rows, k, ROWS_OF_A, 0)
+                              : pack(to, a.at, a.row_stride, a.column_stride, rows, k, ROWS_OF_A, 0);
 }
 
-static struct range pack_b(char *to, struct matrix b, size k, size columns) {
-  return b.column_stride == 1 ? pack(to, b.at, 1, b.row_stride, columns, k, COLUMNS_OF_B)
-                              : pack(to, b.at, b.column_stride, b.row_stride, columns, k, COLUMNS_OF_B);
+static struct range pack_b(char *to, struct matrix b, size k, size columns, int plain) {
+  if (plain) return pack(to, b.at, b.column_stride, b.row_stride, columns, k, COLUMNS_OF_B, 1);
+  return b.column_stride == 1 ? pack(to, b.at, 1, b.row_stride, columns, k, COLUMNS_OF_B, 0)
+                              : pack(to, b.at, b.column_stride, b.row_stride, columns, k, COLUMNS_OF_B, 0);
 }
 
 // Packing costs what it saves up to about 64 rows, columns or k, and what is filled up with zeros is multiplied too.
@@ -314,17 +335,18 @@ int tiles_pay(size m, size n, size k) {
 static void multiply_rows(const struct tuning *t, const struct product *x, char *packed_a, char *packed_b, char *rest) {
   const size step_n = even_block(x->n, BLOCK_COLUMNS, SIDE), step_k = even_block(x->k, BLOCK_K, DEPTH);
   struct range ranges[BLOCK_ROWS / STEP_ROWS];
+  const int plain = x->a.at.dtype == DTYPE_BF16 && x->b.at.dtype == DTYPE_BF16;
   for (size p = 0; p < x->k; p += step_k)
     for (size j = 0; j < x->n; j += step_n) {
       const size columns = min_size(step_n, x->n - j), depth = min_size(step_k, x->k - p);
       const size line = round_up(depth, DEPTH) * ELEMENT_BYTES;
-      const struct range b_range = pack_b(packed_b, block_of(x->b, p, j), depth, columns);
+      const struct range b_range = pack_b(packed_b, block_of(x->b, p, j), depth, columns, plain);
       for (size i = 0; i < x->m; i += STEP_ROWS) {
         const struct product rows = part_of(x, i, j, p, min_size(STEP_ROWS, x->m - i), columns, depth);
         char *a = x->n > step_n ? packed_a + i * line : packed_a;
-        if (j == 0) ranges[i / STEP_ROWS] = pack_a(a, rows.a, rows.m, depth);
+        if (j == 0) ranges[i / STEP_ROWS] = pack_a(a, rows.a, rows.m, depth, plain);
         if (within_tiles(ranges[i / STEP_ROWS], b_range))
-          multiply_packed(&rows, a, packed_b);
+          multiply_packed(&rows, a, packed_b, plain);
         else
           multiply_vectors(t, &rows, rest);
       }

@@ -67,7 +67,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     match(second.err, /rank 1: .*rank-00001\.safetensors: tensor [\w.]+ is damaged: its CRC-32 .*\(written by rank 1\)/)
   })
 
-  test('a device that is out of memory: rank, instruction and what the plan needs are named', async () => {
+  test('a device that is out of memory: rank, instruction and what the program needs are named', async () => {
     const stage = join(folder, 'stage0.py')
     const text = readFileSync(stage, 'utf8')
     const full = 'raise __import__("torch").cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")'
@@ -78,7 +78,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     equal(second.code, 1)
     match(
       second.err,
-      /rank 1: out of memory: 2 GiB more were asked for; the plan needs 0\.0 GiB; is somebody else on this device\?\n/,
+      /rank 1: out of memory: 2 GiB more were asked for; the program needs 0\.0 GiB; is somebody else on this device\?\n/,
     )
     match(second.err, /at step 2: layers_F of layers\.0, microbatch 0\n +stage0\.py:\d+: if here/)
   })

@@ -45,7 +45,7 @@ test('a folder holds a module and a schedule per stage, the runtime, launchers a
     'kubernetes.yaml',
   ]
   deepEqual(Object.keys(files).sort(), [...programs, ...runtime, ...others].map(name => `run/${name}`).sort())
-  match(files['run/README.md'], /Peak memory of a rank, planned before anything runs/)
+  match(files['run/README.md'], /Peak memory of a rank: what its tensors take in PyTorch/)
 })
 
 test('text becomes tokens that lie in the folder, the last of them held out', async () => {

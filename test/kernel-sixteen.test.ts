@@ -13,7 +13,7 @@ import { later, test } from './share.js'
 /** Words that are f32 whatever the precision: statistics, numbers of the step, what a product packs. */
 const wide: readonly string[] = [
   ...['lse', 'beforeLse', 'aLse', 'bLse', 'max', 'sumExp', 'loss', 'count', 'weight', 'dweight'],
-  ...['normSquared', 'lr', 'taken', 'panels'],
+  ...['normSquared', 'lr', 'taken', 'scale', 'panels'],
 ]
 
 /** Commands some words of which are f32 as well. */
@@ -25,7 +25,16 @@ const wider: Partial<Record<ComputeCommand, readonly string[]>> = {
 /** Commands of statistics and whole numbers alone. */
 const others: readonly ComputeCommand[] = [
   ...(['tokenLoss', 'countLabels', 'take', 'scores', 'topK', 'chosen', 'chosenGrad', 'assign', 'rowsOf'] as const),
-  ...(['countChoices', 'countTop', 'balanceLoss', 'balanceLossGrad', 'zLoss', 'balance', 'normalise'] as const),
+  ...([
+    'countChoices',
+    'countTop',
+    'balanceLoss',
+    'balanceLossGrad',
+    'zLoss',
+    'balance',
+    'normalise',
+    'rescale',
+  ] as const),
 ]
 
 /** Commands that move numbers: results are stored as operands are. */

@@ -25,7 +25,7 @@ import { probed } from '../src/engine/native/kernels/probe.js'
 import { type Addon, platform } from '../src/platform/index.js'
 import { KernelBench, worstPart } from './kernel-bench.js'
 import { type ComputeCommand, computeCommands, kernelCase } from './kernel-cases.js'
-import { oneIn, test } from './share.js'
+import { later, oneIn, test } from './share.js'
 
 /** Of kernels/variants.mjs. */
 interface Built {
@@ -87,9 +87,14 @@ const compiler = runs(cc) ? false : 'no C compiler'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 /** Compiles the program with these variants, in a hurry, and says what it prints. */
-async function products(chosen: readonly Built[], compile: readonly string[], run: readonly string[]): Promise<string> {
+async function products(
+  chosen: readonly Built[],
+  compile: readonly string[],
+  run: readonly string[],
+  source = 'products',
+): Promise<string> {
   const [command, ...flags] = [...compile, '-O0', '-std=gnu11', `-I${join(root, 'kernels')}`]
-  const program = join(folder, `products-${run.length}`)
+  const program = join(folder, `${source}-${run.length}`)
   const objects = await Promise.all(
     chosen.map(async variant => {
       const object = `${program}-${variant.name}.o`
@@ -104,7 +109,7 @@ async function products(chosen: readonly Built[], compile: readonly string[], ru
     'kernels/matmul.c',
     'kernels/numbers.c',
     'kernels/amx.c',
-    'test/kernels/products.c',
+    `test/kernels/${source}.c`,
   ]
   execFileSync(command, [...flags, listFlag(chosen), ...sources, ...objects, '-lm', '-o', program], { cwd: root })
   return execFileSync([...run, program][0], [...run, program].slice(1), { encoding: 'utf8' })
@@ -123,6 +128,18 @@ test(
       await products(others, [cc, ...(wide > 16 ? ['-march=native'] : [])], []),
       new RegExp(`^${others.length} variants`),
     ),
+)
+
+const widest = variants.filter(({ targets }) => targets.includes('avx512')).slice(0, 1)
+later(
+  'products on matrix tiles, emulated; one of six products is left of bf16',
+  { skip: compiler || wide < 64 },
+  async () => {
+    const emulated = ['-march=native', '-include', join(root, 'test/kernels/tiles.h')]
+    const said = await products(widest, [cc, ...emulated], [], 'tiles')
+    const [f32, bf16, summed, f16] = said.split('\n').map(line => Number(line.split(': ')[1]))
+    deepEqual([f32 / bf16, f32 / summed, f32 / f16], [6, 6, 1], said)
+  },
 )
 
 const cross = 'aarch64-linux-gnu-gcc'

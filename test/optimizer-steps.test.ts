@@ -96,7 +96,7 @@ const muon: Update = (config, { param, grad, scalars: { normSquared, lr }, state
   const [mean, direction] = [like(), like()]
   run({ kind: 'muonMean', momentum, nesterov, ...free }, [grad, normSquared, state('m')], [mean])
   const outs = [direction, { dims: [room], values: new Float64Array(room.size) }]
-  run({ kind: 'newtonSchulz', inputs: 1, steps: numberOf(config, 'ns_steps') }, [mean], outs)
+  run({ kind: 'newtonSchulz', inputs: 1, products: 'f32', steps: numberOf(config, 'ns_steps') }, [mean], outs)
   const original = config.adjust_lr_fn === 'original'
   const stretch = original ? Math.sqrt(Math.max(1, rows / columns)) : 0.2 * Math.sqrt(Math.max(rows, columns))
   const op = { kind: 'muon', momentum, stretch, weightDecay: numberOf(config, 'weight_decay'), ...free } as const
@@ -167,7 +167,7 @@ for (const { shape, x, torch } of (JSON.parse(readFixture('optimizers/newton-sch
     const out = { dims, values: new Float64Array(x.length) }
     const size = x.length + 2 * Math.min(...shape) ** 2
     const room = { dims: [{ name: 'room', size }], values: new Float64Array(size) }
-    run({ kind: 'newtonSchulz', inputs: 1, steps: 5 }, [{ dims, values: x }], [out, room])
+    run({ kind: 'newtonSchulz', inputs: 1, products: 'f32', steps: 5 }, [{ dims, values: x }], [out, room])
     for (const [i, value] of torch.entries()) ok(Math.abs(out.values[i] - value) <= 1e-12, `element ${i}`)
   })
 

@@ -70,14 +70,12 @@ test('a session is stepped, saved, and resumed under another plan as if it had n
 
 test('a job that cannot run here is refused before anything starts', async () => {
   const { dataset } = await openData(jobOf({}), memoryFiles())
-  const refused = (plan: JobInput['plan'], kernels: 'wasm' | 'reference') =>
-    rejects(startSession(jobOf(plan), dataset, { kernels }), e => {
-      ok(e instanceof ProblemsError)
-      match(e.message, /plan\/(precision|memory)/)
-      return true
-    })
-  await refused({ precision: 'bf16' }, 'wasm')
-  await refused({ deviceMemory: '1KiB' }, 'reference')
+  const started = startSession(jobOf({ deviceMemory: '1KiB' }), dataset, { kernels: 'reference' })
+  await rejects(started, e => {
+    ok(e instanceof ProblemsError)
+    match(e.message, /plan\/memory/)
+    return true
+  })
 })
 
 test('a checkpoint of another job is refused, and the trainer is not left running', async () => {

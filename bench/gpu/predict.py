@@ -27,7 +27,7 @@ def measured(folder, options):
 
 def told(folder, row):
     with open(os.path.join(folder, "program.json")) as file:
-        planned = max(stage["arena"] for stage in json.load(file)["memory"])
+        planned = max(stage["held"] for stage in json.load(file)["memory"])
     with open(os.path.join(folder, "run.json")) as file:
         expected = json.load(file).get("expected", {}).get("secondsPerStep", float("nan"))
     row.update(expected=expected, planned=planned)

@@ -236,7 +236,7 @@ def tell(program, run, sizes, emitted, times, peaks, losses, options):
         numbers = f"{1e3 * median:12.1f}{1e3 * best:9.1f}{rate:11.0f}{rate * flops / 1e12:9.0f}{peak / 1e9:9.1f}"
         numbers += f"{taken / 1e9:7.1f}"
         print(f"{name:22}{numbers}  {' '.join(f'{loss:.4f}' for loss in losses[name])}")
-    planned = max(stage["arena"] for stage in program["memory"])
+    planned = max(stage["held"] for stage in program["memory"])
     print(f"planned for the emitted program: {planned / 1e9:.1f} GB, measured {peaks['emitted'][0] / 1e9:.1f} GB")
     if "expected" in run:
         print(f"simulated: {1e3 * run['expected']['secondsPerStep']:.1f} ms a step on {run['expected']['cluster']}")

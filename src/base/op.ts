@@ -173,7 +173,7 @@ export type Op =
    * (x) -> (out, room): x as a matrix, its first dims (so many are inputs; those of each expert) by the others, with all its singular values
    * brought near 1 by so many steps of Newton and Schulz. The second result is room it needs: for one matrix and two squares of its shorter side.
    */
-  | { readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number }
+  | ({ readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number } & Products)
   /** (scale) -> (x): x / scale. Reads what it writes. */
   | { readonly kind: 'unscale' }
   /**
@@ -226,6 +226,11 @@ export interface Dropout {
 /** The gradient is scaled by min(1, clip / (norm + 1e-6)); 0 means never. */
 export interface Clip {
   readonly clip: number
+}
+
+/** What products may round their operands to: they need not be more exact. Whoever has no such units computes in f32. */
+export interface Products {
+  readonly products: 'f32' | 'bf16'
 }
 
 /** What the learning rate of the step is multiplied by; 1 unless it is said. */

@@ -14,6 +14,7 @@ import {
 import type { Ref } from '../ir/index.js'
 import type { Optimizer } from '../plan/index.js'
 import type { ShardedMesh } from './layouts.js'
+import { route } from './reshard.js'
 import type { SegmentWriter } from './segment.js'
 import type { ParamClass } from './tail.js'
 
@@ -54,20 +55,27 @@ function lengths({ beta1, beta2, eps }: OptimizerOf<'lamb'>, weightDecay: number
   const { w, s, state, gradient, outs, scalars, clip } = site
   const split = [...Object.values(state.splits).flat(), ...flatAxes(state)].filter(axis => sizeOf(s.mesh, axis) > 1)
   const partial: Layout = { splits: {}, partial: Object.fromEntries(split.map(axis => [axis, 'sum'])) }
-  const sums = ['paramSquared', 'stepSquared'].map(name =>
-    w.make(name, { name, dtype: 'f32', dims: [] }, partial, 'workspace'),
-  )
+  const make = (layout: Layout) =>
+    ['paramSquared', 'stepSquared'].map(name => w.make(name, scalar(name), layout, 'workspace').ref)
+  const sums = make(partial)
   const ins = [gradient, scalars.normSquared, scalars.taken, ...outs]
   const settings = { beta1, beta2, eps, weightDecay, clip }
-  w.emit({ kind: 'lambSquares', ...settings, ins, outs: sums.map(({ ref }) => ref) })
-  if (split.length === 0) return sums.map(({ ref }) => ref)
-  return ['paramSquared', 'stepSquared'].map(name => w.demand(name, whole).ref)
+  w.emit({ kind: 'lambSquares', ...settings, ins, outs: sums })
+  // Both at once: they are small, and all that they cost is that ranks meet.
+  return route([], partial, whole).reduce<readonly Ref[]>((from, move) => {
+    const outs = make(move.to)
+    w.emit({ kind: 'all-reduce', ins: from, outs, group: { axes: move.axes }, combine: 'sum' })
+    w.emit({ kind: 'wait', on: outs[0] })
+    return outs
+  }, sums)
 }
+
+const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 
 /** Matrices are made orthogonal whole, by every rank that holds a part of them. */
 function orthogonal(optimizer: Extract<Optimizer, { kind: 'muon' }>, site: UpdateSite): Ref {
   const { w, param, state, gradient, outs, scalars, clip } = site
-  const { spec } = param
+  const { spec, dtype } = param
   const tensor = (name: string) => ({ ...spec, name, dtype: 'f32' as const })
   const { momentum, nesterov, steps } = optimizer
   const mean = w.make('mean', tensor('mean'), state, 'workspace').ref
@@ -78,7 +86,8 @@ function orthogonal(optimizer: Extract<Optimizer, { kind: 'muon' }>, site: Updat
   const size = rows * columns + 2 * Math.min(rows, columns) ** 2
   const made = w.make('direction', tensor('direction'), complete, 'workspace').ref
   const room = w.make('room', { name: 'room', dtype: 'f32', dims: [{ name: 'room', size }] }, whole, 'workspace')
-  w.emit({ kind: 'newtonSchulz', inputs: spec.inputs, steps, ins: [x], outs: [made, room.ref] })
+  const products = dtype === 'f32' ? 'f32' : 'bf16'
+  w.emit({ kind: 'newtonSchulz', inputs: spec.inputs, steps, products, ins: [x], outs: [made, room.ref] })
   return w.demand('direction', state).ref
 }
 

@@ -151,12 +151,12 @@ function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {
 
 /** Each step: the square of the matrix by its shorter side, the square of that, and the matrix times their sum. */
 function orthogonal(instr: Compute, place: Place): Kernel {
-  const { inputs, steps } = instr as InstrOf<'newtonSchulz'> // no other op works so
+  const { inputs, steps, products } = instr as InstrOf<'newtonSchulz'> // no other op works so
   const x = place.segment.buffers[instr.ins[0]]
   const { each, rows, columns } = shapeOfMatrix(x.dims, inputs)
   const [short, long] = [Math.min(rows, columns), Math.max(rows, columns)]
   const product = { m: short, n: short, k: 2 * long + short, batch: each * steps }
-  return { kind: 'matmul', ...product, precision: precisionOf(x, place), resultBytes: bytesPer[x.dtype] }
+  return { kind: 'matmul', ...product, precision: place.multiply ?? products, resultBytes: bytesPer[products] }
 }
 
 /** Every row meets the weights of one expert: as many products as there are experts, of an even share of the rows. */

@@ -11,6 +11,7 @@ import { groupLabel, Unwritten } from './expressions.js'
 import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
 import { headsMerged } from './heads.js'
+import { heldBytes } from './held.js'
 import { launchers } from './launchers.js'
 import { plain } from './python.js'
 import { readme } from './readme.js'
@@ -119,7 +120,8 @@ function programText(program: Program): string {
   const { name, mesh, microbatches, params, inputs, results, scalars = {}, streams } = program
   const text = (value: unknown) => JSON.stringify(value)
   const list = (items: readonly unknown[]) => `[\n${items.map(item => `    ${text(item)}`).join(',\n')}\n  ]`
-  const arenas = streams.map(({ arena, peak }) => ({ arena, peak }))
+  const held = heldBytes(program)
+  const arenas = streams.map(({ arena, peak }, pp) => ({ arena, held: held[pp], peak }))
   return `{
   "name": ${text(name)},
   "mesh": ${text(mesh.axes)},

@@ -13,7 +13,17 @@ import {
   scalarsOf,
   statesOf,
 } from '../base/index.js'
-import type { Buffer, Collective, Compute, DType, Group, Instr, InstrOf, Ref } from '../ir/index.js'
+import {
+  type Buffer,
+  type Collective,
+  type Compute,
+  type DType,
+  type Group,
+  type Instr,
+  type InstrOf,
+  pairsOf,
+  type Ref,
+} from '../ir/index.js'
 import { number, quote } from './python.js'
 import { type Norm, normalised } from './scales.js'
 
@@ -264,12 +274,12 @@ function ordered(site: Site, order: Ref): string {
 }
 
 export function collective(name: string, options: (x: Ref, site: Site) => string[]) {
-  return (instr: Collective, site: Site): string[] => {
-    if (instr.ins.length > 1) throw new Unwritten(`${instr.kind} of ${instr.ins.length} tensors`)
-    const [x] = instr.ins
-    const operands = [site.name(x), site.group(instr.group), ...options(x, site)]
-    return [`${site.result(instr.outs[0])} = here.${name}(${operands.join(', ')})`]
-  }
+  return (instr: Collective, site: Site): string[] =>
+    // Those of several tensors are all on their way before anybody waits for them.
+    pairsOf(instr).map(pair => {
+      const operands = [site.name(pair.in), site.group(instr.group), ...options(pair.in, site)]
+      return `${site.result(pair.out)} = here.${name}(${operands.join(', ')})`
+    })
 }
 
 /** Of a collective over these axes along a dim that is cut in zigzag: how many members share what one rank of it holds. */

@@ -1,6 +1,7 @@
 /** The page that lies in the folder: what it is, how to run it, what to expect. */
 import { showBytes, worldOf } from '../base/index.js'
 import { kinds, type Program } from '../ir/index.js'
+import { heldBytes } from './held.js'
 import type { Run } from './run.js'
 
 /** Within a code span: one line, no tick that could end it. */
@@ -48,15 +49,18 @@ ${expectations(program, run)}
 
 function expectations(program: Program, { expected }: Run): string {
   const used = kinds.filter(kind => program.streams.some(({ peak }) => peak[kind] > 0))
+  const held = heldBytes(program)
   const rows = program.streams.map(
-    ({ arena, peak }, pp) => `| ${pp} | ${showBytes(arena)} | ${used.map(kind => showBytes(peak[kind])).join(' | ')} |`,
+    ({ arena, peak }, pp) =>
+      `| ${pp} | ${showBytes(held[pp])} | ${showBytes(arena)} | ${used.map(kind => showBytes(peak[kind])).join(' | ')} |`,
   )
   const time = expected
     ? `A step of ${expected.secondsPerStep.toPrecision(3)} s is predicted on ${code(expected.cluster)}.\n\n`
     : ''
-  return `${time}Peak memory of a rank, planned before anything runs (PyTorch and NCCL take what they take beside it):
+  return `${time}Peak memory of a rank: what its tensors take in PyTorch, which takes gradients from their first addend on (its context, and NCCL, come
+on top); and what the plan reserves, in all and by kind:
 
-| pipeline rank | in all | ${used.join(' | ')} |
-|---|---|${used.map(() => '---|').join('')}
+| pipeline rank | held | planned | ${used.join(' | ')} |
+|---|---|---|${used.map(() => '---|').join('')}
 ${rows.join('\n')}`
 }

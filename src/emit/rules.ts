@@ -222,7 +222,9 @@ export const torchOf: Rules<string[], Site> = {
   newtonSchulz(instr, site) {
     const { each, rows, columns } = shapeOfMatrix(site.dims(instr.ins[0]), instr.inputs)
     const sizes = tuple(each > 1 ? [each, rows, columns] : [rows, columns])
-    const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps: instr.steps })
+    const { steps, products } = instr
+    const half = products === 'bf16' ? { half: true } : {}
+    const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps, ...half })
     return [`${site.result(instr.outs[0])} = ${line}`]
   },
   muon: (instr, site) => update(instr, site, { momentum: instr.momentum, stretch: instr.stretch }),

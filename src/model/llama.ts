@@ -54,8 +54,8 @@ export function llama(c: LlamaConfig, step: StepShape): Model {
   const kinds = Array.from({ length: c.layers }, (_, i) => (isRouted.has(i) ? 'routed' : 'layers'))
   return defineModel('llama', sizesOf(c, step), model => {
     model.block('embed', b => {
-      const table = b.param('tokens', ['vocab', 'embed'], small, { role: 'embedding' })
-      return { x: b.embed(b.input('tokens', ['batch', 'seq'], 'i32'), table) }
+      const tokens = b.input('tokens', ['batch', 'seq'], 'i32')
+      return { x: b.embed(tokens, b.param('tokens', ['vocab', 'embed'], small, { role: 'embedding' })) }
     })
     model.layers('layers', kinds, kind => (b, { x }) => {
       const middle = b.add(x, attend(b, b.rmsNorm(x, 'norm1', ['embed'], c.eps)))

@@ -15,6 +15,7 @@ import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoi
 import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, leastScale, risingLoss, tooManySkips, whySkipped } from './divergence.js'
+import { whatBroke } from './fault.js'
 
 export interface StepRecord {
   /** Counts from 1. */
@@ -162,6 +163,7 @@ function sessionOf(parts: Parts): Session {
       if (skipped) {
         const skipping = { skips, step: behind, why: record.skipped ?? '' }
         broken = [...leastScale(training, before, result, skipping), ...tooManySkips(training, skipping)].slice(0, 1)
+        broken = explained(broken, () => whatBroke(parts, { inputs, lr, step: behind - 1 }, before))
         return record
       }
       broken = brokenBy(loss, behind)
@@ -174,6 +176,14 @@ function sessionOf(parts: Parts): Session {
     evaluate: async () => (heldOut.length > 0 ? (await trainer.evaluate(heldOut)).loss : undefined),
     stop: () => trainer.stop(),
   }
+}
+
+/** A run that ends says what broke its last step, where that can be found out. */
+function explained(problems: readonly Problem[], what: () => string | undefined): readonly Problem[] {
+  const said = problems.length > 0 ? what() : undefined
+  return said === undefined
+    ? problems
+    : problems.map(problem => ({ ...problem, message: `${problem.message}; ${said}` }))
 }
 
 function recordOf(

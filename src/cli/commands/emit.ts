@@ -1,7 +1,8 @@
 /** lockstep emit: the program of a job as a folder of PyTorch, for torchrun, Slurm and Kubernetes. */
 import { join } from 'node:path'
 import { showBytes, worldOf } from '../../base/index.js'
-import { heaviest, scheduleOf } from '../../compile/index.js'
+import { scheduleOf } from '../../compile/index.js'
+import { heldBytes } from '../../emit/index.js'
 import type { Job } from '../../plan/index.js'
 import { printSchedule } from '../../schedule/index.js'
 import { beginningOf } from '../../train/index.js'
@@ -62,10 +63,11 @@ function told(
 ): string {
   if (options.scheduleCsv) return `wrote ${join(folder, 'schedule.csv')}\n`
   const world = worldOf(program.mesh)
-  const pp = heaviest(program.streams)
+  const held = heldBytes(program)
+  const most = Math.max(...held)
   return [
     `wrote ${files.length} files to ${folder}: ${program.streams.length} stages for ${world} rank${world > 1 ? 's' : ''}`,
-    `the ranks of pipeline stage ${pp} need the most memory: ${showBytes(program.streams[pp].arena)} planned`,
+    `the ranks of pipeline stage ${held.indexOf(most)} need the most memory: tensors of ${showBytes(most)} in PyTorch`,
     `next: cd ${folder} && sh launch.sh`,
     '',
   ].join('\n')

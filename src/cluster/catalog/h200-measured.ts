@@ -257,7 +257,7 @@ export const h200Measured: { readonly curves: Curves; readonly sources: readonly
       measured: measuredProducts,
       inStep: 0.89,
     },
-    attention: { forward: 0.5518, backward: 0.4862, measured: measuredAttentions, inStep: 1.29 },
+    attention: { forward: 0.5518, backward: 0.4862, measured: measuredAttentions, inStep: 1.22 },
     memory: {
       efficiency: 0.8996,
       half: 7763687,
@@ -269,6 +269,6 @@ export const h200Measured: { readonly curves: Curves; readonly sources: readonly
   },
   sources: [
     'measured on NVIDIA H200 with PyTorch 2.11.0+cu130, 2026-11-15: 121 products, 60 attentions, 37 kernels bound by memory',
-    'inStep: one emitted step (llama-1b-pure of bench/gpu) on the same GPU: products 138.6 ms of its profile where loops of their own say 161.3, attention 46.5 ms for 37.1; the profiled step was 3.5 % faster than those timed',
+    'inStep: two emitted steps on such a GPU, profiled and stretched to the time they take unprofiled: of llama-1b-pure of bench/gpu, nothing recomputed, products 136.5 ms where loops of their own say 161.3, attention 47.7 ms for 37.1; of llama-7b-width-pure 121.2 for 130.3 and 19.1 for 16.6',
   ],
 }

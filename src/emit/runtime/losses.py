@@ -58,8 +58,7 @@ def cross_entropy(x, table, labels, count, first: Optional[int] = None, dtype: O
     exact = wanted if parts == 1 else torch.promote_types(x.dtype, torch.float32)
     loss, slopes, d_table = 0.0, [], None
     for part, of in zip(rows.split(size), ids.split(size)):
-        # Not before the logits of others are gone.
-        logits = products.mm(part, table.t(), after=d_table)
+        logits = products.mm(part if d_table is None else _after(part, d_table), table.t())
         greatest = _greatest(logits) if here is None else here.wait(here.all_reduce_(_greatest(logits), group, "max"))
         sums = _sums(logits, greatest, of, first)
         sums, picked = (sums if here is None else here.wait(here.all_reduce_(sums, group))).unbind(0)
@@ -68,6 +67,19 @@ def cross_entropy(x, table, labels, count, first: Optional[int] = None, dtype: O
         slopes.append(products.mm(slope, table))
         d_table = products.mm(slope.t(), part, exact, plus=d_table)
     return loss, torch.cat(slopes).view_as(x), d_table.to(wanted)
+
+
+def _copy(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def _after(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """x, not before the other is there: torch.compile puts work in an order of its own, and would make all logits first."""
+    return torch.ops.lockstep.after(x, other) if x.is_cuda and hasattr(torch.library, "custom_op") else x
+
+
+if hasattr(torch.library, "custom_op"):
+    torch.library.custom_op("lockstep::after", _copy, mutates_args=()).register_fake(_copy)
 
 
 def _greatest(logits: torch.Tensor) -> torch.Tensor:

@@ -123,8 +123,7 @@ def lamb_(
     known = (param_squared > 0) & (step_squared > 0) & (decay != 0 or always)
     trust = torch.where(known, lengths.sqrt(), torch.ones_like(lengths))
     value = wide(param) - _number(lr, param) * trust * step
-    for into, result in ((param, value), (m, mean), (v, square), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m, v), (value, mean, square), rounded, verdict)
     return param, m, v
 
 
@@ -134,17 +133,17 @@ def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None) -> torch.Ten
     return mean * momentum + grad * (1 - momentum) if nesterov else mean
 
 
-def newton_schulz(x: torch.Tensor, sizes, steps: int) -> torch.Tensor:
+def newton_schulz(x: torch.Tensor, sizes, steps: int, half=False) -> torch.Tensor:
     """
-    A matrix, or several, whose singular values all come near 1. On a GPU that multiplies bf16 it works in that: it need not be
-    more exact, since it does not end at 1 either.
+    A matrix, or several, whose singular values all come near 1. half: on a GPU it works in bf16. It need not be more exact,
+    since it does not end at 1 either.
     """
     a, b, c = 3.4445, -4.7750, 2.0315
     made = x.reshape(sizes)
     tall = made.size(-2) > made.size(-1)
     made = made.mT if tall else made
     made = made / torch.linalg.matrix_norm(made, keepdim=True).clamp(min=1e-7)
-    if made.is_cuda and made.dtype == torch.float32:
+    if half and made.is_cuda and made.dtype == torch.float32:
         made = made.bfloat16()
     for _ in range(steps):
         square = made @ made.mT
@@ -158,8 +157,7 @@ def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float,
     mean = wide(m) * momentum + grad * (1 - momentum)
     rate = _number(lr, param)
     value = wide(param) - rate * (stretch * direction.view_as(param) + decay * wide(param))
-    for into, result in ((param, value), (m, mean), (rounded, value)):
-        _stored(into, result, verdict)
+    _stored((param, m), (value, mean), rounded, verdict)
     return param, m
 
 

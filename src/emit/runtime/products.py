@@ -158,15 +158,11 @@ def start(device) -> None:
 
 
 def mm(
-    a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None, plus: Optional[torch.Tensor] = None,
-    after: Optional[torch.Tensor] = None,
+    a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None, plus: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """
-    a b, summed in f32, and what is to be added; `dtype` is what comes out, where that is not what goes in. `after` is what must be there
-    before: torch.compile puts work in an order of its own.
-    """
+    """a b, summed in f32, and what is to be added; `dtype` is what comes out, where that is not what goes in."""
     if library is not None and a.dtype == torch.bfloat16 and (plus is None or plus.dtype == (dtype or a.dtype)):
-        return torch.ops.lockstep.product(a, b, dtype or a.dtype, plus, after)
+        return torch.ops.lockstep.product(a, b, dtype or a.dtype, plus)
     product = torch.mm(a, b) if dtype in (None, a.dtype) else _wider(a, b, dtype)
     return product if plus is None else plus + product
 
@@ -178,17 +174,13 @@ def _wider(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor
     return torch.mm(a, b, out_dtype=dtype) if HAS_OUT_DTYPE else torch.mm(a, b).to(dtype)
 
 
-def _product(
-    a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, plus: Optional[torch.Tensor], after: Optional[torch.Tensor]
-) -> torch.Tensor:
-    out = _result(a, b, dtype, plus, after)
+def _product(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, plus: Optional[torch.Tensor]) -> torch.Tensor:
+    out = _result(a, b, dtype, plus)
     library.product(a, b, out, plus)
     return out
 
 
-def _result(
-    a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, plus: Optional[torch.Tensor], after: Optional[torch.Tensor]
-) -> torch.Tensor:
+def _result(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, plus: Optional[torch.Tensor]) -> torch.Tensor:
     return torch.empty((a.shape[0], b.shape[1]), dtype=dtype, device=a.device)
 
 

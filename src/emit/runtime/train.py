@@ -241,15 +241,15 @@ def peer_was_lost(error: BaseException) -> bool:
 
 
 def out_of_memory(what: str, trainer: Optional[Trainer]) -> str:
-    """What was asked for, what the plan needs, what there is, and what would help."""
+    """What was asked for, what the program needs, what there is, and what would help."""
     asked = re.search(r"to allocate ([\d.]+ \w+)", what)
     parts = ["out of memory" + (f": {asked[1]} more were asked for" if asked else "")]
     if trainer is None:
         return f"{parts[0]} before the first step"
-    needs = trainer.program["memory"][trainer.stage.pp]["arena"]
+    needs = trainer.program["memory"][trainer.stage.pp]["held"]
     cuda = trainer.here.device.type == "cuda"
     has = torch.cuda.get_device_properties(trainer.here.device).total_memory if cuda else math.inf
-    parts.append(f"the plan needs {needs / 2**30:.1f} GiB" + (f", the GPU has {has / 2**30:.1f}" if cuda else ""))
+    parts.append(f"the program needs {needs / 2**30:.1f} GiB" + (f", the GPU has {has / 2**30:.1f}" if cuda else ""))
     if needs < 0.95 * has:
         parts.append("is somebody else on this device?")
     else:

@@ -39,8 +39,9 @@ interface Facts extends CutFacts {
   readonly element: number
   /** Ranks that share what ZeRO splits. */
   readonly data: number
-  /** Bytes that the optimizer keeps of a parameter. */
+  /** Bytes that the optimizer keeps of a parameter of a layer; and of the embedding and the head, which Muon leaves to AdamW. */
   readonly state: number
+  readonly stateOfEnds: number
   /** By the share of them that have experts, the layers of a rank. */
   readonly mixes: Map<number, Mix>
   readonly scratch: Scratches
@@ -79,7 +80,8 @@ function factsOf(placed: Placed): Facts {
     token,
     element,
     data: dataRanks(split),
-    state: stateBytes(placed),
+    state: stateBytes(placed, placed.optimizer),
+    stateOfEnds: stateBytes(placed, placed.optimizer?.kind === 'muon' ? usual : placed.optimizer),
     layer,
     mixes: new Map(),
     head,
@@ -164,24 +166,30 @@ function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
   }
 }
 
-function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers): Held {
+interface HeldByRank extends Held {
+  /** Of the embedding and the head. */
+  readonly ends: number
+}
+
+function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers): HeldByRank {
   const { placed, layerParameters: layer, expert, routed, denseLayer } = facts
   const { shape } = placed
   const ranks = ranksOfTable(placed)
   const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
-  if (dense === undefined) return { all: layers * layer + ends, experts: layers * expert }
-  return { all: (layers - dense) * routed.all + dense * denseLayer + ends, experts: (layers - dense) * routed.experts }
+  if (dense === undefined) return { all: layers * layer + ends, experts: layers * expert, ends }
+  const all = (layers - dense) * routed.all + dense * denseLayer + ends
+  return { all, experts: (layers - dense) * routed.experts, ends }
 }
 
 const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
-function stateBytes({ precision, software, optimizer = usual }: Placed): number {
+function stateBytes({ precision, software }: Placed, optimizer: Optimizer = usual): number {
   const { gradientBytes: wide } = software
   return wide * statesKept(optimizer, activationBytes(precision) < wide).length
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
-function statesOf({ placed, element, data, state }: Facts, { all: held, experts }: Held) {
+function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: held, experts, ends }: HeldByRank) {
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
   // Experts are split over those ranks alone that hold the same.
@@ -189,7 +197,7 @@ function statesOf({ placed, element, data, state }: Facts, { all: held, experts 
   return {
     parameters: element * (zero >= 3 ? part : held),
     gradients: wide * (zero >= 2 && reduce !== 'step' ? part : held),
-    optimizer: state * (zero >= 1 ? part : held),
+    optimizer: state * (zero >= 1 ? part : held) + ((stateOfEnds - state) * ends) / (zero >= 1 ? data : 1),
   }
 }
 

@@ -237,7 +237,7 @@ export const attributes: Attributes = {
   sumSquares: { once },
   lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
-  newtonSchulz: { inputs: count, steps: count },
+  newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16') },
   unscale: {},
   take: { scaler, limit: number },
   adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },
