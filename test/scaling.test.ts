@@ -139,6 +139,13 @@ for (const [i, point] of some(pairwise(1, 20_000, 8), 12).entries())
     deepEqual(numbersOf(scaled(job, 1024), precision), numbersOf(job, precision))
   })
 
+for (const kind of ['lion', 'lamb', 'muon'] as const)
+  test(`nor does it of ${kind}, whose gradients are divided before it sees them`, () => {
+    const job = jobOf('llama', { dp: 2, tp: 2, zero: 1 }, { optimizer: { kind, lr: 0.01, weightDecay: 0.1 } })
+    deepEqual(numbersOf(scaled(job, 1024), 'f32'), numbersOf(job, 'f32'))
+    computesWhatOneRankComputes(scaled(job, { kind: 'torch', interval: 1 }))
+  })
+
 const experts = Job.parse({
   model: { ...expertModels.mixtral },
   training: { seq: 4, globalBatch: 8, clip: 0.1, optimizer: { kind: 'sgd', lr: 0.1 } },
