@@ -19,7 +19,8 @@ export const adamw = { kind: 'adamw', lr: 3e-3, eps: 1e-5, weightDecay: 0.1 } as
  */
 const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['mlp', { dp: 2, microbatches: 2 }, { clip: undefined }],
-  ['mlp', { pp: 2, microbatches: 4 }],
+  // The sign of a gradient that is nothing but rounding, as that of a bias of keys, is anybody's: an mlp has none.
+  ['mlp', { pp: 2, microbatches: 4 }, { optimizer: { kind: 'lion', lr: 1e-3, weightDecay: 0.1 } }],
   ['gpt', {}],
   ['gpt', { tp: 2, sequenceParallel: true }],
   ['gpt', { tp: 4, sequenceParallel: true, overlap: false }],
@@ -32,11 +33,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     },
   ],
   ['gpt', { dp: 2, zero: 2, microbatches: 2 }, { optimizer: { kind: 'adamw', lr: 3e-3, amsgrad: true } }],
-  [
-    'gpt',
-    { dp: 2, zero: 2, microbatches: 2, reduce: 'step' },
-    { optimizer: { kind: 'lion', lr: 1e-3, weightDecay: 0.1 } },
-  ],
+  ['gpt', { dp: 2, zero: 2, microbatches: 2, reduce: 'step' }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2 }, { optimizer: { kind: 'lamb', lr: 3e-3, weightDecay: 0.1 } }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2, gather: 'step' }],
   ['gpt', { recompute: ['gelu', 'layerNorm', 'contract'], tp: 2, sequenceParallel: true }],

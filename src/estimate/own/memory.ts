@@ -19,6 +19,7 @@ import {
   type BlockSize,
   behindOf,
   blockSizes,
+  type Moments,
   momentWidth,
   type NextBlock,
   nextBlocks,
@@ -232,19 +233,43 @@ function mixOn(facts: Facts, { layers, dense }: RankLayers): Mix {
 }
 
 function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
-  const { moments } = holding
   const { layer, extras } = mixOn(facts, holding)
-  const ahead = nextBlocks.map(next => facts.scratch.ahead(next, holding))
-  const stays = worksAt.map(at => facts.scratch.stays(at, holding))
+  const ahead = new Float64Array(nextBlocks.length)
+  for (let i = 0; i < ahead.length; i++) ahead[i] = facts.scratch.ahead(nextBlocks[i], holding)
+  const stays = new Float64Array(worksAt.length)
+  for (let i = 0; i < stays.length; i++) stays[i] = facts.scratch.stays(worksAt[i], holding)
   const { open, pending, openHead, pendingHead, handed } = keptOf(facts, layer)
-  let [most, activations, workspace, gathered] = [-1, 0, 0, 0]
+  const kept = Float64Array.of(open, pending, openHead, pendingHead, handed)
+  return fullestOf(holding.moments, { extras, ahead, stays, kept, whole, layers: holding.layers })
+}
+
+/** Bytes, in columns: a search looks through millions of moments. */
+interface MomentBytes {
+  readonly extras: Extras
+  /** Where `nextBlocks` and `worksAt` say. */
+  readonly ahead: Float64Array
+  readonly stays: Float64Array
+  /** Of an open and a pending layer, an open and a pending head, and of what is handed on. */
+  readonly kept: Float64Array
+  /** Gathered for the step, and for how many layers. */
+  readonly whole: number
+  readonly layers: number
+}
+
+function fullestOf(moments: Moments, { extras, ahead, stays, kept, whole, layers }: MomentBytes): Bytes {
+  const { work, scratch: needed, behind } = extras
+  let most = -1
+  let activations = 0
+  let workspace = 0
+  let gathered = 0
   for (let at = 0; at < moments.length; at += momentWidth) {
-    const [atWork, behind, next] = [atWorkOf(moments[at]), behindOf(moments[at]), aheadOf(moments[at])]
-    const kept = moments[at + 1] * open + moments[at + 2] * pending
-    const all = kept + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + extras.work[atWork]
-    const scratch = extras.scratch[atWork] + extras.behind[behind] + ahead[next] + (next > 0 ? stays[atWork] : 0)
+    const atWork = atWorkOf(moments[at])
+    const next = aheadOf(moments[at])
+    const body = moments[at + 1] * kept[0] + moments[at + 2] * kept[1]
+    const all = body + moments[at + 3] * kept[2] + moments[at + 4] * kept[3] + kept[4] + work[atWork]
+    const scratch = needed[atWork] + behind[behindOf(moments[at])] + ahead[next] + (next > 0 ? stays[atWork] : 0)
     // Parameters of the last block to read any count for little.
-    const there = next === 0 ? 0 : (whole * moments[at + 5]) / Math.max(1, holding.layers)
+    const there = next === 0 ? 0 : (whole * moments[at + 5]) / Math.max(1, layers)
     if (all + scratch + there <= most) continue
     most = all + scratch + there
     activations = all
@@ -256,9 +281,9 @@ function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
 
 /** By what is at work: bytes of activations that it needs, and of parameters and gradients; and of what is behind it. */
 interface Extras {
-  readonly work: readonly number[]
-  readonly scratch: readonly number[]
-  readonly behind: readonly number[]
+  readonly work: Float64Array
+  readonly scratch: Float64Array
+  readonly behind: Float64Array
 }
 
 function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches): Extras {
@@ -273,9 +298,9 @@ function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches):
     table: [0, scratch.table],
   }
   return {
-    work: worksAt.map(at => token * rows[at][0]),
-    scratch: worksAt.map(at => rows[at][1]),
-    behind: blockSizes.map(size => behind[size]),
+    work: Float64Array.from(worksAt.map(at => token * rows[at][0])),
+    scratch: Float64Array.from(worksAt.map(at => rows[at][1])),
+    behind: Float64Array.from(blockSizes.map(size => behind[size])),
   }
 }
 

@@ -121,7 +121,7 @@ export class FlownPlay {
       const mark = marks[task]
       if (mark & (firstForward | lastMaker) || index >= moving) this.#blocks(by, index, mark, sends[task] !== nowhere)
       else if ((besideBlocks && free[by] > now[by]) || (messagesBeside && messages[by] > now[by])) {
-        const parts = this.#partsOf(index)
+        const parts = this.#parts[index] ?? this.#partsOf(index)
         for (let i = 0; i < parts.length; i++) this.#part(by, parts[i])
       } else now[by] += workBeside(tasks[index], free[by] - now[by], slower)
       if (mark & firstOfPair) continue
@@ -157,8 +157,6 @@ export class FlownPlay {
   }
 
   #partsOf(index: number): readonly Part[] {
-    const known = this.#parts[index]
-    if (known) return known
     const { stages } = this.#order
     const kind = taskKinds[Math.floor(index / stages)]
     const all = this.#flights.blocks[index % stages].map(
