@@ -11,7 +11,7 @@ import { check, Job, type JobInput } from '../src/plan/index.js'
 import { beginningOf, openCheckpoints, startSession, syntheticOf, train } from '../src/train/index.js'
 import { expertModels } from './expert-models.js'
 import { readFixture } from './fixtures.js'
-import { computesWhatOneRankComputes, jobOf, optionsOf } from './jobs.js'
+import { computesWhatOneRankComputes, jobOf, optionsOf, shallow } from './jobs.js'
 import { reference } from './kernel-draw.js'
 import { memoryFiles } from './memory-files.js'
 import { jobAt, pairwise, titleAt } from './pairs.js'
@@ -132,16 +132,16 @@ function numbersOf(job: Job, precision: 'f32' | 'f64') {
   }
 }
 
-for (const [i, point] of some(pairwise(1, 20_000, 8), 12).entries())
+for (const [i, point] of some(pairwise(1, 2_000, 8), 32).entries())
   test(`a loss scale of 2^10 changes no bit: ${titleAt(point)}`, () => {
     const job = jobAt({ ...point, precision: 'f32' })
     const precision = i % 2 ? 'f64' : 'f32'
     deepEqual(numbersOf(scaled(job, 1024), precision), numbersOf(job, precision))
   })
 
-for (const kind of ['lion', 'lamb', 'muon'] as const)
+for (const kind of some(['muon', 'lamb', 'lion'] as const, 3))
   test(`nor does it of ${kind}, whose gradients are divided before it sees them`, () => {
-    const job = jobOf('llama', { dp: 2, tp: 2, zero: 1 }, { optimizer: { kind, lr: 0.01, weightDecay: 0.1 } })
+    const job = shallow(jobOf('gpt', { dp: 2, tp: 2, zero: 1 }, { optimizer: { kind, lr: 0.01, weightDecay: 0.1 } }))
     deepEqual(numbersOf(scaled(job, 1024), 'f32'), numbersOf(job, 'f32'))
     computesWhatOneRankComputes(scaled(job, { kind: 'torch', interval: 1 }))
   })
@@ -159,7 +159,7 @@ test('nor does it where losses balance experts', () => {
 })
 
 const kinds = ['torch', 'megatron', 'deepspeed'] as const
-for (const seed of some([1, 2, 3, 4, 5, 6, 7, 8], 4))
+for (const seed of some([1, 2, 3, 4, 5, 6, 7, 8], 8))
   test(`any plan computes what one rank computes, with a scale that moves (SEED=${seed})`, () =>
     computesWhatOneRankComputes(scaled(randomJob(seed), { kind: kinds[seed % 3], interval: 1, initial: 2 ** 12 })))
 
