@@ -120,7 +120,7 @@ const others = variants.filter(
   ({ name, bytes }) => bytes <= wide && (missing || loads.native().variants.every(built => built.name !== name)),
 )
 
-test(
+later(
   `variants for other CPUs multiply right: ${others.map(({ name }) => name).join(', ')}`,
   { skip: compiler },
   async () =>
@@ -145,7 +145,7 @@ later(
 const cross = 'aarch64-linux-gnu-gcc'
 const emulated = runs(cross) && runs('qemu-aarch64') ? false : `no ${cross} or no qemu-aarch64`
 const neon = variants.filter(({ targets }) => targets.includes('arm64'))
-test('arm64: all of its variants multiply right, emulated', { skip: emulated }, async () =>
+later('arm64: all of its variants multiply right, emulated', { skip: emulated }, async () =>
   match(await products(neon, [cross, '-static'], ['qemu-aarch64']), new RegExp(`^${neon.length} variants`)),
 )
 

@@ -38,7 +38,7 @@ const plans: readonly Plan[] = [
   { cp: 2, tp: 2, dp: 2, zero: 3 },
 ]
 
-const tested = oneIn(6)
+const tested = oneIn(12)
 for (const [name, optimizer] of Object.entries(optimizers))
   for (const plan of plans)
     tested(`${name} under ${titleOf(plan)} computes what one rank computes`, () =>

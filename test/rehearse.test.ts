@@ -22,7 +22,7 @@ training: { seq: 8192, globalBatch: 4096 }
 plan: { tp: 8, pp: 4, dp: 512, zero: 1, schedule: interleaved, microbatches: 8 }
 `
 
-test('16,384 ranks are rehearsed on 16: the same program, and equal to one rank', async () => {
+later('16,384 ranks are rehearsed on 16: the same program, and equal to one rank', async () => {
   const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': llama405 })
   equal(code, 0, out)
   match(out, /^llama3-405b: 16384 ranks rehearsed on 16\n/)

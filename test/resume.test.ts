@@ -107,8 +107,9 @@ test('documents that ended elsewhere are other data; without documents the weigh
   equal((await steps(jobOf(''), '--init', saved)).length, 4)
 })
 
+const byKernels = oneIn(3)
 for (const kernels of fastKernels())
-  test(`${kernels} kernels go on with the same bits, and under another plan to 1e-5`, async () => {
+  byKernels(`${kernels} kernels go on with the same bits, and under another plan to 1e-5`, async () => {
     const [job, saved] = [jobOf('dp: 2, zero: 2, microbatches: 2'), at(`saved${ran}`)]
     const all = await steps(job, '--kernels', kernels, '--save', saved, '--save-every', '2')
     const begin = ['--kernels', kernels, '--resume', join(saved, 'step-00000002')]

@@ -4,10 +4,10 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
 import { scheduleFacts } from '../src/plan/index.js'
 import { communicate, makeSchedule, printComms, printSchedule, scheduleNames } from '../src/schedule/index.js'
 import { findPython, noPython } from './python.js'
+import { later } from './share.js'
 
 /** Loads both forms of every file through PyTorch's runtime; prints what it could not read. */
 const script = `
@@ -57,24 +57,28 @@ const sizes = [
   [3, 7],
 ] as const // ranks, microbatches
 
-test('PyTorch reads, validates and simulates every schedule we print', {
-  skip: findPython() ? false : noPython,
-}, () => {
-  const folder = mkdtempSync(join(tmpdir(), 'lockstep-schedules-'))
-  try {
-    for (const name of names)
-      for (const [ranks, microbatches] of sizes) {
-        const schedule = makeSchedule(name, { ranks, microbatches, chunks: scheduleFacts[name].chunks })
-        const base = join(folder, `${name}_${ranks}_${microbatches}`)
-        const pairs = schedule.rows.some(row => row.some(action => action.kind === 'overlap'))
-        writeFileSync(`${base}.compute_only.csv`, printSchedule(schedule))
-        writeFileSync(`${base}.compute_comms.csv`, printComms(communicate(schedule)))
-        writeFileSync(`${base}.json`, JSON.stringify({ ranks, microbatches, stages: schedule.stages, pairs }))
-      }
-    const { stdout, stderr, status } = spawnSync(findPython()!, ['-c', script, folder], { encoding: 'utf8' })
-    equal(status, 0, stderr)
-    deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), { read: names.length * sizes.length, wrong: [] })
-  } finally {
-    rmSync(folder, { recursive: true })
-  }
-})
+later(
+  'PyTorch reads, validates and simulates every schedule we print',
+  {
+    skip: findPython() ? false : noPython,
+  },
+  () => {
+    const folder = mkdtempSync(join(tmpdir(), 'lockstep-schedules-'))
+    try {
+      for (const name of names)
+        for (const [ranks, microbatches] of sizes) {
+          const schedule = makeSchedule(name, { ranks, microbatches, chunks: scheduleFacts[name].chunks })
+          const base = join(folder, `${name}_${ranks}_${microbatches}`)
+          const pairs = schedule.rows.some(row => row.some(action => action.kind === 'overlap'))
+          writeFileSync(`${base}.compute_only.csv`, printSchedule(schedule))
+          writeFileSync(`${base}.compute_comms.csv`, printComms(communicate(schedule)))
+          writeFileSync(`${base}.json`, JSON.stringify({ ranks, microbatches, stages: schedule.stages, pairs }))
+        }
+      const { stdout, stderr, status } = spawnSync(findPython()!, ['-c', script, folder], { encoding: 'utf8' })
+      equal(status, 0, stderr)
+      deepEqual(JSON.parse(stdout.trim().split('\n').at(-1)!), { read: names.length * sizes.length, wrong: [] })
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+  },
+)
