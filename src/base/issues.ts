@@ -164,14 +164,20 @@ export function didYouMean(word: unknown, words: readonly string[]): string {
   return near === undefined ? `one of ${either(words)}` : `did you mean \`${near}\`?`
 }
 
+/** A number may stand for a mapping of which it is one entry. */
 const valueAt = (value: unknown, path: Path): unknown =>
-  path.reduce((at: unknown, part) => (at as Record<PropertyKey, unknown> | null | undefined)?.[part], value) // zod found it there
+  path.reduce(
+    (at: unknown, part) =>
+      typeof at === 'number' ? at : (at as Record<PropertyKey, unknown> | null | undefined)?.[part], // zod found it there
+    value,
+  )
 
 /** Zod's definitions as far as the schemas of this project use them. */
 interface Def {
   readonly type: string
   readonly innerType?: Schema
   readonly in?: Schema
+  readonly out?: Schema
   readonly element?: Schema
   readonly shape?: Readonly<Record<string, Schema>>
   readonly options?: readonly Schema[]
@@ -180,7 +186,10 @@ const defOf = (schema: Schema): Def => schema._zod.def as unknown as Def // the 
 
 /** Without what wraps it: defaults, optional, transforms. */
 function bare(schema: Schema | undefined): Schema | undefined {
-  const inner = schema && (defOf(schema).innerType ?? defOf(schema).in)
+  if (!schema) return undefined
+  const { innerType, in: before, out } = defOf(schema)
+  // A transform says nothing of what is on its other side.
+  const inner = innerType ?? (before && defOf(before).type === 'transform' ? out : before)
   return inner ? bare(inner) : schema
 }
 

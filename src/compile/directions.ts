@@ -15,7 +15,7 @@ import type { Ref } from '../ir/index.js'
 import type { Optimizer } from '../plan/index.js'
 import type { ShardedMesh } from './layouts.js'
 import { route } from './reshard.js'
-import type { SegmentWriter } from './segment.js'
+import { type SegmentWriter, scalar } from './segment.js'
 import type { ParamClass } from './tail.js'
 
 /** Where an update is written. */
@@ -69,8 +69,6 @@ function lengths({ beta1, beta2, eps }: OptimizerOf<'lamb'>, weightDecay: number
     return outs
   }, sums)
 }
-
-const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 
 /** Matrices are made orthogonal whole, by every rank that holds a part of them. */
 function orthogonal(optimizer: Extract<Optimizer, { kind: 'muon' }>, site: UpdateSite): Ref {

@@ -11,10 +11,9 @@ import type { BlockDrafts } from './blocks.js'
 import { type ByKind, evaluates, type Facts, lossHolders, type TrainedBy, termHolders } from './compiled.js'
 import { elect } from './elect.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
-import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 import { divisorSlot, guardOf, normAxes, scalarSlot, scaleIn } from './tail.js'
 
-const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const place = (of: ResultName): Slot => ({ role: { is: 'result', of }, kind: 'workspace', offset: 0 })
 const dataSlot = (of: string): Slot => ({ role: { is: 'input', of }, kind: 'data', offset: 0 })
 

@@ -61,6 +61,9 @@ export interface SegmentDraft {
 export const localBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Tensor, layout: Layout): number =>
   heldElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
+/** A number of the whole step. */
+export const scalar = (name: string): Tensor => ({ name, dtype: 'f32', dims: [] })
+
 /** Bytes of the block that a flat layout cuts, with the room that all parts need side by side. */
 export const lineBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Tensor, layout: Layout): number =>
   lineElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]

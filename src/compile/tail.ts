@@ -23,7 +23,7 @@ import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import type { ParamDtypes } from './precision.js'
-import { type SegmentDraft, SegmentWriter, type Slot } from './segment.js'
+import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -70,7 +70,6 @@ export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
   | { readonly kind: 'route' | 'none' }
 
-const scalar = (name: string) => ({ name, dtype: 'f32' as const, dims: [] })
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
 
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {

@@ -1,4 +1,5 @@
 export * from './inputs.js'
+export * from './kept.js'
 export * from './members.js'
 export * from './order.js'
 export * from './tensor.js'

@@ -1,6 +1,7 @@
 /** What a job says of its data and of its learning rate, checked against the model. What files hold is seen when they are read. */
 import { divisorsNear, either, error, type Problem, roundUp, shorten, warning } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
+import { cooldownSteps } from './learning-rate.js'
 import type { Rule } from './rule.js'
 import type { Data } from './schema.js'
 
@@ -113,6 +114,7 @@ export const learningRate: Rule = function* ({ training: { optimizer, lrSchedule
   const { kind, warmup, warmupFrom, minLr, decaySteps: end = steps, cooldown } = lrSchedule
   const path = 'training.lrSchedule'
   const idle = { minLr: kind === 'constant' && minLr > 0, cooldown: kind !== 'wsd' && cooldown !== undefined }
+  const last = cooldownSteps({ cooldown, end })
   if (minLr > optimizer.lr)
     yield error(
       'training/lr',
@@ -124,11 +126,11 @@ export const learningRate: Rule = function* ({ training: { optimizer, lrSchedule
     if (has) yield warning('training/lr', `${path}.${key}`, `has no effect with kind ${kind}`)
   if (warmupFrom !== undefined && warmupFrom > optimizer.lr)
     yield error('training/lr', `${path}.warmupFrom`, `warmupFrom ${warmupFrom} > lr ${optimizer.lr} of the optimizer`)
-  if (kind === 'wsd' && warmup + (cooldown ?? 0) > end)
+  if (kind === 'wsd' && warmup + last > end)
     yield error(
       'training/lr',
       `${path}.cooldown`,
-      `warmup ${warmup} + cooldown ${cooldown} > ${end} steps`,
+      `warmup ${warmup} + cooldown ${last} > ${end} steps`,
       `try ${Math.max(0, Math.floor((end - warmup) / 10))}`,
     )
   if (warmup > steps)

@@ -3,7 +3,7 @@ import type { LrSchedule } from './optimizer-schema.js'
 import type { Training } from './schema.js'
 
 /** How much of lr - minLr is left, from the beginning of the fall (0) to its end (1). */
-export const falls = {
+const falls = {
   linear: progress => 1 - progress,
   cosine: progress => (1 + Math.cos(Math.PI * progress)) / 2,
   exponential: progress => 2 * 0.5 ** progress - 1,
@@ -23,11 +23,11 @@ export function lrAt({ optimizer: { lr }, lrSchedule, steps }: Rate, taken: numb
     linear: () => between(falls.linear(since(warmup))),
     cosine: () => between(falls.cosine(since(warmup))),
     'inverse-sqrt': () => Math.max(minLr, lr * Math.sqrt(Math.max(1, warmup) / Math.max(1, taken))),
-    wsd: () => between(falls[cooldownShape](since(end - cooldownSteps({ cooldown, end })))),
+    wsd: () => between(falls[cooldownShape](since(Math.max(0, end - cooldownSteps({ cooldown, end }))))),
   }
   return kind !== 'constant' && taken > end ? minLr : after[kind]()
 }
 
-/** A tenth of the run unless it is said. */
-const cooldownSteps = ({ cooldown, end }: { cooldown?: number | undefined; end: number }): number =>
-  Math.min(end, cooldown ?? Math.ceil(end / 10))
+/** A tenth of all steps unless it is said. */
+export const cooldownSteps = ({ cooldown, end }: { cooldown?: number | undefined; end: number }): number =>
+  cooldown ?? Math.ceil(end / 10)

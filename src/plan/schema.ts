@@ -214,12 +214,14 @@ export const Plan = z
     chunks: plan.chunks ?? (typeof plan.schedule === 'string' ? scheduleFacts[plan.schedule].chunks : 1),
   }))
 
+type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
+
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   roles: z
-    .partialRecord(z.enum(paramRoles as [ParamRole, ...ParamRole[]]), Multipliers)
+    .strictObject(Object.fromEntries(paramRoles.map(role => [role, Multipliers.optional()])) as RoleShape)
     .optional()
     .describe('what the optimizer is told else for some parameters: { norm: { lr: 0.5 } }'),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),

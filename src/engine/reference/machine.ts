@@ -9,22 +9,24 @@ import {
   mapStates,
   type Rank,
   type Scalars,
-  type StateName,
   stateEntries,
   type Work,
   worldOf,
 } from '../../base/index.js'
-import { assemble, type Cells, initial, offsets, ownPart, partOf, type Whole, wholeDims } from '../../geometry/index.js'
 import {
-  type DType,
-  dtypeOfState,
-  type Holding,
-  keptAs,
-  type Param,
-  type ParamFrames,
-  type Program,
-  requireSound,
-} from '../../ir/index.js'
+  assemble,
+  type Cells,
+  initial,
+  type Kept,
+  offsets,
+  ownPart,
+  parameterOf,
+  partOf,
+  stateOf,
+  type Whole,
+  wholeDims,
+} from '../../geometry/index.js'
+import { type DType, type Param, type Program, requireSound } from '../../ir/index.js'
 import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../result.js'
 import type { Runner, StepData, StepResult } from '../runner.js'
 import { stepCheckOf } from '../step-data.js'
@@ -132,23 +134,6 @@ function initialise(program: Program, actors: readonly Actor[], param: Param, se
   const whole = Float64Array.from({ length: elementsOf(param.dims) }, (_, index) => value(index))
   layOut(program, actors, param, whole)
 }
-
-/** A tensor that ranks keep for a parameter: the parameter itself, or one of its states. */
-interface Kept {
-  readonly holding: Holding
-  readonly dtype: DType
-  readonly frameOf: (frames: ParamFrames) => number | undefined
-}
-
-const parameterOf = (param: Param): Kept => ({
-  ...{ holding: keptAs(param), dtype: param.dtype },
-  frameOf: frames => frames.param,
-})
-
-const stateOf = (param: Param, state: StateName): Kept => ({
-  ...{ holding: { layout: param.state }, dtype: dtypeOfState(param) },
-  frameOf: ({ states }) => states[state],
-})
 
 function layOut(program: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
   lay(program, actors, param, parameterOf(param), whole)

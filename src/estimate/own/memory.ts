@@ -72,6 +72,7 @@ function factsOf(placed: Placed): Facts {
   const tokens = tokensOf(placed)
   const token = tokens * element
   const scratch = scratchesOf(placed, cut)
+  const state = stateBytes(placed, placed.optimizer)
   // Written out, here and below: a search makes these by the ten thousand, and spreading takes longer than the sums do.
   return {
     placed,
@@ -80,8 +81,8 @@ function factsOf(placed: Placed): Facts {
     token,
     element,
     data: dataRanks(split),
-    state: stateBytes(placed, placed.optimizer),
-    stateOfEnds: stateBytes(placed, placed.optimizer?.kind === 'muon' ? usual : placed.optimizer),
+    state,
+    stateOfEnds: placed.optimizer?.kind === 'muon' ? stateBytes(placed) : state,
     layer,
     mixes: new Map(),
     head,

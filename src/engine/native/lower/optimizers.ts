@@ -1,6 +1,6 @@
 /** *lower*: what is done to parameters once a step. All of it element by element, so parts need not know that they are parts. */
-import { type OptimizerKind, scalerKinds, squaredLimit } from '../../../base/index.js'
-import type { InstrOf, Rules } from '../../../ir/index.js'
+import { type Clip, type Guard, type OptimizerKind, type Rate, scalerKinds, squaredLimit } from '../../../base/index.js'
+import type { Rules } from '../../../ir/index.js'
 import { orthogonal } from './orthogonal.js'
 import { alike, type Site, size } from './site.js'
 
@@ -9,10 +9,10 @@ const updating = ({
   weightDecay,
   clip,
   rate = 1,
-  limit,
-}: Omit<InstrOf<'lion'>, 'kind' | 'ins' | 'outs' | 'beta1' | 'beta2'>) => ({
+  ...guard
+}: { readonly weightDecay: number } & Clip & Guard & Rate) => ({
   ...{ weightDecay, clip, rate },
-  limit: squaredLimit(limit === undefined ? {} : { limit }),
+  limit: squaredLimit(guard),
 })
 
 /** Of a scaler that has no such number. */

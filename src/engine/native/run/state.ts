@@ -6,23 +6,28 @@ import {
   mapStates,
   type Rank,
   type Scalars,
-  type StateName,
   type States,
   seconds,
   stateEntries,
 } from '../../../base/index.js'
-import { assemble, offsets, ownPart, partOf, type Whole, wholeDims } from '../../../geometry/index.js'
+import {
+  assemble,
+  type Kept,
+  offsets,
+  ownPart,
+  parameterOf,
+  partOf,
+  stateOf,
+  type Whole,
+  wholeDims,
+} from '../../../geometry/index.js'
 import {
   type Buffer,
   bytesPer,
   type DType,
-  dtypeOfState,
-  type Holding,
   isUpdate,
   type Kind,
-  keptAs,
   kinds,
-  masterFrame,
   type Param,
   type ParamFrames,
   type Program,
@@ -36,26 +41,6 @@ import { Status } from '../lower/commands.js'
 import { type LoweredProgram, spanBytes } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
 import type { Drawing } from './draw.js'
-
-/** A tensor that ranks keep for a parameter: the parameter itself, or one of its states. */
-interface Kept {
-  readonly holding: Holding
-  readonly dtype: DType
-  readonly frameOf: (frames: ParamFrames) => number | undefined
-}
-
-const parameterOf = (param: Param): Kept => ({
-  ...{ holding: keptAs(param), dtype: param.dtype },
-  frameOf: frames => frames.param,
-})
-
-const stateOf = (param: Param, state: StateName): Kept => ({
-  ...{ holding: { layout: param.state }, dtype: dtypeOfState(param) },
-  frameOf: ({ states }) => states[state],
-})
-
-/** What the parameter is rounded from, where there is such a state. */
-const masterOf = (param: Param): Kept => ({ ...stateOf(param, 'master'), frameOf: masterFrame })
 
 export class State {
   readonly #program: Program
@@ -81,7 +66,7 @@ export class State {
     const { mesh } = this.#program
     const params = this.#program.params.map(param => {
       const { name, init, dims } = param
-      const kept = [parameterOf(param), masterOf(param)].map(one => ({
+      const kept = [parameterOf(param), stateOf(param, 'master')].map(one => ({
         ...{ dtype: one.dtype, layout: one.holding.layout },
         holders: [...this.#parts(param, one)].map(([rank, { byteOffset }]) => ({ rank, offset: byteOffset })),
       }))
@@ -176,7 +161,7 @@ export class State {
 
   setParameter(name: string, values: ArrayLike<number>): void {
     const param = this.#param(name)
-    for (const kept of [parameterOf(param), masterOf(param)]) this.#lay(param, kept, values)
+    for (const kept of [parameterOf(param), stateOf(param, 'master')]) this.#lay(param, kept, values)
   }
 
   states(name: string): States<Whole> {
