@@ -53,7 +53,7 @@ export function shardStep(given: CompileInput): Sharding {
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = storedModel(boundRows(given.model, plan, s), plan.precision)
-  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan.precision))
+  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, s, plan)
@@ -161,7 +161,8 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
     }),
   )
 
-function programParam({ spec, dtype, holders, segments }: CompiledParam, streams: readonly StreamScript[]): Param {
+function programParam(param: CompiledParam, streams: readonly StreamScript[]): Param {
+  const { spec, dtype, gradientDtype, stateDtype, holders, segments } = param
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
@@ -171,6 +172,7 @@ function programParam({ spec, dtype, holders, segments }: CompiledParam, streams
   return {
     name,
     dtype,
+    ...(segments.gradient && gradientDtype !== stateDtype && { gradient: gradientDtype }),
     dims,
     init,
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),

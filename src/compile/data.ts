@@ -48,8 +48,8 @@ function policyOf(sharding: Sharding): DataPolicy {
   }
 }
 
-const bytesIn = ({ s }: Sharding, { spec, stateDtype, layouts }: CompiledParam): number =>
-  localBytes(s, { ...spec, dtype: stateDtype }, layouts.compute)
+const bytesIn = ({ s }: Sharding, { spec, gradientDtype, layouts }: CompiledParam): number =>
+  localBytes(s, { ...spec, dtype: gradientDtype }, layouts.compute)
 
 /** The calls of blocks on a stream, in its order: those whose segments do anything. */
 function dataCalls({ blocks, model, schedule, stageOf }: Sharding, drafter: FlightDrafter, pp: number): DataCall[] {
@@ -206,10 +206,10 @@ function draftReduce(
   const w = new SegmentWriter(s)
   const together = new Map<string, { kind: 'scatter' | 'sum'; axes: readonly Axis[]; ins: string[]; outs: string[] }>()
   for (const [i, of] of namesIn(params).entries()) {
-    const { spec, stateDtype, layouts, segments } = params[i]
+    const { spec, gradientDtype, layouts, segments } = params[i]
     const { produced, reduction } = segments.gradient!
     if (!('axes' in reduction)) throw new Error(`internal: ${of} does not fly`)
-    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
+    const tensor: Tensor = { ...spec, name: of, dtype: gradientDtype }
     const slot = slotOf(is, of)
     const from = w.given(of, tensor, produced, slot)
     const sum = { ...tensor, name: `${of}.sum` }
@@ -232,9 +232,9 @@ function draftReduce(
 function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
   const w = new SegmentWriter(s)
   for (const [i, of] of namesIn(params).entries()) {
-    const { spec, stateDtype, layouts, segments } = params[i]
+    const { spec, gradientDtype, layouts, segments } = params[i]
     const { produced, reduction } = segments.gradient!
-    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
+    const tensor: Tensor = { ...spec, name: of, dtype: gradientDtype }
     const slot = slotOf('fresh', of)
     if (reduction.kind === 'scatter') w.own(of, tensor, layouts.storage, slot)
     else w.given(of, tensor, { ...produced, partial: {} }, slot)

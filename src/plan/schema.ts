@@ -7,6 +7,7 @@ import {
   axisFacts,
   defaultOrder,
   either,
+  gradientTypes,
   type MeshAxis,
   meshAxes,
   type OpKind,
@@ -196,6 +197,10 @@ export const Plan = z
           .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
           .join('; '),
       ),
+    gradients: z
+      .enum(gradientTypes)
+      .optional()
+      .describe('what gradients of parameters are summed in; as wide as the optimizer state if not given'),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     bucket: amountOfMemory('25MiB')
       .default(usualFlights.bucket)

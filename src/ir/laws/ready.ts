@@ -1,7 +1,7 @@
 /** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
 import { type Layout, layoutKey, localDims, whole } from '../../base/index.js'
 import type { Instr } from '../instr.js'
-import { type Call, type DType, dtypeOfState, type Param, type Program } from '../program.js'
+import { type Call, type DType, dtypeOfGradient, dtypeOfState, type Param, type Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
@@ -88,6 +88,11 @@ export class Shelf {
   })
   ofState = (param: Param): HeldType => ({
     type: this.#typeOfPart(param, param.state, dtypeOfState(param)),
+    inside: false,
+  })
+  /** As an update needs it: it lies as the state does. */
+  ofGradient = (param: Param): HeldType => ({
+    type: this.#typeOfPart(param, param.state, dtypeOfGradient(param)),
     inside: false,
   })
 
