@@ -63,10 +63,10 @@ breaks('T5', 'a gradient that is summed in less than its parameter says', text =
 )
 breaks('W1', 'a gradient in what no op makes', text => text.replace(/^ {2}gradient bf16$/m, '  gradient f16'))
 breaks('T4', 'an update that reads it in other bits', text =>
-  text.replace(/(segment "update layers.mlp.up"[^]*?buffer %grad )bf16/, '$1f16'),
+  text.replace(/(segment "update layers.mlp.up"[\s\S]*?buffer %grad )bf16/, '$1f16'),
 )
 breaks('T3', 'a sum wider than its addends', text =>
-  text.replace(/(segment layers.B [^]*?buffer %grad.mlp.up )bf16/, '$1f32'),
+  text.replace(/(segment layers.B [\s\S]*?buffer %grad.mlp.up )bf16/, '$1f32'),
 )
 
 for (const [kernels, plan] of [
