@@ -3,7 +3,7 @@
  * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
  * Pure: paths and texts come out, and somebody else writes them.
  */
-import { asPart, documentRanks, finish, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
+import { asPart, documentRanks, finish, partialAxes, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { type Beside, besideIn } from './beside.js'
 import { isGuarded } from './experts.js'
@@ -185,8 +185,11 @@ function reporterOf({ mesh, results }: Program): number {
   return rankAt(mesh, { pp })
 }
 
-function groupsOf({ segments }: Program): (Group & { readonly label: string })[] {
+function groupsOf({ params, segments }: Program): (Group & { readonly label: string })[] {
   const found = new Map<string, Group>()
+  // Who adds up what a checkpoint is to hold.
+  for (const { layout } of params.flatMap(({ apart = {} }) => Object.values(apart)))
+    if (partialAxes(layout).length > 0) found.set(partialAxes(layout).join('+'), { axes: partialAxes(layout) })
   for (const { instrs } of Object.values(segments))
     for (const instr of instrs) {
       const { meets } = traitsOf(instr)
