@@ -28,7 +28,7 @@ import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.j
 
 export interface ParamContext {
   readonly s: ShardedMesh
-  readonly plan: Pick<Plan, 'zero' | 'reduce'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'rounding'>
   readonly training: TrainedBy
 }
 
@@ -232,7 +232,7 @@ function draftBalance(
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(param: ParamClass, sources: UpdateSources, { s, training }: ParamContext): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, training }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
@@ -249,7 +249,9 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, training }:
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
   const { settings, given } = directions(optimizer, weightDecay, site)
-  const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training) }
+  const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !hasMaster(param)
+  const rounding = stochastic ? { stochastic } : {}
+  const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training), ...rounding }
   w.emit({ ...settings, ...told, ins: [gradient, ...scalars.map(([, ref]) => ref), ...given], outs })
   // The master as the parameter's dtype can hold it.
   if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })

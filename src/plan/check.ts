@@ -30,7 +30,7 @@ import { batchRamp } from './batch-ramp.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
-import { gradients } from './gradients.js'
+import { gradients, rounding } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
@@ -293,6 +293,7 @@ const rulesOfSteps: readonly Rule[] = [
   learningRate,
   optimizerSettings,
   gradients,
+  rounding,
   lossScale,
 ]
 
