@@ -8,13 +8,16 @@ import { compileJob, serialJob } from '../src/compile/index.js'
 import { boot, dataFor, type Runner } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { isCollective, type Program } from '../src/ir/index.js'
-import type { Job, PlanInput } from '../src/plan/index.js'
+import { check, type Job, type PlanInput } from '../src/plan/index.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 
 const sixteen: readonly (readonly [ModelName, PlanInput])[] = [
   ['mlp', { dp: 3, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['gpt', { dp: 2, zero: 1, compress: { reduce: 'f16' } }],
-  ['llama tied', { dp: 2, tp: 2, pp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' }, sequenceParallel: true }],
+  [
+    'llama tied',
+    { dp: 2, tp: 2, pp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' }, sequenceParallel: true },
+  ],
   ['gpt tied', { dp: 4, zero: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, cp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt', { dp: 3, pp: 2, zero: 3, gather: 'step', reduce: 'step', microbatches: 2, compress: { gather: 'bf16' } }],
@@ -31,7 +34,9 @@ for (const [model, plan] of sixteen)
 const carried = ({ segments }: Program, flight: string) =>
   Object.values(segments)
     .filter(({ name }) => name.startsWith(`${flight} `))
-    .flatMap(({ instrs, buffers }) => instrs.filter(isCollective).map(({ kind, ins }) => `${kind} ${buffers[ins[0]].dtype}`))
+    .flatMap(({ instrs, buffers }) =>
+      instrs.filter(isCollective).map(({ kind, ins }) => `${kind} ${buffers[ins[0]].dtype}`),
+    )
 
 test('what is compressed travels in fewer bits, and nothing else does', () => {
   const program = (plan: PlanInput) => compileJob(jobOf('gpt', { dp: 2, ...plan }))
@@ -43,7 +48,24 @@ test('what is compressed travels in fewer bits, and nothing else does', () => {
   deepEqual(distinct({ zero: 3, compress: { gather: 'bf16' } }, 'reduce'), ['reduce-scatter f32'])
   // Parameters of 16 bits have nothing to lose.
   deepEqual(distinct({ zero: 3, precision: 'bf16', compress: { gather: 'bf16' } }, 'gather'), ['all-gather bf16'])
-  deepEqual(program({ zero: 3, precision: 'bf16', compress: { gather: 'bf16' } }), program({ zero: 3, precision: 'bf16' }))
+  deepEqual(
+    program({ zero: 3, precision: 'bf16', compress: { gather: 'bf16' } }),
+    program({ zero: 3, precision: 'bf16' }),
+  )
+})
+
+test('check says what changes nothing, and what is unwise', () => {
+  const codes = (plan: PlanInput) => check(jobOf('gpt', plan)).map(({ code, path }) => `${code} ${path}`)
+  const pure = { dp: 2, precision: 'pure-bf16' as const, compress: { reduce: 'bf16' as const } }
+  ok(codes(pure).includes('plan/no-effect plan.compress.reduce'))
+  ok(codes({ tp: 2, compress: { reduce: 'f16' } }).includes('plan/no-effect plan.compress'))
+  ok(codes({ dp: 2, compress: { reduce: 'f16' } }).includes('plan/unwise plan.compress.reduce'))
+  ok(
+    codes({ dp: 2, zero: 3, precision: 'bf16', compress: { gather: 'bf16' } }).includes(
+      'plan/no-effect plan.compress.gather',
+    ),
+  )
+  deepEqual(codes({ dp: 2, compress: { reduce: 'bf16' } }), [])
 })
 
 const pool = new Pool()

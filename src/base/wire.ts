@@ -8,12 +8,15 @@ import { bytesPer, type DType } from './dtype.js'
 export const wireFormats = ['bf16', 'f16'] as const satisfies readonly DType[]
 export type WireFormat = (typeof wireFormats)[number]
 
+/** Bytes of a number on its way. */
+export const wireBytes: Readonly<Record<WireFormat, number>> = { bf16: bytesPer.bf16, f16: bytesPer.f16 }
+
 /** What of a step is sent in which format; absent: as it is stored. */
 export interface Wire {
-  readonly reduce?: WireFormat
-  readonly gather?: WireFormat
+  readonly reduce?: WireFormat | undefined
+  readonly gather?: WireFormat | undefined
 }
 
 /** What numbers of a dtype travel in, where that is fewer bytes. */
 export const wireOf = (dtype: DType, format: WireFormat | undefined): WireFormat | undefined =>
-  format !== undefined && bytesPer[format] < bytesPer[dtype] ? format : undefined
+  format !== undefined && wireBytes[format] < bytesPer[dtype] ? format : undefined

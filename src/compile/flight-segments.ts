@@ -92,7 +92,9 @@ export function draftGather(sharding: Sharding, params: readonly CompiledParam[]
     const wire = inside ? undefined : wireOf(dtype, sharding.plan.compress?.gather)
     const full = inside ? slot : slotOf('full', of)
     const sent = wire ? { ...tensor, dtype: wire } : tensor
-    const part = wire ? w.moves.given(of, sent, layout, slotOf('wire', of)) : w.moves.held(of, tensor, segments.kept, slot)
+    const part = wire
+      ? w.moves.given(of, sent, layout, slotOf('wire', of))
+      : w.moves.held(of, tensor, segments.kept, slot)
     const to = w.moves.given(of, whole(sent), layouts.compute, wire ? slotOf('arrived', of) : full)
     w.moves.makeRoom(to.ref, layout)
     w.travels('all-gather', flatAxes(layout), sent, part, to)

@@ -26,6 +26,7 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
+import { compression } from './compress.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
@@ -291,6 +292,7 @@ const rules: readonly Rule[] = [
   learningRate,
   optimizerSettings,
   lossScale,
+  compression,
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,
