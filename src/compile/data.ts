@@ -42,8 +42,8 @@ function policyOf(sharding: Sharding): DataPolicy {
   }
 }
 
-const bytesIn = ({ s }: Sharding, { spec, stateDtype, layouts }: CompiledParam): number =>
-  localBytes(s, { ...spec, dtype: stateDtype }, layouts.compute)
+const bytesIn = ({ s }: Sharding, { spec, gradientDtype, layouts }: CompiledParam): number =>
+  localBytes(s, { ...spec, dtype: gradientDtype }, layouts.compute)
 
 /** The calls of blocks on a stream, in its order: those whose segments do anything. */
 function dataCalls({ blocks, model, schedule, stageOf }: Sharding, drafter: FlightDrafter, pp: number): DataCall[] {

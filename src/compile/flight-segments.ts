@@ -118,11 +118,11 @@ export function draftReduce(
 ): FlightSegments {
   const w = new FlightWriter(sharding)
   for (const [i, of] of namesIn(params).entries()) {
-    const { spec, stateDtype, layouts, segments } = params[i]
+    const { spec, gradientDtype, layouts, segments } = params[i]
     const { produced, reduction } = segments.gradient!
     if (!('axes' in reduction)) throw new Error(`internal: ${of} does not fly`)
-    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
-    const [slot, wire] = [slotOf(is, of), wireOf(stateDtype, sharding.plan.compress?.reduce)]
+    const tensor: Tensor = { ...spec, name: of, dtype: gradientDtype }
+    const [slot, wire] = [slotOf(is, of), wireOf(gradientDtype, sharding.plan.compress?.reduce)]
     const sent = wire ? { ...tensor, dtype: wire } : tensor
     const scatters = reduction.kind === 'scatter'
     const into = scatters ? layouts.storage : { ...produced, partial: {} }
@@ -149,9 +149,9 @@ const summed = (w: SegmentWriter, tensor: Tensor, layout: Layout, slot: Slot): V
 export function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
   const w = new SegmentWriter(s)
   for (const [i, of] of namesIn(params).entries()) {
-    const { spec, stateDtype, layouts, segments } = params[i]
+    const { spec, gradientDtype, layouts, segments } = params[i]
     const { produced, reduction } = segments.gradient!
-    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
+    const tensor: Tensor = { ...spec, name: of, dtype: gradientDtype }
     const slot = slotOf('fresh', of)
     if (reduction.kind === 'scatter') w.own(of, tensor, layouts.storage, slot)
     else w.given(of, tensor, { ...produced, partial: {} }, slot)

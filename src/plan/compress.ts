@@ -1,11 +1,12 @@
 /** What a plan sends in fewer bits: what cannot be, what changes nothing, and what is unwise. */
-import { dataRanks, error, planPrecisionFacts, warning, wireOf } from '../base/index.js'
+import { dataRanks, error, gradientIn, planPrecisionFacts, warning, wireOf } from '../base/index.js'
 import type { Rule } from './rule.js'
 
 export const compression: Rule = function* ({ plan, training: { lossScale } }) {
   const { compress, zero, precision } = plan
   if (!compress) return
-  const { token, state } = planPrecisionFacts[precision]
+  const { token } = planPrecisionFacts[precision]
+  const summed = gradientIn(plan)
   const { reduce, gather } = compress
   if (dataRanks(plan) === 1)
     yield warning(
@@ -22,8 +23,8 @@ export const compression: Rule = function* ({ plan, training: { lossScale } }) {
     )
   if (gather && wireOf(token, gather) === undefined)
     yield warning('plan/no-effect', 'plan.compress.gather', `${gather}: parameters are ${token} already`)
-  if (reduce && wireOf(state, reduce) === undefined)
-    yield warning('plan/no-effect', 'plan.compress.reduce', `${reduce}: gradients are ${state} already`)
+  if (reduce && wireOf(summed, reduce) === undefined)
+    yield warning('plan/no-effect', 'plan.compress.reduce', `${reduce}: gradients are ${summed} already`)
   if (reduce === 'f16' && lossScale === undefined)
     yield warning(
       'plan/unwise',

@@ -196,11 +196,11 @@ function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers
 const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
 function stateBytes({ precision, software }: Placed, optimizer: Optimizer = usual): number {
-  const { gradientBytes: wide } = software
+  const { stateBytes: wide } = software
   return wide * statesKept(optimizer, activationBytes(precision) < wide).length
 }
 
-/** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
+/** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */
 function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: held, experts, ends }: HeldByRank) {
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
