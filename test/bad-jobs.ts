@@ -118,6 +118,8 @@ export const rows: readonly Row[] = [
   [plan('schedule: pipedream'), 'schema/name plan.schedule | did you mean `1f1b`?'],
   [plan('schedule: zero-bubble'), 'schema/name plan.schedule | did you mean `zb-h1`?'],
   [plan('recompute: block'), 'schema/name plan.recompute | did you mean `full`?'],
+  [plan('dp: 2, microbatches: 4, compress: { reduce: fp8, gather: f16 }'), 'schema/name plan.compress.reduce | ', 'schema/name plan.compress.gather | '],
+  [plan('dp: 2, microbatches: 4, zero: 1, compress: { gather: bf16 }'), 'plan/compress plan.compress.gather | zero 1 keeps the only exact copy of a parameter where the whole is gathered: gather bf16 would round it; set zero to 3'],
   [plan('zero: stage3'), 'schema/type plan.zero | did you mean `3`?'],
   [plan('gradientAccumulation: 8'), 'schema/key plan.gradientAccumulation | did you mean `microbatches`? (a microbatch has globalBatch / (dp x microbatches) sequences)'],
   [plan('data_parallel: 8, tensor_model_parallel_size: 2'), 'schema/key plan.data_parallel | did you mean `dp`?', 'schema/key plan.tensor_model_parallel_size | did you mean `tp`?'],

@@ -83,6 +83,9 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { dp: 2, tp: 2, zero: 1, ...byChance }, decayOnly],
   ['gpt tied', { ...byChance }, decayOnly],
   ['gpt', { dp: 2, zero: 3, ...byChance }],
+  ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
+  ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
+  ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
 ]
 
 /** Random jobs of as many ranks as are there anyway; so many of any model, and so many over experts and cut sequences. */

@@ -114,6 +114,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...(model.family === 'llama' ? expertSplit(model, plan) : {}),
     ...onceAStep(plan),
     ...unusualFlights(plan),
+    ...(plan.compress && { wire: plan.compress }),
   }
 }
 

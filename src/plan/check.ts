@@ -27,6 +27,7 @@ import {
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { batchRamp } from './batch-ramp.js'
+import { compression } from './compress.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
@@ -295,6 +296,7 @@ const rulesOfSteps: readonly Rule[] = [
   gradients,
   rounding,
   lossScale,
+  compression,
 ]
 
 const rules: readonly Rule[] = [
