@@ -3,12 +3,12 @@ import {
   bytesPer,
   dataRanks,
   either,
+  fullStates,
   hasMaster,
   type OpKind,
   type PlanPrecision,
   planPrecisionFacts,
   showBytes,
-  statesKept,
   warning,
 } from '../base/index.js'
 import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
@@ -79,7 +79,7 @@ export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, pla
   if (planPrecisionFacts[precision].state !== 'bf16') return
   const bytes = (of: PlanPrecision) => {
     const { token, state } = planPrecisionFacts[of]
-    return bytesPer[token] + bytesPer[state] * (1 + statesKept(optimizer, hasMaster(of)).length)
+    return bytesPer[token] + bytesPer[state] * (1 + fullStates(optimizer, hasMaster(of)).length)
   }
   const still = Number((optimizer.lr / lostBelow).toPrecision(3))
   const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
