@@ -8,7 +8,7 @@ import { frameNames } from './frames.js'
 
 export function residents({ compiled, held, results, out }: StreamContext): void {
   const { s } = compiled
-  for (const { spec, dtype, stateDtype, segments } of held) {
+  for (const { spec, dtype, gradientDtype, segments } of held) {
     const { kept, gradient } = segments
     const keptBytes = kept.inside ? lineBytes : localBytes
     out.resident(frameNames.param(spec.name), 'parameters', keptBytes(s, { ...spec, dtype }, kept.layout))
@@ -16,7 +16,7 @@ export function residents({ compiled, held, results, out }: StreamContext): void
       out.resident(
         frameNames.grad(spec.name),
         'gradients',
-        localBytes(s, { ...spec, dtype: stateDtype }, gradient.accumulated),
+        localBytes(s, { ...spec, dtype: gradientDtype }, gradient.accumulated),
       )
     for (const [state, tensor] of stateEntries(segments.states))
       out.resident(frameNames.state(state, spec.name), 'optimizer', localBytes(s, tensor, tensor.layout))

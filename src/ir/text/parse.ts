@@ -150,6 +150,7 @@ const readers: Readonly<Record<string, Reader>> = {
 /** Lines below a `param`. */
 const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly string[]) => void>> = {
   init: (param, words) => (param.init = initOf(words)),
+  gradient: (param, words) => (param.gradient = dtype.read(only(words))),
   kept(param, words) {
     const { shape, inside } = readInside(words)
     param.kept = growing(readShaped(shape)).layout

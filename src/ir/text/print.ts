@@ -56,6 +56,7 @@ const printPlaces = (frames: Parameters<typeof resultPlaces>[0]): string[] =>
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
   `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
+  ...(param.gradient === undefined ? [] : [`  gradient ${param.gradient}`]),
   ...(['kept', 'state'] as const).map(
     use => `  ${use} ${showLayout(param[use])}${use === 'kept' && param.keptInside ? ' inside' : ''}`,
   ),
