@@ -12,6 +12,7 @@ import {
 } from '../../../base/index.js'
 import { firstIndex, partsOf, wholeDims } from '../../../geometry/index.js'
 import type { Ref, Rules } from '../../../ir/index.js'
+import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { orthogonal } from './orthogonal.js'
 import { counterOf, refuse } from './shapes.js'
 import { alike, type Site, size } from './site.js'
@@ -44,7 +45,9 @@ function dither(s: Site, param: Ref, { stochastic = false }: Rounding): void {
 /** Of a scaler that has no such number. */
 const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
 
-type Updates = OptimizerKind | 'unscale' | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz'
+type Updates =
+  | OptimizerKind
+  | ('unscale' | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz' | 'factorSquares' | 'adafactorSquares')
 
 export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   unscale: ({ ins: [scale], outs: [x] }, s) =>
@@ -99,6 +102,9 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
     s.list.write('muonMean', { ...at, momentum, nesterov: Number(nesterov), clip })
   },
   newtonSchulz: orthogonal,
+  factorSquares,
+  adafactorSquares,
+  adafactor: (instr, s) => adafactor(instr, updating(instr), s),
   muon({ ins, outs: [param, m], momentum, stretch = 1, ...how }, s) {
     const [grad, normSquared, lr, direction] = ins.map(ref => s.at(ref))
     const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, direction }
