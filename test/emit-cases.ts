@@ -74,6 +74,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt tied', { tp: 2, sequenceParallel: true, microbatches: 2, precision: 'bf16' }],
   ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, schedule: 'zb-h1', precision: 'bf16' }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16' }],
+  ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: {} }],
+  ['gpt tied', { dp: 2, zero: 3, microbatches: 2, precision: 'pure-bf16', fp8: {}, recompute: 'full' }],
 ]
 
 /** Random jobs of as many ranks as are there anyway; so many of any model, and so many over experts and cut sequences. */

@@ -29,6 +29,7 @@ import {
   stagesHeld,
   type TrainedBy,
 } from './compiled.js'
+import { codedModel } from './codes.js'
 import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
@@ -52,7 +53,7 @@ export function shardStep(given: CompileInput): Sharding {
   const isScaled = training.lossScale !== undefined
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
-  const model = storedModel(boundRows(given.model, plan, s), plan.precision)
+  const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan.precision))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)

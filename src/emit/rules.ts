@@ -38,6 +38,7 @@ import {
   verdict,
   zigzagged,
 } from './expressions.js'
+import { scaledContract } from './codes.js'
 import { number, quote } from './python.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */
@@ -52,6 +53,11 @@ export const torchOf: Rules<string[], Site> = {
     const named = dtype === dtypeOf(site, instr, 0) ? {} : { dtype: quote(dtype) }
     return [`${site.result(instr.outs[0])} = ${call('contract', [equation, ...instr.ins.map(site.name)], named)}`]
   },
+  absMax: op('abs_max'),
+  quantize: ({ ins: [x, amax], outs: [codes], format }, site) => [
+    `${site.result(codes)} = ${call('quantize', [aligned(site, x, site.dims(codes)), site.name(amax), quote(format)])}`,
+  ],
+  scaledContract,
   add(instr, site) {
     const out = site.dims(instr.outs[0])
     return assign(site, instr, instr.ins.map(ref => aligned(site, ref, out)).join(' + '))

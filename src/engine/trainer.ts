@@ -3,7 +3,7 @@
  * given the parameters before it judges. Commands know this and nothing of engines; an engine joins by one line of
  * `starts`.
  */
-import { error, ProblemsError, unwatched } from '../base/index.js'
+import { error, isCodeType, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Choices, choicesInOrder } from './choices.js'
 import { type KernelName, kernelNames } from './kernel-names.js'
@@ -40,6 +40,21 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
   ])
 }
 
+/** Products of codes are simulated, emitted and interpreted; the engine has no kernels for them. */
+function requireKernels({ segments }: Program, kernels: KernelName): void {
+  if (kernels === 'reference') return
+  const coded = Object.values(segments).some(({ buffers }) => Object.values(buffers).some(({ dtype }) => isCodeType(dtype)))
+  if (coded)
+    throw new ProblemsError([
+      error(
+        'plan/precision',
+        'plan.fp8',
+        `${kernels} kernels do not multiply 8-bit codes`,
+        'leave fp8 out here, or take --kernels reference, which is slow; emitted PyTorch multiplies them',
+      ),
+    ])
+}
+
 /** Those that are faster than the definition, as far as they are there. */
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
@@ -62,7 +77,9 @@ export interface TrainerOptions extends StartOptions {
 }
 
 export async function startTrainer(program: Program, options: TrainerOptions): Promise<Trainer> {
-  const start = starts[kernelsFor(options.kernels)]
+  const kernels = kernelsFor(options.kernels)
+  requireKernels(program, kernels)
+  const start = starts[kernels]
   const engine = await start(program, options)
   let judge: Runner | undefined
   let orders: Int32Array | undefined

@@ -29,6 +29,7 @@ import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } fr
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
+import { fp8 } from './fp8.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
@@ -291,6 +292,7 @@ const rules: readonly Rule[] = [
   learningRate,
   optimizerSettings,
   lossScale,
+  fp8,
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,

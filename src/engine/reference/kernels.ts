@@ -2,7 +2,8 @@
 import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
 import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
-import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
+import * as codes from './codes.js'
+import { absMax, contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
 import { join, joinGrad } from './join.js'
@@ -16,6 +17,9 @@ import { take, unscale } from './scaler.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
+  absMax,
+  quantize: codes.quantize,
+  scaledContract: codes.scaledContract,
   add: elementwise.add,
   mul: elementwise.mul,
   scale: elementwise.scale,

@@ -4,26 +4,29 @@
  */
 
 import type { Cells } from '../../geometry/index.js'
-import { type Frame, type Kind, kinds, type Stream } from '../../ir/index.js'
+import { bytesPer, type Frame, type Kind, kinds, type Program, type Stream } from '../../ir/index.js'
 
 export type Precision = 'f64' | 'f32'
 
-/** A cell is as wide as the narrowest dtype: a wider tensor fills the first of the cells its bytes give it, and no others. */
-const bytesPerCell = 2
-
-export const cellsOf = (bytes: number): number => bytes / bytesPerCell
-export const bytesOf = (cells: number): number => cells * bytesPerCell
+/**
+ * Bytes of a cell, which is as wide as the narrowest dtype there is, or 2: a wider tensor fills the first of the cells its bytes give
+ * it, and no others.
+ */
+export const cellWidth = ({ segments }: Pick<Program, 'segments'>): number =>
+  Object.values(segments).some(({ buffers }) => Object.values(buffers).some(({ dtype }) => bytesPer[dtype] === 1)) ? 1 : 2
 
 export class Memory {
   readonly cells: Cells
   readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // one entry per kind
   readonly #stream: Stream
+  readonly #cellBytes: number
   readonly #live = new Map<number, Frame>()
   readonly #bytes = { ...this.peak }
 
-  constructor(stream: Stream, precision: Precision) {
-    const size = Math.ceil(cellsOf(stream.arena))
+  constructor(stream: Stream, precision: Precision, cellBytes: number) {
+    const size = Math.ceil(stream.arena / cellBytes)
     this.#stream = stream
+    this.#cellBytes = cellBytes
     this.cells = (precision === 'f64' ? new Float64Array(size) : new Float32Array(size)).fill(NaN)
     for (const frame of stream.resident) this.alloc(frame)
   }
@@ -34,8 +37,8 @@ export class Memory {
     if (this.#live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
     if (frame.offset < 0 || end > this.#stream.arena)
       throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.#stream.arena}`)
-    if (frame.offset % bytesPerCell !== 0)
-      throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${bytesPerCell}`)
+    if (frame.offset % this.#cellBytes !== 0)
+      throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${this.#cellBytes}`)
     for (const other of this.#live.values())
       if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
     this.#live.set(index, frame)
@@ -57,18 +60,22 @@ export class Memory {
     const frame = this.#frame(index)
     if (!this.#live.has(index)) throw new Error(`frame ${frame.name} is used but not allocated`)
     if (frame.bytes < bytes) throw new Error(`frame ${frame.name} of ${frame.bytes} bytes is asked to hold ${bytes}`)
-    return cellsOf(frame.offset)
+    return this.cellsOf(frame.offset)
   }
 
   /** The cells of a live frame, as they are: not a copy. */
   view(index: number): Cells {
     const at = this.at(index)
-    return this.cells.subarray(at, at + cellsOf(this.#frame(index).bytes))
+    return this.cells.subarray(at, at + this.cellsOf(this.#frame(index).bytes))
   }
 
   poison(index: number): void {
     const { offset, bytes } = this.#frame(index)
-    this.cells.fill(NaN, cellsOf(offset), cellsOf(offset + bytes))
+    this.cells.fill(NaN, this.cellsOf(offset), this.cellsOf(offset + bytes))
+  }
+
+  cellsOf(bytes: number): number {
+    return bytes / this.#cellBytes
   }
 
   #frame(index: number) {

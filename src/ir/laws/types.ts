@@ -22,6 +22,7 @@ import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf 
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { miscoded } from './codes.js'
 import { misstored } from './dtypes.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
@@ -68,7 +69,8 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const operands = reads.map(ref => known.get(ref) ?? declared(ref))
     const claimed = writes.map(declared)
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
-    if (wrong) say('T3', wrong)
+    if (wrong) say(wrong.law, wrong.message)
+    for (const message of miscoded(segment, instr, at)) say('T7', message)
     const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
     if (new Set(moved).size > 1) say('T3', `its operands are ${moved.join(', ')}`)
     const inferred = infer({ program, instr, operands, claimed, say })
