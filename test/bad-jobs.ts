@@ -118,6 +118,8 @@ export const rows: readonly Row[] = [
   [plan('schedule: pipedream'), 'schema/name plan.schedule | did you mean `1f1b`?'],
   [plan('schedule: zero-bubble'), 'schema/name plan.schedule | did you mean `zb-h1`?'],
   [plan('recompute: block'), 'schema/name plan.recompute | did you mean `full`?'],
+  [plan('dp: 2, microbatches: 4, compress: { reduce: fp8, gather: f16 }'), 'schema/name plan.compress.reduce | ', 'schema/name plan.compress.gather | '],
+  [plan('dp: 2, microbatches: 4, zero: 1, compress: { gather: bf16 }'), 'plan/compress plan.compress.gather | zero 1 keeps the only exact copy of a parameter where the whole is gathered: gather bf16 would round it; set zero to 3'],
   [plan('zero: stage3'), 'schema/type plan.zero | did you mean `3`?'],
   [plan('gradientAccumulation: 8'), 'schema/key plan.gradientAccumulation | did you mean `microbatches`? (a microbatch has globalBatch / (dp x microbatches) sequences)'],
   [plan('data_parallel: 8, tensor_model_parallel_size: 2'), 'schema/key plan.data_parallel | did you mean `dp`?', 'schema/key plan.tensor_model_parallel_size | did you mean `tp`?'],
@@ -217,6 +219,10 @@ export const rows: readonly Row[] = [
   ['model: llama3-405b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { tp: 8, deviceMemory: 80GiB }', 'plan/memory plan.deviceMemory | on a rank, a device has 80.00 GiB; at least 76 ranks must share them: by tp x pp (now 8), or by dp with zero 3'],
   ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 119.66 GiB on a rank, a device has 64.00 GiB; with zero 3 they need 59.83 GiB'],
   ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: bf16, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 4.5 x 4 bytes x 8.03 B = 134.62 GiB on a rank, a device has 64.00 GiB; at least 3 ranks must share them'],
+  [plan('gradients: bf16'), 'plan/precision plan.gradients | gradients are made from f32: in bf16 they would lose digits and save nothing else; set it to f32, or precision to bf16'],
+  [plan('precision: f16, gradients: bf16'), 'plan/precision plan.gradients | in bf16 they would keep their range, and lose digits that f16 has; set it to f32', 'plan/precision plan.precision | unless they are scaled'],
+  [plan('precision: bf16, gradients: f16'), 'schema/name plan.gradients | unknown gradients `f16`; did you mean `bf16`?'],
+  ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { precision: bf16, gradients: bf16, deviceMemory: 64GiB }', 'plan/memory plan.deviceMemory | 4 x 4 bytes x 8.03 B'],
   ['model: llama3-8b\ntraining: { seq: 8192, globalBatch: 8 }\nplan: { dp: 2, precision: pure-bf16, deviceMemory: 32GiB }', 'plan/memory plan.deviceMemory | 4 x 2 bytes x 8.03 B = 59.83 GiB on a rank, a device has 32.00 GiB; with zero 3 they need 29.92 GiB'],
   [plan('precision: bf61'), 'schema/name plan.precision | did you mean `bf16`?'],
   [plan('precision: f64'), 'schema/name plan.precision | f32'],
@@ -228,6 +234,12 @@ export const rows: readonly Row[] = [
   [`${good}data: { source: a.txt, tokenizer: word }`, 'schema/value data.tokenizer | expected bytes, bpe or the path of a tokenizer.json'],
   [`${good}data: { source: a.bin, width: u8 }`, 'schema/name data.width | did you mean `u16`?'],
   [`${good}data: { source: a.txt, evalFraction: 1 }`, 'data/vocab model.vocab | model.vocab 128 < 256 tokens', 'schema/range data.evalFraction | less than 1, got 1'],
+
+  // Batches that grow
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 6, until: 100 }]'), 'plan/batch-ramp training.batchRamp[0].globalBatch | globalBatch 6 % (16 / microbatches 4 = 4) = 2, must be 0; try 4 or 8'],
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 3, until: 100 }]'), 'plan/batch-ramp training.batchRamp[0].globalBatch | microbatches 1: globalBatch 3 % (microbatches 1 x dp 2 = 2) = 1, must be 0'],
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 4, until: 100 }, { globalBatch: 8, tokens: 3k }]'), 'plan/batch-ramp training.batchRamp[1] | ends after 94 sequences, but batches before it end after 100; try more than 100'],
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 4 }]'), 'plan/batch-ramp training.batchRamp[0] | give until (sequences) or tokens', 'plan/batch-ramp training.batchRamp[0] | ends after 0 sequences'],
 
   // What the schema refuses in one place does not keep rules from the others
   [plan('dp: 3, zero: 9'), 'plan/batch training.globalBatch | dp 3', 'schema/range plan.zero | at most 3, got 9'],

@@ -3,7 +3,19 @@
  * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
-import { asPart, finish, type Scalars, scalarEntries, type Work, whole } from '../base/index.js'
+import {
+  asPart,
+  finish,
+  mapStates,
+  type Scalars,
+  type States,
+  sameDims,
+  sameLayout,
+  scalarEntries,
+  stateEntries,
+  type Work,
+  whole,
+} from '../base/index.js'
 import {
   type DataInput,
   type Param,
@@ -12,6 +24,7 @@ import {
   resultNames,
   type Scalar,
   type Segment,
+  type StateTensor,
   type Stream,
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
@@ -54,7 +67,7 @@ export function shardStep(given: CompileInput): Sharding {
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
-  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan.precision))
+  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, s, plan)
@@ -162,21 +175,34 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
     }),
   )
 
-function programParam({ spec, dtype, holders, segments }: CompiledParam, streams: readonly StreamScript[]): Param {
+function programParam(param: CompiledParam, streams: readonly StreamScript[]): Param {
+  const { spec, dtype, gradientDtype, stateDtype, holders, segments } = param
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
     ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
-    states: Object.fromEntries(segments.states.map(state => [state, frameOf(frameNames.state(state, name))])),
+    states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name))),
   })
+  const apart = apartFrom({ dtype: stateDtype, dims, layout: segments.state }, segments.states)
   return {
     name,
     dtype,
+    ...(segments.gradient && gradientDtype !== stateDtype && { gradient: gradientDtype }),
     dims,
     init,
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),
     kept: segments.kept.layout,
     ...(segments.kept.inside && { keptInside: true }),
     state: segments.state,
+    ...(Object.keys(apart).length > 0 && { apart }),
   }
 }
+
+/** Of states those that are not as `state` says, which is what meets the gradient. */
+const apartFrom = (usual: StateTensor, states: States<StateTensor>): States<StateTensor> =>
+  Object.fromEntries(
+    stateEntries(states).filter(
+      ([, { dtype, dims, layout }]) =>
+        dtype !== usual.dtype || !sameDims(dims, usual.dims) || !sameLayout(layout, usual.layout),
+    ),
+  )

@@ -10,13 +10,14 @@ import {
   layoutKey,
   partialAxes,
   type StateName,
+  type States,
   type StepScalar,
   scalarsOf,
   statesKept,
   statesOf,
   whole,
 } from '../base/index.js'
-import type { Holding, Kind, RoleName } from '../ir/index.js'
+import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import { type Plan, type Training, toldFor } from '../plan/index.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
@@ -51,7 +52,7 @@ export interface ParamDrafts {
   /** The layout of the optimizer state. */
   readonly state: Layout
   /** What is kept of it from step to step. */
-  readonly states: readonly StateName[]
+  readonly states: States<StateTensor>
   /** Absent where nothing is trained. */
   readonly gradient?: Gradient
 }
@@ -78,7 +79,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   const state = plan.zero >= 1 ? storage : compute
   const inside = (plan.zero === 1 || plan.zero === 2) && state.flat !== undefined
   const held = { kept: { layout: state, ...(inside && { inside: true as const }) }, state }
-  if (param.produced === undefined) return { ...held, states: [] }
+  if (param.produced === undefined) return { ...held, states: {} }
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
@@ -87,18 +88,26 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   }
   const begin = draftBegin(param, gradient, context)
   if (param.spec.balance)
-    return { ...held, begin, ...draftBalance(param, param.produced, context), states: [], gradient }
+    return { ...held, begin, ...draftBalance(param, param.produced, context), states: {}, gradient }
   const reduced = reducedAt(gradient, state)
+  const states = statesOfParam(param, state, training)
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
     begin,
     ...(reduce.instrs.length > 0 ? { reduce } : {}),
     norm: draftNorm(param, reduced, context),
-    update: draftUpdate(param, { reduced, ...held }, context),
-    states: statesKept(toldFor(training, param.spec.role).optimizer, hasMaster(param)),
+    update: draftUpdate(param, { reduced, ...held, states }, context),
+    states,
     gradient,
   }
+}
+
+/** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
+function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): States<StateTensor> {
+  const { spec, stateDtype } = param
+  const kept = statesKept(toldFor(training, spec.role).optimizer, hasMaster(param))
+  return Object.fromEntries(kept.map(state => [state, { dtype: stateDtype, dims: spec.dims, layout }]))
 }
 
 function reductionOf(produced: Layout, state: Layout): Reduction {
@@ -129,8 +138,7 @@ const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
 const hasMaster = ({ dtype, stateDtype }: ParamClass): boolean => dtype !== stateDtype
 
-/** The gradient as a tensor: as wide as the state it meets. */
-const gradientOf = ({ spec, stateDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: stateDtype })
+const gradientOf = ({ spec, gradientDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: gradientDtype })
 
 function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
@@ -197,6 +205,7 @@ interface UpdateSources {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
+  readonly states: States<StateTensor>
 }
 
 /** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
@@ -225,11 +234,13 @@ function draftBalance(
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
 function draftUpdate(param: ParamClass, sources: UpdateSources, { s, training }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
-  const { spec, dtype, stateDtype } = param
-  const { reduced, kept, state } = sources
+  const { spec, dtype } = param
+  const { reduced, kept, state, states } = sources
   const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
-  const ofState = (name: StateName) =>
-    w.given(name, { ...spec, name, dtype: stateDtype }, state, slotOf({ is: 'state', of: name }, 'optimizer')).ref
+  const ofState = (name: StateName) => {
+    const { layout, ...tensor } = states[name]! // what is kept is what is updated
+    return w.given(name, { name, ...tensor }, layout, slotOf({ is: 'state', of: name }, 'optimizer')).ref
+  }
   const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const slot = slotOf({ is: 'param' }, 'parameters')

@@ -12,12 +12,13 @@ import {
   type Dim,
   type DType,
   type Init,
+  isMaster,
   type Layout,
   type Mesh,
   type Scalars,
+  type StateName,
   type States,
   stateEntries,
-  stateFacts,
 } from '../base/index.js'
 import type { Instr, Ref } from './instr.js'
 import type { ResultName, RoleName } from './role.js'
@@ -116,17 +117,33 @@ export interface Param {
   readonly name: string
   /** What it is computed with. A bf16 parameter that has a master is the rounded copy of it. */
   readonly dtype: DType
+  /** What its gradient is summed in. Absent: as its state. */
+  readonly gradient?: DType
   /** Whole, as the model knows it. */
   readonly dims: readonly Dim[]
   readonly init: Init
   /** Where it lies on the streams that hold it: pipeline coordinate -> frame. Two holders: tied, or a stage held twice. */
   readonly frames: Readonly<Record<number, ParamFrames>>
-  /** The layout of the parameter's own frame and of its optimizer state. */
+  /** The layout of the parameter's own frame, and of what meets its gradient: the states that are as the parameter is. */
   readonly kept: Layout
   readonly state: Layout
+  /** The states that are tensors of their own, with other dims, another layout or another dtype. */
+  readonly apart?: States<StateTensor>
   /** Between steps the frame has room for all parts, and only the rank's own, at its place among them, is true. */
   readonly keptInside?: true
 }
+
+/** What is kept of a parameter under the name of a state. */
+export interface StateTensor {
+  readonly dtype: DType
+  /** Whole. */
+  readonly dims: readonly Dim[]
+  /** Where it is partial, the sum over these axes is what lives from step to step: who holds which addend means nothing. */
+  readonly layout: Layout
+}
+
+export const stateTensor = (param: Param, state: StateName): StateTensor =>
+  param.apart?.[state] ?? { dtype: dtypeOfState(param), dims: param.dims, layout: param.state }
 
 /** How a tensor lies in a frame; see Layout and Buffer.inside. */
 export type Holding = Pick<Buffer, 'layout' | 'inside'>
@@ -145,9 +162,12 @@ export interface ParamFrames {
 
 /** The frame of the state that the optimizer updates in place of the parameter, if there is one. */
 export const masterFrame = ({ states }: ParamFrames): number | undefined =>
-  stateEntries(states).find(([state]) => stateFacts[state].startsFrom === 'parameter')?.[1]
+  stateEntries(states).find(([state]) => isMaster(state))?.[1]
 
-/** What gradient and optimizer state are in: f32 where a master keeps the digits, else what is updated, the parameter. */
+/** What its gradient is in, from the op that makes it to the optimizer. */
+export const dtypeOfGradient = (param: Param): DType => param.gradient ?? dtypeOfState(param)
+
+/** What optimizer state is in: f32 where a master keeps the digits, else what is updated, the parameter. */
 export const dtypeOfState = ({ dtype, frames }: Param): DType =>
   Object.values(frames).some(held => masterFrame(held) !== undefined) ? 'f32' : dtype
 

@@ -26,13 +26,16 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
+import { batchRamp } from './batch-ramp.js'
+import { compression } from './compress.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { fp8 } from './fp8.js'
+import { gradients } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
-import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
+import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -246,7 +249,7 @@ const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
-    return copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))
+    return copies * (widthOfParameter(plan) / share(3) + widthOfGradient(plan) / share(2) + states / share(1))
   }
   const held = parametersOf(model, seq) / (tp * pp)
   const width = bytesPerNumber(plan)
@@ -266,7 +269,7 @@ const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   yield error('plan/memory', 'plan.deviceMemory', equation, instead)
 }
 
-const rules: readonly Rule[] = [
+const rulesOfSteps: readonly Rule[] = [
   ranks,
   order,
   batch,
@@ -291,8 +294,15 @@ const rules: readonly Rule[] = [
   labels,
   learningRate,
   optimizerSettings,
+  gradients,
   lossScale,
   fp8,
+  compression,
+]
+
+const rules: readonly Rule[] = [
+  ...rulesOfSteps,
+  batchRamp(rulesOfSteps),
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,

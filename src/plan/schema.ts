@@ -7,6 +7,7 @@ import {
   axisFacts,
   defaultOrder,
   either,
+  gradientTypes,
   type MeshAxis,
   meshAxes,
   type OpKind,
@@ -22,6 +23,7 @@ import {
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
+import { Compression } from './compress-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
@@ -40,7 +42,7 @@ const axes = Object.fromEntries(meshAxes.map(name => [name, describedAxis(name)]
 const count = z.int().min(1)
 
 /** Written as a number, or as 8k or 1M with so much to the k. */
-const amount = (k: 1000 | 1024) =>
+const amount = (k: 1000 | 1024, most = 2 ** 30) =>
   z
     .union(
       [
@@ -55,7 +57,10 @@ const amount = (k: 1000 | 1024) =>
       ],
       { error: 'expected a whole number, such as 8192 or 8k' },
     )
-    .pipe(count.max(2 ** 30))
+    .pipe(count.max(most))
+
+/** Of a whole run. */
+const tokens = amount(1000, 2 ** 50)
 
 const schedule = z
   .union(
@@ -208,6 +213,10 @@ export const Plan = z
       })
       .optional()
       .describe('products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says'),
+    gradients: z
+      .enum(gradientTypes)
+      .optional()
+      .describe('what gradients of parameters are summed in; as wide as the optimizer state if not given'),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     bucket: amountOfMemory('25MiB')
       .default(usualFlights.bucket)
@@ -218,6 +227,9 @@ export const Plan = z
       .max(64)
       .default(usualFlights.prefetch)
       .describe('layers ahead of which ZeRO-3 gathers parameters'),
+    compress: Compression.optional().describe(
+      'what crosses the wire in fewer bits: { reduce: bf16 } for gradients, { gather: bf16 } for parameters',
+    ),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })
@@ -231,6 +243,17 @@ type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
+  batchRamp: z
+    .array(
+      z.strictObject({
+        globalBatch: amount(1024).describe('sequences in one step'),
+        until: amount(1000).optional().describe('so many sequences have been seen; 10k is 10,000'),
+        tokens: tokens.optional().describe('or so many tokens; 2B is 2,000,000,000'),
+      }),
+    )
+    .max(64)
+    .optional()
+    .describe('batches before globalBatch, each until so much was seen: [{ globalBatch: 8, until: 10k }]'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   roles: z
     .strictObject(Object.fromEntries(paramRoles.map(role => [role, Multipliers.optional()])) as RoleShape)

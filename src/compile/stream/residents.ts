@@ -1,5 +1,5 @@
 /** What lives from step to step: parameters, their gradients and states, scalars, and the results. */
-import { type Layout, scalarEntries } from '../../base/index.js'
+import { scalarEntries, stateEntries } from '../../base/index.js'
 import { scalarStarts } from '../../plan/index.js'
 import { evaluates } from '../compiled.js'
 import { lineBytes, localBytes } from '../segment.js'
@@ -8,14 +8,18 @@ import { frameNames } from './frames.js'
 
 export function residents({ compiled, held, results, out }: StreamContext): void {
   const { s } = compiled
-  for (const { spec, dtype, stateDtype, segments } of held) {
+  for (const { spec, dtype, gradientDtype, segments } of held) {
     const { kept, gradient } = segments
-    const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
     const keptBytes = kept.inside ? lineBytes : localBytes
     out.resident(frameNames.param(spec.name), 'parameters', keptBytes(s, { ...spec, dtype }, kept.layout))
-    if (gradient) out.resident(frameNames.grad(spec.name), 'gradients', bytes(gradient.accumulated))
-    for (const state of segments.states)
-      out.resident(frameNames.state(state, spec.name), 'optimizer', bytes(segments.state))
+    if (gradient)
+      out.resident(
+        frameNames.grad(spec.name),
+        'gradients',
+        localBytes(s, { ...spec, dtype: gradientDtype }, gradient.accumulated),
+      )
+    for (const [state, tensor] of stateEntries(segments.states))
+      out.resident(frameNames.state(state, spec.name), 'optimizer', localBytes(s, tensor, tensor.layout))
   }
   for (const [name] of evaluates(compiled) ? [] : scalarEntries(scalarStarts(compiled.training)))
     out.resident(frameNames.scalar(name), 'workspace', 4)

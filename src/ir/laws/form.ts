@@ -64,6 +64,9 @@ function strangers({ params, inputs, segments }: Program): Finding[] {
     for (const dim of dims) checkName(dim.name, place)
   }
   for (const tensor of [...params, ...inputs]) checkTensor(tensor.name, tensor)
+  for (const { name, dtype, gradient = dtype } of params)
+    if (gradient !== dtype && gradient !== 'f32')
+      say(`the gradient of ${name} is ${gradient}, but ops make it in f32 or in ${dtype}`)
   for (const [segment, { buffers, instrs }] of Object.entries(segments)) {
     checkName(segment)
     for (const [ref, buffer] of Object.entries(buffers)) {
@@ -118,9 +121,11 @@ const twice = (things: readonly { readonly name: string }[]): string[] => {
 /** Parameters and inputs, whose dims are whole. */
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
-  const params = program.params.flatMap(({ name, dims, kept, state, keptInside }) =>
+  const params = program.params.flatMap(({ name, dims, kept, state, apart, keptInside }) =>
     [
-      ...[kept, state].flatMap(layout => [...layoutForm(program, dims, layout), ...atHome(layout)]),
+      ...[{ dims, layout: kept }, { dims, layout: state }, ...Object.values(apart ?? {})].flatMap(
+        ({ dims, layout }) => [...layoutForm(program, dims, layout), ...atHome(layout)],
+      ),
       ...viewForm(kept, keptInside),
     ].map(message => say(name, message)),
   )

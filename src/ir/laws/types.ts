@@ -13,6 +13,7 @@ import {
   isOptimizer,
   type Layout,
   type OpKind,
+  sameDims,
   sameLayout,
   shapeOfMatrix,
   sizeOfAll,
@@ -38,7 +39,6 @@ import {
   type Partial,
   plain,
   type Say,
-  sameDims,
   type Type,
   typeOf,
 } from './type.js'
@@ -340,7 +340,8 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
     if (!isScalar(i)) alikeTo(i)
     else if (operands[i].dims.length > 0 || !sameLayout(operands[i].layout, { splits: {}, partial: {} }))
       say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
-  return claimed.map(() => first)
+  // What they are stored in the letters of the signature say.
+  return claimed.map(({ dtype }) => ({ ...first, dtype }))
 }
 
 /** Room is nobody's tensor, but there must be enough of it: for a matrix and two squares of its shorter side. */

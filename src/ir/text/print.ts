@@ -56,9 +56,11 @@ const printPlaces = (frames: Parameters<typeof resultPlaces>[0]): string[] =>
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
   `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
+  ...(param.gradient === undefined ? [] : [`  gradient ${param.gradient}`]),
   ...(['kept', 'state'] as const).map(
     use => `  ${use} ${showLayout(param[use])}${use === 'kept' && param.keptInside ? ' inside' : ''}`,
   ),
+  ...stateEntries(param.apart ?? {}).map(([state, of]) => `  state ${state} ${of.dtype} ${showShaped(of)}`),
   ...Object.entries(param.frames).map(
     ([pipeline, f]) =>
       `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`}${stateEntries(f.states)
