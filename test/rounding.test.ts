@@ -56,7 +56,9 @@ for (const dtype of halves)
   })
 
 interface Codes {
-  readonly formats: Readonly<Record<string, { readonly max: number; readonly decode: string[]; readonly encode: string[][] }>>
+  readonly formats: Readonly<
+    Record<string, { readonly max: number; readonly decode: string[]; readonly encode: string[][] }>
+  >
 }
 
 for (const [dtype, format, round] of [

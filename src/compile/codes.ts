@@ -43,7 +43,10 @@ function codedGraph(graph: Graph, isMatrix: (value: Value) => boolean): Graph {
     const known = coded.get(id)
     if (known) return known
     const amax = made({ name: `${name}.amax`, dtype: 'f32', dims: [] }, { kind: 'absMax' }, [id])
-    const codes = made({ name: `${name}.codes`, dtype: forward, dims }, { kind: 'quantize', format: forward }, [id, amax])
+    const codes = made({ name: `${name}.codes`, dtype: forward, dims }, { kind: 'quantize', format: forward }, [
+      id,
+      amax,
+    ])
     coded.set(id, [codes, amax])
     return [codes, amax] as const
   }

@@ -30,6 +30,7 @@ import {
 import type { Model } from '../model/index.js'
 import { scalarStarts } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
+import { codedModel } from './codes.js'
 import {
   type CompiledParam,
   type CompileInput,
@@ -42,7 +43,6 @@ import {
   stagesHeld,
   type TrainedBy,
 } from './compiled.js'
-import { codedModel } from './codes.js'
 import { cut } from './cut.js'
 import { draftFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'

@@ -31,7 +31,8 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived
   const asked = what === 'cheap' ? cheaply(derived) : named(derived, what)
   // A parameter is there anyway: its codes would be kept for every microbatch under way.
-  const repeats = (node: number) => asked(node) || paramBehind(graph, graph.values[graph.nodes[node].outs[0]]) !== undefined
+  const repeats = (node: number) =>
+    asked(node) || paramBehind(graph, graph.values[graph.nodes[node].outs[0]]) !== undefined
   const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
   const backward = range(forward, graph.nodes.length)
 

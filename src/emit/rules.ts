@@ -4,6 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { Ref, Rules } from '../ir/index.js'
+import { scaledContract } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -38,7 +39,6 @@ import {
   verdict,
   zigzagged,
 } from './expressions.js'
-import { scaledContract } from './codes.js'
 import { number, quote } from './python.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */

@@ -43,7 +43,9 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
 /** Products of codes are simulated, emitted and interpreted; the engine has no kernels for them. */
 function requireKernels({ segments }: Program, kernels: KernelName): void {
   if (kernels === 'reference') return
-  const coded = Object.values(segments).some(({ buffers }) => Object.values(buffers).some(({ dtype }) => isCodeType(dtype)))
+  const coded = Object.values(segments).some(({ buffers }) =>
+    Object.values(buffers).some(({ dtype }) => isCodeType(dtype)),
+  )
   if (coded)
     throw new ProblemsError([
       error(

@@ -13,7 +13,9 @@ export type Precision = 'f64' | 'f32'
  * it, and no others.
  */
 export const cellWidth = ({ segments }: Pick<Program, 'segments'>): number =>
-  Object.values(segments).some(({ buffers }) => Object.values(buffers).some(({ dtype }) => bytesPer[dtype] === 1)) ? 1 : 2
+  Object.values(segments).some(({ buffers }) => Object.values(buffers).some(({ dtype }) => bytesPer[dtype] === 1))
+    ? 1
+    : 2
 
 export class Memory {
   readonly cells: Cells
