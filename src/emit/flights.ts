@@ -38,6 +38,7 @@ const words: Readonly<Record<Collective['kind'], string>> = {
   shift: 'turned',
   'all-dispatch': 'rows',
   'all-combine': 'combined',
+  move: 'moved',
 }
 
 function callOf({ buffers }: Segment, instr: Collective, tensors: string): string {

@@ -45,7 +45,7 @@ export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !
 
 type OfRunner =
   | ('description' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
-  | ('held' | 'hold' | 'peaks' | 'choices' | 'spans')
+  | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'spans')
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
@@ -97,6 +97,9 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
     hold: (at, values) => engine.hold(at, values),
     get peaks() {
       return engine.peaks
+    },
+    get peaksElsewhere() {
+      return engine.peaksElsewhere
     },
     get choices() {
       return orders ? choicesInOrder(engine.choices, orders) : engine.choices

@@ -31,6 +31,7 @@ import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
+import { offload } from './offload.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -291,6 +292,7 @@ const rules: readonly Rule[] = [
   learningRate,
   optimizerSettings,
   lossScale,
+  offload,
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,

@@ -22,6 +22,7 @@ import {
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
+import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
@@ -206,6 +207,7 @@ export const Plan = z
       .max(64)
       .default(usualFlights.prefetch)
       .describe('layers ahead of which ZeRO-3 gathers parameters'),
+    offload: Offload.optional().describe('what lives elsewhere than on the device: { optimizer: host }'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })

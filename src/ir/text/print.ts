@@ -4,8 +4,10 @@ import type { Instr } from '../instr.js'
 import {
   type Buffer,
   type DataInput,
+  type Frame,
   type Param,
   type Program,
+  type Room,
   resultPlaces,
   type Segment,
   type Step,
@@ -70,7 +72,7 @@ const printParam = (param: Param): string[] => [
 /** The key is written too where it is not the segment's name. */
 export const printSegment = (segment: Segment, key = segment.name): string[] => [
   `segment ${word.show(segment.name)} phase=${segment.phase}${key === segment.name ? '' : ` key=${word.show(key)}`}`,
-  ...segment.roles.map(role => `  role ${word.show(showRole(role.name))} ${role.kind} ${role.bytes}`),
+  ...segment.roles.map(role => `  role ${word.show(showRole(role.name))} ${role.kind} ${role.bytes}${showSpace(role)}`),
   ...Object.entries(segment.buffers).map(([ref, buffer]) => `  buffer ${showRef(ref)} ${printBuffer(buffer, segment)}`),
   ...segment.instrs.map(instr => `  ${printInstr(instr)}`),
 ]
@@ -92,16 +94,25 @@ export function printInstr(instr: Instr): string {
   const codecs = attributes[instr.kind] as Record<string, Codec<unknown>> // the table gives each kind its own
   const written = Object.entries(instr)
     .filter(([key, value]) => codecs[key] !== undefined && value !== undefined)
+    .filter(([key]) => instr.kind !== 'move' || key !== 'group') // it is alone
     .map(([key, value]) => `${key === 'group' ? 'over' : key}=${codecs[key].show(value)}`)
   return [...outs.map(showRef), '=', instr.kind, ...ins.map(showRef), ...written].join(' ')
 }
 
+const showSpace = ({ space }: Pick<Frame, 'space'>): string => (space === undefined ? '' : ` ${space}`)
+
+const printPeak = ({ peak }: Room): string =>
+  Object.entries(peak)
+    .map(([kind, bytes]) => `${kind}:${bytes}`)
+    .join(' ')
+
 const printStream = (stream: Stream, pipeline: number): string[] => [
   `stream ${pipeline} arena=${stream.arena}`,
-  `  peak ${Object.entries(stream.peak)
-    .map(([kind, bytes]) => `${kind}:${bytes}`)
-    .join(' ')}`,
-  ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}`),
+  `  peak ${printPeak(stream)}`,
+  ...Object.entries(stream.elsewhere ?? {}).map(
+    ([space, room]) => `  elsewhere ${space} arena=${room.arena} ${printPeak(room)}`,
+  ),
+  ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}${showSpace(f)}`),
   `  resident ${counts.show(stream.resident)}`.trimEnd(),
   ...stream.steps.map(step => `  ${printStep(step)}`),
 ]

@@ -1,0 +1,35 @@
+/**
+ * Parameters are updated one after the other. Where the host does that, the gradient of the next is on its way down while it
+ * works, and the parameter before on its way up.
+ */
+import type { CompiledParam } from '../compiled.js'
+import { callOnce, callParam, once } from './calls.js'
+import { placed, type StreamContext } from './context.js'
+import { onceFrame } from './frames.js'
+
+export function updates(context: StreamContext): void {
+  const { compiled, held, out } = context
+  if (held.length > 0) callOnce(context, [compiled.once.loads.lr])
+  const away = held.filter(({ segments }) => segments.down)
+  for (const param of held) if (!param.segments.down) callParam(context, param, param.segments.update)
+  if (away.length === 0) return
+  for (const draft of compiled.once.down) out.call(placed(context, draft), { ...once, tag: draft.name }, onceFrame)
+  start(context, 'down', away[0])
+  for (const draft of compiled.once.down) out.wait(draft.name)
+  for (const [i, param] of away.entries()) {
+    start(context, 'down', away[i + 1])
+    out.wait(tagOf('down', param))
+    callParam(context, param, param.segments.update)
+    start(context, 'up', param)
+    if (i > 0) out.wait(tagOf('up', away[i - 1]))
+  }
+  out.wait(tagOf('up', away.at(-1)!))
+}
+
+type Way = 'down' | 'up'
+
+const tagOf = (way: Way, { spec }: CompiledParam): string => `${way} ${spec.name}`
+
+function start(context: StreamContext, way: Way, param: CompiledParam | undefined): void {
+  if (param) callParam(context, param, param.segments[way], tagOf(way, param))
+}
