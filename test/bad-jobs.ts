@@ -229,6 +229,12 @@ export const rows: readonly Row[] = [
   [`${good}data: { source: a.bin, width: u8 }`, 'schema/name data.width | did you mean `u16`?'],
   [`${good}data: { source: a.txt, evalFraction: 1 }`, 'data/vocab model.vocab | model.vocab 128 < 256 tokens', 'schema/range data.evalFraction | less than 1, got 1'],
 
+  // Batches that grow
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 6, until: 100 }]'), 'plan/batch-ramp training.batchRamp[0].globalBatch | globalBatch 6 % (16 / microbatches 4 = 4) = 2, must be 0; try 4 or 8'],
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 3, until: 100 }]'), 'plan/batch-ramp training.batchRamp[0].globalBatch | microbatches 1: globalBatch 3 % (microbatches 1 x dp 2 = 2) = 1, must be 0'],
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 4, until: 100 }, { globalBatch: 8, tokens: 3k }]'), 'plan/batch-ramp training.batchRamp[1] | ends after 94 sequences, but batches before it end after 100; try more than 100'],
+  [training('seq: 32, globalBatch: 16, batchRamp: [{ globalBatch: 4 }]'), 'plan/batch-ramp training.batchRamp[0] | give until (sequences) or tokens', 'plan/batch-ramp training.batchRamp[0] | ends after 0 sequences'],
+
   // What the schema refuses in one place does not keep rules from the others
   [plan('dp: 3, zero: 9'), 'plan/batch training.globalBatch | dp 3', 'schema/range plan.zero | at most 3, got 9'],
   [plan('dp: three, zero: 9'), 'schema/type plan.dp | expected a number', 'schema/range plan.zero | at most 3, got 9'],

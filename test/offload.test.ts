@@ -5,11 +5,22 @@
  */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { after } from 'node:test'
-import { mapStates } from '../src/base/index.js'
+import { elementsOf, heldElements, mapStates } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { dataFor, interpreterOf, type Runner } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
-import { kinds, noBytes, type Program, parse, print, roomIn, traitsOf, verify } from '../src/ir/index.js'
+import {
+  bytesPer,
+  kinds,
+  noBytes,
+  type Program,
+  parse,
+  print,
+  roomIn,
+  spaceOf,
+  traitsOf,
+  verify,
+} from '../src/ir/index.js'
 import type { Job, JobInput } from '../src/plan/index.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 import type { Kind } from './recorded.js'
@@ -113,19 +124,18 @@ test('optimizer state is on the host, all of it, and nothing but it stays there'
 })
 
 test('a gradient goes down once and a parameter up once, in the bytes of a rank’s part', () => {
-  const { segments, streams, params } = compileJob(small)
-  const moved = { down: 0, up: 0 }
+  const { segments, streams, params, mesh } = compileJob(small)
+  const moved = { host: 0, device: 0, disk: 0 }
   for (const step of streams[0].steps) {
     if (step.kind !== 'call' || step.param === undefined || segments[step.segment].phase !== 'move') continue
     const { instrs, buffers, roles } = segments[step.segment]
-    for (const instr of instrs) {
-      const [to] = traitsOf(instr).writes
-      moved[roles[buffers[to].role].space === 'host' ? 'down' : 'up'] +=
-        roles[buffers[to].role].space === 'host' ? roles[buffers[to].role].bytes : 0
-    }
+    for (const { dtype, dims, layout, role } of instrs
+      .flatMap(instr => traitsOf(instr).writes)
+      .map(ref => buffers[ref]))
+      moved[spaceOf(roles[role])] += heldElements(mesh, dims, layout) * bytesPer[dtype]
   }
-  const elements = params.reduce((sum, { dims }) => sum + Math.ceil(dims.reduce((n, { size }) => n * size, 1) / 2), 0)
-  equal(moved.down, 4 * elements)
+  const elements = params.reduce((sum, { dims }) => sum + Math.ceil(elementsOf(dims) / 2), 0)
+  deepEqual(moved, { host: 4 * elements, device: 2 * elements, disk: 0 })
 })
 
 test('the text form of a program with spaces is read back', () => {
@@ -145,14 +155,14 @@ const broken = [
   [
     'T8',
     'an optimizer that reads the gradient on the device',
-    /(segment "update [^]*?role grad gradients \d+) host/,
+    /(segment "update [\s\S]*?role grad gradients \d+) host/,
     '$1',
     /on the host|on the device/,
   ],
   [
     'T8',
     'a move that goes nowhere',
-    /(segment "down [^]*?role away.grad gradients \d+) host/,
+    /(segment "down [\s\S]*?role away.grad gradients \d+) host/,
     '$1',
     /are both on the device/,
   ],

@@ -1,5 +1,6 @@
 export * from './average.js'
 export * from './axis.js'
+export * from './batch.js'
 export * from './dtype.js'
 export * from './files.js'
 export * from './integer.js'

@@ -125,6 +125,9 @@ export const partStart = (mesh: Mesh, dims: readonly Dim[], layout: Layout, at: 
 export const lineElements = (mesh: Mesh, dims: readonly Dim[], layout: Layout): number =>
   sizeOfAll(mesh, flatAxes(layout)) * heldElements(mesh, dims, layout)
 
+export const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean =>
+  a.length === b.length && a.every((dim, i) => dim.name === b[i].name && dim.size === b[i].size)
+
 export const sameLayout = (a: Layout, b: Layout): boolean => layoutKey(a) === layoutKey(b)
 
 /** One string per layout: equal layouts, whatever the order of their keys, give equal strings. */

@@ -129,11 +129,16 @@ export interface Guard {
 export const squaredLimit = ({ limit = Number.POSITIVE_INFINITY }: Guard): number => limit * limit
 
 export interface StateFacts {
-  /** What it holds before the first step. A state that starts from the parameter is updated in its place. */
+  /** What it holds before the first step. */
   readonly startsFrom: 'zeros' | 'parameter'
+  /** The optimizer updates it in the parameter's place: it is the parameter with more digits. */
+  readonly isMaster?: true
 }
 
-/** Every state has the dims of its parameter, the layout of `Param.state` and the state dtype of the precision. */
+/**
+ * Unless a program says otherwise (`Param.apart`), a state has the dims of its parameter, the layout of `Param.state` and the
+ * state dtype of the precision.
+ */
 export const stateFacts = {
   /** The mean of gradients. */
   m: { startsFrom: 'zeros' },
@@ -142,11 +147,13 @@ export const stateFacts = {
   /** The greatest that the mean of squares has been. */
   top: { startsFrom: 'zeros' },
   /** The parameter in the state dtype, where the parameter itself is narrower: it is rounded from its master. */
-  master: { startsFrom: 'parameter' },
+  master: { startsFrom: 'parameter', isMaster: true },
 } as const satisfies Readonly<Record<string, StateFacts>>
 
 export type StateName = keyof typeof stateFacts
 export const stateNames = Object.keys(stateFacts) as readonly StateName[] // its own keys
+
+export const isMaster = (state: StateName): boolean => 'isMaster' in stateFacts[state]
 
 /** Something of each state that a parameter has. */
 export type States<T> = Readonly<Partial<Record<StateName, T>>>
@@ -206,6 +213,4 @@ export function scalarsOf<K extends OptimizerKind>(
 
 /** All that is kept of a parameter: what the optimizer updates, and a master where the state is wider than the parameter. */
 export const statesKept = (settings: Optimizer, hasMaster: boolean): readonly StateName[] =>
-  stateNames.filter(name =>
-    stateFacts[name].startsFrom === 'parameter' ? hasMaster : statesOf(settings).includes(name),
-  )
+  stateNames.filter(name => (isMaster(name) ? hasMaster : statesOf(settings).includes(name)))

@@ -42,6 +42,7 @@ export const problemCodes = {
   'plan/ranks': 'the plan has too many ranks',
   'plan/order': 'the order does not name every axis once',
   'plan/unsupported': 'an axis cannot be used yet',
+  'plan/batch-ramp': 'batches that grow do not follow each other, or one of them cannot be split as the plan asks',
   'plan/batch': 'the global batch cannot be split over data ranks and microbatches',
   'plan/indivisible': 'a dim cannot be split as often as the plan says',
   'plan/documents': 'documents cannot be cut as the plan says',

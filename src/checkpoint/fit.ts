@@ -62,10 +62,14 @@ export function loadCheckpoint(
     const shards = byTensor.get(tensor)!
     const targets = shards.map(shard => ({ shard, ...shard, values: new Float64Array(elementsIn(shard)) }))
     const wrong = checkpoint.fill(tensor, targets)
-    if (wrong.length === 0) for (const { shard, values } of targets) hold(shard, values)
+    if (wrong.length === 0)
+      for (const { shard, values } of targets) hold(shard, isLater(shard) ? values.fill(0) : values)
     return wrong
   })
 }
+
+/** Of ranks that hold addends the first is given the sum. */
+const isLater = ({ rank, addends = [rank] }: Shard): boolean => rank !== addends[0]
 
 /** Reads every weight to its end, and gives it to nobody. */
 export const weightProblems = ({ params }: Program, checkpoint: Checkpoint): Problem[] =>

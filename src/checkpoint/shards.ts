@@ -5,20 +5,22 @@ import {
   type Dim,
   elementsOf,
   flatAxes,
+  groupOf,
   heldElements,
+  isMaster,
   type Layout,
   localDims,
   type Mesh,
   partAlong,
+  partialAxes,
   partStart,
   type Rank,
   type StateName,
   splitOf,
   stateEntries,
-  stateFacts,
   stateNames,
 } from '../base/index.js'
-import { type DType, dtypeOfState, masterFrame, type Param, type Program } from '../ir/index.js'
+import { type DType, masterFrame, type Param, type Program, type StateTensor, stateTensor } from '../ir/index.js'
 import { type Box, elementsIn } from './box.js'
 
 export interface Shard extends Box {
@@ -33,6 +35,8 @@ export interface Shard extends Box {
   readonly dims: readonly Dim[]
   /** Whether this rank writes it: the first of all ranks that hold the same part does; nobody writes what is rounded from a master. */
   readonly written: boolean
+  /** Where ranks hold addends: all that do, the first of whom writes the sum and is given it. */
+  readonly addends?: readonly Rank[]
 }
 
 export function shardsOf(program: Program, rank: Rank): Shard[] {
@@ -41,20 +45,24 @@ export function shardsOf(program: Program, rank: Rank): Shard[] {
 }
 
 function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): Shard[] {
-  const { name, dims, dtype, kept, keptInside, state } = param
+  const { name, dtype, kept, keptInside } = param
   const frames = param.frames[at.pp ?? 0]
   if (!frames) return []
   const leads = Math.min(...Object.keys(param.frames).map(Number)) === (at.pp ?? 0)
-  const shard = (tensor: string, frame: number, layout: Layout, of: Pick<Shard, 'dtype' | 'written'>): Shard => {
+  const shard = (tensor: string, frame: number, { layout, dims, dtype }: StateTensor, isKept = true): Shard => {
     const box = boxOf(mesh, dims, layout, at)
-    const written = of.written && leads && isFirst(at, layout) && elementsIn(box) > 0
-    return { tensor, rank, frame, first: 0, dims, ...box, ...of, written }
+    const written = isKept && leads && isFirst(at, layout) && elementsIn(box) > 0
+    const axes = partialAxes(layout)
+    const addends = axes.length > 0 && { addends: groupOf(mesh, rank, axes) }
+    return { tensor, rank, frame, first: 0, dims, dtype, ...box, written, ...addends }
   }
-  const own = shard(`param.${name}`, frames.param, kept, { dtype, written: masterFrame(frames) === undefined })
-  const ofState = { dtype: dtypeOfState(param), written: true }
+  const tensor = { dtype, dims: param.dims, layout: kept }
+  const own = shard(`param.${name}`, frames.param, tensor, masterFrame(frames) === undefined)
   return [
-    keptInside ? { ...own, first: partStart(mesh, localDims(mesh, dims, kept), kept, at) } : own,
-    ...stateEntries(frames.states).map(([of, frame]) => shard(`${tensorOf(of)}.${name}`, frame, state, ofState)),
+    keptInside ? { ...own, first: partStart(mesh, localDims(mesh, param.dims, kept), kept, at) } : own,
+    ...stateEntries(frames.states).map(([state, frame]) =>
+      shard(`${tensorOf(state)}.${name}`, frame, stateTensor(param, state)),
+    ),
   ]
 }
 
@@ -70,7 +78,7 @@ function boxOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates
 }
 
 /** A master is the parameter, with more digits: whoever loads it may keep fewer. */
-const tensorOf = (state: StateName): string => (stateFacts[state].startsFrom === 'parameter' ? 'param' : state)
+const tensorOf = (state: StateName): string => (isMaster(state) ? 'param' : state)
 
 /** The states that a checkpoint holds as tensors of their own. */
 export const ownStates: readonly StateName[] = stateNames.filter(state => tensorOf(state) === state)

@@ -35,7 +35,7 @@ export function* printCheckpoint(
   const files: Record<string, string> = {}
   for (let rank = 0; rank < worldOf(program.mesh); rank++) {
     const pieces = shardsOf(program, rank).flatMap(shard =>
-      shard.written ? [{ shard, values: held(shard).subarray(0, elementsIn(shard)) }] : [],
+      shard.written ? [{ shard, values: valuesOf(shard, held) }] : [],
     )
     for (const [i, group] of groupsOf(pieces, mostBytes).entries()) {
       const file = `rank-${String(rank).padStart(5, '0')}${i > 0 ? `-${i + 1}` : ''}.safetensors`
@@ -58,6 +58,14 @@ export function* printCheckpoint(
   }
   const manifest: Manifest = { format, name: program.name, run, ...position, tensors, files }
   yield ['manifest.json', printManifest(manifest)]
+}
+
+/** Where ranks hold addends, their sum: no plan but this one would know what to do with each of them. */
+function valuesOf(shard: Shard, held: (shard: Shard) => Numbers): Numbers {
+  const [first, ...others] = (shard.addends ?? [shard.rank]).map(rank =>
+    held({ ...shard, rank }).subarray(0, elementsIn(shard)),
+  )
+  return others.length === 0 ? first : first.map((value, i) => others.reduce((sum, one) => sum + one[i], value))
 }
 
 interface WrittenPiece {

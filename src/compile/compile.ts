@@ -3,7 +3,19 @@
  * list of its passes. Cost does not depend on dp or tp (one stream stands for all ranks of its pipeline coordinate) and
  * hardly on depth (a kind of block is compiled once).
  */
-import { asPart, finish, type Scalars, scalarEntries, type Work, whole } from '../base/index.js'
+import {
+  asPart,
+  finish,
+  mapStates,
+  type Scalars,
+  type States,
+  sameDims,
+  sameLayout,
+  scalarEntries,
+  stateEntries,
+  type Work,
+  whole,
+} from '../base/index.js'
 import {
   type DataInput,
   type Param,
@@ -12,6 +24,7 @@ import {
   resultNames,
   type Scalar,
   type Segment,
+  type StateTensor,
   type Stream,
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
@@ -163,14 +176,15 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
   )
 
 function programParam(param: CompiledParam, plan: Plan, streams: readonly StreamScript[]): Param {
-  const { spec, dtype, holders, segments } = param
+  const { spec, dtype, stateDtype, holders, segments } = param
   const { space } = stateSpace(plan)
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
     ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
-    states: Object.fromEntries(segments.states.map(state => [state, frameOf(frameNames.state(state, name), space)])),
+    states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name), space)),
   })
+  const apart = apartFrom({ dtype: stateDtype, dims, layout: segments.state }, segments.states)
   return {
     name,
     dtype,
@@ -180,5 +194,15 @@ function programParam(param: CompiledParam, plan: Plan, streams: readonly Stream
     kept: segments.kept.layout,
     ...(segments.kept.inside && { keptInside: true }),
     state: segments.state,
+    ...(Object.keys(apart).length > 0 && { apart }),
   }
 }
+
+/** Of states those that are not as `state` says, which is what meets the gradient. */
+const apartFrom = (usual: StateTensor, states: States<StateTensor>): States<StateTensor> =>
+  Object.fromEntries(
+    stateEntries(states).filter(
+      ([, { dtype, dims, layout }]) =>
+        dtype !== usual.dtype || !sameDims(dims, usual.dims) || !sameLayout(layout, usual.layout),
+    ),
+  )

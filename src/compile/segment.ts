@@ -68,7 +68,7 @@ export interface SegmentDraft {
   readonly instrs: readonly Instr[]
 }
 
-export const localBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Tensor, layout: Layout): number =>
+export const localBytes = ({ mesh }: ShardedMesh, { dims, dtype }: Omit<Tensor, 'name'>, layout: Layout): number =>
   heldElements(mesh, localDims(mesh, dims, layout), layout) * bytesPer[dtype]
 
 /** A number of the whole step. */

@@ -10,13 +10,15 @@ import {
   layoutKey,
   partialAxes,
   type StateName,
+  type States,
   type StepScalar,
   scalarsOf,
+  stateEntries,
   statesKept,
   statesOf,
   whole,
 } from '../base/index.js'
-import type { Holding, Kind, RoleName } from '../ir/index.js'
+import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import { type Plan, stateSpace, type Training, toldFor } from '../plan/index.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
@@ -55,7 +57,7 @@ export interface ParamDrafts {
   /** The layout of the optimizer state. */
   readonly state: Layout
   /** What is kept of it from step to step. */
-  readonly states: readonly StateName[]
+  readonly states: States<StateTensor>
   /** Absent where nothing is trained. */
   readonly gradient?: Gradient
 }
@@ -82,7 +84,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   const state = plan.zero >= 1 ? storage : compute
   const inside = (plan.zero === 1 || plan.zero === 2) && state.flat !== undefined
   const held = { kept: { layout: state, ...(inside && { inside: true as const }) }, state }
-  if (param.produced === undefined) return { ...held, states: [] }
+  if (param.produced === undefined) return { ...held, states: {} }
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
@@ -91,18 +93,26 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   }
   const begin = draftBegin(param, gradient, context)
   if (param.spec.balance)
-    return { ...held, begin, ...draftBalance(param, param.produced, context), states: [], gradient }
+    return { ...held, begin, ...draftBalance(param, param.produced, context), states: {}, gradient }
   const reduced = reducedAt(gradient, state)
+  const states = statesOfParam(param, state, training)
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
     begin,
     ...(reduce.instrs.length > 0 ? { reduce } : {}),
     norm: draftNorm(param, reduced, context),
-    ...draftUpdates(param, { reduced, ...held }, context),
-    states: statesKept(toldFor(training, param.spec.role).optimizer, hasMaster(param)),
+    ...draftUpdates(param, { reduced, ...held, states }, context),
+    states,
     gradient,
   }
+}
+
+/** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
+function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): States<StateTensor> {
+  const { spec, stateDtype } = param
+  const kept = statesKept(toldFor(training, spec.role).optimizer, hasMaster(param))
+  return Object.fromEntries(kept.map(state => [state, { dtype: stateDtype, dims: spec.dims, layout }]))
 }
 
 function reductionOf(produced: Layout, state: Layout): Reduction {
@@ -201,6 +211,7 @@ interface UpdateSources {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
+  readonly states: States<StateTensor>
 }
 
 /** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
@@ -236,23 +247,18 @@ function draftUpdates(
 ): Pick<ParamDrafts, 'update' | 'down' | 'up'> {
   const { space } = stateSpace(context.plan)
   if (space === undefined) return { update: draftUpdate(param, sources, context) }
-  const { s, training } = context
-  const { spec, name, dtype, stateDtype } = param
-  const { reduced, kept, state } = sources
+  const { s } = context
+  const { spec, name, dtype } = param
+  const { reduced, kept, state, states } = sources
   const away = (of: string, kind: Kind) => ({ layout: state, slot: awaySlot(of, kind, 'host') })
   const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: away('grad', 'gradients') }
   const own = { ...spec, name: 'param', dtype }
   const there = { tensor: own, from: { ...kept, slot: paramSlot }, to: away('param', 'parameters') }
-  const states = space === 'disk' ? statesKept(toldFor(training, spec.role).optimizer, hasMaster(param)) : []
-  const ofStates = states.map((of): Moved => {
+  const ofStates = (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
     const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
-    return {
-      tensor: { ...spec, name: of, dtype: stateDtype },
-      from: { layout: state, slot: from },
-      to: { layout: state, slot: to },
-    }
+    return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
-  const host = { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state }
+  const host = { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
   return {
     down: draftMoves(s, `down ${name}`, [gradient, ...(hasMaster(param) ? [] : [there]), ...ofStates]),
     update: draftUpdate(param, host, context),
@@ -267,13 +273,14 @@ function draftUpdates(
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
 function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, training }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
-  const { spec, dtype, stateDtype } = param
-  const { reduced, kept, state } = sources
+  const { spec, dtype } = param
+  const { reduced, kept, state, states } = sources
   const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
   const lying = stateSpace(plan).space === undefined ? (slot: Slot) => slot : onHost
-  const ofState = (name: StateName) =>
-    w.given(name, { ...spec, name, dtype: stateDtype }, state, lying(slotOf({ is: 'state', of: name }, 'optimizer')))
-      .ref
+  const ofState = (name: StateName) => {
+    const { layout, ...tensor } = states[name]! // what is kept is what is updated
+    return w.given(name, { name, ...tensor }, layout, lying(slotOf({ is: 'state', of: name }, 'optimizer'))).ref
+  }
   const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(scalarSlot(name))).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, lying(paramSlot)).ref

@@ -3,6 +3,7 @@
  * depends on the seed and the step alone: ranks cut their parts out of it, so that what dp copies see is disjoint and
  * complete by construction, and the same under every plan.
  */
+import { type BatchSizes, batchOfStep } from '../base/index.js'
 import type { DType } from '../ir/index.js'
 import { permutation } from './order.js'
 
@@ -26,9 +27,8 @@ export interface Samples {
 /** The whole global batch of an input, sample after sample. */
 export type Batch = (input: string) => Values
 
-export interface Order {
+export interface Order extends BatchSizes {
   readonly seed: number
-  readonly globalBatch: number
 }
 
 /** Where a run stands in its data: enough to go on from, under any plan. */
@@ -39,8 +39,9 @@ export interface Cursor {
 }
 
 /** The batch of a step: every epoch passes every sample once, in an order of its own; steps do not care where one ends. */
-export function batchAt(samples: Samples, { seed, globalBatch }: Order, step: number): Batch {
-  const first = step * globalBatch
+export function batchAt(samples: Samples, order: Order, step: number): Batch {
+  const { seed } = order
+  const { globalBatch, first } = batchOfStep(order, step)
   const chosen = Array.from({ length: globalBatch }, (_, i) => {
     const epoch = Math.floor((first + i) / samples.count)
     return permutation(samples.count, { seed, name: 'order', step: epoch })((first + i) % samples.count)
@@ -50,13 +51,12 @@ export function batchAt(samples: Samples, { seed, globalBatch }: Order, step: nu
 
 export const cursorAt = (
   samples: Samples,
-  { globalBatch }: Order,
+  order: Order,
   at: { readonly step: number; readonly fingerprint: string },
-): Cursor => ({
-  samples: at.step * globalBatch,
-  epoch: Math.floor((at.step * globalBatch) / samples.count),
-  fingerprint: at.fingerprint,
-})
+): Cursor => {
+  const { first } = batchOfStep(order, at.step)
+  return { samples: first, epoch: Math.floor(first / samples.count), fingerprint: at.fingerprint }
+}
 
 /** The first batches in order, each sample once; what is left of the last one is blank. */
 export function batchesInOrder(samples: Samples, globalBatch: number, most: number): Batch[] {

@@ -131,8 +131,9 @@ const framesOf = ({ param, grad, states }: ParamFrames): number[] => [
   ...stateEntries(states).map(([, frame]) => frame),
 ]
 
-const isWhole = ({ kept, state, keptInside }: Param): boolean =>
-  kept.flat === undefined && state.flat === undefined && keptInside === undefined
+/** All of it, its states too, can lie beside others'. */
+const isWhole = ({ kept, state, keptInside, apart }: Param): boolean =>
+  kept.flat === undefined && state.flat === undefined && keptInside === undefined && apart === undefined
 
 function namedFrames({ segments }: Program, { segment, bind }: Call, names: Names): (number | undefined)[] {
   const { roles } = segments[segment]

@@ -3,7 +3,7 @@
  * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
  * Pure: paths and texts come out, and somebody else writes them.
  */
-import { asPart, documentRanks, finish, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
+import { asPart, documentRanks, finish, partialAxes, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { type Beside, besideIn } from './beside.js'
 import { isGuarded } from './experts.js'
@@ -25,12 +25,20 @@ export type Files = Readonly<Record<string, string>>
 
 /**
  * `runtime` is the text of the files of src/emit/runtime, by name; `evaluation` the forward-only program of the same
- * job, for the runs that are to judge what they train.
+ * job, for the runs that are to judge what they train; `smaller` the programs of steps of fewer sequences, by their number.
  */
-export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Program): Files =>
-  finish(emitting(program, run, runtime, evaluation))
+export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Program, smaller?: Smaller): Files =>
+  finish(emitting(program, run, runtime, evaluation, smaller))
 
-export function* emitting(compiled: Program, run: Run, runtime: Files, evaluation?: Program): Work<Files> {
+export type Smaller = Readonly<Record<number, Program>>
+
+export function* emitting(
+  compiled: Program,
+  run: Run,
+  runtime: Files,
+  evaluation?: Program,
+  smaller: Smaller = {},
+): Work<Files> {
   const program = headsMerged(compiled)
   const beside = besideIn(program)
   const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program, beside))
@@ -44,10 +52,31 @@ export function* emitting(compiled: Program, run: Run, runtime: Files, evaluatio
     ...(tokenizer === undefined ? {} : { 'tokenizer.json': tokenizer }),
     ...trains,
     ...(evaluates && below('evaluation', evaluates)),
+    ...earlierSteps(smaller, program, beside),
     ...below('runtime', runtime),
     ...launchers(run, worldOf(program.mesh)),
   }
 }
+
+/** Folders of programs that work on what the last one works on: it must lie alike in all of them. */
+function earlierSteps(smaller: Smaller, last: Program, beside: Beside): Files {
+  const folders = Object.entries(smaller).map(([globalBatch, compiled]) => {
+    const program = headsMerged(compiled)
+    const lies = besideIn(program, beside)
+    if (lies.names.size !== beside.names.size || !isKeptAlike(program, last))
+      throw new Error(`internal: steps of ${globalBatch} sequences keep parameters in another way`)
+    return below(`batch-${globalBatch}`, finish(writingProgram(program, lies)))
+  })
+  return Object.assign({}, ...folders)
+}
+
+const isKeptAlike = (a: Program, b: Program): boolean =>
+  JSON.stringify(a.params.map(placesKept)) === JSON.stringify(b.params.map(placesKept))
+
+const placesKept = ({ name, kept, state, keptInside, frames }: Param) => [
+  ...[name, kept, state, keptInside],
+  Object.entries(frames).map(([pp, { states }]) => [pp, Object.keys(states)]),
+]
 
 const below = (folder: string, files: Files): Files =>
   Object.fromEntries(Object.entries(files).map(([name, text]) => [`${folder}/${name}`, text]))
@@ -156,8 +185,11 @@ function reporterOf({ mesh, results }: Program): number {
   return rankAt(mesh, { pp })
 }
 
-function groupsOf({ segments }: Program): (Group & { readonly label: string })[] {
+function groupsOf({ params, segments }: Program): (Group & { readonly label: string })[] {
   const found = new Map<string, Group>()
+  // Who adds up what a checkpoint is to hold.
+  for (const { layout } of params.flatMap(({ apart = {} }) => Object.values(apart)))
+    if (partialAxes(layout).length > 0) found.set(partialAxes(layout).join('+'), { axes: partialAxes(layout) })
   for (const { instrs } of Object.values(segments))
     for (const instr of instrs) {
       const { meets } = traitsOf(instr)

@@ -49,6 +49,8 @@ type OfRunner =
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
+  /** Goes on with another program of the same parameters and states: what these hold, and scalars, it takes over to the bit. */
+  change(program: Program): Promise<void>
   /** As tokens follow each other. */
   readonly choices: Choices
   /** The mean loss over all labels of the batches, with the parameters of now. Changes nothing. */
@@ -61,9 +63,19 @@ export interface TrainerOptions extends StartOptions {
   readonly evaluation?: Program
 }
 
-export async function startTrainer(program: Program, options: TrainerOptions): Promise<Trainer> {
+/** All that lives from step to step. */
+function handOver({ params }: Program, from: Runner, to: Runner): void {
+  for (const { name } of params) {
+    to.setParameter(name, from.parameter(name))
+    to.setStates(name, from.states(name))
+  }
+  to.setScalars(from.scalars())
+}
+
+export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
   const start = starts[kernelsFor(options.kernels)]
-  const engine = await start(program, options)
+  let program = first
+  let engine = await start(program, options)
   let judge: Runner | undefined
   let orders: Int32Array | undefined
   const ready = async (): Promise<Runner> => {
@@ -79,6 +91,13 @@ export async function startTrainer(program: Program, options: TrainerOptions): P
       const result = await engine.step(data)
       orders = options.choices ? ordersIn(program, data.inputs) : undefined
       return result
+    },
+    async change(next) {
+      const before = engine
+      program = next
+      engine = await start(next, { ...options, watcher: unwatched })
+      handOver(next, before, engine)
+      await before.stop()
     },
     async evaluate(batches) {
       const judge = await ready()

@@ -76,9 +76,10 @@ export function indicesOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, rank
   return all
 }
 
-/** What the rank at `at` holds of a whole tensor, zeros in the padding. */
+/** What the rank at `at` holds of a whole tensor, zeros in the padding. Of addends the first rank has the sum. */
 export function partOf({ mesh, dims, layout }: HeldTensor, at: Coordinates, whole: ArrayLike<number>): Float64Array {
   const part = new Float64Array(heldElements(mesh, localDims(mesh, dims, layout), layout))
+  if (indexAlong(mesh, partialAxes(layout), at) > 0) return part
   for (const { held, index, length } of heldRuns(mesh, dims, layout, at))
     for (let i = 0; i < length; i++) part[held + i] = whole[index + i]
   return part

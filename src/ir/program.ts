@@ -13,13 +13,14 @@ import {
   type DType,
   type Elsewhere,
   type Init,
+  isMaster,
   type Layout,
   type Mesh,
   type Scalars,
   type Space,
+  type StateName,
   type States,
   stateEntries,
-  stateFacts,
 } from '../base/index.js'
 import type { Instr, Ref } from './instr.js'
 import type { ResultName, RoleName } from './role.js'
@@ -154,12 +155,26 @@ export interface Param {
   readonly init: Init
   /** Where it lies on the streams that hold it: pipeline coordinate -> frame. Two holders: tied, or a stage held twice. */
   readonly frames: Readonly<Record<number, ParamFrames>>
-  /** The layout of the parameter's own frame and of its optimizer state. */
+  /** The layout of the parameter's own frame, and of what meets its gradient: the states that are as the parameter is. */
   readonly kept: Layout
   readonly state: Layout
+  /** The states that are tensors of their own, with other dims, another layout or another dtype. */
+  readonly apart?: States<StateTensor>
   /** Between steps the frame has room for all parts, and only the rank's own, at its place among them, is true. */
   readonly keptInside?: true
 }
+
+/** What is kept of a parameter under the name of a state. */
+export interface StateTensor {
+  readonly dtype: DType
+  /** Whole. */
+  readonly dims: readonly Dim[]
+  /** Where it is partial, the sum over these axes is what lives from step to step: who holds which addend means nothing. */
+  readonly layout: Layout
+}
+
+export const stateTensor = (param: Param, state: StateName): StateTensor =>
+  param.apart?.[state] ?? { dtype: dtypeOfState(param), dims: param.dims, layout: param.state }
 
 /** How a tensor lies in a frame; see Layout and Buffer.inside. */
 export type Holding = Pick<Buffer, 'layout' | 'inside'>
@@ -178,7 +193,7 @@ export interface ParamFrames {
 
 /** The frame of the state that the optimizer updates in place of the parameter, if there is one. */
 export const masterFrame = ({ states }: ParamFrames): number | undefined =>
-  stateEntries(states).find(([state]) => stateFacts[state].startsFrom === 'parameter')?.[1]
+  stateEntries(states).find(([state]) => isMaster(state))?.[1]
 
 /** What gradient and optimizer state are in: f32 where a master keeps the digits, else what is updated, the parameter. */
 export const dtypeOfState = ({ dtype, frames }: Param): DType =>

@@ -26,6 +26,7 @@ import {
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
+import { batchRamp } from './batch-ramp.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
@@ -266,7 +267,7 @@ const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   yield error('plan/memory', 'plan.deviceMemory', equation, instead)
 }
 
-const rules: readonly Rule[] = [
+const rulesOfSteps: readonly Rule[] = [
   ranks,
   order,
   batch,
@@ -293,6 +294,11 @@ const rules: readonly Rule[] = [
   optimizerSettings,
   lossScale,
   offload,
+]
+
+const rules: readonly Rule[] = [
+  ...rulesOfSteps,
+  batchRamp(rulesOfSteps),
   adviceOnBubble,
   adviceOnZero,
   adviceOnRecompute,

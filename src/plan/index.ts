@@ -1,3 +1,4 @@
+export { earlierJobs, jobOfBatch } from './batch-ramp.js'
 export { check, worldOfPlan } from './check.js'
 export { unexchangeable } from './context.js'
 export * from './data.js'

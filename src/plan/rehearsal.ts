@@ -40,7 +40,7 @@ export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const few = fewTokens(job, tensor)
   const plan: Plan = { ...kept, ...few.plan, dp, cp, attention: tensor.attention, tp: tensor.tp, pp, microbatches }
   const { layers, split } = layersOf(job, plan)
-  const training = { ...job.training, seq: few.seq, globalBatch: dp * microbatches }
+  const training = { ...job.training, seq: few.seq, batchRamp: undefined, globalBatch: dp * microbatches }
   const { data: _data, ...rest } = job
   const small: Job = {
     ...rest,

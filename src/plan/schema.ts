@@ -41,7 +41,7 @@ const axes = Object.fromEntries(meshAxes.map(name => [name, describedAxis(name)]
 const count = z.int().min(1)
 
 /** Written as a number, or as 8k or 1M with so much to the k. */
-const amount = (k: 1000 | 1024) =>
+const amount = (k: 1000 | 1024, most = 2 ** 30) =>
   z
     .union(
       [
@@ -56,7 +56,10 @@ const amount = (k: 1000 | 1024) =>
       ],
       { error: 'expected a whole number, such as 8192 or 8k' },
     )
-    .pipe(count.max(2 ** 30))
+    .pipe(count.max(most))
+
+/** Of a whole run. */
+const tokens = amount(1000, 2 ** 50)
 
 const schedule = z
   .union(
@@ -221,6 +224,17 @@ type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
+  batchRamp: z
+    .array(
+      z.strictObject({
+        globalBatch: amount(1024).describe('sequences in one step'),
+        until: amount(1000).optional().describe('so many sequences have been seen; 10k is 10,000'),
+        tokens: tokens.optional().describe('or so many tokens; 2B is 2,000,000,000'),
+      }),
+    )
+    .max(64)
+    .optional()
+    .describe('batches before globalBatch, each until so much was seen: [{ globalBatch: 8, until: 10k }]'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   roles: z
     .strictObject(Object.fromEntries(paramRoles.map(role => [role, Multipliers.optional()])) as RoleShape)

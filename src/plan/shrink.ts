@@ -26,7 +26,7 @@ export function shrink(job: Job): Shrunk {
   const layered = fewerLayers(job, plan)
   const model = narrower(layered.model, plan.tp)
   const few = fewTokens(job, plan)
-  const training = { ...job.training, seq: few.seq, globalBatch: plan.dp * plan.microbatches }
+  const training = { ...job.training, seq: few.seq, batchRamp: undefined, globalBatch: plan.dp * plan.microbatches }
   const planned = { ...plan, ...few.plan, layers: layered.layers }
   const small: Job = { ...job, model, training, plan: planned, ...(few.data && { data: few.data }) }
   return { job: small, changes: differences(job, small) }

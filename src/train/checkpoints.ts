@@ -119,7 +119,7 @@ function positionProblems(position: Position, training: Job['training'], { train
           error(
             'checkpoint/batch',
             'training.globalBatch',
-            `the checkpoint has seen ${data.samples} sequences in ${step} steps, but ${step} steps x globalBatch ${training.globalBatch} = ${samples}`,
+            `the checkpoint has seen ${data.samples} sequences in ${step} steps, but ${training.batchRamp ? `by batchRamp these see ${samples}` : `${step} steps x globalBatch ${training.globalBatch} = ${samples}`}`,
             anew,
           ),
         ]),

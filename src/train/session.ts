@@ -2,13 +2,13 @@
  * A training session: a job on the ranks of this machine, step by step, data in and numbers out. Showing the numbers and
  * keeping them is left to the caller.
  */
-import { error, type Problem, ProblemsError, unwatched, type Watcher } from '../base/index.js'
+import { batchOfStep, error, type Problem, ProblemsError, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
-import { type Job, lrAt } from '../plan/index.js'
+import { earlierJobs, type Job, jobOfBatch, lrAt } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
@@ -21,6 +21,8 @@ export interface StepRecord {
   /** Counts from 1. */
   readonly step: number
   readonly loss: number
+  /** Sequences it saw, where that changes from step to step. */
+  readonly globalBatch?: number
   readonly gradientNorm: number
   readonly lr: number
   /** Steps taken so far. */
@@ -47,6 +49,7 @@ export interface StepRecord {
 
 export interface Session {
   readonly job: Job
+  /** That of the next step: where batches grow, there are several. */
   readonly program: Program
   readonly dataset: Dataset
   readonly kernels: KernelName
@@ -90,7 +93,9 @@ export interface SessionOptions {
 export async function startSession(job: Job, dataset: Dataset, options: SessionOptions = {}): Promise<Session> {
   const { beginning, schedule, watcher = unwatched } = options
   const kernels = kernelsFor(options.kernels ?? 'auto')
-  const program = options.program ?? runnable(job, schedule)
+  const programs = programsOf(job, options)
+  const behind = stepsBehind(beginning)
+  const program = programs(behind)
   required(options.choices ? recordingProblems(job) : [])
   required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
   watcher.say('starting the ranks')
@@ -114,7 +119,19 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
     await trainer.stop()
     throw e
   }
-  return sessionOf({ job, program, dataset, kernels, trainer, ...(beginning && { beginning }) })
+  return sessionOf({ job, programs, dataset, kernels, trainer, ...(beginning && { beginning }) })
+}
+
+/** By how many steps are behind. */
+type Programs = (behind: number) => Program
+
+/** Of every size that batches have, compiled and found to fit before the first step. */
+function programsOf(job: Job, { program, schedule }: SessionOptions): Programs {
+  const { training } = job
+  const last = program ?? runnable(jobOfBatch(job, training.globalBatch), schedule)
+  const programs = new Map([[training.globalBatch, last]])
+  for (const earlier of earlierJobs(job)) programs.set(earlier.training.globalBatch, runnable(earlier, schedule))
+  return behind => programs.get(batchOfStep(training, behind).globalBatch) ?? last
 }
 
 function runnable(job: Job, schedule: Schedule | undefined): Program {
@@ -123,19 +140,39 @@ function runnable(job: Job, schedule: Schedule | undefined): Program {
   return program
 }
 
-type Parts = Pick<Session, 'job' | 'program' | 'dataset' | 'kernels' | 'trainer' | 'beginning'>
+/** The program of the next step, which may be another where batches grow. */
+function growingFrom(programs: Programs, behind: number, trainer: Trainer) {
+  let program = programs(behind)
+  return {
+    get program() {
+      return program
+    },
+    async reach(behind: number): Promise<Program> {
+      const next = programs(behind)
+      if (next !== program) await engineFailures(`the larger batch after step ${behind}`, () => trainer.change(next))
+      program = next
+      return program
+    },
+  }
+}
 
-function sessionOf(parts: Parts): Session {
-  const { job, program, dataset, trainer } = parts
+type Parts = Pick<Session, 'job' | 'dataset' | 'kernels' | 'trainer' | 'beginning'> & { readonly programs: Programs }
+
+function sessionOf({ programs, ...parts }: Parts): Session {
+  const { job, dataset, trainer } = parts
   const { training } = job
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
   let behind = stepsBehind(parts.beginning)
+  const growing = growingFrom(programs, behind, trainer)
   const taken = () => trainer.scalars().taken ?? behind
   let limit = divergenceLimit(job)
   let [warned, skips] = [false, 0]
   let broken: readonly Problem[] = []
   return {
     ...parts,
+    get program() {
+      return growing.program
+    },
     get behind() {
       return behind
     },
@@ -150,6 +187,7 @@ function sessionOf(parts: Parts): Session {
     },
     async step() {
       required(broken)
+      const program = await growing.reach(behind)
       const inputs = withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind)
       const before = trainer.scalars()
       const lr = lrAt(training, taken())
@@ -163,7 +201,7 @@ function sessionOf(parts: Parts): Session {
       if (skipped) {
         const skipping = { skips, step: behind, why: record.skipped ?? '' }
         broken = [...leastScale(training, before, result, skipping), ...tooManySkips(training, skipping)].slice(0, 1)
-        broken = explained(broken, () => whatBroke(parts, { inputs, lr, step: behind - 1 }, before))
+        broken = explained(broken, () => whatBroke({ ...parts, program }, { inputs, lr, step: behind - 1 }, before))
         return record
       }
       broken = brokenBy(loss, behind)
@@ -191,10 +229,11 @@ function recordOf(
   { loss, count, normSquared, taken, skipped, scale }: StepResult,
   { step, lr, seconds }: Pick<StepRecord, 'step' | 'lr' | 'seconds'>,
 ): StepRecord {
-  const { globalBatch, seq } = job.training
+  const { seq, batchRamp } = job.training
+  const { globalBatch } = batchOfStep(job.training, step - 1)
   const tokensPerSecond = (globalBatch * seq) / seconds
   return {
-    ...{ step, loss, gradientNorm: Math.sqrt(normSquared), lr, taken },
+    ...{ step, loss, ...(batchRamp && { globalBatch }), gradientNorm: Math.sqrt(normSquared), lr, taken },
     ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared), scale) }),
     ...(scale && { scale: scale.before }),
     ...{ counted: count, seconds, tokensPerSecond },

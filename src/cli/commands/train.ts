@@ -118,17 +118,17 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
 }
 
 async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
-  const { job, program, trainer, behind } = session
+  const { job, trainer, behind } = session
   const peak = options.json ? undefined : peakOf(session)
   const display = displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
   const { records, traced, stopped } = await follow(session, display, places, io)
   const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))
-  if (options.spans !== undefined) saveSpans(options.spans, program, traced, io)
+  if (options.spans !== undefined) saveSpans(options.spans, session.program, traced, io)
   if (!options.json || records.length === 0)
     for (const line of summaryOf(job, records, behind, peak?.flops)) display.note(line)
-  if (!options.json && records.length > 0) display.note(memoryLine(program, trainer))
+  if (!options.json && records.length > 0) display.note(memoryLine(session.program, trainer))
   if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
@@ -154,8 +154,9 @@ interface Places {
 
 async function follow(session: Session, display: Display, places: Places, io: Io): Promise<Followed> {
   const { folder, saving, choices } = places
-  const { job, program, trainer, dataset } = session
+  const { job, trainer, dataset } = session
   const { steps } = job.training
+  let { program } = session
   const records: StepRecord[] = []
   const traced: (readonly Span[])[] = []
   let stopped: number | undefined
@@ -177,6 +178,12 @@ async function follow(session: Session, display: Display, places: Places, io: Io
       const record = saving && (stopped !== undefined || isDue(done.step, steps, saving.every)) ? saved(done) : done
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
+      if (program !== session.program) {
+        // Spans of another program say nothing of this one.
+        program = session.program
+        traced.length = 0
+        display.note(`${record.globalBatch} sequences a step from step ${record.step} on`)
+      }
       traced.push(trainer.spans)
       if (traced.length > stepsTraced) traced.shift()
       folder.log({ ...record, cursor })

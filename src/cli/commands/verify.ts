@@ -1,6 +1,9 @@
 /** lockstep verify: is the program lawful, and does it compute what one rank computes? */
+
+import { compileJob } from '../../compile/index.js'
 import { showViolation } from '../../ir/index.js'
-import { prove, tolerance, type Verdict } from '../../prove/index.js'
+import { earlierJobs } from '../../plan/index.js'
+import { type CompiledJob, prove, tolerance, type Verdict } from '../../prove/index.js'
 import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
@@ -16,11 +19,25 @@ export async function verifyCommand(path: string, options: VerifyOptions, io: Io
   const { full } = options
   const steps = options.lawsOnly ? 0 : options.steps
   return withProgram(path, io, { ...options, fits: false }, async loaded => {
-    const verdict = await withProgress(io, watcher => prove(loaded, { steps, full, watcher }))
-    io.out(`${options.json ? JSON.stringify(verdict, null, 2) : describe(verdict)}\n`)
-    return verdict.ok ? 0 : 1
+    const proved = (compiled: CompiledJob) => withProgress(io, watcher => prove(compiled, { steps, full, watcher }))
+    const verdict = await proved(loaded)
+    // Where batches grow, each number of sequences is a program.
+    const smaller: Smaller[] = []
+    for (const job of earlierJobs(loaded.job))
+      smaller.push({ globalBatch: job.training.globalBatch, ...(await proved({ job, program: compileJob(job) })) })
+    const all = smaller.length > 0 ? { ...verdict, smaller } : verdict
+    io.out(`${options.json ? JSON.stringify(all, null, 2) : describeAll(verdict, smaller)}\n`)
+    return [verdict, ...smaller].every(({ ok }) => ok) ? 0 : 1
   })
 }
+
+type Smaller = Verdict & { readonly globalBatch: number }
+
+const describeAll = (verdict: Verdict, smaller: readonly Smaller[]): string =>
+  [
+    describe(verdict),
+    ...smaller.map(each => `\nsteps of ${each.globalBatch} sequences, of batchRamp:\n${describe(each)}`),
+  ].join('\n')
 
 export function describe({ ok, violations, numbers }: Verdict): string {
   if (violations.length > 0)

@@ -6,16 +6,17 @@ import { duration, scaled, showPercent, showTime } from './numbers.js'
 
 /** `behind` is how many steps were behind it when it began, `peak` the FLOP/s that utilisation is relative to. */
 export function summaryOf({ training }: Job, records: readonly StepRecord[], behind: number, peak?: number): string[] {
-  const { steps, globalBatch, seq } = training
+  const { steps } = training
   const last = records.at(-1)
   if (!last && behind >= steps)
     return [`the checkpoint has taken ${behind} steps, the job has ${steps}: nothing is left to train; try --steps`]
   if (!last) return ['not one step was taken']
   const seconds = records.reduce((sum, record) => sum + record.seconds, 0)
-  const tokens = records.length * globalBatch * seq
+  const sum = (rate: 'tokensPerSecond' | 'flopsPerSecond') =>
+    records.reduce((total, record) => total + record[rate] * record.seconds, 0)
   const held = records.findLast(record => record.evalLoss !== undefined)
   const saved = records.findLast(record => record.checkpoint !== undefined)
-  const flops = (last.flopsPerSecond * last.seconds * records.length) / seconds
+  const [tokens, flops] = [sum('tokensPerSecond'), sum('flopsPerSecond') / seconds]
   const which = behind > 0 ? `${behind + 1} to ${last.step}` : `${last.step}`
   return [
     `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(records)}${held ? `, held-out loss ${held.evalLoss!.toFixed(4)} after step ${held.step}` : ''}`,

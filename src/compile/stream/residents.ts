@@ -1,5 +1,5 @@
 /** What lives from step to step: parameters, their gradients and states, scalars, and the results. */
-import { type Layout, scalarEntries } from '../../base/index.js'
+import { scalarEntries, stateEntries } from '../../base/index.js'
 import { scalarStarts, stateSpace } from '../../plan/index.js'
 import { evaluates } from '../compiled.js'
 import { lineBytes, localBytes } from '../segment.js'
@@ -11,15 +11,17 @@ export function residents({ compiled, held, results, out }: StreamContext): void
   const away = stateSpace(compiled.plan)
   for (const { spec, dtype, stateDtype, segments } of held) {
     const { kept, gradient } = segments
-    const bytes = (layout: Layout) => localBytes(s, { ...spec, dtype: stateDtype }, layout)
     const keptBytes = kept.inside ? lineBytes : localBytes
-    out.resident(frameNames.param(spec.name), {
-      kind: 'parameters',
-      bytes: keptBytes(s, { ...spec, dtype }, kept.layout),
-    })
-    if (gradient) out.resident(frameNames.grad(spec.name), { kind: 'gradients', bytes: bytes(gradient.accumulated) })
-    for (const state of segments.states)
-      out.resident(frameNames.state(state, spec.name), { kind: 'optimizer', bytes: bytes(segments.state), ...away })
+    const paramBytes = keptBytes(s, { ...spec, dtype }, kept.layout)
+    out.resident(frameNames.param(spec.name), { kind: 'parameters', bytes: paramBytes })
+    if (gradient) {
+      const bytes = localBytes(s, { ...spec, dtype: stateDtype }, gradient.accumulated)
+      out.resident(frameNames.grad(spec.name), { kind: 'gradients', bytes })
+    }
+    for (const [state, tensor] of stateEntries(segments.states)) {
+      const bytes = localBytes(s, tensor, tensor.layout)
+      out.resident(frameNames.state(state, spec.name), { kind: 'optimizer', bytes, ...away })
+    }
   }
   for (const [name] of evaluates(compiled) ? [] : scalarEntries(scalarStarts(compiled.training)))
     out.resident(frameNames.scalar(name), { kind: 'workspace', bytes: 4 })

@@ -49,7 +49,8 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
         else:
             yield kept(param, frames["param"], first)
         for state, frame in frames["states"].items():
-            yield Shard(f"{state}.{param['name']}", frame, param["dims"], param["state"], first)
+            tensor = param.get("apart", {}).get(state, {"dims": param["dims"], "layout": param["state"]})
+            yield Shard(f"{state}.{param['name']}", frame, tensor["dims"], tensor["layout"], first)
 
 
 def kept(param: Dict, frame: int, first: int) -> Shard:
@@ -101,6 +102,12 @@ def held_values(stage, shard: Shard) -> torch.Tensor:
     return values.view(-1)[: end - begin]
 
 
+def summed_values(stage, shard: Shard) -> torch.Tensor:
+    """The same; where ranks hold addends, all of them call it, and have the sum."""
+    values, axes = held_values(stage, shard), shard.layout["partial"]
+    return stage.here.wait(stage.here.all_reduce(values, "+".join(axes))) if axes else values
+
+
 def pieces_of(box: Dict) -> List[Tuple[List[int], List[int], int]]:
     """A part as boxes (start, shape) in the order of its elements, each with the place of its first element."""
     pieces: List[Tuple[List[int], List[int], int]] = []
@@ -149,11 +156,8 @@ def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
     partial = f"{final}.{saving.run}.partial"
     os.makedirs(partial, exist_ok=True)
     manifest = {**manifest_of(program, here.mesh, position), "run": saving.run}
-    mine = {
-        shard.tensor: held_values(stage, shard)
-        for shard in shards_of(program, stage.pp)
-        if owner(here.mesh, shard, here.rank)
-    }
+    held = [(shard, summed_values(stage, shard)) for shard in shards_of(program, stage.pp)]
+    mine = {shard.tensor: values for shard, values in held if owner(here.mesh, shard, here.rank)}
     if mine:
         parts = {
             name: box_of(part)
@@ -313,6 +317,10 @@ def _fill(shards: Shards, shard: Shard, stage) -> None:
     if [dim["size"] for dim in entry["dims"]] != [dim["size"] for dim in shard.dims]:
         raise Damaged(f"{folder}: {shard.tensor} has sizes {entry['dims']}, the program's are {shard.dims}")
     target = held_values(stage, shard)
+    if any(stage.here.coordinates.get(axis, 0) > 0 for axis in shard.layout["partial"]):
+        # Of ranks that hold addends the first is given the sum.
+        target.zero_()
+        return
     targets = pieces_of(box_held(stage.here.mesh, shard, stage.here.rank))
     filled = 0
     for part in entry["shards"]:

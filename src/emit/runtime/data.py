@@ -5,7 +5,7 @@ only its own: the same order as Lockstep's engine, under every plan.
 import json
 import os
 import re
-from typing import Callable, Dict, Sequence
+from typing import Callable, Dict, Sequence, Tuple
 
 import torch
 
@@ -147,9 +147,27 @@ def _packed(samples: Samples, run: Dict, ranks: int) -> Samples:
     return Ordered(packed, ranks)
 
 
+class Sizes:
+    """How many sequences each step has: `ramp` lists what comes before, each number until so many sequences were seen."""
+
+    def __init__(self, global_batch: int, ramp: Sequence[Dict] = ()):
+        self.global_batch, self.ramp = global_batch, ramp
+
+    def at(self, step: int) -> Tuple[int, int]:
+        """Sequences of a step, from 0, and how many all steps before it have seen."""
+        first = 0
+        for earlier in self.ramp:
+            size = earlier["globalBatch"]
+            steps = max(0, -((first - earlier["until"]) // size))
+            if step < steps:
+                return size, first + step * size
+            first, step = first + steps * size, step - steps
+        return self.global_batch, first + step * self.global_batch
+
+
 class Batches:
-    def __init__(self, samples: Samples, global_batch: int, seed: int):
-        self.samples, self.global_batch, self.seed = samples, global_batch, seed
+    def __init__(self, samples: Samples, sizes: Sizes, seed: int):
+        self.samples, self.sizes, self.seed = samples, sizes, seed
 
     def sample(self, number: int) -> int:
         """Every epoch passes every sample once, in an order of its own."""
@@ -158,7 +176,7 @@ class Batches:
 
     def part(self, step: int, name: str, starts: Sequence[parts.Start], sizes: Sequence[int]) -> torch.Tensor:
         """Samples starts[0] ... of the step's global batch, and of each of them a part."""
-        first = step * self.global_batch + starts[0]
+        first = self.sizes.at(step)[1] + starts[0]
         rows = torch.stack([self.row(name, first + i) for i in range(sizes[0])])
         for dim in range(1, len(sizes)):
             rows = parts.narrow(rows, dim, starts[dim], sizes[dim])
@@ -172,15 +190,15 @@ class Batches:
 
     def cursor(self, steps: int) -> Dict:
         """How far into the data so many steps lead."""
-        seen = steps * self.global_batch
+        seen = self.sizes.at(steps)[1]
         return {"samples": seen, "epoch": seen // self.samples.count}
 
 
 class Repeating(Batches):
     """With choices of experts that were made elsewhere: a line of JSON per step. The last line that names a step counts."""
 
-    def __init__(self, samples: Samples, global_batch: int, seed: int, path: str):
-        super().__init__(samples, global_batch, seed)
+    def __init__(self, samples: Samples, sizes: Sizes, seed: int, path: str):
+        super().__init__(samples, sizes, seed)
         self.path, self.places, self.known = path, {}, (-1, {})
         with open(path, "rb") as file:
             at = index = 0
@@ -195,9 +213,10 @@ class Repeating(Batches):
         if not name.endswith(".choices"):
             return super().part(step, name, starts, sizes)
         all_choices = torch.tensor(self.choices(step, name[: -len(".choices")]), dtype=torch.int64)
-        rows = all_choices.reshape(self.global_batch, -1, sizes[2])[starts[0] : starts[0] + sizes[0]]
+        batch, before = self.sizes.at(step)
+        rows = all_choices.reshape(batch, -1, sizes[2])[starts[0] : starts[0] + sizes[0]]
         if isinstance(self.samples, Ordered):
-            first = step * self.global_batch + starts[0]
+            first = before + starts[0]
             rows = torch.stack([row[self.row("order", first + i)] for i, row in enumerate(rows)])
         return parts.narrow(rows, 1, starts[1], sizes[1])
 
@@ -237,7 +256,7 @@ def batches_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
         samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], run["seq"])
     else:
         samples = _synthetic(run)
-    kept = _packed(samples, run, ranks), run["globalBatch"], run["seed"]
+    kept = _packed(samples, run, ranks), Sizes(run["globalBatch"], run.get("batchRamp", ())), run["seed"]
     return Repeating(*kept, os.path.join(folder, run["choices"])) if "choices" in run else Batches(*kept)
 
 
@@ -248,4 +267,4 @@ def held_out_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
         samples: Samples = Tokens(path, data["width"], held["samples"], run["seq"], held["firstToken"])
     else:
         samples = Beyond(_synthetic(run))
-    return InOrder(_packed(samples, run, ranks), run["globalBatch"], run["seed"])
+    return InOrder(_packed(samples, run, ranks), Sizes(run["globalBatch"]), run["seed"])

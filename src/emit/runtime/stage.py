@@ -30,8 +30,13 @@ class Segment:
 
 
 class Stage:
-    def __init__(self, folder: str, program: Dict, here: Here, compiled=False, trained: "Optional[Stage]" = None):
-        """`trained` is the stage whose parameters this one uses, where it does not train its own."""
+    def __init__(
+        self, folder: str, program: Dict, here: Here, compiled=False, trained: "Optional[Stage]" = None, goes_on=False
+    ):
+        """
+        `trained` is the stage whose parameters this one uses, where it does not train its own; where it goes on in the place of
+        that stage, it uses all that lives from step to step.
+        """
         self.here = here
         self.pp = here.coordinates.get("pp", 0)
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
@@ -60,6 +65,8 @@ class Stage:
         self.starts = {name: scalar["start"] for name, scalar in program["scalars"].items()}
         joined = {frame for frames, _ in schedule.get("beside", []) for frame in frames}
         shared = {} if trained is None else self._shared(trained, joined)
+        if goes_on:
+            shared.update(self._kept(trained))
         for frame, places in schedule["resident"]:
             if frame in shared:
                 self.frames[frame] = shared[frame]
@@ -86,6 +93,18 @@ class Stage:
             frame: {0: trained.views[of]} if of in trained.views and frame not in joined else trained.frames[of]
             for frame, of in pairs
         }
+
+    def _kept(self, before: "Stage") -> Dict[int, Frame]:
+        """By frame of this stage: the frame of the other with the same state of a parameter, or the same number of the program."""
+        pp = str(self.pp)
+        other = {param["name"]: param["frames"] for param in before.params}
+        pairs = [(frame, before.scalar_frames[name]) for name, frame in self.scalar_frames.items()]
+        for param in self.params:
+            mine, others = param["frames"].get(pp), other[param["name"]].get(pp)
+            if mine is not None:
+                pairs += [(frame, others["states"][state]) for state, frame in mine["states"].items()]
+                pairs += [(mine["master"], others["master"])] if "master" in mine else []
+        return {frame: before.frames[of] for frame, of in pairs}
 
     def initialise(self) -> None:
         """The same first weights as the engine's, each rank its own part."""

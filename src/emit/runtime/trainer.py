@@ -68,13 +68,15 @@ class Trainer:
     def __init__(
         self, folder: str, rank: int, device, precision="plan", compiled=False, recorded=False, patience=HOUR, groups=None
     ):
-        self.program = read_json(folder, "program.json")
         self.settings = read_json(folder, "run.json")
+        self._folder, self._compiled, self._recorded = folder, compiled, recorded
+        self.program = read_json(folder, "program.json")
         mesh = Mesh(self.program["mesh"])
         backend = "nccl" if device.type == "cuda" else "gloo"
         made = Groups(mesh, rank, self.program["groups"], backend, patience, groups)
         self.data = batches_of(self.settings, folder, self.program.get("documentRanks", 1))
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), self.data, self.settings["seed"])
+        self.batch = self.settings["globalBatch"]
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()
         made.open(rank, device)
@@ -87,10 +89,26 @@ class Trainer:
         self.scalars = self.before = dict(self.stage.starts)
         self.saving: Optional[Saving] = None
         self.stopping: Optional[Stopping] = None
-        # What the evaluation is made from when it is first asked for: most runs train for a while before.
-        self._folder, self._compiled = folder, compiled
+        # Made when it is first asked for: most runs train for a while before.
         self.judge: Optional[Judge] = None
         self.judging = False
+
+    def _grow(self, step: int) -> None:
+        """Steps of another number of sequences are another program, which goes on with all that lives from step to step."""
+        batch, _ = self.data.sizes.at(step)
+        if batch == self.batch:
+            return
+        self.batch = batch
+        folder = self._folder if batch == self.settings["globalBatch"] else os.path.join(self._folder, f"batch-{batch}")
+        self.program = read_json(folder, "program.json")
+        here, made = self.here, self.here.groups
+        groups = Groups(here.mesh, here.rank, self.program["groups"], made.backend, made.timeout, made.made)
+        self.here = Here(here.mesh, here.rank, groups, here.device, here.dtypes, self.data, here.seed)
+        done = self.stage.done
+        self.stage = Stage(folder, self.program, self.here, self._compiled, self.stage, goes_on=True)
+        self.stage.done = done + 1
+        groups.open(here.rank, here.device)
+        self.runner = Recorded(self.stage) if self._recorded else self.stage
 
     def position(self, step: int) -> Dict:
         """How far the run is after so many steps, as checkpoints say it."""
@@ -150,6 +168,7 @@ class Trainer:
     @torch.no_grad()
     def step(self, step: int) -> Dict:
         """What there is to say of it, on ranks that know: the loss, the count, the norm."""
+        self._grow(step)
         run, lr, before = self.settings, self.lr(self.taken), self.taken
         started = time.perf_counter()
         self.runner.run(step, lr)
@@ -165,11 +184,12 @@ class Trainer:
         loss, count, norm = (results[key].item() for key in names)
         terms = self.stage.result("terms")
         seconds = time.perf_counter() - started
-        tokens = run["globalBatch"] * run["seq"] / seconds
+        tokens = self.batch * run["seq"] / seconds
         norm = math.sqrt(norm) if norm >= 0 else math.nan
         return {
             "step": step + 1,
             "loss": loss / count + (0 if terms is None else terms.item()),
+            **({"globalBatch": self.batch} if "batchRamp" in run else {}),
             "gradientNorm": norm,
             "lr": lr,
             "taken": self.taken,

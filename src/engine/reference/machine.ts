@@ -22,6 +22,7 @@ import {
   ownPart,
   parameterOf,
   partOf,
+  startingAs,
   stateOf,
   type Whole,
   wholeDims,
@@ -137,15 +138,14 @@ function initialise(program: Program, actors: readonly Actor[], param: Param, se
 }
 
 function layOut(program: Program, actors: readonly Actor[], param: Param, whole: ArrayLike<number>): void {
-  lay(program, actors, param, parameterOf(param), whole)
-  lay(program, actors, param, stateOf(param, 'master'), whole)
+  for (const kept of startingAs(param)) lay(program, actors, param, kept, whole)
 }
 
 /** Gives every rank that keeps it its part of one and the same whole tensor. */
 function lay({ mesh }: Program, actors: readonly Actor[], param: Param, kept: Kept, whole: ArrayLike<number>): void {
-  const { name, dims } = param
+  const { dims } = kept
   if (whole.length !== elementsOf(dims))
-    throw new Error(`parameter ${name} has ${elementsOf(dims)} elements, not ${whole.length}`)
+    throw new Error(`parameter ${param.name} has ${elementsOf(dims)} elements, not ${whole.length}`)
   const lying = { mesh, dims, ...kept.holding }
   for (const { at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]
@@ -167,7 +167,7 @@ function paramOf({ params }: Program, name: string): Param {
 
 function wholesOf(program: Program, actors: readonly Actor[]) {
   const { mesh } = program
-  const whole = ({ dims, frames }: Param, { holding, frameOf }: Kept): Whole => {
+  const whole = ({ frames }: Param, { dims, holding, frameOf }: Kept): Whole => {
     const parts = actors.flatMap(({ rank, at, memory }) => {
       const held = frames[at.pp ?? 0]
       return held ? [[rank, ownPart({ mesh, dims, ...holding }, at, memory.view(frameOf(held)!))] as const] : []

@@ -1,8 +1,7 @@
 /** What frames hold while streams are replayed: entries, each a value, how it lies and its bytes. */
-import { flatAxes } from '../../base/index.js'
+import { flatAxes, sameDims } from '../../base/index.js'
 import type { HeldType, Shelf, Slot } from './ready.js'
 import type { Spot } from './spots.js'
-import { sameDims } from './type.js'
 import { nothing, same, type Value } from './value.js'
 
 /** What a frame holds from an offset (its key) on. */

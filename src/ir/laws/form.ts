@@ -118,9 +118,11 @@ const twice = (things: readonly { readonly name: string }[]): string[] => {
 /** Parameters and inputs, whose dims are whole. */
 function declarations(program: Program): Finding[] {
   const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
-  const params = program.params.flatMap(({ name, dims, kept, state, keptInside }) =>
+  const params = program.params.flatMap(({ name, dims, kept, state, apart, keptInside }) =>
     [
-      ...[kept, state].flatMap(layout => [...layoutForm(program, dims, layout), ...atHome(layout)]),
+      ...[{ dims, layout: kept }, { dims, layout: state }, ...Object.values(apart ?? {})].flatMap(
+        ({ dims, layout }) => [...layoutForm(program, dims, layout), ...atHome(layout)],
+      ),
       ...viewForm(kept, keptInside),
     ].map(message => say(name, message)),
   )

@@ -1,5 +1,5 @@
 /** What parameters and their states are at the start of a step, as values. */
-import { type StateName, stateFacts } from '../../base/index.js'
+import { isMaster, type StateName } from '../../base/index.js'
 import { dtypeOfState, type Param } from '../program.js'
 import { hashText, hashValues, same, type Value } from './value.js'
 
@@ -11,9 +11,8 @@ export const heldAs = (param: Param, value: Value) => (param.dtype === dtypeOfSt
 
 export const valueOfParam = (name: string, part = 'value') => hashText(`parameter ${name} ${part}`)
 
-/** What a state is at the start of the step: the parameter, or a value of its own. */
-export const startOf = (name: string, state: StateName) =>
-  valueOfParam(name, stateFacts[state].startsFrom === 'parameter' ? 'value' : state)
+/** What a state is at the start of the step: what the parameter is rounded from, or a value of its own. */
+export const startOf = (name: string, state: StateName) => valueOfParam(name, isMaster(state) ? 'value' : state)
 
 export const isStart = (name: string, state: StateName | undefined, value: Value): boolean =>
   state !== undefined && same(value, startOf(name, state))

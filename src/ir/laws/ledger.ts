@@ -1,6 +1,7 @@
 /** P3 to P5: what must happen exactly once a step is written down as it happens, and counted at the end. */
-import type { States } from '../../base/index.js'
+import { isMaster, type StateName, type States } from '../../base/index.js'
 import type { Program } from '../program.js'
+import { isStart } from './kept.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import { keyOf, type Value } from './value.js'
 import { everyStep } from './walk.js'
@@ -13,8 +14,17 @@ export interface Update extends Place {
   readonly norm: Value
   /** It has a gradient, which the norm counts. */
   readonly trains: boolean
-  /** What it made of the parameter, or of its master, and of the states it updates. */
+  /** What it made of the parameter, or of its master, and of the states it updates; at the end, what others made of states too. */
   readonly after: { readonly updated: Value; readonly states: States<Value> }
+}
+
+/** What a state must be at the end: what the optimizer made; of one that other ops move, what lies there, if it was moved. */
+export function stateAfter({ param, after }: Update, state: StateName, found: Value | undefined): Value | undefined {
+  if (isMaster(state)) return after.updated
+  const moved = found && !isStart(param, state, found) ? { a: found.a, b: found.b } : undefined
+  const made = after.states[state] ?? moved
+  if (made) Object.assign(after.states, { [state]: made }) // the serial program's is the same
+  return made
 }
 
 interface LedgerEntry {

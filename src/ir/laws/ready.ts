@@ -1,7 +1,7 @@
 /** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
-import { type Layout, layoutKey, localDims, whole } from '../../base/index.js'
+import { layoutKey, localDims, type StateName, whole } from '../../base/index.js'
 import type { Instr } from '../instr.js'
-import { type Call, type DType, dtypeOfState, type Param, type Program } from '../program.js'
+import { type Call, dtypeOfState, type Param, type Program, type StateTensor, stateTensor } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
@@ -81,21 +81,25 @@ export class Shelf {
     return this.numberOf({ ...type, layout: whole })
   }
 
-  /** A parameter as a rank holds it, and its optimizer state. */
+  /** A parameter as a rank holds it, what meets its gradient, and what is kept of it. */
   ofParam = (param: Param): HeldType => ({
-    type: this.#typeOfPart(param, param.kept, param.dtype),
+    type: this.#typeOfPart({ ...param, layout: param.kept }),
     inside: param.keptInside === true,
   })
-  ofState = (param: Param): HeldType => ({
-    type: this.#typeOfPart(param, param.state, dtypeOfState(param)),
+  ofUpdated = (param: Param): HeldType => ({
+    type: this.#typeOfPart({ dtype: dtypeOfState(param), dims: param.dims, layout: param.state }),
+    inside: false,
+  })
+  ofState = (param: Param, state: StateName): HeldType => ({
+    type: this.#typeOfPart(stateTensor(param, state)),
     inside: false,
   })
 
   ofScalar = (): HeldType => ({ type: this.numberOf({ dtype: 'f32', dims: [], layout: whole }), inside: false })
 
-  #typeOfPart({ dims }: Param, kept: Layout, dtype: DType): number {
+  #typeOfPart({ dtype, dims, ...kept }: StateTensor): number {
     const { mesh } = this.#program
-    const layout = plain(mesh, kept)
+    const layout = plain(mesh, kept.layout)
     return this.numberOf({ dtype, dims: localDims(mesh, dims, layout), layout })
   }
 

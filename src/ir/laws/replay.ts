@@ -4,7 +4,7 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5 and P8 to P10.
  */
-import { scalarEntries, stateEntries, stateFacts } from '../../base/index.js'
+import { scalarEntries, stateEntries } from '../../base/index.js'
 import { dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
@@ -22,7 +22,7 @@ import {
 import { type Contents, fits, wipe } from './contents.js'
 import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
-import { Ledger, type Update } from './ledger.js'
+import { Ledger, stateAfter, type Update } from './ledger.js'
 import type { Outcome, Result, Watch } from './outcome.js'
 import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
 import { RowRoutes } from './rows.js'
@@ -86,7 +86,7 @@ class Replay {
     for (const [pipeline, held] of Object.entries(frames)) {
       this.#keep(Number(pipeline), held.param, heldAs(param, start), this.#shelf.ofParam(param))
       for (const [state, frame] of stateEntries(held.states))
-        this.#keep(Number(pipeline), frame, startOf(name, state), this.#shelf.ofState(param))
+        this.#keep(Number(pipeline), frame, startOf(name, state), this.#shelf.ofState(param, state))
     }
   }
 
@@ -104,8 +104,8 @@ class Replay {
       if (!held) continue
       this.#left(update, held.param, heldAs(param, after.updated), this.#shelf.ofParam(param))
       for (const [state, frame] of stateEntries(held.states)) {
-        const made = stateFacts[state].startsFrom === 'parameter' ? after.updated : after.states[state]
-        this.#left(update, frame, made, this.#shelf.ofState(param))
+        const made = stateAfter(update, state, this.#memory[pipeline][frame].get(0))
+        this.#left(update, frame, made, this.#shelf.ofState(param, state))
       }
       if (held.grad !== undefined) this.#summed(update, held.grad, param)
     }
@@ -379,7 +379,7 @@ class Replay {
       if (!same(valueIn(frame, slot), valueOfScalar(scalar)))
         this.#say(frame, act.instr, 'P9', `the update of ${param.name} does not read ${scalar} of the step’s start`)
     const grad = frame.ready.slots[act.ins[0]]
-    const state = this.#shelf.ofState(param)
+    const state = this.#shelf.ofUpdated(param)
     if (grad.type !== state.type)
       this.#findings.push({
         law: 'T5',

@@ -2,8 +2,8 @@
  * L5 and L9 for what lives from step to step: parameters, their states, scalars and the results are written and read between steps
  * too, whether or not a call is given them.
  */
-import { heldElements, type Layout, lineElements, localDims, scalarEntries } from '../../base/index.js'
-import { bytesPer, type DType, dtypeOfState, type Param, type Program, resultPlaces } from '../program.js'
+import { heldElements, lineElements, localDims, scalarEntries, stateEntries } from '../../base/index.js'
+import { bytesPer, type DType, type Program, resultPlaces, type StateTensor, stateTensor } from '../program.js'
 import { resultNames } from '../role.js'
 import type { Finding } from './law.js'
 
@@ -21,10 +21,11 @@ export function residents(program: Program): Finding[] {
       })
   }
   for (const param of program.params) {
-    const [own, state] = [neededBy(program, param), neededBy(program, param, dtypeOfState(param))]
+    const own = neededBy(program, { ...param, layout: param.kept }, param.keptInside)
     for (const [pipeline, { param: frame, states }] of Object.entries(param.frames)) {
       check(`parameter ${param.name}`, Number(pipeline), frame, own)
-      for (const [name, at] of Object.entries(states)) check(`${name} of ${param.name}`, Number(pipeline), at, state)
+      for (const [state, at] of stateEntries(states))
+        check(`${state} of ${param.name}`, Number(pipeline), at, neededBy(program, stateTensor(param, state)))
     }
   }
   for (const name of resultNames)
@@ -41,11 +42,9 @@ interface Need {
   readonly dtype: DType
 }
 
-/** The parameter itself, or with a dtype one of its states. */
-function neededBy({ mesh }: Program, param: Param, ofState?: DType): Need {
-  const layout: Layout = ofState ? param.state : param.kept
-  const dims = localDims(mesh, param.dims, layout)
-  const room = !ofState && param.keptInside ? lineElements : heldElements
-  const dtype = ofState ?? param.dtype
+/** By what a rank keeps, inside the whole where all parts have room. */
+function neededBy({ mesh }: Program, { dtype, layout, ...tensor }: StateTensor, isInside = false): Need {
+  const dims = localDims(mesh, tensor.dims, layout)
+  const room = isInside ? lineElements : heldElements
   return { bytes: room(mesh, dims, layout) * bytesPer[dtype], dtype }
 }

@@ -2,10 +2,9 @@
  * Where the buffers of a segment lie in its frames. What lies among all parts of a line covers the bytes of all of them,
  * and so does the whole side of a flat collective: peers move equal parts, padding included.
  */
-import { elementsOf, heldElements, lineElements, type Mesh, sameLayout } from '../../base/index.js'
+import { elementsOf, heldElements, lineElements, type Mesh, sameDims, sameLayout } from '../../base/index.js'
 import { type Instr, isCollective, isFlat, pairsOf, type Ref } from '../instr.js'
 import { type Buffer, bytesPer, type Segment } from '../program.js'
-import { sameDims } from './type.js'
 
 /** Bytes of a role, where roles that share a frame are one. */
 export interface Spot {

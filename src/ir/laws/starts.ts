@@ -1,8 +1,8 @@
 /**
  * I4: initial values depend on a parameter's name, its dims (their order too) and its init, and on nothing a plan changes; so
- * do those of scalars.
+ * do those of scalars, and the dims of states that are tensors of their own.
  */
-import { scalarNames } from '../../base/index.js'
+import { type Dim, scalarNames, stateEntries } from '../../base/index.js'
 import type { Param, Program } from '../program.js'
 import type { Finding } from './law.js'
 
@@ -25,7 +25,10 @@ export function starts({ params, scalars }: Program, serial: Program): Finding[]
   ]
 }
 
-function startOf({ dims, init }: Param): string {
-  const shape = dims.map(({ name, size }) => `${name}:${size}`).join(' ')
-  return `[${shape}] ${init.kind}${init.kind === 'normal' ? ` ${init.std}` : ''}`
+function startOf({ dims, init, apart = {} }: Param): string {
+  const shape = shapeOf(dims)
+  const states = stateEntries(apart).map(([state, tensor]) => `, ${state} [${shapeOf(tensor.dims)}]`)
+  return `[${shape}] ${init.kind}${init.kind === 'normal' ? ` ${init.std}` : ''}${states.join('')}`
 }
+
+const shapeOf = (dims: readonly Dim[]): string => dims.map(({ name, size }) => `${name}:${size}`).join(' ')

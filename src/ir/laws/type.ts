@@ -34,9 +34,6 @@ export const typeOf = (mesh: Mesh, { dtype, dims, layout }: Buffer): Type => ({
   layout: plain(mesh, layout),
 })
 
-export const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean =>
-  a.length === b.length && a.every((dim, i) => dim.name === b[i].name && dim.size === b[i].size)
-
 export const namesOf = ({ dims }: Type) => dims.map(({ name }) => name)
 
 /** Every rank along the axis holds the same. */

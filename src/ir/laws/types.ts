@@ -13,6 +13,7 @@ import {
   isOptimizer,
   type Layout,
   type OpKind,
+  sameDims,
   sameLayout,
   shapeOfMatrix,
   sizeOfAll,
@@ -37,7 +38,6 @@ import {
   type Partial,
   plain,
   type Say,
-  sameDims,
   type Type,
   typeOf,
 } from './type.js'

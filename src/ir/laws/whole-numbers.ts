@@ -1,5 +1,5 @@
 /** W5: what is counted is counted in whole numbers. A size of 2.5, -1 or NaN would pass every comparison below it. */
-import { type Dim, elementsOf } from '../../base/index.js'
+import { type Dim, elementsOf, stateEntries } from '../../base/index.js'
 import type { Program } from '../program.js'
 import { showRole } from '../role.js'
 import type { Finding, Place } from './law.js'
@@ -19,6 +19,8 @@ export function wholeNumbers(program: Program): Finding[] {
   for (const { name, size } of program.mesh.axes) check(name, size, 1)
   for (const { name, stage } of program.blocks) check(`the stage of block ${name}`, stage, 0)
   for (const { name, dims } of [...program.params, ...program.inputs]) checkDims(name, dims)
+  for (const { name, apart = {} } of program.params)
+    for (const [state, { dims }] of stateEntries(apart)) checkDims(`${state} of ${name}`, dims)
   for (const [segment, { roles, buffers }] of Object.entries(program.segments)) {
     for (const { name, bytes } of roles) check(`bytes of role ${showRole(name)}`, bytes, 0, { segment })
     for (const [ref, { offset, dims }] of Object.entries(buffers)) {

@@ -179,7 +179,15 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
     param.kept = growing(readShaped(shape)).layout
     if (inside) param.keptInside = true
   },
-  state: (param, shape) => (param.state = growing(readShaped(shape)).layout),
+  /** Of all that is as the parameter is; or, by its name, of one that is a tensor of its own. */
+  state(param, [first = '', ...rest]) {
+    if (first.startsWith('[')) param.state = growing(readShaped([first, ...rest])).layout
+    else {
+      const [type, ...shape] = rest
+      const tensor = { dtype: dtype.read(type), ...growing(readShaped(shape)) }
+      param.apart = { ...param.apart, [oneOf(...stateNames).read(first)]: tensor }
+    }
+  },
   held(param, [pipeline, ...rest]) {
     const {
       param: frame,

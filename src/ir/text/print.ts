@@ -61,6 +61,7 @@ const printParam = (param: Param): string[] => [
   ...(['kept', 'state'] as const).map(
     use => `  ${use} ${showLayout(param[use])}${use === 'kept' && param.keptInside ? ' inside' : ''}`,
   ),
+  ...stateEntries(param.apart ?? {}).map(([state, of]) => `  state ${state} ${of.dtype} ${showShaped(of)}`),
   ...Object.entries(param.frames).map(
     ([pipeline, f]) =>
       `  held ${pipeline} param=${f.param}${f.grad === undefined ? '' : ` grad=${f.grad}`}${stateEntries(f.states)

@@ -18,6 +18,7 @@ import {
   ownPart,
   parameterOf,
   partOf,
+  startingAs,
   stateOf,
   type Whole,
   wholeDims,
@@ -68,7 +69,7 @@ export class State {
     const { mesh } = this.#program
     const params = this.#program.params.map(param => {
       const { name, init, dims } = param
-      const kept = [parameterOf(param), stateOf(param, 'master')].map(one => ({
+      const kept = startingAs(param).map(one => ({
         ...{ dtype: one.dtype, layout: one.holding.layout },
         holders: [...this.#parts(param, one)].map(([rank, { byteOffset }]) => ({ rank, offset: byteOffset })),
       }))
@@ -126,7 +127,7 @@ export class State {
   }
 
   /** Each holder's own part of a tensor, in place. */
-  #parts({ dims, ...param }: Param, { holding, dtype, frameOf }: Kept): Map<Rank, Elements> {
+  #parts(param: Param, { dims, holding, dtype, frameOf }: Kept): Map<Rank, Elements> {
     const { mesh } = this.#program
     const own = (rank: Rank, frame: number) =>
       ownPart({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), this.frame(rank, frame, dtype))
@@ -140,12 +141,12 @@ export class State {
 
   #whole(param: Param, kept: Kept): Whole {
     const parts = [...this.#parts(param, kept)].map(([rank, part]) => [rank, numbersIn(kept.dtype, part)] as const)
-    return assemble(this.#program.mesh, param.dims, kept.holding.layout, new Map(parts))
+    return assemble(this.#program.mesh, kept.dims, kept.holding.layout, new Map(parts))
   }
 
   #lay(param: Param, kept: Kept, values: ArrayLike<number>): void {
     const { mesh } = this.#program
-    const { dims } = param
+    const { dims } = kept
     if (values.length !== elementsOf(dims))
       throw new Error(`${param.name} has ${elementsOf(dims)} elements, not ${values.length}`)
     for (const [rank, part] of this.#parts(param, kept))
@@ -159,7 +160,7 @@ export class State {
 
   setParameter(name: string, values: ArrayLike<number>): void {
     const param = this.#param(name)
-    for (const kept of [parameterOf(param), stateOf(param, 'master')]) this.#lay(param, kept, values)
+    for (const kept of startingAs(param)) this.#lay(param, kept, values)
   }
 
   states(name: string): States<Whole> {

@@ -1,0 +1,73 @@
+/**
+ * Batches that grow. Each number of sequences a step is a program of its own: the same plan, with as many microbatches as it takes
+ * to keep their size. All of them are checked, and compiled before the first step.
+ */
+import { error, type Problem, sequencesUntil } from '../base/index.js'
+import type { Rule } from './rule.js'
+import type { Job } from './schema.js'
+
+/** The job of the steps of so many sequences: microbatches of the plan's size, or one of what there is. */
+export function jobOfBatch(job: Job, globalBatch: number): Job {
+  const { batchRamp: _, ...training } = job.training
+  if (globalBatch === training.globalBatch) return { ...job, training }
+  const microbatches = Math.max(1, (job.plan.microbatches * globalBatch) / training.globalBatch)
+  return { ...job, training: { ...training, globalBatch }, plan: { ...job.plan, microbatches } }
+}
+
+/** One job for each number of sequences a step that comes before the last. */
+export const earlierJobs = (job: Job): Job[] => {
+  const sizes = new Set((job.training.batchRamp ?? []).map(({ globalBatch }) => globalBatch))
+  sizes.delete(job.training.globalBatch)
+  return [...sizes].map(globalBatch => jobOfBatch(job, globalBatch))
+}
+
+/** What `rules` say of the steps of each size, where they do not say it of the last ones too. */
+export const batchRamp = (rules: readonly Rule[]): Rule =>
+  function* (job) {
+    const { batchRamp: earlier, seq } = job.training
+    if (!earlier) return
+    if (typeof job.plan.schedule !== 'string')
+      yield error(
+        'plan/batch-ramp',
+        'training.batchRamp',
+        `the schedule of ${job.plan.schedule.file} is for microbatches ${job.plan.microbatches}, and smaller batches have fewer`,
+        'try a schedule by name',
+      )
+    let before = 0
+    for (const [i, phase] of earlier.entries()) {
+      const path = `training.batchRamp[${i}]`
+      if ((phase.until === undefined) === (phase.tokens === undefined))
+        yield error('plan/batch-ramp', path, 'give until (sequences) or tokens, one of the two')
+      const until = sequencesUntil(phase, seq)
+      if (until <= before)
+        yield error(
+          'plan/batch-ramp',
+          path,
+          `ends after ${until} sequences, but batches before it end after ${before}`,
+          `try more than ${before}`,
+        )
+      before = until
+      yield* sized(rules, job, phase.globalBatch, path)
+    }
+  }
+
+function* sized(rules: readonly Rule[], job: Job, globalBatch: number, path: string): Iterable<Problem> {
+  const pieces = job.training.globalBatch / job.plan.microbatches
+  if (!Number.isInteger(pieces)) return // which is said of the last batch
+  const smaller = jobOfBatch(job, globalBatch)
+  const { microbatches } = smaller.plan
+  if (!Number.isInteger(microbatches)) {
+    const below = Math.max(1, Math.floor(microbatches)) * pieces
+    const equation = `globalBatch ${globalBatch} % (${job.training.globalBatch} / microbatches ${job.plan.microbatches} = ${pieces}) = ${globalBatch % pieces}, must be 0`
+    return yield error('plan/batch-ramp', `${path}.globalBatch`, equation, `try ${below} or ${below + pieces}`)
+  }
+  const known = new Set(errorsOf(rules, job).map(({ message }) => message))
+  for (const { message, suggestion } of errorsOf(rules, smaller))
+    if (!known.has(message)) {
+      const what = `microbatches ${microbatches}: ${message}`
+      yield error('plan/batch-ramp', `${path}.globalBatch`, what, suggestion)
+    }
+}
+
+const errorsOf = (rules: readonly Rule[], job: Job): Problem[] =>
+  rules.flatMap(rule => [...rule(job)]).filter(({ severity }) => severity === 'error')

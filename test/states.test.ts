@@ -1,0 +1,102 @@
+/** States that are tensors of their own: other dims than their parameter, another layout, addends that only their sum means. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { heldElements, localDims, type States } from '../src/base/index.js'
+import { loadCheckpoint, printCheckpoint, readCheckpoint } from '../src/checkpoint/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { interpreterOf } from '../src/engine/reference/machine.js'
+import {
+  type Param,
+  type Program,
+  parse,
+  print,
+  type StateTensor,
+  stateTensor,
+  verifyStructure,
+} from '../src/ir/index.js'
+import { jobOf } from './jobs.js'
+
+/** The first parameter of a program has its states so. */
+function withApart(program: Program, apart: (param: Param) => States<StateTensor>): Program {
+  const [first, ...others] = program.params
+  return { ...program, params: [{ ...first, apart: apart(first) }, ...others] }
+}
+
+const compiled = (dp: number) => compileJob(jobOf('mlp', { dp }))
+const addends = (dp: number): Program =>
+  withApart(compiled(dp), ({ dims }) => ({ m: { dtype: 'f32', dims, layout: { splits: {}, partial: { dp: 'sum' } } } }))
+
+test('the text of a program says which states are tensors of their own', () => {
+  const program = addends(2)
+  ok(print(program).includes('  state m f32 [features:4 embed:4] sum:dp\n'), print(program).slice(0, 800))
+  deepEqual(parse(print(program)), program)
+  equal(stateTensor(program.params[0], 'm').layout.partial.dp, 'sum')
+  deepEqual(stateTensor(program.params[0], 'v').layout, program.params[0].state)
+})
+
+test('addends are saved as their sum, and under any plan the first rank is given it', () => {
+  const program = addends(2)
+  const [{ name, frames }] = program.params
+  const trained = interpreterOf(program, { seed: 1 })
+  const frame = frames[0].states.m!
+  const own = { frame, dtype: 'f32' as const, first: 0 }
+  const [a, b] = [2, 0.5].map(by => Float64Array.from({ length: 16 }, (_, i) => by * i))
+  trained.hold({ rank: 0, ...own }, a)
+  trained.hold({ rank: 1, ...own }, b)
+  const sum = a.map((value, i) => value + b[i])
+  deepEqual(trained.states(name).m, sum)
+  const snapshot = { run: 'run', job: {}, step: 1, seed: 1 }
+  const files = new Map(printCheckpoint(program, snapshot, shard => trained.held(shard)))
+  const checkpoint = readCheckpoint((file, begin, end) => {
+    const content = files.get(file)!
+    return (typeof content === 'string' ? new TextEncoder().encode(content) : content).subarray(begin, end)
+  })
+  deepEqual(checkpoint.tensor(`m.${name}`), sum)
+  for (const dp of [1, 4]) {
+    const other = interpreterOf(addends(dp), { seed: 2 })
+    for (let rank = 0; rank < dp; rank++) other.hold({ rank, ...own }, a)
+    deepEqual(
+      loadCheckpoint(addends(dp), checkpoint, 'everything', (shard, values) => other.hold(shard, values)),
+      [],
+    )
+    deepEqual([...other.held({ rank: 0, ...own }).subarray(0, 16)], [...sum])
+    for (let rank = 1; rank < dp; rank++) ok(other.held({ rank, ...own }).every(value => value === 0))
+  }
+})
+
+test('[L5] a state needs the room of its own dims', () => {
+  const program = withApart(compiled(1), ({ dims }) => ({
+    m: { dtype: 'f32', dims: [...dims, { name: 'more', size: 2 }], layout: { splits: {}, partial: {} } },
+  }))
+  const [found] = verifyStructure(program)
+  equal(found?.law, 'L5')
+  ok(found.message.startsWith(`m of ${program.params[0].name} needs 128 bytes`), found.message)
+})
+
+test('[W3, W5] a state has sizes, and is split over axes that are there', () => {
+  const lawOf = (tensor: (param: Param) => StateTensor) =>
+    verifyStructure(withApart(compiled(2), param => ({ m: tensor(param) }))).map(({ law }) => law)
+  const layout = { splits: {}, partial: {} }
+  deepEqual(
+    lawOf(({ dims }) => ({ dtype: 'f32', dims: [...dims, { name: 'none', size: 0 }], layout })),
+    ['W5'],
+  )
+  deepEqual(
+    lawOf(({ dims }) => ({ dtype: 'f32', dims, layout: { ...layout, splits: { rows: ['dp'] } } })),
+    ['W3'],
+  )
+})
+
+test('a state whose dims lack one of its parameter lies in parts of its own', () => {
+  const { mesh, params } = compiled(2)
+  const [{ dims }] = params
+  const rows = withApart(compiled(2), () => ({
+    v: { dtype: 'f32', dims: dims.slice(0, 1), layout: { splits: {}, partial: {}, flat: ['dp'] } },
+  }))
+  const machine = interpreterOf(rows, { seed: 1 })
+  const [{ name }] = params
+  machine.setStates(name, { v: [1, 2, 3, 4] })
+  deepEqual([...machine.states(name).v!], [1, 2, 3, 4])
+  const { layout } = stateTensor(rows.params[0], 'v')
+  equal(heldElements(mesh, localDims(mesh, dims.slice(0, 1), layout), layout), 2)
+})
