@@ -1,11 +1,14 @@
 /**
- * Parameters are updated one after the other. Where the host does that, the gradient of the next is on its way down while it
- * works, and the parameter before on its way up.
+ * Parameters are updated one after the other. Where the host does that, gradients of the next few are on their way down while it
+ * works, and the parameters before on their way up.
  */
 import type { CompiledParam } from '../compiled.js'
 import { callOnce, callParam, once } from './calls.js'
 import { placed, type StreamContext } from './context.js'
 import { onceFrame } from './frames.js'
+
+/** How many parameters ahead gradients leave: small ones take no time in which that of a large one could come. */
+const ahead = 4
 
 export function updates(context: StreamContext): void {
   const { compiled, held, out } = context
@@ -14,16 +17,16 @@ export function updates(context: StreamContext): void {
   for (const param of held) if (!param.segments.down) callParam(context, param, param.segments.update)
   if (away.length === 0) return
   for (const draft of compiled.once.down) out.call(placed(context, draft), { ...once, tag: draft.name }, onceFrame)
-  start(context, 'down', away[0])
+  for (const param of away.slice(0, ahead)) start(context, 'down', param)
   for (const draft of compiled.once.down) out.wait(draft.name)
   for (const [i, param] of away.entries()) {
-    start(context, 'down', away[i + 1])
+    start(context, 'down', away[i + ahead])
     out.wait(tagOf('down', param))
     callParam(context, param, param.segments.update)
     start(context, 'up', param)
-    if (i > 0) out.wait(tagOf('up', away[i - 1]))
+    if (i >= ahead) out.wait(tagOf('up', away[i - ahead]))
   }
-  out.wait(tagOf('up', away.at(-1)!))
+  for (const param of away.slice(-ahead)) out.wait(tagOf('up', param))
 }
 
 type Way = 'down' | 'up'
