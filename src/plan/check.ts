@@ -32,7 +32,7 @@ import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
-import { offload } from './offload.js'
+import { offload, offloadOf } from './offload.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -243,7 +243,8 @@ const size: Rule = function* ({ model, training, plan }) {
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   const { deviceMemory, zero, tp, pp } = plan
   if (deviceMemory === undefined) return
-  const states = statesKept(optimizer, hasMaster(plan.precision)).length
+  const isHere = offloadOf(plan).optimizer === 'device'
+  const states = isHere ? statesKept(optimizer, hasMaster(plan.precision)).length : 0
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)

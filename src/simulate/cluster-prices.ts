@@ -126,7 +126,9 @@ const isOnHost = (instr: Instr, segment: Segment): boolean =>
 
 /** Bound by memory, as all that hosts compute here. Where the host is the device, its memory is as fast. */
 const hostSeconds = (kernel: Kernel, cluster: Cluster): number =>
-  cluster.host ? trafficOf(kernel) / (cluster.host.bandwidth ?? cluster.host.link.bandwidth) : secondsOf(kernel, cluster)
+  cluster.host
+    ? trafficOf(kernel) / (cluster.host.bandwidth ?? cluster.host.link.bandwidth)
+    : secondsOf(kernel, cluster)
 
 const moveSeconds = (bytes: number, cluster: Cluster): number =>
   cluster.host ? copySeconds(bytes, cluster) : secondsOf({ kind: 'memory', read: bytes, written: bytes }, cluster)

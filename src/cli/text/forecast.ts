@@ -158,7 +158,9 @@ function hostLines({ host, usableHost }: Pick<Forecast['memory'], 'host' | 'usab
   if (host === undefined) return []
   if (usableHost === undefined) return [`memory of the host, for the rank with most there: ${showBytes(host)}`]
   const verdict = host <= usableHost ? 'fits' : `does not fit: ${showBytes(host - usableHost)} too much`
-  return [`memory of the host, for the rank with most there: ${showBytes(host)} of ${showBytes(usableHost)}, ${verdict}`]
+  return [
+    `memory of the host, for the rank with most there: ${showBytes(host)} of ${showBytes(usableHost)}, ${verdict}`,
+  ]
 }
 
 function failureLines({ failures }: Forecast): string[] {
