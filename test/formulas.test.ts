@@ -123,13 +123,15 @@ for (const n of [2, 4, 8]) {
     })
 }
 
-for (const [precision, bytes, what] of [
-  ['f32', 16, 'parameter, gradient and two moments of 4'],
-  ['bf16', 18, 'parameter of 2; gradient, master and two moments of 4'],
-  ['pure-bf16', 8, 'four of 2'],
+for (const [stored, bytes, what] of [
+  [{ precision: 'f32' }, 16, 'parameter, gradient and two moments of 4'],
+  [{ precision: 'bf16' }, 18, 'parameter of 2; gradient, master and two moments of 4'],
+  [{ precision: 'bf16', gradients: 'bf16' }, 16, 'parameter and gradient of 2; master and two moments of 4'],
+  [{ precision: 'pure-bf16', gradients: 'f32' }, 10, 'gradient of 4, the others of 2'],
+  [{ precision: 'pure-bf16' }, 8, 'four of 2'],
 ] as const)
-  test(`${precision}: ${bytes} bytes a parameter stay from step to step: ${what}`, () => {
-    const [{ frames, resident }] = programOf({ precision }).streams
+  test(`${Object.values(stored).join(', gradients ')}: ${bytes} bytes a parameter stay from step to step: ${what}`, () => {
+    const [{ frames, resident }] = programOf(stored).streams
     // Beside them only the scalars of the step are there.
     const states = resident.map(frame => frames[frame]).filter(({ kind }) => kind !== 'workspace')
     equal(states.reduce((total, frame) => total + frame.bytes, 0) / Psi, bytes)

@@ -53,6 +53,8 @@ const cases: readonly (readonly [ModelName, Plan, Training?])[] = [
   ],
   ['mlp', { dp: 2, zero: 3, gather: 'step' }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, nesterov: true } }],
   ['llama', { cp: 2, tp: 2, dp: 2, zero: 1, sequenceParallel: true }],
+  ['gpt', { dp: 2, zero: 2, precision: 'bf16', gradients: 'bf16', compress: { reduce: 'bf16' } }],
+  ['llama', { dp: 2, zero: 3, precision: 'pure-bf16', gradients: 'f32', compress: { gather: 'bf16' } }],
 ]
 
 const away = (job: Job): Job => ({

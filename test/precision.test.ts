@@ -299,14 +299,14 @@ changed('T4', 'f32 moments of a bf16 parameter without a master', 'plain', unhel
 changed('L6', 'an update of a master that nobody holds', 'plainSgd', unheld, 'update embed.tokens')
 changed('P3', 'one of two holders without a master', 'tied', unheld, 'update embed.tokens@0.1')
 breaks(
-  'T3',
-  'an f32 gradient for a bf16 parameter',
+  'P3',
+  'an update of a bf16 parameter beside its master',
   up,
   body => body.replace('%master = sgd', '%param = sgd'),
   'plainSgd',
 )
 breaks('T3', 'pure: moments wider than their parameter', up, as('m', 'f32'), 'pure')
-breaks('T3', 'pure: a gradient wider than its parameter', up, as('grad', 'f32'), 'pureSgd')
+breaks('L5', 'pure: a gradient read wider than it was summed', up, as('grad', 'f32'), 'pureSgd')
 breaks('T3', 'pure: a weight gradient wider than the sum it is added to', 'layers.B', as('d.mlp.up', 'f32'), 'pure')
 breaks('T3', 'pure: a loss in bf16', 'head.F', as('total', 'bf16'), 'pure')
 breaks('T3', 'pure: a norm in bf16', 'norm layers.mlp.up', as('normSquared', 'bf16'), 'pure')

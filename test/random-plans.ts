@@ -48,10 +48,12 @@ function planOf({ pick, chance, int }: Random) {
     sequenceParallel: tp > 1 && chance(0.5),
     recompute: pick(['none', 'cheap', 'selective', 'full'] as const),
     precision: pick(['bf16', 'bf16', 'bf16', 'pure-bf16'] as const),
+    gradients: pick([undefined, undefined, 'bf16', 'f32'] as const),
   }
   // The estimate does not know that W fetches the gains of norms once more (PLAN.md).
   const isUnknown = plan.recompute === 'cheap' && plan.zero === 3 && scheduleFacts[schedule].backward === 'split'
-  return isUnknown ? { ...plan, recompute: 'none' as const } : plan
+  const sent = plan.microbatches % 3 === 0 ? { ...plan, compress: { reduce: 'bf16' as const } } : plan
+  return isUnknown ? { ...sent, recompute: 'none' as const } : sent
 }
 
 /** Sequences that are cut are as many times as long. */

@@ -10,7 +10,7 @@ export type PlanPrecision = (typeof planPrecisions)[number]
 export interface PlanPrecisionFacts {
   /** What belongs to a token: activations, their gradients, and the parameters they are multiplied with. */
   readonly token: DType
-  /** What belongs to a parameter: its gradient and its optimizer state, a master among it where the token's dtype is narrower. */
+  /** Optimizer state, a master among it where the token's dtype is narrower; and gradients, where a plan does not say. */
   readonly state: DType
   /** For people; the plainest needs no words. */
   readonly words?: string
@@ -26,6 +26,24 @@ export const planPrecisionFacts: Readonly<Record<PlanPrecision, PlanPrecisionFac
   f16: { token: 'f16', state: 'f32', words: 'as bf16, in f16' },
   'pure-bf16': { token: 'bf16', state: 'bf16', words: 'these in bf16 too, without masters' },
 }
+
+/** What gradients of parameters may be summed in. */
+export const gradientTypes = ['f32', 'bf16'] as const satisfies readonly DType[]
+export type GradientType = (typeof gradientTypes)[number]
+
+/** What of a plan says what is stored in what. */
+export interface Stored {
+  readonly precision: PlanPrecision
+  /** As wide as the optimizer state, where it does not say. */
+  readonly gradients?: GradientType | undefined
+}
+
+/** A parameter's gradient, from the op that makes it to the optimizer. */
+export const gradientIn = ({ precision, gradients }: Stored): DType => gradients ?? planPrecisionFacts[precision].state
+
+/** What a gradient may be in: what ops compute in, or all digits that they have. */
+export const gradientsFor = (precision: PlanPrecision): readonly GradientType[] =>
+  gradientTypes.filter(dtype => dtype === 'f32' || dtype === planPrecisionFacts[precision].token)
 
 /** What numbers are multiplied in. */
 export const precisions = ['f32', 'tf32', 'f16', 'bf16', 'fp8'] as const

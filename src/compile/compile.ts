@@ -66,7 +66,7 @@ export function shardStep(given: CompileInput): Sharding {
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = storedModel(boundRows(given.model, plan, s), plan.precision)
-  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan.precision))
+  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, s, plan)
@@ -176,7 +176,7 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
   )
 
 function programParam(param: CompiledParam, plan: Plan, streams: readonly StreamScript[]): Param {
-  const { spec, dtype, stateDtype, holders, segments } = param
+  const { spec, dtype, gradientDtype, stateDtype, holders, segments } = param
   const { space } = stateSpace(plan)
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
@@ -188,6 +188,7 @@ function programParam(param: CompiledParam, plan: Plan, streams: readonly Stream
   return {
     name,
     dtype,
+    ...(segments.gradient && gradientDtype !== stateDtype && { gradient: gradientDtype }),
     dims,
     init,
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),

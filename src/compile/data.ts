@@ -3,7 +3,6 @@
  * to their sums: one collective over many tensors, that works in place wherever the parts lie inside the whole. Flights
  * of the same parameters of alike blocks share a segment.
  */
-import { type Axis, flatAxes, layoutKey } from '../base/index.js'
 import { type RoleName, traitsOf } from '../ir/index.js'
 import {
   type DataCall,
@@ -15,18 +14,13 @@ import {
 } from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
 import { blocksOfStages, type CompiledParam, evaluates, type Sharding } from './compiled.js'
-import { localBytes, type SegmentDraft, SegmentWriter, type Slot, type Tensor } from './segment.js'
+import { draftAdd, draftGather, draftReduce, type FlightSegments } from './flight-segments.js'
+import { localBytes, type SegmentDraft } from './segment.js'
 import type { Gradient } from './tail.js'
 
 export interface FlightDrafts {
   readonly plan: FlightPlan
   readonly segments: ReadonlyMap<Flight, FlightSegments>
-}
-
-/** What moves, and for gradients of one call what adds them up. */
-export interface FlightSegments {
-  readonly moves: SegmentDraft
-  readonly adds?: SegmentDraft
 }
 
 export function draftFlights(sharding: Sharding): FlightDrafts[] {
@@ -48,8 +42,8 @@ function policyOf(sharding: Sharding): DataPolicy {
   }
 }
 
-const bytesIn = ({ s }: Sharding, { spec, stateDtype, layouts }: CompiledParam): number =>
-  localBytes(s, { ...spec, dtype: stateDtype }, layouts.compute)
+const bytesIn = ({ s }: Sharding, { spec, gradientDtype, layouts }: CompiledParam): number =>
+  localBytes(s, { ...spec, dtype: gradientDtype }, layouts.compute)
 
 /** The calls of blocks on a stream, in its order: those whose segments do anything. */
 function dataCalls({ blocks, model, schedule, stageOf }: Sharding, drafter: FlightDrafter, pp: number): DataCall[] {
@@ -79,16 +73,6 @@ function rolesUsed({ buffers, instrs }: SegmentDraft, kinds: readonly RoleName['
     kinds.includes(role.is) && 'of' in role && role.of !== undefined ? [role.of] : [],
   )
   return [...new Set(names)]
-}
-
-/** The name each parameter of a flight has in its segment: that of its class, told apart where blocks are alike. */
-export function namesIn(params: readonly CompiledParam[]): string[] {
-  const times = new Map<string, number>()
-  return params.map(({ of }) => {
-    const n = times.get(of) ?? 0
-    times.set(of, n + 1)
-    return n === 0 ? of : `${of}.${n}`
-  })
 }
 
 /** Drafts the flights of streams whose parameters are alike. */
@@ -147,10 +131,10 @@ export class FlightDrafter {
 
   #draft(flight: Flight, params: readonly CompiledParam[]): FlightSegments {
     const name = this.#nameOf(flight, params)
-    if (flight.kind === 'gather') return { moves: draftGather(this.#sharding, params, name) }
-    if (flight.call === undefined) return { moves: draftReduce(this.#sharding, params, 'grad', name) }
-    const moves = draftReduce(this.#sharding, params, 'fresh', name)
-    return { moves, adds: draftAdd(this.#sharding, params, name.replace(/^reduce/, 'add')) }
+    if (flight.kind === 'gather') return draftGather(this.#sharding, params, name)
+    if (flight.call === undefined) return draftReduce(this.#sharding, params, 'grad', name)
+    const adds = draftAdd(this.#sharding, params, name.replace(/^reduce/, 'add'))
+    return { ...draftReduce(this.#sharding, params, 'fresh', name), adds }
   }
 
   /** After the blocks it concerns; numbered where several flights would be called the same. */
@@ -166,81 +150,4 @@ export class FlightDrafter {
     this.#names.set(title, n + 1)
     return n === 0 ? title : `${title} (${n + 1})`
   }
-}
-
-const slotOf = (is: 'param' | 'full' | 'grad' | 'fresh', of: string): Slot => ({
-  role: { is, of },
-  kind: is === 'param' || is === 'full' ? 'parameters' : 'gradients',
-  offset: 0,
-})
-
-/** Parameters whose parts are of the same ranks travel together. */
-function draftGather({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
-  const w = new SegmentWriter(s)
-  const together = new Map<string, { axes: readonly Axis[]; ins: string[]; outs: string[] }>()
-  for (const [i, of] of namesIn(params).entries()) {
-    const { spec, dtype, layouts, segments } = params[i]
-    const { layout, inside } = segments.kept
-    const tensor: Tensor = { ...spec, name: of, dtype }
-    const slot = slotOf('param', of)
-    const part = w.held(of, tensor, segments.kept, slot)
-    const whole = w.given(of, { ...tensor, name: `${of}.whole` }, layouts.compute, inside ? slot : slotOf('full', of))
-    w.makeRoom(whole.ref, layout)
-    const axes = flatAxes(layout)
-    const group = together.get(axes.join()) ?? { axes, ins: [], outs: [] }
-    group.ins.push(part.ref)
-    group.outs.push(whole.ref)
-    together.set(axes.join(), group)
-  }
-  for (const { axes, ins, outs } of together.values()) w.emit({ kind: 'all-gather', ins, outs, group: { axes } })
-  return w.draft(name, 'gather')
-}
-
-/** Gradients that are scattered, and those that are summed, each over the same axes, travel together. */
-function draftReduce(
-  { s }: Sharding,
-  params: readonly CompiledParam[],
-  is: 'grad' | 'fresh',
-  name: string,
-): SegmentDraft {
-  const w = new SegmentWriter(s)
-  const together = new Map<string, { kind: 'scatter' | 'sum'; axes: readonly Axis[]; ins: string[]; outs: string[] }>()
-  for (const [i, of] of namesIn(params).entries()) {
-    const { spec, stateDtype, layouts, segments } = params[i]
-    const { produced, reduction } = segments.gradient!
-    if (!('axes' in reduction)) throw new Error(`internal: ${of} does not fly`)
-    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
-    const slot = slotOf(is, of)
-    const from = w.given(of, tensor, produced, slot)
-    const sum = { ...tensor, name: `${of}.sum` }
-    const scatters = reduction.kind === 'scatter'
-    const to = scatters ? w.own(of, sum, layouts.storage, slot) : w.given(of, sum, { ...produced, partial: {} }, slot)
-    if (scatters) w.makeRoom(from.ref, layouts.storage)
-    const key = `${reduction.kind} ${layoutKey({ splits: { all: reduction.axes }, partial: {} })}`
-    const group = together.get(key) ?? { ...reduction, ins: [], outs: [] }
-    group.ins.push(from.ref)
-    group.outs.push(to.ref)
-    together.set(key, group)
-  }
-  for (const { kind, axes, ins, outs } of together.values())
-    if (kind === 'scatter') w.emit({ kind: 'reduce-scatter', ins, outs, group: { axes } })
-    else w.emit({ kind: 'all-reduce', ins, outs, group: { axes }, combine: 'sum' })
-  return w.draft(name, 'reduce')
-}
-
-/** The rank's own part of what arrived, added to the sums of the step. */
-function draftAdd({ s }: Sharding, params: readonly CompiledParam[], name: string): SegmentDraft {
-  const w = new SegmentWriter(s)
-  for (const [i, of] of namesIn(params).entries()) {
-    const { spec, stateDtype, layouts, segments } = params[i]
-    const { produced, reduction } = segments.gradient!
-    const tensor: Tensor = { ...spec, name: of, dtype: stateDtype }
-    const slot = slotOf('fresh', of)
-    if (reduction.kind === 'scatter') w.own(of, tensor, layouts.storage, slot)
-    else w.given(of, tensor, { ...produced, partial: {} }, slot)
-    const part = w.demand(of, layouts.storage)
-    const total = w.given(of, { ...tensor, name: `${of}.total` }, layouts.storage, slotOf('grad', of))
-    w.emit({ kind: 'accumulate', ins: [part.ref], outs: [total.ref] })
-  }
-  return w.draft(name, 'add')
 }

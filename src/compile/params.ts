@@ -48,7 +48,7 @@ export function draftParams(facts: Facts, gradients: ReadonlyMap<string, Layout>
     const [of, on] = [classes.get(spec.name)!, holders.get(spec.name)!]
     const name = on.length > 1 ? `${of}@${on.join('.')}` : of
     const produced = gradients.has(of) ? { produced: gradients.get(of)! } : {}
-    const own = { spec, ...paramDtypes(plan.precision, spec), layouts: layouts.get(spec.name)!, holders: on }
+    const own = { spec, ...paramDtypes(plan, spec), layouts: layouts.get(spec.name)!, holders: on }
     const segments = made.get(name) ?? draftParam({ name, ...own, ...produced }, facts)
     made.set(name, segments)
     return { ...own, of, segments }

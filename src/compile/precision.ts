@@ -2,24 +2,25 @@
  * *precision*: what each value is stored in. Under bf16, what belongs to a token is bf16 (activations, their gradients,
  * the parameters they meet); what belongs to a parameter is f32 (its gradient as produced, its master and moments), and
  * so is every statistic (the log-sum-exp of attention, the parts of the loss, counts). Under pure-bf16 statistics alone
- * are f32, and parameters need no masters. Models are written and differentiated in f32; nothing else in the compiler
+ * are f32, and parameters need no masters. Gradients may be as narrow as tokens, or f32, whatever the state is in. Models are written and differentiated in f32; nothing else in the compiler
  * asks which precision it is.
  */
-import { type DType, opFacts, type PlanPrecision, planPrecisionFacts } from '../base/index.js'
+import { type DType, gradientIn, opFacts, type PlanPrecision, planPrecisionFacts, type Stored } from '../base/index.js'
 import type { Graph, Model, ParamSpec, Value, ValueId } from '../model/index.js'
 import type { DerivedGraph } from './differentiate.js'
 
 export interface ParamDtypes {
   /** What a parameter is computed with. */
   readonly dtype: DType
-  /** What its gradient and its optimizer state are in. Where that is wider, a master is part of the state. */
+  readonly gradientDtype: DType
+  /** What its optimizer state is in. Where that is wider, a master is part of the state. */
   readonly stateDtype: DType
 }
 
-export function paramDtypes(precision: PlanPrecision, { balance }: Pick<ParamSpec, 'balance'>): ParamDtypes {
-  if (balance) return { dtype: 'f32', stateDtype: 'f32' }
-  const { token, state } = planPrecisionFacts[precision]
-  return { dtype: token, stateDtype: state }
+export function paramDtypes(plan: Stored, { balance }: Pick<ParamSpec, 'balance'>): ParamDtypes {
+  if (balance) return { dtype: 'f32', gradientDtype: 'f32', stateDtype: 'f32' }
+  const { token, state } = planPrecisionFacts[plan.precision]
+  return { dtype: token, gradientDtype: gradientIn(plan), stateDtype: state }
 }
 
 /** What is f32 whatever the precision: statistics, what a model says, and what only moves or adds up such values. */
@@ -55,20 +56,21 @@ export function storedModel(model: Model, precision: PlanPrecision): Model {
   }
 }
 
-/** Gradients of activations as activations are, those of parameters as their state from the op that makes them on. */
-export function storedGradients(derived: DerivedGraph, precision: PlanPrecision): DerivedGraph {
-  const { token, state } = planPrecisionFacts[precision]
+/** Gradients of activations as activations are, those of parameters as the plan says from the op that makes them on. */
+export function storedGradients(derived: DerivedGraph, plan: Stored): DerivedGraph {
+  const { token } = planPrecisionFacts[plan.precision]
+  const made = gradientIn(plan)
   if (token === 'f32') return derived
   const { graph } = derived
-  if (state === token) return { ...derived, graph: { ...graph, values: narrowed(graph, token) } }
+  if (made === token) return { ...derived, graph: { ...graph, values: narrowed(graph, token) } }
   const trained = Object.entries(derived.paramGrads).filter(([param]) => graph.tallies?.[param] === undefined)
   const wide = new Map(trained.map(([param, id]) => [param, wideFrom(derived, id, 0)]))
   const widened = new Set([...wide.values()].flat())
-  const values = narrowed(graph, token).map(value => (widened.has(value.id) ? { ...value, dtype: state } : value))
+  const values = narrowed(graph, token).map(value => (widened.has(value.id) ? { ...value, dtype: made } : value))
   const nodes = [...graph.nodes]
   /** What somebody else reads too, or nobody here computes, is copied: `accumulate` adds what is equally wide. */
   const copied = (id: ValueId): ValueId => {
-    const copy = { ...values[id], id: values.length, name: `${values[id].name}.${state}`, dtype: state }
+    const copy = { ...values[id], id: values.length, name: `${values[id].name}.${made}`, dtype: made }
     values.push({ ...copy, source: { kind: 'node', node: nodes.length } })
     nodes.push({ op: { kind: 'scale', by: 1 }, ins: [id], outs: [copy.id] })
     return copy.id
@@ -80,7 +82,7 @@ export function storedGradients(derived: DerivedGraph, precision: PlanPrecision)
 }
 
 /**
- * The values that may be as wide as the state so that this one is: itself and, where it is a sum, its addends. None where a value has
+ * The values that may be as wide as the gradient so that this one is: itself and, where it is a sum, its addends. None where a value has
  * more readers than these, to whom it belongs to a token.
  */
 function wideFrom(derived: DerivedGraph, id: ValueId, readers: number): readonly ValueId[] {

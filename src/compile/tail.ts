@@ -143,8 +143,7 @@ const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
 const hasMaster = ({ dtype, stateDtype }: ParamClass): boolean => dtype !== stateDtype
 
-/** The gradient as a tensor: as wide as the state it meets. */
-const gradientOf = ({ spec, stateDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: stateDtype })
+const gradientOf = ({ spec, gradientDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: gradientDtype })
 
 function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)

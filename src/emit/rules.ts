@@ -67,6 +67,8 @@ export const torchOf: Rules<string[], Site> = {
     if (instr.by === 1) {
       // The optimizer has done it.
       if (site.rounded(instr.ins[0]) === out) return []
+      // A part lies inside the whole.
+      if (site.buffer(out).inside) return [`${site.name(out)}.copy_(${x})`]
       return [`${site.result(out)} = ops.copy(${x}, ${quote(site.buffer(out).dtype)})`]
     }
     return assign(site, instr, `${x} * ${number(instr.by)}`)

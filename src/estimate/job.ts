@@ -11,7 +11,7 @@ import {
   usualRows,
   zigzagOf,
 } from '../plan/index.js'
-import { ownSoftware } from './others/frameworks.js'
+import { ownSoftwareOf } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
 import type { Experts, Latent, Shape } from './shape.js'
 
@@ -114,6 +114,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...(model.family === 'llama' ? expertSplit(model, plan) : {}),
     ...onceAStep(plan),
     ...unusualFlights(plan),
+    ...(plan.compress && { wire: plan.compress }),
   }
 }
 
@@ -126,7 +127,7 @@ export function placedOf(job: Job): Placed | undefined {
     shape,
     split,
     precision: multipliedIn[planPrecisionFacts[precision].token],
-    software: ownSoftware[precision],
+    software: ownSoftwareOf(job.plan),
     optimizer: job.training.optimizer,
   }
 }

@@ -2,7 +2,7 @@
  * Everything the price of a step depends on. The plan here is plain numbers, not a job: other people's runs are priced
  * too, and some of them do what our compiler does not (yet).
  */
-import type { AxisSizes, MeshAxis, Optimizer, Seconds } from '../base/index.js'
+import type { AxisSizes, MeshAxis, Optimizer, Seconds, Wire } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import type { ScheduleName } from '../plan/index.js'
 import type { EstimateBook } from './book.js'
@@ -42,6 +42,8 @@ export interface Split extends AxisSizes {
   readonly bucket?: number
   /** ZeRO-3: blocks ahead of which parameters are gathered, where that is not the usual. */
   readonly prefetch?: number
+  /** What our own program sends in fewer bits. */
+  readonly wire?: Wire
 }
 
 export interface Setup {

@@ -14,6 +14,7 @@ import { type Ends, ownEnds } from './own/ends.js'
 import { type BlockTraffic, type FlyingBlocks, flyingBlocks, trafficOf } from './own/flying.js'
 import type { OwnLayerCost } from './own/layer.js'
 import { holderSums } from './own/sums.js'
+import { packingOnce } from './own/wire.js'
 import type { Prices, PriceTable } from './prices.js'
 import {
   type Busiest,
@@ -147,7 +148,8 @@ export class CutPrice {
   }
 
   optimizer(pipeline: Pipeline): number {
-    return optimizerCost(this.#setup, mostHeld(pipeline, this.prices))
+    const held = mostHeld(pipeline, this.prices)
+    return optimizerCost(this.#setup, held) + packingOnce(this.#setup, held)
   }
 
   /**

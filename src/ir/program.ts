@@ -150,6 +150,8 @@ export interface Param {
   readonly name: string
   /** What it is computed with. A bf16 parameter that has a master is the rounded copy of it. */
   readonly dtype: DType
+  /** What its gradient is summed in. Absent: as its state. */
+  readonly gradient?: DType
   /** Whole, as the model knows it. */
   readonly dims: readonly Dim[]
   readonly init: Init
@@ -195,7 +197,10 @@ export interface ParamFrames {
 export const masterFrame = ({ states }: ParamFrames): number | undefined =>
   stateEntries(states).find(([state]) => isMaster(state))?.[1]
 
-/** What gradient and optimizer state are in: f32 where a master keeps the digits, else what is updated, the parameter. */
+/** What its gradient is in, from the op that makes it to the optimizer. */
+export const dtypeOfGradient = (param: Param): DType => param.gradient ?? dtypeOfState(param)
+
+/** What optimizer state is in: f32 where a master keeps the digits, else what is updated, the parameter. */
 export const dtypeOfState = ({ dtype, frames }: Param): DType =>
   Object.values(frames).some(held => masterFrame(held) !== undefined) ? 'f32' : dtype
 

@@ -16,6 +16,8 @@ export type RoleName =
    * has no need of it.
    */
   | { readonly is: 'param' | 'full' | 'grad' | 'fresh' | 'reduced'; readonly of?: string }
+  /** A parameter or a gradient of a flight in the form in which it leaves, or has arrived where that is elsewhere. */
+  | { readonly is: 'wire' | 'arrived'; readonly of: string }
   /** The carry entering and leaving a block; the gradient arriving from the next block and leaving for the one before. */
   | { readonly is: 'in' | 'out' | 'din' | 'dout'; readonly of: string }
   /** What the forward keeps for the backward: all of it, or what ends with I and what ends with W. */
@@ -45,6 +47,8 @@ const words: Readonly<
   grad: () => true,
   fresh: () => true,
   reduced: () => true,
+  wire: of => of !== '',
+  arrived: of => of !== '',
   in: of => of !== '',
   out: of => of !== '',
   din: of => of !== '',

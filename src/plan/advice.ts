@@ -3,16 +3,17 @@ import {
   bytesPer,
   dataRanks,
   either,
+  gradientIn,
   hasMaster,
   type OpKind,
-  type PlanPrecision,
   planPrecisionFacts,
+  type Stored,
   showBytes,
   statesKept,
   warning,
 } from '../base/index.js'
 import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
-import { bytesPerNumber, type Rule, splitsBackward, widthOfParameter } from './rule.js'
+import { bytesPerNumber, type Rule, splitsBackward, widthOfGradient, widthOfParameter } from './rule.js'
 import { recomputable } from './schema.js'
 
 /** How much of a step a pipeline rank waits, with forward = input gradient = weight gradient = 1. */
@@ -33,7 +34,7 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   if (zero < 2 && reduce === 'step') yield warning('plan/no-effect', 'plan.reduce', 'has no effect below zero 2')
   if (microbatches <= 4 || alone) return
   const held = (parametersOf(model, training.seq) * bytesPerNumber(plan)) / (plan.tp * plan.pp)
-  const gathered = held * widthOfParameter(plan)
+  const [gathered, reduced] = [held * widthOfParameter(plan), held * widthOfGradient(plan)]
   const instead = (knob: string, bytes: number) => `\`${knob}: step\` moves ${showBytes(bytes)} and keeps as much`
   if (zero === 3 && gather === 'use') {
     const moved = showBytes(2 * microbatches * gathered)
@@ -41,9 +42,9 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
     yield warning('plan/traffic', 'plan.gather', message, instead('gather', gathered))
   }
   if (zero >= 2 && reduce === 'microbatch') {
-    const moved = showBytes(microbatches * held)
+    const moved = showBytes(microbatches * reduced)
     const message = `gradients are reduced after each of ${microbatches} microbatches: ${moved} per rank and step`
-    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce', held))
+    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce', reduced))
   }
 }
 
@@ -75,11 +76,13 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
 /** bf16 has 8 binary digits: what is less than half of the last of them is gone when it is added. */
 const lostBelow = 1 / 512
 
-export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan: { precision } }) {
+export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan }) {
+  const { precision } = plan
   if (planPrecisionFacts[precision].state !== 'bf16') return
-  const bytes = (of: PlanPrecision) => {
-    const { token, state } = planPrecisionFacts[of]
-    return bytesPer[token] + bytesPer[state] * (1 + statesKept(optimizer, hasMaster(of)).length)
+  const bytes = (of: Stored) => {
+    const { token, state } = planPrecisionFacts[of.precision]
+    const states = statesKept(optimizer, hasMaster(of.precision)).length
+    return bytesPer[token] + bytesPer[gradientIn(of)] + bytesPer[state] * states
   }
   const still = Number((optimizer.lr / lostBelow).toPrecision(3))
   const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
@@ -87,6 +90,6 @@ export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, pla
     'plan/unwise',
     'plan.precision',
     `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
-    `try bf16, with gradients, moments and master weights in f32: ${bytes('bf16')} bytes a parameter instead of ${bytes(precision)}`,
+    `try bf16, with gradients, moments and master weights in f32: ${bytes({ precision: 'bf16' })} bytes a parameter instead of ${bytes(plan)}`,
   )
 }

@@ -27,13 +27,15 @@ import {
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { batchRamp } from './batch-ramp.js'
+import { compression } from './compress.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
+import { gradients } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
 import { offload, offloadOf } from './offload.js'
-import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfParameter } from './rule.js'
+import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
@@ -248,7 +250,7 @@ const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
-    return copies * (widthOfParameter(plan) / share(3) + 1 / share(2) + states / share(1))
+    return copies * (widthOfParameter(plan) / share(3) + widthOfGradient(plan) / share(2) + states / share(1))
   }
   const held = parametersOf(model, seq) / (tp * pp)
   const width = bytesPerNumber(plan)
@@ -293,7 +295,9 @@ const rulesOfSteps: readonly Rule[] = [
   labels,
   learningRate,
   optimizerSettings,
+  gradients,
   lossScale,
+  compression,
   offload,
 ]
 

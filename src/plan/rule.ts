@@ -1,5 +1,5 @@
 /** What `check` is made of: functions of a job that yield what is wrong with it. */
-import { bytesPer, gcd, type Problem, planPrecisionFacts } from '../base/index.js'
+import { bytesPer, gcd, gradientIn, type Problem, planPrecisionFacts } from '../base/index.js'
 import { type ScheduleFacts, scheduleFacts } from './schedule.js'
 import type { Data, Job, Plan } from './schema.js'
 
@@ -82,9 +82,10 @@ export function fewTokens(job: Job, ranks: Pick<Plan, 'tp' | 'cp' | 'attention'>
   }
 }
 
-/** Bytes per number of gradients and optimizer state. */
+/** Bytes per number of optimizer state. */
 export const bytesPerNumber = ({ precision }: Plan): number => bytesPer[planPrecisionFacts[precision].state]
 
-/** A parameter in units of that: under bf16 it is half as wide as what belongs to it. */
+/** A parameter, and its gradient, in units of that: under bf16 a parameter is half as wide as its state. */
 export const widthOfParameter = (plan: Plan): number =>
   bytesPer[planPrecisionFacts[plan.precision].token] / bytesPerNumber(plan)
+export const widthOfGradient = (plan: Plan): number => bytesPer[gradientIn(plan)] / bytesPerNumber(plan)

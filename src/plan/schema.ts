@@ -7,6 +7,7 @@ import {
   axisFacts,
   defaultOrder,
   either,
+  gradientTypes,
   type MeshAxis,
   meshAxes,
   type OpKind,
@@ -22,6 +23,7 @@ import {
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
+import { Compression } from './compress-schema.js'
 import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
@@ -200,6 +202,10 @@ export const Plan = z
           .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
           .join('; '),
       ),
+    gradients: z
+      .enum(gradientTypes)
+      .optional()
+      .describe('what gradients of parameters are summed in; as wide as the optimizer state if not given'),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     bucket: amountOfMemory('25MiB')
       .default(usualFlights.bucket)
@@ -210,6 +216,9 @@ export const Plan = z
       .max(64)
       .default(usualFlights.prefetch)
       .describe('layers ahead of which ZeRO-3 gathers parameters'),
+    compress: Compression.optional().describe(
+      'what crosses the wire in fewer bits: { reduce: bf16 } for gradients, { gather: bf16 } for parameters',
+    ),
     offload: Offload.optional().describe('what lives elsewhere than on the device: { optimizer: host }'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),

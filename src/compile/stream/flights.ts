@@ -1,7 +1,11 @@
-/** The flights of a stream: a call that only starts, the wait for it, and the call that adds up what arrived. */
+/**
+ * The flights of a stream: a call that only starts, the wait for it, and the call that adds up what arrived. What travels in
+ * fewer bits is packed before and unpacked after.
+ */
 import type { RoleName } from '../../ir/index.js'
 import type { Flight, FlightEvent } from '../../schedule/index.js'
-import { namesIn } from '../data.js'
+import { namesIn } from '../flight-segments.js'
+import type { SegmentDraft } from '../segment.js'
 import { once } from './calls.js'
 import { placed, type StreamContext } from './context.js'
 import { frameNames, unplayed } from './frames.js'
@@ -9,16 +13,21 @@ import { frameNames, unplayed } from './frames.js'
 export function fly(context: StreamContext, events: readonly FlightEvent[]): void {
   const { out, flights } = context
   for (const { event, flight } of events) {
-    const { moves, adds } = flights.segments.get(flight)!
+    const { packs, moves, unpacks, adds } = flights.segments.get(flight)!
     const frameOf = framesOf(context, flight)
-    if (event === 'start') out.call(placed(context, moves), { ...once, tag: flight.tag }, frameOf)
-    else if (event === 'wait') out.wait(flight.tag)
-    else out.call(placed(context, adds!), once, frameOf)
+    const call = (draft: SegmentDraft | undefined) => draft && out.call(placed(context, draft), once, frameOf)
+    if (event === 'start') {
+      call(packs)
+      out.call(placed(context, moves), { ...once, tag: flight.tag }, frameOf)
+    } else if (event === 'wait') {
+      out.wait(flight.tag)
+      call(unpacks)
+    } else call(adds)
   }
 }
 
 /** What plays each role of a flight's segments. */
-function framesOf({ paramOf }: StreamContext, { params, call }: Flight): (role: RoleName) => string | undefined {
+function framesOf({ paramOf }: StreamContext, { params, call, tag }: Flight): (role: RoleName) => string | undefined {
   const names = namesIn(params.map(paramOf))
   return role => {
     if (role.is === 'scratch') return undefined
@@ -32,6 +41,9 @@ function framesOf({ paramOf }: StreamContext, { params, call }: Flight): (role: 
         return frameNames.full(param, call)
       case 'fresh':
         return frameNames.fresh(param, call!)
+      case 'wire':
+      case 'arrived':
+        return frameNames[role.is](tag, param)
       default:
         return unplayed(role)
     }

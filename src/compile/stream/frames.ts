@@ -12,6 +12,9 @@ export const frameNames = {
   /** The gradient that one call of a block makes. */
   fresh: (param: string, call: number): string => `fresh.${param}@${call}`,
   reduced: (param: string): string => `reduced.${param}`,
+  /** What a flight sends of a parameter or its gradient, from before its start to after its end. */
+  wire: (tag: string, param: string): string => `wire.${param}@${tag.replace(' ', '.')}`,
+  arrived: (tag: string, param: string): string => `arrived.${param}@${tag.replace(' ', '.')}`,
   state: (state: string, param: string): string => `${state}.${param}`,
   result: (result: ResultName): string => result,
   /** A scalar of the step, or of the program. */

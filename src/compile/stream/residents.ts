@@ -9,13 +9,13 @@ import { frameNames } from './frames.js'
 export function residents({ compiled, held, results, out }: StreamContext): void {
   const { s } = compiled
   const away = stateSpace(compiled.plan)
-  for (const { spec, dtype, stateDtype, segments } of held) {
+  for (const { spec, dtype, gradientDtype, segments } of held) {
     const { kept, gradient } = segments
     const keptBytes = kept.inside ? lineBytes : localBytes
     const paramBytes = keptBytes(s, { ...spec, dtype }, kept.layout)
     out.resident(frameNames.param(spec.name), { kind: 'parameters', bytes: paramBytes })
     if (gradient) {
-      const bytes = localBytes(s, { ...spec, dtype: stateDtype }, gradient.accumulated)
+      const bytes = localBytes(s, { ...spec, dtype: gradientDtype }, gradient.accumulated)
       out.resident(frameNames.grad(spec.name), { kind: 'gradients', bytes })
     }
     for (const [state, tensor] of stateEntries(segments.states)) {

@@ -5,7 +5,7 @@
  * of devices included) were refitted on the 77 marked rows, with the penalty for leaving the start that did best on the
  * other rows. Llama 3's 0.85 is inferred. Our own shares are read off simulations. validation/README.md says it exactly.
  */
-import type { PlanPrecision } from '../../base/index.js'
+import { bytesPer, gradientIn, type PlanPrecision, type Stored } from '../../base/index.js'
 import type { Software } from './software.js'
 
 /** The first Megatron with pipelines: everything waits for everything, gradients are added in a pass of their own. */
@@ -19,6 +19,7 @@ const megatron2021: Software = {
   padsVocab: true,
   fusedAccumulation: false,
   gradientBytes: 2,
+  stateBytes: 4,
   optimizerBytes: 70,
   exposed: { tp: 1, tpBackward: 1, pp: 1, dp: 1, shards: 1, cp: 1, ep: 1 },
   regathers: true,
@@ -184,11 +185,20 @@ const lockstep: Software = {
 }
 
 /** By what a plan stores. In pure-bf16 gradients and optimizer state are half as wide, and there are no masters. */
-export const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
+const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
   f32: lockstep,
   bf16: lockstep,
   f16: lockstep,
-  'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, optimizerBytes: 16 },
+  'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, stateBytes: 2, optimizerBytes: 16 },
+}
+
+/** Where a plan says what gradients are in, that: the norm reads them, and the update. */
+export function ownSoftwareOf(plan: Stored): Software {
+  const software = ownSoftware[plan.precision]
+  const wide = bytesPer[gradientIn(plan)] as Software['gradientBytes'] // they are real numbers of a program
+  if (wide === software.gradientBytes) return software
+  const optimizerBytes = software.optimizerBytes + 2 * (wide - software.gradientBytes)
+  return { ...software, gradientBytes: wide, reduceBytes: wide, optimizerBytes }
 }
 
 export const frameworks = {

@@ -1,14 +1,16 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
-import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
+import { dataRanks, ranksOf } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import { kvSplit, layerCounts } from '../counts.js'
 import { expertCopies, expertStride } from '../experts.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
+import type { HeldParameters } from '../step-cost.js'
 import type { Ends } from './ends.js'
 import { lanesOf } from './lanes.js'
 import type { BlockTime } from './layer.js'
+import { packing, travelOf } from './wire.js'
 
 /** Parameters that always fly together, in elements. */
 export interface Flyer {
@@ -39,10 +41,10 @@ export interface BlockTraffic {
   readonly messagesBesideApart: boolean
 }
 
-export function trafficOf({ shape, split, precision, software }: Setup, table: PriceTable): BlockTraffic {
+export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
+  const { shape, split } = setup
   const { tp, pp, zero } = split
-  const { gradientBytes: wide } = software
-  const element = activationBytes(precision)
+  const [{ sent: wide }, { sent: element }] = [travelOf(setup, 'reduce'), travelOf(setup, 'gather')]
   const data = dataRanks(split)
   const copies = tp / kvSplit(shape, tp)
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
@@ -111,7 +113,8 @@ export function flyingBlocks(
     ...{ seconds, acts, params, readsBack: true },
     gather: traffic.gather(params),
     reduce: traffic.reduce(params),
-    add: addSeconds(setup, params, pieces),
+    add: addSeconds(setup, params, pieces) + packing(setup, 'reduce', heldIn(params), pieces),
+    unpack: packing(setup, 'gather', heldIn(params), pieces),
   })
   const params = flyer('layer', prices.layerParameters, whole, copied, prices.expertParameters)
   const each = block(layer, software.pieces, params)
@@ -129,6 +132,11 @@ export function flyingBlocks(
   let known: FlyingEnds | undefined
   return { layer: each, layerAt: numberedLayers(each), ends: () => (known ??= endsOf()) }
 }
+
+const heldIn = (params: readonly Flyer[]): HeldParameters => ({
+  all: params.reduce((sum, { elements }) => sum + elements, 0),
+  experts: params.reduce((sum, { experts }) => sum + experts, 0),
+})
 
 /** Layers by number: the parameters of each are its own. Made once for all pipelines. */
 function numberedLayers(layer: FlyingBlock): (number: number) => FlyingBlock {

@@ -29,6 +29,7 @@ import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.j
 import type { Placed } from '../setup.js'
 import { type CutFacts, cutFacts, type Held, ranksOfTable } from './cut-facts.js'
 import { layerStash, type Stash } from './stash.js'
+import { travelOf } from './wire.js'
 
 /** What does not depend on the rank. */
 interface Facts extends CutFacts {
@@ -111,18 +112,23 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   const apart = dataRanks(split) === 1
   const flown = apart ? { layer: expert, table: 0 } : { layer, table }
   const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
+  // On their way parameters lie there as they travel, and so do gradients, beside what they were packed from.
+  const [parameters, gradients] = [travelOf(placed, 'gather'), travelOf(placed, 'reduce')]
+  const narrow =
+    parameters.sent < parameters.stored ? (parameters.sent / parameters.stored) * (1 + 1 / dataRanks(split)) : 1
+  const sent = wide + (gradients.sent < wide ? gradients.sent : 0)
   const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
     layer: wide * (whole ? flown.layer : largest),
     table: wide * table,
-    behind: { nothing: 0, layer: whole ? wide * flown.layer : 0, table: whole ? wide * flown.table : 0 },
+    behind: { nothing: 0, layer: whole ? sent * flown.layer : 0, table: whole ? sent * flown.table : 0 },
     fetched,
     ahead: (next, held) => {
       // A rank of one block finds what it has fetched.
       if (next === 'nothing' || prefetch === 0 || blocksOf(held) <= 1) return 0
       const further = (prefetch - 1) * fetched.layer
-      if (next !== 'same') return fetched[next] + further
-      return fetched.layer + fetched[held.layers === 1 ? 'table' : 'layer'] + further
+      if (next !== 'same') return narrow * (fetched[next] + further)
+      return fetched.layer + narrow * (fetched[held.layers === 1 ? 'table' : 'layer'] + further)
     },
     stays: (at, held) => {
       const own = held.layers > 0 ? 'layer' : 'table'
@@ -138,7 +144,12 @@ export function ownMemory(placed: Placed): PipelineMemory {
   return {
     of: holding => {
       const held = heldParameters(facts, holding)
-      const { activations, workspace, gathered } = worstOf(facts, holding, gatheredBytes(facts, held))
+      const { activations, workspace, gathered } = worstOf(
+        facts,
+        holding,
+        gatheredBytes(facts, held),
+        sentOnce(facts, held),
+      )
       const { parameters, gradients, optimizer } = statesOf(facts, held)
       return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
     },
@@ -185,11 +196,11 @@ function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers
 const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
 function stateBytes({ precision, software }: Placed, optimizer: Optimizer = usual): number {
-  const { gradientBytes: wide } = software
+  const { stateBytes: wide } = software
   return wide * statesKept(optimizer, activationBytes(precision) < wide).length
 }
 
-/** With AdamW 16 bytes a parameter in f32; 18 in bf16, where gradients are wider than parameters and so there are masters; else 8. */
+/** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */
 function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: held, experts, ends }: HeldByRank) {
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
@@ -206,6 +217,14 @@ function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: h
 function gatheredBytes({ placed: { split }, element, data }: Facts, { all, experts }: Held): number {
   if (split.gather !== 'step') return 0
   return element * (data > 1 ? all : expertCopies(split) > 1 ? experts : 0)
+}
+
+/** Gradients that leave once a step in fewer bits lie there packed until it ends. */
+function sentOnce({ placed, data }: Facts, { all, experts }: Held): number {
+  const { stored, sent } = travelOf(placed, 'reduce')
+  return sent === stored || reducesEach(placed.split)
+    ? 0
+    : sent * (data > 1 ? all : expertCopies(placed.split) > 1 ? experts : 0)
 }
 
 interface Bytes {
@@ -233,7 +252,7 @@ function mixOn(facts: Facts, { layers, dense }: RankLayers): Mix {
   return mix
 }
 
-function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
+function worstOf(facts: Facts, holding: Holding, whole: number, sent: number): Bytes {
   const { layer, extras } = mixOn(facts, holding)
   const ahead = new Float64Array(nextBlocks.length)
   for (let i = 0; i < ahead.length; i++) ahead[i] = facts.scratch.ahead(nextBlocks[i], holding)
@@ -241,7 +260,9 @@ function worstOf(facts: Facts, holding: Holding, whole: number): Bytes {
   for (let i = 0; i < stays.length; i++) stays[i] = facts.scratch.stays(worksAt[i], holding)
   const { open, pending, openHead, pendingHead, handed } = keptOf(facts, layer)
   const kept = Float64Array.of(open, pending, openHead, pendingHead, handed)
-  return fullestOf(holding.moments, { extras, ahead, stays, kept, whole, layers: holding.layers })
+  const fullest = fullestOf(holding.moments, { extras, ahead, stays, kept, whole, layers: holding.layers })
+  const { activations, workspace, gathered } = fullest
+  return sent > activations + workspace + gathered ? { activations: 0, workspace: sent, gathered: 0 } : fullest
 }
 
 /** Bytes, in columns: a search looks through millions of moments. */

@@ -206,6 +206,7 @@ export class FlownPlay {
     calls.fetched = block
     this.#startUpTo(by, ++calls.own)
     this.#wait(by, calls.arrivals[calls.own - 1])
+    if (block.unpack > 0) this.#work(by, block.unpack)
     this.#startUpTo(by, calls.own + prefetch)
   }
 

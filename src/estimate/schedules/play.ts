@@ -30,6 +30,8 @@ export interface FlownBlock {
   readonly gather: number
   readonly reduce: number
   readonly add: number
+  /** Packing and unpacking its parameters where they travel in fewer bits. */
+  readonly unpack: number
   /** Its backward pass reads parameters, too. */
   readonly readsBack: boolean
 }

@@ -145,7 +145,7 @@ function computes(segment: Segment, instr: Compute, slot: (ref: string) => numbe
   ]
 }
 
-function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
+function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string) => number): Bare<Act> {
   const [ins, outs] = [instr.ins.map(slot), instr.outs.map(slot)]
   if (isOptimizer(instr)) {
     const scalars = scalarsOf(instr)
@@ -161,7 +161,8 @@ function compute({ buffers }: Segment, instr: Compute, slot: (ref: string) => nu
     case 'scale': {
       if (instr.by !== 1) return { op: 'make', ins, outs, local: false, loss: false }
       const [from, to] = [buffers[instr.ins[0]].dtype, buffers[instr.outs[0]].dtype]
-      const narrows = to !== from && to !== 'f32'
+      const travels = roles[buffers[instr.outs[0]].role].name.is === 'wire'
+      const narrows = to !== from && to !== 'f32' && !travels // what travels is the value, in fewer digits
       return { op: narrows ? 'round' : 'keep', in: ins[0], out: outs[0] } // by 1 it is a copy
     }
     case 'accumulate':

@@ -64,6 +64,9 @@ function strangers({ params, inputs, segments }: Program): Finding[] {
     for (const dim of dims) checkName(dim.name, place)
   }
   for (const tensor of [...params, ...inputs]) checkTensor(tensor.name, tensor)
+  for (const { name, dtype, gradient = dtype } of params)
+    if (gradient !== dtype && gradient !== 'f32')
+      say(`the gradient of ${name} is ${gradient}, but ops make it in f32 or in ${dtype}`)
   for (const [segment, { buffers, instrs }] of Object.entries(segments)) {
     checkName(segment)
     for (const [ref, buffer] of Object.entries(buffers)) {

@@ -1,7 +1,7 @@
 /** Segments made ready for replay: buffers become slots, types become numbers, each segment once per pattern of binding. */
 import { layoutKey, localDims, type StateName, whole } from '../../base/index.js'
 import type { Instr } from '../instr.js'
-import { type Call, dtypeOfState, type Param, type Program, type StateTensor, stateTensor } from '../program.js'
+import { type Call, dtypeOfGradient, type Param, type Program, type StateTensor, stateTensor } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { type Act, actsOf } from './acts.js'
@@ -81,13 +81,13 @@ export class Shelf {
     return this.numberOf({ ...type, layout: whole })
   }
 
-  /** A parameter as a rank holds it, what meets its gradient, and what is kept of it. */
+  /** A parameter as a rank holds it, its gradient as an update needs it, and what is kept of it. */
   ofParam = (param: Param): HeldType => ({
     type: this.#typeOfPart({ ...param, layout: param.kept }),
     inside: param.keptInside === true,
   })
-  ofUpdated = (param: Param): HeldType => ({
-    type: this.#typeOfPart({ dtype: dtypeOfState(param), dims: param.dims, layout: param.state }),
+  ofGradient = (param: Param): HeldType => ({
+    type: this.#typeOfPart({ dtype: dtypeOfGradient(param), dims: param.dims, layout: param.state }),
     inside: false,
   })
   ofState = (param: Param, state: StateName): HeldType => ({

@@ -5,7 +5,7 @@
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5 and P8 to P10.
  */
 import { scalarEntries, stateEntries } from '../../base/index.js'
-import { dtypeOfState, type Param, type Program, resultPlaces, type Stream } from '../program.js'
+import { dtypeOfGradient, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
 import { Flows } from './buffers.js'
@@ -111,15 +111,15 @@ class Replay {
     }
   }
 
-  /** Its frame holds the gradient that the update was given, in the dtype of the state: wider, it would have lost its digits before. */
+  /** Its frame holds the gradient that the update was given, in the dtype of gradients: wider, it would have lost its digits before. */
   #summed(update: Update, frame: number, param: Param): void {
     const entry = this.#memory[update.pipeline][frame].get(0)
     const given = entry && same(entry, update.grad)
     const what = `${this.#program.streams[update.pipeline].frames[frame].name} for ${param.name}`
-    const [sum, state] = [entry && this.#shelf.typeOf(entry.type).dtype, dtypeOfState(param)]
+    const [sum, said] = [entry && this.#shelf.typeOf(entry.type).dtype, dtypeOfGradient(param)]
     const say = (law: Law, message: string) => this.#findings.push({ law, ...placeOf(update), message })
     if (!given) say('P3', `${what} does not hold the gradient that the update was given`)
-    else if (sum !== state) say('T5', `${what} is summed in ${sum}, its state is ${state}`)
+    else if (sum !== said) say('T5', `${what} is summed in ${sum}, not in ${said}`)
   }
 
   /** A frame holds what an update made of it, as it is kept. */
@@ -379,12 +379,12 @@ class Replay {
       if (!same(valueIn(frame, slot), valueOfScalar(scalar)))
         this.#say(frame, act.instr, 'P9', `the update of ${param.name} does not read ${scalar} of the step’s start`)
     const grad = frame.ready.slots[act.ins[0]]
-    const state = this.#shelf.ofUpdated(param)
-    if (grad.type !== state.type)
+    const needed = this.#shelf.ofGradient(param)
+    if (grad.type !== needed.type)
       this.#findings.push({
         law: 'T5',
         ...place,
-        message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its state ${this.#shelf.show(state)}`,
+        message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its update needs ${this.#shelf.show(needed)}`,
       })
     this.#verdicts.updated(this.#program, place, act, ins)
     this.#ledger.updates.push({

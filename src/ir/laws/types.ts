@@ -338,7 +338,8 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
     if (!isScalar(i)) alikeTo(i)
     else if (operands[i].dims.length > 0 || !sameLayout(operands[i].layout, { splits: {}, partial: {} }))
       say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
-  return claimed.map(() => first)
+  // What they are stored in the letters of the signature say.
+  return claimed.map(({ dtype }) => ({ ...first, dtype }))
 }
 
 /** Room is nobody's tensor, but there must be enough of it: for a matrix and two squares of its shorter side. */

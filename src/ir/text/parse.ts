@@ -3,28 +3,9 @@
  * with `%` (or is a bare `wait %x`) is an instruction. The first line that cannot be read is thrown as a problem:
  * the lines after it may depend on it.
  */
-import {
-  type Axis,
-  type Dim,
-  dtypes,
-  elsewheres,
-  nearest,
-  ProblemsError,
-  scalarNames,
-  stateNames,
-} from '../../base/index.js'
+import { type Axis, type Dim, dtypes, nearest, ProblemsError, scalarNames, stateNames } from '../../base/index.js'
 import { alone, type Instr, type InstrKind } from '../instr.js'
-import {
-  type DType,
-  type Init,
-  type Kind,
-  kinds,
-  noBytes,
-  type Param,
-  type Program,
-  type Role,
-  type Step,
-} from '../program.js'
+import { type DType, type Init, noBytes, type Param, type Program, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
 import {
   atMost,
@@ -41,6 +22,7 @@ import {
   unreadable,
   word,
 } from './codec.js'
+import { kindOf, readPeak, readSpace, spaceNamed } from './rooms.js'
 
 export function parse(text: string): Program {
   const draft = emptyDraft()
@@ -174,6 +156,7 @@ const readers: Readonly<Record<string, Reader>> = {
 /** Lines below a `param`. */
 const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly string[]) => void>> = {
   init: (param, words) => (param.init = initOf(words)),
+  gradient: (param, words) => (param.gradient = dtype.read(only(words))),
   kept(param, words) {
     const { shape, inside } = readInside(words)
     param.kept = growing(readShaped(shape)).layout
@@ -218,7 +201,6 @@ const readInside = (words: readonly string[]) =>
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
 const dtype = oneOf<DType>(...dtypes)
-const kindOf = oneOf<Kind>(...kinds)
 const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'move', 'update')
 
 function initOf(words: readonly string[]): Init {
@@ -247,15 +229,6 @@ function readLine(draft: Draft, words: readonly string[]): void {
   else if (Object.hasOwn(readers, first)) readers[first](draft, rest)
   else unknown('line', first, Object.keys(readers))
 }
-
-const spaceNamed = oneOf(...elsewheres)
-
-const readSpace = (text: string | undefined) => (text === undefined ? {} : { space: spaceNamed.read(text) })
-
-const readPeak = (words: readonly string[]) =>
-  Object.fromEntries(
-    words.map(text => atMost(2, text.split(':'))).map(([kind, n]) => [kindOf.read(kind), count.read(n)]),
-  )
 
 function readRoleLine(words: readonly string[]): Role {
   const [text, kind, bytes, space] = atMost(4, words)

@@ -4,10 +4,8 @@ import type { Instr } from '../instr.js'
 import {
   type Buffer,
   type DataInput,
-  type Frame,
   type Param,
   type Program,
-  type Room,
   resultPlaces,
   type Segment,
   type Step,
@@ -15,6 +13,7 @@ import {
 } from '../program.js'
 import { resultNames, showRole } from '../role.js'
 import { attributes, type Codec, counts, name, number, showLayout, showShaped, word } from './codec.js'
+import { showPeak, showSpace } from './rooms.js'
 
 export const print = (program: Program): string =>
   [
@@ -58,6 +57,7 @@ const printPlaces = (frames: Parameters<typeof resultPlaces>[0]): string[] =>
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
   `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
+  ...(param.gradient === undefined ? [] : [`  gradient ${param.gradient}`]),
   ...(['kept', 'state'] as const).map(
     use => `  ${use} ${showLayout(param[use])}${use === 'kept' && param.keptInside ? ' inside' : ''}`,
   ),
@@ -100,18 +100,11 @@ export function printInstr(instr: Instr): string {
   return [...outs.map(showRef), '=', instr.kind, ...ins.map(showRef), ...written].join(' ')
 }
 
-const showSpace = ({ space }: Pick<Frame, 'space'>): string => (space === undefined ? '' : ` ${space}`)
-
-const printPeak = ({ peak }: Room): string =>
-  Object.entries(peak)
-    .map(([kind, bytes]) => `${kind}:${bytes}`)
-    .join(' ')
-
 const printStream = (stream: Stream, pipeline: number): string[] => [
   `stream ${pipeline} arena=${stream.arena}`,
-  `  peak ${printPeak(stream)}`,
+  `  peak ${showPeak(stream)}`,
   ...Object.entries(stream.elsewhere ?? {}).map(
-    ([space, room]) => `  elsewhere ${space} arena=${room.arena} ${printPeak(room)}`,
+    ([space, room]) => `  elsewhere ${space} arena=${room.arena} ${showPeak(room)}`,
   ),
   ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}${showSpace(f)}`),
   `  resident ${counts.show(stream.resident)}`.trimEnd(),

@@ -1,0 +1,45 @@
+/** What flights of our own program send in fewer bits: the bytes, and the passes over memory that pack and unpack them. */
+import { activationBytes, dataRanks, wireBytes } from '../../base/index.js'
+import { type Kernel, priceInStep } from '../../cost/index.js'
+import { expertCopies, hasCopies } from '../experts.js'
+import { fetchesEach, reducesEach } from '../schedules/stages.js'
+import type { Placed, Setup } from '../setup.js'
+import type { HeldParameters } from '../step-cost.js'
+
+/** Bytes of a number of a flight where it is computed with, and on its way. */
+export interface Travel {
+  readonly stored: number
+  readonly sent: number
+}
+
+export function travelOf(
+  { split, software, precision }: Pick<Placed, 'split' | 'software' | 'precision'>,
+  kind: 'gather' | 'reduce',
+): Travel {
+  const stored = kind === 'reduce' ? software.gradientBytes : activationBytes(precision)
+  const format = split.wire?.[kind]
+  const sent = format === undefined ? stored : wireBytes[format]
+  return sent < stored ? { stored, sent } : { stored, sent: stored }
+}
+
+/** Seconds to pack and unpack, once, what a flight of these parameters sends, in so many passes. */
+export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts }: HeldParameters, pieces = 0): number {
+  const { stored, sent } = travelOf(setup, kind)
+  if (sent === stored) return 0
+  const { split, cluster } = setup
+  const parts = (all - experts) / dataRanks(split) + experts / expertCopies(split)
+  const [left, arrives] = kind === 'gather' ? [parts, all] : [all, split.zero === 0 ? all : parts]
+  const pass = (read: number, written: number): number => {
+    const kernel: Kernel = { kind: 'memory', read, written }
+    return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)
+  }
+  return pass(stored * left, sent * left) + pass(sent * arrives, stored * arrives)
+}
+
+/** Of flights of the whole step. */
+export function packingOnce(setup: Setup, held: HeldParameters): number {
+  const { split, software } = setup
+  if (!software.own || !split.wire || !hasCopies(split)) return 0
+  const gathers = split.zero > 0 && !fetchesEach(split) ? packing(setup, 'gather', held) : 0
+  return gathers + (reducesEach(split) ? 0 : packing(setup, 'reduce', held))
+}
