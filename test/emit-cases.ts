@@ -35,7 +35,11 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', { dp: 2, zero: 2, microbatches: 2 }, { optimizer: { kind: 'adamw', lr: 3e-3, amsgrad: true } }],
   ['gpt', { dp: 2, zero: 2, microbatches: 2, reduce: 'step' }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2 }, { optimizer: { kind: 'lamb', lr: 3e-3, weightDecay: 0.1 } }],
-  ['gpt', { dp: 2, zero: 3, microbatches: 2, gather: 'step' }],
+  [
+    'gpt',
+    { dp: 2, zero: 3, microbatches: 2, gather: 'step' },
+    { optimizer: { kind: 'adafactor', lr: 3e-3, weightDecay: 0.1 } },
+  ],
   ['gpt', { recompute: ['gelu', 'layerNorm', 'contract'], tp: 2, sequenceParallel: true }],
   ['gpt', { dp: 2 }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, weightDecay: 0.01, nesterov: true } }],
   ['gpt', { dp: 2, tp: 2, order: 'dp-tp-pp' }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, dampening: 0.5 } }],

@@ -130,6 +130,11 @@ export const opFacts: OpTable<OpFacts> = {
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
   newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
+  factorSquares: op('grad normSquared -> rows columns mean', { statistic: 0 }),
+  adafactorSquares: op(
+    'grad normSquared taken param rows columns mean rowMeans columnMeans meanSquare -> paramSquared stepSquared',
+    { statistic: 0 },
+  ),
   unscale: op('scale -> x', { updates: true, lists: true }),
   take: op('normSquared -> taken scale growth hysteresis', { updates: true }),
   ...optimizerOps,

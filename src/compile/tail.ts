@@ -21,6 +21,7 @@ import {
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
 import { type Plan, stateSpace, type Training, toldFor } from '../plan/index.js'
+import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
@@ -111,8 +112,10 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
 /** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
 function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): States<StateTensor> {
   const { spec, stateDtype } = param
-  const kept = statesKept(toldFor(training, spec.role).optimizer, hasMaster(param))
-  return Object.fromEntries(kept.map(state => [state, { dtype: stateDtype, dims: spec.dims, layout }]))
+  const optimizer = settled(toldFor(training, spec.role).optimizer, spec)
+  const own = ownTensors(optimizer, spec, layout)
+  const usual = { dtype: stateDtype, dims: spec.dims, layout }
+  return Object.fromEntries(statesKept(optimizer, hasMaster(param)).map(state => [state, own[state] ?? usual]))
 }
 
 function reductionOf(produced: Layout, state: Layout): Reduction {
@@ -283,7 +286,7 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(scalarSlot(name))).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, lying(paramSlot)).ref
-  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(optimizer).map(ofState)]
+  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
   const { settings, given } = directions(optimizer, weightDecay, site)

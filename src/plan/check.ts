@@ -11,6 +11,7 @@ import {
   divisorsNear,
   either,
   error,
+  fullStates,
   gcd,
   hasMaster,
   isMeshAxis,
@@ -21,7 +22,6 @@ import {
   shorten,
   showBytes,
   showCount,
-  statesKept,
   warning,
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
@@ -246,7 +246,7 @@ const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   const { deviceMemory, zero, tp, pp } = plan
   if (deviceMemory === undefined) return
   const isHere = offloadOf(plan).optimizer === 'device'
-  const states = isHere ? statesKept(optimizer, hasMaster(plan.precision)).length : 0
+  const states = isHere ? fullStates(optimizer, hasMaster(plan.precision)).length : 0
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)

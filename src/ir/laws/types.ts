@@ -24,6 +24,7 @@ import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { misstored } from './dtypes.js'
+import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
 import { hasRows, routedTypes } from './routes.js'
@@ -106,6 +107,10 @@ function infer(of: Case): readonly Type[] | undefined {
       return orthogonal({ ...of, instr })
     case 'lambSquares':
       return squaresInParts({ ...of, instr })
+    case 'factorSquares':
+    case 'adafactorSquares':
+    case 'adafactor':
+      return factored({ ...of, instr })
     case 'unscale':
       return unscaled(of)
     case 'accumulate':

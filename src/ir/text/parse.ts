@@ -336,7 +336,10 @@ const optionals = [
 
 /** Attributes that may be missing: a dropout op without a dropout may not, nor a balance without a rate. */
 const optional = (kind: InstrKind, key: string): boolean =>
-  key === 'limit' || (optionals.includes(key) && kind !== 'balance') || (key === 'dropout' && kind !== 'dropout')
+  key === 'limit' ||
+  (key === 'inputs' && kind.startsWith('adafactor')) ||
+  (optionals.includes(key) && kind !== 'balance') ||
+  (key === 'dropout' && kind !== 'dropout')
 
 function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
   const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own

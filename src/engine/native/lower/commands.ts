@@ -197,6 +197,24 @@ export const commands = {
   muonMean: ['direction', 'grad', 'normSquared', 'm', 'n', 'momentum', 'nesterov', 'clip'],
   /** out = x / max(|x|, 1e-7) */
   normalise: ['out', 'x', 'n'],
+  /**
+   * `n` elements of matrices of `height` rows and `width` columns, `each` of them, from the `first` on; `rowCount` and `columnCount`
+   * are those of the whole. All but grad is f32.
+   */
+  factorSquares: [
+    ...['rows', 'columns', 'mean', 'grad', 'normSquared', 'n', 'first', 'each', 'height', 'width'],
+    ...['rowCount', 'columnCount', 'clip'],
+  ],
+  /** Where v is 0 it is a matrix, and rows, columns and mean are kept, which rowMeans, columnMeans and meanSquare go into. */
+  adafactorSquares: [
+    ...['paramSquared', 'stepSquared', 'grad', 'normSquared', 'taken', 'param', 'v', 'rows', 'columns', 'mean'],
+    ...['rowMeans', 'columnMeans', 'meanSquare', 'n', 'first', 'each', 'height', 'width', 'beta2Decay', 'eps', 'clip'],
+  ],
+  adafactor: [
+    ...['paramSquared', 'stepSquared', 'grad', 'normSquared', 'taken', 'param', 'v', 'rows', 'columns', 'mean'],
+    ...['rowMeans', 'columnMeans', 'meanSquare', 'n', 'first', 'each', 'height', 'width', 'beta2Decay', 'eps', 'clip'],
+    ...['lr', 'elements', 'least', 'most', 'weightDecay', 'limit', 'rate'],
+  ],
   muon: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],
     ...['momentum', 'stretch', 'weightDecay', 'clip', 'limit', 'rate'],
