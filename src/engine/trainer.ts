@@ -62,7 +62,7 @@ export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !
 
 type OfRunner =
   | ('description' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
-  | ('held' | 'hold' | 'peaks' | 'choices' | 'spans')
+  | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'spans')
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
@@ -135,6 +135,9 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
     hold: (at, values) => engine.hold(at, values),
     get peaks() {
       return engine.peaks
+    },
+    get peaksElsewhere() {
+      return engine.peaksElsewhere
     },
     get choices() {
       return orders ? choicesInOrder(engine.choices, orders) : engine.choices

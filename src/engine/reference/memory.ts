@@ -1,10 +1,10 @@
 /**
- * A rank's arena: which frames are alive, how many bytes of each kind, and the most there ever were.
- * What is not alive is NaN, and so is what has been allocated and not yet written.
+ * A rank's arenas, one behind the other: which frames are alive, how many bytes of each kind in each space, and the most there
+ * ever were. What is not alive is NaN, and so is what has been allocated and not yet written.
  */
-
+import { type Space, spaces } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
-import { bytesPer, type Frame, type Kind, kinds, type Program, type Stream } from '../../ir/index.js'
+import { bytesPer, type Frame, noBytes, type Program, roomIn, type Stream, spaceOf } from '../../ir/index.js'
 
 export type Precision = 'f64' | 'f32'
 
@@ -19,16 +19,21 @@ export const cellWidth = ({ segments }: Pick<Program, 'segments'>): number =>
 
 export class Memory {
   readonly cells: Cells
-  readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // one entry per kind
+  readonly peaks = { device: noBytes(), host: noBytes(), disk: noBytes() }
   readonly #stream: Stream
   readonly #cellBytes: number
   readonly #live = new Map<number, Frame>()
-  readonly #bytes = { ...this.peak }
+  readonly #bytes = { device: noBytes(), host: noBytes(), disk: noBytes() }
+  /** The byte at which the arena of each space begins. */
+  readonly #base: Readonly<Record<Space, number>>
 
   constructor(stream: Stream, precision: Precision, cellBytes: number) {
-    const size = Math.ceil(stream.arena / cellBytes)
-    this.#stream = stream
+    const ends: number[] = []
+    for (const space of spaces) ends.push((ends.at(-1) ?? 0) + roomIn(stream, space).arena)
+    const size = Math.ceil(ends[2] / cellBytes)
     this.#cellBytes = cellBytes
+    this.#base = { device: 0, host: ends[0], disk: ends[1] }
+    this.#stream = stream
     this.cells = (precision === 'f64' ? new Float64Array(size) : new Float32Array(size)).fill(NaN)
     for (const frame of stream.resident) this.alloc(frame)
   }
@@ -37,15 +42,18 @@ export class Memory {
     const frame = this.#frame(index)
     const end = frame.offset + frame.bytes
     if (this.#live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
-    if (frame.offset < 0 || end > this.#stream.arena)
-      throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.#stream.arena}`)
+    const space = spaceOf(frame)
+    const { arena } = roomIn(this.#stream, space)
+    if (frame.offset < 0 || end > arena)
+      throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${arena}`)
     if (frame.offset % this.#cellBytes !== 0)
       throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${this.#cellBytes}`)
     for (const other of this.#live.values())
       if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
     this.#live.set(index, frame)
-    this.#bytes[frame.kind] += frame.bytes
-    this.peak[frame.kind] = Math.max(this.peak[frame.kind], this.#bytes[frame.kind])
+    const [live, peak] = [this.#bytes[space], this.peaks[space]]
+    live[frame.kind] += frame.bytes
+    peak[frame.kind] = Math.max(peak[frame.kind], live[frame.kind])
     this.poison(index)
   }
 
@@ -53,7 +61,7 @@ export class Memory {
     const frame = this.#frame(index)
     if (this.#stream.resident.includes(index)) throw new Error(`frame ${frame.name} is resident and may not be freed`)
     if (!this.#live.delete(index)) throw new Error(`frame ${frame.name} is freed but not allocated`)
-    this.#bytes[frame.kind] -= frame.bytes
+    this.#bytes[spaceOf(frame)][frame.kind] -= frame.bytes
     this.poison(index)
   }
 
@@ -62,7 +70,7 @@ export class Memory {
     const frame = this.#frame(index)
     if (!this.#live.has(index)) throw new Error(`frame ${frame.name} is used but not allocated`)
     if (frame.bytes < bytes) throw new Error(`frame ${frame.name} of ${frame.bytes} bytes is asked to hold ${bytes}`)
-    return this.cellsOf(frame.offset)
+    return this.#cell(frame)
   }
 
   /** The cells of a live frame, as they are: not a copy. */
@@ -71,14 +79,17 @@ export class Memory {
     return this.cells.subarray(at, at + this.cellsOf(this.#frame(index).bytes))
   }
 
-  poison(index: number): void {
-    const { offset, bytes } = this.#frame(index)
-    this.cells.fill(NaN, this.cellsOf(offset), this.cellsOf(offset + bytes))
-  }
-
   cellsOf(bytes: number): number {
     return bytes / this.#cellBytes
   }
+
+  poison(index: number): void {
+    const frame = this.#frame(index)
+    const at = this.#cell(frame)
+    this.cells.fill(NaN, at, at + this.cellsOf(frame.bytes))
+  }
+
+  #cell = (frame: Frame): number => this.cellsOf(this.#base[spaceOf(frame)] + frame.offset)
 
   #frame(index: number) {
     const frame = this.#stream.frames[index]
@@ -88,4 +99,8 @@ export class Memory {
 }
 
 const overlap = (a: Frame, b: Frame): boolean =>
-  a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
+  spaceOf(a) === spaceOf(b) &&
+  a.bytes > 0 &&
+  b.bytes > 0 &&
+  a.offset < b.offset + b.bytes &&
+  b.offset < a.offset + a.bytes

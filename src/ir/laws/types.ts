@@ -335,10 +335,8 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
       say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
   }
   const optimizer = instr.kind !== 'accumulate'
-  if (optimizer && Object.keys(first.layout.partial).length > 0) {
-    say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
-    return undefined
-  }
+  if (optimizer && Object.keys(first.layout.partial).length > 0)
+    return void say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
   const { tensors = [] } = isCompute(instr) ? signatures[instr.kind] : {}
   const isScalar = (i: number) => optimizer && isCompute(instr) && i < instr.ins.length && !tensors.includes(i)
   for (let i = 1; i < operands.length; i++)
@@ -389,10 +387,8 @@ function squares({
   say,
 }: Case<InstrOf<'sumSquares'>>): readonly Type[] | undefined {
   const axes = axesThatMatter(program.mesh)
-  if (Object.keys(x.layout.partial).length > 0 || unfinished(x)) {
-    say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
-    return undefined
-  }
+  if (Object.keys(x.layout.partial).length > 0 || unfinished(x))
+    return void say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
   const whole = axes.filter(axis => isWhole(x.layout, axis))
   const once = instr.once.filter(axis => axes.some(name => name === axis))
   if (!sameSet(whole, once)) say('T6', `%${instr.ins[0]} is whole on [${whole.join(' ')}], once is [${once.join(' ')}]`)
