@@ -41,12 +41,11 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
 }
 
 /** Products of codes are simulated, emitted and interpreted; the engine has no kernels for them. */
-function requireKernels({ segments }: Program, kernels: KernelName): void {
-  if (kernels === 'reference') return
+function startOf({ segments }: Program, kernels: KernelName): Start {
   const coded = Object.values(segments).some(({ buffers }) =>
     Object.values(buffers).some(({ dtype }) => isCodeType(dtype)),
   )
-  if (coded)
+  if (coded && kernels !== 'reference')
     throw new ProblemsError([
       error(
         'plan/precision',
@@ -55,6 +54,7 @@ function requireKernels({ segments }: Program, kernels: KernelName): void {
         'leave fp8 out here, or take --kernels reference, which is slow; emitted PyTorch multiplies them',
       ),
     ])
+  return starts[kernels]
 }
 
 /** Those that are faster than the definition, as far as they are there. */
@@ -90,9 +90,7 @@ function handOver({ params }: Program, from: Runner, to: Runner): void {
 }
 
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
-  const kernels = kernelsFor(options.kernels)
-  requireKernels(first, kernels)
-  const start = starts[kernels]
+  const start = startOf(first, kernelsFor(options.kernels))
   let program = first
   let engine = await start(program, options)
   let judge: Runner | undefined
