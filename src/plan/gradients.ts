@@ -26,7 +26,12 @@ export const gradients: Rule = function* ({ plan }) {
 export const rounding: Rule = function* ({ training: { optimizer }, plan: { precision, rounding: how } }) {
   const { token } = planPrecisionFacts[precision]
   if (how === 'stochastic' && optimizer.kind === 'adafactor')
-    yield error('plan/unsupported', 'plan.rounding', 'adafactor rounds to the nearest alone', 'choose another optimizer')
+    yield error(
+      'plan/unsupported',
+      'plan.rounding',
+      'adafactor rounds to the nearest alone',
+      'choose another optimizer',
+    )
   if (how === 'nearest' || (token === 'bf16' && !hasMaster(precision))) return
   const reason = token === 'f32' ? 'parameters are f32' : `masters in f32 keep what a parameter in ${token} cannot`
   yield error(
