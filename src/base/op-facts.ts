@@ -130,6 +130,8 @@ export const opFacts: OpTable<OpFacts> = {
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
   newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
+  pack: op('x ... -> codes units', { statistic: 1, unlike: ['flat'] }),
+  unpack: op('codes units -> x', { unlike: ['flat'] }),
   unscale: op('scale -> x', { updates: true, lists: true }),
   take: op('normSquared -> taken scale growth hysteresis', { updates: true }),
   ...optimizerOps,

@@ -72,6 +72,7 @@ export const multipliedIn: Readonly<Record<DType, Precision>> = {
   bf16: 'bf16',
   f16: 'f16',
   i32: 'f32',
+  i8: 'f32',
 }
 
 const tokenOf = (precision: Precision): DType => planPrecisionFacts[precisionFacts[precision].plan].token

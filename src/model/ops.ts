@@ -270,6 +270,8 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   lambSquares: { shape: wanted },
   muonMean: { shape: wanted },
   newtonSchulz: { shape: wanted },
+  pack: { shape: wanted },
+  unpack: { shape: wanted },
   take: { shape: wanted },
   adamw: { shape: wanted },
   sgd: { shape: wanted },

@@ -8,6 +8,7 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
     "i32": torch.int64,
+    "i8": torch.int8,
 }
 
 # In the header of a safetensors file.
@@ -17,4 +18,5 @@ NAMES = {
     torch.bfloat16: "BF16",
     torch.float16: "F16",
     torch.int64: "I64",
+    torch.int8: "I8",
 }

@@ -15,6 +15,7 @@ from .kernels import swiglu_and_grad_beside, swiglu_grad, swiglu_grad_beside  # 
 from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_grad  # noqa: F401
 from .norms import last, leading, rms_norm, rms_norm_and_scale, rms_norm_grads, rms_norm_input_grad  # noqa: F401
 from .norms import rms_norm_weight_grad, rms_scale  # noqa: F401
+from .codes import pack, unpack  # noqa: F401
 from .optimizer import accumulate_, add_squares_, adamw_, lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
 from .optimizer import newton_schulz, nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401

@@ -2,6 +2,7 @@
 import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
 import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
+import { pack, unpack } from './codes.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
@@ -82,6 +83,8 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   lamb,
   muonMean,
   newtonSchulz,
+  pack,
+  unpack,
   muon,
 }
 

@@ -9,7 +9,7 @@ import { type Frame, type Kind, kinds, type Stream } from '../../ir/index.js'
 export type Precision = 'f64' | 'f32'
 
 /** A cell is as wide as the narrowest dtype: a wider tensor fills the first of the cells its bytes give it, and no others. */
-const bytesPerCell = 2
+const bytesPerCell = 1
 
 export const cellsOf = (bytes: number): number => bytes / bytesPerCell
 export const bytesOf = (cells: number): number => cells * bytesPerCell

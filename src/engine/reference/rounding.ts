@@ -34,6 +34,7 @@ const rounders: Readonly<Record<DType, ((value: number) => number) | undefined>>
   bf16: roundToBf16,
   f16: roundToF16,
   i32: undefined,
+  i8: undefined,
 }
 
 export const isRounded = (cells: Cells, dtype: DType): boolean =>

@@ -8,7 +8,7 @@ import type { Compute, Ref } from '../instr.js'
 import type { DType } from '../program.js'
 import { type Dtypes, signatures } from './signatures.js'
 
-const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32' }
+const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32', c: 'i8' }
 
 /** The first operand or result that is stored otherwise than its instruction needs, in words. */
 export function misstored(instr: Compute, dtypeOf: (ref: Ref) => DType): string | undefined {

@@ -12,7 +12,7 @@ type Range = readonly [least: number, most: number]
  * kept in more digits than what it is made from). `p`: such a dtype, one and the same for all that is added to or belongs
  * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master. `g`: its
  * gradient, in such a dtype of its own.
- * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are.
+ * `f`: f32, a statistic. `i`: i32. `c`: i8, codes. `r`: any of the three, whatever the operands are.
  */
 export interface Dtypes {
   readonly ins: string
@@ -322,6 +322,8 @@ export const signatures: OpTable<Signature> = {
     ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
     stuck: ([x]) => x.filter(name => name !== 'expert'),
   },
+  pack: { ins: many(1), outs: n(2), dtypes: { ins: 'x', outs: 'cf' }, shapes: [free, free], linear: [0], flat: true },
+  unpack: { ins: n(2), outs: n(1), dtypes: { ins: 'cf', outs: 'r' }, shapes: [free], flat: true },
   unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
   take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {

@@ -23,6 +23,7 @@ import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf 
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { miscoded, packed, unpacked } from './codes.js'
 import { misstored } from './dtypes.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
@@ -69,6 +70,8 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const claimed = writes.map(declared)
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
     if (wrong) say('T3', wrong)
+    const coded = miscoded(instr, ref => segment.buffers[ref].dtype)
+    if (coded) say('T7', coded)
     const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
     if (new Set(moved).size > 1) say('T3', `its operands are ${moved.join(', ')}`)
     const inferred = infer({ program, instr, operands, claimed, say })
@@ -108,6 +111,10 @@ function infer(of: Case): readonly Type[] | undefined {
       return squaresInParts({ ...of, instr })
     case 'unscale':
       return unscaled(of)
+    case 'pack':
+      return packed({ ...of, instr })
+    case 'unpack':
+      return unpacked({ ...of, instr })
     case 'accumulate':
     case 'balance':
       return updated(of)

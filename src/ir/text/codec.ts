@@ -238,6 +238,8 @@ export const attributes: Attributes = {
   lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
   newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16') },
+  pack: { run: count, parts: count, blocks: counts },
+  unpack: { run: count, parts: count, blocks: counts },
   unscale: {},
   take: { scaler, limit: number },
   adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },

@@ -8,7 +8,7 @@ export const elementBytes = (dtype: ElementType): number => elementFacts[dtype].
 export const markOf = (dtype: ElementType): number => (elementFacts[dtype].bytes === 2 ? codeOf(dtype) / 8 : 0)
 
 /** 16-bit numbers are seen as their bits. */
-export type Elements = Float32Array | Float64Array | Uint16Array | Int32Array
+export type Elements = Float32Array | Float64Array | Uint16Array | Int32Array | Int8Array
 
 const views: Readonly<
   Record<ElementType, new (buffer: SharedArrayBuffer, offset: number, length: number) => Elements>
@@ -18,6 +18,7 @@ const views: Readonly<
   bf16: Uint16Array,
   f16: Uint16Array,
   i32: Int32Array,
+  i8: Int8Array,
 }
 
 export const viewOf = (dtype: ElementType, buffer: SharedArrayBuffer, offset: number, length: number): Elements =>
@@ -71,6 +72,7 @@ const codecs: Readonly<Record<ElementType, { encode: (x: number) => number; deco
   bf16: { encode: toBf16, decode: bits => fromBits((bits << 16) >>> 0) },
   f16: { encode: toF16, decode: fromF16 },
   i32: { encode: same, decode: same },
+  i8: { encode: same, decode: same },
 }
 
 export const encode = (dtype: ElementType, value: number): number => codecs[dtype].encode(value)
