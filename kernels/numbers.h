@@ -76,19 +76,24 @@ INLINE void store_shorts(uint16_t *p, bits_vec x) { *(shorts_at *)p = __builtin_
 INLINE bits_vec choose(ivec mask, bits_vec yes, bits_vec no) { return ((bits_vec)mask & yes) | (~(bits_vec)mask & no); }
 
 INLINE vec load_bf16(const uint16_t *p) { return (vec)(load_shorts(p) << 16); }
+// Rounded, in the upper half of each; what is below is not to be looked at.
 #if LANES == 16
-INLINE void store_bf16(uint16_t *p, vec x) {
-  const __m512i bits = (__m512i)x, odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, odd), _mm512_set1_epi32(0x7fff));
+INLINE bits_vec rounded_bf16(vec x) {
+  const __m512i bits = (__m512i)x, half = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  const __mmask16 is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
   const __mmask16 is_nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
-  const __m512i kept = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
-  _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16)));
+  const __m512i rounded = _mm512_mask_add_epi32(half, is_odd, half, _mm512_set1_epi32(1));
+  return (bits_vec)_mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+}
+INLINE void store_bf16(uint16_t *p, vec x) {
+  _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)(rounded_bf16(x) >> 16)));
 }
 #else
-INLINE void store_bf16(uint16_t *p, vec x) {
-  const bits_vec bits = (bits_vec)x, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  store_shorts(p, choose((ivec)(x != x), bits >> 16 | 0x40, rounded));
+INLINE bits_vec rounded_bf16(vec x) {
+  const bits_vec bits = (bits_vec)x;
+  return choose((ivec)(x != x), bits | 0x400000, bits + 0x7fff + (bits >> 16 & 1));
 }
+INLINE void store_bf16(uint16_t *p, vec x) { store_shorts(p, rounded_bf16(x) >> 16); }
 #endif
 
 #if defined(__F16C__) && LANES == 16
@@ -157,6 +162,62 @@ INLINE void store_as(const int dtype, void *at, size i, vec x, size left) {
   else
     store_f16(p, x);
 }
+
+// Two vectors at once, of elements i ... of which the first holds every other one where that is less work (bf16: no bits cross
+// lanes), else half: for kernels that treat all elements alike.
+struct pair {
+  vec a, b;
+};
+typedef uint32_t bits_at __attribute__((vector_size(VECTOR_BYTES), aligned(2), may_alias));
+
+INLINE struct pair load_pair(const int dtype, const void *at, size i) {
+  if (dtype == DTYPE_BF16) {
+    const bits_vec both = *(const bits_at *)((const uint16_t *)at + i);
+    return (struct pair){(vec)(both << 16), (vec)(both & 0xffff0000)};
+  }
+  return (struct pair){load_as(dtype, at, i, LANES), load_as(dtype, at, i + LANES, LANES)};
+}
+
+INLINE void store_pair(const int dtype, void *at, size i, struct pair x) {
+  if (dtype == DTYPE_BF16)
+    *(bits_at *)((uint16_t *)at + i) = rounded_bf16(x.a) >> 16 | (rounded_bf16(x.b) & 0xffff0000);
+  else {
+    store_as(dtype, at, i, x.a, LANES);
+    store_as(dtype, at, i + LANES, x.b, LANES);
+  }
+}
+
+// Numbers as pairs hold them: what belongs to the elements of a row is laid so once for all rows.
+INLINE void lay_as_pairs(const int dtype, float *restrict to, const float *restrict from, size n) {
+  const size pairs = dtype == DTYPE_BF16 ? n / (2 * LANES) * (2 * LANES) : 0;
+  for (size start = 0; start < pairs; start += 2 * LANES)
+    for (size i = 0; i < LANES; i++) {
+      to[start + i] = from[start + 2 * i];
+      to[start + LANES + i] = from[start + 2 * i + 1];
+    }
+  for (size i = pairs; i < n; i++) to[i] = from[i];
+}
+
+// y = expression of the vectors v[0], v[1], ... of its operands, element by element. `count` of them at `from`.
+#define EACH_ELEMENT(dtype, y, n, count, from, expression)                                              \
+  do {                                                                                                  \
+    size i = 0;                                                                                         \
+    for (; i + 2 * LANES <= (n); i += 2 * LANES) {                                                      \
+      struct pair pairs[count], made;                                                                   \
+      for (int o = 0; o < (count); o++) pairs[o] = load_pair(dtype, (from)[o], i);                      \
+      vec v[count];                                                                                     \
+      for (int o = 0; o < (count); o++) v[o] = pairs[o].a;                                              \
+      made.a = (expression);                                                                            \
+      for (int o = 0; o < (count); o++) v[o] = pairs[o].b;                                              \
+      made.b = (expression);                                                                            \
+      store_pair(dtype, y, i, made);                                                                    \
+    }                                                                                                   \
+    for (; i < (n); i += LANES) {                                                                       \
+      vec v[count];                                                                                     \
+      for (int o = 0; o < (count); o++) v[o] = load_as(dtype, (from)[o], i, (n) - i);                   \
+      store_as(dtype, y, i, (expression), (n) - i);                                                     \
+    }                                                                                                   \
+  } while (0)
 
 // Runs of them (numbers.c).
 void widen(float *restrict to, struct numbers from, size n);

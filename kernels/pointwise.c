@@ -85,8 +85,8 @@ COMMAND(fill) {
 }
 
 INLINE void accumulate_all(const int dtype, void *out, const void *x, size n) {
-  for (size i = 0; i < n; i += LANES)
-    store_as(dtype, out, i, load_as(dtype, out, i, n - i) + load_as(dtype, x, i, n - i), n - i);
+  const void *from[] = {out, x};
+  EACH_ELEMENT(dtype, out, n, 2, from, v[0] + v[1]);
 }
 
 COMMAND(accumulate) {
@@ -124,12 +124,38 @@ INLINE void add_rows(double *sums, const float *x, size columns, size width, con
     for (int r = 0; r < rows; r++) sums[i] += (double)x[r * columns + i];
 }
 
-// Rows of a strip, where they lie or widened: `stride` from one to the next.
-static const float *strip_of(struct numbers x, size first, size columns, size width, size rows, float *space, size *stride) {
-  *stride = is_narrow(x.dtype) ? STRIP : columns;
-  if (!is_narrow(x.dtype)) return (const float *)x.at + first;
-  for (size r = 0; r < rows; r++) widen(space + r * STRIP, from_number(x, first + r * columns), width);
-  return space;
+// Numbers of 16 bits have 11 digits at most: a few of them are summed in f32.
+INLINE vec sum_down(const int dtype, const void *x, size columns, size i, size left, const int rows) {
+  vec sum = {};
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++) sum += load_as(dtype, x, r * columns + i, left);
+  return sum;
+}
+
+INLINE void add_narrow_rows(const int dtype, double *sums, const void *x, size columns, size width, const int rows) {
+  EACH_VECTOR(i, left, width, {
+    float few[LANES];
+    store(few, sum_down(dtype, x, columns, i, left, rows));
+    if (left == LANES) {
+      *(dvec_at *)(sums + i) += load_wide(few);
+      *(dvec_at *)(sums + i + LANES / 2) += load_wide(few + LANES / 2);
+    } else
+      for (size l = 0; l < left; l++) sums[i + l] += (double)few[l];
+  });
+}
+
+INLINE void add_some_rows(const int dtype, double *sums, const void *x, size columns, size width, const int rows) {
+  if (dtype == DTYPE_F32)
+    add_rows(sums, (const float *)x, columns, width, rows);
+  else
+    add_narrow_rows(dtype, sums, x, columns, width, rows);
+}
+
+INLINE void add_strip(const int dtype, double *sums, struct numbers x, size rows, size columns, size width) {
+  size r = 0;
+  for (; r + AT_ONCE <= rows; r += AT_ONCE)
+    add_some_rows(dtype, sums, from_number(x, r * columns).at, columns, width, AT_ONCE);
+  for (; r < rows; r++) add_some_rows(dtype, sums, from_number(x, r * columns).at, columns, width, 1);
 }
 
 COMMAND(sumRows) {
@@ -138,15 +164,8 @@ COMMAND(sumRows) {
   for (size start = 0; start < columns; start += STRIP) {
     const size width = min_size(STRIP, columns - start);
     double sums[STRIP] = {};
-    float strip[AT_ONCE * STRIP], rounded[STRIP];
-    for (size r = 0, stride; r < rows; r += AT_ONCE) {
-      const size count = min_size(AT_ONCE, rows - r);
-      const float *at = strip_of(x, r * columns + start, columns, width, count, strip, &stride);
-      if (count == AT_ONCE)
-        add_rows(sums, at, stride, width, AT_ONCE);
-      else
-        for (size i = 0; i < count; i++) add_rows(sums, at + i * stride, stride, width, 1);
-    }
+    float rounded[STRIP];
+    EACH_DTYPE(x.dtype, add_strip, sums, from_number(x, start), rows, columns, width);
     for (size i = 0; i < width; i++) rounded[i] = (float)sums[i];
     narrow(from_number(out, start), rounded, width);
   }
@@ -204,10 +223,7 @@ INLINE vec gelu_slope_tanh(vec x) {
 }
 
 INLINE void gelu_all(const int dtype, void *y, const void *x, size n, const int approximate) {
-  for (size i = 0; i < n; i += LANES) {
-    const vec at = load_as(dtype, x, i, n - i);
-    store_as(dtype, y, i, approximate ? gelu_tanh(at) : gelu_exact(at), n - i);
-  }
+  EACH_ELEMENT(dtype, y, n, 1, &x, approximate ? gelu_tanh(v[0]) : gelu_exact(v[0]));
 }
 
 COMMAND(gelu) {
@@ -221,10 +237,8 @@ COMMAND(gelu) {
 }
 
 INLINE void gelu_grad_all(const int dtype, void *dx, const void *dy, const void *x, size n, const int approximate) {
-  for (size i = 0; i < n; i += LANES) {
-    const vec at = load_as(dtype, x, i, n - i), slope = approximate ? gelu_slope_tanh(at) : gelu_slope_exact(at);
-    store_as(dtype, dx, i, load_as(dtype, dy, i, n - i) * slope, n - i);
-  }
+  const void *from[] = {dy, x};
+  EACH_ELEMENT(dtype, dx, n, 2, from, v[0] * (approximate ? gelu_slope_tanh(v[1]) : gelu_slope_exact(v[1])));
 }
 
 COMMAND(geluGrad) {
@@ -238,10 +252,8 @@ COMMAND(geluGrad) {
 }
 
 INLINE void swiglu_all(const int dtype, void *y, const void *gate, const void *up, size n) {
-  for (size i = 0; i < n; i += LANES) {
-    const vec g = load_as(dtype, gate, i, n - i);
-    store_as(dtype, y, i, g * sigmoid(g) * load_as(dtype, up, i, n - i), n - i);
-  }
+  const void *from[] = {gate, up};
+  EACH_ELEMENT(dtype, y, n, 2, from, v[0] * sigmoid(v[0]) * v[1]);
 }
 
 COMMAND(swiglu) {
@@ -250,12 +262,12 @@ COMMAND(swiglu) {
 }
 
 INLINE void swiglu_grad_all(const int dtype, void *dgate, void *dup, const void *dy, const void *gate, const void *up, size n) {
-  for (size i = 0; i < n; i += LANES) {
-    const vec g = load_as(dtype, gate, i, n - i), u = load_as(dtype, up, i, n - i), d = load_as(dtype, dy, i, n - i);
+  EACH_VECTOR(i, left, n, {
+    const vec g = load_as(dtype, gate, i, left), u = load_as(dtype, up, i, left), d = load_as(dtype, dy, i, left);
     const vec s = sigmoid(g);
-    store_as(dtype, dgate, i, d * u * (s * fma_lanes(g, 1 - s, splat(1.f))), n - i);
-    store_as(dtype, dup, i, d * (g * s), n - i);
-  }
+    store_as(dtype, dgate, i, d * u * (s * fma_lanes(g, 1 - s, splat(1.f))), left);
+    store_as(dtype, dup, i, d * (g * s), left);
+  });
 }
 
 COMMAND(swigluGrad) {

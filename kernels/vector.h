@@ -1,7 +1,7 @@
 // Vectors of f32 as wide as the target's registers, by GCC and clang vector extensions: one source for AVX-512, AVX2,
 // NEON and WebAssembly. Loads and stores take any address that is a multiple of 4. A loop over n elements runs
 //
-//   for (size i = 0; i < n; i += LANES) store_some(y + i, f(load_some(x + i, n - i)), n - i);
+//   EACH_VECTOR(i, left, n, { store_some(y + i, f(load_some(x + i, left)), left); })
 //
 // so that the last, partial vector goes through the same arithmetic as the others: an element's bits depend on its
 // operands alone, never on where it lies.
@@ -64,6 +64,20 @@ INLINE void store_some(float *p, vec x, size left) {
   else
     store_part(p, x, left);
 }
+
+// `left` is LANES but for the last, partial vector, which is written apart: the others need not ask.
+#define EACH_VECTOR(i, left, n, ...)               \
+  do {                                            \
+    size i = 0;                                   \
+    for (; i + LANES <= (n); i += LANES) {        \
+      const size left = LANES;                    \
+      __VA_ARGS__                                 \
+    }                                             \
+    if (i < (n)) {                                \
+      const size left = (n) - i;                  \
+      __VA_ARGS__                                 \
+    }                                             \
+  } while (0)
 
 INLINE vec select_lanes(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
 INLINE vec greater(vec a, vec b) { return select_lanes(a > b, a, b); }

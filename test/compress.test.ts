@@ -158,7 +158,7 @@ test('codes and units are those of the quantiser of ZeRO++, its symmetric 8 bits
     // Of nothing but zeros they say 1.
     for (const [g, [unit]] of params.entries())
       if (x.slice(g * run, (g + 1) * run).some(value => value !== 0))
-      ok(Math.abs(cells[2 * x.length + g] / unit - 1) < 1e-3, `unit ${g}: ${cells[2 * x.length + g]}, not ${unit}`)
+        ok(Math.abs(cells[2 * x.length + g] / unit - 1) < 1e-3, `unit ${g}: ${cells[2 * x.length + g]}, not ${unit}`)
   }
 })
 

@@ -16,10 +16,17 @@ const wide: readonly string[] = [
   ...['normSquared', 'lr', 'taken', 'scale', 'panels'],
 ]
 
+/** What is known of matrices, and of their lengths. */
+const factors = [
+  ...['paramSquared', 'stepSquared', 'v', 'rows', 'columns', 'mean'],
+  ...['rowMeans', 'columnMeans', 'meanSquare'],
+]
+
 /** Commands some words of which are f32 as well. */
 const wider: Partial<Record<ComputeCommand, readonly string[]>> = {
   ...{ maxColumns: ['out'], sumExp: ['out'], pick: ['out'], sumSquares: ['out'] },
   ...{ scoresGrad: ['dy', 'y'], zLossGrad: ['logits'], lambSquares: ['paramSquared', 'stepSquared'] },
+  ...{ factorSquares: ['rows', 'columns', 'mean'], adafactorSquares: factors, adafactor: factors },
 }
 
 /** Commands of statistics and whole numbers alone. */

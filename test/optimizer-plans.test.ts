@@ -23,6 +23,7 @@ const optimizers = {
   'lamb always': { kind: 'lamb', lr: 1e-2, always: true },
   muon: { kind: 'muon', lr: 1e-2, weightDecay: 0.1, rest: { lr: 1e-3, weightDecay: 0.01 } },
   'muon by rms': { kind: 'muon', lr: 1e-2, adjust: 'rms', nesterov: false },
+  adafactor: { kind: 'adafactor', lr: 1e-2, weightDecay: 0.1 },
   nesterov: { kind: 'sgd', lr: 0.05, momentum: 0.9, nesterov: true, weightDecay: 0.1 },
   amsgrad: { kind: 'adamw', lr: 1e-3, amsgrad: true, coupled: true, weightDecay: 0.1 },
 } as const
@@ -48,7 +49,7 @@ for (const [name, optimizer] of Object.entries(optimizers))
 const ofExperts = (plan: Plan, training: Training): Job =>
   Job.parse({ model: expertModels.mixtral, training: { seq: 4, globalBatch: 8, ...training }, plan })
 
-for (const name of ['muon', 'lamb'] as const)
+for (const name of ['muon', 'lamb', 'adafactor'] as const)
   for (const plan of [
     { dp: 4, ep: 2, zero: 1 },
     { dp: 2, tp: 2, ep: 2, etp: 2 },
@@ -70,6 +71,11 @@ for (const name of Object.keys(optimizers) as (keyof typeof optimizers)[])
 const broken = [
   ['T1', 'lamb', 'the length of a part for that of the whole', /(= lamb .*)%paramSquared'1/, '$1%paramSquared'],
   ['T1', 'muon', 'parts made orthogonal', /newtonSchulz %mean'1/, 'newtonSchulz %mean'],
+  ['T1', 'adafactor', 'rows of a part for those of the whole', /(= adafactor .*)%rowMeans'1/, '$1%rowMeans'],
+  ['T3', 'adafactor', 'the rows of another matrix', /(factorSquares .*)rows=8/, '$1rows=4'],
+  ['T3', 'adafactor', 'elements that are not there', /elements=64/, 'elements=32'],
+  ['T2', 'adafactor', 'sums of rows taken for whole', /(buffer %rowMeans .*) sum:dp/, '$1'],
+  ['T4', 'adafactor', 'columns kept as rows are', /(state columns f32 )\[embed:8\]/, '$1[ffn:8]'],
   ['T3', 'muon', 'no room for it', /(%room .*)\[room:\d+\]/, '$1[room:7]'],
 ] as const
 

@@ -1,7 +1,7 @@
 /** Optimizers and schedules step by step, as torch, lion-pytorch, timm and Megatron-LM compute them. */
 import { ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Op } from '../src/base/index.js'
+import { elementsOf, type Op } from '../src/base/index.js'
 import { lrAt, Training } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { runOp, type Tensor } from './tiny.js'
@@ -27,6 +27,8 @@ interface Given {
   readonly scalars: Readonly<Record<'normSquared' | 'lr' | 'taken', Tensor>>
   /** State by name, zeros at first. */
   state(name: string): Tensor & { values: Float64Array }
+  /** One of other dims than the parameter. */
+  sized(name: string, dims: Tensor['dims']): Tensor & { values: Float64Array }
 }
 
 const free = { clip: 0 } as const
@@ -103,6 +105,31 @@ const muon: Update = (config, { param, grad, scalars: { normSquared, lr }, state
   run(op, [grad, normSquared, lr, direction], [param, state('m')])
 }
 
+const adafactor: Update = (config, { param, grad, scalars: { normSquared, lr, taken }, state, sized }) => {
+  const [eps, least] = config.eps as readonly (number | null)[]
+  const [rows, columns] = param.dims
+  const beta2Decay = numberOf(config, 'beta2_decay')
+  const how = { beta2Decay, eps: eps ?? 2 ** -52, ...(columns && { inputs: 1 }), ...free }
+  const like = (dims: Tensor['dims']) => ({ dims, values: new Float64Array(elementsOf(dims)) })
+  const states = columns ? [sized('rows', [rows]), sized('columns', [columns]), sized('mean', [])] : [state('v')]
+  const means = columns ? [like([rows]), like([columns]), like([])] : []
+  if (columns)
+    run(
+      { kind: 'factorSquares', inputs: 1, rows: rows.size, columns: columns.size, ...free },
+      [grad, normSquared],
+      means,
+    )
+  const sums = [scalarOf(), scalarOf()]
+  run({ kind: 'adafactorSquares', ...how }, [grad, normSquared, taken, param, ...states, ...means], sums)
+  const op = { least: least!, most: numberOf(config, 'd'), weightDecay: numberOf(config, 'weight_decay') }
+  const elements = elementsOf(param.dims)
+  run(
+    { kind: 'adafactor', ...how, ...op, elements },
+    [grad, normSquared, lr, taken, ...sums, ...means],
+    [param, ...states],
+  )
+}
+
 const updates: Readonly<Record<string, Update>> = {
   adamw: adamw({}),
   adam: adamw({ coupled: true }),
@@ -117,6 +144,8 @@ const updates: Readonly<Record<string, Update>> = {
   'muon-original-bf16': muon,
   'muon-match_rms_adamw': muon,
   'muon-match_rms_adamw-bf16': muon,
+  adafactor,
+  'adafactor-decay': adafactor,
 }
 
 const scalar = (value: number): Tensor => ({ dims: [], values: [value] })
@@ -129,12 +158,13 @@ function steps({ config, shapes, initial, gradients }: Steps, update: Update): F
     const normSquared = grads.flat().reduce((sum, g) => sum + g * g, 0)
     const scalars = { normSquared: scalar(normSquared), lr: scalar(numberOf(config, 'lr')), taken: scalar(taken) }
     for (const [i, param] of params.entries()) {
-      const state = (name: string) => {
-        const known = states[i].get(name) ?? { dims: param.dims, values: new Float64Array(param.values.length) }
+      const sized = (name: string, dims: Tensor['dims']) => {
+        const known = states[i].get(name) ?? { dims, values: new Float64Array(elementsOf(dims)) }
         states[i].set(name, known)
         return known
       }
-      update(config, { param, grad: { dims: param.dims, values: grads[i] }, scalars, state })
+      const state = (name: string) => sized(name, param.dims)
+      update(config, { param, grad: { dims: param.dims, values: grads[i] }, scalars, state, sized })
     }
     return params.map(({ values }) => values.slice())
   })
@@ -143,7 +173,6 @@ function steps({ config, shapes, initial, gradients }: Steps, update: Update): F
 const { cases } = JSON.parse(readFixture('optimizers/steps.json')) as { cases: Steps[] }
 for (const given of cases) {
   const update = updates[given.name]
-  if (!update) continue
   test(`${given.name} moves parameters as others do, step by step`, () => {
     const moved = steps(given, update)
     for (const [step, params] of given.params.entries())

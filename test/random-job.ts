@@ -62,6 +62,7 @@ const optimizers = [
   { kind: 'sgd', lr: 1e-2, momentum: 0.9, nesterov: true },
   { kind: 'lion', lr: 1e-3 },
   { kind: 'lamb', lr: 1e-2 },
+  { kind: 'adafactor', lr: 1e-2 },
   { kind: 'muon', lr: 1e-3 },
 ] as const
 

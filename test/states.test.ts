@@ -2,9 +2,16 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { heldElements, localDims, type States } from '../src/base/index.js'
-import { loadCheckpoint, printCheckpoint, readCheckpoint } from '../src/checkpoint/index.js'
+import {
+  type Checkpoint,
+  checkpointProblems,
+  loadCheckpoint,
+  printCheckpoint,
+  readCheckpoint,
+} from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { interpreterOf } from '../src/engine/reference/machine.js'
+import { dataFor } from '../src/engine/index.js'
+import { type Interpreter, interpreterOf } from '../src/engine/reference/machine.js'
 import {
   type Param,
   type Program,
@@ -20,6 +27,15 @@ import { jobOf } from './jobs.js'
 function withApart(program: Program, apart: (param: Param) => States<StateTensor>): Program {
   const [first, ...others] = program.params
   return { ...program, params: [{ ...first, apart: apart(first) }, ...others] }
+}
+
+function saved(program: Program, trained: Interpreter): Checkpoint {
+  const snapshot = { run: 'run', job: {}, step: 1, seed: 1 }
+  const files = new Map(printCheckpoint(program, snapshot, shard => trained.held(shard)))
+  return readCheckpoint((file, begin, end) => {
+    const content = files.get(file)!
+    return (typeof content === 'string' ? new TextEncoder().encode(content) : content).subarray(begin, end)
+  })
 }
 
 const compiled = (dp: number) => compileJob(jobOf('mlp', { dp }))
@@ -45,12 +61,7 @@ test('addends are saved as their sum, and under any plan the first rank is given
   trained.hold({ rank: 1, ...own }, b)
   const sum = a.map((value, i) => value + b[i])
   deepEqual(trained.states(name).m, sum)
-  const snapshot = { run: 'run', job: {}, step: 1, seed: 1 }
-  const files = new Map(printCheckpoint(program, snapshot, shard => trained.held(shard)))
-  const checkpoint = readCheckpoint((file, begin, end) => {
-    const content = files.get(file)!
-    return (typeof content === 'string' ? new TextEncoder().encode(content) : content).subarray(begin, end)
-  })
+  const checkpoint = saved(program, trained)
   deepEqual(checkpoint.tensor(`m.${name}`), sum)
   for (const dp of [1, 4]) {
     const other = interpreterOf(addends(dp), { seed: 2 })
@@ -62,6 +73,29 @@ test('addends are saved as their sum, and under any plan the first rank is given
     deepEqual([...other.held({ rank: 0, ...own }).subarray(0, 16)], [...sum])
     for (let rank = 1; rank < dp; rank++) ok(other.held({ rank, ...own }).every(value => value === 0))
   }
+})
+
+test('rows and columns of Adafactor go from any plan to any other', () => {
+  const training = { optimizer: { kind: 'adafactor', lr: 1e-2 } } as const
+  const program = compileJob(jobOf('gpt', { dp: 3, zero: 1 }, { ...training, globalBatch: 12 }))
+  const options = { vocab: 8, seed: 1 }
+  const trained = interpreterOf(program, options)
+  trained.step({ inputs: dataFor(program, { ...options, lr: 0.01, steps: 1 })(0), lr: 0.01, step: 0 })
+  const checkpoint = saved(program, trained)
+  for (const plan of [{ tp: 2 }, { dp: 2, tp: 2, zero: 3 }] as const) {
+    const other = compileJob(jobOf('gpt', plan, training))
+    deepEqual(checkpointProblems(other, checkpoint, 'everything'), [])
+    const runner = interpreterOf(other, { seed: 2 })
+    deepEqual(
+      loadCheckpoint(other, checkpoint, 'everything', (shard, values) => runner.hold(shard, values)),
+      [],
+    )
+    for (const { name } of program.params) deepEqual(runner.states(name), trained.states(name), name)
+  }
+  const [matrix] = program.params.filter(({ name }) => name.endsWith('mlp.up'))
+  deepEqual(Object.keys(trained.states(matrix.name)), ['rows', 'columns', 'mean'])
+  deepEqual(stateTensor(matrix, 'columns').dims, matrix.dims.slice(1))
+  ok(trained.states(matrix.name).rows!.every(value => value > 0))
 })
 
 test('[L5] a state needs the room of its own dims', () => {

@@ -132,6 +132,11 @@ export const opFacts: OpTable<OpFacts> = {
   newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
   pack: op('x ... -> codes units', { statistic: 1, unlike: ['flat'] }),
   unpack: op('codes units -> x', { unlike: ['flat'] }),
+  factorSquares: op('grad normSquared -> rows columns mean', { statistic: 0 }),
+  adafactorSquares: op(
+    'grad normSquared taken param rows columns mean rowMeans columnMeans meanSquare -> paramSquared stepSquared',
+    { statistic: 0 },
+  ),
   unscale: op('scale -> x', { updates: true, lists: true }),
   take: op('normSquared -> taken scale growth hysteresis', { updates: true }),
   ...optimizerOps,

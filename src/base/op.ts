@@ -7,7 +7,7 @@
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
 import type { Scaler } from './loss-scale.js'
-import type { Guard, Lamb, Optimizer } from './optimizer.js'
+import type { Adafactor, Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 import type { Coding } from './wire.js'
 
@@ -183,6 +183,16 @@ export type Op =
   | ({ readonly kind: 'pack' } & Coding)
   /** (codes, units) -> (x): code times unit; the sum over `addend`, in its order, where they have one. */
   | ({ readonly kind: 'unpack' } & Coding)
+  /**
+   * (grad, normSquared) -> (rows, columns, mean): of the squares of a matrix (as newtonSchulz sees it) the means over its columns, over its
+   * rows and over both, of so many rows and columns as the whole has. Sums over what is split.
+   */
+  | ({ readonly kind: 'factorSquares' } & Matrix & Clip)
+  /**
+   * (grad, normSquared, taken, param, rows, columns, mean, rowMeans, columnMeans, meanSquare) -> (paramSquared, stepSquared):
+   * as lambSquares, for adafactor. Of what is no matrix, v takes the place of rows and all that follows.
+   */
+  | ({ readonly kind: 'adafactorSquares' } & Pick<Adafactor, 'beta2Decay' | 'eps' | 'inputs'> & Clip)
   /** (scale) -> (x): x / scale. Reads what it writes. */
   | { readonly kind: 'unscale' }
   /**
@@ -194,9 +204,18 @@ export type Op =
    * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v, top), with
    * decoupled weight decay. sgd: (grad, normSquared, lr, taken) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
    * lamb: (grad, normSquared, lr, taken, paramSquared, stepSquared) -> (param, m, v). muon: (grad, normSquared, lr, direction) -> (param, m).
+   * adafactor: (grad, normSquared, lr, taken, paramSquared, stepSquared) -> (param, v), or of a matrix with (..., rowMeans, columnMeans,
+   * meanSquare) -> (param, rows, columns, mean).
    * lion: (grad, normSquared, lr) -> (param, m): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param), then m is the mean of beta2.
    */
   | (Optimizer & Clip & Guard & Rate)
+
+/** So many of its dims are rows; rows and columns of the whole. */
+export interface Matrix {
+  readonly inputs: number
+  readonly rows: number
+  readonly columns: number
+}
 
 export interface AttentionOptions {
   readonly window?: number

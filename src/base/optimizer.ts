@@ -49,12 +49,33 @@ export interface Muon {
   readonly stretch?: number | undefined
 }
 
+/**
+ * The mean of squares of a matrix, as those of its rows and its columns: V = rows x columns / mean. A step is as long as the parameter
+ * is, and steps of elements that are too large make all of it shorter.
+ */
+export interface Adafactor {
+  /** Of the n-th step the mean takes the part n^beta2Decay. */
+  readonly beta2Decay: number
+  /** What the root of a mean of squares is at least. */
+  readonly eps: number
+  /** As large a parameter, by its root mean square, counts at least. */
+  readonly least: number
+  /** The root mean square of a step, before it is made as long as the parameter, is at most this. */
+  readonly most: number
+  readonly weightDecay: number
+  /** Of a matrix: how many of its dims are rows (`shapeOfMatrix`). Else the mean of squares is kept as it is. */
+  readonly inputs?: number | undefined
+  /** Elements of the whole parameter. */
+  readonly elements?: number | undefined
+}
+
 export type Optimizer =
   | ({ readonly kind: 'adamw' } & AdamW)
   | ({ readonly kind: 'sgd' } & Sgd)
   | ({ readonly kind: 'lion' } & Lion)
   | ({ readonly kind: 'lamb' } & Lamb)
   | ({ readonly kind: 'muon' } & Muon)
+  | ({ readonly kind: 'adafactor' } & Adafactor)
 export type OptimizerKind = Optimizer['kind']
 export type OptimizerOf<K extends OptimizerKind> = Extract<Optimizer, { kind: K }>
 
@@ -66,6 +87,13 @@ export function shapeOfMatrix(dims: readonly Dim[], inputs: number) {
   const experts = dims[0]?.name === 'expert' ? 1 : 0
   const size = (from: number, to?: number) => elementsOf(dims.slice(from, to))
   return { each: size(0, experts), rows: size(experts, experts + inputs), columns: size(experts + inputs) }
+}
+
+/** The dims of rows, columns and whole matrices of such a tensor. */
+export function factorsOf(dims: readonly Dim[], inputs: number) {
+  const each = dims[0]?.name === 'expert' ? 1 : 0
+  const mean = dims.slice(0, each)
+  return { rows: dims.slice(0, each + inputs), columns: [...mean, ...dims.slice(each + inputs)], mean } as const
 }
 
 /** What a parameter is to its model: optimizers may treat them apart. */
@@ -133,6 +161,8 @@ export interface StateFacts {
   readonly startsFrom: 'zeros' | 'parameter'
   /** The optimizer updates it in the parameter's place: it is the parameter with more digits. */
   readonly isMaster?: true
+  /** Of rows or columns, next to nothing beside the parameter. */
+  readonly isSmall?: true
 }
 
 /**
@@ -146,6 +176,10 @@ export const stateFacts = {
   v: { startsFrom: 'zeros' },
   /** The greatest that the mean of squares has been. */
   top: { startsFrom: 'zeros' },
+  /** The mean of squares of the rows of a matrix, of its columns, and of all of it. */
+  rows: { startsFrom: 'zeros', isSmall: true },
+  columns: { startsFrom: 'zeros', isSmall: true },
+  mean: { startsFrom: 'zeros', isSmall: true },
   /** The parameter in the state dtype, where the parameter itself is narrower: it is rounded from its master. */
   master: { startsFrom: 'parameter', isMaster: true },
 } as const satisfies Readonly<Record<string, StateFacts>>
@@ -190,6 +224,17 @@ export const optimizerFacts: { readonly [K in OptimizerKind]: OptimizerFacts<Opt
   lion: { states: ['m'], scalars: ['normSquared', 'lr'] },
   lamb: { states: ['m', 'v'], scalars: ['normSquared', 'lr', 'taken'], given: ['paramSquared', 'stepSquared'] },
   muon: { states: ['m'], scalars: ['normSquared', 'lr'], given: ['direction'] },
+  adafactor: {
+    states: ['v', 'rows', 'columns', 'mean'],
+    scalars: ['normSquared', 'lr', 'taken'],
+    given: ['paramSquared', 'stepSquared', 'rowMeans', 'columnMeans', 'meanSquare'],
+    optional: {
+      v: ({ inputs }) => inputs === undefined,
+      rows: ({ inputs }) => inputs !== undefined,
+      columns: ({ inputs }) => inputs !== undefined,
+      mean: ({ inputs }) => inputs !== undefined,
+    },
+  },
 }
 
 export const optimizerKinds = Object.keys(optimizerFacts) as readonly OptimizerKind[] // its own keys
@@ -214,3 +259,9 @@ export function scalarsOf<K extends OptimizerKind>(
 /** All that is kept of a parameter: what the optimizer updates, and a master where the state is wider than the parameter. */
 export const statesKept = (settings: Optimizer, hasMaster: boolean): readonly StateName[] =>
   stateNames.filter(name => (isMaster(name) ? hasMaster : statesOf(settings).includes(name)))
+
+/** Of a matrix, those that are as large as it is. */
+export const fullStates = (settings: Optimizer, hasMaster: boolean): readonly StateName[] =>
+  statesKept(settings.kind === 'adafactor' ? { ...settings, inputs: 1 } : settings, hasMaster).filter(
+    state => !('isSmall' in stateFacts[state]),
+  )

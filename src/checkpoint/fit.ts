@@ -35,8 +35,8 @@ const shapeProblem = (name: string, held: readonly number[], wanted: readonly nu
 
 /** What is true of all parameters alike is one sentence for all of them. */
 function optimizerProblems({ params }: Program, tensors: Checkpoint['tensors']): Problem[] {
-  const [held] = Object.values(params[0]?.frames ?? {})
-  const needed = ownStates.filter(state => held?.states[state] !== undefined)
+  const held = params.flatMap(({ frames }) => Object.values(frames).slice(0, 1))
+  const needed = ownStates.filter(state => held.some(({ states }) => states[state] !== undefined))
   const kept = ownStates.filter(state => [...tensors.keys()].some(name => name.startsWith(`${state}.`)))
   const told = (list: readonly string[]) => list.join(' and ') || 'nothing'
   if (needed.join() === kept.join()) return []

@@ -2,44 +2,17 @@
  * What some optimizers must know of a whole parameter before its parts can be moved: LAMB how long it and its step are, Muon
  * its direction as an orthogonal matrix. Sums over parts and whole matrices are collectives that follow from layouts.
  */
-import {
-  flatAxes,
-  type Layout,
-  type OptimizerKind,
-  type OptimizerOf,
-  shapeOfMatrix,
-  sizeOf,
-  whole,
-} from '../base/index.js'
+import { type Layout, type OptimizerOf, shapeOfMatrix, whole } from '../base/index.js'
 import type { Ref } from '../ir/index.js'
 import type { Optimizer } from '../plan/index.js'
-import type { ShardedMesh } from './layouts.js'
-import { route } from './reshard.js'
-import { type SegmentWriter, scalar } from './segment.js'
+import { adafactor } from './adafactor.js'
+import { scalar } from './segment.js'
+import { type Directed, summed, summedOver, type UpdateSite } from './summed.js'
 import type { ParamClass } from './tail.js'
-
-/** Where an update is written. */
-export interface UpdateSite {
-  readonly w: SegmentWriter
-  readonly s: ShardedMesh
-  readonly param: ParamClass
-  readonly state: Layout
-  readonly gradient: Ref
-  /** What it updates: the parameter or its master, and states. */
-  readonly outs: readonly Ref[]
-  readonly scalars: Readonly<Record<string, Ref>>
-  readonly clip: number
-}
-
-interface Directed {
-  /** Of the op. */
-  readonly settings: OptimizerOf<OptimizerKind>
-  /** What it is given beside gradient and scalars. */
-  readonly given: readonly Ref[]
-}
 
 export function directions(optimizer: Optimizer, weightDecay: number, site: UpdateSite): Directed {
   const { lr: _, ...settings } = optimizer
+  if (optimizer.kind === 'adafactor') return adafactor(optimizer, site)
   if (settings.kind === 'lamb') return { settings, given: lengths(settings, weightDecay, site) }
   if (settings.kind !== 'muon' || optimizer.kind !== 'muon') return { settings, given: [] }
   const { kind, momentum, adjust } = settings
@@ -52,22 +25,13 @@ export function directions(optimizer: Optimizer, weightDecay: number, site: Upda
 
 /** The squared norms of the parameter and of its step, over all ranks that hold parts of it. */
 function lengths({ beta1, beta2, eps }: OptimizerOf<'lamb'>, weightDecay: number, site: UpdateSite): readonly Ref[] {
-  const { w, s, state, gradient, outs, scalars, clip } = site
-  const split = [...Object.values(state.splits).flat(), ...flatAxes(state)].filter(axis => sizeOf(s.mesh, axis) > 1)
-  const partial: Layout = { splits: {}, partial: Object.fromEntries(split.map(axis => [axis, 'sum'])) }
-  const make = (layout: Layout) =>
-    ['paramSquared', 'stepSquared'].map(name => w.make(name, scalar(name), layout, 'workspace').ref)
-  const sums = make(partial)
+  const { gradient, outs, scalars, clip } = site
   const ins = [gradient, scalars.normSquared, scalars.taken, ...outs]
   const settings = { beta1, beta2, eps, weightDecay, clip }
-  w.emit({ kind: 'lambSquares', ...settings, ins, outs: sums })
-  // Both at once: they are small, and all that they cost is that ranks meet.
-  return route([], partial, whole).reduce<readonly Ref[]>((from, move) => {
-    const outs = make(move.to)
-    w.emit({ kind: 'all-reduce', ins: from, outs, group: { axes: move.axes }, combine: 'sum' })
-    w.emit({ kind: 'wait', on: outs[0] })
-    return outs
-  }, sums)
+  const layout = summedOver(site, [])
+  const named = (name: string) => ({ tensor: scalar(name), layout })
+  const made = ['paramSquared', 'stepSquared'].map(named)
+  return summed(site, made, outs => ({ kind: 'lambSquares', ...settings, ins, outs }))
 }
 
 /** Matrices are made orthogonal whole, by every rank that holds a part of them. */

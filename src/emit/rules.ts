@@ -3,7 +3,7 @@
  * emitted line is what somebody would have written by hand. What these lines mean is runtime/ops.py.
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
-import type { Ref, Rules } from '../ir/index.js'
+import type { InstrOf, Ref, Rules } from '../ir/index.js'
 import { codeRules } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
@@ -25,6 +25,7 @@ import {
   isFlat,
   joined,
   lettersOf,
+  type Options,
   op,
   ownedFrom,
   placeOf,
@@ -34,6 +35,7 @@ import {
   scaled,
   sizesOf,
   tuple,
+  Unwritten,
   unjoined,
   update,
   verdict,
@@ -231,6 +233,24 @@ export const torchOf: Rules<string[], Site> = {
     const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps, ...half })
     return [`${site.result(instr.outs[0])} = ${line}`]
   },
+  factorSquares(instr, site) {
+    const [grad, norm] = instr.ins.map(site.name)
+    const { inputs, rows, columns, clip } = instr
+    const options = { ...matrixOf(site, instr.ins[0], inputs), rows, columns, ...clipped(clip, norm) }
+    return assign(site, instr, call('factor_squares', [grad], options))
+  },
+  adafactorSquares(instr, site) {
+    const [grad, norm, taken, param, ...held] = instr.ins.map(site.name)
+    const { inputs, beta2Decay, eps, clip } = instr
+    const means = inputs === undefined ? ['v'] : [...factorNames, 'row_means', 'column_means', 'mean_square']
+    const given = Object.fromEntries(means.map((name, i) => [name, held[i]]))
+    const options = { taken, ...given, ...factoring(instr, site), beta2_decay: beta2Decay, eps, ...clipped(clip, norm) }
+    return assign(site, instr, call('adafactor_squares', [param, grad], options))
+  },
+  adafactor(instr, site) {
+    const { beta2Decay, eps, least, most, elements } = instr
+    return update(instr, site, { ...factoring(instr, site), beta2_decay: beta2Decay, eps, least, most, elements })
+  },
   muon: (instr, site) => update(instr, site, { momentum: instr.momentum, stretch: instr.stretch }),
   lion: (instr, site) => update(instr, site, { betas: tuple([instr.beta1, instr.beta2]) }),
   'all-reduce'(instr, site) {
@@ -259,6 +279,9 @@ export const torchOf: Rules<string[], Site> = {
     return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
   },
   'all-dispatch': moved,
+  move() {
+    throw new Unwritten('a move that is not waited for by a tag')
+  },
   'all-combine': moved,
   wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {
@@ -276,3 +299,17 @@ export const torchOf: Rules<string[], Site> = {
     return [`${site.result(instr.out)} = here.load(${operands.join(', ')})`]
   },
 }
+
+const factorNames = ['rows', 'columns', 'mean']
+
+/** Matrices as this rank's block has them, and where its part of their line begins. */
+function matrixOf(site: Site, ref: Ref, inputs: number): Options {
+  const { each, rows, columns } = shapeOfMatrix(site.dims(ref), inputs)
+  const { flat } = site.buffer(ref).layout
+  const axes = flat?.map(axis => `"${axis}"`).join(', ')
+  const first = flat && `here.at(${axes}) * ${Math.ceil((each * rows * columns) / site.ranks(flat))}`
+  return { sizes: tuple([each, rows, columns]), ...(first && { first }) }
+}
+
+const factoring = ({ inputs, ins }: InstrOf<'adafactor' | 'adafactorSquares'>, site: Site): Options =>
+  inputs === undefined ? {} : matrixOf(site, ins[0], inputs)

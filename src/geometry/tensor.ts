@@ -24,12 +24,14 @@ export interface Shape {
   readonly dims: readonly Dim[]
   /** The same dims over all ranks and microbatches. */
   readonly whole: readonly Dim[]
+  /** Of a part of a line: the dims of the block that the line is. */
+  readonly block?: readonly Dim[]
 }
 
-/** A part of a line, as kernels see it: it has no dims to work along. */
-export function lineShape(size: number): Shape {
+/** A part of a line, as kernels see it: it has no dims to work along. Where it begins in the line is the origin of its one dim. */
+export function lineShape(size: number, block: readonly Dim[]): Shape {
   const dims = [{ name: 'flat', size }]
-  return { dims, whole: dims }
+  return { dims, whole: dims, block }
 }
 
 /** What is known of it while an instruction runs: its first cell, and the part of each dim that it is. */

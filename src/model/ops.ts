@@ -272,12 +272,15 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   newtonSchulz: { shape: wanted },
   pack: { shape: wanted },
   unpack: { shape: wanted },
+  factorSquares: { shape: wanted },
+  adafactorSquares: { shape: wanted },
   take: { shape: wanted },
   adamw: { shape: wanted },
   sgd: { shape: wanted },
   lion: { shape: wanted },
   lamb: { shape: wanted },
   muon: { shape: wanted },
+  adafactor: { shape: wanted },
 }
 
 const ruleOf = (op: Op): Rule<OpKind> => rules[op.kind] as Rule<OpKind> // the table is total, so the rule fits its kind

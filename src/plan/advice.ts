@@ -3,13 +3,13 @@ import {
   bytesPer,
   dataRanks,
   either,
+  fullStates,
   gradientIn,
   hasMaster,
   type OpKind,
   planPrecisionFacts,
   type Stored,
   showBytes,
-  statesKept,
   warning,
 } from '../base/index.js'
 import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
@@ -81,7 +81,7 @@ export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, pla
   if (planPrecisionFacts[precision].state !== 'bf16') return
   const bytes = (of: Stored) => {
     const { token, state } = planPrecisionFacts[of.precision]
-    const states = statesKept(optimizer, hasMaster(of.precision)).length
+    const states = fullStates(optimizer, hasMaster(of.precision)).length
     return bytesPer[token] + bytesPer[gradientIn(of)] + bytesPer[state] * states
   }
   const still = Number((optimizer.lr / lostBelow).toPrecision(3))

@@ -55,6 +55,30 @@ const optimizers = {
         'what AdamW is told, which moves all that is no matrix of a block; its lr is that of muon unless it is said',
       ),
   }),
+  adafactor: z.strictObject({
+    kind: z.literal('adafactor'),
+    lr,
+    weightDecay,
+    beta2Decay: z
+      .number()
+      .min(-10)
+      .max(0)
+      .default(-0.8)
+      .describe('the n-th step is n^beta2Decay of the mean of squares'),
+    eps: z
+      .number()
+      .positive()
+      .max(1)
+      .default(2 ** -23)
+      .describe('what the root of a mean of squares is at least'),
+    least: z
+      .number()
+      .positive()
+      .max(1000)
+      .default(1e-3)
+      .describe('as large, by its root mean square, a parameter counts at least'),
+    most: z.number().positive().max(1000).default(1).describe('steps of a larger root mean square are made shorter'),
+  }),
   lion: z.strictObject({
     kind: z.literal('lion'),
     lr,

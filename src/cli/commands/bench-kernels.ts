@@ -1,5 +1,5 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
-import { type Dim, elementsOf, showBytes, table, type Work } from '../../base/index.js'
+import { type Dim, type ElementType, elementsOf, showBytes, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
 import {
   type Chosen,
@@ -11,12 +11,20 @@ import {
   type Tuning,
   type WordsOf,
 } from '../../engine/native/index.js'
-import { KernelBed, type Operand } from '../../engine/native/kernels/bed.js'
+import { KernelBed } from '../../engine/native/kernels/bed.js'
+import {
+  decode,
+  type Elements,
+  elementBytes,
+  encode,
+  layNumbers,
+  numbersIn,
+} from '../../engine/native/kernels/dtypes.js'
 import { type Limits, limitsOf, productFlops } from '../../engine/native/kernels/roofline.js'
 import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
-import type { KernelTarget } from '../words/bench.js'
+import type { KernelTarget, TokenType } from '../words/bench.js'
 
 interface Target {
   readonly load: (tuning: Tuning) => Kernels
@@ -34,36 +42,37 @@ const targets: Readonly<Record<string, Target>> = {
 /** Small enough for the plain reference, and large enough to time. */
 const checked = { batch: 2, seq: 32 }
 const timed = { batch: 4, seq: 256 }
-const tolerance = 1e-4
+/** Of the greatest number of a result; of 16 bits a rounding and a half. */
+const tolerances: Readonly<Record<TokenType, number>> = { f32: 1e-4, bf16: 6e-3, f16: 8e-4 }
+
+const rounded =
+  (dtype: ElementType) =>
+  (value: number): number =>
+    decode(dtype, encode(dtype, Math.fround(value)))
 
 const dimsOf = (sizes: Sizes): Dim[] => Object.entries(sizes).map(([name, size]) => ({ name, size }))
 const countOf = (sizes: Sizes): number => elementsOf(dimsOf(sizes))
 
-/** A trial's operands, filled with the same numbers everywhere. */
+/** A trial's operands, filled with the same numbers everywhere, tokens and parameters rounded to what they are in. */
 class Stage {
   readonly trial: Trial
   readonly #bed: KernelBed
-  readonly #operands = new Map<string, Operand>()
+  readonly #operands = new Map<string, { readonly dtype: ElementType; readonly elements: Elements }>()
   readonly #words: Record<string, number>
 
-  constructor(kernels: Kernels, trial: Trial) {
+  constructor(kernels: Kernels, trial: Trial, token: TokenType) {
     this.trial = trial
     const operands = Object.entries({ ...trial.ins, ...trial.outs })
     const bytes = operands.reduce((sum, [, sizes]) => sum + 4 * countOf(sizes) + 64, 0)
     this.#bed = new KernelBed(kernels, bytes)
     this.#words = { ...trial.words }
     for (const [word, sizes] of operands) {
-      const operand = this.#bed.operand(countOf(sizes))
-      this.#operands.set(word, operand)
-      this.#words[word] = operand.offset
-      this.#fill(word, operand)
+      const dtype = dtypeOf(trial, word, token)
+      const { elements, word: named } = this.#bed.numbers(countOf(sizes), dtype)
+      this.#operands.set(word, { dtype, elements })
+      this.#words[word] = named
+      layNumbers(dtype, elements, valuesOf(trial, word, countOf(sizes)))
     }
-  }
-
-  #fill(word: string, operand: Operand): void {
-    const values = valuesOf(this.trial, word, operand.values.length)
-    if (integers.includes(word)) this.#bed.integers(operand).set(values)
-    else operand.values.set(values)
   }
 
   run(times = 1): number {
@@ -71,9 +80,13 @@ class Stage {
   }
 
   values(word: string): Float32Array {
-    return this.#operands.get(word)!.values
+    const { dtype, elements } = this.#operands.get(word)!
+    return numbersIn(dtype, elements)
   }
 }
+
+const dtypeOf = ({ wide = [] }: Trial, word: string, token: TokenType): ElementType =>
+  integers.includes(word) ? 'i32' : wide.includes(word) ? 'f32' : token
 
 /** About as large as normal noise, but cheap: an integer hash of the index. */
 const hashed = (i: number, salt: number): number =>
@@ -96,13 +109,14 @@ function valuesOf(trial: Trial, word: string, n: number): Float64Array {
 }
 
 /** What the reference says, by word of the results. */
-function expectedOf(trial: Trial): Map<string, Float64Array> {
+function expectedOf(trial: Trial, token: TokenType): Map<string, Float64Array> {
   const operands = Object.entries({ ...trial.ins, ...trial.outs })
   const cells = new Float64Array(operands.reduce((sum, [, sizes]) => sum + countOf(sizes), 0))
   let next = 0
   const places = operands.map(([word, sizes]) => {
     const at = next
-    cells.set(valuesOf(trial, word, countOf(sizes)), at)
+    const dtype = dtypeOf(trial, word, token)
+    cells.set(valuesOf(trial, word, countOf(sizes)).map(rounded(dtype)), at)
     next += countOf(sizes)
     return { at, parts: dimsOf(sizes).map(({ size }) => ({ origin: 0, until: size, gap: 0 })) }
   })
@@ -117,33 +131,37 @@ function expectedOf(trial: Trial): Map<string, Float64Array> {
 }
 
 /** undefined: right. */
-function mistake(kernels: Kernels, trial: Trial): string | undefined {
-  const stage = new Stage(kernels, trial)
-  const expected = expectedOf(trial)
+function mistake(kernels: Kernels, trial: Trial, token: TokenType): string | undefined {
+  const stage = new Stage(kernels, trial, token)
+  const expected = expectedOf(trial, token)
   stage.run()
   for (const [word, wanted] of expected) {
     const found = stage.values(word)
     const scale = wanted.reduce((most, value) => Math.max(most, Math.abs(value)), 0)
-    const at = wanted.findIndex((value, i) => !(Math.abs(found[i] - value) <= tolerance * scale))
+    const nearest = rounded(dtypeOf(trial, word, token)) // beyond the range it is infinite
+    const at = wanted.findIndex(
+      (value, i) => found[i] !== nearest(value) && !(Math.abs(found[i] - value) <= tolerances[token] * scale),
+    )
     if (at >= 0) return `${word}[${at}] is ${found[at]}, not ${wanted[at]}`
   }
   return undefined
 }
 
-const best = (times: readonly number[]): number => Math.min(...times)
-
-/** The best of several turns, each long enough for the clock; in turns with its limits, where they are asked for. */
-function timesOf(kernels: Kernels, trial: Trial, milliseconds: number, limits?: Limits) {
-  const stage = new Stage(kernels, trial)
+/** The best of several turns, each long enough for the clock; in turns with its limits, where they are asked for, and with f32. */
+function timesOf(kernels: Kernels, trial: Trial, { milliseconds, dtype }: Asked, limits?: Limits) {
+  const stage = new Stage(kernels, trial, dtype)
+  const full = dtype === 'f32' ? undefined : new Stage(kernels, trial, 'f32')
   const once = Math.max(stage.run(), stage.run(3), 1e-6)
   const times = Math.max(1, Math.ceil(milliseconds / 5 / 1000 / once))
   limits?.copy() // its pages are touched
-  const turns = Array.from({ length: 5 }, () => [stage.run(times), limits?.copy() ?? 0, limits?.product() ?? 0])
-  return {
-    seconds: best(turns.map(([it]) => it)),
-    copy: best(turns.map(t => t[1])),
-    product: best(turns.map(t => t[2])),
-  }
+  const turns = Array.from({ length: 5 }, () => ({
+    seconds: stage.run(times),
+    full: full?.run(times) ?? 0,
+    copy: limits?.copy() ?? 0,
+    product: limits?.product() ?? 0,
+  }))
+  const best = (what: 'seconds' | 'full' | 'copy' | 'product') => Math.min(...turns.map(turn => turn[what]))
+  return { seconds: best('seconds'), full: best('full'), copy: best('copy'), product: best('product') }
 }
 
 /** What a kernel reaches of the least time that memory and arithmetic would let it take. */
@@ -162,27 +180,35 @@ export interface KernelRate {
   /** What it is limited by, and the share of that limit that it reaches. */
   readonly limit?: string
   readonly share?: number
+  /** How many times as fast as on f32, in turns. */
+  readonly ofF32?: number
   readonly wrong?: string
 }
 
 interface Asked {
   readonly milliseconds: number
+  /** What tokens and parameters are in. */
+  readonly dtype: TokenType
   readonly roofline: boolean
 }
 
-function rateOf(target: string, kernels: Kernels, index: number, { milliseconds, roofline }: Asked): KernelRate {
+function rateOf(target: string, kernels: Kernels, index: number, asked: Asked): KernelRate {
+  const { milliseconds, roofline, dtype } = asked
   const trial = trials(timed)[index]
   const kernel = trial.form ? `${trial.command} ${trial.form}` : trial.command
-  const wrong = mistake(kernels, trials(checked)[index])
+  const wrong = mistake(kernels, trials(checked)[index], dtype)
   if (wrong !== undefined) return { kernel, target, wrong }
-  const [ins, outs] = [trial.ins, trial.outs].map(all => Object.values(all).reduce((sum, x) => sum + countOf(x), 0))
-  const bytes = 4 * (ins + outs * (trial.updates ? 2 : 1))
-  const limits = roofline ? limitsOf(kernels, 4 * (ins + outs), milliseconds) : undefined
-  const times = timesOf(kernels, trial, milliseconds, limits)
+  const bytesOf = (all: Trial['ins']) =>
+    Object.entries(all).reduce((sum, [word, x]) => sum + elementBytes(dtypeOf(trial, word, dtype)) * countOf(x), 0)
+  const [ins, outs] = [bytesOf(trial.ins), bytesOf(trial.outs)]
+  const bytes = ins + outs * (trial.updates ? 2 : 1)
+  const limits = roofline ? limitsOf(kernels, ins + outs, milliseconds) : undefined
+  const times = timesOf(kernels, trial, asked, limits)
   return {
     ...{ kernel, target, seconds: times.seconds, gigabytes: bytes / times.seconds / 1e9 },
     ...(trial.flops && { gflops: trial.flops / times.seconds / 1e9 }),
-    ...(roofline && roofOf(trial, { ...times, copy: (times.copy * bytes) / (4 * (ins + outs)) })),
+    ...(roofline && roofOf(trial, { ...times, copy: (times.copy * bytes) / (ins + outs) })),
+    ...(times.full > 0 && { ofF32: times.full / times.seconds }),
   }
 }
 
@@ -210,13 +236,14 @@ export interface BenchKernelsOptions {
   readonly only?: string
   readonly ms?: string
   readonly roofline?: boolean
+  readonly dtype?: TokenType
   readonly json?: boolean
 }
 
 export async function benchKernels(options: BenchKernelsOptions, io: Io): Promise<number> {
   const names = options.kernels?.split(',') ?? Object.keys(targets)
   const unknown = names.filter(name => !Object.hasOwn(targets, name))
-  const milliseconds = Number(options.ms ?? 100)
+  const [milliseconds, dtype] = [Number(options.ms ?? 100), options.dtype ?? 'f32']
   if (unknown.length > 0 || !(milliseconds > 0)) {
     const reason =
       unknown.length > 0 ? `--kernels ${unknown[0]}: must be some of ${Object.keys(targets).join(', ')}` : undefined
@@ -229,7 +256,7 @@ export async function benchKernels(options: BenchKernelsOptions, io: Io): Promis
     loaded.map(
       ({ name, kernels }) =>
         () =>
-          rateOf(name, kernels, i, { milliseconds, roofline: options.roofline ?? false }),
+          rateOf(name, kernels, i, { milliseconds, dtype, roofline: options.roofline ?? false }),
     ),
   )
   const rates = await withProgress(io, progress => {
@@ -252,8 +279,8 @@ function* timing(runs: readonly (() => KernelRate)[]): Work<KernelRate[]> {
 
 const showRates = (rates: readonly KernelRate[]): string =>
   table(
-    ['kernel', 'target', 'time', 'GFLOP/s', 'GB/s', 'limit', 'reached', 'answer'],
-    rates.map(({ kernel, target, seconds, gflops, gigabytes, limit, share, wrong }) => [
+    ['kernel', 'target', 'time', 'GFLOP/s', 'GB/s', 'limit', 'reached', 'to f32', 'answer'],
+    rates.map(({ kernel, target, seconds, gflops, gigabytes, limit, share, ofF32, wrong }) => [
       kernel,
       target,
       seconds === undefined ? '' : `${(seconds * 1e6).toFixed(1)} us`,
@@ -261,6 +288,7 @@ const showRates = (rates: readonly KernelRate[]): string =>
       gigabytes?.toFixed(1) ?? '',
       limit ?? '',
       share?.toFixed(2) ?? '',
+      ofF32?.toFixed(2) ?? '',
       wrong === undefined ? 'right' : `wrong: ${wrong}`,
     ]),
   )

@@ -1,5 +1,5 @@
 /** What `lockstep bench` is called with. */
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import { either, parseBytes } from '../../base/index.js'
 import { type BenchOp, benchOps } from '../../engine/native/group/bench-ops.js'
 import type { CollectivesOptions } from '../commands/bench.js'
@@ -9,6 +9,9 @@ import { integer } from '../text/integer.js'
 
 const kernelTargets = ['native', 'vectors', 'wasm', 'wasm-plain'] as const
 export type KernelTarget = (typeof kernelTargets)[number]
+
+export const tokenTypes = ['f32', 'bf16', 'f16'] as const
+export type TokenType = (typeof tokenTypes)[number]
 
 export function register(bench: Command, io: Io, done: (code: number) => void): void {
   bench.description('Measures what this machine can do.')
@@ -43,6 +46,11 @@ function registerKernels(bench: Command, io: Io, done: (code: number) => void): 
     .option('--kernels <targets>', `some of ${kernelTargets.join(',')} (default: all)`)
     .option('--only <text>', 'kernels whose name contains it')
     .option('--ms <time>', 'milliseconds to measure each (default: 100)')
+    .addOption(
+      new Option('--dtype <name>', 'what tokens and parameters are in; 16 bits are raced against f32').choices(
+        tokenTypes,
+      ),
+    )
     .option('--roofline', 'each against its limit, compute or memory, measured in turns with it')
     .option('--json', 'one object per kernel and target')
     .addHelpText(

@@ -16,7 +16,8 @@ from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_
 from .norms import last, leading, rms_norm, rms_norm_and_scale, rms_norm_grads, rms_norm_input_grad  # noqa: F401
 from .norms import rms_norm_weight_grad, rms_scale  # noqa: F401
 from .codes import pack, unpack  # noqa: F401
-from .optimizer import accumulate_, add_squares_, adamw_, lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
+from .optimizer import accumulate_, adafactor_, adafactor_squares, adamw_, add_squares_, factor_squares  # noqa: F401
+from .optimizer import lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
 from .optimizer import newton_schulz, nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401
 from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401
@@ -27,8 +28,12 @@ def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
     return x if x.dtype == torch.float64 else x.to(DTYPES[dtype])
 
 
-def copy(x: torch.Tensor, dtype: str) -> torch.Tensor:
-    """As cast, but never x itself."""
+def copy(x, dtype: str):
+    """As cast, but never x itself; of each, if x is a list. On the host of a GPU it is pinned: what is copied there goes up."""
+    if isinstance(x, list):
+        return [copy(each, dtype) for each in x]
+    if x.device.type == "cpu" and torch.cuda.is_initialized():
+        return torch.empty(x.shape, dtype=x.dtype if x.dtype == torch.float64 else DTYPES[dtype], pin_memory=True).copy_(x)
     return x.clone() if x.dtype == torch.float64 else x.to(DTYPES[dtype], copy=True)
 
 

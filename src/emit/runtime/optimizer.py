@@ -52,7 +52,7 @@ def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: floa
     numbers = (1 if coupled else 1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
     shrink, rate, unbias = (_number(x, param) for x in numbers)
     for tensors in _each(param, m, v, top, _contiguous(grad), rounded):
-        one["adamw"](*tensors, verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
+        _update("adamw", tensors, verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
     return (param, m, v) if top is None else (param, m, v, top)
 
 
@@ -72,7 +72,7 @@ def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.
     """m = momentum * m + grad + decay * param; param -= lr * m. Of all gradients but the first, dampening leaves a part out."""
     fresh = None if taken is None else _number(torch.where(taken == 0, 1.0, 1.0 - dampening), param)
     for tensors in _each(param, m, _contiguous(grad), rounded):
-        one["sgd"](*tensors, verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
+        _update("sgd", tensors, verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
     return param if m is None else (param, m)
 
 
@@ -89,7 +89,7 @@ def lion_(param, m, grad, verdict, lr, betas, decay: float, scale=None, rounded=
     beta1, beta2 = betas
     shrink, rate = _number(1 - lr * decay, param), _number(lr, param)
     for tensors in _each(param, m, _contiguous(grad), rounded):
-        one["lion"](*tensors, verdict, shrink, rate, beta1, beta2, scale)
+        _update("lion", tensors, verdict, shrink, rate, beta1, beta2, scale)
     return param, m
 
 
@@ -161,15 +161,102 @@ def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float,
     return param, m
 
 
+def factor_squares(grad, sizes, rows: int, columns: int, first: int = 0, scale=None):
+    """
+    Of the squares of matrices, each with so many rows and columns here, the means over columns, over rows and over both: this rank's
+    share of them, of as many rows and columns as the whole has. first: where its part of their line begins.
+    """
+    each, height, width = sizes
+    square = _as_rows(_scaled(grad.contiguous(), scale).square(), sizes, first)
+    from_row = first // width
+    of_rows = square.new_zeros(each * height)
+    of_rows[from_row : from_row + square.size(0)] = square.sum(1)
+    of_columns = square.new_zeros(each, width)
+    of_columns.index_add_(0, _experts_of(square, sizes, first), square) if each > 1 else of_columns.copy_(square.sum(0, keepdim=True))
+    return of_rows / columns, of_columns.view(-1) / rows, of_rows.view(each, height).sum(1) / (rows * columns)
+
+
+def _as_rows(x: torch.Tensor, sizes, first: int) -> torch.Tensor:
+    """A part of the line of matrices as rows, the first and the last filled up with zeros; without what pads the line."""
+    each, height, width = sizes
+    x = x.reshape(-1)[: max(0, each * height * width - first)]
+    before = first % width
+    return torch.nn.functional.pad(x, (before, -(before + x.numel()) % width)).view(-1, width)
+
+
+def _experts_of(rows: torch.Tensor, sizes, first: int) -> torch.Tensor:
+    return torch.arange(first // sizes[2], first // sizes[2] + rows.size(0), device=rows.device) // sizes[1]
+
+
+def adafactor_squares(param, grad, taken, beta2_decay: float, eps: float, scale=None, **held):
+    """The squared norms of a parameter, and of the step that adafactor_ is about to take: of this rank's part of both."""
+    step, _ = _adafactor_step(param, grad, taken, beta2_decay, eps, scale, **held)
+    return tuple(torch.linalg.vector_norm(x).square() for x in (wide(param), step))
+
+
+def _adafactor_step(
+    param, grad, taken, beta2_decay: float, eps: float, scale, v=None, rows=None, columns=None, mean=None,
+    row_means=None, column_means=None, mean_square=None, sizes=None, first: int = 0
+):
+    """g / sqrt(V), and the means of squares with this step in them."""
+    grad = _scaled(grad.contiguous(), scale).view(-1)
+    weight = _number((taken.double() + 1) ** beta2_decay, param)
+    if v is not None:
+        square = (1 - weight) * v.view(-1) + weight * grad.square()
+        return (grad / square.clamp(min=eps * eps).sqrt()).view_as(param), (square.view_as(v),)
+    kept = tuple((1 - weight) * old + weight * new.view_as(old) for old, new in zip((rows, columns, mean), (row_means, column_means, mean_square)))
+    each, height, width = sizes
+    rows, columns, mean = (x.reshape(-1) for x in kept)
+    held = _as_rows(grad, sizes, first)
+    at = first // width
+    scaled = (rows.view(each, height) / mean.clamp(min=eps).view(each, 1)).view(-1)[at : at + held.size(0)]
+    across = columns.view(each, width)[_experts_of(held, sizes, first)] if each > 1 else columns.view(1, width)
+    step = held / (scaled.view(-1, 1) * across).clamp(min=eps * eps).sqrt()
+    count = min(grad.numel(), max(0, each * height * width - first))
+    step = step.view(-1)[first % width : first % width + count]
+    return torch.nn.functional.pad(step, (0, grad.numel() - count)).view_as(param), kept
+
+
+def adafactor_(
+    param, grad, verdict, lr, taken, param_squared, step_squared, beta2_decay: float, eps: float, least: float, most: float,
+    elements: int, decay: float, scale=None, rounded=None, **held
+):
+    """
+    param -= lr * RMS(param) * g / sqrt(V), where V of a matrix is rows x columns / mean; steps whose RMS is more than most are made
+    shorter, and lr is at most 1 / sqrt(n) in the n-th step.
+    """
+    step, kept = _adafactor_step(param, grad, taken, beta2_decay, eps, scale, **held)
+    time = taken.double() + 1
+    of_param, of_step = ((x.double() / elements).sqrt() for x in (param_squared, step_squared))
+    rate = of_param.clamp(min=least) * torch.clamp(time.rsqrt(), max=lr) / (of_step / most).clamp(min=1)
+    value = wide(param) * _number(1 - lr * decay, param) - _number(rate, param) * step
+    into = [held["v"]] if "v" in held else [held[name] for name in ("rows", "columns", "mean")]
+    _stored((param, *into), (value, *kept), rounded, verdict)
+    return (param, *into)
+
+
 # What happens to the elements of one parameter, by optimizer.
-one = {"adamw": _adamw, "sgd": _sgd, "lion": _lion}
+plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion}
+compiled: Dict = {}
+
+# Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
+PIECE = 2**20
 
 
-def compile_updates(how: Dict) -> None:
-    """One kernel for all that happens to an element. `how` is what torch.compile is told."""
+def _update(name: str, tensors, *numbers) -> None:
+    """To all elements of one parameter at once or, where nothing was compiled for its device, a piece after the other."""
+    kernel = compiled.get((name, tensors[0].device.type))
+    if kernel is not None:
+        return kernel(*tensors, *numbers)
+    for start in range(0, tensors[0].numel(), PIECE):
+        plain[name](*[None if x is None else x[start : start + PIECE] for x in tensors], *numbers)
+
+
+def compile_updates(how: Dict, device) -> None:
+    """One kernel of the device for all that happens to an element. `how` is what torch.compile is told."""
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    one.update({name: torch.compile(update, **how) for name, update in one.items()})
+    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in plain.items()})
 
 
 def _scaled(grad: torch.Tensor, scale) -> torch.Tensor:

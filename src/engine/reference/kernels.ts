@@ -1,6 +1,7 @@
 /** Every op in the plainest code that can say it. This table is the definition of the vocabulary in `base/op.ts`. */
 import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
+import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
 import { pack, unpack } from './codes.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
@@ -85,6 +86,9 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   newtonSchulz,
   pack,
   unpack,
+  factorSquares,
+  adafactorSquares,
+  adafactor,
   muon,
 }
 

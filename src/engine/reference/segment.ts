@@ -103,7 +103,7 @@ function shapeOf({ mesh, microbatches }: Program, segment: Segment, ref: Ref, bu
     throw new Error(
       `buffer ${ref} of ${segment.name} ends at byte ${end} of role ${role ? showRole(role.name) : buffer.role}, ${role?.bytes} bytes`,
     )
-  if (flatAxes(buffer.layout).length > 0) return lineShape(held)
+  if (flatAxes(buffer.layout).length > 0) return lineShape(held, buffer.dims)
   const whole = acrossMicrobatches(wholeDims(mesh, buffer.dims, buffer.layout), microbatches)
   return { dims: buffer.dims, whole }
 }
@@ -174,7 +174,9 @@ function slotOf(
   at: Coordinates,
 ): Slot {
   const batch = shape.dims.findIndex(dim => dim.name === 'batch')
-  const parts = partsOf(mesh, shape.dims, layout, at)
+  const parts = shape.block
+    ? [{ origin: partStart(mesh, dims, layout, at), until: shape.dims[0].size, gap: 0 }]
+    : partsOf(mesh, shape.dims, layout, at)
   const samples = batch < 0 ? 0 : shape.whole[batch].size / microbatches
   // Elements of the whole fill its first cells, one each, whatever their bytes: so does the part among them.
   const first = cellsOf(offset) + (inside ? partStart(mesh, dims, layout, at) : 0)

@@ -4,7 +4,7 @@
  * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
 
-import { activationBytes, dataRanks, type Optimizer, statesKept } from '../../base/index.js'
+import { activationBytes, dataRanks, fullStates, type Optimizer } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters } from '../counts.js'
@@ -197,7 +197,7 @@ const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, we
 
 function stateBytes({ precision, software }: Placed, optimizer: Optimizer = usual): number {
   const { stateBytes: wide } = software
-  return wide * statesKept(optimizer, activationBytes(precision) < wide).length
+  return wide * fullStates(optimizer, activationBytes(precision) < wide).length
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */

@@ -324,6 +324,8 @@ export const signatures: OpTable<Signature> = {
   },
   pack: { ins: many(1), outs: n(2), dtypes: { ins: 'x', outs: 'cf' }, shapes: [free, free], linear: [0], flat: true },
   unpack: { ins: n(2), outs: n(1), dtypes: { ins: 'cf', outs: 'r' }, shapes: [free], flat: true },
+  factorSquares: { ins: n(2), outs: n(3), dtypes: { ins: 'gf', outs: 'fff' }, shapes: [free, free, free] },
+  adafactorSquares: { ins: [5, 10], outs: n(2), dtypes: { ins: 'gffpffffff', outs: 'ff' }, shapes: [scalar, scalar] },
   unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
   take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {
@@ -341,6 +343,12 @@ export const signatures: OpTable<Signature> = {
   muon: {
     ...{ ins: n(4), outs: n(2), dtypes: { ins: 'gfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
     tensors: [3],
+  },
+  adafactor: {
+    ins: [6, 9],
+    outs: [2, 4],
+    dtypes: { ins: 'gffffffff', outs: 'pfff' },
+    shapes: [free, free, free, free],
   },
   lion: { ins: n(3), outs: n(2), dtypes: { ins: 'gff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
 }

@@ -25,6 +25,7 @@ import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
 import { miscoded, packed, unpacked } from './codes.js'
 import { misstored } from './dtypes.js'
+import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
 import { hasRows, routedTypes } from './routes.js'
@@ -109,6 +110,10 @@ function infer(of: Case): readonly Type[] | undefined {
       return orthogonal({ ...of, instr })
     case 'lambSquares':
       return squaresInParts({ ...of, instr })
+    case 'factorSquares':
+    case 'adafactorSquares':
+    case 'adafactor':
+      return factored({ ...of, instr })
     case 'unscale':
       return unscaled(of)
     case 'pack':

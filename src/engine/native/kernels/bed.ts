@@ -1,8 +1,10 @@
 /** A memory of its own to run single kernels in, on the calling thread: for timing them and for comparing their answers. */
 
+import type { ElementType } from '../../../base/index.js'
 import { platform } from '../../../platform/index.js'
 import { type CommandName, Status } from '../lower/commands.js'
 import { CommandWriter, type WordsOf } from '../lower/writer.js'
+import { type Elements, elementBytes, markOf, viewOf } from './dtypes.js'
 import { type Exec, execErrors, type Kernels, type SharedMemory } from './target.js'
 
 /** Operands lie where a rank's buffers would: at multiples of a cache line. */
@@ -56,6 +58,13 @@ export class KernelBed {
     const offset = this.#free
     this.#free += roundUp(4 * n)
     return { offset, values: new Float32Array(this.#memory.buffer, offset, n) }
+  }
+
+  /** The same of some dtype, and the word that names it in a command. */
+  numbers(n: number, dtype: ElementType): { readonly word: number; readonly elements: Elements } {
+    const offset = this.#free
+    this.#free += roundUp(elementBytes(dtype) * n)
+    return { word: offset + markOf(dtype), elements: viewOf(dtype, this.#memory.buffer, offset, n) }
   }
 
   /** The same bytes as integers: ids and labels. */

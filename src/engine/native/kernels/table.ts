@@ -20,6 +20,8 @@ export interface Trial {
   readonly below?: number
   /** Results are read too. */
   readonly updates?: boolean
+  /** Words of what is f32 whatever tokens are in: statistics, gradients of parameters, what optimizers keep. */
+  readonly wide?: readonly string[]
   /** Multiplications and additions, where they and not the bytes are what it costs. */
   readonly flops?: number
   /** Vector instructions, one an element, of functions such as exp, beside the products: a division counts for eight. */
@@ -44,7 +46,7 @@ function matmuls(m: number): Trial[] {
   return [
     trial('NN', { a: { m, k }, b: { k, n } }),
     trial('NT', { a: { m, k }, b: { n, k } }),
-    trial('TN', { a: { k, m }, b: { k, n } }),
+    { ...trial('TN', { a: { k, m }, b: { k, n } }), wide: ['out'] }, // the gradient of a weight
   ]
 }
 
@@ -75,7 +77,7 @@ function attentions({ batch, seq }: Tokens): Trial[] {
   return [
     {
       ...{ command: 'attention', op: { kind: 'attention' }, ins: { q, k: kv, v: kv }, outs: { out: q, lse }, words },
-      ...{ flops: 2 * products, steps: (expSteps * products) / headDim / 2 },
+      ...{ flops: 2 * products, steps: (expSteps * products) / headDim / 2, wide: ['lse'] },
     },
     {
       ...{
@@ -85,7 +87,7 @@ function attentions({ batch, seq }: Tokens): Trial[] {
         flops: 5 * products,
         steps: (expSteps * products) / headDim / 2,
       },
-      ...{ ins: { dout: q, q, k: kv, v: kv, out: q, lse }, outs: { dq: q, dk: kv, dv: kv } },
+      ...{ ins: { dout: q, q, k: kv, v: kv, out: q, lse }, outs: { dq: q, dk: kv, dv: kv }, wide: ['lse'] },
     },
   ]
 }
@@ -102,7 +104,7 @@ function norms(rows: number): Trial[] {
     },
     {
       ...{ command: 'layerNormWeightGrad', op: { kind: 'layerNormWeightGrad', eps }, words },
-      ...{ ins: { dy: x, x }, outs: { dgain: w, dbias: w } },
+      ...{ ins: { dy: x, x }, outs: { dgain: w, dbias: w }, wide: ['dgain', 'dbias'] },
     },
     { command: 'rmsNorm', op: { kind: 'rmsNorm', eps }, ins: { x, gain: w }, outs: { y: x }, words },
     {
@@ -141,11 +143,14 @@ function pointwise(rows: number): Trial[] {
       ...{ command: 'swigluGrad', op: { kind: 'swigluGrad' }, words: { n }, steps: n * (sigmoidSteps + 7) },
       ...{ ins: { dy: x, gate: x, up: x }, outs: { dgate: x, dup: x } },
     },
-    { command: 'sumRows', op: { kind: 'sumTo' }, ins: { x }, outs: { out: bias }, words: { rows, columns: ffn } },
+    {
+      ...{ command: 'sumRows', op: { kind: 'sumTo' }, words: { rows, columns: ffn } },
+      ...{ ins: { x }, outs: { out: bias }, wide: ['out'] },
+    },
     { command: 'accumulate', op: { kind: 'accumulate' }, ins: { x }, outs: { out: x }, words: { n }, updates: true },
     {
       ...{ command: 'sumSquares', op: { kind: 'sumSquares', once: [] }, ins: { x }, outs: { out: {} }, words: { n } },
-      updates: true,
+      ...{ updates: true, wide: ['x', 'out'] },
     },
   ]
 }
@@ -160,6 +165,7 @@ function tables(n: number): Trial[] {
       op: { kind: 'embedGrad' },
       ins: { ids, dout: out },
       outs: { dtable: table },
+      wide: ['dtable'],
       words,
       below: vocab,
     },
@@ -169,7 +175,10 @@ function tables(n: number): Trial[] {
 function losses(rows: number): Trial[] {
   const [x, row, columns] = [{ rows, vocab: 8 * vocab }, { rows }, 8 * vocab]
   return [
-    { command: 'maxColumns', op: { kind: 'maxOver' }, ins: { x }, outs: { out: row }, words: { rows, columns } },
+    {
+      ...{ command: 'maxColumns', op: { kind: 'maxOver' }, words: { rows, columns } },
+      ...{ ins: { x }, outs: { out: row }, wide: ['out'] },
+    },
     {
       ...{
         command: 'sumExp',
@@ -177,11 +186,12 @@ function losses(rows: number): Trial[] {
         words: { rows, columns },
         steps: rows * columns * (expSteps + 2),
       },
-      ...{ ins: { x, max: row }, outs: { out: row } },
+      ...{ ins: { x, max: row }, outs: { out: row }, wide: ['max', 'out'] },
     },
     {
       ...{ command: 'tokenLossGrad', op: { kind: 'tokenLossGrad' }, words: { rows, columns, origin: 0 } },
       ...{ ins: { x, max: row, sumExp: row, labels: row, count: {} }, outs: { dx: x }, below: columns },
+      wide: ['max', 'sumExp', 'count'],
       steps: rows * columns * (expSteps + 2),
     },
   ]
@@ -195,6 +205,7 @@ function updates(tokens: number): Trial[] {
       ...{ command: 'adamw', op: { kind: 'adamw', ...how, clip: 0 }, updates: true },
       words: { ...x, ...how, top: 0, coupled: 0, clip: 0, limit: Number.POSITIVE_INFINITY, rate: 1 },
       ...{ ins: { grad: x, normSquared: {}, lr: {}, taken: {} }, outs: { param: x, m: x, v: x } },
+      wide: ['grad', 'normSquared', 'lr', 'taken', 'param', 'm', 'v'],
     },
   ]
 }

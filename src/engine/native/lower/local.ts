@@ -12,7 +12,7 @@ export function shapesIn({ mesh, microbatches }: Program): (segment: Segment) =>
   const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
   const shape = ({ dims, layout }: Buffer): Shape =>
     flatAxes(layout).length > 0
-      ? lineShape(heldElements(mesh, dims, layout))
+      ? lineShape(heldElements(mesh, dims, layout), dims)
       : { dims, whole: acrossMicrobatches(wholeDims(mesh, dims, layout), microbatches) }
   return segment => {
     const shapes =

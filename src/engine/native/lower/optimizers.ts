@@ -1,6 +1,7 @@
 /** *lower*: what is done to parameters once a step. All of it element by element, so parts need not know that they are parts. */
 import { type Clip, type Guard, type OptimizerKind, type Rate, scalerKinds, squaredLimit } from '../../../base/index.js'
 import type { Rules } from '../../../ir/index.js'
+import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { orthogonal } from './orthogonal.js'
 import { alike, type Site, size } from './site.js'
 
@@ -18,7 +19,9 @@ const updating = ({
 /** Of a scaler that has no such number. */
 const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
 
-type Updates = OptimizerKind | 'unscale' | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz'
+type Updates =
+  | OptimizerKind
+  | ('unscale' | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz' | 'factorSquares' | 'adafactorSquares')
 
 export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   unscale: ({ ins: [scale], outs: [x] }, s) =>
@@ -70,6 +73,9 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
     s.list.write('muonMean', { ...at, momentum, nesterov: Number(nesterov), clip })
   },
   newtonSchulz: orthogonal,
+  factorSquares,
+  adafactorSquares,
+  adafactor: (instr, s) => adafactor(instr, updating(instr), s),
   muon({ ins, outs: [param, m], momentum, stretch = 1, ...how }, s) {
     const [grad, normSquared, lr, direction] = ins.map(ref => s.at(ref))
     const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, direction }
