@@ -73,6 +73,8 @@ export const multipliedIn: Readonly<Record<DType, Precision>> = {
   f16: 'f16',
   i32: 'f32',
   i8: 'f32',
+  f8e4m3: 'fp8',
+  f8e5m2: 'fp8',
 }
 
 const tokenOf = (precision: Precision): DType => planPrecisionFacts[precisionFacts[precision].plan].token

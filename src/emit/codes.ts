@@ -1,27 +1,28 @@
-/** Numbers to codes and back, as lines of Python. */
-import { type Coding, elementsOf } from '../base/index.js'
-import type { InstrOf } from '../ir/index.js'
-import { call, type Site, Unwritten } from './expressions.js'
+/**
+ * Products of codes in PyTorch: runtime/codes.py. A GPU multiplies codes that lie one after the other along what is summed, so operands
+ * that lie otherwise are turned before, once for all products that read them.
+ */
+import type { Dim } from '../base/index.js'
+import type { InstrOf, Ref } from '../ir/index.js'
+import { call, has, lettersOf, type Site, tuple } from './expressions.js'
 import { quote } from './python.js'
 
-const codingOf = ({ run, parts, blocks = [] }: Coding) => {
-  if (blocks.some(ways => ways > 1)) throw new Unwritten('codes of blocks that other ranks would have')
-  return { run, parts }
+export function scaledContract({ ins, outs, formats }: InstrOf<'scaledContract'>, site: Site): string[] {
+  const [out] = outs
+  const letters = lettersOf([...ins.slice(0, 2), out].map(site.dims))
+  const operands = ins.slice(0, 2).map(ref => operandOf(ref, site, site.dims(out)))
+  const equation = `${operands.map(({ dims }) => letters(dims)).join(', ')} -> ${letters(site.dims(out))}`
+  const names = [quote(equation), ...operands.map(({ name }) => name), ...ins.slice(2).map(site.name)]
+  const product = call('scaled_contract', [...names, tuple(formats.map(quote)), quote(site.buffer(out).dtype)])
+  return [...operands.flatMap(({ lines }) => lines), `${site.result(out)} = ${product}`]
 }
 
-export const codeRules = {
-  pack(instr: InstrOf<'pack'>, site: Site): string[] {
-    const results = instr.outs.map(ref => site.result(ref)).join(', ')
-    return [`${results} = ${call('pack', [`[${instr.ins.map(site.name).join(', ')}]`], codingOf(instr))}`]
-  },
-  unpack(instr: InstrOf<'unpack'>, site: Site): string[] {
-    const [out] = instr.outs
-    const { layout, dims, dtype, inside } = site.buffer(out)
-    const part = `here.part_of(${[elementsOf(dims), ...(layout.flat ?? []).map(quote)].join(', ')})`
-    const sizes = layout.flat ? [part] : dims.map(({ size }) => `${size}`)
-    const made = call('unpack', instr.ins.map(site.name), {
-      ...{ ...codingOf(instr), sizes: `(${sizes.join(', ')},)`, dtype: quote(dtype) },
-    })
-    return [inside ? `${site.name(out)}.copy_(${made})` : `${site.result(out)} = ${made}`]
-  },
+/** An operand whose summed dims come last: as it lies, turned, or, where they are among others, as it lies all the same. */
+function operandOf(ref: Ref, site: Site, out: readonly Dim[]) {
+  const dims = site.dims(ref)
+  const summed = dims.filter(({ name }) => !has(out, name))
+  const first = dims.slice(0, summed.length).every(dim => summed.includes(dim))
+  if (!first || summed.length === dims.length) return { name: site.name(ref), dims, lines: [] }
+  const { name, lines } = site.turned(ref, summed.length)
+  return { name, dims: [...dims.slice(summed.length), ...summed], lines }
 }

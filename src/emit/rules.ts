@@ -4,7 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { codeRules } from './codes.js'
+import { scaledContract } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -41,6 +41,7 @@ import {
   verdict,
   zigzagged,
 } from './expressions.js'
+import { packingRules } from './packing.js'
 import { number, quote } from './python.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */
@@ -55,6 +56,11 @@ export const torchOf: Rules<string[], Site> = {
     const named = dtype === dtypeOf(site, instr, 0) ? {} : { dtype: quote(dtype) }
     return [`${site.result(instr.outs[0])} = ${call('contract', [equation, ...instr.ins.map(site.name)], named)}`]
   },
+  absMax: op('abs_max'),
+  quantize: ({ ins: [x, amax], outs: [codes], format }, site) => [
+    `${site.result(codes)} = ${call('quantize', [aligned(site, x, site.dims(codes)), site.name(amax), quote(format)])}`,
+  ],
+  scaledContract,
   add(instr, site) {
     const out = site.dims(instr.outs[0])
     return assign(site, instr, instr.ins.map(ref => aligned(site, ref, out)).join(' + '))
@@ -179,7 +185,7 @@ export const torchOf: Rules<string[], Site> = {
     // Ranks that hold the same numbers count them once.
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
-  ...codeRules,
+  ...packingRules,
   unscale: ({ ins: [scale], outs: [x] }, site) => [
     `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
   ],

@@ -9,6 +9,9 @@ DTYPES = {
     "f16": torch.float16,
     "i32": torch.int64,
     "i8": torch.int8,
+    # Not in every release.
+    "f8e4m3": getattr(torch, "float8_e4m3fn", None),
+    "f8e5m2": getattr(torch, "float8_e5m2", None),
 }
 
 # In the header of a safetensors file.

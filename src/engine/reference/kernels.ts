@@ -3,8 +3,8 @@ import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
 import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
-import { pack, unpack } from './codes.js'
-import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
+import * as codes from './codes.js'
+import { absMax, contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
 import { join, joinGrad } from './join.js'
@@ -13,11 +13,15 @@ import * as loss from './loss.js'
 import * as norm from './norm.js'
 import { adamw, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
 import { newtonSchulz } from './orthogonal.js'
+import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
+  absMax,
+  quantize: codes.quantize,
+  scaledContract: codes.scaledContract,
   add: elementwise.add,
   mul: elementwise.mul,
   scale: elementwise.scale,

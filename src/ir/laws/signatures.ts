@@ -12,7 +12,8 @@ type Range = readonly [least: number, most: number]
  * kept in more digits than what it is made from). `p`: such a dtype, one and the same for all that is added to or belongs
  * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master. `g`: its
  * gradient, in such a dtype of its own.
- * `f`: f32, a statistic. `i`: i32. `c`: i8, codes. `r`: any of the three, whatever the operands are.
+ * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are. `c`: codes, as the instruction says.
+ * `b`: i8, codes that were packed.
  */
 export interface Dtypes {
   readonly ins: string
@@ -162,6 +163,9 @@ const ofExperts: ShapeRule = ([rows, drows]) => ['expert', ...[...rows, ...drows
 
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
+  absMax: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [some], reduces: 'max' },
+  quantize: { ins: n(2), outs: n(1), dtypes: { ins: 'xf', outs: 'c' }, shapes: [like(0)] },
+  scaledContract: { ins: n(4), outs: n(1), dtypes: { ins: 'ccff', outs: 'r' }, shapes: [some], reduces: 'sum' },
   add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, sums: 'all', flat: true },
   mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
   scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0], flat: true }),
@@ -322,8 +326,8 @@ export const signatures: OpTable<Signature> = {
     ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
     stuck: ([x]) => x.filter(name => name !== 'expert'),
   },
-  pack: { ins: many(1), outs: n(2), dtypes: { ins: 'x', outs: 'cf' }, shapes: [free, free], linear: [0], flat: true },
-  unpack: { ins: n(2), outs: n(1), dtypes: { ins: 'cf', outs: 'r' }, shapes: [free], flat: true },
+  pack: { ins: many(1), outs: n(2), dtypes: { ins: 'x', outs: 'bf' }, shapes: [free, free], linear: [0], flat: true },
+  unpack: { ins: n(2), outs: n(1), dtypes: { ins: 'bf', outs: 'r' }, shapes: [free], flat: true },
   factorSquares: { ins: n(2), outs: n(3), dtypes: { ins: 'gf', outs: 'fff' }, shapes: [free, free, free] },
   adafactorSquares: { ins: [5, 10], outs: n(2), dtypes: { ins: 'gffpffffff', outs: 'ff' }, shapes: [scalar, scalar] },
   unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
