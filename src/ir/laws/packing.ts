@@ -19,17 +19,23 @@ import { traitsOf } from '../traits.js'
 import type { Case, Type } from './type.js'
 
 /** Who computes with codes as if they were numbers, in words. */
-export function misread(instr: Instr, dtypeOf: (ref: Ref) => DType): string | undefined {
+export function misread(instr: Instr, dtypeOf: (ref: Ref) => DType): string[] {
   const read = traitsOf(instr).reads.find(ref => dtypeOf(ref) === 'i8')
-  if (read === undefined || instr.kind === 'unpack' || instr.kind === 'slice') return undefined
+  if (read === undefined || instr.kind === 'unpack' || instr.kind === 'slice') return []
   const moves = isCollective(instr) && instr.kind !== 'all-reduce' && instr.kind !== 'reduce-scatter'
-  return moves ? undefined : `%${read} holds codes, which only move and are unpacked`
+  return moves ? [] : [`%${read} holds codes, which only move and are unpacked`]
 }
 
 /** The axes that split the dims of a tensor, in the order of its dims. */
 const splitting = ({ dims, layout }: Type): Axis[] => dims.flatMap(({ name }) => [...splitOf(layout, name)])
 
-export function packed({ program: { mesh }, instr, operands, claimed, say }: Case<InstrOf<'pack'>>) {
+/** The types of codes and units, or of what they are unpacked to. */
+export function coded(of: Case<InstrOf<'pack' | 'unpack'>>): readonly Type[] | undefined {
+  const { instr } = of
+  return instr.kind === 'pack' ? packed({ ...of, instr }) : unpacked({ ...of, instr })
+}
+
+function packed({ program: { mesh }, instr, operands, claimed, say }: Case<InstrOf<'pack'>>) {
   const [x] = operands
   const refuse = (message: string) => void say('T1', `%${instr.ins[0]} is ${showShaped(x)}; ${message}`)
   const unlike = operands.find(other => showShaped(other) !== showShaped(x))
@@ -76,7 +82,7 @@ function linesOf(mesh: Mesh, x: Type, coding: InstrOf<'pack' | 'unpack'>, { name
 }
 
 /** What a result must have been coded as follows from it: as a whole, or of one part the addends of all ranks. */
-export function unpacked(of: Case<InstrOf<'unpack'>>): readonly Type[] | undefined {
+function unpacked(of: Case<InstrOf<'unpack'>>): readonly Type[] | undefined {
   const { program, instr, operands, claimed, say } = of
   const { mesh } = program
   const [x] = claimed

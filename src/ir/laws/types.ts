@@ -28,7 +28,7 @@ import { misstored } from './dtypes.js'
 import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
-import { misread, packed, unpacked } from './packing.js'
+import { coded } from './packing.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
 import { unfinished, unrolled } from './turns.js'
@@ -73,8 +73,6 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
     if (wrong) say(wrong.law, wrong.message)
     for (const message of miscoded(segment, instr, at)) say('T7', message)
-    const misused = misread(instr, ref => segment.buffers[ref].dtype)
-    if (misused) say('T7', misused)
     const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
     if (new Set(moved).size > 1) say('T3', `its operands are ${moved.join(', ')}`)
     const inferred = infer({ program, instr, operands, claimed, say })
@@ -119,9 +117,8 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'unscale':
       return unscaled(of)
     case 'pack':
-      return packed({ ...of, instr })
     case 'unpack':
-      return unpacked({ ...of, instr })
+      return coded({ ...of, instr })
     case 'accumulate':
     case 'balance':
       return updated(of)
