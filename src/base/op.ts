@@ -215,7 +215,7 @@ export type Op =
    * meanSquare) -> (param, rows, columns, mean).
    * lion: (grad, normSquared, lr) -> (param, m): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param), then m is the mean of beta2.
    */
-  | (Optimizer & Clip & Guard & Rate)
+  | (Optimizer & Clip & Guard & Rate & Rounding)
 
 /** So many of its dims are rows; rows and columns of the whole. */
 export interface Matrix {
@@ -276,6 +276,11 @@ export interface Products {
 /** What the learning rate of the step is multiplied by; 1 unless it is said. */
 export interface Rate {
   readonly rate?: number | undefined
+}
+
+/** What is updated is rounded up or down by chance, as often as it is near; to the nearest unless it is said. */
+export interface Rounding {
+  readonly stochastic?: boolean | undefined
 }
 
 export type OpKind = Op['kind']

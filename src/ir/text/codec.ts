@@ -168,7 +168,7 @@ type Attributes = {
 const once: Codec<readonly string[]> = listOf(name)
 
 /** What all optimizers are told. */
-const updating = { weightDecay: number, clip: number, limit: number, rate: number }
+const updating = { weightDecay: number, clip: number, limit: number, rate: number, stochastic: flag }
 
 /** `4/8`: four of eight groups. */
 const choiceGroups: Codec<ChoiceGroups> = {
