@@ -129,5 +129,6 @@ export function placedOf(job: Job): Placed | undefined {
     precision: multipliedIn[planPrecisionFacts[precision].token],
     software: ownSoftwareOf(job.plan),
     optimizer: job.training.optimizer,
+    ...(job.training.ema && { averages: true }),
   }
 }

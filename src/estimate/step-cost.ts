@@ -83,8 +83,12 @@ function endsCost(
   return split.microbatches * (gather + scatter)
 }
 
-export function optimizerCost({ split, cluster, software }: Setup, { all, experts }: HeldParameters): number {
+/** An average is read, and so is what it follows, and it is written. */
+const averageBytes = 12
+
+export function optimizerCost({ split, cluster, software, averages }: Setup, { all, experts }: HeldParameters): number {
   const { bandwidth, curves } = cluster.device
   const owned = split.zero === 0 ? all : (all - experts) / dataRanks(split) + experts / expertCopies(split)
-  return (owned * software.optimizerBytes) / (bandwidth * curves.memory.efficiency)
+  const bytes = software.optimizerBytes + (averages ? averageBytes : 0)
+  return (owned * bytes) / (bandwidth * curves.memory.efficiency)
 }

@@ -271,6 +271,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   muonMean: { shape: wanted },
   newtonSchulz: { shape: wanted },
   factorSquares: { shape: wanted },
+  average: { shape: like },
   adafactorSquares: { shape: wanted },
   take: { shape: wanted },
   adamw: { shape: wanted },

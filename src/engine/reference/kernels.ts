@@ -10,7 +10,7 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
+import { adamw, average, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
 import { newtonSchulz } from './orthogonal.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
@@ -84,6 +84,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   muonMean,
   newtonSchulz,
   factorSquares,
+  average,
   adafactorSquares,
   adafactor,
   muon,

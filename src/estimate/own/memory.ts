@@ -195,9 +195,9 @@ function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers
 
 const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
-function stateBytes({ precision, software }: Placed, optimizer: Optimizer = usual): number {
+function stateBytes({ precision, software, averages }: Placed, optimizer: Optimizer = usual): number {
   const { stateBytes: wide } = software
-  return wide * fullStates(optimizer, activationBytes(precision) < wide).length
+  return wide * fullStates(optimizer, activationBytes(precision) < wide).length + (averages ? 4 : 0)
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */

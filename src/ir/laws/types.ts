@@ -115,6 +115,7 @@ function infer(of: Case): readonly Type[] | undefined {
       return unscaled(of)
     case 'accumulate':
     case 'balance':
+    case 'average':
       return updated(of)
     default:
       if (isOptimizer(instr)) return updated(of)

@@ -240,6 +240,7 @@ export const attributes: Attributes = {
   newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16') },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },
   adafactorSquares: { beta2Decay: number, eps: number, inputs: count, clip: number },
+  average: { decay: number, limit: number },
   unscale: {},
   take: { scaler, limit: number },
   adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },
