@@ -2,11 +2,12 @@
 // A test writes both again and compares.
 import { realpathSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { elementFacts, elementTypes, scalerKinds } from '../dist/src/base/index.js'
+import { codeTypes, elementFacts, elementTypes, scalerKinds } from '../dist/src/base/index.js'
 import {
   combines,
   commandNames,
   commands,
+  counts,
   errorMeanings,
   Status,
   Sync,
@@ -14,7 +15,6 @@ import {
   statusWords,
   tuningWords,
 } from '../dist/src/engine/native/lower/commands.js'
-import { kinds } from '../dist/src/ir/index.js'
 
 const upper = name =>
   name
@@ -58,7 +58,7 @@ const commandsHeader = () =>
     "// A rank's status block: i32 words, then live and peak bytes of the kinds of memory.",
     ...enumOf('STATUS', statusWords),
     `#define STATUS_LIVE_BYTES ${Status.live}`,
-    `#define MEMORY_KINDS ${kinds.length}`,
+    `#define MEMORY_KINDS ${counts}`,
     '',
     '// How kernels are tuned to a machine: i32 words.',
     ...enumOf('TUNING', tuningWords),
@@ -88,6 +88,8 @@ import torch
 # By the names that programs have for them.
 DTYPES = {
 ${elementTypes.map(type => `    "${type}": torch.${elementFacts[type].torch},`).join('\n')}
+    # Not in every release.
+${codeTypes.map(type => `    "${type}": getattr(torch, "${elementFacts[type].torch}", None),`).join('\n')}
 }
 
 # In the header of a safetensors file.

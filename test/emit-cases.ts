@@ -81,11 +81,17 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['latent', { tp: 2, precision: 'bf16' }],
   ['gpt tied', { tp: 2, sequenceParallel: true, microbatches: 2, precision: 'bf16' }],
   ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, schedule: 'zb-h1', precision: 'bf16' }],
+  ['gpt tied', { offload: { optimizer: 'host' } }],
+  ['llama', { dp: 3, zero: 1, offload: { optimizer: 'host' } }, { globalBatch: 12 }],
+  ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, precision: 'bf16', offload: { optimizer: 'host' } }],
+  ['gpt', { tp: 2, zero: 0, precision: 'pure-bf16', offload: { optimizer: 'host' } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', gradients: 'f32' }],
   ['llama', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16', gradients: 'bf16' }],
   ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
+  ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: {} }],
+  ['gpt tied', { dp: 2, zero: 3, microbatches: 2, precision: 'pure-bf16', fp8: {}, recompute: 'full' }],
 ]
 
 /** Random jobs of as many ranks as are there anyway; so many of any model, and so many over experts and cut sequences. */

@@ -28,8 +28,9 @@ import {
   type Stream,
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
-import { scalarStarts } from '../plan/index.js'
+import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
+import { codedModel } from './codes.js'
 import {
   type CompiledParam,
   type CompileInput,
@@ -65,7 +66,7 @@ export function shardStep(given: CompileInput): Sharding {
   const isScaled = training.lossScale !== undefined
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
-  const model = storedModel(boundRows(given.model, plan, s), plan.precision)
+  const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)
@@ -94,7 +95,7 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
     stages: schedule.stages,
     ...(evaluates(given) ? { evaluates: true } : {}),
     blocks: model.blocks.map(({ name, kind }, i) => ({ name, kind, stage: stageOf[i] })),
-    params: params.map(param => programParam(param, scripts)),
+    params: params.map(param => programParam(param, plan, scripts)),
     inputs: inputsOf(model, s, evaluates(given)),
     results: resultsOf(scripts),
     ...(evaluates(given) ? {} : { scalars: scalarsOf(given.training, scripts) }),
@@ -126,8 +127,8 @@ function shard(facts: Facts): Drafts {
 }
 
 function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDrafts[]): SegmentDraft[] {
-  const ofParam = ({ segments: { begin, reduce, norm, update } }: CompiledParam) =>
-    [begin, reduce, norm, update].filter(draft => draft !== undefined)
+  const ofParam = ({ segments: { begin, reduce, norm, update, down, up } }: CompiledParam) =>
+    [begin, reduce, norm, down, update, up].filter(draft => draft !== undefined)
   const all = [
     ...Object.values(blocks).flatMap(({ segments }) => Object.values(segments)),
     ...params.flatMap(ofParam),
@@ -146,6 +147,7 @@ const ofOnce = ({ clear, loads, count, sumCount, divisor, sumLoss, ...ends }: On
   ...sumLoss,
   ...ends.sumTerms,
   ...ends.sumNorm,
+  ...ends.down,
   ...ends.take,
 ]
 
@@ -174,13 +176,14 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
     }),
   )
 
-function programParam(param: CompiledParam, streams: readonly StreamScript[]): Param {
+function programParam(param: CompiledParam, plan: Plan, streams: readonly StreamScript[]): Param {
   const { spec, dtype, gradientDtype, stateDtype, holders, segments } = param
+  const { space } = stateSpace(plan)
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
     ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
-    states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name))),
+    states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name), space)),
   })
   const apart = apartFrom({ dtype: stateDtype, dims, layout: segments.state }, segments.states)
   return {

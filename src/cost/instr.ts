@@ -7,6 +7,7 @@ import {
   elementsOf,
   fromFacts,
   heldElements,
+  isCodeType,
   type Mesh,
   multipliedIn,
   type OpWork,
@@ -70,7 +71,7 @@ const lookInto =
     return { kind: 'memory', read: total(others, place) + written, written, op: instr.kind }
   }
 
-const collective = (instr: Exclude<Collective, { kind: 'shift' }>, place: Place): Work => ({
+const collective = (instr: Exclude<Collective, { kind: 'shift' | 'move' }>, place: Place): Work => ({
   kind: 'collective',
   how: isRouted(instr) ? 'all-to-all' : instr.kind,
   // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
@@ -110,6 +111,7 @@ const works: Rules<Work, Place> = {
   shift: (instr, place) => ({ kind: 'collective', how: 'send', bytes: total(instr.ins, place), group: instr.group }),
   'all-dispatch': collective,
   'all-combine': collective,
+  move: (instr, place) => ({ kind: 'copy', bytes: total(instr.ins, place) }),
   wait: () => ({ kind: 'wait' }),
   slice: lookInto(0),
   load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),
@@ -210,9 +212,13 @@ const mean = (pass: 'forward' | 'backward', keys: number, values: number): numbe
 const unevenness = (queries: number, keys: number, { zigzag }: Mesh): { unevenness?: number } =>
   zigzag !== undefined || queries === keys ? {} : { unevenness: 2 - queries / keys }
 
-/** The precision most products are in: that of the first one of the forward. */
+/** The precision most products are in: that of the first one of the forward, or of codes where there are any. */
 export function multipliesIn({ segments }: Program, multiply?: Precision): Precision {
-  for (const { instrs, buffers } of Object.values(segments))
-    for (const instr of instrs) if (instr.kind === 'contract') return precisionOf(buffers[instr.ins[0]], { multiply })
-  return multiply ?? 'f32'
+  const products = Object.values(segments).flatMap(({ instrs, buffers }) =>
+    instrs.flatMap(({ kind, ...instr }) => (isProduct(kind) && 'ins' in instr ? [buffers[instr.ins[0]]] : [])),
+  )
+  const [first] = [...products.filter(({ dtype }) => isCodeType(dtype)), ...products]
+  return first ? precisionOf(first, { multiply }) : (multiply ?? 'f32')
 }
+
+const isProduct = (kind: Instr['kind']): boolean => kind === 'contract' || kind === 'scaledContract'

@@ -3,7 +3,7 @@
  * given the parameters before it judges. Commands know this and nothing of engines; an engine joins by one line of
  * `starts`.
  */
-import { error, ProblemsError, unwatched } from '../base/index.js'
+import { error, isCodeType, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Choices, choicesInOrder } from './choices.js'
 import { type KernelName, kernelNames } from './kernel-names.js'
@@ -40,12 +40,29 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
   ])
 }
 
+/** Products of codes are simulated, emitted and interpreted; the engine has no kernels for them. */
+function startOf({ segments }: Program, kernels: KernelName): Start {
+  const coded = Object.values(segments).some(({ buffers }) =>
+    Object.values(buffers).some(({ dtype }) => isCodeType(dtype)),
+  )
+  if (coded && kernels !== 'reference')
+    throw new ProblemsError([
+      error(
+        'plan/precision',
+        'plan.fp8',
+        `${kernels} kernels do not multiply 8-bit codes`,
+        'leave fp8 out here, or take --kernels reference, which is slow; emitted PyTorch multiplies them',
+      ),
+    ])
+  return starts[kernels]
+}
+
 /** Those that are faster than the definition, as far as they are there. */
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
 type OfRunner =
   | ('description' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
-  | ('held' | 'hold' | 'peaks' | 'choices' | 'spans')
+  | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'spans')
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
@@ -76,7 +93,7 @@ function handOver({ params }: Program, from: Runner, to: Runner): void {
 const judged = (engine: Runner, name: string): ArrayLike<number> => engine.states(name).ema ?? engine.parameter(name)
 
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
-  const start = starts[kernelsFor(options.kernels)]
+  const start = startOf(first, kernelsFor(options.kernels))
   let program = first
   let engine = await start(program, options)
   let judge: Runner | undefined
@@ -119,6 +136,9 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
     hold: (at, values) => engine.hold(at, values),
     get peaks() {
       return engine.peaks
+    },
+    get peaksElsewhere() {
+      return engine.peaksElsewhere
     },
     get choices() {
       return orders ? choicesInOrder(engine.choices, orders) : engine.choices

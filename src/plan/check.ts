@@ -31,9 +31,11 @@ import { compression } from './compress.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
+import { fp8 } from './fp8.js'
 import { gradients } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
+import { offload, offloadOf } from './offload.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -244,7 +246,8 @@ const size: Rule = function* ({ model, training, plan }) {
 const memory: Rule = function* ({ model, training: { seq, optimizer, ema }, plan }) {
   const { deviceMemory, zero, tp, pp } = plan
   if (deviceMemory === undefined) return
-  const states = fullStates(optimizer, hasMaster(plan.precision)).length + (ema ? 1 : 0)
+  const isHere = offloadOf(plan).optimizer === 'device'
+  const states = isHere ? fullStates(optimizer, hasMaster(plan.precision)).length + (ema ? 1 : 0) : 0
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
@@ -295,7 +298,9 @@ const rulesOfSteps: readonly Rule[] = [
   optimizerSettings,
   gradients,
   lossScale,
+  fp8,
   compression,
+  offload,
 ]
 
 const rules: readonly Rule[] = [

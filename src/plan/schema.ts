@@ -24,6 +24,7 @@ import {
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
+import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
@@ -105,6 +106,9 @@ const attention = z
   .describe(
     'cp: keys and values are gathered, go round in a ring, or are exchanged so that ranks split heads; or both, { ulysses, ring }',
   )
+
+/** Ways to find out by what a tensor is scaled before it becomes codes. */
+export const fp8Recipes = ['current'] as const
 
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
@@ -201,6 +205,15 @@ export const Plan = z
           .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
           .join('; '),
       ),
+    fp8: z
+      .strictObject({
+        recipe: z
+          .enum(fp8Recipes)
+          .default('current')
+          .describe('what a tensor is scaled by: current, the greatest absolute value that is in it now'),
+      })
+      .optional()
+      .describe('products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says'),
     gradients: z
       .enum(gradientTypes)
       .optional()
@@ -218,6 +231,7 @@ export const Plan = z
     compress: Compression.optional().describe(
       'what crosses the wire in fewer bits: { reduce: bf16 } for gradients, { gather: bf16 } for parameters',
     ),
+    offload: Offload.optional().describe('what lives elsewhere than on the device: { optimizer: host }'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })

@@ -23,7 +23,7 @@ export function commonPrice(
   group: Group,
   recompute: Saving['recompute'] = 'none',
 ): CutPrice {
-  const { tp, cp, dp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring } = group
+  const { tp, cp, dp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring, extras } = group
   const split: Split = {
     ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch, recompute },
     // Experts are shared with the ranks of dp: their rows travel.
@@ -32,6 +32,7 @@ export function commonPrice(
     ...(imbalance && { imbalance }),
     ...(ulysses && { ulysses }),
     ...(ring && { ring }),
+    ...extras,
   }
   return new CutPrice({ shape, split, cluster, precision, software, book })
 }

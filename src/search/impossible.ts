@@ -3,11 +3,13 @@
  * dropped, more devices, another batch, more memory), each as little as makes a plan possible; nothing is guessed,
  * every suggestion was searched and has a plan.
  */
+
 import { asPart, either, showBytes, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
+import { searchingAll } from './allowed.js'
 import { type Constraint, keeps } from './constraint.js'
 import type { Request } from './request.js'
-import { capacityOf, type Priced, priceOf, searching } from './search.js'
+import { capacityOf, type Priced, priceOf } from './search.js'
 import {
   divisors,
   type Group,
@@ -59,7 +61,7 @@ export function* findingWhatWorks(request: Request, clusterAt: ClusterAt): Work<
 }
 
 function* bestOf(request: Request): Work<Priced | undefined> {
-  return (yield* searching(request, { keep: 1, front: false })).best[0]
+  return (yield* searchingAll(request, { keep: 1, front: false })).best[0]
 }
 
 /** The lightest plan: each way to cut devices and batch with its smallest microbatch, under every saving there is. */

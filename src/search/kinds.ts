@@ -1,11 +1,14 @@
 /** What plans share that hardly differ: of those the fastest is listed. */
+
 import { fetchesEach, reducesEach, type Split } from '../estimate/index.js'
+import { extraWords } from './extras.js'
 
 /** ZeRO-3 that gathers once a step comes to ZeRO-2, and ZeRO-2 that reduces once a step to ZeRO-1. */
 export function kindOf({ split }: { readonly split: Split }): string {
   const { tp, cp, ep, sequenceParallel, pp, zero, microbatch, recompute, schedule } = split
   const data = [zero > 0, reducesEach(split), fetchesEach(split)]
-  return [tp, cp, ep, sequenceParallel, pp, ...data, microbatch, recompute, schedule].join(' ')
+  const beside = extraWords(split)
+  return [tp, cp, ep, sequenceParallel, pp, ...data, microbatch, recompute, schedule, ...beside].join(' ')
 }
 
 /** Schedules, or ZeRO stages, that come to the same thing have the same. */

@@ -6,6 +6,7 @@
  */
 import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
 import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
+import { searchingAll } from './allowed.js'
 import { fitOfPrice } from './fitting.js'
 import { keptPlans } from './kept-plans.js'
 import { kindOf, outcomeOf } from './kinds.js'
@@ -13,7 +14,7 @@ import { type Neighbour, neighboursOf } from './neighbours.js'
 import { Race } from './race.js'
 import { readingOf, type Sentence } from './reading.js'
 import type { Request } from './request.js'
-import { capacityOf, type Found, type Priced, searching } from './search.js'
+import { capacityOf, type Found, type Priced } from './search.js'
 import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
 import {
   bestOfEachFirst,
@@ -104,9 +105,9 @@ function* pricedPlans(request: Request, options: PlannerOptions): Work<Answer> {
   const [surely, possibly] = edgesOf(capacityOf(request), memoryProfileOf(request.software))
   const { top: kinds, front: fronted } = options
   const keep = Math.max(keptPlans, kinds)
-  const found = yield* asPart(0, 0.5, searching(request, { keep, kinds, capacity: surely, front: fronted }))
+  const found = yield* asPart(0, 0.5, searchingAll(request, { keep, kinds, capacity: surely, front: fronted }))
   const answer = yield* asPart(0.5, 0.5, rankingPlans(request, found, options))
-  const { front } = yield* asPart(0.5, 1, searching(request, { keep: 1, capacity: possibly }))
+  const { front } = yield* asPart(0.5, 1, searchingAll(request, { keep: 1, capacity: possibly }))
   const near = front.filter(({ bytes }) => bytes > surely)
   return { ...answer, possible: spread(near).map(plan => priced(request, plan)) }
 }
@@ -118,7 +119,7 @@ function* compiledPlans(request: Request, options: PlannerOptions): Work<Answer>
   let within: Request | undefined = request
   for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
     const asked = { keep: Math.max(keptPlans, options.top), front: options.front }
-    const found: Found = yield* asPart(0, 0.2, searching(within, asked))
+    const found: Found = yield* asPart(0, 0.2, searchingAll(within, asked))
     if (answer && found.best.length === 0) break
     answer = yield* asPart(0.2, 1, rankingPlans(request, found, options))
     if (answer.listed.length > 0 || found.best.length === 0) return answer

@@ -15,6 +15,7 @@ import type { ModelConfig } from '../model/index.js'
 import { Job, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
 import { type Constraint, parseConstraints } from './constraint.js'
+import type { ExtraName } from './extra-names.js'
 
 export interface Request {
   /** With its vocabulary padded, where that was asked for. */
@@ -27,6 +28,9 @@ export interface Request {
   readonly precision: Precision
   readonly software: Software
   readonly constraints: readonly Constraint[]
+  /** What plans may do beside the usual; and, within a search, what all of them do. */
+  readonly allowed?: readonly ExtraName[]
+  readonly extras?: readonly ExtraName[]
   /** What plans of this request, and of requests made from it, share. */
   readonly book: EstimateBook
 }
@@ -43,6 +47,8 @@ export interface PlanQuery {
   readonly padVocab?: boolean
   /** Constraints as a user writes them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
   readonly constraints?: readonly string[]
+  /** What plans may do beside the usual. */
+  readonly allow?: readonly ExtraName[]
 }
 
 /** Throws everything that is wrong with what is asked. */
@@ -57,6 +63,7 @@ export function requestOf({ seq, software = 'lockstep', padVocab = true, ...aske
   return {
     ...{ model, shape, globalBatch, cluster, precision, software: frameworks[software], book: new EstimateBook() },
     constraints: [...constraints, ...abilitiesOf(software)],
+    ...(asked.allow && { allowed: asked.allow }),
   }
 }
 
@@ -99,6 +106,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
     ...(stored !== 'f32' && { precision: stored }),
+    ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
   }
 }
 

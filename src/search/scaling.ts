@@ -3,10 +3,12 @@
  * point is the best plan found there. Amdahl: a step is a part that no device shortens and a part all of them share;
  * the two are fitted to the strong points, and their ratio is the limit of the speedup.
  */
+
 import { asPart, finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
+import { searchingAll } from './allowed.js'
 import type { Request } from './request.js'
-import { type Priced, searching } from './search.js'
+import type { Priced } from './search.js'
 
 export interface ScalePoint {
   readonly devices: number
@@ -61,7 +63,7 @@ export function* scaling({ request, devices, clusterAt }: ScaleRequest): Work<Sc
 
 function* bestAt(request: Request, devices: number): Work<ScalePoint> {
   const { globalBatch, shape } = request
-  const [best] = (yield* searching(request, { keep: 1, front: false })).best
+  const [best] = (yield* searchingAll(request, { keep: 1, front: false })).best
   if (!best) return { devices, globalBatch }
   return { devices, globalBatch, best, tokensPerSecond: (globalBatch * shape.seq) / best.estimate.step }
 }

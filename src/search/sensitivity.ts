@@ -2,8 +2,9 @@
 import type { Cluster, Topology } from '../cluster/index.js'
 import type { Split } from '../estimate/index.js'
 import { usualRows } from '../plan/index.js'
+import { searchAll } from './allowed.js'
 import type { Request } from './request.js'
-import { type Priced, search } from './search.js'
+import type { Priced } from './search.js'
 import { searchedAxes } from './space.js'
 
 export interface Sensitivity {
@@ -37,7 +38,7 @@ export const sensitivities: readonly string[] = changes.map(([name]) => name)
 export function* sensitivityOf(request: Request, chosen: Priced): Generator<Sensitivity> {
   for (const [change, changed] of changes) {
     const asked = changed(request)
-    const best = search(asked, { keep: 1, front: false }).best[0]
+    const best = searchAll(asked, { keep: 1, front: false }).best[0]
     if (!best) yield { change, differences: [] }
     else {
       const rate = (r: Request, { estimate }: Priced) => r.globalBatch / estimate.step

@@ -17,6 +17,7 @@ import {
   usualRows,
 } from '../plan/index.js'
 import { type Constraint, keeps } from './constraint.js'
+import { areOfUse, type Extras, extrasOf } from './extras.js'
 import { jobOf, plainSplit, planInput, type Request } from './request.js'
 
 export const searchedAxes = ['tp', 'cp', 'pp', 'dp'] as const satisfies readonly MeshAxis[]
@@ -38,6 +39,8 @@ export interface Group {
   /** How queries meet keys where a sequence is split, if these are not gathered. */
   readonly ulysses?: number
   readonly ring?: true
+  /** What all plans of the search do beside the usual. */
+  readonly extras?: Extras
 }
 
 export interface Pipeline {
@@ -103,17 +106,19 @@ export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
   const meetingsOf = meetings(request)
   const isAllowed = allowing(request)
+  const { extras: asked = [] } = request
+  const extras = asked.length > 0 && { extras: extrasOf(asked) }
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
     for (const pp of divisors(cluster.devices / (tp * cp))) {
       const dp = cluster.devices / (tp * cp * pp)
       if (pp > mostStages(shape.layers) || dp > mostCopies || !keeps({ pp, dp }, constraints)) continue
-      if (globalBatch % dp !== 0) continue
+      if (globalBatch % dp !== 0 || !areOfUse(asked, { dp, cp })) continue
       const dense = { tp, cp, dp, sequenceParallel }
       for (const grid of expertsOver(request, dense, isAllowed))
         for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed)) {
           const cut = { pp, ...dense, ...grid, ...meeting }
           for (const microbatch of divisors(globalBatch / dp)) {
-            const group = { ...cut, microbatch, microbatches: globalBatch / dp / microbatch }
+            const group = { ...cut, microbatch, microbatches: globalBatch / dp / microbatch, ...extras }
             if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
           }
         }
@@ -367,5 +372,5 @@ export function splitFrom(group: Group, { schedule, chunks, layers }: Pipeline, 
   if (saving.reduce) split.reduce = saving.reduce
   if (saving.gather) split.gather = saving.gather
   if (layers) split.layers = layers
-  return split
+  return group.extras ? { ...split, ...group.extras } : split
 }

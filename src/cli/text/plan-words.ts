@@ -4,6 +4,7 @@ import type { Fit, Parts, Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
   type Difference,
+  extraWords,
   meetingName,
   type Neighbour,
   type Priced,
@@ -61,9 +62,14 @@ const shownAxes = (splits: readonly Split[]): readonly MeshAxis[] =>
 /** A header, and the cells of a plan, for a table of some plans. */
 export function planColumns(splits: readonly Split[]) {
   const axes = shownAxes(splits)
+  const beside = splits.some(split => extraWords(split).length > 0)
   return {
-    header: [...axes, 'zero', 'batch', 'schedule', 'recompute'],
-    cells: (split: Split): string[] => [...axes.map(axis => showAxis(split, axis)), ...planCells(split)],
+    header: [...axes, 'zero', 'batch', 'schedule', 'recompute', ...(beside ? ['beside'] : [])],
+    cells: (split: Split): string[] => [
+      ...axes.map(axis => showAxis(split, axis)),
+      ...planCells(split),
+      ...(beside ? [extraWords(split).join(' ') || '-'] : []),
+    ],
   }
 }
 
@@ -108,6 +114,7 @@ export function showPlan(split: Split): string {
     ...(pp > 1 ? [showSchedule(split)] : []),
     `batch ${microbatches}x${microbatch}`,
     ...(recompute === 'none' ? [] : [`recompute ${recompute}`]),
+    ...extraWords(split),
   ].join(', ')
 }
 
@@ -117,7 +124,7 @@ const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} co
 > // all of them
 
 /** Names of the parts of a price, and of a simulation. */
-export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
+export const partNames: Readonly<Record<keyof Parts | 'stragglers' | 'offload', string>> = {
   compute: 'compute',
   recompute: 'recompute',
   bubble: 'bubble',
@@ -125,6 +132,7 @@ export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   pp: 'pp messages',
   optimizer: 'optimizer',
   stragglers: 'stragglers',
+  offload: 'moves between spaces',
   other: 'launches and stragglers',
 }
 

@@ -4,7 +4,7 @@ import type { Cluster, Precision } from '../../cluster/index.js'
 import type { FrameworkName } from '../../estimate/index.js'
 import type { ModelConfig } from '../../model/index.js'
 import { parseJob } from '../../plan/index.js'
-import { abilitiesOf, parseConstraints, type Request, requestOf } from '../../search/index.js'
+import { abilitiesOf, type ExtraName, parseConstraints, type Request, requestOf } from '../../search/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
 
@@ -16,6 +16,7 @@ export interface PlanningOptions {
   readonly precision: Precision
   readonly software: FrameworkName
   readonly constraint: readonly string[]
+  readonly allow?: readonly ExtraName[]
 }
 
 export interface Planning {
@@ -44,7 +45,15 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   if (!parsed.job || !cluster || all.length > 0) throw new ProblemsError(all)
   const { model } = parsed.job
   const able = abilitiesOf(software)
-  const asked = { model, seq, globalBatch, cluster, precision, software }
+  const asked = {
+    model,
+    seq,
+    globalBatch,
+    cluster,
+    precision,
+    software,
+    ...(options.allow && { allow: options.allow }),
+  }
   const request = requestOf({ ...asked, constraints: options.constraint })
   const { notes, reference } = padded(model, request.model, options.model)
   return {

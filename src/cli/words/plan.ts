@@ -1,5 +1,7 @@
 /** What `lockstep plan` is called with. */
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
+import { either } from '../../base/index.js'
+import { type ExtraName, extraNames } from '../../search/extra-names.js'
 import { keptPlans } from '../../search/kept-plans.js'
 import type { PlanOptions } from '../commands/plan.js'
 import { compileSoon } from '../compile-soon.js'
@@ -21,6 +23,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'Searches all ways to split a model over a cluster: the fastest that fit, what they cost, and why the others are not chosen.',
     ),
   )
+    .option('--allow <list>', `what plans may do beside the usual: some of ${extraNames.join(', ')}`, allowed)
     .option('--devices <n>', 'how many devices there are', size)
     .option('--top <n>', 'how many plans to list', integer, 10)
     .option(
@@ -39,4 +42,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       const { planCommand } = await import('../commands/plan.js')
       done(await planCommand(options, io))
     })
+}
+
+function allowed(text: string): ExtraName[] {
+  const words = text.split(',')
+  const unknown = words.find(word => !(extraNames as readonly string[]).includes(word))
+  if (unknown !== undefined) throw new InvalidArgumentError(`${unknown} is not ${either(extraNames)}.`)
+  return [...new Set(words as ExtraName[])] // each is one of them
 }

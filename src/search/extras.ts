@@ -1,0 +1,33 @@
+/**
+ * What a plan may do beside the usual, where a user allows it: it changes results, or needs more than devices. Every combination
+ * is a search of its own, whose plans all do it (allowed.ts).
+ */
+import type { Split } from '../estimate/index.js'
+import type { ExtraName } from './extra-names.js'
+import type { Group } from './space.js'
+
+export type Extras = Pick<Split, 'wire'>
+
+interface ExtraFacts {
+  readonly words: string
+  readonly extras: Extras
+  /** Whether it is of use to the plans of a group. */
+  readonly isOfUse: (group: Pick<Group, 'dp' | 'cp'>) => boolean
+}
+
+export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
+  compress: {
+    words: 'gradients are summed over data ranks, and ZeRO-3 gathers parameters, in bf16',
+    extras: { wire: { reduce: 'bf16', gather: 'bf16' } },
+    isOfUse: ({ dp, cp }) => dp * cp > 1,
+  },
+}
+
+export const extrasOf = (names: readonly ExtraName[]): Extras =>
+  Object.assign({}, ...names.map(name => extraFacts[name].extras))
+
+export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 'cp'>): boolean =>
+  names.every(name => extraFacts[name].isOfUse(group))
+
+/** What a plan does beside the usual, in words that fit in a cell. */
+export const extraWords = ({ wire }: Extras): string[] => (wire ? ['compress'] : [])

@@ -1,0 +1,68 @@
+/** Plans that do what a user allows beside the usual: found as surely as the others, compiled, and listed with them. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { compileJob } from '../src/compile/index.js'
+import { extraNames, extraWords, findPlans, jobOf, planInput, search, searchAll } from '../src/search/index.js'
+import { lockstep } from './memory-io.js'
+import { requestOf } from './search-requests.js'
+import { oneIn, test } from './share.js'
+
+const tested = oneIn(2)
+for (const name of extraNames)
+  tested(`pruned and unpruned plans find the same with ${name}`, () => {
+    const asked = { devices: 8, batch: 8, layers: 4, memory: 40, software: 'lockstep' } as const
+    const [quick, whole] = [true, false].map(prune =>
+      search({ ...requestOf(asked), extras: [name] }, { keep: 20, prune }),
+    )
+    ok(whole.best.length > 0)
+    deepEqual(
+      quick.best.map(({ estimate }) => estimate.step),
+      whole.best.map(({ estimate }) => estimate.step),
+    )
+    deepEqual(
+      quick.front.map(({ bytes }) => bytes),
+      whole.front.map(({ bytes }) => bytes),
+    )
+    for (const { split } of quick.best) deepEqual(extraWords(split), [name])
+  })
+
+test('what is allowed is ranked beside the usual, and never makes the best plan slower', () => {
+  const request = { ...requestOf({ devices: 8, batch: 8, layers: 4, software: 'lockstep' }), allowed: extraNames }
+  const [usual, all] = [search(request, { keep: 20 }), searchAll(request, { keep: 1000 })]
+  ok(all.best[0].estimate.step <= usual.best[0].estimate.step)
+  equal(new Set(all.best.map(({ split }) => extraWords(split).join())).size, 2 ** extraNames.length)
+  ok(all.front.every(({ bytes }, i) => i === 0 || bytes < all.front[i - 1].bytes))
+})
+
+test('plans that are listed compile, with what they do beside the usual', () => {
+  const request = {
+    ...requestOf({ devices: 4, batch: 4, layers: 2, software: 'lockstep', constraints: ['zero=1', 'recompute=none'] }),
+    allowed: extraNames,
+  }
+  const { listed } = findPlans(request, { top: 6, simulate: 12, front: false })
+  ok(listed.some(({ plan }) => extraWords(plan.split).length > 0))
+  for (const { plan, simulated } of listed) {
+    const { streams } = compileJob(jobOf(request, plan.split))
+    equal(simulated!.arena, Math.max(...streams.map(({ arena }) => arena)))
+  }
+  const [first] = extraNames
+  ok(planInput({ ...listed[0].plan.split, wire: { reduce: 'bf16' } }).compress, first)
+})
+
+test('plan --allow names what it knows', async () => {
+  const asked = [
+    'plan',
+    '--model',
+    'gpt2',
+    '--cluster',
+    'h100',
+    '--seq',
+    '64',
+    '--global-batch',
+    '4',
+    '--allow',
+    'magic',
+  ]
+  const { code, err } = await lockstep(asked)
+  equal(code, 2)
+  match(err, /magic is not compress/)
+})
