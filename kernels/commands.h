@@ -1060,7 +1060,7 @@ enum {
   STATUS_COUNT
 };
 #define STATUS_LIVE_BYTES 64
-#define MEMORY_KINDS 6
+#define MEMORY_KINDS 18
 
 // How kernels are tuned to a machine: i32 words.
 enum {

@@ -7,6 +7,7 @@ import {
   combines,
   commandNames,
   commands,
+  counts,
   errorMeanings,
   Status,
   Sync,
@@ -14,7 +15,6 @@ import {
   statusWords,
   tuningWords,
 } from '../dist/src/engine/native/lower/commands.js'
-import { kinds } from '../dist/src/ir/index.js'
 
 const upper = name =>
   name
@@ -58,7 +58,7 @@ const commandsHeader = () =>
     "// A rank's status block: i32 words, then live and peak bytes of the kinds of memory.",
     ...enumOf('STATUS', statusWords),
     `#define STATUS_LIVE_BYTES ${Status.live}`,
-    `#define MEMORY_KINDS ${kinds.length}`,
+    `#define MEMORY_KINDS ${counts}`,
     '',
     '// How kernels are tuned to a machine: i32 words.',
     ...enumOf('TUNING', tuningWords),

@@ -25,7 +25,13 @@ export async function record(program: Program, kernels: Kind, pool: Pool, option
       steps.push({ loss, gradients: byName(name => engine.gradient(name)) })
     }
     const spreads = byName(name => engine.spread(name))
-    return { steps, parameters: byName(name => engine.parameter(name)), spreads, peaks: engine.peaks }
+    return {
+      steps,
+      parameters: byName(name => engine.parameter(name)),
+      spreads,
+      peaks: engine.peaks,
+      peaksElsewhere: engine.peaksElsewhere,
+    }
   } finally {
     await engine.stop()
   }

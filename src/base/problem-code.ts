@@ -53,6 +53,7 @@ export const problemCodes = {
   'plan/chunks': 'the schedule has another number of chunks',
   'plan/schedule': 'the schedule does not suit the plan, or its file cannot be used',
   'plan/precision': 'the kernels here cannot compute in this precision',
+  'plan/offload': 'something cannot live where the plan says',
   'plan/compress': 'what crosses the data axes cannot be sent in fewer bits so',
   'plan/unwritable': 'a job file has no words for the plan that was asked for',
   'plan/memory': 'the plan does not fit in the memory of a device',

@@ -73,8 +73,15 @@ export const Cluster = z.strictObject({
    */
   cores: z.int().min(1).optional(),
   topology: Topology,
-  /** Host memory behind one device and the link to it. */
-  host: z.strictObject({ memory: z.number().positive(), link: Link }).optional(),
+  /** What is behind one device: its share of the host's memory, and the link to it, each way. */
+  host: z
+    .strictObject({
+      memory: z.number().positive(),
+      link: Link,
+      /** Bytes per second that the host reads and writes, together, while all ranks of a node compute there. */
+      bandwidth: z.number().positive().optional(),
+    })
+    .optional(),
   sources: z.array(z.string()).min(1),
 })
 

@@ -28,7 +28,7 @@ import {
   type Stream,
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
-import { scalarStarts } from '../plan/index.js'
+import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import {
   type CompiledParam,
@@ -94,7 +94,7 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
     stages: schedule.stages,
     ...(evaluates(given) ? { evaluates: true } : {}),
     blocks: model.blocks.map(({ name, kind }, i) => ({ name, kind, stage: stageOf[i] })),
-    params: params.map(param => programParam(param, scripts)),
+    params: params.map(param => programParam(param, plan, scripts)),
     inputs: inputsOf(model, s, evaluates(given)),
     results: resultsOf(scripts),
     ...(evaluates(given) ? {} : { scalars: scalarsOf(given.training, scripts) }),
@@ -126,8 +126,8 @@ function shard(facts: Facts): Drafts {
 }
 
 function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDrafts[]): SegmentDraft[] {
-  const ofParam = ({ segments: { begin, reduce, norm, update } }: CompiledParam) =>
-    [begin, reduce, norm, update].filter(draft => draft !== undefined)
+  const ofParam = ({ segments: { begin, reduce, norm, update, down, up } }: CompiledParam) =>
+    [begin, reduce, norm, down, update, up].filter(draft => draft !== undefined)
   const all = [
     ...Object.values(blocks).flatMap(({ segments }) => Object.values(segments)),
     ...params.flatMap(ofParam),
@@ -146,6 +146,7 @@ const ofOnce = ({ clear, loads, count, sumCount, divisor, sumLoss, ...ends }: On
   ...sumLoss,
   ...ends.sumTerms,
   ...ends.sumNorm,
+  ...ends.down,
   ...ends.take,
 ]
 
@@ -174,13 +175,14 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
     }),
   )
 
-function programParam(param: CompiledParam, streams: readonly StreamScript[]): Param {
+function programParam(param: CompiledParam, plan: Plan, streams: readonly StreamScript[]): Param {
   const { spec, dtype, gradientDtype, stateDtype, holders, segments } = param
+  const { space } = stateSpace(plan)
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name)),
     ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
-    states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name))),
+    states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name), space)),
   })
   const apart = apartFrom({ dtype: stateDtype, dims, layout: segments.state }, segments.states)
   return {

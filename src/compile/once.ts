@@ -3,14 +3,15 @@
  * is divided by, adding loss and gradient norm up over the ranks, and counting the step. The count is known before the first backward,
  * so 1/count is folded into the gradient of the loss and no collective spans the pipeline on its behalf.
  */
-import { type Layout, partialAxes, scalarsMoved, whole } from '../base/index.js'
+import { type Layout, paramRoles, partialAxes, scalarsMoved, scalarsOf, whole } from '../base/index.js'
 import { type ResultName, resultNames } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
-import { scalerOf } from '../plan/index.js'
+import { scalerOf, stateSpace, toldFor } from '../plan/index.js'
 import type { BlockDrafts } from './blocks.js'
 import { type ByKind, evaluates, type Facts, lossHolders, type TrainedBy, termHolders } from './compiled.js'
 import { elect } from './elect.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
+import { awaySlot, draftMoves } from './offload.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 import { divisorSlot, guardOf, normAxes, scalarSlot, scaleIn } from './tail.js'
 
@@ -28,6 +29,8 @@ export interface OnceDrafts {
   readonly sumLoss: readonly SegmentDraft[]
   readonly sumTerms: readonly SegmentDraft[]
   readonly sumNorm: readonly SegmentDraft[]
+  /** What takes the numbers that updates read to the host, where that updates. */
+  readonly down: readonly SegmentDraft[]
   /** Counts the step where it is taken, and moves the scale; none in an evaluation. */
   readonly take: readonly SegmentDraft[]
 }
@@ -54,8 +57,20 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
     sumTerms: isHere.terms ? sumUp(s, 'terms', termLayout(s, model.dims), several(terms)) : [],
     sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
+    down: trains && stateSpace(facts.plan).space !== undefined ? [scalarsDown(s, facts.training)] : [],
     take: trains ? [take(s, facts.training)] : [],
   }
+}
+
+/** The numbers of the step that optimizers read, as the host needs them. */
+function scalarsDown(s: ShardedMesh, training: TrainedBy): SegmentDraft {
+  const read = new Set(paramRoles.flatMap(role => scalarsOf(toldFor(training, role).optimizer)))
+  const moves = [...read].map(name => {
+    const slot = scalarSlot(name)
+    const to = { layout: whole, slot: awaySlot(name, slot.kind, 'host') }
+    return { tensor: scalar(name), from: { layout: whole, slot }, to }
+  })
+  return draftMoves(s, 'down scalars', moves)
 }
 
 function take(s: ShardedMesh, training: TrainedBy): SegmentDraft {

@@ -2,19 +2,20 @@
  * *place*: lifetimes from use, offsets from lifetimes, and the sizes and peaks they imply. First the scratch buffers of a
  * segment in frames of their own, then the frames of a stream in its arena.
  */
-import { localDims, type Mesh } from '../base/index.js'
+import { elsewheres, localDims, type Mesh, type Space, spaces } from '../base/index.js'
 import {
   type Buffer,
   type Frame,
   type Instr,
   type Kind,
-  kinds,
+  noBytes,
   type Ref,
   type Role,
   type Segment,
   type Step,
   type Stream,
   showRole,
+  spaceOf,
   traitsOf,
 } from '../ir/index.js'
 import { align, pack } from './pack.js'
@@ -75,31 +76,45 @@ function lifetimes(instrs: readonly Instr[]): Map<Ref, { start: number; end: num
 function rolesOf(drafts: BufferDrafts, slots: ReadonlyMap<Ref, Slot>): Role[] {
   const roles = new Map<string, Role>()
   for (const [ref, { bytes }] of drafts) {
-    const { role, kind, offset } = slots.get(ref)!
+    const { role, kind, offset, space } = slots.get(ref)!
     const key = showRole(role)
-    roles.set(key, { name: role, kind, bytes: Math.max(roles.get(key)?.bytes ?? 0, offset + bytes) })
+    const most = Math.max(roles.get(key)?.bytes ?? 0, offset + bytes)
+    roles.set(key, { name: role, kind, bytes: most, ...(space && { space }) })
   }
   return [...roles.values()]
 }
 
-export function placeFrames({ frames: drafts, resident, steps: uses }: StreamDraft): Stream {
+export function placeFrames(draft: StreamDraft): Stream {
+  const { frames: drafts, resident, steps: uses } = draft
   const spans = usesOf(uses, drafts.length)
-  // What never dies lies at the bottom; the rest is packed above it.
   const offsets = new Array<number>(drafts.length)
+  const arenas = spaces.map(space => placeIn(space, draft, spans, offsets))
+  const frames = drafts.map((frame, i): Frame => ({ ...frame, offset: offsets[i] }))
+  const mortal = [...drafts.keys()].filter(frame => !resident.has(frame))
+  const steps = withMemory(uses, mortal, spans)
+  const [device, ...rooms] = spaces.map((space, i) => ({
+    arena: arenas[i],
+    peak: peakOf(frames, resident, steps, space),
+  }))
+  const used = elsewheres.flatMap((space, i) => (rooms[i].arena > 0 ? [[space, rooms[i]] as const] : []))
+  const elsewhere = used.length > 0 && { elsewhere: Object.fromEntries(used) }
+  return { frames, resident: [...resident], steps, ...device, ...elsewhere }
+}
+
+/** What never dies lies at the bottom of its space; the rest is packed above it. Gives the bytes of the arena. */
+function placeIn(space: Space, { frames, resident }: StreamDraft, spans: Spans, offsets: number[]): number {
   let floor = 0
   for (const frame of resident) {
+    if (spaceOf(frames[frame]) !== space) continue
     offsets[frame] = floor
-    floor += align(drafts[frame].bytes)
+    floor += align(frames[frame].bytes)
   }
-  const mortal = [...drafts.keys()].filter(frame => !resident.has(frame))
+  const mortal = [...frames.keys()].filter(frame => !resident.has(frame) && spaceOf(frames[frame]) === space)
   const packed = pack(
-    mortal.map(frame => ({ bytes: drafts[frame].bytes, start: spans.start[frame], end: spans.end[frame] })),
+    mortal.map(frame => ({ bytes: frames[frame].bytes, start: spans.start[frame], end: spans.end[frame] })),
   )
   for (const [i, frame] of mortal.entries()) offsets[frame] = floor + packed.offsets[i]
-  const frames = drafts.map(({ name, kind, bytes }, i): Frame => ({ name, kind, bytes, offset: offsets[i] }))
-  const steps = withMemory(uses, mortal, spans)
-  const peak = peakOf(frames, resident, steps)
-  return { frames, resident: [...resident], steps, arena: floor + align(packed.bytes), peak }
+  return floor + align(packed.bytes)
 }
 
 /** The first step that touches each frame, and the one after the last. */
@@ -148,14 +163,23 @@ function chained(frames: readonly number[], steps: number, at: (frame: number) =
   }
 }
 
-function peakOf(frames: readonly Frame[], resident: ReadonlySet<number>, steps: readonly Step[]): Record<Kind, number> {
-  const live = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is there
-  for (const frame of resident) live[frames[frame].kind] += frames[frame].bytes
+function peakOf(
+  frames: readonly Frame[],
+  resident: ReadonlySet<number>,
+  steps: readonly Step[],
+  space: Space,
+): Record<Kind, number> {
+  const live = noBytes()
+  const isHere = (frame: number) => spaceOf(frames[frame]) === space
+  for (const frame of resident) if (isHere(frame)) live[frames[frame].kind] += frames[frame].bytes
   const peak = { ...live }
   for (const step of steps) {
-    if (step.kind === 'free') live[frames[step.frame].kind] -= frames[step.frame].bytes
-    if (step.kind !== 'alloc') continue
+    if ((step.kind !== 'alloc' && step.kind !== 'free') || !isHere(step.frame)) continue
     const { kind, bytes } = frames[step.frame]
+    if (step.kind === 'free') {
+      live[kind] -= bytes
+      continue
+    }
     live[kind] += bytes
     peak[kind] = Math.max(peak[kind], live[kind])
   }

@@ -4,7 +4,15 @@
  * A buffer either lies in a frame the segment shares with others (a *slot*: role, offset) or is scratch, for which *place*
  * finds room.
  */
-import { type Dim, heldElements, type Layout, lineElements, localDims, sameLayout } from '../base/index.js'
+import {
+  type Dim,
+  type Elsewhere,
+  heldElements,
+  type Layout,
+  lineElements,
+  localDims,
+  sameLayout,
+} from '../base/index.js'
 import {
   bytesPer,
   type DType,
@@ -38,6 +46,8 @@ export interface Slot {
   readonly role: RoleName
   readonly kind: Kind
   readonly offset: number
+  /** Absent: on the device. */
+  readonly space?: Elsewhere
 }
 
 export interface BufferDraft {

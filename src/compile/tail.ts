@@ -13,23 +13,25 @@ import {
   type States,
   type StepScalar,
   scalarsOf,
+  stateEntries,
   statesKept,
   statesOf,
   whole,
 } from '../base/index.js'
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import { type Plan, type Training, toldFor } from '../plan/index.js'
+import { type Plan, stateSpace, type Training, toldFor } from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
+import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
-  readonly plan: Pick<Plan, 'zero' | 'reduce'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload'>
   readonly training: TrainedBy
 }
 
@@ -48,6 +50,9 @@ export interface ParamDrafts {
   readonly reduce?: SegmentDraft
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
+  /** Where the host updates: what takes there what it needs, and what takes back what it made. */
+  readonly down?: SegmentDraft
+  readonly up?: SegmentDraft
   /** How the parameter lies in its frame between steps. */
   readonly kept: Holding
   /** The layout of the optimizer state. */
@@ -98,7 +103,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     begin,
     ...(reduce.instrs.length > 0 ? { reduce } : {}),
     norm: draftNorm(param, reduced, context),
-    update: draftUpdate(param, { reduced, ...held, states }, context),
+    ...draftUpdates(param, { reduced, ...held, states }, context),
     states,
     gradient,
   }
@@ -234,20 +239,53 @@ function draftBalance(
   return { update, ...(reduce.instrs.length > 0 && { reduce }) }
 }
 
+const paramSlot = slotOf({ is: 'param' }, 'parameters')
+
+/** The host has nothing but the rank's part of anything: there it lies by itself. */
+function draftUpdates(
+  param: ParamClass,
+  sources: UpdateSources,
+  context: ParamContext,
+): Pick<ParamDrafts, 'update' | 'down' | 'up'> {
+  const { space } = stateSpace(context.plan)
+  if (space === undefined) return { update: draftUpdate(param, sources, context) }
+  const { s } = context
+  const { spec, name, dtype } = param
+  const { reduced, kept, state, states } = sources
+  const away = (of: string, kind: Kind) => ({ layout: state, slot: awaySlot(of, kind, 'host') })
+  const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: away('grad', 'gradients') }
+  const own = { ...spec, name: 'param', dtype }
+  const there = { tensor: own, from: { ...kept, slot: paramSlot }, to: away('param', 'parameters') }
+  const ofStates = (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
+    const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
+    return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
+  })
+  const host = { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
+  return {
+    down: draftMoves(s, `down ${name}`, [gradient, ...(hasMaster(param) ? [] : [there]), ...ofStates]),
+    update: draftUpdate(param, host, context),
+    up: draftMoves(
+      s,
+      `up ${name}`,
+      [there, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from })),
+    ),
+  }
+}
+
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(param: ParamClass, sources: UpdateSources, { s, training }: ParamContext): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, training }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
   const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
+  const lying = stateSpace(plan).space === undefined ? (slot: Slot) => slot : onHost
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated
-    return w.given(name, { name, ...tensor }, layout, slotOf({ is: 'state', of: name }, 'optimizer')).ref
+    return w.given(name, { name, ...tensor }, layout, lying(slotOf({ is: 'state', of: name }, 'optimizer'))).ref
   }
-  const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, scalarSlot(name)).ref
+  const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(scalarSlot(name))).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
-  const slot = slotOf({ is: 'param' }, 'parameters')
-  const own = w.held('param', { ...spec, name: 'param', dtype }, kept, slot).ref
+  const own = w.held('param', { ...spec, name: 'param', dtype }, kept, lying(paramSlot)).ref
   const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }

@@ -70,7 +70,7 @@ const lookInto =
     return { kind: 'memory', read: total(others, place) + written, written, op: instr.kind }
   }
 
-const collective = (instr: Exclude<Collective, { kind: 'shift' }>, place: Place): Work => ({
+const collective = (instr: Exclude<Collective, { kind: 'shift' | 'move' }>, place: Place): Work => ({
   kind: 'collective',
   how: isRouted(instr) ? 'all-to-all' : instr.kind,
   // What is there before a sum or a scatter, or after a gather; of all pairs together, which share one latency.
@@ -110,6 +110,7 @@ const works: Rules<Work, Place> = {
   shift: (instr, place) => ({ kind: 'collective', how: 'send', bytes: total(instr.ins, place), group: instr.group }),
   'all-dispatch': collective,
   'all-combine': collective,
+  move: (instr, place) => ({ kind: 'copy', bytes: total(instr.ins, place) }),
   wait: () => ({ kind: 'wait' }),
   slice: lookInto(0),
   load: ({ out }, place) => ({ kind: 'copy', bytes: total([out], place) }),

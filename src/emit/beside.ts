@@ -35,7 +35,9 @@ export function besideIn(program: Program, trained?: Beside): Beside {
   const uses = new Map<Segment, Together[]>()
   const within = new Map<Segment, ReadonlySet<Ref>>()
   const rows = program.streams.map(() => new Map<number, SideBySide>())
-  for (const [kind, segments] of segmentsByKind(program))
+  // What the host updates goes there by itself.
+  const isUpdatedHere = program.streams.every(({ frames }) => frames.every(({ space }) => space === undefined))
+  for (const [kind, segments] of isUpdatedHere ? segmentsByKind(program) : [])
     for (const names of segments.flatMap(segment => (segment.phase === 'F' ? sharing(segment) : []))) {
       const key = [kind, ...names].join(' ')
       if (trained && !trained.names.has(key)) continue

@@ -2,7 +2,7 @@
  * A segment that only starts collectives, as a Python function: it takes all tensors of a flight and returns what is under
  * way. The runtime puts the tensors that will be filled into their frames at once, and waits for them by the tag.
  */
-import { type Collective, isCollective, type Ref, type Segment } from '../ir/index.js'
+import { type Collective, isCollective, pairsOf, type Ref, type Segment, spaceOf } from '../ir/index.js'
 import { groupLabel, Unwritten } from './expressions.js'
 import { quote } from './python.js'
 import type { SegmentFunction, Slot } from './segment.js'
@@ -11,7 +11,9 @@ import type { Usage } from './usage.js'
 export const isFlight = ({ instrs }: Segment): boolean => instrs.length > 0 && instrs.every(isCollective)
 
 /** `within`: tensors that lie within others of the flight, and travel with them. */
-export function emitFlight(segment: Segment, { names }: Usage, within: ReadonlySet<Ref>): SegmentFunction {
+export function emitFlight(segment: Segment, usage: Usage, within: ReadonlySet<Ref>): SegmentFunction {
+  if (segment.instrs.every(({ kind }) => kind === 'move')) return emitMoves(segment, usage)
+  const { names } = usage
   const alone = (refs: readonly Ref[]) => refs.filter(ref => !within.has(ref))
   const collectives = segment.instrs
     .filter(isCollective)
@@ -30,6 +32,32 @@ export function emitFlight(segment: Segment, { names }: Usage, within: ReadonlyS
   }
 }
 
+/** Into tensors that live from step to step a move copies; else it makes its results. */
+function emitMoves(segment: Segment, { names, resident }: Usage): SegmentFunction {
+  const { buffers, roles, instrs } = segment
+  const moves = instrs.filter(isCollective).flatMap(pairsOf)
+  const stays = (ref: Ref) => resident[buffers[ref].role]
+  const slot = (ref: Ref): Slot => [buffers[ref].role, buffers[ref].offset]
+  const own = (ref: Ref) => {
+    const { inside, layout } = buffers[ref]
+    return inside ? `here.own(${[names.get(ref)!, ...layout.flat!.map(quote)].join(', ')})` : names.get(ref)!
+  }
+  const results = moves.map((_, i) => `${words.move}${moves.length > 1 ? `_${i + 1}` : ''}`)
+  const given = moves.flatMap(({ in: x, out }) => (stays(out) ? [x, out] : [x]))
+  return {
+    segment,
+    args: [given.map(ref => names.get(ref)!)],
+    body: moves.map(({ in: x, out }, i) => {
+      const to = spaceOf(roles[buffers[out].role]) === 'device' ? 'device' : 'host'
+      return `${results[i]} = here.to_${to}([${own(x)}]${stays(out) ? `, into=[${own(out)}]` : ''})`
+    }),
+    results: [results],
+    takes: given.map(slot),
+    gives: moves.flatMap(({ out }) => (stays(out) ? [] : [slot(out)])),
+    lists: [],
+  }
+}
+
 const words: Readonly<Record<Collective['kind'], string>> = {
   'all-reduce': 'summed',
   'reduce-scatter': 'scattered',
@@ -38,6 +66,7 @@ const words: Readonly<Record<Collective['kind'], string>> = {
   shift: 'turned',
   'all-dispatch': 'rows',
   'all-combine': 'combined',
+  move: 'moved',
 }
 
 function callOf({ buffers }: Segment, instr: Collective, tensors: string): string {

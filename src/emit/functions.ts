@@ -64,6 +64,7 @@ const phases: Readonly<Record<Segment['phase'], string>> = {
   reduce: 'Summed over those who hold a part',
   add: 'Summed gradients added up',
   norm: 'Norm of the gradient',
+  move: 'Taken to another space',
   update: 'Optimizer',
 }
 

@@ -53,7 +53,8 @@ class Holder {
     this.#resident = new Set(stream.resident)
     this.#frames = stream.frames.map(() => new Map<number, number>())
     for (const frame of stream.resident)
-      if (stream.frames[frame].kind !== 'gradients') this.#hold(frame, 0, stream.frames[frame].bytes)
+      if (stream.frames[frame].kind !== 'gradients' && stream.frames[frame].space === undefined)
+        this.#hold(frame, 0, stream.frames[frame].bytes)
   }
 
   peak(): number {

@@ -12,6 +12,7 @@ const becomes: Readonly<Record<string, string>> = {
   'all-reduce': 'reduced',
   'all-to-all': 'exchanged',
   shift: 'turned',
+  move: 'moved',
   slice: 'part',
 }
 

@@ -34,6 +34,7 @@ import {
   scaled,
   sizesOf,
   tuple,
+  Unwritten,
   unjoined,
   update,
   verdict,
@@ -276,6 +277,9 @@ export const torchOf: Rules<string[], Site> = {
     return [`${outs.map(site.result).join(', ')}${outs.length > 1 ? '' : ','} = here.shift(${operands.join(', ')})`]
   },
   'all-dispatch': moved,
+  move() {
+    throw new Unwritten('a move that is not waited for by a tag')
+  },
   'all-combine': moved,
   wait: ({ on }, site) => site.finished(on).map(ref => `${site.result(ref)} = here.wait(${site.result(ref)})`),
   slice({ in: x, out, axes, dim }, site) {

@@ -54,7 +54,7 @@ export function scheduleText(
   const tables = [
     table(
       'frames',
-      frames.map(({ name, kind, bytes }) => [name, kind, bytes]),
+      frames.map(({ name, kind, bytes, space }) => [name, kind, bytes, ...(space ? [space] : [])]),
     ),
     table(
       'resident',

@@ -1,5 +1,5 @@
 /** What runs a program, on whatever kernels: the one interface of the reference interpreter and of the native engine. */
-import type { Rank, Scalars, States, Watcher } from '../base/index.js'
+import type { Elsewhere, Rank, Scalars, States, Watcher } from '../base/index.js'
 import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
@@ -69,6 +69,8 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   spread(name: string): number
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
+  /** The same in other spaces than the device's. */
+  readonly peaksElsewhere: readonly Readonly<Record<Elsewhere, Readonly<Record<Kind, number>>>>[]
   /** The experts that the tokens of the last step chose, as these lay, where the runner was asked to keep them. */
   readonly choices: Choices
   /** What the last step did, where the runner was asked to measure. Seconds from the runner's start. */

@@ -45,7 +45,7 @@ export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !
 
 type OfRunner =
   | ('description' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
-  | ('held' | 'hold' | 'peaks' | 'choices' | 'spans')
+  | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'spans')
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
@@ -116,6 +116,9 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
     hold: (at, values) => engine.hold(at, values),
     get peaks() {
       return engine.peaks
+    },
+    get peaksElsewhere() {
+      return engine.peaksElsewhere
     },
     get choices() {
       return orders ? choicesInOrder(engine.choices, orders) : engine.choices

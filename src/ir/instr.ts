@@ -48,6 +48,8 @@ export type Collective =
    */
   | ({ readonly kind: 'all-dispatch' } & Pairs)
   | ({ readonly kind: 'all-combine' } & Pairs)
+  /** Every operand, as it lies, goes to another space. Nobody else takes part: the group is the rank alone. */
+  | ({ readonly kind: 'move' } & Pairs)
 
 export type Instr =
   | Compute
@@ -90,6 +92,9 @@ export const pairsOf = ({ ins, outs }: Collective): readonly { readonly in: Ref;
 /** A collective whose operand goes where its routes say. */
 export const isRouted = (instr: Instr): instr is InstrOf<'all-dispatch' | 'all-combine'> =>
   instr.kind === 'all-dispatch' || instr.kind === 'all-combine'
+
+/** Whom a move meets. */
+export const alone: Group = { axes: [] }
 
 /** One function per kind: adding a kind turns every table that lacks it into a type error. */
 export type Rules<Out, Ctx = void> = { readonly [K in InstrKind]: (instr: InstrOf<K>, ctx: Ctx) => Out }

@@ -11,11 +11,13 @@ import {
   bytesPer,
   type Dim,
   type DType,
+  type Elsewhere,
   type Init,
   isMaster,
   type Layout,
   type Mesh,
   type Scalars,
+  type Space,
   type StateName,
   type States,
   stateEntries,
@@ -47,13 +49,28 @@ export interface Role {
   readonly name: RoleName
   readonly kind: Kind
   readonly bytes: number
+  /** Where the frames that play it lie. Absent: on the device. */
+  readonly space?: Elsewhere
 }
 
 /**
  * What a segment is for. F forward, I input gradient, W weight gradient, B both; `gather` fetches parameters, `reduce`
- * sums gradients over ranks, `add` adds what was reduced; the others happen once a step.
+ * sums gradients over ranks, `add` adds what was reduced, `move` takes things to another space; the others happen once a step.
  */
-export type Phase = 'F' | 'I' | 'W' | 'B' | 'begin' | 'load' | 'count' | 'gather' | 'reduce' | 'add' | 'norm' | 'update'
+export type Phase =
+  | 'F'
+  | 'I'
+  | 'W'
+  | 'B'
+  | 'begin'
+  | 'load'
+  | 'count'
+  | 'gather'
+  | 'reduce'
+  | 'add'
+  | 'norm'
+  | 'move'
+  | 'update'
 
 export interface Segment {
   readonly name: string
@@ -68,9 +85,14 @@ export interface Frame {
   readonly name: string
   readonly kind: Kind
   readonly bytes: number
-  /** Byte offset in the rank's arena. */
+  /** Absent: on the device. */
+  readonly space?: Elsewhere
+  /** Byte offset in the rank's arena of that space. */
   readonly offset: number
 }
+
+/** Of a role or a frame. */
+export const spaceOf = ({ space }: { readonly space?: Elsewhere }): Space => space ?? 'device'
 
 export type Step =
   | { readonly kind: 'alloc'; readonly frame: number }
@@ -103,15 +125,26 @@ export type Step =
 
 export type Call = Extract<Step, { kind: 'call' }>
 
-export interface Stream {
+/** What a rank has of one space: bytes of the arena, and the greatest sum of live bytes per kind at any one time. */
+export interface Room {
+  readonly arena: number
+  readonly peak: Readonly<Record<Kind, number>>
+}
+
+/** Of the device; of other spaces what is there. */
+export interface Stream extends Room {
   readonly frames: readonly Frame[]
   /** Frames that live from step to step: parameters, gradients, optimizer state. Never allocated or freed by a step. */
   readonly resident: readonly number[]
   readonly steps: readonly Step[]
-  /** Bytes of the arena, and the greatest sum of live bytes per kind at any one time. */
-  readonly arena: number
-  readonly peak: Readonly<Record<Kind, number>>
+  readonly elsewhere?: Readonly<Partial<Record<Elsewhere, Room>>>
 }
+
+/** What counting begins with. */
+export const noBytes = () => Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is in `kinds`
+
+export const roomIn = ({ elsewhere, ...device }: Pick<Stream, 'arena' | 'peak' | 'elsewhere'>, space: Space): Room =>
+  space === 'device' ? device : (elsewhere?.[space] ?? { arena: 0, peak: noBytes() })
 
 export interface Param {
   readonly name: string

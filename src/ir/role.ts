@@ -26,6 +26,8 @@ export type RoleName =
   | { readonly is: 'hold' }
   /** A data input of one microbatch. */
   | { readonly is: 'input'; readonly of: string }
+  /** What a move makes of the frame of that name, or makes it of: the copy in the other space. */
+  | { readonly is: 'away'; readonly of: string }
   /** A frame for one call alone. */
   | { readonly is: 'scratch'; readonly of: Kind }
   /** One of the optimizer's numbers per parameter. */
@@ -54,6 +56,7 @@ const words: Readonly<
   keep: of => ['', 'I', 'W'].includes(of),
   hold: of => of === '',
   input: of => of !== '',
+  away: of => of !== '',
   scratch: of => kinds.some(kind => kind === of),
 }
 

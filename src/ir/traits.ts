@@ -48,6 +48,7 @@ const traits: Rules<Traits> = {
   shift: collective,
   'all-dispatch': collective,
   'all-combine': collective,
+  move: i => ({ lane: 'host', reads: i.ins, writes: i.outs, starts: true }),
   wait: i => ({ lane: 'compute', reads: [], writes: [], finishes: i.on }),
   slice: i => ({ lane: 'compute', reads: [i.in], writes: [i.out] }),
   load: i => ({ lane: 'host', reads: [], writes: [i.out] }),

@@ -16,6 +16,7 @@ import { messages } from './laws/messages.js'
 import { partition } from './laws/partition.js'
 import { replay } from './laws/replay.js'
 import { residents } from './laws/residents.js'
+import { spaces } from './laws/spaces.js'
 import { stalls } from './laws/stall.js'
 import { starts } from './laws/starts.js'
 import { types } from './laws/types.js'
@@ -67,7 +68,7 @@ const violationsOf = ({ mesh }: Program, found: readonly Finding[]): Violation[]
   }))
 
 function structure(program: Program, flows = new Flows(program)): Finding[] {
-  const found = [frames, residents, buffers, alignment, messages, groups].flatMap(law => law(program, flows))
+  const found = [frames, residents, buffers, alignment, messages, groups, spaces].flatMap(law => law(program, flows))
   return found.length > 0 ? found : stalls(program)
 }
 

@@ -34,6 +34,7 @@ import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './exper
 import { gradients } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
+import { offload, offloadOf } from './offload.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -244,7 +245,8 @@ const size: Rule = function* ({ model, training, plan }) {
 const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
   const { deviceMemory, zero, tp, pp } = plan
   if (deviceMemory === undefined) return
-  const states = fullStates(optimizer, hasMaster(plan.precision)).length
+  const isHere = offloadOf(plan).optimizer === 'device'
+  const states = isHere ? fullStates(optimizer, hasMaster(plan.precision)).length : 0
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
@@ -296,6 +298,7 @@ const rulesOfSteps: readonly Rule[] = [
   gradients,
   lossScale,
   compression,
+  offload,
 ]
 
 const rules: readonly Rule[] = [

@@ -24,6 +24,7 @@ import {
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
+import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
@@ -218,6 +219,7 @@ export const Plan = z
     compress: Compression.optional().describe(
       'what crosses the wire in fewer bits: { reduce: bf16 } for gradients, { gather: bf16 } for parameters',
     ),
+    offload: Offload.optional().describe('what lives elsewhere than on the device: { optimizer: host }'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })

@@ -70,14 +70,14 @@ export function* explaining(request: Request, job: Job, { own, measured }: Expla
 function simulatedAs(request: Request, split: Split, program: Program): Priced {
   const { estimate } = priceOf(request, split)
   const { step, parts, memory } = finish(simulating(program, clusterPrices(program, request.cluster), { watch: [] }))
-  const { stragglers, ...rest } = parts
+  const { stragglers, offload, ...rest } = parts
   const { data, workspace, ...kinds } = memory.peak
   return {
     split,
     estimate: {
       ...estimate,
       step,
-      parts: { ...rest, other: rest.other + stragglers } as Estimate['parts'], // of the same names, in seconds
+      parts: { ...rest, other: rest.other + stragglers + offload } as Estimate['parts'], // of the same names, in seconds
       memory: { ...kinds, workspace: workspace + data, framework: 0 },
     },
     bytes: memory.arena,

@@ -1,8 +1,26 @@
 /** The prices of a cluster: kernels on its device, collectives and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
 import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
-import { isKernel, type Kernel, type Members, priceCollective, priceInStep, workFlops, workOf } from '../cost/index.js'
-import type { Group, Instr, Program, Segment } from '../ir/index.js'
+import {
+  isKernel,
+  type Kernel,
+  type Members,
+  priceCollective,
+  priceInStep,
+  trafficOf,
+  workFlops,
+  workOf,
+} from '../cost/index.js'
+import {
+  type Collective,
+  type Group,
+  type Instr,
+  type Program,
+  type Ref,
+  type Segment,
+  spaceOf,
+  traitsOf,
+} from '../ir/index.js'
 import { fusedKernels } from './fusion.js'
 import type { Contention, Prices } from './prices.js'
 
@@ -23,7 +41,7 @@ const none: Contention = { compute: 1e9, network: 0 }
 export function clusterPrices(program: Program, cluster: Cluster, options: ClusterPricesOptions = {}): Prices {
   const { mesh } = program
   const { multiply, contention = cluster.cores === undefined ? usual : none, fused = () => false } = options
-  const links = linksOf(cluster)
+  const links = [...linksOf(cluster), ...(hasMoves(program) ? Object.values(ways) : [])]
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
   const stride = strideOf(mesh, 'pp')
   // Our own engine runs instructions nearly as they are; on other devices the program is emitted and compiled.
@@ -34,10 +52,14 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
       if (fused(instr, segment)) return 0
       const work = workOf(instr, segment, { mesh, multiply })
       if (work.kind === 'copy') return copySeconds(work.bytes, cluster)
-      return isKernel(work) ? secondsOf(left(instr, segment, work), cluster) : 0
+      if (!isKernel(work)) return 0
+      const kernel = left(instr, segment, work)
+      return isOnHost(instr, segment) ? hostSeconds(kernel, cluster) : secondsOf(kernel, cluster)
     },
     collective: (instr, segment) => {
       const work = workOf(instr, segment, { mesh })
+      if (work.kind === 'copy' && instr.kind === 'move')
+        return { seconds: moveSeconds(work.bytes, cluster), link: links.indexOf(ways[wayOf(instr, segment)]) }
       if (work.kind !== 'collective') throw new Error(`internal: ${instr.kind} is not a collective`)
       const group = membersOf(mesh, work.group)
       const seconds = priceCollective({ kind: work.how, bytes: work.bytes, group }, cluster)
@@ -87,6 +109,29 @@ function strideOf(mesh: Mesh, axis: Axis): number {
   }
   return stride
 }
+
+/** Lanes of moves: both ways at once, and no two the same way. */
+const ways = { down: 'to the host', up: 'to the device' } as const
+
+const hasMoves = ({ segments }: Program): boolean =>
+  Object.values(segments).some(({ instrs }) => instrs.some(({ kind }) => kind === 'move'))
+
+const spaceIn = ({ roles, buffers }: Segment, ref: Ref) => spaceOf(roles[buffers[ref].role])
+
+const wayOf = ({ outs }: Collective, segment: Segment): keyof typeof ways =>
+  spaceIn(segment, outs[0]) === 'device' ? 'up' : 'down'
+
+const isOnHost = (instr: Instr, segment: Segment): boolean =>
+  traitsOf(instr).writes.some(ref => spaceIn(segment, ref) !== 'device')
+
+/** Bound by memory, as all that hosts compute here. Where the host is the device, its memory is as fast. */
+const hostSeconds = (kernel: Kernel, cluster: Cluster): number =>
+  cluster.host
+    ? trafficOf(kernel) / (cluster.host.bandwidth ?? cluster.host.link.bandwidth)
+    : secondsOf(kernel, cluster)
+
+const moveSeconds = (bytes: number, cluster: Cluster): number =>
+  cluster.host ? copySeconds(bytes, cluster) : secondsOf({ kind: 'memory', read: bytes, written: bytes }, cluster)
 
 const copySeconds = (bytes: number, { host }: Cluster): number =>
   host ? host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency) : 0

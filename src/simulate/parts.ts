@@ -2,7 +2,16 @@
 import { axisOfGroup, axisTitles, rankOrder } from '../base/index.js'
 import type { Group, Phase } from '../ir/index.js'
 
-export const partNames = ['compute', 'recompute', ...rankOrder, 'bubble', 'stragglers', 'optimizer', 'other'] as const
+export const partNames = [
+  'compute',
+  'recompute',
+  ...rankOrder,
+  'bubble',
+  'stragglers',
+  'optimizer',
+  'offload',
+  'other',
+] as const
 export type Part = (typeof partNames)[number]
 
 /** Seconds. */
@@ -16,6 +25,7 @@ export const partTitles: Readonly<Record<Part, string>> = {
   bubble: 'pipeline bubble',
   stragglers: 'waiting for slower ranks',
   optimizer: 'optimizer',
+  offload: 'waiting for other spaces',
   other: 'other',
 }
 
@@ -31,6 +41,7 @@ export const partOfPhase: Readonly<Record<Phase, Part>> = {
   gather: 'other',
   reduce: 'other',
   add: 'other',
+  move: 'offload',
   norm: 'optimizer',
   update: 'optimizer',
 }

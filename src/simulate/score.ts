@@ -113,7 +113,14 @@ const isOver = (acts: readonly Act[]): boolean =>
 
 function startOf(instr: Collective, at: number, slot: number, segment: Segment, prices: Prices): Start {
   const { group } = instr
-  return { kind: 'start', instr: at, slot, group, part: partOfGroup(group), ...prices.collective(instr, segment) }
+  return {
+    kind: 'start',
+    instr: at,
+    slot,
+    group,
+    part: instr.kind === 'move' ? 'offload' : partOfGroup(group),
+    ...prices.collective(instr, segment),
+  }
 }
 
 /** Adds an instruction to the run before it, if it is of the same sort. */

@@ -1,6 +1,6 @@
 /** One step of a program on a cluster that nobody needs to own: how long it takes, where the time goes, and every span. */
 import { asPart, finish, type Rank, type Seconds, seconds, type Work, worldOf } from '../base/index.js'
-import type { Kind, Program, Step } from '../ir/index.js'
+import { type Kind, type Program, roomIn, type Step } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
 import { type Alike, alikeRanks } from './alike.js'
 import { type Jitter, paceOf } from './pace.js'
@@ -45,6 +45,8 @@ export interface HeaviestRank {
   readonly pp: number
   readonly arena: number
   readonly peak: Readonly<Record<Kind, number>>
+  /** Bytes of the host that the rank with most of them takes, where any does. */
+  readonly host?: number
 }
 
 export const simulate = (program: Program, prices: Prices, options: SimulateOptions = {}): Simulation =>
@@ -133,5 +135,6 @@ function flopsOf(program: Program, scores: ReadonlyMap<string, Score>): Simulati
 
 function heaviestOf({ streams }: Program): HeaviestRank {
   const pp = streams.reduce((most, { arena }, i) => (arena > streams[most].arena ? i : most), 0)
-  return { pp, arena: streams[pp].arena, peak: streams[pp].peak }
+  const host = Math.max(...streams.map(stream => roomIn(stream, 'host').arena))
+  return { pp, arena: streams[pp].arena, peak: streams[pp].peak, ...(host > 0 && { host }) }
 }

@@ -1,4 +1,4 @@
-/** What a rank hands to the network in a step, by the axis it goes along and the link it takes. */
+/** What a rank hands to the network, and to other spaces, in a step: by the axis it goes along and the link it takes. */
 import { workOf } from '../cost/index.js'
 import { isCollective, type Program } from '../ir/index.js'
 import type { Prices } from './prices.js'
@@ -32,8 +32,8 @@ export function trafficOf(program: Program, prices: Prices, pp: number): Traffic
     const segment = program.segments[step.segment]
     for (const instr of segment.instrs.filter(isCollective)) {
       const work = workOf(instr, segment, { mesh: program.mesh })
-      if (work.kind !== 'collective') continue
-      add(`${instr.kind} ${instr.group.axes.join('+')}`, work.bytes, prices.collective(instr, segment))
+      if (work.kind !== 'collective' && work.kind !== 'copy') continue
+      add(`${instr.kind} ${instr.group.axes.join('+')}`.trimEnd(), work.bytes, prices.collective(instr, segment))
     }
   }
   return [...found.values()].sort((a, b) => b.seconds - a.seconds)

@@ -1,7 +1,7 @@
 /** lockstep memory: what each rank needs, by kind, before anything runs. */
-import { showBytes, table } from '../../base/index.js'
+import { type Elsewhere, elsewheres, showBytes, table } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
-import { bytesPer, kinds, type Program } from '../../ir/index.js'
+import { bytesPer, kinds, type Program, roomIn } from '../../ir/index.js'
 import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 
@@ -14,7 +14,7 @@ export const memoryCommand = (path: string, options: { json?: boolean }, io: Io)
 export const memoryJson = (program: Program) => ({
   ranksPerStage: program.mesh.axes.filter(({ name }) => name !== 'pp').reduce((n, { size }) => n * size, 1),
   heaviest: heaviest(program.streams),
-  stages: program.streams.map(({ arena, peak }, pp) => ({ pp, arena, peak })),
+  stages: program.streams.map(({ arena, peak, elsewhere }, pp) => ({ pp, arena, peak, ...elsewhere })),
   kept: keptBy(program),
 })
 
@@ -48,6 +48,19 @@ function keptText(program: Program): string[] {
       ]
 }
 
+/** What ranks hold in another space than the device's. */
+function elsewhereText({ streams }: Program, space: Elsewhere): string[] {
+  const rooms = streams.map(stream => roomIn(stream, space))
+  const used = kinds.filter(kind => rooms.some(({ peak }) => peak[kind] > 0))
+  if (used.length === 0) return []
+  const rows = rooms.map(({ arena, peak }, pp) => [
+    `pp ${pp}`,
+    ...used.map(kind => showBytes(peak[kind])),
+    showBytes(arena),
+  ])
+  return ['', table([`on the ${space}`, ...used, 'arena'], rows)]
+}
+
 /** One row per pipeline rank; ranks that differ on the other axes only need the same. */
 export function memoryText(program: Program): string {
   const { ranksPerStage, heaviest: most } = memoryJson(program)
@@ -61,6 +74,7 @@ export function memoryText(program: Program): string {
   return [
     table(['rank', ...used, 'arena'], rows),
     `heaviest: pp ${most} with ${showBytes(program.streams[most].arena)}${each}`,
+    ...elsewheres.flatMap(space => elsewhereText(program, space)),
     'A kind is shown at its own peak; kinds peak at different times, and the arena holds them all at once.',
     ...keptText(program),
   ].join('\n')

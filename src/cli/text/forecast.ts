@@ -71,7 +71,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     mfu: { palm: rates.mfu, causal: (rates.mfu * causal) / perToken },
     hfu: rates.hfu,
     flops,
-    memory: { ...memory, usable: capacityOf(cluster.device) },
+    memory: { ...memory, usable: capacityOf(cluster.device), ...(cluster.host && { usableHost: cluster.host.memory }) },
     ...(failures && { failures }),
     ...(asked.tokens === undefined
       ? {}
@@ -143,12 +143,23 @@ function partsTable({ parts, step }: Forecast): string {
   return table(['part', 'time', 'share', ''], rows)
 }
 
-function memoryLines({ memory: { pp, arena, peak, usable } }: Forecast): string[] {
+function memoryLines({ memory: { pp, arena, peak, usable, ...elsewhere } }: Forecast): string[] {
   const parts = kinds.filter(kind => peak[kind] > arena / 1000).map(kind => `${kind} ${showBytes(peak[kind])}`)
   const verdict = arena <= usable ? 'fits' : `does not fit: ${showBytes(arena - usable)} too much`
   return [
     `memory of the heaviest rank (pp ${pp}): ${showBytes(arena)} of ${showBytes(usable)} usable, ${verdict}`,
     `  ${parts.join(', ')}`,
+    ...hostLines(elsewhere),
+  ]
+}
+
+/** Where the cluster does not say what is behind a device, there is nothing to compare with. */
+function hostLines({ host, usableHost }: Pick<Forecast['memory'], 'host' | 'usableHost'>): string[] {
+  if (host === undefined) return []
+  if (usableHost === undefined) return [`memory of the host, for the rank with most there: ${showBytes(host)}`]
+  const verdict = host <= usableHost ? 'fits' : `does not fit: ${showBytes(host - usableHost)} too much`
+  return [
+    `memory of the host, for the rank with most there: ${showBytes(host)} of ${showBytes(usableHost)}, ${verdict}`,
   ]
 }
 

@@ -124,7 +124,7 @@ const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} co
 > // all of them
 
 /** Names of the parts of a price, and of a simulation. */
-export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
+export const partNames: Readonly<Record<keyof Parts | 'stragglers' | 'offload', string>> = {
   compute: 'compute',
   recompute: 'recompute',
   bubble: 'bubble',
@@ -132,6 +132,7 @@ export const partNames: Readonly<Record<keyof Parts | 'stragglers', string>> = {
   pp: 'pp messages',
   optimizer: 'optimizer',
   stragglers: 'stragglers',
+  offload: 'moves between spaces',
   other: 'launches and stragglers',
 }
 

@@ -48,7 +48,8 @@ const mi250: Entry = {
     nic: ethernet(25e9),
     pod: 256,
   },
-  host: { memory: GiB(64), link: pcie(32e9) },
+  // 8 channels of DDR4-3200 for 8 dies
+  host: { memory: GiB(64), link: pcie(32e9), bandwidth: 26e9 },
   sources: [
     'AMD CDNA 2 whitepaper: Infinity Fabric links of 50 GB/s each way; 4 modules and 4 NICs a node is an assumption',
   ],
@@ -90,7 +91,8 @@ const mi300x: Entry = {
     nic: ethernet(50e9),
     pod: 256,
   },
-  host: { memory: GiB(256), link: pcie(64e9) },
+  // 2 x 12 channels of DDR5-4800 for 8 devices
+  host: { memory: GiB(256), link: pcie(64e9), bandwidth: 115e9 },
   sources: ['AMD Instinct MI300X platform data sheet: 7 links of 64 GB/s each way between 8 devices'],
 }
 

@@ -6,7 +6,7 @@ export interface Entry {
   readonly device: Device
   readonly network: TreeNetwork | TorusNetwork
   /** The host's share behind one device. */
-  readonly host?: { readonly memory: number; readonly link: Link }
+  readonly host?: { readonly memory: number; readonly link: Link; readonly bandwidth?: number }
   /** Where the figures of the links come from. */
   readonly sources: readonly string[]
 }

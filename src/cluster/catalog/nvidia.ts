@@ -69,7 +69,8 @@ const v100: Entry = {
     ],
   },
   network: { ...hgx(nvlink(150e9, 0.8, 8e-6), infiniband(12.5e9, 0.85)), nicsPerNode: 4 },
-  host: { memory: GiB(64), link: pcie(16e9) },
+  // 2 x 4 channels of DDR4-2400 for 8 devices
+  host: { memory: GiB(64), link: pcie(16e9), bandwidth: 19e9 },
   sources: ['NVIDIA DGX-1 with V100 system architecture whitepaper: 8 GPUs, 6 NVLinks of 25 GB/s each, 4 EDR NICs'],
 }
 
@@ -94,7 +95,8 @@ const a100 = (memory: number, bandwidth: number, pricePerHour: number): Device =
 })
 const dgxA100: Omit<Entry, 'device'> = {
   network: hgx(nvlink(300e9, 0.75, 6e-6), infiniband(25e9, 0.88)),
-  host: { memory: GiB(128), link: pcie(32e9) },
+  // 2 x 8 channels of DDR4-3200 for 8 devices
+  host: { memory: GiB(128), link: pcie(32e9), bandwidth: 51e9 },
   sources: [
     'NVIDIA DGX A100 data sheet: 8 GPUs, NVLink 600 GB/s both ways, 8 HDR NICs',
     'NVLink 0.75: NCCL all-reduce reaches 223 GB/s bus bandwidth on 8 A100',
@@ -118,7 +120,8 @@ const h100: Entry = {
     sources: [hopper, fitted, 'attention: Shah et al. 2024, FlashAttention-3, figures 5 and 6', prices],
   },
   network: hgx(nvlink(450e9, 0.74, 5e-6), infiniband(50e9, 0.8)),
-  host: { memory: GiB(256), link: pcie(64e9) },
+  // 2 x 8 channels of DDR5-4800 for 8 devices
+  host: { memory: GiB(256), link: pcie(64e9), bandwidth: 77e9 },
   sources: [
     'NVIDIA DGX H100 data sheet: 8 GPUs, NVLink 900 GB/s both ways, 8 NDR NICs',
     'Llama 3 (2024), section 3.3: 8 x 400 Gb/s RoCE per node, 1:7 oversubscription between pods of 3,072 GPUs',
@@ -140,7 +143,7 @@ const h100Pcie: Entry = {
     sources: [hopper, 'efficiencies: those of the H100 SXM, lowered for its 350 W', prices],
   },
   network: { ...hgx(pcie(64e9), infiniband(50e9, 0.8)), nicsPerNode: 2 },
-  host: { memory: GiB(128), link: pcie(64e9) },
+  host: { memory: GiB(128), link: pcie(64e9), bandwidth: 77e9 },
   sources: ['PCIe 5.0 x16: 64 GB/s each way; a node of 8 cards with 2 NICs is an assumption'],
 }
 
@@ -214,7 +217,8 @@ const b200: Entry = {
     ],
   },
   network: hgx(nvlink(900e9, 0.74, 5e-6), infiniband(50e9, 0.85)),
-  host: { memory: GiB(256), link: pcie(64e9) },
+  // 2 x 8 channels of DDR5-5600 for 8 devices
+  host: { memory: GiB(256), link: pcie(64e9), bandwidth: 90e9 },
   sources: ['NVIDIA DGX B200 data sheet: NVLink 1.8 TB/s both ways per GPU, 8 x 400 Gb/s NICs'],
 }
 
@@ -230,6 +234,8 @@ const nvl72 = (nic: Link): TreeNetwork => ({
 })
 const grace = {
   memory: GiB(240),
+  // LPDDR5X of one Grace for two devices
+  bandwidth: 250e9,
   link: { kind: 'nvlink', bandwidth: 450e9, efficiency: 0.8, latency: 4e-6, half: 0 },
 } as const
 

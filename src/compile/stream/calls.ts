@@ -11,7 +11,14 @@ export function callOnce(context: StreamContext, drafts: readonly SegmentDraft[]
   for (const draft of drafts) context.out.call(placed(context, draft), once, onceFrame)
 }
 
-export function callParam(context: StreamContext, { spec }: CompiledParam, draft: SegmentDraft | undefined): void {
+/** With a tag it only starts. */
+export function callParam(
+  context: StreamContext,
+  { spec }: CompiledParam,
+  draft: SegmentDraft | undefined,
+  tag?: string,
+): void {
   if (!draft || draft.instrs.length === 0) return
-  context.out.call(placed(context, draft), { ...once, param: spec.name }, role => paramFrame(role, spec.name))
+  const where = { ...once, param: spec.name, ...(tag !== undefined && { tag }) }
+  context.out.call(placed(context, draft), where, role => paramFrame(role, spec.name))
 }

@@ -3,6 +3,7 @@ import { evaluates } from '../compiled.js'
 import { callOnce, callParam } from './calls.js'
 import type { StreamContext } from './context.js'
 import { fly } from './flights.js'
+import { updates } from './updates.js'
 
 export function end(context: StreamContext): void {
   const { compiled, pp, held, holdsLoss, holdsTerms } = context
@@ -15,7 +16,6 @@ export function end(context: StreamContext): void {
   for (const param of held) if (param.holders[0] === pp) callParam(context, param, param.segments.norm)
   callOnce(context, once.sumNorm)
   if (evaluates(compiled)) return
-  if (held.length > 0) callOnce(context, [once.loads.lr])
-  for (const param of held) callParam(context, param, param.segments.update)
+  updates(context)
   callOnce(context, once.take)
 }

@@ -30,7 +30,8 @@ export const frameNames = {
 /** What plays a role in a segment that happens once a step; undefined: a frame for the call alone. */
 export function onceFrame(role: RoleName): string | undefined {
   if (role.is === 'result') return frameNames.result(role.of)
-  if (role.is === 'scalar' || role.is === 'named' || role.is === 'input') return frameNames.scalar(role.of)
+  if (role.is === 'scalar' || role.is === 'named' || role.is === 'input' || role.is === 'away')
+    return frameNames.scalar(role.of)
   return role.is === 'scratch' ? undefined : unplayed(role)
 }
 
@@ -43,6 +44,8 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
       return frameNames[role.is](param)
     case 'state':
       return frameNames.state(role.of, param)
+    case 'away':
+      return role.of === 'param' || role.of === 'grad' ? frameNames[role.of](param) : frameNames.state(role.of, param)
     default:
       return onceFrame(role)
   }

@@ -1,6 +1,6 @@
 /** What lives from step to step: parameters, their gradients and states, scalars, and the results. */
 import { scalarEntries, stateEntries } from '../../base/index.js'
-import { scalarStarts } from '../../plan/index.js'
+import { scalarStarts, stateSpace } from '../../plan/index.js'
 import { evaluates } from '../compiled.js'
 import { lineBytes, localBytes } from '../segment.js'
 import type { StreamContext } from './context.js'
@@ -8,20 +8,22 @@ import { frameNames } from './frames.js'
 
 export function residents({ compiled, held, results, out }: StreamContext): void {
   const { s } = compiled
+  const away = stateSpace(compiled.plan)
   for (const { spec, dtype, gradientDtype, segments } of held) {
     const { kept, gradient } = segments
     const keptBytes = kept.inside ? lineBytes : localBytes
-    out.resident(frameNames.param(spec.name), 'parameters', keptBytes(s, { ...spec, dtype }, kept.layout))
-    if (gradient)
-      out.resident(
-        frameNames.grad(spec.name),
-        'gradients',
-        localBytes(s, { ...spec, dtype: gradientDtype }, gradient.accumulated),
-      )
-    for (const [state, tensor] of stateEntries(segments.states))
-      out.resident(frameNames.state(state, spec.name), 'optimizer', localBytes(s, tensor, tensor.layout))
+    const paramBytes = keptBytes(s, { ...spec, dtype }, kept.layout)
+    out.resident(frameNames.param(spec.name), { kind: 'parameters', bytes: paramBytes })
+    if (gradient) {
+      const bytes = localBytes(s, { ...spec, dtype: gradientDtype }, gradient.accumulated)
+      out.resident(frameNames.grad(spec.name), { kind: 'gradients', bytes })
+    }
+    for (const [state, tensor] of stateEntries(segments.states)) {
+      const bytes = localBytes(s, tensor, tensor.layout)
+      out.resident(frameNames.state(state, spec.name), { kind: 'optimizer', bytes, ...away })
+    }
   }
   for (const [name] of evaluates(compiled) ? [] : scalarEntries(scalarStarts(compiled.training)))
-    out.resident(frameNames.scalar(name), 'workspace', 4)
-  for (const name of results) out.resident(frameNames.result(name), 'workspace', 4)
+    out.resident(frameNames.scalar(name), { kind: 'workspace', bytes: 4 })
+  for (const name of results) out.resident(frameNames.result(name), { kind: 'workspace', bytes: 4 })
 }

@@ -3,16 +3,8 @@
  * A frame's name says which logical thing it holds (`x@3.1`: carry x entering block 3, microbatch 1), so that two
  * segments meet by asking for the same name. Lifetimes and places come after, in *place*, from who uses what when.
  */
-import {
-  type Call,
-  type Frame,
-  type Kind,
-  type Role,
-  type RoleName,
-  type Segment,
-  type Step,
-  showRole,
-} from '../../ir/index.js'
+import type { Elsewhere } from '../../base/index.js'
+import { type Call, type Frame, type Role, type RoleName, type Segment, type Step, showRole } from '../../ir/index.js'
 
 export type Use = Exclude<Step, { kind: 'alloc' | 'free' }>
 
@@ -21,34 +13,41 @@ export interface StreamDraft {
   readonly frames: readonly Omit<Frame, 'offset'>[]
   readonly resident: ReadonlySet<number>
   readonly steps: readonly Use[]
-  readonly frameOf: (name: string) => number
+  readonly frameOf: (name: string, space?: Elsewhere) => number
 }
+
+/** What is asked of a frame. */
+type FrameNeeds = Pick<Role, 'kind' | 'bytes' | 'space'>
+
+/** The same thing may lie in several spaces, in a frame each. */
+const nameIn = (name: string, space: Elsewhere | undefined): string => (space === undefined ? name : `${space}.${name}`)
 
 /** Whose call it is; with a tag it only starts. */
 export type Where = Pick<Call, 'block' | 'microbatch' | 'param' | 'tag'>
 
 export class StreamWriter {
-  readonly #frames: { readonly name: string; readonly kind: Kind; bytes: number }[] = []
+  readonly #frames: (Omit<Frame, 'offset' | 'bytes'> & { bytes: number })[] = []
   readonly #byName = new Map<string, number>()
   readonly #resident = new Set<number>()
   readonly #steps: Use[] = []
   #calls = 0
 
   /** Lives from step to step. */
-  resident(name: string, kind: Kind, bytes: number): number {
-    const frame = this.frame(name, { kind, bytes })
+  resident(name: string, of: FrameNeeds): number {
+    const frame = this.frame(name, of)
     this.#resident.add(frame)
     return frame
   }
 
-  frame(name: string, { kind, bytes }: Pick<Role, 'kind' | 'bytes'>): number {
-    const known = this.#byName.get(name)
+  frame(name: string, { kind, bytes, space }: FrameNeeds): number {
+    const called = nameIn(name, space)
+    const known = this.#byName.get(called)
     if (known !== undefined) {
       this.#frames[known].bytes = Math.max(this.#frames[known].bytes, bytes)
       return known
     }
-    this.#byName.set(name, this.#frames.length)
-    return this.#frames.push({ name, kind, bytes }) - 1
+    this.#byName.set(called, this.#frames.length)
+    return this.#frames.push({ name: called, kind, bytes, ...(space && { space }) }) - 1
   }
 
   /** `nameOf` gives the frame that plays a role; undefined: scratch, a frame for this call alone. */
@@ -88,7 +87,7 @@ export class StreamWriter {
   }
 
   finish(): StreamDraft {
-    const frameOf = (name: string) => this.#known(name)
+    const frameOf = (name: string, space?: Elsewhere) => this.#known(nameIn(name, space))
     return { frames: [...this.#frames], resident: new Set(this.#resident), steps: [...this.#steps], frameOf }
   }
 

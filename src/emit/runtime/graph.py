@@ -40,6 +40,8 @@ class Recorded:
             return _say("dropout draws other numbers in every step")
         if grouped.asked or self.stage.guarded_until is not None:
             return _say("the host asks how many rows the experts have")
+        if self.stage.on_host:
+            return _say("the host updates parameters")
         if documents.asked:
             return _say("the host asks where documents end")
         self.stage.forget_gradients()

@@ -5,7 +5,7 @@ from typing import Deque, Dict, List, Optional, Sequence, Union
 
 import torch
 
-from . import comm, counter, documents, lines, parts, routes
+from . import comm, counter, documents, lines, parts, routes, spaces
 from .mesh import Mesh
 from .parts import Start
 
@@ -20,6 +20,7 @@ class Here:
         self.data = data
         self.seed = seed
         self.coordinates = mesh.coordinates(rank)
+        self._mover = spaces.Mover(device)
         # What changes with every call.
         self.step = 0
         self.lr = 0.0
@@ -47,10 +48,10 @@ class Here:
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
-    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0) -> torch.Tensor:
+    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, on_host=False) -> torch.Tensor:
         """`room` is how many elements its memory holds, where that is more."""
         elements = torch.Size(sizes).numel()
-        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=self.device)
+        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device="cpu" if on_host else self.device)
         return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
@@ -159,6 +160,12 @@ class Here:
 
     def gather_all(self, parts: Sequence[torch.Tensor], group: str, sizes: Sequence[Sequence[int]]) -> lines.Flight:
         return lines.gather(parts, self.groups[group], sizes)
+
+    def to_host(self, *given, **asked) -> spaces.Moving:
+        return self._mover.to_host(*given, **asked)
+
+    def to_device(self, *given, **asked) -> spaces.Moving:
+        return self._mover.to_device(*given, **asked)
 
     def all_reduce(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
         return comm.all_reduce(x, self.groups[group], combine)

@@ -27,8 +27,12 @@ def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
     return x if x.dtype == torch.float64 else x.to(DTYPES[dtype])
 
 
-def copy(x: torch.Tensor, dtype: str) -> torch.Tensor:
-    """As cast, but never x itself."""
+def copy(x, dtype: str):
+    """As cast, but never x itself; of each, if x is a list. On the host of a GPU it is pinned: what is copied there goes up."""
+    if isinstance(x, list):
+        return [copy(each, dtype) for each in x]
+    if x.device.type == "cpu" and torch.cuda.is_initialized():
+        return torch.empty(x.shape, dtype=x.dtype if x.dtype == torch.float64 else DTYPES[dtype], pin_memory=True).copy_(x)
     return x.clone() if x.dtype == torch.float64 else x.to(DTYPES[dtype], copy=True)
 
 

@@ -52,7 +52,7 @@ def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: floa
     numbers = (1 if coupled else 1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
     shrink, rate, unbias = (_number(x, param) for x in numbers)
     for tensors in _each(param, m, v, top, _contiguous(grad), rounded):
-        one["adamw"](*tensors, verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
+        _update("adamw", tensors, verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
     return (param, m, v) if top is None else (param, m, v, top)
 
 
@@ -72,7 +72,7 @@ def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.
     """m = momentum * m + grad + decay * param; param -= lr * m. Of all gradients but the first, dampening leaves a part out."""
     fresh = None if taken is None else _number(torch.where(taken == 0, 1.0, 1.0 - dampening), param)
     for tensors in _each(param, m, _contiguous(grad), rounded):
-        one["sgd"](*tensors, verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
+        _update("sgd", tensors, verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
     return param if m is None else (param, m)
 
 
@@ -89,7 +89,7 @@ def lion_(param, m, grad, verdict, lr, betas, decay: float, scale=None, rounded=
     beta1, beta2 = betas
     shrink, rate = _number(1 - lr * decay, param), _number(lr, param)
     for tensors in _each(param, m, _contiguous(grad), rounded):
-        one["lion"](*tensors, verdict, shrink, rate, beta1, beta2, scale)
+        _update("lion", tensors, verdict, shrink, rate, beta1, beta2, scale)
     return param, m
 
 
@@ -236,14 +236,27 @@ def adafactor_(
 
 
 # What happens to the elements of one parameter, by optimizer.
-one = {"adamw": _adamw, "sgd": _sgd, "lion": _lion}
+plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion}
+compiled: Dict = {}
+
+# Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
+PIECE = 2**20
 
 
-def compile_updates(how: Dict) -> None:
-    """One kernel for all that happens to an element. `how` is what torch.compile is told."""
+def _update(name: str, tensors, *numbers) -> None:
+    """To all elements of one parameter at once or, where nothing was compiled for its device, a piece after the other."""
+    kernel = compiled.get((name, tensors[0].device.type))
+    if kernel is not None:
+        return kernel(*tensors, *numbers)
+    for start in range(0, tensors[0].numel(), PIECE):
+        plain[name](*[None if x is None else x[start : start + PIECE] for x in tensors], *numbers)
+
+
+def compile_updates(how: Dict, device) -> None:
+    """One kernel of the device for all that happens to an element. `how` is what torch.compile is told."""
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    one.update({name: torch.compile(update, **how) for name, update in one.items()})
+    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in plain.items()})
 
 
 def _scaled(grad: torch.Tensor, scale) -> torch.Tensor:

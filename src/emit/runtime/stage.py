@@ -47,7 +47,7 @@ class Stage:
         if trained is None:
             grouped.start(here.device)
         if compiled and trained is None:
-            optimizer.compile_updates(COMPILE)
+            optimizer.compile_updates(COMPILE, here.device)
             products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
@@ -67,11 +67,16 @@ class Stage:
         shared = {} if trained is None else self._shared(trained, joined)
         if goes_on:
             shared.update(self._kept(trained))
+        # Frames of the host say so behind what all frames say.
+        on_host = {i for i, frame in enumerate(schedule["frames"]) if frame[3:]}
+        self.on_host = bool(on_host)
         for frame, places in schedule["resident"]:
             if frame in shared:
                 self.frames[frame] = shared[frame]
             else:
-                self.frames[frame] = {offset: here.zeros(sizes, dtype, *room) for offset, sizes, dtype, *room in places}
+                self.frames[frame] = {
+                    offset: here.zeros(sizes, dtype, *room, on_host=frame in on_host) for offset, sizes, dtype, *room in places
+                }
         # Of tensors that lie side by side in the frame of the first, each as it is by itself.
         self.views: Dict[int, torch.Tensor] = {}
         for frames, widths in schedule.get("beside", []):

@@ -107,6 +107,7 @@ const moves: Moves = {
   'reduce-scatter': (c, shapes, members) => ({ ...cutMove(shapes, members, c.dim), combine: 'sum' }),
   'all-to-all': (c, shapes, members) => moveOf(shapes, members, { cut: c.to, lay: c.from }),
   shift: (c, shapes, members) => ({ ...moveOf(shapes, members, {}), by: c.by }),
+  move: (_, shapes, members) => ({ ...moveOf(shapes, members, {}), by: 0 }),
 }
 
 export function prepareMove(mesh: Mesh, collective: Shaped, shapes: [Shape, Shape], count: number): Move {

@@ -16,11 +16,13 @@ import {
   type Optimizer,
   type OptimizerKind,
   type OptimizerOf,
+  type Space,
   type States,
+  spaces,
   type Work,
 } from '../../base/index.js'
 import { inputsOf } from '../../geometry/index.js'
-import { type InstrOf, type Kind, kinds, type Program, requireSound } from '../../ir/index.js'
+import { type InstrOf, type Kind, kinds, type Program, requireSound, roomIn } from '../../ir/index.js'
 import type { Runner } from '../runner.js'
 import { type Data, syntheticData } from './data.js'
 import { type Interpreter, interpreterOf } from './machine.js'
@@ -54,6 +56,7 @@ export interface Comparison {
 
 export interface MemoryMismatch {
   readonly rank: number
+  readonly space: Space
   readonly kind: Kind
   readonly planned: number
   readonly measured: number
@@ -115,6 +118,7 @@ export interface RunRecord {
   /** The greatest difference, per parameter, between ranks that should hold the same numbers. */
   readonly spreads: ReadonlyMap<string, number>
   readonly peaks: Runner['peaks']
+  readonly peaksElsewhere: Runner['peaksElsewhere']
 }
 
 /** One of several steps, its shares counted in all of them. */
@@ -136,7 +140,8 @@ export function* comparing(program: Program, serial: SerialRun, options: Compare
   }
   const parameters = byName(program, name => machine.parameter(name))
   const spreads = byName(program, name => machine.spread(name))
-  return compareRun(program, { steps, parameters, spreads, peaks: machine.peaks }, serial)
+  const { peaks, peaksElsewhere } = machine
+  return compareRun(program, { steps, parameters, spreads, peaks, peaksElsewhere }, serial)
 }
 
 const byName = <T>({ params }: Program, of: (name: string) => T): Map<string, T> =>
@@ -161,7 +166,7 @@ export function compareRun(program: Program, run: RunRecord, serial: SerialRun):
     }),
   )
   const spread = worst([...run.spreads].map(([name, error]) => ({ name, error })))
-  return { steps, parameter, spread, memory: memoryMismatches(program, run.peaks) }
+  return { steps, parameter, spread, memory: memoryMismatches(program, run) }
 }
 
 /** Synthetic data over the whole global batch: the same whatever the number of microbatches. */
@@ -277,11 +282,14 @@ const worstNumber = (errors: readonly number[]): number =>
 const worst = (all: readonly Worst[]): Worst =>
   all.reduce((a, b) => (Number.isNaN(a.error) || a.error >= b.error ? a : b), { name: '', error: 0 })
 
-function memoryMismatches(program: Program, peaks: Runner['peaks']): MemoryMismatch[] {
-  return peaks.flatMap((measured, rank) => {
-    const planned = program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
-    return kinds
-      .filter(kind => planned[kind] !== measured[kind])
-      .map(kind => ({ rank, kind, planned: planned[kind], measured: measured[kind] }))
+function memoryMismatches(program: Program, run: Pick<RunRecord, 'peaks' | 'peaksElsewhere'>): MemoryMismatch[] {
+  return run.peaks.flatMap((device, rank) => {
+    const stream = program.streams[coordinatesOf(program.mesh, rank).pp ?? 0]
+    return spaces.flatMap(space => {
+      const [planned, measured] = [roomIn(stream, space).peak, { ...run.peaksElsewhere[rank], device }[space]]
+      return kinds
+        .filter(kind => planned[kind] !== measured[kind])
+        .map(kind => ({ rank, space, kind, planned: planned[kind], measured: measured[kind] }))
+    })
   })
 }

@@ -138,6 +138,7 @@ const rules: { readonly [K in Exclude<InstrKind, OpKind>]: Rule<InstrOf<K>> } = 
   'reduce-scatter': collective,
   'all-to-all': collective,
   shift: collective,
+  move: collective,
   'all-dispatch': routed,
   'all-combine': routed,
   wait:

@@ -85,7 +85,8 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
     gradient: name => gradientOf(world, name),
     spread: name =>
       Math.max(...[wholes.parameter(name), ...Object.values(wholes.states(name))].map(whole => whole.spread)),
-    peaks: actors.map(actor => actor.memory.peak),
+    peaks: actors.map(actor => actor.memory.peaks.device),
+    peaksElsewhere: actors.map(actor => actor.memory.peaks),
     choices: new Map(),
     spans: [],
     stop() {},

@@ -1,10 +1,10 @@
 /**
- * A rank's arena: which frames are alive, how many bytes of each kind, and the most there ever were.
- * What is not alive is NaN, and so is what has been allocated and not yet written.
+ * A rank's arenas, one behind the other: which frames are alive, how many bytes of each kind in each space, and the most there
+ * ever were. What is not alive is NaN, and so is what has been allocated and not yet written.
  */
-
+import { type Space, spaces } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
-import { type Frame, type Kind, kinds, type Stream } from '../../ir/index.js'
+import { type Frame, noBytes, roomIn, type Stream, spaceOf } from '../../ir/index.js'
 
 export type Precision = 'f64' | 'f32'
 
@@ -16,13 +16,18 @@ export const bytesOf = (cells: number): number => cells * bytesPerCell
 
 export class Memory {
   readonly cells: Cells
-  readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // one entry per kind
+  readonly peaks = { device: noBytes(), host: noBytes(), disk: noBytes() }
   readonly #stream: Stream
   readonly #live = new Map<number, Frame>()
-  readonly #bytes = { ...this.peak }
+  readonly #bytes = { device: noBytes(), host: noBytes(), disk: noBytes() }
+  /** The byte at which the arena of each space begins. */
+  readonly #base: Readonly<Record<Space, number>>
 
   constructor(stream: Stream, precision: Precision) {
-    const size = Math.ceil(cellsOf(stream.arena))
+    const ends: number[] = []
+    for (const space of spaces) ends.push((ends.at(-1) ?? 0) + roomIn(stream, space).arena)
+    const size = Math.ceil(cellsOf(ends[2]))
+    this.#base = { device: 0, host: ends[0], disk: ends[1] }
     this.#stream = stream
     this.cells = (precision === 'f64' ? new Float64Array(size) : new Float32Array(size)).fill(NaN)
     for (const frame of stream.resident) this.alloc(frame)
@@ -32,15 +37,18 @@ export class Memory {
     const frame = this.#frame(index)
     const end = frame.offset + frame.bytes
     if (this.#live.has(index)) throw new Error(`frame ${frame.name} is already allocated`)
-    if (frame.offset < 0 || end > this.#stream.arena)
-      throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${this.#stream.arena}`)
+    const space = spaceOf(frame)
+    const { arena } = roomIn(this.#stream, space)
+    if (frame.offset < 0 || end > arena)
+      throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${arena}`)
     if (frame.offset % bytesPerCell !== 0)
       throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${bytesPerCell}`)
     for (const other of this.#live.values())
       if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
     this.#live.set(index, frame)
-    this.#bytes[frame.kind] += frame.bytes
-    this.peak[frame.kind] = Math.max(this.peak[frame.kind], this.#bytes[frame.kind])
+    const [live, peak] = [this.#bytes[space], this.peaks[space]]
+    live[frame.kind] += frame.bytes
+    peak[frame.kind] = Math.max(peak[frame.kind], live[frame.kind])
     this.poison(index)
   }
 
@@ -48,7 +56,7 @@ export class Memory {
     const frame = this.#frame(index)
     if (this.#stream.resident.includes(index)) throw new Error(`frame ${frame.name} is resident and may not be freed`)
     if (!this.#live.delete(index)) throw new Error(`frame ${frame.name} is freed but not allocated`)
-    this.#bytes[frame.kind] -= frame.bytes
+    this.#bytes[spaceOf(frame)][frame.kind] -= frame.bytes
     this.poison(index)
   }
 
@@ -57,7 +65,7 @@ export class Memory {
     const frame = this.#frame(index)
     if (!this.#live.has(index)) throw new Error(`frame ${frame.name} is used but not allocated`)
     if (frame.bytes < bytes) throw new Error(`frame ${frame.name} of ${frame.bytes} bytes is asked to hold ${bytes}`)
-    return cellsOf(frame.offset)
+    return this.#cell(frame)
   }
 
   /** The cells of a live frame, as they are: not a copy. */
@@ -67,9 +75,12 @@ export class Memory {
   }
 
   poison(index: number): void {
-    const { offset, bytes } = this.#frame(index)
-    this.cells.fill(NaN, cellsOf(offset), cellsOf(offset + bytes))
+    const frame = this.#frame(index)
+    const at = this.#cell(frame)
+    this.cells.fill(NaN, at, at + cellsOf(frame.bytes))
   }
+
+  #cell = (frame: Frame): number => cellsOf(this.#base[spaceOf(frame)] + frame.offset)
 
   #frame(index: number) {
     const frame = this.#stream.frames[index]
@@ -79,4 +90,8 @@ export class Memory {
 }
 
 const overlap = (a: Frame, b: Frame): boolean =>
-  a.bytes > 0 && b.bytes > 0 && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes
+  spaceOf(a) === spaceOf(b) &&
+  a.bytes > 0 &&
+  b.bytes > 0 &&
+  a.offset < b.offset + b.bytes &&
+  b.offset < a.offset + a.bytes

@@ -1,13 +1,16 @@
-/** L1 to L4: frames live from alloc to free, apart from each other, inside the arena, and in peace while in flight. */
+/** L1 to L4: frames live from alloc to free, apart from each other, inside the arena of their space, and in peace while in flight. */
+import { type Space, spaces } from '../../base/index.js'
 import {
   type Call,
   type Frame,
-  type Kind,
   kinds,
+  noBytes,
   type Program,
+  roomIn,
   type Segment,
   type Step,
   type Stream,
+  spaceOf,
 } from '../program.js'
 import { traitsOf } from '../traits.js'
 import { type Finding, type Law, placeOf } from './law.js'
@@ -40,7 +43,7 @@ class Lives {
   readonly #flights = new Map<number, FrameFlight[]>()
   readonly #tagged = new Map<string, number[]>()
   readonly #resident: ReadonlySet<number>
-  readonly #live: LiveFrames
+  readonly #live: Readonly<Record<Space, LiveFrames>>
   #step: number | undefined
   /** The step that used a frame last. */
   readonly #last = new Map<number, number>()
@@ -53,7 +56,9 @@ class Lives {
     this.#pipeline = pipeline
     this.#written = written
     this.#resident = new Set(stream.resident)
-    this.#live = new LiveFrames(stream.frames)
+    const { frames } = stream
+    const live = () => new LiveFrames(frames)
+    this.#live = { device: live(), host: live(), disk: live() }
   }
 
   run(): Finding[] {
@@ -63,14 +68,22 @@ class Lives {
       this.#take(step)
     })
     this.#step = undefined
-    for (const frame of this.#live.all())
-      if (!this.#resident.has(frame)) this.#sayAt(this.#last.get(frame), 'L1', `${this.#called(frame)} is never freed`)
-    for (const kind of kinds) {
-      const [peak, declared] = [this.#live.peak[kind], this.#stream.peak[kind]]
-      if (peak !== declared) this.#say('L3', `${kind} peak at ${peak} bytes, declared ${declared}`)
-    }
+    for (const space of spaces) this.#close(space)
     return this.#findings
   }
+
+  #close(space: Space): void {
+    const { all, peak: peaks } = this.#live[space]
+    for (const frame of all())
+      if (!this.#resident.has(frame)) this.#sayAt(this.#last.get(frame), 'L1', `${this.#called(frame)} is never freed`)
+    const where = space === 'device' ? '' : ` on the ${space}`
+    for (const kind of kinds) {
+      const [peak, declared] = [peaks[kind], roomIn(this.#stream, space).peak[kind]]
+      if (peak !== declared) this.#say('L3', `${kind} peak at ${peak} bytes${where}, declared ${declared}`)
+    }
+  }
+
+  #in = (frame: number): LiveFrames => this.#live[spaceOf(this.#stream.frames[frame])]
 
   #say = (law: Law, message: string) => this.#sayAt(this.#step, law, message)
 
@@ -89,7 +102,7 @@ class Lives {
       case 'free':
         this.#touch(step.frame, 'freed', true)
         if (this.#resident.has(step.frame)) this.#say('L1', `${this.#called(step.frame)} is resident and freed`)
-        this.#live.remove(step.frame)
+        this.#in(step.frame).remove(step.frame)
         break
       case 'send':
       case 'recv':
@@ -130,21 +143,22 @@ class Lives {
   }
 
   #begin(frame: number): void {
-    if (this.#live.has(frame)) {
+    if (this.#in(frame).has(frame)) {
       this.#say('L1', `${this.#called(frame)} is allocated twice`)
       return
     }
     const { offset, bytes } = this.#stream.frames[frame]
-    if (offset < 0 || offset + bytes > this.#stream.arena)
-      this.#say('L2', `${this.#called(frame)} ends at ${offset + bytes}, the arena at ${this.#stream.arena}`)
+    const { arena } = roomIn(this.#stream, spaceOf(this.#stream.frames[frame]))
+    if (offset < 0 || offset + bytes > arena)
+      this.#say('L2', `${this.#called(frame)} ends at ${offset + bytes}, the arena at ${arena}`)
     if (this.#step !== undefined) this.#last.set(frame, this.#step)
-    const over = this.#live.add(frame)
+    const over = this.#in(frame).add(frame)
     if (over !== undefined) this.#say('L2', `${this.#called(frame)} lies over ${this.#called(over)}`)
   }
 
   #touch(frame: number, how: string, writes: boolean): void {
     if (this.#step !== undefined) this.#last.set(frame, this.#step)
-    if (!this.#live.has(frame)) this.#say('L1', `${this.#called(frame)} is ${how} while it is not allocated`)
+    if (!this.#in(frame).has(frame)) this.#say('L1', `${this.#called(frame)} is ${how} while it is not allocated`)
     for (const { what, tag, fills } of this.#flights.get(frame) ?? [])
       if (writes || fills) this.#say('L4', `${this.#called(frame)} is ${how} while the ${what} of ${tag} is in flight`)
   }
@@ -152,7 +166,7 @@ class Lives {
 
 /** The live frames by offset, with the bytes of each kind. */
 class LiveFrames {
-  readonly peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is in `kinds`
+  readonly peak = noBytes()
   readonly #now = { ...this.peak }
   readonly #alive = new Set<number>()
   readonly #byOffset: number[] = []

@@ -36,6 +36,7 @@ export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Reshapin
   const crosses = instr.group.axes.includes('pp') || instr.group.stages !== undefined
   const refuse = (message: string) => void say('T1', `%${ref} is ${showShaped(x)}; ${message}`)
   if (crosses && instr.kind !== 'all-reduce') return refuse('between stages there is only all-reduce')
+  if (instr.kind === 'move') return x
   if (instr.kind === 'shift')
     return shifted(mesh, x, instr.by, axes) ?? refuse(`no part of it goes round along ${axes}`)
   const why = unfinished(x)

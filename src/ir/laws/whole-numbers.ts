@@ -28,8 +28,10 @@ export function wholeNumbers(program: Program): Finding[] {
       checkDims(`%${ref}`, dims, { segment })
     }
   }
-  program.streams.forEach(({ arena, frames }, pipeline) => {
+  program.streams.forEach(({ arena, frames, elsewhere = {} }, pipeline) => {
     check('the arena', arena, 0, { pipeline })
+    for (const [space, room] of Object.entries(elsewhere))
+      check(`the arena of the ${space}`, room.arena, 0, { pipeline })
     for (const { name, bytes, offset } of frames) {
       check(`bytes of frame ${name}`, bytes, 0, { pipeline })
       check(`the offset of frame ${name}`, offset, 0, { pipeline })

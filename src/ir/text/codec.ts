@@ -258,6 +258,7 @@ export const attributes: Attributes = {
   shift: { by: number, group },
   'all-dispatch': { group },
   'all-combine': { group },
+  move: { group },
   wait: {},
   slice: { dim: name, axes },
   load: { input: word },

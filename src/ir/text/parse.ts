@@ -4,8 +4,8 @@
  * the lines after it may depend on it.
  */
 import { type Axis, type Dim, dtypes, nearest, ProblemsError, scalarNames, stateNames } from '../../base/index.js'
-import type { Instr, InstrKind } from '../instr.js'
-import { type DType, type Init, type Kind, kinds, type Param, type Program, type Role, type Step } from '../program.js'
+import { alone, type Instr, type InstrKind } from '../instr.js'
+import { type DType, type Init, noBytes, type Param, type Program, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
 import {
   atMost,
@@ -22,6 +22,7 @@ import {
   unreadable,
   word,
 } from './codec.js'
+import { kindOf, readPeak, readSpace, spaceNamed } from './rooms.js'
 
 export function parse(text: string): Program {
   const draft = emptyDraft()
@@ -140,8 +141,13 @@ const readers: Readonly<Record<string, Reader>> = {
   stream(draft, [pipeline, ...rest]) {
     const { streams } = draft.program
     if (count.read(pipeline) !== streams.length) unreadable(`expected stream ${streams.length}, found ${pipeline}`)
-    const peak = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // every kind is in `kinds`
-    draft.stream = { frames: [], resident: [], steps: [], arena: count.read(fields(rest, 'arena').arena), peak }
+    draft.stream = {
+      frames: [],
+      resident: [],
+      steps: [],
+      arena: count.read(fields(rest, 'arena').arena),
+      peak: noBytes(),
+    }
     streams.push(draft.stream)
     delete draft.segment
   },
@@ -195,8 +201,7 @@ const readInside = (words: readonly string[]) =>
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
 const dtype = oneOf<DType>(...dtypes)
-const kindOf = oneOf<Kind>(...kinds)
-const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'update')
+const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'move', 'update')
 
 function initOf(words: readonly string[]): Init {
   const [kind, std] = atMost(words[0] === 'normal' ? 2 : 1, words)
@@ -226,8 +231,8 @@ function readLine(draft: Draft, words: readonly string[]): void {
 }
 
 function readRoleLine(words: readonly string[]): Role {
-  const [text, kind, bytes] = atMost(3, words)
-  return { name: readRole(word.read(text)), kind: kindOf.read(kind), bytes: count.read(bytes) }
+  const [text, kind, bytes, space] = atMost(4, words)
+  return { name: readRole(word.read(text)), kind: kindOf.read(kind), bytes: count.read(bytes), ...readSpace(space) }
 }
 
 function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: readonly string[]): void {
@@ -245,22 +250,21 @@ function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: re
 }
 
 function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, rest: readonly string[]): boolean {
-  if (first === 'peak')
-    Object.assign(
-      stream.peak,
-      Object.fromEntries(
-        rest.map(text => atMost(2, text.split(':'))).map(([kind, n]) => [kindOf.read(kind), count.read(n)]),
-      ),
-    )
-  else if (first === 'resident') stream.resident = [...counts.read(only(rest))]
+  if (first === 'peak') Object.assign(stream.peak, readPeak(rest))
+  else if (first === 'elsewhere') {
+    const [space, arena, ...peak] = rest
+    const room = { arena: count.read(fields([arena], 'arena').arena), peak: { ...noBytes(), ...readPeak(peak) } }
+    stream.elsewhere = { ...stream.elsewhere, [spaceNamed.read(space)]: room }
+  } else if (first === 'resident') stream.resident = [...counts.read(only(rest))]
   else if (first === 'frame') {
-    const [place, frame, kind, bytes, at] = atMost(5, rest)
+    const [place, frame, kind, bytes, at, space] = atMost(6, rest)
     if (count.read(place) !== stream.frames.length) unreadable(`expected frame ${stream.frames.length}, found ${place}`)
     stream.frames.push({
       name: word.read(frame),
       kind: kindOf.read(kind),
       bytes: count.read(bytes),
       offset: count.read(at?.startsWith('@') ? at.slice(1) : unreadable('expected a place such as @128')),
+      ...readSpace(space),
     })
   } else if (Object.hasOwn(steps, first)) stream.steps.push(steps[first as keyof typeof steps](rest) as Growing<Step>)
   else return false
@@ -339,7 +343,7 @@ const optional = (kind: InstrKind, key: string): boolean =>
 
 function readAttributes(kind: InstrKind, words: readonly string[]): Record<string, unknown> {
   const codecs = attributes[kind] as Record<string, Codec<unknown>> // the table gives each kind its own
-  const given: Record<string, unknown> = {}
+  const given: Record<string, unknown> = kind === 'move' ? { group: alone } : {}
   for (const text of words) {
     const [key, value] = pair(text)
     const attribute = key === 'over' ? 'group' : key

@@ -13,6 +13,7 @@ import {
 } from '../program.js'
 import { resultNames, showRole } from '../role.js'
 import { attributes, type Codec, counts, name, number, showLayout, showShaped, word } from './codec.js'
+import { showPeak, showSpace } from './rooms.js'
 
 export const print = (program: Program): string =>
   [
@@ -72,7 +73,7 @@ const printParam = (param: Param): string[] => [
 /** The key is written too where it is not the segment's name. */
 export const printSegment = (segment: Segment, key = segment.name): string[] => [
   `segment ${word.show(segment.name)} phase=${segment.phase}${key === segment.name ? '' : ` key=${word.show(key)}`}`,
-  ...segment.roles.map(role => `  role ${word.show(showRole(role.name))} ${role.kind} ${role.bytes}`),
+  ...segment.roles.map(role => `  role ${word.show(showRole(role.name))} ${role.kind} ${role.bytes}${showSpace(role)}`),
   ...Object.entries(segment.buffers).map(([ref, buffer]) => `  buffer ${showRef(ref)} ${printBuffer(buffer, segment)}`),
   ...segment.instrs.map(instr => `  ${printInstr(instr)}`),
 ]
@@ -94,16 +95,18 @@ export function printInstr(instr: Instr): string {
   const codecs = attributes[instr.kind] as Record<string, Codec<unknown>> // the table gives each kind its own
   const written = Object.entries(instr)
     .filter(([key, value]) => codecs[key] !== undefined && value !== undefined)
+    .filter(([key]) => instr.kind !== 'move' || key !== 'group') // it is alone
     .map(([key, value]) => `${key === 'group' ? 'over' : key}=${codecs[key].show(value)}`)
   return [...outs.map(showRef), '=', instr.kind, ...ins.map(showRef), ...written].join(' ')
 }
 
 const printStream = (stream: Stream, pipeline: number): string[] => [
   `stream ${pipeline} arena=${stream.arena}`,
-  `  peak ${Object.entries(stream.peak)
-    .map(([kind, bytes]) => `${kind}:${bytes}`)
-    .join(' ')}`,
-  ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}`),
+  `  peak ${showPeak(stream)}`,
+  ...Object.entries(stream.elsewhere ?? {}).map(
+    ([space, room]) => `  elsewhere ${space} arena=${room.arena} ${showPeak(room)}`,
+  ),
+  ...stream.frames.map((f, i) => `  frame ${i} ${word.show(f.name)} ${f.kind} ${f.bytes} @${f.offset}${showSpace(f)}`),
   `  resident ${counts.show(stream.resident)}`.trimEnd(),
   ...stream.steps.map(step => `  ${printStep(step)}`),
 ]

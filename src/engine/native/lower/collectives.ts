@@ -102,6 +102,11 @@ const waits: Waits = {
     const by = ((instr.by % meet.members) + meet.members) % meet.members
     return [s.list.write('waitShift', { ...meet, bytes, by }), firstOperand('waitShift')]
   },
+  /** A shift by nobody. */
+  move(instr, s, meet) {
+    const bytes = size(s, instr.in) * bytesPer[s.buffer(instr.in).dtype]
+    return [s.list.write('waitShift', { ...meet, bytes, by: 0 }), firstOperand('waitShift')]
+  },
   'all-dispatch'(instr, s, meet) {
     const { rows, columns, chosen, choices } = movesOf(instr, s)
     const places = s.once(instr.ins, () => placesOf(instr, s))

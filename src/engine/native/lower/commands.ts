@@ -41,7 +41,8 @@ const attentionWords = [
  * in 16 bits, a fraction says in what: the code of the dtype, in eighths (kernels/numbers.h). Everything else is f32, ids and
  * labels are i32. Counts and strides are in elements unless a name says bytes.
  */
-import { kinds } from '../../../ir/index.js'
+import { type Space, spaces } from '../../../base/index.js'
+import { type Kind, kinds } from '../../../ir/index.js'
 
 export const commands = {
   end: [],
@@ -305,14 +306,17 @@ export const opcodes = Object.fromEntries(commandNames.map((name, i) => [name, i
  * A rank's status block, i32 words: where it is, and what it holds. `waitingFor` is 1 + the member (of a group) it misses,
  * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished; `needed` by experts that have no
  * room: the rows they got. At byte `live` f64 follow:
- * live bytes of every kind of memory, then their peaks.
+ * live bytes of every kind of memory in every space, then their peaks.
  */
 export const statusWords = ['command', 'error', 'waitingFor', 'spans', 'done', 'needed'] as const
 const live = 64
+/** How many numbers of bytes are counted, and which of them is that of a kind in a space. */
+export const counts = spaces.length * kinds.length
+export const countOf = (space: Space, kind: Kind): number => spaces.indexOf(space) * kinds.length + kinds.indexOf(kind)
 export const Status = {
   ...(Object.fromEntries(statusWords.map((word, i) => [word, i])) as Record<(typeof statusWords)[number], number>), // all of them
   live,
-  bytes: live + 2 * 8 * kinds.length,
+  bytes: live + 2 * 8 * counts,
 }
 
 /**

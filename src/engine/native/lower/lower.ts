@@ -25,23 +25,24 @@ import {
   type Instr,
   isRouted,
   isUpdate,
-  kinds,
   type Program,
   pairsOf,
   type Ref,
   type Segment,
   type Step,
   type Stream,
+  spaceOf,
   traitsOf,
 } from '../../../ir/index.js'
 import { meaningOf } from '../../text.js'
 import { markOf } from '../kernels/dtypes.js'
 import { finishCollective, meetsOnce } from './collectives.js'
+import { countOf } from './commands.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
 import { bytesBefore, partsIn, shapesIn } from './local.js'
-import { type MapOptions, type MemoryMap, mapOf, Region, streamOf } from './map.js'
+import { type MapOptions, type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
 import { type PanelOptions, Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
 import { rules } from './rules.js'
@@ -172,7 +173,7 @@ class RankLowering {
   readonly #rank: Rank
   readonly #at: Coordinates
   readonly #stream: Stream
-  readonly #arena: number
+  readonly #arenas: RankPlace['arenas']
   readonly #list = new ListWriter()
   readonly #panels: Panels | undefined
   readonly #members = new Map<Group, readonly Rank[]>()
@@ -188,7 +189,7 @@ class RankLowering {
     this.#rank = rank
     this.#at = coordinatesOf(world.program.mesh, rank)
     this.#stream = streamOf(world.program, rank)
-    this.#arena = world.map.ranks[rank].arena
+    this.#arenas = world.map.ranks[rank].arenas
     this.#panels = world.options.panels && new Panels(world.options.panels)
   }
 
@@ -217,7 +218,8 @@ class RankLowering {
 
   /** Where a frame lies. Whoever asks touches it, so what was only said to be 0 becomes so first. */
   #frame(index: number): number {
-    const out = this.#arena + this.#stream.frames[index].offset
+    const frame = this.#stream.frames[index]
+    const out = this.#arenas[spaceOf(frame)] + frame.offset
     const cleared = this.#cleared.get(index)
     if (cleared) this.#list.write('fill', { out: out + cleared.from, n: cleared.n, value: 0 })
     this.#cleared.delete(index)
@@ -225,10 +227,10 @@ class RankLowering {
   }
 
   #account(command: 'alloc' | 'free', index: number): void {
-    const { kind, bytes } = this.#stream.frames[index]
+    const { kind, bytes, space = 'device' } = this.#stream.frames[index]
     this.#panels?.touch(index)
     this.#cleared.delete(index) // nobody asked for it, and from here on the bytes are another's
-    this.#list.write(command, { kind: kinds.indexOf(kind), bytes })
+    this.#list.write(command, { kind: countOf(space, kind), bytes })
     if (!this.#world.options.poison) return
     // Two NaN of 16 bits side by side are one of 32.
     const out = this.#frame(index) + markOf('bf16')

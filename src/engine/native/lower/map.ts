@@ -3,9 +3,9 @@
  * the step, and for each rank its status, its kernels' workspace and its arena; then what lowering adds: the blocks
  * ranks meet at, the command lists, the rings of spans. All offsets are bytes from the start of the memory.
  */
-import { coordinatesOf, type Dim, elementsOf, type Rank, worldOf } from '../../../base/index.js'
+import { coordinatesOf, type Dim, elementsOf, type Rank, type Space, worldOf } from '../../../base/index.js'
 import { inputsOf } from '../../../geometry/index.js'
-import { bytesPer, type DType, type Program, type Stream } from '../../../ir/index.js'
+import { bytesPer, type DType, type Program, roomIn, type Stream } from '../../../ir/index.js'
 import { choosersIn } from '../../choices.js'
 import { Status, Sync } from './commands.js'
 
@@ -41,7 +41,8 @@ export interface ChoicePlace {
 export interface RankPlace {
   readonly status: number
   readonly workspace: number
-  readonly arena: number
+  /** Its arena of each space. All of them are this machine's memory: the device is the part that has a limit. */
+  readonly arenas: Readonly<Record<Space, number>>
   /** Where gradients are copied for those who want to see them, by parameter. */
   readonly observed: ReadonlyMap<string, number>
 }
@@ -82,11 +83,13 @@ export function mapOf(program: Program, options: MapOptions, region: Region): Me
   const ranks = Array.from({ length: worldOf(program.mesh) }, (_, rank): RankPlace => {
     const status = region.take(Status.bytes)
     const observed = new Map(options.observeGradients ? gradientsOf(program, region) : [])
+    const workspace = region.take(options.workspaceBytes, pageBytes)
+    const arena = (space: Space) => region.take(roomIn(streamOf(program, rank), space).arena, pageBytes)
     return {
       status,
       observed,
-      workspace: region.take(options.workspaceBytes, pageBytes),
-      arena: region.take(streamOf(program, rank).arena, pageBytes),
+      workspace,
+      arenas: { device: arena('device'), host: arena('host'), disk: arena('disk') },
     }
   })
   const choices = new Map(options.choices ? choicesOf(program, region) : [])

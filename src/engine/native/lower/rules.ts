@@ -284,6 +284,7 @@ export const rules: Rules<void, Site> = {
   'reduce-scatter': collective,
   'all-to-all': collective,
   shift: collective,
+  move: collective,
   'all-dispatch': collective,
   'all-combine': collective,
   wait,

@@ -165,6 +165,9 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
     get peaks() {
+      return state.peaks().map(({ device }) => device)
+    },
+    get peaksElsewhere() {
       return state.peaks()
     },
     get choices() {

@@ -1,6 +1,6 @@
 /** What a run may ask for, checked before anything is laid out: its options, a rank's arena, the memory of all ranks. */
-import { error, ProblemsError, type Rank, rankAt, showBytes, worldOf } from '../../../base/index.js'
-import { type Kind, kinds, type Program } from '../../../ir/index.js'
+import { error, ProblemsError, type Rank, rankAt, showBytes, spaces, worldOf } from '../../../base/index.js'
+import { type Kind, kinds, type Program, roomIn, type Stream } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
 import { streamOf } from '../lower/map.js'
 import type { EngineOptions } from './engine.js'
@@ -28,7 +28,8 @@ export function fits(program: Program, limit: number): void {
 /** Arenas and workspace: known without laying out every rank, of which there may be more than any list can hold. */
 export function leastBytes({ mesh, streams }: Program, workspaceBytes: number): number {
   const ranksEach = worldOf(mesh) / streams.length
-  return streams.reduce((sum, { arena }) => sum + ranksEach * (arena + workspaceBytes), 0)
+  const arenas = (stream: Stream) => spaces.reduce((sum, space) => sum + roomIn(stream, space).arena, 0)
+  return streams.reduce((sum, stream) => sum + ranksEach * (arenas(stream) + workspaceBytes), 0)
 }
 
 /** All ranks live on this machine: together they must fit it. */

@@ -6,6 +6,7 @@ import {
   mapStates,
   type Rank,
   type Scalars,
+  type Space,
   type States,
   seconds,
   stateEntries,
@@ -32,13 +33,14 @@ import {
   type Param,
   type ParamFrames,
   type Program,
+  spaceOf,
 } from '../../../ir/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
 import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
 import type { StepData, StepResult } from '../../runner.js'
 import { type Elements, layNumbers, numbersIn, viewOf } from '../kernels/dtypes.js'
-import { Status } from '../lower/commands.js'
+import { countOf, counts, Status } from '../lower/commands.js'
 import { type LoweredProgram, spanBytes } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
 import type { Drawing } from './draw.js'
@@ -79,13 +81,9 @@ export class State {
   /** What lives from step to step is counted from the start. */
   #residents(rank: Rank): void {
     const { frames, resident } = streamOf(this.#program, rank)
-    const bytes = kinds.map(kind =>
-      resident.reduce((sum, frame) => sum + (frames[frame].kind === kind ? frames[frame].bytes : 0), 0),
-    )
-    new Float64Array(this.#buffer, this.#map.ranks[rank].status + Status.live, 2 * kinds.length).set([
-      ...bytes,
-      ...bytes,
-    ])
+    const bytes = new Array<number>(counts).fill(0)
+    for (const frame of resident) bytes[countOf(spaceOf(frames[frame]), frames[frame].kind)] += frames[frame].bytes
+    new Float64Array(this.#buffer, this.#map.ranks[rank].status + Status.live, 2 * counts).set([...bytes, ...bytes])
   }
 
   /** The data of a step, its number where masks need it, and counters from 0. */
@@ -114,8 +112,8 @@ export class State {
 
   /** What lies in a frame, as it lies there. */
   frame(rank: Rank, index: number, dtype: DType): Elements {
-    const { offset, bytes } = streamOf(this.#program, rank).frames[index]
-    return viewOf(dtype, this.#buffer, this.#map.ranks[rank].arena + offset, bytes / bytesPer[dtype])
+    const { offset, bytes, space = 'device' } = streamOf(this.#program, rank).frames[index]
+    return viewOf(dtype, this.#buffer, this.#map.ranks[rank].arenas[space] + offset, bytes / bytesPer[dtype])
   }
 
   #param(name: string): Param {
@@ -205,10 +203,12 @@ export class State {
     throw new Error(`no optimizer instruction was given a gradient of ${name}`)
   }
 
-  peaks(): Record<Kind, number>[] {
+  peaks(): Record<Space, Record<Kind, number>>[] {
     return this.#map.ranks.map(({ status }) => {
-      const peaks = new Float64Array(this.#buffer, status + Status.live + 8 * kinds.length, kinds.length)
-      return Object.fromEntries(kinds.map((kind, i) => [kind, peaks[i]])) as Record<Kind, number> // one entry per kind
+      const peaks = new Float64Array(this.#buffer, status + Status.live + 8 * counts, counts)
+      const of = (space: Space) =>
+        Object.fromEntries(kinds.map(kind => [kind, peaks[countOf(space, kind)]])) as Record<Kind, number> // one entry per kind
+      return { device: of('device'), host: of('host'), disk: of('disk') }
     })
   }
 

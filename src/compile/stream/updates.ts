@@ -1,0 +1,38 @@
+/**
+ * Parameters are updated one after the other. Where the host does that, gradients of the next few are on their way down while it
+ * works, and the parameters before on their way up.
+ */
+import type { CompiledParam } from '../compiled.js'
+import { callOnce, callParam, once } from './calls.js'
+import { placed, type StreamContext } from './context.js'
+import { onceFrame } from './frames.js'
+
+/** How many parameters ahead gradients leave: small ones take no time in which that of a large one could come. */
+const ahead = 4
+
+export function updates(context: StreamContext): void {
+  const { compiled, held, out } = context
+  if (held.length > 0) callOnce(context, [compiled.once.loads.lr])
+  const away = held.filter(({ segments }) => segments.down)
+  for (const param of held) if (!param.segments.down) callParam(context, param, param.segments.update)
+  if (away.length === 0) return
+  for (const draft of compiled.once.down) out.call(placed(context, draft), { ...once, tag: draft.name }, onceFrame)
+  for (const param of away.slice(0, ahead)) start(context, 'down', param)
+  for (const draft of compiled.once.down) out.wait(draft.name)
+  for (const [i, param] of away.entries()) {
+    start(context, 'down', away[i + ahead])
+    out.wait(tagOf('down', param))
+    callParam(context, param, param.segments.update)
+    start(context, 'up', param)
+    if (i >= ahead) out.wait(tagOf('up', away[i - ahead]))
+  }
+  for (const param of away.slice(-ahead)) out.wait(tagOf('up', param))
+}
+
+type Way = 'down' | 'up'
+
+const tagOf = (way: Way, { spec }: CompiledParam): string => `${way} ${spec.name}`
+
+function start(context: StreamContext, way: Way, param: CompiledParam | undefined): void {
+  if (param) callParam(context, param, param.segments[way], tagOf(way, param))
+}

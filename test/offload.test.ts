@@ -1,0 +1,197 @@
+/**
+ * Offload: what lives elsewhere than on the device changes no bit. Programs are lawful and compute what one rank computes; in
+ * interpreter and engine all numbers are those of the same plan without it; peaks of every space are the planned ones; and a
+ * program that mixes up its spaces breaks a law that says so.
+ */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { after } from 'node:test'
+import { elementsOf, heldElements, mapStates } from '../src/base/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { dataFor, interpreterOf, type Runner } from '../src/engine/index.js'
+import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
+import {
+  bytesPer,
+  kinds,
+  noBytes,
+  type Program,
+  parse,
+  print,
+  roomIn,
+  spaceOf,
+  traitsOf,
+  verify,
+} from '../src/ir/index.js'
+import type { Job, JobInput } from '../src/plan/index.js'
+import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
+import type { Kind } from './recorded.js'
+import { oneIn, test } from './share.js'
+
+type Plan = NonNullable<JobInput['plan']>
+type Training = Partial<JobInput['training']>
+
+const pool = new Pool()
+after(() => pool.close())
+
+const host = { optimizer: 'host' } as const
+
+/** Plans that cut parameters, gradients and states in every way, with what else an update may meet. */
+const cases: readonly (readonly [ModelName, Plan, Training?])[] = [
+  ['gpt', {}],
+  ['llama', { precision: 'bf16', microbatches: 2 }],
+  [
+    'gpt tied',
+    { pp: 2, microbatches: 2, schedule: 'zb-h1' },
+    { optimizer: { kind: 'lion', lr: 1e-3, weightDecay: 0.1 } },
+  ],
+  ['gpt', { dp: 3, zero: 1 }, { globalBatch: 12 }],
+  ['llama', { dp: 2, tp: 2, zero: 1, precision: 'bf16' }, { lossScale: 1024 }],
+  ['gpt tied', { dp: 2, zero: 2, precision: 'pure-bf16', microbatches: 2 }],
+  [
+    'llama tied',
+    { dp: 3, zero: 3, precision: 'bf16' },
+    { globalBatch: 12, optimizer: { kind: 'adamw', lr: 1e-3, amsgrad: true } },
+  ],
+  ['mlp', { dp: 2, zero: 3, gather: 'step' }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, nesterov: true } }],
+  ['llama', { cp: 2, tp: 2, dp: 2, zero: 1, sequenceParallel: true }],
+  ['gpt', { dp: 2, zero: 2, precision: 'bf16', gradients: 'bf16', compress: { reduce: 'bf16' } }],
+  ['llama', { dp: 2, zero: 3, precision: 'pure-bf16', gradients: 'f32', compress: { gather: 'bf16' } }],
+]
+
+const away = (job: Job): Job => ({
+  ...job,
+  plan: { ...job.plan, offload: { ...host, activations: 'none', parameters: 'device' } },
+})
+
+const everything = (program: Program, runner: Runner) =>
+  program.params.map(({ name }) => [name, runner.parameter(name), mapStates(runner.states(name), values => values)])
+
+async function run(runner: Runner, program: Program, job: Job) {
+  const data = dataFor(program, optionsOf(job))
+  const results = []
+  for (const step of [0, 1, 2]) results.push(await runner.step({ inputs: data(step), lr: 1e-2, step }))
+  return results.map(({ loss, normSquared, taken }) => ({ loss, normSquared, taken }))
+}
+
+/** The same numbers after three steps, and the planned peaks in every space. */
+async function changesNothing(job: Job, start: (program: Program) => Promise<Runner>): Promise<void> {
+  const [without, program] = [compileJob(job), compileJob(away(job))]
+  const [one, other] = [await start(without), await start(program)]
+  try {
+    deepEqual(await run(other, program, job), await run(one, without, job))
+    deepEqual(everything(program, other), everything(without, one))
+    for (const [rank, peak] of other.peaks.entries()) {
+      const stream = program.streams[Math.floor(rank / (other.peaks.length / program.streams.length))]
+      deepEqual(peak, stream.peak)
+      deepEqual(other.peaksElsewhere[rank].host, roomIn(stream, 'host').peak)
+      deepEqual(other.peaksElsewhere[rank].disk, noBytes())
+    }
+  } finally {
+    await one.stop()
+    await other.stop()
+  }
+}
+
+const interpreted = async (program: Program) => interpreterOf(program, { seed: 1, precision: 'f32' })
+const byEngine = (kernels: Kind) => (program: Program) =>
+  startEngine(program, { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000 })
+
+const tested = oneIn(3)
+for (const [model, plan, training] of cases) {
+  const job = jobOf(model, plan, { clip: 0.5, ...training })
+  const title = `${model}, ${titleOf(plan)}`
+  tested(`${title}: lawful with its optimizer on the host, and what one rank computes`, () => {
+    computesWhatOneRankComputes(away(job))
+  })
+  test(`${title}: the interpreter computes the same bits`, () => changesNothing(job, interpreted))
+  for (const kernels of ['native', 'wasm'] as const)
+    tested(
+      `${title}: ${kernels} computes the same bits`,
+      { skip: (kernels === 'native' && nativeMissing()) || false },
+      () => changesNothing(job, byEngine(kernels)),
+    )
+}
+
+const small = jobOf('mlp', { dp: 2, zero: 1, offload: host, precision: 'bf16' }, { clip: 0.5 })
+
+test('optimizer state is on the host, all of it, and nothing but it stays there', () => {
+  const [{ peak, elsewhere, resident, frames }] = compileJob(small).streams
+  const [{ peak: before }] = compileJob({ ...small, plan: { ...small.plan, offload: undefined } }).streams
+  equal(peak.optimizer, 0)
+  equal(elsewhere?.host?.peak.optimizer, before.optimizer)
+  for (const kind of kinds) ok(kind === 'optimizer' || peak[kind] <= before[kind] + 16, kind)
+  deepEqual(
+    new Set(resident.filter(frame => frames[frame].space === 'host').map(frame => frames[frame].kind)),
+    new Set(['optimizer']),
+  )
+})
+
+test('a gradient goes down once and a parameter up once, in the bytes of a rank’s part', () => {
+  const { segments, streams, params, mesh } = compileJob(small)
+  const moved = { host: 0, device: 0, disk: 0 }
+  for (const step of streams[0].steps) {
+    if (step.kind !== 'call' || step.param === undefined || segments[step.segment].phase !== 'move') continue
+    const { instrs, buffers, roles } = segments[step.segment]
+    for (const { dtype, dims, layout, role } of instrs
+      .flatMap(instr => traitsOf(instr).writes)
+      .map(ref => buffers[ref]))
+      moved[spaceOf(roles[role])] += heldElements(mesh, dims, layout) * bytesPer[dtype]
+  }
+  const elements = params.reduce((sum, { dims }) => sum + Math.ceil(elementsOf(dims) / 2), 0)
+  deepEqual(moved, { host: 4 * elements, device: 2 * elements, disk: 0 })
+})
+
+test('the text form of a program with spaces is read back', () => {
+  const program = compileJob(small)
+  deepEqual(parse(print(program)), program)
+})
+
+/** [law, what is broken, from, to, what the finding says] */
+const broken = [
+  [
+    'T8',
+    'a role played by a frame of another space',
+    /(frame \d+ host\.m\.\S+ optimizer \d+ @\d+) host/,
+    '$1',
+    /is on the device, its role m on the host/,
+  ],
+  [
+    'T8',
+    'an optimizer that reads the gradient on the device',
+    /(segment "update [\s\S]*?role grad gradients \d+) host/,
+    '$1',
+    /on the host|on the device/,
+  ],
+  [
+    'T8',
+    'a move that goes nowhere',
+    /(segment "down [\s\S]*?role away.grad gradients \d+) host/,
+    '$1',
+    /are both on the device/,
+  ],
+  [
+    'L2',
+    'an arena of the host that is too small',
+    /elsewhere host arena=\d+/,
+    'elsewhere host arena=8',
+    /the arena at 8/,
+  ],
+  [
+    'L3',
+    'a peak of the host that is not the declared one',
+    /(elsewhere host .*optimizer:)\d+/,
+    '$17',
+    /on the host, declared 7/,
+  ],
+  ['L4', 'a gradient read before it has come', /(\n {2}wait tag="down )(scalars)"/, '', /in flight/],
+  ['L10', 'a parameter that is never moved up', /\n {2}call "up [^\n]*\n/, '\n', /has been written since it was moved/],
+] as const
+
+for (const [law, what, from, to, says] of broken)
+  test(`[${law}] ${what}`, () => {
+    const text = print(compileJob({ ...small, plan: { ...small.plan, precision: 'f32' } }))
+    const changed = text.replace(from, to)
+    ok(changed !== text, 'nothing was changed')
+    const found = verify(parse(changed)).filter(violation => violation.law === law)
+    ok(found.length > 0, JSON.stringify(verify(parse(changed)).slice(0, 3)))
+    match(found[0].message, says)
+  })
