@@ -64,5 +64,5 @@ test('plan --allow names what it knows', async () => {
   ]
   const { code, err } = await lockstep(asked)
   equal(code, 2)
-  match(err, /magic is not compress/)
+  match(err, /magic is not compress or offload/)
 })
