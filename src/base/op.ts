@@ -6,6 +6,7 @@
  *
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
+import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
@@ -13,6 +14,12 @@ import type { RopeScaling } from './rope.js'
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
   | { readonly kind: 'contract' }
+  /** (x) -> (amax): the greatest absolute value over dims missing from out. */
+  | { readonly kind: 'absMax' }
+  /** (x, amax) -> (codes): x times the scale that belongs to amax (`codeScale`); what is out of range then becomes the greatest there is. */
+  | { readonly kind: 'quantize'; readonly format: CodeType }
+  /** (a, b, aMax, bMax) -> (out): as contract, of codes, divided by the scales they were made with. Its gradient takes codes for what they stand for. */
+  | ({ readonly kind: 'scaledContract' } & Formats)
   /** (a, b, ...) -> (out): elementwise sum; a dim an operand lacks is broadcast. */
   | { readonly kind: 'add' }
   /** (a, b) -> (out): elementwise product, broadcast as in add. */
@@ -234,6 +241,11 @@ export interface Weighing {
 export interface Balancing {
   readonly by: number
   readonly shares: boolean
+}
+
+/** What the two operands of a product are coded in. */
+export interface Formats {
+  readonly formats: readonly CodeType[]
 }
 
 export interface Dropout {

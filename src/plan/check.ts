@@ -31,6 +31,7 @@ import { compression } from './compress.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
+import { fp8 } from './fp8.js'
 import { gradients } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
@@ -297,6 +298,7 @@ const rulesOfSteps: readonly Rule[] = [
   optimizerSettings,
   gradients,
   lossScale,
+  fp8,
   compression,
   offload,
 ]

@@ -1,9 +1,9 @@
 /**
- * What is stored in 16 bits. A machine in f32 rounds every result to the dtype of its buffer when it is stored, once and to
+ * What is stored in 16 bits or 8. A machine in f32 rounds every result to the dtype of its buffer when it is stored, once and to
  * nearest even, as hardware does that sums in f32. A machine in f64 keeps all its digits whatever the dtype, so that
  * plans can be compared exactly.
  */
-import type { DType } from '../../base/index.js'
+import { type CodeFacts, codeFacts, type DType } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
 
 const float = new Float32Array(1)
@@ -28,12 +28,31 @@ export function roundToF16(value: number): number {
   return bits[0] >>> 31 ? -rounded : rounded
 }
 
+/** The 8-bit number nearest to an f32 one, likewise; beyond the greatest as PyTorch rounds. */
+const roundToCode =
+  ({ greatest, fraction, least, infinity }: CodeFacts) =>
+  (value: number): number => {
+    float[0] = value
+    const size = Math.abs(float[0])
+    if (Number.isNaN(size)) return Number.NaN
+    const exponent = Math.max(least, ((bits[0] >>> 23) & 0xff) - 127)
+    const integer = 2 ** (exponent - fraction + 52)
+    const nearest = size === Number.POSITIVE_INFINITY ? size : size + integer - integer
+    const rounded = nearest <= greatest ? nearest : infinity ? Number.POSITIVE_INFINITY : greatest
+    return bits[0] >>> 31 ? -rounded : rounded
+  }
+
+export const roundToE4M3 = roundToCode(codeFacts.f8e4m3)
+export const roundToE5M2 = roundToCode(codeFacts.f8e5m2)
+
 /** To the nearest number of a dtype; undefined where an f32 number is one already. */
 const rounders: Readonly<Record<DType, ((value: number) => number) | undefined>> = {
   f32: undefined,
   bf16: roundToBf16,
   f16: roundToF16,
   i32: undefined,
+  f8e4m3: roundToE4M3,
+  f8e5m2: roundToE5M2,
 }
 
 export const isRounded = (cells: Cells, dtype: DType): boolean =>
