@@ -115,6 +115,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...onceAStep(plan),
     ...unusualFlights(plan),
     ...(plan.compress && { wire: plan.compress }),
+    ...(plan.offload?.optimizer === 'host' && { offload: 'host' as const }),
   }
 }
 

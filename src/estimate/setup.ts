@@ -44,6 +44,8 @@ export interface Split extends AxisSizes {
   readonly prefetch?: number
   /** What our own program sends in fewer bits. */
   readonly wire?: Wire
+  /** Our own program keeps the optimizer's states there, and updates there. */
+  readonly offload?: 'host'
 }
 
 export interface Setup {

@@ -82,13 +82,3 @@ function endsCost(
   const scatter = table.collective('reduce-scatter', reduceBytes * headParameters, size, split.tp)
   return split.microbatches * (gather + scatter)
 }
-
-/** An average is read, and so is what it follows, and it is written. */
-const averageBytes = 12
-
-export function optimizerCost({ split, cluster, software, averages }: Setup, { all, experts }: HeldParameters): number {
-  const { bandwidth, curves } = cluster.device
-  const owned = split.zero === 0 ? all : (all - experts) / dataRanks(split) + experts / expertCopies(split)
-  const bytes = software.optimizerBytes + (averages ? averageBytes : 0)
-  return (owned * bytes) / (bandwidth * curves.memory.efficiency)
-}
