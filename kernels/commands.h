@@ -67,6 +67,8 @@ enum {
   CMD_ACCUMULATE,
   CMD_SUM_SQUARES,
   CMD_UNSCALE,
+  CMD_PACK,
+  CMD_UNPACK,
   CMD_TAKE,
   CMD_RESCALE,
   CMD_ADAMW,
@@ -78,6 +80,7 @@ enum {
   CMD_FACTOR_SQUARES,
   CMD_ADAFACTOR_SQUARES,
   CMD_ADAFACTOR,
+  CMD_AVERAGE,
   CMD_MUON,
   CMD_DITHER,
   CMD_LION,
@@ -570,6 +573,21 @@ enum {
 #define UNSCALE_X 0
 #define UNSCALE_SCALE 1
 #define UNSCALE_N 2
+#define PACK_CODES 0
+#define PACK_UNITS 1
+#define PACK_X 2
+#define PACK_N 3
+#define PACK_PART 4
+#define PACK_PARTS 5
+#define PACK_RUN 6
+#define UNPACK_OUT 0
+#define UNPACK_CODES 1
+#define UNPACK_UNITS 2
+#define UNPACK_N 3
+#define UNPACK_PART 4
+#define UNPACK_PARTS 5
+#define UNPACK_RUN 6
+#define UNPACK_ADDENDS 7
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
@@ -720,6 +738,13 @@ enum {
 #define ADAFACTOR_WEIGHT_DECAY 25
 #define ADAFACTOR_LIMIT 26
 #define ADAFACTOR_RATE 27
+#define AVERAGE_EMA 0
+#define AVERAGE_VALUE 1
+#define AVERAGE_NORM_SQUARED 2
+#define AVERAGE_TAKEN 3
+#define AVERAGE_N 4
+#define AVERAGE_DECAY 5
+#define AVERAGE_LIMIT 6
 #define MUON_PARAM 0
 #define MUON_M 1
 #define MUON_GRAD 2
@@ -924,6 +949,8 @@ COMMAND(fill);
 COMMAND(accumulate);
 COMMAND(sumSquares);
 COMMAND(unscale);
+COMMAND(pack);
+COMMAND(unpack);
 COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
@@ -935,6 +962,7 @@ COMMAND(normalise);
 COMMAND(factorSquares);
 COMMAND(adafactorSquares);
 COMMAND(adafactor);
+COMMAND(average);
 COMMAND(muon);
 COMMAND(dither);
 COMMAND(lion);
@@ -1020,6 +1048,8 @@ COMMAND(waitSeveral);
   [CMD_ACCUMULATE] = cmd_accumulate, \
   [CMD_SUM_SQUARES] = cmd_sumSquares, \
   [CMD_UNSCALE] = cmd_unscale, \
+  [CMD_PACK] = cmd_pack, \
+  [CMD_UNPACK] = cmd_unpack, \
   [CMD_TAKE] = cmd_take, \
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
@@ -1031,6 +1061,7 @@ COMMAND(waitSeveral);
   [CMD_FACTOR_SQUARES] = cmd_factorSquares, \
   [CMD_ADAFACTOR_SQUARES] = cmd_adafactorSquares, \
   [CMD_ADAFACTOR] = cmd_adafactor, \
+  [CMD_AVERAGE] = cmd_average, \
   [CMD_MUON] = cmd_muon, \
   [CMD_DITHER] = cmd_dither, \
   [CMD_LION] = cmd_lion, \
@@ -1128,8 +1159,9 @@ enum {
   DTYPE_BF16,
   DTYPE_F16,
   DTYPE_I32,
+  DTYPE_I8,
   DTYPE_COUNT
 };
-#define DTYPE_BYTES {4, 8, 2, 2, 4}
+#define DTYPE_BYTES {4, 8, 2, 2, 4, 1}
 #define DTYPES(X) \
-  X(f32) X(f64) X(bf16) X(f16) X(i32)
+  X(f32) X(f64) X(bf16) X(f16) X(i32) X(i8)

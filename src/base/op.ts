@@ -10,6 +10,7 @@ import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
+import type { Coding } from './wire.js'
 
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
@@ -182,6 +183,14 @@ export type Op =
    */
   | ({ readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number } & Products)
   /**
+   * (x, ...) -> (codes, units): each operand as 8-bit codes, which lie as `Coding` says; of several, side by side along `addend`. A unit is the
+   * greatest absolute value of its run / 128, and no number where one of them is infinite or none; a code the whole number nearest to x / unit, ties to
+   * even, from -128 to 127; 0 where the unit is 0.
+   */
+  | ({ readonly kind: 'pack' } & Coding)
+  /** (codes, units) -> (x): code times unit; the sum over `addend`, in its order, where they have one. */
+  | ({ readonly kind: 'unpack' } & Coding)
+  /**
    * (grad, normSquared) -> (rows, columns, mean): of the squares of a matrix (as newtonSchulz sees it) the means over its columns, over its
    * rows and over both, of so many rows and columns as the whole has. Sums over what is split.
    */
@@ -191,6 +200,8 @@ export type Op =
    * as lambSquares, for adafactor. Of what is no matrix, v takes the place of rows and all that follows.
    */
   | ({ readonly kind: 'adafactorSquares' } & Pick<Adafactor, 'beta2Decay' | 'eps' | 'inputs'> & Clip)
+  /** (value, normSquared, taken) -> (ema): in a step that is taken, decay * ema + (1 - decay) * value; in the first, value. Reads what it writes. */
+  | ({ readonly kind: 'average'; readonly decay: number } & Guard)
   /** (scale) -> (x): x / scale. Reads what it writes. */
   | { readonly kind: 'unscale' }
   /**

@@ -41,6 +41,7 @@ import {
   verdict,
   zigzagged,
 } from './expressions.js'
+import { packingRules } from './packing.js'
 import { number, quote } from './python.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */
@@ -184,6 +185,7 @@ export const torchOf: Rules<string[], Site> = {
     // Ranks that hold the same numbers count them once.
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
+  ...packingRules,
   unscale: ({ ins: [scale], outs: [x] }, site) => [
     `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
   ],
@@ -236,6 +238,11 @@ export const torchOf: Rules<string[], Site> = {
     const half = products === 'bf16' ? { half: true } : {}
     const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps, ...half })
     return [`${site.result(instr.outs[0])} = ${line}`]
+  },
+  average(instr, site) {
+    const [value, norm, taken] = instr.ins.map(site.name)
+    const options = { verdict: verdict(instr, norm), taken, decay: instr.decay }
+    return assign(site, instr, call('average_', [site.name(instr.outs[0]), value], options))
   },
   factorSquares(instr, site) {
     const [grad, norm] = instr.ins.map(site.name)

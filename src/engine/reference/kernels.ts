@@ -11,8 +11,9 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
+import { adamw, average, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
 import { newtonSchulz } from './orthogonal.js'
+import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
 
@@ -87,7 +88,10 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   lamb,
   muonMean,
   newtonSchulz,
+  pack,
+  unpack,
   factorSquares,
+  average,
   adafactorSquares,
   adafactor,
   muon,
