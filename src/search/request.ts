@@ -106,6 +106,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
     ...(stored !== 'f32' && { precision: stored }),
+    ...(precisionFacts[precision].coded && { fp8: {} }),
     ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
   }
 }
