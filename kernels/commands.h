@@ -67,6 +67,8 @@ enum {
   CMD_ACCUMULATE,
   CMD_SUM_SQUARES,
   CMD_UNSCALE,
+  CMD_PACK,
+  CMD_UNPACK,
   CMD_TAKE,
   CMD_RESCALE,
   CMD_ADAMW,
@@ -79,6 +81,7 @@ enum {
   CMD_ADAFACTOR_SQUARES,
   CMD_ADAFACTOR,
   CMD_MUON,
+  CMD_DITHER,
   CMD_LION,
   CMD_COPY,
   CMD_START,
@@ -569,6 +572,21 @@ enum {
 #define UNSCALE_X 0
 #define UNSCALE_SCALE 1
 #define UNSCALE_N 2
+#define PACK_CODES 0
+#define PACK_UNITS 1
+#define PACK_X 2
+#define PACK_N 3
+#define PACK_PART 4
+#define PACK_PARTS 5
+#define PACK_RUN 6
+#define UNPACK_OUT 0
+#define UNPACK_CODES 1
+#define UNPACK_UNITS 2
+#define UNPACK_N 3
+#define UNPACK_PART 4
+#define UNPACK_PARTS 5
+#define UNPACK_RUN 6
+#define UNPACK_ADDENDS 7
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
@@ -732,6 +750,17 @@ enum {
 #define MUON_CLIP 10
 #define MUON_LIMIT 11
 #define MUON_RATE 12
+#define DITHER_SEED 0
+#define DITHER_NAME 1
+#define DITHER_STEP 2
+#define DITHER_FIRST 3
+#define DITHER_N1 4
+#define DITHER_N2 5
+#define DITHER_BASE 6
+#define DITHER_STRIDE0 7
+#define DITHER_STRIDE1 8
+#define DITHER_UNTIL 9
+#define DITHER_GAP 10
 #define LION_PARAM 0
 #define LION_M 1
 #define LION_GRAD 2
@@ -912,6 +941,8 @@ COMMAND(fill);
 COMMAND(accumulate);
 COMMAND(sumSquares);
 COMMAND(unscale);
+COMMAND(pack);
+COMMAND(unpack);
 COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
@@ -924,6 +955,7 @@ COMMAND(factorSquares);
 COMMAND(adafactorSquares);
 COMMAND(adafactor);
 COMMAND(muon);
+COMMAND(dither);
 COMMAND(lion);
 COMMAND(copy);
 COMMAND(start);
@@ -1007,6 +1039,8 @@ COMMAND(waitSeveral);
   [CMD_ACCUMULATE] = cmd_accumulate, \
   [CMD_SUM_SQUARES] = cmd_sumSquares, \
   [CMD_UNSCALE] = cmd_unscale, \
+  [CMD_PACK] = cmd_pack, \
+  [CMD_UNPACK] = cmd_unpack, \
   [CMD_TAKE] = cmd_take, \
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
@@ -1019,6 +1053,7 @@ COMMAND(waitSeveral);
   [CMD_ADAFACTOR_SQUARES] = cmd_adafactorSquares, \
   [CMD_ADAFACTOR] = cmd_adafactor, \
   [CMD_MUON] = cmd_muon, \
+  [CMD_DITHER] = cmd_dither, \
   [CMD_LION] = cmd_lion, \
   [CMD_COPY] = cmd_copy, \
   [CMD_START] = cmd_start, \
@@ -1114,8 +1149,9 @@ enum {
   DTYPE_BF16,
   DTYPE_F16,
   DTYPE_I32,
+  DTYPE_I8,
   DTYPE_COUNT
 };
-#define DTYPE_BYTES {4, 8, 2, 2, 4}
+#define DTYPE_BYTES {4, 8, 2, 2, 4, 1}
 #define DTYPES(X) \
-  X(f32) X(f64) X(bf16) X(f16) X(i32)
+  X(f32) X(f64) X(bf16) X(f16) X(i32) X(i8)

@@ -325,6 +325,7 @@ export function update(instr: InstrOf<OptimizerKind>, site: Site, settings: Opti
     decay,
     ...clipped(clip, norm),
     ...rounds(site, instr.outs[0]),
+    ...(instr.stochastic && { draws: 'here.draws' }),
   }
   const updated = call(`${instr.kind}_`, [param, ...always.map(([, held]) => held), grad], options)
   return [`${instr.outs.map(site.result).join(', ')} = ${updated}`]

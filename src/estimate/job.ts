@@ -115,6 +115,8 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...onceAStep(plan),
     ...unusualFlights(plan),
     ...(plan.compress && { wire: plan.compress }),
+    ...(plan.fp8 && { fp8: true as const }),
+    ...(plan.offload?.optimizer === 'host' && { offload: 'host' as const }),
   }
 }
 

@@ -32,7 +32,7 @@ import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { fp8 } from './fp8.js'
-import { gradients } from './gradients.js'
+import { gradients, rounding } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
 import { offload, offloadOf } from './offload.js'
@@ -297,6 +297,7 @@ const rulesOfSteps: readonly Rule[] = [
   learningRate,
   optimizerSettings,
   gradients,
+  rounding,
   lossScale,
   fp8,
   compression,

@@ -218,6 +218,12 @@ export const Plan = z
       .enum(gradientTypes)
       .optional()
       .describe('what gradients of parameters are summed in; as wide as the optimizer state if not given'),
+    rounding: z
+      .enum(['nearest', 'stochastic'])
+      .default('nearest')
+      .describe(
+        'pure-bf16: what a step makes of a parameter is rounded to the nearest, or up or down by chance, so that small steps add up',
+      ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     bucket: amountOfMemory('25MiB')
       .default(usualFlights.bucket)

@@ -1,7 +1,7 @@
 """A rank as emitted functions see it: where it stands on the mesh, whom it meets, the step and microbatch it is at."""
 import math
 from collections import deque
-from typing import Deque, Dict, List, Optional, Sequence, Union
+from typing import Callable, Deque, Dict, List, Optional, Sequence, Union
 
 import torch
 
@@ -26,6 +26,9 @@ class Here:
         self.lr = 0.0
         self.block = ""
         self.microbatch = 0
+        # The parameters that a call serves, and the index of every element that the rank has of one.
+        self.whose: List[str] = []
+        self.elements: Callable[[str], torch.Tensor]
         self._clip = (None, None)
         # What was loaded, by what was asked for; None: every step loads anew.
         self._loaded: Optional[Dict] = None
@@ -41,6 +44,10 @@ class Here:
     def at(self, *axes: str, turn: int = 0) -> int:
         """The rank's place along one axis, or along several read as one (major first); or that of the rank `turn` before."""
         return (self.mesh.index(axes, self.coordinates) - turn) % self.mesh.size(axes)
+
+    def part_of(self, elements: int, *axes: str) -> int:
+        """Elements of a part of so many, cut along axes."""
+        return lines.part_size(elements, self.mesh.size(axes))
 
     def zigzag(self, size: int, major: Union[str, Sequence[str]], *minor: str, turn: int = 0) -> Start:
         """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis, or its factors."""
@@ -107,6 +114,12 @@ class Here:
         self.drew = True
         index = counter.grid(starts, sizes, wholes, self.device, order, along)
         return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
+
+    def draws(self, i: int) -> torch.Tensor:
+        """Of the parameters that are being updated, for the elements of number i: numbers of 16 bits by their index in the whole."""
+        self.drew = True
+        name = self.whose[i]
+        return counter.draws(self.elements(name), self.seed, name, self.step)
 
     def verdict(self, norm_squared: torch.Tensor, limit: float = math.inf) -> torch.Tensor:
         """Whether the step is taken; all ranks have the same bits of the norm. What is not a number is below nothing."""

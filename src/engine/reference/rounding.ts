@@ -17,6 +17,14 @@ export function roundToBf16(value: number): number {
   return float[0]
 }
 
+/** The bf16 number next to an f32 one, away from 0 where a draw of 16 bits is below what would be cut off: on average it is the number itself. */
+export function roundToBf16By(draw: number, value: number): number {
+  float[0] = value
+  if (Number.isNaN(float[0])) return Number.NaN
+  bits[0] = (bits[0] & 0xffff0000) + (draw < (bits[0] & 0xffff) ? 0x10000 : 0)
+  return float[0]
+}
+
 /** The f16 number nearest to an f32 one, likewise. From 65520 on that is infinity, and below 2^-14 numbers lie 2^-24 apart. */
 export function roundToF16(value: number): number {
   float[0] = value
@@ -51,6 +59,7 @@ const rounders: Readonly<Record<DType, ((value: number) => number) | undefined>>
   bf16: roundToBf16,
   f16: roundToF16,
   i32: undefined,
+  i8: undefined,
   f8e4m3: roundToE4M3,
   f8e5m2: roundToE5M2,
 }
