@@ -134,5 +134,6 @@ export function placedOf(job: Job): Placed | undefined {
     precision: precisionOf(job.plan),
     software: ownSoftwareOf(job.plan),
     optimizer: job.training.optimizer,
+    ...(job.training.ema && { averages: true }),
   }
 }

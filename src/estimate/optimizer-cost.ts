@@ -11,11 +11,14 @@ import type { HeldParameters } from './step-cost.js'
 /** What prices of other people's software, and of ours unless it is said, are for. */
 export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
-/** All states of one parameter. */
-export function stateBytes({ precision, software }: Placed, optimizer: Optimizer = usualOptimizer): number {
+/** All states of one parameter, its average too. */
+export function stateBytes({ precision, software, averages }: Placed, optimizer: Optimizer = usualOptimizer): number {
   const { stateBytes: wide } = software
-  return wide * fullStates(optimizer, activationBytes(precision) < wide).length
+  return wide * fullStates(optimizer, activationBytes(precision) < wide).length + (averages ? 4 : 0)
 }
+
+/** An average is read, and so is what it follows, and it is written. */
+const averageBytes = 12
 
 /** Bytes of one parameter through memory: a pass for the norm, one for the update, and what some optimizers must know before it. */
 function bytesEach(setup: Setup): number {
@@ -23,7 +26,8 @@ function bytesEach(setup: Setup): number {
   const { optimizerBytes, gradientBytes, stateBytes: wide } = software
   if (!software.own) return optimizerBytes
   // States are read and written.
-  const updated = optimizerBytes + 2 * (stateBytes(setup, optimizer) - stateBytes(setup))
+  const average = setup.averages ? averageBytes : 0
+  const updated = optimizerBytes + 2 * (stateBytes(setup, optimizer) - stateBytes(setup)) + average
   if (optimizer.kind === 'lamb') return updated + gradientBytes + 3 * wide
   if (optimizer.kind === 'adafactor') return updated + 2 * gradientBytes + wide
   return updated

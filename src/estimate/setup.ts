@@ -58,6 +58,8 @@ export interface Setup {
   readonly software: Software
   /** AdamW, where a run does not say. */
   readonly optimizer?: Optimizer
+  /** Averages of the weights are kept, in f32. */
+  readonly averages?: boolean
   /** What was worked out for other plans; without it everything is worked out anew. */
   readonly book?: EstimateBook
 }
