@@ -79,6 +79,7 @@ enum {
   CMD_ADAFACTOR_SQUARES,
   CMD_ADAFACTOR,
   CMD_MUON,
+  CMD_DITHER,
   CMD_LION,
   CMD_COPY,
   CMD_START,
@@ -732,6 +733,17 @@ enum {
 #define MUON_CLIP 10
 #define MUON_LIMIT 11
 #define MUON_RATE 12
+#define DITHER_SEED 0
+#define DITHER_NAME 1
+#define DITHER_STEP 2
+#define DITHER_FIRST 3
+#define DITHER_N1 4
+#define DITHER_N2 5
+#define DITHER_BASE 6
+#define DITHER_STRIDE0 7
+#define DITHER_STRIDE1 8
+#define DITHER_UNTIL 9
+#define DITHER_GAP 10
 #define LION_PARAM 0
 #define LION_M 1
 #define LION_GRAD 2
@@ -924,6 +936,7 @@ COMMAND(factorSquares);
 COMMAND(adafactorSquares);
 COMMAND(adafactor);
 COMMAND(muon);
+COMMAND(dither);
 COMMAND(lion);
 COMMAND(copy);
 COMMAND(start);
@@ -1019,6 +1032,7 @@ COMMAND(waitSeveral);
   [CMD_ADAFACTOR_SQUARES] = cmd_adafactorSquares, \
   [CMD_ADAFACTOR] = cmd_adafactor, \
   [CMD_MUON] = cmd_muon, \
+  [CMD_DITHER] = cmd_dither, \
   [CMD_LION] = cmd_lion, \
   [CMD_COPY] = cmd_copy, \
   [CMD_START] = cmd_start, \

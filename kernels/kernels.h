@@ -36,6 +36,7 @@ struct context {
   char *workspace;
   size workspace_bytes;
   int error;  // a command that fails sets it; the list stops there
+  const double *dither;  // how the parameter of the next command is rounded by chance; null: it is rounded to the nearest
 };
 
 // What `config` should give: enough for every matmul, and for attention up to headDim 1024.

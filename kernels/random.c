@@ -38,9 +38,9 @@ INLINE words upper(words a) {
 #endif
 }
 
-// The first of the four words, for the counters (c0, c1, step, 0).
+// The first of the four words, for the counters (c0, c1, step, use).
 INLINE words philox_first(words c0, uint32_t high, struct mask mask) {
-  words c1 = high - (words){}, c2 = mask.step - (words){}, c3 = {};
+  words c1 = high - (words){}, c2 = mask.step - (words){}, c3 = mask.use - (words){};
   uint32_t k0 = mask.seed, k1 = mask.name;
 #pragma GCC unroll 10
   for (int round = 0; round < 10; round++) {
@@ -80,6 +80,23 @@ void mask_factors(float *factors, struct mask mask, uint64_t index, size n) {
     else
       factors_of(factors, mask, (uint32_t)index, (uint32_t)(index >> 32), count);
     factors += count;
+    index += (uint64_t)count;
+    n -= count;
+  }
+}
+
+void mask_draws(uint32_t *draws, struct mask mask, uint64_t index, size n) {
+  words lane;
+  for (int i = 0; i < WORDS; i++) lane[i] = (uint64_t)i;
+  while (n > 0) {
+    const uint64_t until_carry = 0x100000000ull - (index & 0xffffffffull);
+    const size count = (uint64_t)n < until_carry ? n : (size)until_carry;
+    for (size i = 0; i < count; i += WORDS) {
+      const words word = philox_first(lane + (uint64_t)((uint32_t)index + (uint32_t)i), (uint32_t)(index >> 32), mask);
+      const lower_words some = __builtin_convertvector(word & 0xffffull, lower_words);
+      __builtin_memcpy(draws + i, &some, (size_t)min_size(WORDS, count - i) * 4);
+    }
+    draws += count;
     index += (uint64_t)count;
     n -= count;
   }

@@ -3,6 +3,7 @@
 // computes them, and the results are rounded. So no kernel is written twice, and memory sees 16 bits.
 #include "steps.h"
 #include "numbers.h"
+#include "random.h"
 
 enum { READ = 1, WRITTEN = 2, WHOLE = 4 };  // WHOLE: all steps see the same
 enum { ONE = -1 };
@@ -122,12 +123,42 @@ static void begin_step(struct context *c, const struct stepping *s, const double
   }
 }
 
+COMMAND(dither) { c->dither = w; }
+
+enum { DRAWN = 256 };
+
+// Away from 0 where a draw of 16 bits is below what is cut off. The numbers are those from element `first` on of what is updated.
+static void narrow_by_chance(const double *w, struct numbers to, const float *x, size first, size n) {
+  const struct mask mask = {(uint32_t)(int64_t)w[DITHER_SEED], (uint32_t)(int64_t)w[DITHER_NAME],
+                            (uint32_t)(int64_t)w[DITHER_STEP], 2, 0, 0};
+  const size n1 = (size)w[DITHER_N1], n2 = (size)w[DITHER_N2];
+  uint16_t *out = (uint16_t *)to.at;
+  uint32_t draws[DRAWN];
+  for (size l = (size)w[DITHER_FIRST] + first, end = l + n; l < end;) {
+    const size row = l / n2, column = l % n2, i1 = row % n1, count = min_size(min_size(n2 - column, end - l), DRAWN);
+    const double along = (double)(i1 + (i1 < (size)w[DITHER_UNTIL] ? 0 : (size)w[DITHER_GAP]));
+    const double index = w[DITHER_BASE] + (double)(row / n1) * w[DITHER_STRIDE0] + along * w[DITHER_STRIDE1] + (double)column;
+    mask_draws(draws, mask, (uint64_t)index, count);
+    for (size i = 0; i < count; i++) {
+      const uint32_t bits = bits_of(x[i]);
+      out[i] = (uint16_t)(x[i] != x[i] ? bits >> 16 | 0x40 : (bits >> 16) + (draws[i] < (bits & 0xffff)));
+    }
+    l += count;
+    x += count;
+    out += count;
+  }
+}
+
 static void end_step(struct context *c, const struct stepping *s, const double *w, const struct space *space, size first,
                      size count) {
   EACH_OPERAND(o, s) {
     const size each = each_of(o, w);
     const float *at = space->at[o - s->operands];
-    if (at && o->how & WRITTEN) narrow(from_number(numbers_of(c, w[o->word]), first * each), at, count * each);
+    if (!at || !(o->how & WRITTEN)) continue;
+    const struct numbers to = from_number(numbers_of(c, w[o->word]), first * each);
+    // Of an update, what is updated comes first.
+    if (c->dither && o == s->operands) narrow_by_chance(c->dither, to, at, first, count);
+    else narrow(to, at, count * each);
   }
 }
 
@@ -149,4 +180,5 @@ void run_in_steps(struct context *c, int opcode, const double *w, kernel *run) {
   }
   c->workspace -= used;
   c->workspace_bytes += used;
+  c->dither = 0;
 }

@@ -2,7 +2,7 @@
 // A test writes both again and compares.
 import { realpathSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { elementFacts, elementTypes, scalerKinds } from '../dist/src/base/index.js'
+import { codeTypes, elementFacts, elementTypes, scalerKinds } from '../dist/src/base/index.js'
 import {
   combines,
   commandNames,
@@ -88,6 +88,8 @@ import torch
 # By the names that programs have for them.
 DTYPES = {
 ${elementTypes.map(type => `    "${type}": torch.${elementFacts[type].torch},`).join('\n')}
+    # Not in every release.
+${codeTypes.map(type => `    "${type}": getattr(torch, "${elementFacts[type].torch}", None),`).join('\n')}
 }
 
 # In the header of a safetensors file.

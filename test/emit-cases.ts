@@ -13,6 +13,11 @@ type TrainingInput = Partial<JobInput['training']>
 
 export const adamw = { kind: 'adamw', lr: 3e-3, eps: 1e-5, weightDecay: 0.1 } as const
 
+const byChance = { precision: 'pure-bf16', rounding: 'stochastic' } as const
+
+/** Gradients weigh nothing, and the decay is exact in f32: all that a step does to a parameter is to round it. */
+export const decayOnly = { clip: 1e-45, optimizer: { kind: 'sgd', lr: 2 ** -6, weightDecay: 0.5 } } as const
+
 /**
  * Every feature at least once, and what is known to be hard together. One player plays every schedule: of each kind one is here
  * (in order, in chunks, breadth first, with weights apart, in a V, from both ends).
@@ -84,9 +89,14 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', gradients: 'f32' }],
   ['llama', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16', gradients: 'bf16' }],
+  ['llama', { dp: 2, tp: 2, zero: 1, ...byChance }, decayOnly],
+  ['gpt tied', { ...byChance }, decayOnly],
+  ['gpt', { dp: 2, zero: 3, ...byChance }],
   ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
+  ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: {} }],
+  ['gpt tied', { dp: 2, zero: 3, microbatches: 2, precision: 'pure-bf16', fp8: {}, recompute: 'full' }],
 ]
 
 /** Random jobs of as many ranks as are there anyway; so many of any model, and so many over experts and cut sequences. */

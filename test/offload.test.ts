@@ -56,6 +56,7 @@ const cases: readonly (readonly [ModelName, Plan, Training?])[] = [
   ['llama', { cp: 2, tp: 2, dp: 2, zero: 1, sequenceParallel: true }],
   ['gpt', { dp: 2, zero: 2, precision: 'bf16', gradients: 'bf16', compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, zero: 3, precision: 'pure-bf16', gradients: 'f32', compress: { gather: 'bf16' } }],
+  ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', rounding: 'stochastic' }],
 ]
 
 const away = (job: Job, asked: Asked = host): Job => ({ ...job, plan: { ...job.plan, offload: Offload.parse(asked) } })

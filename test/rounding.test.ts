@@ -1,9 +1,9 @@
-/** Numbers of 16 bits: what others round to them, and read them as. */
+/** Numbers of 16 bits and of 8: what others round to them, and read them as. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import { choices } from '../src/base/index.js'
-import { roundToBf16, roundToF16 } from '../src/engine/index.js'
+import { choices, codeFacts } from '../src/base/index.js'
+import { roundToBf16, roundToE4M3, roundToE5M2, roundToF16 } from '../src/engine/index.js'
 import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
 import { readFixture } from './fixtures.js'
 
@@ -29,6 +29,8 @@ interface Rounding {
   readonly decodeSha256: string
 }
 
+const numberOf = (bits: string) => new Float32Array(Uint32Array.of(Number.parseInt(bits, 16)).buffer)[0]
+
 /** The code of a 16-bit number as hexadecimal digits; every NaN is one. */
 const codeOf = (dtype: 'bf16' | 'f16', value: number) =>
   Number.isNaN(value) ? 'nan' : encode(dtype, value).toString(16).padStart(4, '0')
@@ -37,7 +39,6 @@ for (const dtype of halves)
   test(`${dtype}: rounded and read as PyTorch does`, () => {
     const { pairs, decodeSha256 }: Rounding = JSON.parse(readFixture(`precision/round-${dtype}.json`))
     ok(pairs.length > 1000)
-    const numberOf = (bits: string) => new Float32Array(Uint32Array.of(Number.parseInt(bits, 16)).buffer)[0]
     deepEqual(
       pairs.map(([bits]) => [bits, codeOf(dtype, roundTo[dtype](numberOf(bits)))]),
       pairs,
@@ -52,6 +53,29 @@ for (const dtype of halves)
       }
     }
     equal(createHash('sha256').update(new Uint8Array(all.buffer)).digest('hex'), decodeSha256)
+  })
+
+interface Codes {
+  readonly formats: Readonly<
+    Record<string, { readonly max: number; readonly decode: string[]; readonly encode: string[][] }>
+  >
+}
+
+for (const [dtype, format, round] of [
+  ['f8e4m3', 'e4m3fn', roundToE4M3],
+  ['f8e5m2', 'e5m2', roundToE5M2],
+] as const)
+  test(`${dtype}: rounded as PyTorch does, and all its numbers are`, () => {
+    const { formats }: Codes = JSON.parse(readFixture('precision/float8.json'))
+    const { max, decode, encode } = formats[format]
+    const numbers = decode.map(bits => (bits === 'nan' ? Number.NaN : numberOf(bits)))
+    equal(codeFacts[dtype].greatest, max)
+    for (const value of numbers) ok(Object.is(round(value), value), `${value} is one of its numbers`)
+    ok(encode.length > 300)
+    for (const [bits, code] of encode) {
+      const nearest = code === 'nan' ? Number.NaN : numbers[Number.parseInt(code, 16)]
+      ok(Object.is(round(numberOf(bits)), nearest), `${numberOf(bits)} is ${round(numberOf(bits))}, not ${nearest}`)
+    }
   })
 
 test('the interpreter rounds as the collectives do (SEED=5)', () => {

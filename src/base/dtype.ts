@@ -5,9 +5,47 @@
 export const elementTypes = ['f32', 'f64', 'bf16', 'f16', 'i32'] as const
 export type ElementType = (typeof elementTypes)[number]
 
+/**
+ * What products may be given in 8 bits: *codes*, which are numbers only together with the scale they were made with. Programs
+ * store them; the engine has no kernels for them.
+ */
+export const codeTypes = ['f8e4m3', 'f8e5m2'] as const
+export type CodeType = (typeof codeTypes)[number]
+
+/**
+ * What a tensor is multiplied with before it becomes codes: the greatest power of two with which its greatest absolute value stays in
+ * range, so that scaling itself rounds nothing. Of infinity it is 0, and infinity times it no number: what is not finite stays so.
+ */
+export function codeScale(format: CodeType, amax: number): number {
+  float[0] = codeFacts[format].greatest / Math.max(amax, leastAmax)
+  bits[0] &= 0x7f800000
+  return float[0]
+}
+
+/** What is smaller counts as this: the scale stays an f32 number. */
+export const leastAmax = 2 ** -100
+
+const float = new Float32Array(1)
+const bits = new Uint32Array(float.buffer)
+
+export interface CodeFacts {
+  /** The greatest finite number. */
+  readonly greatest: number
+  /** Bits behind the point, and the exponent of the least normal number. */
+  readonly fraction: number
+  readonly least: number
+  /** There is infinity, which numbers beyond the greatest are rounded to; else they are rounded to the greatest. */
+  readonly infinity: boolean
+}
+
+export const codeFacts: Readonly<Record<CodeType, CodeFacts>> = {
+  f8e4m3: { greatest: 448, fraction: 3, least: -6, infinity: false },
+  f8e5m2: { greatest: 57344, fraction: 2, least: -14, infinity: true },
+}
+
 export interface ElementFacts {
   readonly bytes: number
-  /** A real number, which has digits to lose; else a whole one. */
+  /** A real number, which has digits to lose; else a whole one, or a code. */
   readonly real: boolean
   /** PyTorch's tensors of it: whole numbers are indices there. */
   readonly torch: string
@@ -15,17 +53,21 @@ export interface ElementFacts {
   readonly safetensors: string
 }
 
-export const elementFacts: Readonly<Record<ElementType, ElementFacts>> = {
+export const elementFacts: Readonly<Record<ElementType | CodeType, ElementFacts>> = {
   f32: { bytes: 4, real: true, torch: 'float32', safetensors: 'F32' },
   f64: { bytes: 8, real: true, torch: 'float64', safetensors: 'F64' },
   bf16: { bytes: 2, real: true, torch: 'bfloat16', safetensors: 'BF16' },
   f16: { bytes: 2, real: true, torch: 'float16', safetensors: 'F16' },
   i32: { bytes: 4, real: false, torch: 'int64', safetensors: 'I64' },
+  f8e4m3: { bytes: 1, real: false, torch: 'float8_e4m3fn', safetensors: 'F8_E4M3' },
+  f8e5m2: { bytes: 1, real: false, torch: 'float8_e5m2', safetensors: 'F8_E5M2' },
 }
 
 /** What the buffers of a program are in. */
-export const dtypes = ['f32', 'bf16', 'f16', 'i32'] as const satisfies readonly ElementType[]
+export const dtypes = ['f32', 'bf16', 'f16', 'i32', ...codeTypes] as const satisfies readonly (ElementType | CodeType)[]
 export type DType = (typeof dtypes)[number]
+
+export const isCodeType = (dtype: DType): dtype is CodeType => dtype in codeFacts
 
 export const bytesPer = Object.fromEntries(dtypes.map(dtype => [dtype, elementFacts[dtype].bytes])) as Readonly<
   Record<DType, number>

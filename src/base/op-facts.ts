@@ -64,6 +64,9 @@ const optimizerOps = Object.fromEntries(
 
 export const opFacts: OpTable<OpFacts> = {
   contract: op('a b -> out', { work: 'product', recomputed: 'listed' }),
+  absMax: op('x -> amax', { statistic: 0, wide: 0, kept: true }),
+  quantize: op('x amax -> codes'),
+  scaledContract: op('a b aMax bMax -> out', { work: 'product' }),
   add: op('a b ... -> out', { recomputed: 'listed', moves: true }),
   mul: op('a b -> out'),
   scale: op('x -> out', { lists: true }),

@@ -6,6 +6,7 @@
  *
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
+import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
@@ -13,6 +14,12 @@ import type { RopeScaling } from './rope.js'
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
   | { readonly kind: 'contract' }
+  /** (x) -> (amax): the greatest absolute value over dims missing from out. */
+  | { readonly kind: 'absMax' }
+  /** (x, amax) -> (codes): x times the scale that belongs to amax (`codeScale`); what is out of range then becomes the greatest there is. */
+  | { readonly kind: 'quantize'; readonly format: CodeType }
+  /** (a, b, aMax, bMax) -> (out): as contract, of codes, divided by the scales they were made with. Its gradient takes codes for what they stand for. */
+  | ({ readonly kind: 'scaledContract' } & Formats)
   /** (a, b, ...) -> (out): elementwise sum; a dim an operand lacks is broadcast. */
   | { readonly kind: 'add' }
   /** (a, b) -> (out): elementwise product, broadcast as in add. */
@@ -199,7 +206,7 @@ export type Op =
    * meanSquare) -> (param, rows, columns, mean).
    * lion: (grad, normSquared, lr) -> (param, m): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param), then m is the mean of beta2.
    */
-  | (Optimizer & Clip & Guard & Rate)
+  | (Optimizer & Clip & Guard & Rate & Rounding)
 
 /** So many of its dims are rows; rows and columns of the whole. */
 export interface Matrix {
@@ -236,6 +243,11 @@ export interface Balancing {
   readonly shares: boolean
 }
 
+/** What the two operands of a product are coded in. */
+export interface Formats {
+  readonly formats: readonly CodeType[]
+}
+
 export interface Dropout {
   readonly rate: number
   /** Names the mask within a block; with seed, step, block and the element's global index it fixes the mask. */
@@ -255,6 +267,11 @@ export interface Products {
 /** What the learning rate of the step is multiplied by; 1 unless it is said. */
 export interface Rate {
   readonly rate?: number | undefined
+}
+
+/** What is updated is rounded up or down by chance, as often as it is near; to the nearest unless it is said. */
+export interface Rounding {
+  readonly stochastic?: boolean | undefined
 }
 
 export type OpKind = Op['kind']

@@ -60,6 +60,12 @@ export function uniform({ seed, name, step = 0 }: Source): (index: number) => nu
   return index => philox([index >>> 0, Math.floor(index / 2 ** 32), step, 0], key)[0] / 2 ** 32
 }
 
+/** Numbers of 16 bits by index: by what they are, a number is rounded up or down. */
+export function draws({ seed, name, step = 0 }: Source): (index: number) => number {
+  const key = [seed >>> 0, hashName(name)] as const
+  return index => philox([index >>> 0, Math.floor(index / 2 ** 32), step, 2], key)[0] & 0xffff
+}
+
 /** Standard normal numbers by index, rounded to f32 so that f32 and f64 runs start from the same weights. */
 export function normal({ seed, name, step = 0 }: Source): (index: number) => number {
   const key = [seed >>> 0, hashName(name)] as const

@@ -14,6 +14,7 @@ import {
   type Value,
   type ValueId,
 } from '../model/index.js'
+import { paramBehind } from './codes.js'
 import type { ByKind, ParamLayouts, TrainedBy } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
 import { elect } from './elect.js'
@@ -263,11 +264,12 @@ class PhaseWriter {
     return this.#gradOf.has(id) ? 'gradients' : 'activations'
   }
 
-  /** Votes: a parameter's compute layout (the ZeRO split has none), another operand's layout as it arrived. */
+  /** Votes: the compute layout of a parameter, or of what it is coded in (the ZeRO split has none), another operand's layout as it arrived. */
   #operand(value: Value) {
     const dims = value.dims.map(dim => dim.name)
     this.#find(value)
-    if (value.source.kind === 'param') return { dims, layout: this.#layouts(value.source.name).compute, param: true }
+    const param = value.source.kind === 'param' ? value.source.name : paramBehind(this.#derived.graph, value)
+    if (param !== undefined) return { dims, layout: this.#layouts(param).compute, param: true }
     return { dims, layout: this.#writer.versions(String(value.id))[0].layout, param: false }
   }
 

@@ -31,6 +31,7 @@ import type { Model } from '../model/index.js'
 import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import { type Boundaries, draftBoundaries } from './boundaries.js'
+import { codedModel } from './codes.js'
 import {
   type CompiledParam,
   type CompileInput,
@@ -66,7 +67,7 @@ export function shardStep(given: CompileInput): Sharding {
   const isScaled = training.lossScale !== undefined
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
-  const model = storedModel(boundRows(given.model, plan, s), plan.precision)
+  const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
   const stageOf = cut(model.blocks, plan)

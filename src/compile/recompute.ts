@@ -6,6 +6,7 @@
 import { opFacts, opKinds } from '../base/index.js'
 import type { Graph, ValueId } from '../model/index.js'
 import type { recomputePolicies } from '../plan/index.js'
+import { paramBehind } from './codes.js'
 import type { DerivedGraph } from './differentiate.js'
 
 export type Recompute = (typeof recomputePolicies)[number] | readonly string[]
@@ -28,7 +29,10 @@ const selective = opKinds.filter(kind => opFacts[kind].recomputed === 'selective
 
 export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived
-  const repeats = what === 'cheap' ? cheaply(derived) : named(derived, what)
+  const asked = what === 'cheap' ? cheaply(derived) : named(derived, what)
+  // A parameter is there anyway: its codes would be kept for every microbatch under way.
+  const repeats = (node: number) =>
+    asked(node) || paramBehind(graph, graph.values[graph.nodes[node].outs[0]]) !== undefined
   const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
   const backward = range(forward, graph.nodes.length)
 
@@ -64,7 +68,8 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
 function named({ graph }: DerivedGraph, what: Exclude<Recompute, 'cheap'>): (node: number) => boolean {
   const names = what === 'none' ? [] : what === 'selective' ? selective : what
   return node => {
-    const { kind } = graph.nodes[node].op
+    const { kind: own } = graph.nodes[node].op
+    const kind = own === 'scaledContract' ? 'contract' : own // a product, whatever it reads
     return !opFacts[kind].kept && (names === 'full' || names.includes(kind))
   }
 }

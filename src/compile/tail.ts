@@ -31,7 +31,7 @@ import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.j
 
 export interface ParamContext {
   readonly s: ShardedMesh
-  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding'>
   readonly training: TrainedBy
 }
 
@@ -290,7 +290,9 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
   const { settings, given } = directions(optimizer, weightDecay, site)
-  const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training) }
+  const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !hasMaster(param)
+  const rounding = stochastic ? { stochastic } : {}
+  const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training), ...rounding }
   w.emit({ ...settings, ...told, ins: [gradient, ...scalars.map(([, ref]) => ref), ...given], outs })
   // The master as the parameter's dtype can hold it.
   if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })

@@ -7,6 +7,7 @@ import {
   elementsOf,
   fromFacts,
   heldElements,
+  isCodeType,
   type Mesh,
   multipliedIn,
   type OpWork,
@@ -211,9 +212,13 @@ const mean = (pass: 'forward' | 'backward', keys: number, values: number): numbe
 const unevenness = (queries: number, keys: number, { zigzag }: Mesh): { unevenness?: number } =>
   zigzag !== undefined || queries === keys ? {} : { unevenness: 2 - queries / keys }
 
-/** The precision most products are in: that of the first one of the forward. */
+/** The precision most products are in: that of the first one of the forward, or of codes where there are any. */
 export function multipliesIn({ segments }: Program, multiply?: Precision): Precision {
-  for (const { instrs, buffers } of Object.values(segments))
-    for (const instr of instrs) if (instr.kind === 'contract') return precisionOf(buffers[instr.ins[0]], { multiply })
-  return multiply ?? 'f32'
+  const products = Object.values(segments).flatMap(({ instrs, buffers }) =>
+    instrs.flatMap(({ kind, ...instr }) => (isProduct(kind) && 'ins' in instr ? [buffers[instr.ins[0]]] : [])),
+  )
+  const [first] = [...products.filter(({ dtype }) => isCodeType(dtype)), ...products]
+  return first ? precisionOf(first, { multiply }) : (multiply ?? 'f32')
 }
+
+const isProduct = (kind: Instr['kind']): boolean => kind === 'contract' || kind === 'scaledContract'

@@ -4,7 +4,7 @@
  * whose segments use all of them together, and whose gradients and states are whole and treated alike.
  * The matrix lies in the frame of the first; the program, its laws and checkpoints know the parameters alone.
  */
-import { type Dim, optimizerKinds, stateEntries } from '../base/index.js'
+import { type Dim, isOptimizer, optimizerKinds, stateEntries } from '../base/index.js'
 import type { Call, Instr, InstrOf, Param, ParamFrames, Program, Ref, RoleName, Segment, Stream } from '../ir/index.js'
 import { isFlight } from './flights.js'
 import { type Together, together } from './together.js'
@@ -177,7 +177,10 @@ function isTreatedAlike(program: Program, { steps }: Stream, rows: readonly Side
 
 const isSum = (instr: Instr): boolean => instr.kind === 'all-reduce' && instr.combine === 'sum'
 const byElement: readonly Instr['kind'][] = ['zero', 'unscale', 'sumSquares', ...optimizerKinds, 'wait']
-const isByElement = (instr: Instr): boolean => byElement.includes(instr.kind) || isSum(instr) || isRounding(instr)
+const isByElement = (instr: Instr): boolean =>
+  (byElement.includes(instr.kind) && !drawsByIndex(instr)) || isSum(instr) || isRounding(instr)
+/** What is drawn for an element depends on whose it is. */
+const drawsByIndex = (instr: Instr): boolean => isOptimizer(instr) && instr.stochastic === true
 const isRounding = (instr: Instr): instr is InstrOf<'scale'> => instr.kind === 'scale' && instr.by === 1
 
 /** A segment but for the sizes of its tensors. */

@@ -47,6 +47,8 @@ export interface Site {
   consumed(ref: Ref, by: Instr, out: Ref): boolean
   /** The variable that holds what a norm multiplies its rows by, and the line that works it out if none has yet. */
   scale(norm: Norm, options: Options): { readonly name: string; readonly lines: readonly string[] }
+  /** The variable that holds codes whose first few dims come last, and the line that turns them if none has yet. */
+  turned(ref: Ref, first: number): { readonly name: string; readonly lines: readonly string[] }
   /** Expressions: where the rank's part of the whole tensor begins along a dim; how long the dim is over all ranks. */
   first(ref: Ref, dim: Dim): string
   whole(ref: Ref, dim: Dim): number
@@ -323,6 +325,7 @@ export function update(instr: InstrOf<OptimizerKind>, site: Site, settings: Opti
     decay,
     ...clipped(clip, norm),
     ...rounds(site, instr.outs[0]),
+    ...(instr.stochastic && { draws: 'here.draws' }),
   }
   const updated = call(`${instr.kind}_`, [param, ...always.map(([, held]) => held), grad], options)
   return [`${instr.outs.map(site.result).join(', ')} = ${updated}`]

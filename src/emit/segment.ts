@@ -194,6 +194,7 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
   const at = ({ role, offset }: Buffer) => `${role}+${offset}`
   for (const ref of args) holder.set(at(segment.buffers[ref]), ref)
   const written = new Set<Ref>()
+  const turned = new Set<string>()
   const buffer = (ref: Ref) => segment.buffers[ref]
   const last = lastReads(segment)
   const outlives = (ref: Ref) => !temporary[buffer(ref).role]
@@ -217,6 +218,12 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
     // What is read from a frame belongs to others, unless the result takes its place there.
     consumed: (ref, by, out) =>
       at(buffer(ref)) === at(buffer(out)) || (written.has(ref) && last.get(ref) === by && !outlives(ref)),
+    turned(ref, first) {
+      const variable = `${name(ref)}_turned`
+      const known = turned.has(variable)
+      turned.add(variable)
+      return { name: variable, lines: known ? [] : [`${variable} = ${call('turned', [name(ref), String(first)])}`] }
+    },
     scale: (norm, options) => scale(norm, name(normalised(norm)), options),
     first: (ref, dim) => firstOf(mesh, buffer(ref), dim),
     whole: (ref, { name, size }) =>

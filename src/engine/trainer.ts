@@ -3,7 +3,7 @@
  * given the parameters before it judges. Commands know this and nothing of engines; an engine joins by one line of
  * `starts`.
  */
-import { error, ProblemsError, unwatched } from '../base/index.js'
+import { error, isCodeType, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Choices, choicesInOrder } from './choices.js'
 import { type KernelName, kernelNames } from './kernel-names.js'
@@ -40,6 +40,23 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
   ])
 }
 
+/** Products of codes are simulated, emitted and interpreted; the engine has no kernels for them. */
+function startOf({ segments }: Program, kernels: KernelName): Start {
+  const coded = Object.values(segments).some(({ buffers }) =>
+    Object.values(buffers).some(({ dtype }) => isCodeType(dtype)),
+  )
+  if (coded && kernels !== 'reference')
+    throw new ProblemsError([
+      error(
+        'plan/precision',
+        'plan.fp8',
+        `${kernels} kernels do not multiply 8-bit codes`,
+        'leave fp8 out here, or take --kernels reference, which is slow; emitted PyTorch multiplies them',
+      ),
+    ])
+  return starts[kernels]
+}
+
 /** Those that are faster than the definition, as far as they are there. */
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
@@ -73,7 +90,7 @@ function handOver({ params }: Program, from: Runner, to: Runner): void {
 }
 
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
-  const start = starts[kernelsFor(options.kernels)]
+  const start = startOf(first, kernelsFor(options.kernels))
   let program = first
   let engine = await start(program, options)
   let judge: Runner | undefined

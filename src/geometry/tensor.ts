@@ -11,6 +11,7 @@ import {
   type Layout,
   type Mesh,
   partAlong,
+  partStart,
   sizeOfAll,
   splitOf,
 } from '../base/index.js'
@@ -85,6 +86,18 @@ export function indexing(dims: readonly Dim[], whole: readonly Dim[]) {
     const [stride, skipped] = [strideOf(dims, name), gap * strideOf(whole, name)]
     return element => first + table[element] + (Math.floor(element / stride) % size < until ? 0 : skipped)
   }
+}
+
+/** For each element that a rank holds of a tensor, flat or not, its row-major index in the whole. */
+export function indexIn(
+  mesh: Mesh,
+  { dims, layout }: { readonly dims: readonly Dim[]; readonly layout: Layout },
+  at: Coordinates,
+): (element: number) => number {
+  const { flat, ...block } = layout
+  const indexOf = indexing(dims, wholeDims(mesh, dims, block))(partsOf(mesh, dims, block, at))
+  const first = flat ? partStart(mesh, dims, layout, at) : 0
+  return element => indexOf(first + element)
 }
 
 /** A tensor's dims over all ranks, from what one rank holds. */

@@ -130,8 +130,9 @@ export class GraphBuilder {
     )
     const node = this.nodes.length
     const { index = shapes.length } = opFacts[op.kind]
+    const real: DType = op.kind === 'quantize' ? op.format : 'f32'
     const outs = shapes.map((dims, i) =>
-      this.#value(i === 0 ? name : `${name}.${i}`, dims, i < index ? 'f32' : 'i32', { kind: 'node', node }),
+      this.#value(i === 0 ? name : `${name}.${i}`, dims, i < index ? real : 'i32', { kind: 'node', node }),
     )
     this.nodes.push({ op, ins: ins.map(value => value.id), outs: outs.map(value => value.id) })
     return outs

@@ -77,8 +77,8 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
 const lostBelow = 1 / 512
 
 export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan }) {
-  const { precision } = plan
-  if (planPrecisionFacts[precision].state !== 'bf16') return
+  const { precision, rounding } = plan
+  if (planPrecisionFacts[precision].state !== 'bf16' || rounding === 'stochastic') return
   const bytes = (of: Stored) => {
     const { token, state } = planPrecisionFacts[of.precision]
     const states = fullStates(optimizer, hasMaster(of.precision)).length
@@ -90,6 +90,6 @@ export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, pla
     'plan/unwise',
     'plan.precision',
     `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
-    `try bf16, with gradients, moments and master weights in f32: ${bytes({ precision: 'bf16' })} bytes a parameter instead of ${bytes(plan)}`,
+    `try bf16, with gradients, moments and master weights in f32: ${bytes({ precision: 'bf16' })} bytes a parameter instead of ${bytes(plan)}; or rounding: stochastic, which adds them up on average`,
   )
 }

@@ -31,7 +31,8 @@ import { compression } from './compress.js'
 import { context, contextHeads, cutDocuments } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
-import { gradients } from './gradients.js'
+import { fp8 } from './fp8.js'
+import { gradients, rounding } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lossScale } from './loss-scale.js'
 import { offload, offloadOf } from './offload.js'
@@ -296,7 +297,9 @@ const rulesOfSteps: readonly Rule[] = [
   learningRate,
   optimizerSettings,
   gradients,
+  rounding,
   lossScale,
+  fp8,
   compression,
   offload,
 ]

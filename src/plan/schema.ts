@@ -107,6 +107,9 @@ const attention = z
     'cp: keys and values are gathered, go round in a ring, or are exchanged so that ranks split heads; or both, { ulysses, ring }',
   )
 
+/** Ways to find out by what a tensor is scaled before it becomes codes. */
+export const fp8Recipes = ['current'] as const
+
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
   .union(
@@ -202,10 +205,25 @@ export const Plan = z
           .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
           .join('; '),
       ),
+    fp8: z
+      .strictObject({
+        recipe: z
+          .enum(fp8Recipes)
+          .default('current')
+          .describe('what a tensor is scaled by: current, the greatest absolute value that is in it now'),
+      })
+      .optional()
+      .describe('products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says'),
     gradients: z
       .enum(gradientTypes)
       .optional()
       .describe('what gradients of parameters are summed in; as wide as the optimizer state if not given'),
+    rounding: z
+      .enum(['nearest', 'stochastic'])
+      .default('nearest')
+      .describe(
+        'pure-bf16: what a step makes of a parameter is rounded to the nearest, or up or down by chance, so that small steps add up',
+      ),
     overlap: z.boolean().default(true).describe('start collectives early and wait late'),
     bucket: amountOfMemory('25MiB')
       .default(usualFlights.bucket)

@@ -105,7 +105,7 @@ export function keyHint(key: string, path: string): string | undefined {
   return `did you mean \`${meant.startsWith(`${path}.`) ? meant.slice(path.length + 1) : meant}\`?${remark}`
 }
 
-const f8 = '8-bit floats are not supported yet; bf16 is the narrowest'
+const f8 = 'what is kept has 16 bits at least: write bf16, and fp8: {} beside it for products on 8'
 const noOptimizer = `not supported yet; one of ${optimizerKinds.join(', ')}`
 
 /** Other frameworks' values by field and word: the value that is meant, or a sentence. */

@@ -46,7 +46,8 @@ export async function rehearse(
     ])
   const verdict = await prove({ job: small.job, schedule, program: small.program }, { steps, full: true, watcher })
   const [kernels] = fastKernels()
-  if (!kernels) return { ...small, full, verdict }
+  // Of codes there is the definition alone.
+  if (!kernels || job.plan.fp8) return { ...small, full, verdict }
   watcher.say(`${kernels} kernels`)
   const engine = { kernels, error: await engineError(small, schedule, kernels, steps) }
   return { ...small, full, verdict, engine }

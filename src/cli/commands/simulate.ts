@@ -95,7 +95,7 @@ function clusterFor(program: Program, { cluster: given, devices, slow, multiply 
   const missing = precisionProblem(
     cluster.device,
     multipliesIn(program, multiply),
-    multiply ? '--multiply' : 'plan.precision',
+    multiply ? '--multiply' : multipliesIn(program) === 'fp8' ? 'plan.fp8' : 'plan.precision',
   )
   const problems = [
     ...(missing ? [missing] : []),

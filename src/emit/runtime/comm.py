@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from . import parts as parts_of
+from .dtypes import DTYPES
 from .mesh import Mesh
 
 
@@ -182,8 +183,19 @@ def bits(x: torch.Tensor) -> torch.Tensor:
     return x.view(torch.float16) if x.dtype == torch.bfloat16 else x
 
 
+# What no backend and few ops know.
+CODES = tuple(DTYPES[name] for name in ("f8e4m3", "f8e5m2"))
+
+
+def _as_bytes(move: Callable, x: torch.Tensor, *how) -> Pending:
+    pending = move(x.view(torch.uint8), *how)
+    return Pending(pending.work, lambda: pending.finish().view(x.dtype), pending.text, pending.held)
+
+
 def all_gather(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> Pending:
     """`zigzag`: so many members in a row hold an early and a late chunk; 0: the parts follow each other."""
+    if x.dtype in CODES:
+        return _as_bytes(all_gather, x, group, dim, zigzag)
     text = f"all-gather over {group.label} with ranks {group.members}"
     if group.size == 1:
         return Pending(None, lambda: x, text)
@@ -216,6 +228,8 @@ def reduce_scatter(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> 
 
 
 def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
+    if x.dtype in CODES:
+        return _as_bytes(all_to_all, x, group, cut, lay)
     text = f"all-to-all over {group.label} with ranks {group.members}"
     if group.size == 1:
         return Pending(None, lambda: x, text)

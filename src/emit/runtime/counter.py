@@ -45,6 +45,15 @@ def uniform_at(index: int, seed: int, name: str, step: int = 0) -> float:
     return philox(index & WORD, index >> 32, step, 0, seed & WORD, hash_name(name))[0] / 2.0**32
 
 
+def draws(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Tensor:
+    """Numbers of 16 bits, one per index: by what they are, a number is rounded up or down."""
+    return (words(index, step, seed & WORD, hash_name(name)) & 0xFFFF).int()
+
+
+def words(index: torch.Tensor, step: int, k0: int, k1: int) -> torch.Tensor:
+    return philox(index & WORD, index >> 32, step, 2, k0, k1)[0]
+
+
 def normal(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Tensor:
     """Standard normal, f64, rounded to f32: every precision starts from the same numbers."""
     a, b, _, _ = philox(index & WORD, index >> 32, step, 1, seed & WORD, hash_name(name))

@@ -8,6 +8,9 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
     "i32": torch.int64,
+    # Not in every release.
+    "f8e4m3": getattr(torch, "float8_e4m3fn", None),
+    "f8e5m2": getattr(torch, "float8_e5m2", None),
 }
 
 # In the header of a safetensors file.

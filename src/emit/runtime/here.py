@@ -1,7 +1,7 @@
 """A rank as emitted functions see it: where it stands on the mesh, whom it meets, the step and microbatch it is at."""
 import math
 from collections import deque
-from typing import Deque, Dict, List, Optional, Sequence, Union
+from typing import Callable, Deque, Dict, List, Optional, Sequence, Union
 
 import torch
 
@@ -26,6 +26,9 @@ class Here:
         self.lr = 0.0
         self.block = ""
         self.microbatch = 0
+        # The parameters that a call serves, and the index of every element that the rank has of one.
+        self.whose: List[str] = []
+        self.elements: Callable[[str], torch.Tensor]
         self._clip = (None, None)
         # What was loaded, by what was asked for; None: every step loads anew.
         self._loaded: Optional[Dict] = None
@@ -107,6 +110,12 @@ class Here:
         self.drew = True
         index = counter.grid(starts, sizes, wholes, self.device, order, along)
         return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
+
+    def draws(self, i: int) -> torch.Tensor:
+        """Of the parameters that are being updated, for the elements of number i: numbers of 16 bits by their index in the whole."""
+        self.drew = True
+        name = self.whose[i]
+        return counter.draws(self.elements(name), self.seed, name, self.step)
 
     def verdict(self, norm_squared: torch.Tensor, limit: float = math.inf) -> torch.Tensor:
         """Whether the step is taken; all ranks have the same bits of the norm. What is not a number is below nothing."""

@@ -44,22 +44,22 @@ def take_(taken: torch.Tensor, verdict: torch.Tensor) -> torch.Tensor:
     return taken.add_(verdict)
 
 
-def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: float, top=None, coupled=False, scale=None, rounded=None):
+def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: float, top=None, coupled=False, scale=None, rounded=None, draws=None):
     """
     Decoupled weight decay, or coupled: added to the gradient. top, if there is one, is the greatest v so far, which then counts.
-    scale is what clipping multiplies gradients by; rounded is where the parameter is kept in less precision.
+    scale is what clipping multiplies gradients by; rounded is where the parameter is kept in less precision; draws(i) are what the elements of parameter i are rounded by, where that is by chance.
     """
     beta1, beta2 = betas
     time = taken.double() + 1
     numbers = (1 if coupled else 1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
     shrink, rate, unbias = (_number(x, param) for x in numbers)
-    for tensors in _each(param, m, v, top, _contiguous(grad), rounded):
-        _update("adamw", tensors, verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
+    for i, tensors in enumerate(_each(param, m, v, top, _contiguous(grad), rounded)):
+        _update("adamw", (*tensors, draws and draws(i)), verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
     return (param, m, v) if top is None else (param, m, v, top)
 
 
 def _adamw(
-    param, m, v, top, grad, rounded, verdict, shrink, rate, unbias, scale, decay, beta1: float, beta2: float, eps: float
+    param, m, v, top, grad, rounded, draws, verdict, shrink, rate, unbias, scale, decay, beta1: float, beta2: float, eps: float
 ) -> None:
     grad = _scaled(grad, scale) if decay is None else _scaled(grad, scale) + decay * wide(param)
     # In half precision every result is worked out in full and rounded once.
@@ -67,39 +67,39 @@ def _adamw(
     square = (wide(v) * beta2).addcmul_(grad, grad, value=1 - beta2)
     most = square if top is None else torch.maximum(wide(top), square)
     value = (wide(param) * shrink).sub_(rate * mean / ((most / unbias).sqrt_() + eps))
-    _stored((param, m, v, top), (value, mean, square, most), rounded, verdict)
+    _stored((param, m, v, top), (value, mean, square, most), rounded, verdict, draws)
 
 
-def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, rounded=None):
+def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, rounded=None, draws=None):
     """m = momentum * m + grad + decay * param; param -= lr * m. Of all gradients but the first, dampening leaves a part out."""
     fresh = None if taken is None else _number(torch.where(taken == 0, 1.0, 1.0 - dampening), param)
-    for tensors in _each(param, m, _contiguous(grad), rounded):
-        _update("sgd", tensors, verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
+    for i, tensors in enumerate(_each(param, m, _contiguous(grad), rounded)):
+        _update("sgd", (*tensors, draws and draws(i)), verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
     return param if m is None else (param, m)
 
 
-def _sgd(param, m, grad, rounded, verdict, lr, decay: float, momentum: float, nesterov: bool, fresh, scale) -> None:
+def _sgd(param, m, grad, rounded, draws, verdict, lr, decay: float, momentum: float, nesterov: bool, fresh, scale) -> None:
     value = wide(param)
     grad = _scaled(grad, scale) + decay * value
     mean = grad if m is None else (wide(m) * momentum).add_(grad if fresh is None else grad * fresh)
     value = value - lr * (grad + momentum * mean if nesterov else mean)
-    _stored((param, m), (value, mean), rounded, verdict)
+    _stored((param, m), (value, mean), rounded, verdict, draws)
 
 
-def lion_(param, m, grad, verdict, lr, betas, decay: float, scale=None, rounded=None):
+def lion_(param, m, grad, verdict, lr, betas, decay: float, scale=None, rounded=None, draws=None):
     """param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param); m is the mean of beta2."""
     beta1, beta2 = betas
     shrink, rate = _number(1 - lr * decay, param), _number(lr, param)
-    for tensors in _each(param, m, _contiguous(grad), rounded):
-        _update("lion", tensors, verdict, shrink, rate, beta1, beta2, scale)
+    for i, tensors in enumerate(_each(param, m, _contiguous(grad), rounded)):
+        _update("lion", (*tensors, draws and draws(i)), verdict, shrink, rate, beta1, beta2, scale)
     return param, m
 
 
-def _lion(param, m, grad, rounded, verdict, shrink, rate, beta1: float, beta2: float, scale) -> None:
+def _lion(param, m, grad, rounded, draws, verdict, shrink, rate, beta1: float, beta2: float, scale) -> None:
     grad, past = _scaled(grad, scale), wide(m)
     value = wide(param) * shrink - rate * torch.sign(past * beta1 + grad * (1 - beta1))
     mean = past * beta2 + grad * (1 - beta2)
-    _stored((param, m), (value, mean), rounded, verdict)
+    _stored((param, m), (value, mean), rounded, verdict, draws)
 
 
 def lamb_squares(param, m, v, grad, taken, betas, eps: float, decay: float, scale=None):
@@ -117,7 +117,7 @@ def _lamb_step(param, m, v, grad, taken, betas, eps: float, decay: float, scale)
 
 
 def lamb_(
-    param, m, v, grad, verdict, lr, taken, param_squared, step_squared, betas, eps: float, decay: float, always=False, scale=None, rounded=None
+    param, m, v, grad, verdict, lr, taken, param_squared, step_squared, betas, eps: float, decay: float, always=False, scale=None, rounded=None, draws=None
 ):
     """Adam's direction with the decay, as long as the parameter: |param| / |direction| of all its parts."""
     step, mean, square = _lamb_step(param, m, v, grad, taken, betas, eps, decay, scale)
@@ -125,7 +125,7 @@ def lamb_(
     known = (param_squared > 0) & (step_squared > 0) & (decay != 0 or always)
     trust = torch.where(known, lengths.sqrt(), torch.ones_like(lengths))
     value = wide(param) - _number(lr, param) * trust * step
-    _stored((param, m, v), (value, mean, square), rounded, verdict)
+    _stored((param, m, v), (value, mean, square), rounded, verdict, draws and draws(0))
     return param, m, v
 
 
@@ -153,13 +153,13 @@ def newton_schulz(x: torch.Tensor, sizes, steps: int, half=False) -> torch.Tenso
     return (made.mT if tall else made).to(x.dtype).reshape(x.shape)
 
 
-def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float, stretch=1.0, scale=None, rounded=None):
+def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float, stretch=1.0, scale=None, rounded=None, draws=None):
     """param -= lr * (stretch * direction + decay * param); m is the mean of gradients."""
     grad = _scaled(grad.contiguous(), scale).view_as(param)
     mean = wide(m) * momentum + grad * (1 - momentum)
     rate = _number(lr, param)
     value = wide(param) - rate * (stretch * direction.view_as(param) + decay * wide(param))
-    _stored((param, m), (value, mean), rounded, verdict)
+    _stored((param, m), (value, mean), rounded, verdict, draws and draws(0))
     return param, m
 
 
@@ -264,6 +264,15 @@ def compile_updates(how: Dict, device, on_host=False) -> None:
         compiled.update({(name, "cpu"): torch.compile(update, dynamic=True) for name, update in plain.items()})
 
 
+def _narrow(value: torch.Tensor, dtype: torch.dtype, draws) -> torch.Tensor:
+    """To the nearest; by chance away from 0 where a draw of 16 bits is below what is cut off."""
+    if draws is None or dtype != torch.bfloat16:
+        return value.to(dtype)
+    bits = value.float().contiguous().view(torch.int32)
+    away = (draws.to(bits.device).view(bits.shape) < (bits & 0xFFFF)).int()
+    return torch.where(value.isnan(), value.to(dtype), ((bits >> 16) + away).to(torch.int16).view(dtype))
+
+
 def _scaled(grad: torch.Tensor, scale) -> torch.Tensor:
     return wide(grad) if scale is None else wide(grad) * scale
 
@@ -294,9 +303,13 @@ def _number(x, param):
     return x.float() if isinstance(x, torch.Tensor) and not double else x
 
 
-def _stored(into, values, rounded: Optional[torch.Tensor], verdict: torch.Tensor) -> None:
+def _stored(into, values, rounded: Optional[torch.Tensor], verdict: torch.Tensor, draws=None) -> None:
     """Where the step is skipped, what was there; the first of them is the parameter, which may also be kept rounded."""
-    kept = [None if x is None else torch.where(verdict, value.to(x.dtype), x) for x, value in zip(into, values)]
+    chances = [draws] + [None] * len(values)
+    kept = [
+        None if x is None else torch.where(verdict, _narrow(value, x.dtype, chance), x)
+        for x, value, chance in zip(into, values, chances)
+    ]
     if rounded is not None:
         # Of what is kept, not as it was: that would be read for nothing.
         rounded.copy_(kept[0])

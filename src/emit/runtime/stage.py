@@ -63,6 +63,8 @@ class Stage:
         self.guarded_until = first if program.get("guarded") else None
         self.frames: List[Frame] = [{} for _ in schedule["frames"]]
         self.params, self.results = program["params"], program["results"]
+        if trained is None or goes_on:
+            here.elements = self.elements
         # Where each number lies that lives from step to step, the same on every rank.
         self.scalar_frames = {name: scalar["frames"][str(self.pp)] for name, scalar in program["scalars"].items()}
         self.starts = {name: scalar["start"] for name, scalar in program["scalars"].items()}
@@ -116,15 +118,25 @@ class Stage:
         self.set_scalars(self.starts)
         for param in self.params:
             for frame, layout in self._held(param):
-                starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
-                index = counter.grid(starts, sizes, wholes, self.here.device)
-                begin, end = self.here.mesh.cut(sizes, layout, self.here.rank)
-                values = self.own_part(frame, param, layout)
-                first = _initial(param, index.view(-1)[begin:end], self.here.seed)
+                values, index = self.own_part(frame, param, layout), self._elements(param, layout)
+                first = _initial(param, index, self.here.seed)
                 if frame in self.views:
                     values.copy_(first.view(values.shape))
                 else:
-                    values.view(-1)[: end - begin].copy_(first)
+                    values.view(-1)[: index.numel()].copy_(first)
+
+    def _elements(self, param: Dict, layout: Dict) -> torch.Tensor:
+        """The index in the whole parameter of every element that the rank holds, without what fills up the last part."""
+        starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
+        begin, end = self.here.mesh.cut(sizes, layout, self.here.rank)
+        return counter.grid(starts, sizes, wholes, self.here.device).view(-1)[begin:end]
+
+    def elements(self, name: str) -> torch.Tensor:
+        """The same by name, of the parameter as it is kept; where a part is filled up, that is element 0."""
+        param = next(param for param in self.params if param["name"] == name)
+        index = self._elements(param, param["kept"])
+        room = self.own_part(param["frames"][str(self.pp)]["param"], param, param["kept"]).numel()
+        return torch.nn.functional.pad(index, (0, room - index.numel()))
 
     def values(self, frame: int) -> torch.Tensor:
         """The one tensor of a frame that stays from step to step."""
@@ -197,7 +209,7 @@ class Stage:
 
     def _call(self, name: str, block: str, microbatch: int, bind: List[int]) -> None:
         segment, frames = self.segments[name], self.frames
-        self.here.block, self.here.microbatch = block, max(0, microbatch)
+        self.here.block, self.here.microbatch, self.here.whose = block, max(0, microbatch), [block]
         taken = [frames[bind[role]][offset] for role, offset in segment.takes]
         given = segment.function(self.here, *taken)
         for (role, offset), value in zip(segment.gives, given):
@@ -215,7 +227,7 @@ class Stage:
     def _each(self, name: str, params: List[str], binds: List[List[int]]) -> None:
         """One call that serves many parameters."""
         segment, frames = self.segments[name], self.frames
-        self.here.block, self.here.microbatch = "", 0
+        self.here.block, self.here.microbatch, self.here.whose = "", 0, params
 
         def at(role: int, offset: int):
             held = [frames[bind[role]][offset] for bind in (binds if role in segment.lists else binds[:1])]

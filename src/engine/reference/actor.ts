@@ -43,7 +43,7 @@ export class Actor {
     this.at = coordinatesOf(program.mesh, rank)
     this.stream = program.streams[this.at.pp ?? 0]
     this.#moment = { seed: options.seed, step: 0, block: '', microbatch: -1, at: this.at }
-    this.memory = this.#located(() => new Memory(this.stream, options.precision ?? 'f64'))
+    this.memory = this.#located(() => new Memory(this.stream, options.precision ?? 'f64', world.cellBytes))
   }
 
   get done(): boolean {
@@ -140,7 +140,7 @@ export class Actor {
     if (!segment) throw new Error(`there is no segment ${name}`)
     const shared = prepared.get(name) ?? new PreparedSegment(program, segment)
     prepared.set(name, shared)
-    const made = this.#prepare(new Seat(program, shared, this.at))
+    const made = this.#prepare(new Seat(program, shared, this.at, this.memory))
     this.#ready.set(name, made)
     return made
   }

@@ -2,8 +2,16 @@
  * What a rank does for each instruction, made ready for its place on the mesh. An action that must wait for other
  * ranks says so and is asked again.
  */
-import { type Coordinates, elementsOf, indexAlong, type OpKind, type Rank } from '../../base/index.js'
-import { type Cells, membersOf, wholeInput } from '../../geometry/index.js'
+import {
+  type Coordinates,
+  draws,
+  elementsOf,
+  indexAlong,
+  isOptimizer,
+  type OpKind,
+  type Rank,
+} from '../../base/index.js'
+import { type Cells, indexIn, membersOf, wholeInput } from '../../geometry/index.js'
 import {
   type Call,
   type Collective,
@@ -20,7 +28,7 @@ import { perform, type Shaped } from './collective.js'
 import type { Moment } from './kernel.js'
 import type { Memory } from './memory.js'
 import type { Rendezvous } from './rendezvous.js'
-import { isRounded, roundCells } from './rounding.js'
+import { isRounded, roundCells, roundToBf16By } from './rounding.js'
 import { routedMove } from './routed.js'
 import type { Seat } from './segment.js'
 import type { World } from './world.js'
@@ -64,13 +72,29 @@ const compute: Rule<Compute> = (instr, station) => {
   const { seat, memory } = station
   const kernel = seat.prepared.kernel(instr)
   const [ins, outs] = [instr.ins.map(ref => seat.place(ref)), instr.outs.map(ref => seat.place(ref))]
-  const round = rounding(station, instr.outs)
+  const byChance = isOptimizer(instr) && instr.stochastic
+  const round = rounding(station, byChance ? instr.outs.slice(1) : instr.outs)
+  const dither = byChance ? dithering(station, instr.outs[0]) : undefined
   const updates = isUpdate(instr)
   return (moment, { param }) => {
     if (updates && param !== undefined) capture(station, instr.ins[0], param)
     kernel(memory.cells, ins, outs, moment)
+    dither?.(moment, param ?? '')
     round()
     return true
+  }
+}
+
+/** A parameter is rounded by draws that depend on its name, the step and the index of an element in the whole: on no plan. */
+function dithering({ world, at, seat, memory: { cells } }: Station, ref: Ref) {
+  const buffer = seat.prepared.segment.buffers[ref]
+  if (!isRounded(cells, buffer.dtype)) return undefined
+  if (buffer.dtype !== 'bf16') throw new Error(`${buffer.dtype} is not rounded by chance`)
+  const indexOf = indexIn(world.program.mesh, buffer, at)
+  return ({ seed, step }: Moment, name: string): void => {
+    const draw = draws({ seed, name, step })
+    const values = seat.view(ref, cells)
+    for (let i = 0; i < values.length; i++) values[i] = roundToBf16By(draw(indexOf(i)), values[i])
   }
 }
 

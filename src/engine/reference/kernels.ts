@@ -3,7 +3,8 @@ import { type Op, type OpKind, opFacts } from '../../base/index.js'
 import { agree, type Shape } from '../../geometry/index.js'
 import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
-import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
+import * as codes from './codes.js'
+import { absMax, contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
 import { join, joinGrad } from './join.js'
@@ -17,6 +18,9 @@ import { take, unscale } from './scaler.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
+  absMax,
+  quantize: codes.quantize,
+  scaledContract: codes.scaledContract,
   add: elementwise.add,
   mul: elementwise.mul,
   scale: elementwise.scale,

@@ -33,6 +33,7 @@ import type { Runner, StepData, StepResult } from '../runner.js'
 import { stepCheckOf } from '../step-data.js'
 import { Actor } from './actor.js'
 import { StallError } from './errors.js'
+import { cellWidth } from './memory.js'
 import { Mail, RendezvousTable } from './rendezvous.js'
 import { roundCells } from './rounding.js'
 import type { Options, World } from './world.js'
@@ -51,7 +52,9 @@ export function boot(program: Program, options: Options): Interpreter {
 
 /** The machine of a program that was checked before, or is wanted broken. */
 export function interpreterOf(program: Program, options: Options): Interpreter {
-  const world: World = { program, options, prepared: new Map(), gradients: new Map(), ...freshStep(noData) }
+  const cellBytes = cellWidth(program)
+  const fresh = (data: StepData) => ({ data, collectives: new RendezvousTable(), mail: new Mail(cellBytes) })
+  const world: World = { program, options, cellBytes, prepared: new Map(), gradients: new Map(), ...fresh(noData) }
   const actors = Array.from({ length: worldOf(program.mesh) }, (_, rank) => new Actor(world, rank))
   for (const actor of actors) clearState(actor)
   for (const param of program.params) initialise(program, actors, param, options.seed)
@@ -60,7 +63,7 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
   const read = (rank: Rank, frame: number) => actors[rank].memory.view(frame)[0]
   const checked = stepCheckOf(program)
   function* stepping(data: StepData): Work<StepResult> {
-    Object.assign(world, freshStep(checked(data)))
+    Object.assign(world, fresh(checked(data)))
     const before = scalarsIn(program, read)
     yield* run(actors)
     return stepResultOf(program, read, before)
@@ -101,8 +104,6 @@ function describe({ params }: Program, { precision = 'f64' }: Options, ranks: nu
 }
 
 const noData: StepData = { inputs: () => [], lr: NaN, step: 0 }
-
-const freshStep = (data: StepData) => ({ data, collectives: new RendezvousTable(), mail: new Mail() })
 
 function* run(actors: readonly Actor[]): Work<void> {
   for (const actor of actors) actor.begin()

@@ -4,29 +4,34 @@
  */
 import { type Space, spaces } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
-import { type Frame, noBytes, roomIn, type Stream, spaceOf } from '../../ir/index.js'
+import { bytesPer, type Frame, noBytes, type Program, roomIn, type Stream, spaceOf } from '../../ir/index.js'
 
 export type Precision = 'f64' | 'f32'
 
-/** A cell is as wide as the narrowest dtype: a wider tensor fills the first of the cells its bytes give it, and no others. */
-const bytesPerCell = 2
-
-export const cellsOf = (bytes: number): number => bytes / bytesPerCell
-export const bytesOf = (cells: number): number => cells * bytesPerCell
+/**
+ * Bytes of a cell, which is as wide as the narrowest dtype there is, or 2: a wider tensor fills the first of the cells its bytes give
+ * it, and no others.
+ */
+export const cellWidth = ({ segments }: Pick<Program, 'segments'>): number =>
+  Object.values(segments).some(({ buffers }) => Object.values(buffers).some(({ dtype }) => bytesPer[dtype] === 1))
+    ? 1
+    : 2
 
 export class Memory {
   readonly cells: Cells
   readonly peaks = { device: noBytes(), host: noBytes(), disk: noBytes() }
   readonly #stream: Stream
+  readonly #cellBytes: number
   readonly #live = new Map<number, Frame>()
   readonly #bytes = { device: noBytes(), host: noBytes(), disk: noBytes() }
   /** The byte at which the arena of each space begins. */
   readonly #base: Readonly<Record<Space, number>>
 
-  constructor(stream: Stream, precision: Precision) {
+  constructor(stream: Stream, precision: Precision, cellBytes: number) {
     const ends: number[] = []
     for (const space of spaces) ends.push((ends.at(-1) ?? 0) + roomIn(stream, space).arena)
-    const size = Math.ceil(cellsOf(ends[2]))
+    const size = Math.ceil(ends[2] / cellBytes)
+    this.#cellBytes = cellBytes
     this.#base = { device: 0, host: ends[0], disk: ends[1] }
     this.#stream = stream
     this.cells = (precision === 'f64' ? new Float64Array(size) : new Float32Array(size)).fill(NaN)
@@ -41,8 +46,8 @@ export class Memory {
     const { arena } = roomIn(this.#stream, space)
     if (frame.offset < 0 || end > arena)
       throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${arena}`)
-    if (frame.offset % bytesPerCell !== 0)
-      throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${bytesPerCell}`)
+    if (frame.offset % this.#cellBytes !== 0)
+      throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${this.#cellBytes}`)
     for (const other of this.#live.values())
       if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
     this.#live.set(index, frame)
@@ -71,16 +76,20 @@ export class Memory {
   /** The cells of a live frame, as they are: not a copy. */
   view(index: number): Cells {
     const at = this.at(index)
-    return this.cells.subarray(at, at + cellsOf(this.#frame(index).bytes))
+    return this.cells.subarray(at, at + this.cellsOf(this.#frame(index).bytes))
+  }
+
+  cellsOf(bytes: number): number {
+    return bytes / this.#cellBytes
   }
 
   poison(index: number): void {
     const frame = this.#frame(index)
     const at = this.#cell(frame)
-    this.cells.fill(NaN, at, at + cellsOf(frame.bytes))
+    this.cells.fill(NaN, at, at + this.cellsOf(frame.bytes))
   }
 
-  #cell = (frame: Frame): number => cellsOf(this.#base[spaceOf(frame)] + frame.offset)
+  #cell = (frame: Frame): number => this.cellsOf(this.#base[spaceOf(frame)] + frame.offset)
 
   #frame(index: number) {
     const frame = this.#stream.frames[index]

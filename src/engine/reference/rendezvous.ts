@@ -4,7 +4,6 @@
  */
 import type { Rank } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
-import { bytesOf } from './memory.js'
 
 /** What one member brings. */
 export interface Arrival {
@@ -87,6 +86,11 @@ export interface Message extends Address {
 
 export class Mail {
   readonly #messages = new Map<string, Message>()
+  readonly #cellBytes: number
+
+  constructor(cellBytes: number) {
+    this.#cellBytes = cellBytes
+  }
 
   start(address: Address, side: 'from' | 'to', frame: Cells): Message {
     const { source, target, tag } = address
@@ -96,7 +100,7 @@ export class Mail {
     const other = message.from ?? message.to
     if (other && other.length !== frame.length)
       throw new Error(
-        `tag ${tag} from rank ${source} to ${target}: frames of ${bytesOf(other.length)} and ${bytesOf(frame.length)} bytes`,
+        `tag ${tag} from rank ${source} to ${target}: frames of ${other.length * this.#cellBytes} and ${frame.length * this.#cellBytes} bytes`,
       )
     message[side] = frame
     this.#messages.set(key, message)

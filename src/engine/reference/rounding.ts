@@ -1,9 +1,9 @@
 /**
- * What is stored in 16 bits. A machine in f32 rounds every result to the dtype of its buffer when it is stored, once and to
+ * What is stored in 16 bits or 8. A machine in f32 rounds every result to the dtype of its buffer when it is stored, once and to
  * nearest even, as hardware does that sums in f32. A machine in f64 keeps all its digits whatever the dtype, so that
  * plans can be compared exactly.
  */
-import type { DType } from '../../base/index.js'
+import { type CodeFacts, codeFacts, type DType } from '../../base/index.js'
 import type { Cells } from '../../geometry/index.js'
 
 const float = new Float32Array(1)
@@ -14,6 +14,14 @@ export function roundToBf16(value: number): number {
   float[0] = value
   if (Number.isNaN(float[0])) return Number.NaN
   bits[0] = (bits[0] + 0x7fff + ((bits[0] >>> 16) & 1)) & 0xffff0000
+  return float[0]
+}
+
+/** The bf16 number next to an f32 one, away from 0 where a draw of 16 bits is below what would be cut off: on average it is the number itself. */
+export function roundToBf16By(draw: number, value: number): number {
+  float[0] = value
+  if (Number.isNaN(float[0])) return Number.NaN
+  bits[0] = (bits[0] & 0xffff0000) + (draw < (bits[0] & 0xffff) ? 0x10000 : 0)
   return float[0]
 }
 
@@ -28,12 +36,31 @@ export function roundToF16(value: number): number {
   return bits[0] >>> 31 ? -rounded : rounded
 }
 
+/** The 8-bit number nearest to an f32 one, likewise; beyond the greatest as PyTorch rounds. */
+const roundToCode =
+  ({ greatest, fraction, least, infinity }: CodeFacts) =>
+  (value: number): number => {
+    float[0] = value
+    const size = Math.abs(float[0])
+    if (Number.isNaN(size)) return Number.NaN
+    const exponent = Math.max(least, ((bits[0] >>> 23) & 0xff) - 127)
+    const integer = 2 ** (exponent - fraction + 52)
+    const nearest = size === Number.POSITIVE_INFINITY ? size : size + integer - integer
+    const rounded = nearest <= greatest ? nearest : infinity ? Number.POSITIVE_INFINITY : greatest
+    return bits[0] >>> 31 ? -rounded : rounded
+  }
+
+export const roundToE4M3 = roundToCode(codeFacts.f8e4m3)
+export const roundToE5M2 = roundToCode(codeFacts.f8e5m2)
+
 /** To the nearest number of a dtype; undefined where an f32 number is one already. */
 const rounders: Readonly<Record<DType, ((value: number) => number) | undefined>> = {
   f32: undefined,
   bf16: roundToBf16,
   f16: roundToF16,
   i32: undefined,
+  f8e4m3: roundToE4M3,
+  f8e5m2: roundToE5M2,
 }
 
 export const isRounded = (cells: Cells, dtype: DType): boolean =>

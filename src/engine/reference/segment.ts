@@ -36,7 +36,7 @@ import {
 import { cutMove, type Move, prepareMove, type Shaped } from './collective.js'
 import type { Kernel } from './kernel.js'
 import { prepare } from './kernels.js'
-import { cellsOf, type Memory } from './memory.js'
+import type { Memory } from './memory.js'
 
 type Indexing = ReturnType<typeof indexing>
 
@@ -125,12 +125,12 @@ export class Seat {
   readonly prepared: PreparedSegment
   readonly #slots: ReadonlyMap<Ref, Slot>
 
-  constructor(program: Program, prepared: PreparedSegment, at: Coordinates) {
+  constructor(program: Program, prepared: PreparedSegment, at: Coordinates, memory: Memory) {
     this.prepared = prepared
     this.#slots = new Map(
       Object.entries(prepared.segment.buffers).map(([ref, buffer]) => [
         ref,
-        slotOf(program, buffer, prepared.shape(ref), at),
+        slotOf(program, { ...buffer, cell: memory.cellsOf(buffer.offset) }, prepared.shape(ref), at),
       ]),
     )
   }
@@ -169,7 +169,7 @@ export class Seat {
 
 function slotOf(
   { mesh, microbatches }: Program,
-  { dims, layout, role, offset, inside }: Buffer,
+  { dims, layout, role, cell, inside }: Buffer & { readonly cell: number },
   shape: Shape,
   at: Coordinates,
 ): Slot {
@@ -179,6 +179,6 @@ function slotOf(
     : partsOf(mesh, shape.dims, layout, at)
   const samples = batch < 0 ? 0 : shape.whole[batch].size / microbatches
   // Elements of the whole fill its first cells, one each, whatever their bytes: so does the part among them.
-  const first = cellsOf(offset) + (inside ? partStart(mesh, dims, layout, at) : 0)
+  const first = cell + (inside ? partStart(mesh, dims, layout, at) : 0)
   return { place: { at: 0, parts }, role, offset: first, batch, origin: parts[batch]?.origin ?? 0, samples }
 }

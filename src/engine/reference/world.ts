@@ -33,6 +33,7 @@ export interface CapturedGradient {
 export interface World {
   readonly program: Program
   readonly options: Options
+  readonly cellBytes: number
   readonly prepared: Map<string, PreparedSegment>
   /** Gradients by parameter. */
   readonly gradients: Map<string, CapturedGradient>

@@ -1,17 +1,25 @@
 /**
- * T3, for what values are stored in: what belongs to a token (`x`) has one dtype throughout an instruction, and so has
+ * T3 and T7, for what values are stored in: what belongs to a token (`x`) has one dtype throughout an instruction, and so has
  * what belongs to a parameter (`p`) and its gradient (`g`); statistics are f32, ids and labels i32. Only `scale` may give fewer bits than it is
- * given.
+ * given. Codes (`c`) are in the format that the instruction names, and belong to nobody else.
  */
-import { realDtypes } from '../../base/index.js'
+import { type CodeType, isCodeType, realDtypes } from '../../base/index.js'
 import type { Compute, Ref } from '../instr.js'
 import type { DType } from '../program.js'
+import type { Law } from './law.js'
 import { type Dtypes, signatures } from './signatures.js'
 
 const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32' }
 
+/** The formats of codes that an instruction reads, and of those that it makes. */
+const formatsOf = (instr: Compute): readonly CodeType[] =>
+  instr.kind === 'quantize' ? [instr.format] : instr.kind === 'scaledContract' ? instr.formats : []
+
 /** The first operand or result that is stored otherwise than its instruction needs, in words. */
-export function misstored(instr: Compute, dtypeOf: (ref: Ref) => DType): string | undefined {
+export function misstored(
+  instr: Compute,
+  dtypeOf: (ref: Ref) => DType,
+): { readonly law: Law; readonly message: string } | undefined {
   const { ins, outs }: Partial<Dtypes> = signatures[instr.kind].dtypes ?? {}
   /** The dtype of the first operand with this letter, or of the first result: what is updated is a result alone. */
   const common = (letter: string): DType | undefined => {
@@ -19,7 +27,8 @@ export function misstored(instr: Compute, dtypeOf: (ref: Ref) => DType): string 
     const first = instr.ins.find(has(ins)) ?? instr.outs.find(has(outs))
     return first === undefined ? undefined : dtypeOf(first)
   }
-  const allowed = (letter: string, result: boolean): readonly DType[] => {
+  const allowed = (letter: string, at: number, result: boolean): readonly DType[] => {
+    if (letter === 'c') return formatsOf(instr).slice(at, at + 1)
     if (letter in fixed) return [fixed[letter]]
     const own = common(letter)
     if (own === undefined || !realDtypes.includes(own)) return realDtypes
@@ -27,10 +36,10 @@ export function misstored(instr: Compute, dtypeOf: (ref: Ref) => DType): string 
   }
   const wrong = (refs: readonly Ref[], letters: string | undefined, result: boolean) =>
     refs.flatMap((ref, i) => {
-      const fits = allowed(letters?.[i] ?? 'x', result)
-      return fits.includes(dtypeOf(ref))
-        ? []
-        : [`%${ref} is ${dtypeOf(ref)}, must be ${[...new Set(fits)].join(' or ')}`]
+      const fits = allowed(letters?.[i] ?? 'x', i, result)
+      const law: Law = [dtypeOf(ref), ...fits].some(isCodeType) ? 'T7' : 'T3'
+      const message = `%${ref} is ${dtypeOf(ref)}, must be ${[...new Set(fits)].join(' or ')}`
+      return fits.includes(dtypeOf(ref)) ? [] : [{ law, message }]
     })
   return [...wrong(instr.ins, ins, false), ...wrong(instr.outs, outs, true)][0]
 }

@@ -12,7 +12,7 @@ type Range = readonly [least: number, most: number]
  * kept in more digits than what it is made from). `p`: such a dtype, one and the same for all that is added to or belongs
  * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master. `g`: its
  * gradient, in such a dtype of its own.
- * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are.
+ * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are. `c`: codes, as the instruction says.
  */
 export interface Dtypes {
   readonly ins: string
@@ -162,6 +162,9 @@ const ofExperts: ShapeRule = ([rows, drows]) => ['expert', ...[...rows, ...drows
 
 export const signatures: OpTable<Signature> = {
   contract: { ins: n(2), outs: n(1), shapes: [some], linear: [0, 1], reduces: 'sum' },
+  absMax: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [some], reduces: 'max' },
+  quantize: { ins: n(2), outs: n(1), dtypes: { ins: 'xf', outs: 'c' }, shapes: [like(0)] },
+  scaledContract: { ins: n(4), outs: n(1), dtypes: { ins: 'ccff', outs: 'r' }, shapes: [some], reduces: 'sum' },
   add: { ins: many(1), outs: n(1), shapes: [union], jointly: true, sums: 'all', flat: true },
   mul: { ins: n(2), outs: n(1), shapes: [union], linear: [0, 1] },
   scale: elementwise(1, { dtypes: { ins: 'x', outs: 'r' }, linear: [0], flat: true }),

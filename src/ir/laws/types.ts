@@ -23,6 +23,7 @@ import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf 
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { miscoded } from './codes.js'
 import { misstored } from './dtypes.js'
 import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
@@ -69,7 +70,8 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const operands = reads.map(ref => known.get(ref) ?? declared(ref))
     const claimed = writes.map(declared)
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
-    if (wrong) say('T3', wrong)
+    if (wrong) say(wrong.law, wrong.message)
+    for (const message of miscoded(segment, instr, at)) say('T7', message)
     const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
     if (new Set(moved).size > 1) say('T3', `its operands are ${moved.join(', ')}`)
     const inferred = infer({ program, instr, operands, claimed, say })
@@ -333,10 +335,8 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
       say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
   }
   const optimizer = instr.kind !== 'accumulate'
-  if (optimizer && Object.keys(first.layout.partial).length > 0) {
-    say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
-    return undefined
-  }
+  if (optimizer && Object.keys(first.layout.partial).length > 0)
+    return void say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
   const { tensors = [] } = isCompute(instr) ? signatures[instr.kind] : {}
   const isScalar = (i: number) => optimizer && isCompute(instr) && i < instr.ins.length && !tensors.includes(i)
   for (let i = 1; i < operands.length; i++)
@@ -387,10 +387,8 @@ function squares({
   say,
 }: Case<InstrOf<'sumSquares'>>): readonly Type[] | undefined {
   const axes = axesThatMatter(program.mesh)
-  if (Object.keys(x.layout.partial).length > 0 || unfinished(x)) {
-    say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
-    return undefined
-  }
+  if (Object.keys(x.layout.partial).length > 0 || unfinished(x))
+    return void say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
   const whole = axes.filter(axis => isWhole(x.layout, axis))
   const once = instr.once.filter(axis => axes.some(name => name === axis))
   if (!sameSet(whole, once)) say('T6', `%${instr.ins[0]} is whole on [${whole.join(' ')}], once is [${once.join(' ')}]`)

@@ -7,6 +7,7 @@ import {
   type Axis,
   type ChoiceGroups,
   type Combine,
+  codeTypes,
   type Dim,
   type Dropout,
   isAxis,
@@ -140,6 +141,8 @@ const scaler: Codec<Scaler> = {
   },
 }
 
+const code = oneOf(...codeTypes)
+
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
   read: (text = '') => {
@@ -165,7 +168,7 @@ type Attributes = {
 const once: Codec<readonly string[]> = listOf(name)
 
 /** What all optimizers are told. */
-const updating = { weightDecay: number, clip: number, limit: number, rate: number }
+const updating = { weightDecay: number, clip: number, limit: number, rate: number, stochastic: flag }
 
 /** `4/8`: four of eight groups. */
 const choiceGroups: Codec<ChoiceGroups> = {
@@ -178,6 +181,9 @@ const choiceGroups: Codec<ChoiceGroups> = {
 
 export const attributes: Attributes = {
   contract: {},
+  absMax: {},
+  quantize: { format: code },
+  scaledContract: { formats: listOf(code) },
   add: {},
   mul: {},
   scale: { by: number },

@@ -331,7 +331,7 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 
 const optionals = [
   ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler'],
-  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening', 'always', 'stretch'],
+  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening', 'always', 'stretch', 'stochastic'],
 ]
 
 /** Attributes that may be missing: a dropout op without a dropout may not, nor a balance without a rate. */

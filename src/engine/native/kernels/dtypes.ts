@@ -1,11 +1,20 @@
 /** The element types kernels work on: their codes in commands, and numbers to and from them. */
-import { type ElementType, elementFacts, elementTypes } from '../../../base/index.js'
+import { type DType, type ElementType, elementFacts, elementTypes } from '../../../base/index.js'
 
-export const codeOf = (dtype: ElementType): number => elementTypes.indexOf(dtype)
-export const elementBytes = (dtype: ElementType): number => elementFacts[dtype].bytes
+/** What a program stores; of these the engine has no kernels for 8-bit codes, and nothing that reads a program lets them come here. */
+type Stored = ElementType | DType
+
+function elementOf(dtype: Stored): ElementType {
+  const found = elementTypes.find(type => type === dtype)
+  if (!found) throw new Error(`internal: the engine has no kernels for ${dtype}`)
+  return found
+}
+
+export const codeOf = (dtype: Stored): number => elementTypes.indexOf(elementOf(dtype))
+export const elementBytes = (dtype: Stored): number => elementFacts[dtype].bytes
 
 /** What a word that names a tensor has behind its point: the code of what its numbers are in, in eighths, where that is 16 bits. */
-export const markOf = (dtype: ElementType): number => (elementFacts[dtype].bytes === 2 ? codeOf(dtype) / 8 : 0)
+export const markOf = (dtype: Stored): number => (elementFacts[dtype].bytes === 2 ? codeOf(dtype) / 8 : 0)
 
 /** 16-bit numbers are seen as their bits. */
 export type Elements = Float32Array | Float64Array | Uint16Array | Int32Array
@@ -20,8 +29,8 @@ const views: Readonly<
   i32: Int32Array,
 }
 
-export const viewOf = (dtype: ElementType, buffer: SharedArrayBuffer, offset: number, length: number): Elements =>
-  new views[dtype](buffer, offset, length)
+export const viewOf = (dtype: Stored, buffer: SharedArrayBuffer, offset: number, length: number): Elements =>
+  new views[elementOf(dtype)](buffer, offset, length)
 
 const scratch = new DataView(new ArrayBuffer(4))
 
@@ -73,16 +82,16 @@ const codecs: Readonly<Record<ElementType, { encode: (x: number) => number; deco
   i32: { encode: same, decode: same },
 }
 
-export const encode = (dtype: ElementType, value: number): number => codecs[dtype].encode(value)
-export const decode = (dtype: ElementType, bits: number): number => codecs[dtype].decode(bits)
+export const encode = (dtype: Stored, value: number): number => codecs[elementOf(dtype)].encode(value)
+export const decode = (dtype: Stored, bits: number): number => codecs[elementOf(dtype)].decode(bits)
 
 /** Numbers that lie in memory: as they lie there where JavaScript has such numbers, else a copy. */
-export function numbersIn(dtype: ElementType, elements: Elements): Float32Array {
+export function numbersIn(dtype: Stored, elements: Elements): Float32Array {
   return elements instanceof Float32Array ? elements : Float32Array.from(elements, bits => decode(dtype, bits))
 }
 
 /** Puts numbers there, rounded as they are kept. */
-export function layNumbers(dtype: ElementType, elements: Elements, values: ArrayLike<number>, first = 0): void {
+export function layNumbers(dtype: Stored, elements: Elements, values: ArrayLike<number>, first = 0): void {
   if (elements instanceof Uint16Array)
     for (let i = 0; i < values.length; i++) elements[first + i] = encode(dtype, Math.fround(values[i]))
   else elements.set(values, first)

@@ -219,6 +219,12 @@ export const commands = {
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],
     ...['momentum', 'stretch', 'weightDecay', 'clip', 'limit', 'rate'],
   ],
+  /**
+   * The parameter that the next command updates is rounded by chance: element l, of those that follow `first` in the rank's block,
+   * has global index base + i0 * stride0 + i1 * stride1 + i2 with l = (i0 n1 + i1) n2 + i2, where i1 counts `gap` more from `until` on.
+   * seed and name are 32-bit keys of philox4x32-10, step the third counter word, 2 the fourth.
+   */
+  dither: ['seed', 'name', 'step', 'first', 'n1', 'n2', 'base', 'stride0', 'stride1', 'until', 'gap'],
   lion: ['param', 'm', 'grad', 'normSquared', 'lr', 'n', 'beta1', 'beta2', 'weightDecay', 'clip', 'limit', 'rate'],
   /** rows runs of `columns` elements, from stride to stride. */
   copy: ['out', 'x', 'rows', 'columns', 'strideOut', 'strideX'],

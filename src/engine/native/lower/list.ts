@@ -26,7 +26,7 @@ const header = 2
 export const wordOf = <N extends CommandName>(name: N, field: keyof WordsOf<N> & string): number =>
   header + (commands[name] as readonly string[]).indexOf(field)
 
-type SteppedCommand = 'dropout' | 'attention' | 'attentionGrad'
+type SteppedCommand = 'dropout' | 'attention' | 'attentionGrad' | 'dither'
 
 export class ListWriter {
   origin: Origin = { step: -1, instr: -1 }

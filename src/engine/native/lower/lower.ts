@@ -364,6 +364,7 @@ class RankLowering {
       list: this.#list,
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
+      ...{ param: call.param ?? '', place: this.#at },
       at,
       clear: ref => {
         if (!isCleared(ref)) this.#frame(frameOf(ref))

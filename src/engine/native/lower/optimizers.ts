@@ -1,8 +1,20 @@
 /** *lower*: what is done to parameters once a step. All of it element by element, so parts need not know that they are parts. */
-import { type Clip, type Guard, type OptimizerKind, type Rate, scalerKinds, squaredLimit } from '../../../base/index.js'
-import type { Rules } from '../../../ir/index.js'
+import {
+  type Clip,
+  type Guard,
+  hashName,
+  type OptimizerKind,
+  partStart,
+  type Rate,
+  type Rounding,
+  scalerKinds,
+  squaredLimit,
+} from '../../../base/index.js'
+import { firstIndex, partsOf, wholeDims } from '../../../geometry/index.js'
+import type { Ref, Rules } from '../../../ir/index.js'
 import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { orthogonal } from './orthogonal.js'
+import { counterOf, refuse } from './shapes.js'
 import { alike, type Site, size } from './site.js'
 
 /** What all optimizers are told. */
@@ -10,11 +22,25 @@ const updating = ({
   weightDecay,
   clip,
   rate = 1,
-  ...guard
+  limit = Number.POSITIVE_INFINITY,
 }: { readonly weightDecay: number } & Clip & Guard & Rate) => ({
   ...{ weightDecay, clip, rate },
-  limit: squaredLimit(guard),
+  limit: squaredLimit({ limit }),
 })
+
+/** Draws by name, step and the index of an element in the whole parameter, whatever part of it a rank updates. */
+function dither(s: Site, param: Ref, { stochastic = false }: Rounding): void {
+  if (!stochastic) return
+  const { mesh, place } = s
+  const { dims, layout, dtype } = s.buffer(param)
+  if (dtype !== 'bf16') refuse(`${dtype} is not rounded by chance`)
+  const { flat, ...block } = layout
+  const [whole, parts] = [wholeDims(mesh, dims, block), partsOf(mesh, dims, block, place)]
+  const { n0: _, ...counter } = counterOf(dims, whole, parts)
+  const first = flat ? partStart(mesh, dims, layout, place) : 0
+  const keys = { seed: s.seed >>> 0, name: hashName(s.param) }
+  s.list.writeTimed('dither', { ...keys, first, ...counter, base: firstIndex(dims, parts, whole) })
+}
 
 /** Of a scaler that has no such number. */
 const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
@@ -39,6 +65,7 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   },
   adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, ...how }, s) {
     const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
+    dither(s, param, how)
     s.list.write('adamw', {
       ...{ param: s.at(param), m: s.at(m), v: s.at(v), top: top === undefined ? 0 : s.at(top) },
       ...{ grad, normSquared, lr, taken, n: alike(s, [param, m, v, ins[0], ...(top ? [top] : [])]) },
@@ -47,6 +74,7 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   },
   sgd({ ins, outs: [param, m], momentum, nesterov = false, dampening = 0, ...how }, s) {
     const [grad, normSquared, lr, taken = 0] = ins.map(ref => s.at(ref))
+    dither(s, param, how)
     s.list.write('sgd', {
       ...{ param: s.at(param), m: m === undefined ? 0 : s.at(m), grad, normSquared, lr, taken },
       n: alike(s, [param, ins[0], ...(m ? [m] : [])]),
@@ -62,6 +90,7 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   },
   lamb({ ins, outs: [param, m, v], beta1, beta2, eps, always = false, ...how }, s) {
     const [grad, normSquared, lr, taken, paramSquared, stepSquared] = ins.map(ref => s.at(ref))
+    dither(s, param, how)
     s.list.write('lamb', {
       ...{ param: s.at(param), m: s.at(m), v: s.at(v), grad, normSquared, lr, taken, paramSquared, stepSquared },
       ...{ n: alike(s, [param, m, v, ins[0]]), beta1, beta2, eps, always: Number(always), ...updating(how) },
@@ -79,11 +108,13 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   muon({ ins, outs: [param, m], momentum, stretch = 1, ...how }, s) {
     const [grad, normSquared, lr, direction] = ins.map(ref => s.at(ref))
     const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, direction }
+    dither(s, param, how)
     s.list.write('muon', { ...at, n: alike(s, [param, m, ins[0], ins[3]]), momentum, stretch, ...updating(how) })
   },
   lion({ ins, outs: [param, m], beta1, beta2, ...how }, s) {
     const [grad, normSquared, lr] = ins.map(ref => s.at(ref))
     const at = { param: s.at(param), m: s.at(m), grad, normSquared, lr, n: alike(s, [param, m, ins[0]]) }
+    dither(s, param, how)
     s.list.write('lion', { ...at, beta1, beta2, ...updating(how) })
   },
 }

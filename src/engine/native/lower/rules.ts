@@ -95,6 +95,11 @@ function normGrad(s: Site, instr: NormInputGrad) {
   }
 }
 
+/** `check` of a run says so first. */
+const withoutCodes = ({ kind }: { kind: string }) => {
+  throw new Error(`internal: the engine has no kernel for ${kind}`)
+}
+
 const compute: ComputeRules = {
   contract(instr, s) {
     const [[a, b], [out]] = [instr.ins, instr.outs]
@@ -213,6 +218,9 @@ const compute: ComputeRules = {
       dout: s.at(dout),
       ...table(s, ids, rows, dout),
     }),
+  absMax: withoutCodes,
+  quantize: withoutCodes,
+  scaledContract: withoutCodes,
   maxOver({ ins: [x], outs: [out] }, s) {
     const { rows, columns } = classes(s, x, out)
     s.list.write('maxColumns', { out: s.at(out), x: s.at(x), rows, columns })

@@ -1,5 +1,14 @@
 /** What the commands of an instruction depend on besides itself. */
-import { type Axis, type Dim, type DimPart, elementsOf, hashName, type Mesh, maskName } from '../../../base/index.js'
+import {
+  type Axis,
+  type Coordinates,
+  type Dim,
+  type DimPart,
+  elementsOf,
+  hashName,
+  type Mesh,
+  maskName,
+} from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
 import { type Buffer, bytesPer, type Collective, type DType, type InstrOf, type Ref } from '../../../ir/index.js'
 import type { FusedResult, NormInputGrad, NormWeightGrad, Summing } from './fuse.js'
@@ -16,6 +25,10 @@ export interface Site {
   readonly mesh: Mesh
   /** The name of the block the segment is called for. */
   readonly block: string
+  /** The name of the parameter it is called for. */
+  readonly param: string
+  /** The rank's place on the mesh. */
+  readonly place: Coordinates
   /** Byte offset of a buffer, and what its numbers are in (`markOf`). */
   at(ref: Ref): number
   /** The buffer is to be 0, which is written only once somebody touches it. */
