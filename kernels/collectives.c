@@ -48,6 +48,7 @@ TYPE(f64, double, double, double, SAME, SAME)
 TYPE(bf16, uint16_t, float, float, from_bf16, to_bf16)
 TYPE(f16, uint16_t, float, float, from_f16, to_f16)
 TYPE(i32, int, int, unsigned, SAME, SAME)
+TYPE(i8, signed char, int, unsigned, SAME, SAME)
 
 // A dtype without its TYPE does not compile.
 #define TYPE_ROW(name) {take_##name, fold_##name, put_##name, divide_##name},

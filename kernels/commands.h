@@ -67,6 +67,8 @@ enum {
   CMD_ACCUMULATE,
   CMD_SUM_SQUARES,
   CMD_UNSCALE,
+  CMD_PACK,
+  CMD_UNPACK,
   CMD_TAKE,
   CMD_RESCALE,
   CMD_ADAMW,
@@ -570,6 +572,21 @@ enum {
 #define UNSCALE_X 0
 #define UNSCALE_SCALE 1
 #define UNSCALE_N 2
+#define PACK_CODES 0
+#define PACK_UNITS 1
+#define PACK_X 2
+#define PACK_N 3
+#define PACK_PART 4
+#define PACK_PARTS 5
+#define PACK_RUN 6
+#define UNPACK_OUT 0
+#define UNPACK_CODES 1
+#define UNPACK_UNITS 2
+#define UNPACK_N 3
+#define UNPACK_PART 4
+#define UNPACK_PARTS 5
+#define UNPACK_RUN 6
+#define UNPACK_ADDENDS 7
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
@@ -924,6 +941,8 @@ COMMAND(fill);
 COMMAND(accumulate);
 COMMAND(sumSquares);
 COMMAND(unscale);
+COMMAND(pack);
+COMMAND(unpack);
 COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
@@ -1020,6 +1039,8 @@ COMMAND(waitSeveral);
   [CMD_ACCUMULATE] = cmd_accumulate, \
   [CMD_SUM_SQUARES] = cmd_sumSquares, \
   [CMD_UNSCALE] = cmd_unscale, \
+  [CMD_PACK] = cmd_pack, \
+  [CMD_UNPACK] = cmd_unpack, \
   [CMD_TAKE] = cmd_take, \
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
@@ -1128,8 +1149,9 @@ enum {
   DTYPE_BF16,
   DTYPE_F16,
   DTYPE_I32,
+  DTYPE_I8,
   DTYPE_COUNT
 };
-#define DTYPE_BYTES {4, 8, 2, 2, 4}
+#define DTYPE_BYTES {4, 8, 2, 2, 4, 1}
 #define DTYPES(X) \
-  X(f32) X(f64) X(bf16) X(f16) X(i32)
+  X(f32) X(f64) X(bf16) X(f16) X(i32) X(i8)

@@ -178,7 +178,7 @@ test('tensors that cannot be are refused', () =>
     assert.match(await made('f32', -5), /length is -5/)
     assert.match(await made('f32', 2.5), /length is 2.5/)
     const both = await made('f8', Number.NaN)
-    assert.match(both, /dtype is f8, not one of f32, f64, bf16, f16, i32/)
+    assert.match(both, /dtype is f8, not one of f32, f64, bf16, f16, i32, i8/)
     assert.match(both, /length is NaN/)
   }))
 

@@ -34,6 +34,7 @@ const rounding: Readonly<Record<ElementType, (x: number) => number>> = {
   bf16: Math.fround,
   f16: Math.fround,
   i32: x => x | 0,
+  i8: x => (x << 24) >> 24,
 }
 
 const steps: Readonly<Record<GroupCombine, (a: number, b: number) => number>> = {
@@ -59,7 +60,9 @@ function fill(group: Group, x: Tensor, seed: number): number[][] {
     const draw = uniform({ seed, name: `${x.dtype} ${rank}` })
     const values = Array.from({ length: x.length }, (_, i) => {
       const value = (draw(i) - 0.5) * 8
-      return x.dtype === 'i32' ? Math.round(value) | 0 : decode(x.dtype, encode(x.dtype, Math.fround(value)))
+      return x.dtype === 'i32' || x.dtype === 'i8'
+        ? Math.round(value) | 0
+        : decode(x.dtype, encode(x.dtype, Math.fround(value)))
     })
     group.write(rank, x, values)
     return values

@@ -5,10 +5,12 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { compileJob, serialJob } from '../src/compile/index.js'
-import { boot, dataFor, type Runner } from '../src/engine/index.js'
+import { boot, dataFor, type Runner, roundToBf16, roundToF16 } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
-import { isCollective, type Program } from '../src/ir/index.js'
+import { prepare } from '../src/engine/reference/kernels.js'
+import { type Instr, isCollective, type Program, verify } from '../src/ir/index.js'
 import { check, type Job, type PlanInput } from '../src/plan/index.js'
+import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 
 const sixteen: readonly (readonly [ModelName, PlanInput])[] = [
@@ -84,6 +86,8 @@ const inEngine: readonly (readonly [ModelName, PlanInput, 'native' | 'wasm'])[] 
   ['llama', { dp: 2, tp: 2, zero: 1, microbatches: 2, compress: { reduce: 'f16' } }, 'native'],
   ['gpt tied', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'bf16', gather: 'bf16' } }, 'native'],
   ['gpt', { dp: 2, zero: 2, compress: { reduce: 'bf16' } }, 'wasm'],
+  ['llama', { dp: 3, zero: 3, compress: { gather: 'int8', run: 7 } }, 'native'],
+  ['gpt', { dp: 2, tp: 2, zero: 3, gather: 'step', precision: 'bf16', compress: { gather: 'int8' } }, 'wasm'],
 ]
 for (const [model, plan, kernels] of inEngine)
   test(`${kernels}: ${model}, ${titleOf(plan)}: rounds as the interpreter does, as far from f32 as is said`, {
@@ -100,8 +104,14 @@ for (const [model, plan, kernels] of inEngine)
       const [ours, theirs] = [await losses(engine, program, job, 4), await losses(machine, program, job, 4)]
       const exact = await losses(one, serial, job, 4)
       for (const [step, loss] of ours.entries()) {
-        ok(Math.abs(loss / theirs[step] - 1) <= 1e-4, `step ${step}: ${loss}, interpreted ${theirs[step]}`)
-        ok(Math.abs(loss / exact[step] - 1) <= 4e-3, `step ${step}: ${loss}, in f32 ${exact[step]}`)
+        ok(
+          Math.abs(loss / theirs[step] - 1) <= (plan.precision === 'bf16' ? 2e-2 : 1e-4),
+          `step ${step}: ${loss}, interpreted ${theirs[step]}`,
+        )
+        ok(
+          Math.abs(loss / exact[step] - 1) <= (plan.compress?.gather === 'int8' ? 2e-2 : 4e-3),
+          `step ${step}: ${loss}, in f32 ${exact[step]}`,
+        )
       }
       deepEqual(engine.peaks, machine.peaks)
       for (const { name } of program.params) equal(engine.spread(name), 0, `replicas of ${name} differ`)
@@ -109,3 +119,118 @@ for (const [model, plan, kernels] of inEngine)
       await engine.stop()
     }
   })
+
+const coded: readonly (readonly [ModelName, PlanInput])[] = [
+  ['mlp', { dp: 3, zero: 3, compress: { gather: 'int8', run: 5 } }],
+  ['gpt', { dp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],
+  ['llama', { dp: 2, tp: 2, zero: 3, gather: 'step', compress: { gather: 'int8', run: 3 }, sequenceParallel: true }],
+  ['gpt tied', { dp: 2, pp: 2, cp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', reduce: 'bf16' } }],
+  ['latent', { dp: 4, zero: 3, precision: 'bf16', compress: { gather: 'int8', run: 16 } }],
+]
+for (const [model, plan] of coded)
+  test(`${model}, ${titleOf(plan)}: computes what one rank computes that codes as these ranks do`, () =>
+    computesWhatOneRankComputes(jobOf(model, plan, plan.dp === 3 ? { globalBatch: 24 } : {})))
+
+interface Quantised {
+  readonly bits: number
+  readonly symmetric: boolean
+  readonly groups: number
+  readonly x: readonly number[]
+  readonly codes: readonly number[]
+  readonly params: readonly (readonly [unit: number, zero: number])[]
+}
+
+test('codes and units are those of the quantiser of ZeRO++, its symmetric 8 bits', () => {
+  const { cases } = JSON.parse(readFixture('compression/quantize.json')) as { cases: readonly Quantised[] }
+  const symmetric = cases.filter(({ bits, symmetric }) => bits === 8 && symmetric)
+  ok(symmetric.length > 0)
+  for (const { x, codes, groups, params } of symmetric) {
+    const run = x.length / groups
+    const shape = (size: number) => ({ dims: [{ name: 'flat', size }], whole: [{ name: 'flat', size }] })
+    const kernel = prepare({ kind: 'pack', run, parts: 1 }, [shape(x.length)], [shape(x.length), shape(groups)])
+    const cells = Float64Array.from([...x, ...codes, ...params.map(() => 0)])
+    const place = (at: number) => ({ at, parts: [] })
+    kernel(cells, [place(0)], [place(x.length), place(2 * x.length)], { ...nowhere })
+    const made = [...cells.subarray(x.length, 2 * x.length)]
+    // Theirs are scaled by a number of f16; where that lies on a tie, codes differ by one.
+    for (const [i, code] of codes.entries()) ok(Math.abs(made[i] - code) <= 1, `${x[i]}: ${made[i]}, not ${code}`)
+    ok(made.filter((code, i) => code !== codes[i]).length <= x.length / 16)
+    // Of nothing but zeros they say 1.
+    for (const [g, [unit]] of params.entries())
+      if (x.slice(g * run, (g + 1) * run).some(value => value !== 0))
+        ok(Math.abs(cells[2 * x.length + g] / unit - 1) < 1e-3, `unit ${g}: ${cells[2 * x.length + g]}, not ${unit}`)
+  }
+})
+
+const nowhere = { seed: 0, step: 0, block: '', microbatch: -1, at: {} }
+
+test('a run with an infinity, or with what is no number, has no number for a unit', () => {
+  const shape = (size: number) => ({ dims: [{ name: 'flat', size }], whole: [{ name: 'flat', size }] })
+  const pack = prepare({ kind: 'pack', run: 2, parts: 1 }, [shape(6)], [shape(6), shape(3)])
+  const unpack = prepare({ kind: 'unpack', run: 2, parts: 1 }, [shape(6), shape(3)], [shape(6)])
+  const cells = Float64Array.from([1, -2, Infinity, 1, 0, NaN, ...new Array(9).fill(0)])
+  const place = (at: number) => ({ at, parts: [] })
+  pack(cells, [place(0)], [place(6), place(12)], nowhere)
+  unpack(cells, [place(6), place(12)], [place(0)], nowhere)
+  deepEqual([...cells.subarray(0, 6)], [1, -2, NaN, NaN, NaN, NaN])
+})
+
+/** A program of which one instruction is another. */
+function altered(program: Program, segment: string, change: (instr: Instr) => Instr): Program {
+  const found = Object.entries(program.segments).find(([name]) => name.startsWith(segment))!
+  const instrs = found[1].instrs.map(change)
+  return { ...program, segments: { ...program.segments, [found[0]]: { ...found[1], instrs } } }
+}
+
+test('T7: codes only move, and are unpacked as they were packed', () => {
+  const program = compileJob(jobOf('mlp', { dp: 2, zero: 3, compress: { gather: 'int8', run: 4 } }))
+  deepEqual(verify(program), [])
+  const laws = (broken: Program) => [...new Set(verify(broken).map(({ law }) => law))]
+  const other = altered(program, 'unpack gather', instr => (instr.kind === 'unpack' ? { ...instr, run: 3 } : instr))
+  ok(laws(other).includes('T7'))
+  const cut = altered(program, 'unpack gather', instr => (instr.kind === 'unpack' ? { ...instr, parts: 3 } : instr))
+  ok(laws(cut).includes('T7'))
+  const added = altered(program, 'gather', instr =>
+    instr.kind === 'all-gather'
+      ? { kind: 'all-reduce', combine: 'sum', ins: instr.ins, outs: instr.outs, group: instr.group }
+      : instr,
+  )
+  ok(laws(added).includes('T7'))
+  const read = altered(program, 'unpack gather', instr =>
+    instr.kind === 'unpack' ? { kind: 'scale', by: 1, ins: [instr.ins[0]], outs: instr.outs } : instr,
+  )
+  ok(laws(read).includes('T7'))
+})
+
+test('I: what one rank computes that does not code is something else', () => {
+  const job = jobOf('mlp', { dp: 2, zero: 3, compress: { gather: 'int8' } })
+  const { compress: _, ...plan } = serialJob(job, 1).plan
+  ok(verify(compileJob(job), compileJob({ ...job, plan })).some(({ law }) => law === 'I1'))
+})
+
+interface Hooks {
+  readonly ranks: number
+  readonly gradients: readonly (readonly string[])[]
+  readonly fp16: readonly string[]
+  readonly bf16: readonly string[]
+}
+
+test('sums of 16 bits are those of PyTorch’s hooks to a unit, and finite where theirs overflow before they divide', () => {
+  const { cases } = JSON.parse(readFixture('compression/ddp-hooks.json')) as { cases: readonly Hooks[] }
+  const numberOf = (bits: string) => new Float32Array(Uint32Array.of(Number.parseInt(bits, 16)).buffer)[0]
+  const formats = { fp16: [roundToF16, 2 ** -10, 2 ** -24], bf16: [roundToBf16, 2 ** -7, 2 ** -133] } as const
+  let rescued = 0
+  for (const { ranks, gradients, ...hooks } of cases)
+    for (const [name, [round, digits, least]] of Object.entries(formats))
+      for (const [i, bits] of hooks[name as keyof typeof formats].entries()) {
+        const addends = gradients.map(line => Math.fround(numberOf(line[i]) / ranks))
+        const [ours, theirs] = [round(addends.reduce((sum, one) => Math.fround(sum + round(one)), 0)), numberOf(bits)]
+        const mean = addends.reduce((sum, one) => sum + one, 0)
+        if (!Number.isFinite(theirs) && Math.abs(mean) < 60000) rescued += Number(Number.isFinite(ours))
+        else if (Number.isFinite(theirs)) {
+          const largest = Math.max(...addends.map(Math.abs))
+          ok(Math.abs(ours - theirs) <= ranks * Math.max(digits * largest, least), `${name}: ${ours}, not ${theirs}`)
+        }
+      }
+  ok(rescued > 0)
+})

@@ -95,6 +95,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
+  ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],
   ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: {} }],
   ['gpt tied', { dp: 2, zero: 3, microbatches: 2, precision: 'pure-bf16', fp8: {}, recompute: 'full' }],
 ]

@@ -2,7 +2,7 @@
  * What numbers are stored in: one table. Its order is their code in C (kernels/commands.h), and the names that PyTorch and
  * safetensors have for them are written from it too (emit/runtime/dtypes.py).
  */
-export const elementTypes = ['f32', 'f64', 'bf16', 'f16', 'i32'] as const
+export const elementTypes = ['f32', 'f64', 'bf16', 'f16', 'i32', 'i8'] as const
 export type ElementType = (typeof elementTypes)[number]
 
 /**
@@ -59,12 +59,16 @@ export const elementFacts: Readonly<Record<ElementType | CodeType, ElementFacts>
   bf16: { bytes: 2, real: true, torch: 'bfloat16', safetensors: 'BF16' },
   f16: { bytes: 2, real: true, torch: 'float16', safetensors: 'F16' },
   i32: { bytes: 4, real: false, torch: 'int64', safetensors: 'I64' },
+  i8: { bytes: 1, real: false, torch: 'int8', safetensors: 'I8' },
   f8e4m3: { bytes: 1, real: false, torch: 'float8_e4m3fn', safetensors: 'F8_E4M3' },
   f8e5m2: { bytes: 1, real: false, torch: 'float8_e5m2', safetensors: 'F8_E5M2' },
 }
 
 /** What the buffers of a program are in. */
-export const dtypes = ['f32', 'bf16', 'f16', 'i32', ...codeTypes] as const satisfies readonly (ElementType | CodeType)[]
+export const dtypes = ['f32', 'bf16', 'f16', 'i32', 'i8', ...codeTypes] as const satisfies readonly (
+  | ElementType
+  | CodeType
+)[]
 export type DType = (typeof dtypes)[number]
 
 export const isCodeType = (dtype: DType): dtype is CodeType => dtype in codeFacts

@@ -10,6 +10,7 @@ import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
+import type { Coding } from './wire.js'
 
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
@@ -181,6 +182,14 @@ export type Op =
    * brought near 1 by so many steps of Newton and Schulz. The second result is room it needs: for one matrix and two squares of its shorter side.
    */
   | ({ readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number } & Products)
+  /**
+   * (x, ...) -> (codes, units): each operand as 8-bit codes, which lie as `Coding` says; of several, side by side along `addend`. A unit is the
+   * greatest absolute value of its run / 128, and no number where one of them is infinite or none; a code the whole number nearest to x / unit, ties to
+   * even, from -128 to 127; 0 where the unit is 0.
+   */
+  | ({ readonly kind: 'pack' } & Coding)
+  /** (codes, units) -> (x): code times unit; the sum over `addend`, in its order, where they have one. */
+  | ({ readonly kind: 'unpack' } & Coding)
   /**
    * (grad, normSquared) -> (rows, columns, mean): of the squares of a matrix (as newtonSchulz sees it) the means over its columns, over its
    * rows and over both, of so many rows and columns as the whole has. Sums over what is split.

@@ -72,6 +72,7 @@ export const multipliedIn: Readonly<Record<DType, Precision>> = {
   bf16: 'bf16',
   f16: 'f16',
   i32: 'f32',
+  i8: 'f32',
   f8e4m3: 'fp8',
   f8e5m2: 'fp8',
 }

@@ -1,5 +1,5 @@
 /** What the passes of the compiler hand to each other. */
-import type { Layout } from '../base/index.js'
+import type { Coding, Layout } from '../base/index.js'
 import type { Segment } from '../ir/index.js'
 import type { Block, Model, ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
@@ -41,6 +41,8 @@ export interface ParamLayouts {
   readonly storage: Layout
   /** Every call leaves its gradient in a frame of its own, to be reduced and added up by others; else it is added up as produced. */
   readonly fresh: boolean
+  /** Where one rank plays several: how their plan cuts it. */
+  readonly played?: Pick<Coding, 'parts' | 'blocks'>
 }
 
 /** What is known before anything is sharded. */

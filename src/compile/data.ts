@@ -4,6 +4,7 @@
  * of the same parameters of alike blocks share a segment.
  */
 import { type RoleName, traitsOf } from '../ir/index.js'
+import type { Plan } from '../plan/index.js'
 import {
   type DataCall,
   type DataPolicy,
@@ -31,16 +32,24 @@ export function draftFlights(sharding: Sharding): FlightDrafts[] {
 
 function policyOf(sharding: Sharding): DataPolicy {
   const { plan, params } = sharding
-  const inParts = params.some(({ segments }) => segments.kept.layout.flat)
+  const inParts = params.some(isGathered(plan))
   const scatters = params.some(({ layouts }) => layouts.fresh)
   return {
-    gather: !inParts ? 'never' : plan.zero === 3 ? plan.gather : 'step',
+    gather: !inParts ? 'never' : gathersOnce(plan) ? 'step' : 'use',
     reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
     bucket: plan.bucket,
     prefetch: plan.prefetch,
     waits: !plan.overlap,
   }
 }
+
+/** Whether calls read another frame than the parameter's own, or that one once it is whole. One rank may play those that gather. */
+export const isGathered =
+  ({ compress }: Pick<Plan, 'compress'>) =>
+  ({ segments: { kept }, layouts: { played } }: CompiledParam): boolean =>
+    kept.layout.flat !== undefined || (played !== undefined && compress?.gather === 'int8')
+
+export const gathersOnce = ({ zero, gather }: Pick<Plan, 'zero' | 'gather'>): boolean => zero < 3 || gather === 'step'
 
 const bytesIn = ({ s }: Sharding, { spec, gradientDtype, layouts }: CompiledParam): number =>
   localBytes(s, { ...spec, dtype: gradientDtype }, layouts.compute)
@@ -100,7 +109,8 @@ export class FlightDrafter {
     }
     this.#used.set(draft, used)
     const flies = (name: string) => fliesOnce(this.#paramOf(name).segments.gradient)
-    const inParts = (name: string) => this.#paramOf(name).segments.kept.layout.flat !== undefined
+    const isRead = isGathered(this.#sharding.plan)
+    const inParts = (name: string) => isRead(this.#paramOf(name))
     return { reads: used.reads.map(nameOf).filter(inParts), makes: used.makes.map(nameOf).filter(flies) }
   }
 

@@ -48,8 +48,14 @@ export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
     ...job.plan,
     ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false, attention: 'gather' },
     ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
+    ...(job.plan.compress && { compress: playing(job.plan) }),
   },
 })
+
+/** What is lost in codes depends on how ranks cut numbers: one rank cuts them as those would that it is compared with. */
+function playing({ compress, dp, tp, pp, cp, ep, etp }: Plan): Plan['compress'] {
+  return compress?.gather === 'int8' ? { ...compress, virtual: { dp, tp, pp, cp, ep, etp } } : compress
+}
 
 /** The pipeline coordinate whose arena is the largest. */
 export const heaviest = (streams: readonly Stream[]): number =>

@@ -1,9 +1,10 @@
 /** The parameters of a model: which are alike, how each is laid out, who holds it, and the segments of its own. */
-import type { Layout } from '../base/index.js'
+import { type Axis, type Layout, sizeOfAll, splitOf } from '../base/index.js'
 import type { Model, ParamSpec } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
-import { canonical, type ShardedMesh, storageOf } from './layouts.js'
+import { canonical, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
+import { expertAxesOf, meshOf } from './mesh.js'
 import { paramDtypes } from './precision.js'
 import { draftParam, type ParamDrafts } from './tail.js'
 
@@ -15,11 +16,8 @@ export function classesOf(model: Model): Map<string, string> {
   return classes
 }
 
-export function layoutsOfParams(
-  model: Model,
-  s: ShardedMesh,
-  plan: Pick<Plan, 'zero' | 'reduce'>,
-): Map<string, ParamLayouts> {
+export function layoutsOfParams(model: Model, s: ShardedMesh, plan: Plan): Map<string, ParamLayouts> {
+  const played = playedCuts(model, plan)
   const classes = classesOf(model)
   const layouts = new Map(model.params.map(spec => [classes.get(spec.name)!, layoutsOfParam(spec, s)]))
   const inParts = [...layouts.values()].some(({ storage }) => storage.flat !== undefined)
@@ -27,7 +25,24 @@ export function layoutsOfParams(
   return new Map(
     model.params.map(({ name, balance }) => {
       const fresh = scatters && balance === undefined
-      return [name, { ...layouts.get(classes.get(name)!)!, fresh }]
+      const cut = played.get(name)
+      return [name, { ...layouts.get(classes.get(name)!)!, fresh, ...(cut && { played: cut }) }]
+    }),
+  )
+}
+
+/** Where one rank plays those of another plan: how these cut each parameter. */
+function playedCuts({ params, dims: sizes }: Model, plan: Plan): Map<string, NonNullable<ParamLayouts['played']>> {
+  const ranks = plan.compress?.virtual
+  if (!ranks) return new Map()
+  const virtual = { ...plan, ...ranks }
+  const s = shardedOn(meshOf(virtual, sizes), virtual, expertAxesOf(virtual, sizes))
+  const ways = (axes: readonly Axis[]) => sizeOfAll(s.mesh, axes)
+  return new Map(
+    params.flatMap(spec => {
+      const { storage } = layoutsOfParam(spec, s)
+      const blocks = spec.dims.map(({ name }) => ways(splitOf(storage, name)))
+      return storage.flat ? [[spec.name, { parts: ways(storage.flat), blocks }] as const] : []
     }),
   )
 }

@@ -41,6 +41,7 @@ import {
   verdict,
   zigzagged,
 } from './expressions.js'
+import { packingRules } from './packing.js'
 import { number, quote } from './python.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */
@@ -184,6 +185,7 @@ export const torchOf: Rules<string[], Site> = {
     // Ranks that hold the same numbers count them once.
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
+  ...packingRules,
   unscale: ({ ins: [scale], outs: [x] }, site) => [
     `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
   ],

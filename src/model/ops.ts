@@ -291,6 +291,8 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   lambSquares: { shape: wanted },
   muonMean: { shape: wanted },
   newtonSchulz: { shape: wanted },
+  pack: { shape: wanted },
+  unpack: { shape: wanted },
   factorSquares: { shape: wanted },
   adafactorSquares: { shape: wanted },
   take: { shape: wanted },

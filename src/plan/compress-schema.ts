@@ -1,9 +1,30 @@
 /** What of a plan's traffic over the data axes is sent in fewer bits. */
 import { z } from 'zod'
+import { type MeshAxis, meshAxes, usualRun } from '../base/index.js'
+
+const ranks = z
+  .int()
+  .min(1)
+  .max(2 ** 16)
+  .default(1)
+const sizes = Object.fromEntries([...meshAxes, 'etp'].map(axis => [axis, ranks])) as Record<
+  MeshAxis | 'etp',
+  typeof ranks
+> // all of them
 
 export const Compression = z.strictObject({
   reduce: z.enum(['bf16', 'f16']).optional().describe('gradients, where they are summed over the data axes'),
-  gather: z.enum(['bf16']).optional().describe('parameters, where ZeRO-3 gathers them'),
+  gather: z.enum(['bf16', 'int8']).optional().describe('parameters, where ZeRO-3 gathers them'),
+  run: z
+    .int()
+    .min(1)
+    .max(2 ** 20)
+    .default(usualRun)
+    .describe('int8: numbers that share a unit'),
+  virtual: z
+    .strictObject(sizes)
+    .optional()
+    .describe('one rank does to numbers what so many ranks would: int8 depends on how they are cut'),
 })
 
 export type Compression = z.output<typeof Compression>

@@ -18,9 +18,9 @@ export function fly(context: StreamContext, events: readonly FlightEvent[]): voi
     const call = (draft: SegmentDraft | undefined) => draft && out.call(placed(context, draft), once, frameOf)
     if (event === 'start') {
       call(packs)
-      out.call(placed(context, moves), { ...once, tag: flight.tag }, frameOf)
+      if (moves.instrs.length > 0) out.call(placed(context, moves), { ...once, tag: flight.tag }, frameOf)
     } else if (event === 'wait') {
-      out.wait(flight.tag)
+      if (moves.instrs.length > 0) out.wait(flight.tag)
       call(unpacks)
     } else call(adds)
   }

@@ -6,6 +6,7 @@ import type { Role, RoleName, Segment } from '../../ir/index.js'
 import { inputOf } from '../../model/index.js'
 import { departures, type FlightEvent, type Task } from '../../schedule/index.js'
 import type { PhaseName } from '../blocks.js'
+import { gathersOnce, isGathered } from '../data.js'
 import { type BlockCall, BoundaryMoves } from './boundaries.js'
 import { carryFrame, gradientFrame } from './carries.js'
 import { placed, type StreamContext } from './context.js'
@@ -102,9 +103,9 @@ interface At extends BlockCall {
 
 /** The parameter's own frame, or the one it was gathered into for the step; undefined: it is gathered for each call. */
 function lastingParam({ compiled, paramOf }: StreamContext, name: string): string | undefined {
-  const { kept } = paramOf(name).segments
-  if (kept.inside || !kept.layout.flat) return frameNames.param(name)
-  return compiled.plan.gather === 'step' ? frameNames.full(name) : undefined
+  const param = paramOf(name)
+  if (param.segments.kept.inside || !isGathered(compiled.plan)(param)) return frameNames.param(name)
+  return gathersOnce(compiled.plan) ? frameNames.full(name) : undefined
 }
 
 function passingName(context: StreamContext, role: RoleName, { block, microbatch, call }: At): string | undefined {

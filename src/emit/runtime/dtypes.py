@@ -8,6 +8,7 @@ DTYPES = {
     "bf16": torch.bfloat16,
     "f16": torch.float16,
     "i32": torch.int64,
+    "i8": torch.int8,
     # Not in every release.
     "f8e4m3": getattr(torch, "float8_e4m3fn", None),
     "f8e5m2": getattr(torch, "float8_e5m2", None),
@@ -20,4 +21,5 @@ NAMES = {
     torch.bfloat16: "BF16",
     torch.float16: "F16",
     torch.int64: "I64",
+    torch.int8: "I8",
 }

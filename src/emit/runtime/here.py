@@ -45,6 +45,10 @@ class Here:
         """The rank's place along one axis, or along several read as one (major first); or that of the rank `turn` before."""
         return (self.mesh.index(axes, self.coordinates) - turn) % self.mesh.size(axes)
 
+    def part_of(self, elements: int, *axes: str) -> int:
+        """Elements of a part of so many, cut along axes."""
+        return lines.part_size(elements, self.mesh.size(axes))
+
     def zigzag(self, size: int, major: Union[str, Sequence[str]], *minor: str, turn: int = 0) -> Start:
         """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis, or its factors."""
         axes = [major] if isinstance(major, str) else major

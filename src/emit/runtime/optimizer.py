@@ -247,6 +247,8 @@ PIECE = 2**18
 
 def _update(name: str, tensors, *numbers) -> None:
     """To all elements of one parameter at once or, where nothing was compiled for its device, a piece after the other."""
+    # What is drawn by chance is drawn on the device, wherever the parameter is.
+    tensors = [None if x is None else x.to(tensors[0].device) for x in tensors]
     kernel = compiled.get((name, tensors[0].device.type))
     if kernel is not None:
         return kernel(*tensors, *numbers)

@@ -13,6 +13,7 @@ import * as loss from './loss.js'
 import * as norm from './norm.js'
 import { adamw, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
 import { newtonSchulz } from './orthogonal.js'
+import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
 
@@ -87,6 +88,8 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   lamb,
   muonMean,
   newtonSchulz,
+  pack,
+  unpack,
   factorSquares,
   adafactorSquares,
   adafactor,

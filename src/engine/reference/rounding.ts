@@ -59,6 +59,7 @@ const rounders: Readonly<Record<DType, ((value: number) => number) | undefined>>
   bf16: roundToBf16,
   f16: roundToF16,
   i32: undefined,
+  i8: undefined,
   f8e4m3: roundToE4M3,
   f8e5m2: roundToE5M2,
 }

@@ -186,8 +186,8 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
   }
 }
 
-/** What differs between plans and changes no value: who counts, who meets, whether somebody looks. */
-const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded']
+/** What differs between plans and changes no value: who counts, who meets, whether somebody looks, how a line is cut. */
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'parts', 'blocks']
 /** Rows that move to other ranks are the rows that one rank would have. */
 const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
 

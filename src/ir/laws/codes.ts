@@ -1,14 +1,15 @@
 /** T7: what codes are made of tells what they mean. They move between ranks as they are, and nothing adds them up. */
 import { isCodeType } from '../../base/index.js'
 import { type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
-import type { Segment } from '../program.js'
+import type { DType, Segment } from '../program.js'
 import { traitsOf } from '../traits.js'
+import { misread } from './packing.js'
 
 /** What is wrong with the codes an instruction reads, in words. Those that come from another call are told apart by identity (I1). */
 export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
   if (instr.kind === 'all-reduce' || instr.kind === 'reduce-scatter')
-    return instr.ins.filter(ref => isCodeType(segment.buffers[ref].dtype)).map(ref => `it adds up codes, %${ref}`)
-  if (instr.kind !== 'scaledContract') return []
+    return instr.ins.filter(ref => holdsCodes(segment.buffers[ref].dtype)).map(ref => `it adds up codes, %${ref}`)
+  if (instr.kind !== 'scaledContract') return misread(instr, ref => segment.buffers[ref].dtype)
   return [0, 1].flatMap(i => {
     const made = makerOf(segment.instrs, instr.ins[i], at)
     const amax = instr.ins[i + 2]
@@ -17,6 +18,8 @@ export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
       : []
   })
 }
+
+const holdsCodes = (dtype: DType): boolean => isCodeType(dtype) || dtype === 'i8'
 
 /** The instruction of this segment that made what lies there, before others moved it. */
 function makerOf(instrs: readonly Instr[], ref: Ref, before: number): Instr | undefined {

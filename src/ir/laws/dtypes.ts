@@ -9,7 +9,7 @@ import type { DType } from '../program.js'
 import type { Law } from './law.js'
 import { type Dtypes, signatures } from './signatures.js'
 
-const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32' }
+const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32', b: 'i8' }
 
 /** The formats of codes that an instruction reads, and of those that it makes. */
 const formatsOf = (instr: Compute): readonly CodeType[] =>

@@ -42,7 +42,7 @@ export const laws = {
   T4: 'a value is read as it was written',
   T5: 'a gradient reaches the optimizer whole, in the layout of its state',
   T6: 'the norm counts each element once',
-  T7: 'codes are no numbers: products read them, with the scale they were made with',
+  T7: 'codes are no numbers: they move, and are read with the scale or the units they were made with',
   T8: 'what an instruction works on lies in one space; only a move goes to another',
   R1: 'rows have room for the worst case, or the step stops where they do not fit',
   R2: 'rows go back by the routes they came by',

@@ -13,6 +13,7 @@ type Range = readonly [least: number, most: number]
  * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master. `g`: its
  * gradient, in such a dtype of its own.
  * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are. `c`: codes, as the instruction says.
+ * `b`: i8, codes that were packed.
  */
 export interface Dtypes {
   readonly ins: string
@@ -325,6 +326,8 @@ export const signatures: OpTable<Signature> = {
     ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
     stuck: ([x]) => x.filter(name => name !== 'expert'),
   },
+  pack: { ins: many(1), outs: n(2), dtypes: { ins: 'x', outs: 'bf' }, shapes: [free, free], linear: [0], flat: true },
+  unpack: { ins: n(2), outs: n(1), dtypes: { ins: 'bf', outs: 'r' }, shapes: [free], flat: true },
   factorSquares: { ins: n(2), outs: n(3), dtypes: { ins: 'gf', outs: 'fff' }, shapes: [free, free, free] },
   adafactorSquares: { ins: [5, 10], outs: n(2), dtypes: { ins: 'gffpffffff', outs: 'ff' }, shapes: [scalar, scalar] },
   unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },

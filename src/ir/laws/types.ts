@@ -28,6 +28,7 @@ import { misstored } from './dtypes.js'
 import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
 import { moved, sliced } from './moves.js'
+import { coded } from './packing.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
 import { unfinished, unrolled } from './turns.js'
@@ -43,6 +44,7 @@ import {
   type Type,
   typeOf,
 } from './type.js'
+import { unscaled } from './unscaled.js'
 import { everyStep } from './walk.js'
 
 /** Findings of all segments that are called, placed at their first call. */
@@ -115,6 +117,9 @@ function infer(of: Case): readonly Type[] | undefined {
       return factored({ ...of, instr })
     case 'unscale':
       return unscaled(of)
+    case 'pack':
+    case 'unpack':
+      return coded({ ...of, instr })
     case 'accumulate':
     case 'balance':
       return updated(of)
@@ -311,17 +316,6 @@ function result(claimed: Type, known: KnownDims, rest: Omit<Layout, 'splits'>): 
   const dims = claimed.dims.map(({ name, size }) => ({ name, size: known.get(name)?.size ?? size }))
   const splits = dims.map(({ name }) => [name, known.get(name)?.split ?? splitOf(claimed.layout, name)] as const)
   return { dtype: claimed.dtype, dims, layout: { splits: Object.fromEntries(splits), ...rest } }
-}
-
-/** What is divided by a whole number lies as it did: parts of a sum are divided one by one. */
-function unscaled({ instr, operands, claimed, say }: Case): readonly Type[] | undefined {
-  const { reads } = traitsOf(instr)
-  const [scale, x] = operands
-  const why = x && unfinished(x)
-  if (why) return void say('T1', `%${reads[1]} is ${showShaped(x)}; ${why}`)
-  if (scale.dims.length > 0 || !sameLayout(scale.layout, { splits: {}, partial: {} }))
-    return void say('T1', `%${reads[0]} must be a whole scalar, it is ${showShaped(scale)}`)
-  return claimed
 }
 
 /** accumulate and the optimizers: every tensor lies as the first one does; the optimizers' scalars are whole. */

@@ -244,6 +244,8 @@ export const attributes: Attributes = {
   lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
   newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16') },
+  pack: { run: count, parts: count, blocks: counts },
+  unpack: { run: count, parts: count, blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },
   adafactorSquares: { beta2Decay: number, eps: number, inputs: count, clip: number },
   unscale: {},

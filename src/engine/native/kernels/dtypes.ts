@@ -17,7 +17,7 @@ export const elementBytes = (dtype: Stored): number => elementFacts[dtype].bytes
 export const markOf = (dtype: Stored): number => (elementFacts[dtype].bytes === 2 ? codeOf(dtype) / 8 : 0)
 
 /** 16-bit numbers are seen as their bits. */
-export type Elements = Float32Array | Float64Array | Uint16Array | Int32Array
+export type Elements = Float32Array | Float64Array | Uint16Array | Int32Array | Int8Array
 
 const views: Readonly<
   Record<ElementType, new (buffer: SharedArrayBuffer, offset: number, length: number) => Elements>
@@ -27,6 +27,7 @@ const views: Readonly<
   bf16: Uint16Array,
   f16: Uint16Array,
   i32: Int32Array,
+  i8: Int8Array,
 }
 
 export const viewOf = (dtype: Stored, buffer: SharedArrayBuffer, offset: number, length: number): Elements =>
@@ -80,6 +81,7 @@ const codecs: Readonly<Record<ElementType, { encode: (x: number) => number; deco
   bf16: { encode: toBf16, decode: bits => fromBits((bits << 16) >>> 0) },
   f16: { encode: toF16, decode: fromF16 },
   i32: { encode: same, decode: same },
+  i8: { encode: same, decode: same },
 }
 
 export const encode = (dtype: Stored, value: number): number => codecs[elementOf(dtype)].encode(value)

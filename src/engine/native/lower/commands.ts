@@ -168,6 +168,9 @@ export const commands = {
   accumulate: ['out', 'x', 'n'],
   sumSquares: ['out', 'x', 'n'],
   unscale: ['x', 'scale', 'n'],
+  /** Codes are i8. n numbers lie as a line of `parts` parts of `part` each, the last of which may be longer than what is left. */
+  pack: ['codes', 'units', 'x', 'n', 'part', 'parts', 'run'],
+  unpack: ['out', 'codes', 'units', 'n', 'part', 'parts', 'run', 'addends'],
   /** A step is counted. */
   take: ['taken', 'normSquared', 'limit'],
   /** The scale moves; `scaler` is its place among the kinds, and what a kind has no number for is 0. */

@@ -6,6 +6,7 @@ import { elementsOf, type OpKind } from '../../../base/index.js'
 import { firstIndex, has, sizeIn } from '../../../geometry/index.js'
 import type { InstrOf, Ref, Rules } from '../../../ir/index.js'
 import { attentionRules, orderIn } from './attention.js'
+import { codeRules } from './codes.js'
 import { collective, wait } from './collectives.js'
 import { expertRules } from './experts.js'
 import type { FusedResult, NormInputGrad } from './fuse.js'
@@ -274,6 +275,7 @@ const compute: ComputeRules = {
     if (s.isFirst(once)) s.list.write('sumSquares', { out: s.at(out), x: s.at(x), n: size(s, x) })
   },
   ...optimizerRules,
+  ...codeRules,
 }
 
 /** Part `index` of a line; beyond its end there are zeros. */

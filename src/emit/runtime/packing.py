@@ -1,0 +1,47 @@
+"""
+Numbers as 8-bit codes, runs of which share a unit: the greatest absolute value of the run, divided by 128. A line is cut into equal parts and
+runs begin with each; beyond the last number codes and units are 0. Codes are no numbers: they travel, and `unpack` reads them.
+"""
+from typing import Sequence, Tuple
+
+import torch
+
+from .dtypes import DTYPES
+
+
+def _runs(line: torch.Tensor, parts: int, run: int) -> torch.Tensor:
+    """[parts, runs, run]: padded with zeros behind each part."""
+    part = -(-line.numel() // parts)
+    runs = -(-part // run)
+    whole = torch.nn.functional.pad(line, (0, parts * part - line.numel())).view(parts, part)
+    return torch.nn.functional.pad(whole, (0, runs * run - part)).view(parts, runs, run)
+
+
+def pack(tensors: Sequence[torch.Tensor], run: int, parts: int) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Codes and units, of several tensors one behind the other."""
+    made = [_pack(x.reshape(-1), run, parts) for x in tensors]
+    return torch.cat([codes for codes, _ in made]), torch.cat([units for _, units in made])
+
+
+def _pack(line: torch.Tensor, run: int, parts: int) -> Tuple[torch.Tensor, torch.Tensor]:
+    wide = line if line.dtype == torch.float64 else line.float()
+    runs = _runs(wide, parts, run)
+    most = runs.abs().amax(-1)
+    units = torch.where(most.isfinite(), most / 128, torch.nan)
+    by = torch.where(units > 0, units, 1).unsqueeze(-1)
+    codes = torch.where((units > 0).unsqueeze(-1), (runs / by).round(), 0).clamp(-128, 127).to(torch.int8)
+    part = -(-line.numel() // parts)
+    return codes.flatten(1)[:, :part].reshape(-1), units.reshape(-1)
+
+
+def unpack(codes, units, run: int, parts: int, sizes: Sequence[int], dtype: str) -> torch.Tensor:
+    """The sum over addends, in their order."""
+    elements = torch.Size(sizes).numel()
+    part = -(-elements // parts)
+    runs = -(-part // run)
+    total = None
+    for code, unit in zip(codes.view(-1, parts, part), units.view(-1, parts, runs)):
+        each = unit.repeat_interleave(run, 1)[:, :part] * code
+        total = each if total is None else total + each
+    made = total.reshape(-1)[:elements].view(sizes)
+    return made if made.dtype == torch.float64 else made.to(DTYPES[dtype])
