@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { collectives, showCollectives } from './collectives.js'
 import { context, showContext } from './context.js'
 import { experts, showExperts } from './experts.js'
+import { gather, showGather } from './gather.js'
 import { matmul, showMatmul } from './matmul.js'
 import { precision, showPrecision } from './precision.js'
 import type { Result } from './race.js'
@@ -49,6 +50,7 @@ const races: Readonly<Record<string, Listed>> = {
     race: context,
     show: showContext,
   },
+  gather: { about: 'ZeRO-3 gathers in int8 and bf16 against f32, on 4 ranks', race: gather, show: showGather },
   precision: { about: 'a step of a GPT in bf16 and pure-bf16 against f32', race: precision, show: showPrecision },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }

@@ -80,6 +80,7 @@ enum {
   CMD_FACTOR_SQUARES,
   CMD_ADAFACTOR_SQUARES,
   CMD_ADAFACTOR,
+  CMD_AVERAGE,
   CMD_MUON,
   CMD_DITHER,
   CMD_LION,
@@ -737,6 +738,13 @@ enum {
 #define ADAFACTOR_WEIGHT_DECAY 25
 #define ADAFACTOR_LIMIT 26
 #define ADAFACTOR_RATE 27
+#define AVERAGE_EMA 0
+#define AVERAGE_VALUE 1
+#define AVERAGE_NORM_SQUARED 2
+#define AVERAGE_TAKEN 3
+#define AVERAGE_N 4
+#define AVERAGE_DECAY 5
+#define AVERAGE_LIMIT 6
 #define MUON_PARAM 0
 #define MUON_M 1
 #define MUON_GRAD 2
@@ -954,6 +962,7 @@ COMMAND(normalise);
 COMMAND(factorSquares);
 COMMAND(adafactorSquares);
 COMMAND(adafactor);
+COMMAND(average);
 COMMAND(muon);
 COMMAND(dither);
 COMMAND(lion);
@@ -1052,6 +1061,7 @@ COMMAND(waitSeveral);
   [CMD_FACTOR_SQUARES] = cmd_factorSquares, \
   [CMD_ADAFACTOR_SQUARES] = cmd_adafactorSquares, \
   [CMD_ADAFACTOR] = cmd_adafactor, \
+  [CMD_AVERAGE] = cmd_average, \
   [CMD_MUON] = cmd_muon, \
   [CMD_DITHER] = cmd_dither, \
   [CMD_LION] = cmd_lion, \

@@ -202,3 +202,13 @@ COMMAND(muon) {
     param[i] -= by * direction[i] + decay * param[i];
   }
 }
+
+// In the first step that is taken, the value itself.
+COMMAND(average) {
+  if (!((double)*floats(c, w[AVERAGE_NORM_SQUARED]) < w[AVERAGE_LIMIT])) return;
+  float *restrict ema = floats(c, w[AVERAGE_EMA]);
+  const float *restrict value = floats(c, w[AVERAGE_VALUE]);
+  const double decays = *floats(c, w[AVERAGE_TAKEN]) > 0 ? w[AVERAGE_DECAY] : 0;
+  const float decay = (float)decays, rest = (float)(1 - decays);
+  for (size i = 0; i < (size)w[AVERAGE_N]; i++) ema[i] = decay * ema[i] + rest * value[i];
+}

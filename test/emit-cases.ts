@@ -37,7 +37,11 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
       roles: { norm: { weightDecay: 1 } },
     },
   ],
-  ['gpt', { dp: 2, zero: 2, microbatches: 2 }, { optimizer: { kind: 'adamw', lr: 3e-3, amsgrad: true } }],
+  [
+    'gpt',
+    { dp: 2, zero: 2, microbatches: 2 },
+    { optimizer: { kind: 'adamw', lr: 3e-3, amsgrad: true }, ema: { decay: 0.9 } },
+  ],
   ['gpt', { dp: 2, zero: 2, microbatches: 2, reduce: 'step' }],
   ['gpt', { dp: 2, zero: 3, microbatches: 2 }, { optimizer: { kind: 'lamb', lr: 3e-3, weightDecay: 0.1 } }],
   [
@@ -53,7 +57,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     { pp: 2, microbatches: 4, layers: [1, 3] },
     { lrSchedule: { kind: 'wsd', warmup: 2, minLr: 1e-4, cooldown: 2, cooldownShape: 'minus-sqrt' }, steps: 5 },
   ],
-  ['gpt tied', { pp: 2, dp: 2, zero: 3, microbatches: 2 }],
+  ['gpt tied', { pp: 2, dp: 2, zero: 3, microbatches: 2 }, { ema: { decay: 0.5 } }],
   ['gpt tied', { tp: 2, sequenceParallel: true, recompute: 'full' }],
   ['llama', { tp: 4 }, { optimizer: { kind: 'adamw', lr: 3e-3, weightDecay: 0.1, coupled: true } }],
   ['llama', { tp: 2, sequenceParallel: true, recompute: 'cheap' }],

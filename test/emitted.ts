@@ -70,7 +70,7 @@ export function expectedOf(
 
 function judged(program: Program, options: Options, trained: Interpreter, batches: readonly Batch[]): number {
   const judge = boot(program, options)
-  for (const { name } of program.params) judge.setParameter(name, trained.parameter(name))
+  for (const { name } of program.params) judge.setParameter(name, trained.states(name).ema ?? trained.parameter(name))
   const results = batches.map(inputs => judge.step({ inputs, lr: Number.NaN, step: 0 }))
   const sum = (key: 'lossSum' | 'count') => results.reduce((total, result) => total + result[key], 0)
   return sum('lossSum') / sum('count')

@@ -8,7 +8,7 @@ import type { CommandName } from '../src/engine/native/index.js'
 import { attention, attentionGrad, attentionMerge } from './kernel-attention.js'
 import { draw, type KernelCase, type Make, reference } from './kernel-draw.js'
 import { expertCases } from './kernel-experts.js'
-import { adafactor, adafactorSquares, factorSquares } from './kernel-factors.js'
+import { adafactor, adafactorSquares, average, factorSquares } from './kernel-factors.js'
 import {
   broadcast,
   dropout,
@@ -351,6 +351,7 @@ const makers = {
   lion,
   lambSquares,
   lamb,
+  average,
   factorSquares,
   adafactorSquares,
   adafactor,

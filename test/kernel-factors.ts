@@ -1,4 +1,4 @@
-/** Cases of Adafactor: of matrices, one or several, and of what is none. */
+/** Cases of Adafactor: of matrices, one or several, and of what is none; and of averages. */
 import { elementsOf, squaredLimit } from '../src/base/index.js'
 import { type Make, reference } from './kernel-draw.js'
 import { guards, norms, scalar } from './kernel-scaler.js'
@@ -97,5 +97,18 @@ export const adafactor: Make = d => {
     expected: Object.fromEntries(['param', ...Object.keys(states)].map((name, i) => [name, results[i]])),
     magnitude: 1,
     bound: 1e-6,
+  }
+}
+
+export const average: Make = ({ size, tensor, pick }) => {
+  const n = size(500)
+  const [value, ema, guard] = [tensor({ n }), tensor({ n }), pick(guards)]
+  const [normSquared, taken] = [scalar(pick(norms)), scalar(pick([0, 1, 100]))]
+  const [expected] = reference({ kind: 'average', decay: 0.99, ...guard }, [value, normSquared, taken], ema)
+  return {
+    ...{ command: 'average', initial: { ema: ema.values } },
+    ins: { value: value.values, normSquared: normSquared.values, taken: taken.values },
+    words: { n, decay: 0.99, limit: squaredLimit(guard) },
+    ...{ expected: { ema: expected }, magnitude: 1, bound: 2e-7 },
   }
 }

@@ -26,7 +26,7 @@ const factors = [
 const wider: Partial<Record<ComputeCommand, readonly string[]>> = {
   ...{ maxColumns: ['out'], sumExp: ['out'], pick: ['out'], sumSquares: ['out'] },
   ...{ scoresGrad: ['dy', 'y'], zLossGrad: ['logits'], lambSquares: ['paramSquared', 'stepSquared'] },
-  ...{ factorSquares: ['rows', 'columns', 'mean'], adafactorSquares: factors, adafactor: factors },
+  ...{ factorSquares: ['rows', 'columns', 'mean'], adafactorSquares: factors, adafactor: factors, average: ['ema'] },
 }
 
 /** Commands of statistics and whole numbers alone. */

@@ -76,7 +76,9 @@ export function randomJob(seed: number): Job {
     const { pick, chance, int } = random
     const optimizer = { ...pick(optimizers), weightDecay: pick([0, 0.1]) }
     const globalBatch = (plan.dp ?? 1) * (plan.microbatches ?? 1) * (1 + int(2))
-    const training = { seq: 12, globalBatch, optimizer, ...(chance(0.5) ? { clip: pick([0.01, 1]) } : {}) }
+    const clip = chance(0.5) ? { clip: pick([0.01, 1]) } : {}
+    const ema = chance(0.25) ? { ema: { decay: 0.9 } } : {}
+    const training = { seq: 12, globalBatch, optimizer, ...clip, ...ema }
     const job = Job.safeParse({ model, training, plan })
     const ranks = (plan.dp ?? 1) * (plan.tp ?? 1) * (plan.pp ?? 1)
     if (job.success && ranks <= 24 && check(job.data).every(problem => problem.severity === 'warning')) return job.data

@@ -2,16 +2,10 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { heldElements, localDims, type States } from '../src/base/index.js'
-import {
-  type Checkpoint,
-  checkpointProblems,
-  loadCheckpoint,
-  printCheckpoint,
-  readCheckpoint,
-} from '../src/checkpoint/index.js'
+import { checkpointProblems, loadCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { dataFor } from '../src/engine/index.js'
-import { type Interpreter, interpreterOf } from '../src/engine/reference/machine.js'
+import { interpreterOf } from '../src/engine/reference/machine.js'
 import {
   type Param,
   type Program,
@@ -22,20 +16,12 @@ import {
   verifyStructure,
 } from '../src/ir/index.js'
 import { jobOf } from './jobs.js'
+import { saved } from './saved.js'
 
 /** The first parameter of a program has its states so. */
 function withApart(program: Program, apart: (param: Param) => States<StateTensor>): Program {
   const [first, ...others] = program.params
   return { ...program, params: [{ ...first, apart: apart(first) }, ...others] }
-}
-
-function saved(program: Program, trained: Interpreter): Checkpoint {
-  const snapshot = { run: 'run', job: {}, step: 1, seed: 1 }
-  const files = new Map(printCheckpoint(program, snapshot, shard => trained.held(shard)))
-  return readCheckpoint((file, begin, end) => {
-    const content = files.get(file)!
-    return (typeof content === 'string' ? new TextEncoder().encode(content) : content).subarray(begin, end)
-  })
 }
 
 const compiled = (dp: number) => compileJob(jobOf('mlp', { dp }))

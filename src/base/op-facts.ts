@@ -140,6 +140,7 @@ export const opFacts: OpTable<OpFacts> = {
     'grad normSquared taken param rows columns mean rowMeans columnMeans meanSquare -> paramSquared stepSquared',
     { statistic: 0 },
   ),
+  average: op('value normSquared taken -> ema', { updates: true, lists: true }),
   unscale: op('scale -> x', { updates: true, lists: true }),
   take: op('normSquared -> taken scale growth hysteresis', { updates: true }),
   ...optimizerOps,

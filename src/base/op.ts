@@ -200,6 +200,8 @@ export type Op =
    * as lambSquares, for adafactor. Of what is no matrix, v takes the place of rows and all that follows.
    */
   | ({ readonly kind: 'adafactorSquares' } & Pick<Adafactor, 'beta2Decay' | 'eps' | 'inputs'> & Clip)
+  /** (value, normSquared, taken) -> (ema): in a step that is taken, decay * ema + (1 - decay) * value; in the first, value. Reads what it writes. */
+  | ({ readonly kind: 'average'; readonly decay: number } & Guard)
   /** (scale) -> (x): x / scale. Reads what it writes. */
   | { readonly kind: 'unscale' }
   /**

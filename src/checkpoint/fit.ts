@@ -54,9 +54,12 @@ export function loadCheckpoint(
   const wanted = Array.from({ length: worldOf(program.mesh) }, (_, rank) => shardsOf(program, rank)).flat()
   const byTensor = new Map<string, Shard[]>()
   for (const shard of wanted) {
-    if (share === 'weights' && !shard.tensor.startsWith('param.')) continue
-    if (!byTensor.has(shard.tensor)) byTensor.set(shard.tensor, [])
-    byTensor.get(shard.tensor)!.push(shard)
+    const isThere = share === 'everything' && checkpoint.tensors.has(shard.tensor)
+    const { startsAs = shard.tensor } = shard
+    if (share === 'weights' && !startsAs.startsWith('param.')) continue
+    const tensor = isThere ? shard.tensor : startsAs
+    if (!byTensor.has(tensor)) byTensor.set(tensor, [])
+    byTensor.get(tensor)!.push(shard)
   }
   return damages([...byTensor.keys()], tensor => {
     const shards = byTensor.get(tensor)!

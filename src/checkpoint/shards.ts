@@ -18,6 +18,7 @@ import {
   type StateName,
   splitOf,
   stateEntries,
+  stateFacts,
   stateNames,
 } from '../base/index.js'
 import { type DType, masterFrame, type Param, type Program, type StateTensor, stateTensor } from '../ir/index.js'
@@ -37,6 +38,8 @@ export interface Shard extends Box {
   readonly written: boolean
   /** Where ranks hold addends: all that do, the first of whom writes the sum and is given it. */
   readonly addends?: readonly Rank[]
+  /** The tensor it is given where its own is not there, or not wanted. */
+  readonly startsAs?: string
 }
 
 export function shardsOf(program: Program, rank: Rank): Shard[] {
@@ -60,9 +63,10 @@ function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): S
   const own = shard(`param.${name}`, frames.param, tensor, masterFrame(frames) === undefined)
   return [
     keptInside ? { ...own, first: partStart(mesh, localDims(mesh, param.dims, kept), kept, at) } : own,
-    ...stateEntries(frames.states).map(([state, frame]) =>
-      shard(`${tensorOf(state)}.${name}`, frame, stateTensor(param, state)),
-    ),
+    ...stateEntries(frames.states).map(([state, frame]) => ({
+      ...shard(`${tensorOf(state)}.${name}`, frame, stateTensor(param, state)),
+      ...(stateFacts[state].startsFrom === 'parameter' && { startsAs: `param.${name}` }),
+    })),
   ]
 }
 
@@ -80,8 +84,8 @@ function boxOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates
 /** A master is the parameter, with more digits: whoever loads it may keep fewer. */
 const tensorOf = (state: StateName): string => (isMaster(state) ? 'param' : state)
 
-/** The states that a checkpoint holds as tensors of their own. */
-export const ownStates: readonly StateName[] = stateNames.filter(state => tensorOf(state) === state)
+/** The states that a checkpoint holds as tensors of their own, and that start from nothing else. */
+export const ownStates: readonly StateName[] = stateNames.filter(state => stateFacts[state].startsFrom === 'zeros')
 
 /** At place 0 of every axis the tensor is whole on. */
 function isFirst(at: Coordinates, layout: Layout): boolean {

@@ -15,7 +15,7 @@ import type { Phases } from './recompute.js'
 import type { ParamDrafts } from './tail.js'
 
 /** What of the training a step depends on. */
-export type TrainedBy = Pick<Training, 'optimizer' | 'roles' | 'clip' | 'skipAbove' | 'lossScale'>
+export type TrainedBy = Pick<Training, 'optimizer' | 'roles' | 'clip' | 'skipAbove' | 'lossScale' | 'ema'>
 
 export interface CompileInput {
   /** The model of one microbatch: its batch is globalBatch / microbatches. */

@@ -115,7 +115,9 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   const optimizer = settled(toldFor(training, spec.role).optimizer, spec)
   const own = ownTensors(optimizer, spec, layout)
   const usual = { dtype: stateDtype, dims: spec.dims, layout }
-  return Object.fromEntries(statesKept(optimizer, hasMaster(param)).map(state => [state, own[state] ?? usual]))
+  const kept = statesKept(optimizer, hasMaster(param)).map(state => [state, own[state] ?? usual])
+  // What moves little by little needs more digits than what it follows.
+  return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
 function reductionOf(produced: Layout, state: Layout): Reduction {
@@ -296,5 +298,9 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   w.emit({ ...settings, ...told, ins: [gradient, ...scalars.map(([, ref]) => ref), ...given], outs })
   // The master as the parameter's dtype can hold it.
   if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
+  if (training.ema) {
+    const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
+    w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
+  }
   return w.draft(`update ${param.name}`, 'update')
 }

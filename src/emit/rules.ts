@@ -239,6 +239,11 @@ export const torchOf: Rules<string[], Site> = {
     const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps, ...half })
     return [`${site.result(instr.outs[0])} = ${line}`]
   },
+  average(instr, site) {
+    const [value, norm, taken] = instr.ins.map(site.name)
+    const options = { verdict: verdict(instr, norm), taken, decay: instr.decay }
+    return assign(site, instr, call('average_', [site.name(instr.outs[0]), value], options))
+  },
   factorSquares(instr, site) {
     const [grad, norm] = instr.ins.map(site.name)
     const { inputs, rows, columns, clip } = instr

@@ -70,7 +70,7 @@ export interface Trainer extends Pick<Runner, OfRunner> {
   change(program: Program): Promise<void>
   /** As tokens follow each other. */
   readonly choices: Choices
-  /** The mean loss over all labels of the batches, with the parameters of now. Changes nothing. */
+  /** The mean loss over all labels of the batches, with the parameters of now, or their averages where these are kept. Changes nothing. */
   evaluate(batches: readonly StepData['inputs'][]): Promise<{ readonly loss: number; readonly count: number }>
   stop(): Promise<void>
 }
@@ -89,6 +89,9 @@ function handOver({ params }: Program, from: Runner, to: Runner): void {
   to.setScalars(from.scalars())
 }
 
+/** What an evaluation reads: the average of a parameter, where there is one. */
+const judged = (engine: Runner, name: string): ArrayLike<number> => engine.states(name).ema ?? engine.parameter(name)
+
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
   const start = startOf(first, kernelsFor(options.kernels))
   let program = first
@@ -98,7 +101,7 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
   const ready = async (): Promise<Runner> => {
     if (!options.evaluation) throw new Error('this trainer was started without an evaluation program')
     judge ??= await start(options.evaluation, { ...options, measure: false, choices: false, watcher: unwatched })
-    for (const { name } of program.params) judge.setParameter(name, engine.parameter(name))
+    for (const { name } of program.params) judge.setParameter(name, judged(engine, name))
     return judge
   }
   return {

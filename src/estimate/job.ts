@@ -115,6 +115,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...onceAStep(plan),
     ...unusualFlights(plan),
     ...(plan.compress && { wire: plan.compress }),
+    ...(plan.offload?.optimizer === 'host' && { offload: 'host' as const }),
   }
 }
 
@@ -129,5 +130,6 @@ export function placedOf(job: Job): Placed | undefined {
     precision: multipliedIn[planPrecisionFacts[precision].token],
     software: ownSoftwareOf(job.plan),
     optimizer: job.training.optimizer,
+    ...(job.training.ema && { averages: true }),
   }
 }

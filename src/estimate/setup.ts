@@ -44,6 +44,8 @@ export interface Split extends AxisSizes {
   readonly prefetch?: number
   /** What our own program sends in fewer bits. */
   readonly wire?: Wire
+  /** Our own program keeps the optimizer's states there, and updates there. */
+  readonly offload?: 'host'
 }
 
 export interface Setup {
@@ -54,6 +56,8 @@ export interface Setup {
   readonly software: Software
   /** AdamW, where a run does not say. */
   readonly optimizer?: Optimizer
+  /** Averages of the weights are kept, in f32. */
+  readonly averages?: boolean
   /** What was worked out for other plans; without it everything is worked out anew. */
   readonly book?: EstimateBook
 }

@@ -82,9 +82,3 @@ function endsCost(
   const scatter = table.collective('reduce-scatter', reduceBytes * headParameters, size, split.tp)
   return split.microbatches * (gather + scatter)
 }
-
-export function optimizerCost({ split, cluster, software }: Setup, { all, experts }: HeldParameters): number {
-  const { bandwidth, curves } = cluster.device
-  const owned = split.zero === 0 ? all : (all - experts) / dataRanks(split) + experts / expertCopies(split)
-  return (owned * software.optimizerBytes) / (bandwidth * curves.memory.efficiency)
-}

@@ -8,6 +8,7 @@ import { scheduleFacts } from '../plan/index.js'
 import type { TaskKind } from '../schedule/index.js'
 import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
 import { flopsOfStep } from './flops.js'
+import { optimizerCost } from './optimizer-cost.js'
 import { type LayerCost, layerCost } from './others/layer-cost.js'
 import { type KnownFlights, pipelineFlights } from './own/data.js'
 import { type Ends, ownEnds } from './own/ends.js'
@@ -42,7 +43,7 @@ import {
 } from './schedules/play.js'
 import { fetchesEach, type Pipeline, reducesEach, splitsAll } from './schedules/stages.js'
 import type { Estimate, Setup, Split } from './setup.js'
-import { dataCost, messageCost, optimizerCost } from './step-cost.js'
+import { dataCost, messageCost } from './step-cost.js'
 
 /** What flies in our own program. */
 interface Flying {
@@ -109,7 +110,7 @@ export class CutPrice {
     const end = Math.max(this.busy() / split.pp, flown)
     return (
       (end +
-        optimizerCost(this.#setup, {
+        optimizerCost(this.#setup, this.table, this.prices, {
           all: layers * this.prices.layerParameters,
           experts: layers * this.prices.expertParameters,
         })) *
@@ -149,7 +150,7 @@ export class CutPrice {
 
   optimizer(pipeline: Pipeline): number {
     const held = mostHeld(pipeline, this.prices)
-    return optimizerCost(this.#setup, held) + packingOnce(this.#setup, held)
+    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held)
   }
 
   /**

@@ -294,6 +294,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   pack: { shape: wanted },
   unpack: { shape: wanted },
   factorSquares: { shape: wanted },
+  average: { shape: like },
   adafactorSquares: { shape: wanted },
   take: { shape: wanted },
   adamw: { shape: wanted },

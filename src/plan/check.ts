@@ -243,11 +243,11 @@ const size: Rule = function* ({ model, training, plan }) {
 }
 
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
-const memory: Rule = function* ({ model, training: { seq, optimizer }, plan }) {
+const memory: Rule = function* ({ model, training: { seq, optimizer, ema }, plan }) {
   const { deviceMemory, zero, tp, pp } = plan
   if (deviceMemory === undefined) return
   const isHere = offloadOf(plan).optimizer === 'device'
-  const states = isHere ? fullStates(optimizer, hasMaster(plan.precision)).length : 0
+  const states = isHere ? fullStates(optimizer, hasMaster(plan.precision)).length + (ema ? 1 : 0) : 0
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)

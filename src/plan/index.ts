@@ -1,5 +1,6 @@
 export { earlierJobs, jobOfBatch } from './batch-ramp.js'
 export { check, worldOfPlan } from './check.js'
+export { Compression } from './compress-schema.js'
 export { unexchangeable } from './context.js'
 export * from './data.js'
 export { type Kind, parseText } from './document.js'

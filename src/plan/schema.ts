@@ -267,6 +267,12 @@ export const Training = z.strictObject({
     .strictObject(Object.fromEntries(paramRoles.map(role => [role, Multipliers.optional()])) as RoleShape)
     .optional()
     .describe('what the optimizer is told else for some parameters: { norm: { lr: 0.5 } }'),
+  ema: z
+    .strictObject({
+      decay: z.number().min(0).lt(1).default(0.999).describe('the part of the average that stays, in each step'),
+    })
+    .optional()
+    .describe('a moving average of the weights, which evaluations read: { decay: 0.999 }'),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   skipAbove: z
     .number()

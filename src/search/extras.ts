@@ -6,7 +6,7 @@ import type { Split } from '../estimate/index.js'
 import type { ExtraName } from './extra-names.js'
 import type { Group } from './space.js'
 
-export type Extras = Pick<Split, 'wire'>
+export type Extras = Pick<Split, 'wire' | 'offload'>
 
 interface ExtraFacts {
   readonly words: string
@@ -21,6 +21,11 @@ export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
     extras: { wire: { reduce: 'bf16', gather: 'bf16' } },
     isOfUse: ({ dp, cp }) => dp * cp > 1,
   },
+  offload: {
+    words: 'optimizer state lives on the host, which updates parameters',
+    extras: { offload: 'host' },
+    isOfUse: () => true,
+  },
 }
 
 export const extrasOf = (names: readonly ExtraName[]): Extras =>
@@ -30,4 +35,7 @@ export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 
   names.every(name => extraFacts[name].isOfUse(group))
 
 /** What a plan does beside the usual, in words that fit in a cell. */
-export const extraWords = ({ wire }: Extras): string[] => (wire ? ['compress'] : [])
+export const extraWords = ({ wire, offload }: Extras): string[] => [
+  ...(wire ? ['compress'] : []),
+  ...(offload ? ['offload'] : []),
+]

@@ -106,6 +106,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
     ...(stored !== 'f32' && { precision: stored }),
+    ...(split.offload && { offload: { optimizer: split.offload } }),
     ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
   }
 }

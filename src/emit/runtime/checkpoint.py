@@ -296,7 +296,10 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
         raise Damaged(f"{folder} holds {foreign[0]}, the program has none")
     shards = Shards(folder, manifest)
     for shard in shards_of(program, stage.pp):
-        if shard.tensor.startswith("param.") or not weights_only:
+        if shard.tensor.startswith("ema.") and (weights_only or shard.tensor not in manifest["tensors"]):
+            # An average that is not there starts as the parameter does.
+            _fill(shards, shard, stage, f"param.{shard.tensor[len('ema.') :]}")
+        elif shard.tensor.startswith("param.") or not weights_only:
             _fill(shards, shard, stage)
     for param in program["params"]:
         frames = param["frames"].get(str(stage.pp), {})
@@ -310,8 +313,9 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
         stage.set_scalars({**saved, **{name: stage.starts[name] for name in own}})
 
 
-def _fill(shards: Shards, shard: Shard, stage) -> None:
-    folder, entry = shards.folder, shards.manifest["tensors"].get(shard.tensor)
+def _fill(shards: Shards, shard: Shard, stage, source: str = "") -> None:
+    folder, name = shards.folder, source or shard.tensor
+    entry = shards.manifest["tensors"].get(name)
     if entry is None:
         raise Damaged(f"{folder} holds no {shard.tensor}")
     if [dim["size"] for dim in entry["dims"]] != [dim["size"] for dim in shard.dims]:
@@ -333,7 +337,7 @@ def _fill(shards: Shards, shard: Shard, stage) -> None:
                 if any(begin >= end for begin, end in both):
                     continue
                 if values is None:
-                    values = shards.values(part, shard.tensor).to(target.device)
+                    values = shards.values(part, name).to(target.device)
                 _piece(target, into, both)[...] = _piece(values, source, both)
                 filled += torch.Size([end - begin for begin, end in both]).numel()
     if filled != target.numel():

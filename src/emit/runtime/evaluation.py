@@ -18,14 +18,17 @@ class Judge:
         data = held_out_of(settings, folder, program.get("documentRanks", 1))
         self.here = Here(here.mesh, here.rank, groups, here.device, here.dtypes, data, here.seed)
         self.stage = Stage(os.path.join(folder, "evaluation"), program, self.here, compiled, trained)
+        self.trained = trained
         self.batches = settings["evaluation"]["batches"]
 
     def loss(self) -> Optional[float]:
-        """The mean over all labels of the held-out batches, on ranks that know it."""
+        """The mean over all labels of the held-out batches, on ranks that know it; of averages, where these are kept."""
         total = count = 0.0
+        before = self.trained.swap_averages()
         for batch in range(self.batches):
             self.stage.run(batch, math.nan)
             loss, counted = self.stage.result("loss"), self.stage.result("count")
             if loss is not None and counted is not None:
                 total, count = total + loss.item(), count + counted.item()
+        self.trained.put_back(before)
         return total / count if count else None

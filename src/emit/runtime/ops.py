@@ -17,7 +17,7 @@ from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_
 from .norms import last, leading, rms_norm, rms_norm_and_scale, rms_norm_grads, rms_norm_input_grad  # noqa: F401
 from .norms import rms_norm_weight_grad, rms_scale  # noqa: F401
 from .optimizer import accumulate_, adafactor_, adafactor_squares, adamw_, add_squares_, factor_squares  # noqa: F401
-from .optimizer import lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
+from .optimizer import average_, lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
 from .optimizer import newton_schulz, nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .packing import pack, unpack  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401

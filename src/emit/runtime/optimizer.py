@@ -163,6 +163,14 @@ def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float,
     return param, m
 
 
+def average_(ema, value, verdict, taken, decay: float):
+    """ema = decay * ema + (1 - decay) * value; in the first step that is taken, value."""
+    decays = _number((taken > 0).double() * decay, ema)
+    for each, new in _each(ema, value):
+        each.copy_(torch.where(verdict, decays * each + (1 - decays) * new, each))
+    return ema
+
+
 def factor_squares(grad, sizes, rows: int, columns: int, first: int = 0, scale=None):
     """
     Of the squares of matrices, each with so many rows and columns here, the means over columns, over rows and over both: this rank's

@@ -117,7 +117,7 @@ class Stage:
         """The same first weights as the engine's, each rank its own part."""
         self.set_scalars(self.starts)
         for param in self.params:
-            for frame, layout in self._held(param):
+            for frame, layout in [*self._held(param), *self._averaged(param)]:
                 values, index = self.own_part(frame, param, layout), self._elements(param, layout)
                 first = _initial(param, index, self.here.seed)
                 if frame in self.views:
@@ -155,6 +155,24 @@ class Stage:
             return []
         master = [(frames["master"], param["state"])] if "master" in frames else []
         return [(frames["param"], param["kept"]), *master]
+
+    def _averaged(self, param: Dict):
+        """The frame of a parameter's average, which starts as it does, and how it lies."""
+        frame = param["frames"].get(str(self.pp), {}).get("states", {}).get("ema")
+        return [] if frame is None else [(frame, param["state"])]
+
+    def swap_averages(self) -> List[Tuple[torch.Tensor, torch.Tensor]]:
+        """Puts averages in the place of parameters. Returns what was there, for `put_back`."""
+        pairs = [(self.parameter(param), self.values(frame)) for param in self.params for frame, _ in self._averaged(param)]
+        before = [(own, own.clone()) for own, _ in pairs]
+        for own, average in pairs:
+            own.copy_(average.view_as(own))
+        return before
+
+    @staticmethod
+    def put_back(before: List[Tuple[torch.Tensor, torch.Tensor]]) -> None:
+        for own, values in before:
+            own.copy_(values)
 
     def parameter(self, param: Dict):
         """What this rank holds of a parameter, if anything."""

@@ -11,7 +11,7 @@ import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
-import { adamw, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
+import { adamw, average, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
 import { newtonSchulz } from './orthogonal.js'
 import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
@@ -91,6 +91,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   pack,
   unpack,
   factorSquares,
+  average,
   adafactorSquares,
   adafactor,
   muon,

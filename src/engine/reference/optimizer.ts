@@ -145,3 +145,14 @@ export const muon: Prepare<'muon'> = (op, [grad, , , direction], [param, m]) => 
     }
   }
 }
+
+/** In the first step that is taken it is the value itself. */
+export const average: Prepare<'average'> = (op, [value], [ema]) => {
+  const [values] = aligned([value], ema)
+  return (cells, [atValue, atNorm, atTaken], [to]) => {
+    if (!(cells[atNorm.at] < squaredLimit(op))) return
+    const decay = cells[atTaken.at] > 0 ? op.decay : 0
+    for (let i = 0; i < values.length; i++)
+      cells[to.at + i] = decay * cells[to.at + i] + (1 - decay) * cells[atValue.at + values[i]]
+  }
+}

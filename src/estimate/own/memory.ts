@@ -4,12 +4,13 @@
  * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
 
-import { activationBytes, dataRanks, fullStates, type Optimizer } from '../../base/index.js'
+import { activationBytes, dataRanks } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters } from '../counts.js'
 import { expertCopies } from '../experts.js'
 import type { PipelineMemory } from '../memory.js'
+import { stateBytes } from '../optimizer-cost.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
 import {
@@ -193,13 +194,6 @@ function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers
   return { all, experts: (layers - dense) * routed.experts, ends }
 }
 
-const usual: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
-
-function stateBytes({ precision, software }: Placed, optimizer: Optimizer = usual): number {
-  const { stateBytes: wide } = software
-  return wide * fullStates(optimizer, activationBytes(precision) < wide).length
-}
-
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */
 function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: held, experts, ends }: HeldByRank) {
   const { zero, reduce } = placed.split
@@ -209,7 +203,9 @@ function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: h
   return {
     parameters: element * (zero >= 3 ? part : held),
     gradients: wide * (zero >= 2 && reduce !== 'step' ? part : held),
-    optimizer: state * (zero >= 1 ? part : held) + ((stateOfEnds - state) * ends) / (zero >= 1 ? data : 1),
+    optimizer: placed.split.offload
+      ? 0
+      : state * (zero >= 1 ? part : held) + ((stateOfEnds - state) * ends) / (zero >= 1 ? data : 1),
   }
 }
 

@@ -63,6 +63,15 @@ export type Act = {
       readonly scalars: readonly ScalarName[]
       readonly limit: number | undefined
     }
+  /** A state follows a value, in a step that is taken. */
+  | {
+      readonly op: 'average'
+      readonly in: number
+      readonly norm: number
+      readonly taken: number
+      readonly out: number
+      readonly limit: number | undefined
+    }
   /** Something is divided by the scale, where it lies. */
   | { readonly op: 'unscale'; readonly by: number; readonly out: number }
   | {
@@ -171,6 +180,8 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
       return { op: 'update', ins, outs, states: [], trains: false, reads: [], limit: instr.limit }
     case 'take':
       return { op: 'move', in: ins[0], outs, scalars: scalarsMoved(instr.scaler), limit: instr.limit }
+    case 'average':
+      return { op: 'average', in: ins[0], norm: ins[1], taken: ins[2], out: outs[0], limit: instr.limit }
     case 'unscale':
       return { op: 'unscale', by: ins[0], out: outs[0] }
     case 'zero':

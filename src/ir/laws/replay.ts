@@ -302,12 +302,11 @@ class Replay {
       case 'square':
         this.#square(frame, act)
         break
-      case 'move':
-      case 'unscale':
-        this.#verdicts.act(this.#program, frame, act)
-        break
       case 'update':
         this.#update(frame, act)
+        break
+      default:
+        if (act.op !== 'arrive' && act.op !== 'leave') this.#verdicts.act(this.#program, frame, act)
     }
   }
 

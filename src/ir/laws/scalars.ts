@@ -39,8 +39,9 @@ export class Verdicts {
   readonly #unscaled = new Set<number>()
   readonly #findings: Finding[] = []
 
-  act(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' | 'unscale' }>): void {
+  act(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' | 'unscale' | 'average' }>): void {
     if (act.op === 'move') this.#move(program, frame, act)
+    else if (act.op === 'average') this.#average(frame, act)
     else this.#unscale(frame, act)
   }
 
@@ -59,6 +60,16 @@ export class Verdicts {
       else if (scalar !== act.scalars[i]) this.#findings.push(say('P9', place, `${scalar} moves as ${act.scalars[i]}`))
       else this.moves.push({ ...place, scalar, before: all[i], after, norm, limit: act.limit })
     }
+  }
+
+  /** What it becomes depends on all that it reads; that this is right the serial program says. */
+  #average(frame: CallFrame, act: Extract<Act, { op: 'average' }>): void {
+    const place = placeIn(frame, act)
+    const [value, norm, taken, before] = [act.in, act.norm, act.taken, act.out].map(slot => valueIn(frame, slot))
+    this.#updates.push({ ...place, norm, limit: act.limit })
+    if (!same(taken, valueOfScalar('taken')))
+      this.#findings.push(say('P9', place, 'the average does not read taken of the step’s start'))
+    put(frame, act.out, hashValues(act.salt, [value, norm, taken, before]))
   }
 
   /** Divides by the scale of the step's start, and never twice. */

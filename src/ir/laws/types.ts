@@ -122,6 +122,7 @@ function infer(of: Case): readonly Type[] | undefined {
       return coded({ ...of, instr })
     case 'accumulate':
     case 'balance':
+    case 'average':
       return updated(of)
     default:
       if (isOptimizer(instr)) return updated(of)

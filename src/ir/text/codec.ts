@@ -248,6 +248,7 @@ export const attributes: Attributes = {
   unpack: { run: count, parts: count, blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },
   adafactorSquares: { beta2Decay: number, eps: number, inputs: count, clip: number },
+  average: { decay: number, limit: number },
   unscale: {},
   take: { scaler, limit: number },
   adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },

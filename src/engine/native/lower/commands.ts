@@ -218,6 +218,7 @@ export const commands = {
     ...['rowMeans', 'columnMeans', 'meanSquare', 'n', 'first', 'each', 'height', 'width', 'beta2Decay', 'eps', 'clip'],
     ...['lr', 'elements', 'least', 'most', 'weightDecay', 'limit', 'rate'],
   ],
+  average: ['ema', 'value', 'normSquared', 'taken', 'n', 'decay', 'limit'],
   muon: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],
     ...['momentum', 'stretch', 'weightDecay', 'clip', 'limit', 'rate'],

@@ -47,7 +47,16 @@ const noNumbers = { backoff: 0, min: 0, hysteresis: 0, consecutive: 0 }
 
 type Updates =
   | OptimizerKind
-  | ('unscale' | 'take' | 'lambSquares' | 'muonMean' | 'newtonSchulz' | 'factorSquares' | 'adafactorSquares')
+  | (
+      | 'unscale'
+      | 'take'
+      | 'lambSquares'
+      | 'muonMean'
+      | 'newtonSchulz'
+      | 'factorSquares'
+      | 'adafactorSquares'
+      | 'average'
+    )
 
 export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   unscale: ({ ins: [scale], outs: [x] }, s) =>
@@ -102,6 +111,11 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
     s.list.write('muonMean', { ...at, momentum, nesterov: Number(nesterov), clip })
   },
   newtonSchulz: orthogonal,
+  average({ ins, outs: [ema], decay, ...guard }, s) {
+    const [value, normSquared, taken] = ins.map(ref => s.at(ref))
+    const n = alike(s, [ema, ins[0]])
+    s.list.write('average', { ema: s.at(ema), value, normSquared, taken, n, decay, limit: squaredLimit(guard) })
+  },
   factorSquares,
   adafactorSquares,
   adafactor: (instr, s) => adafactor(instr, updating(instr), s),

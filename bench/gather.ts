@@ -1,0 +1,79 @@
+/**
+ * Parameters of ZeRO-3 gathered by 4 ranks in int8 and in bf16 against f32: of steps of an mlp that has hardly a token, the seconds
+ * in which a rank packs, gathers and unpacks, of the slowest rank. Losses agree to what 8 bits make of them.
+ */
+import { compileJob } from '../src/compile/index.js'
+import { dataFor } from '../src/engine/index.js'
+import { startEngine } from '../src/engine/native/index.js'
+import type { Program } from '../src/ir/index.js'
+import { Job, type PlanInput } from '../src/plan/index.js'
+import type { Span } from '../src/trace/index.js'
+import type { Options, Say } from './main.js'
+import { type Contender, type Result, run } from './race.js'
+import { showResults } from './report.js'
+
+const ranks = 4
+const plans = {
+  f32: {},
+  bf16: { compress: { gather: 'bf16' } },
+  int8: { compress: { gather: 'int8' } },
+} as const satisfies Readonly<Record<string, PlanInput>>
+
+/** Bytes in f32 of what one block gathers: two square matrices. */
+const sizes = [1, 4, 16, 64].map(megabytes => megabytes * 2 ** 20)
+
+const jobOf = (bytes: number, plan: PlanInput): Job => {
+  const width = 8 * Math.round(Math.sqrt(bytes / 8) / 8)
+  return Job.parse({
+    model: { family: 'mlp', layers: 2, embed: width, ffn: width },
+    training: { seq: 1, globalBatch: ranks, optimizer: { kind: 'sgd', lr: 1e-3, momentum: 0 } },
+    plan: { dp: ranks, zero: 3, overlap: false, ...plan },
+  })
+}
+
+/** Whether a step of the stream gathers, or packs or unpacks what is gathered. */
+function gathers({ segments, streams }: Program, step: number): boolean {
+  const found = streams[0].steps[step]
+  if (found.kind === 'call') return segments[found.segment].phase === 'gather'
+  return found.kind === 'wait' && found.tag.startsWith('gather')
+}
+
+function secondsOf(program: Program, spans: readonly Span[]): number {
+  const byRank = new Float64Array(ranks)
+  for (const { rank, step, start, end } of spans) if (gathers(program, step)) byRank[rank] += end - start
+  return Math.max(...byRank)
+}
+
+async function contenderOf(name: string, bytes: number, plan: PlanInput) {
+  const program = compileJob(jobOf(bytes, plan))
+  const engine = await startEngine(program, { seed: 1, measure: true })
+  const data = dataFor(program, { steps: 1, seed: 1, lr: 0, vocab: 1 })
+  const step = async () => engine.step({ inputs: data(0), lr: 0, step: 0 })
+  const contender: Contender = {
+    name,
+    answer: async () => [(await step()).loss],
+    time: async () => {
+      await step()
+      return secondsOf(program, engine.spans)
+    },
+  }
+  return { contender, stop: () => engine.stop() }
+}
+
+export async function gather(_: Say, { rounds = 15 }: Options = {}): Promise<Result[]> {
+  const results: Result[] = []
+  for (const bytes of sizes) {
+    const entered = []
+    for (const [name, plan] of Object.entries(plans)) entered.push(await contenderOf(name, bytes, plan))
+    const contenders = entered.map(({ contender }) => contender)
+    const expected = await contenders[0].answer()
+    const title = `${ranks} ranks gather ${bytes / 2 ** 20} MiB of f32`
+    results.push(await run({ title, expected, tolerance: 2e-2, contenders }, { rounds, warmups: 2 }))
+    for (const { stop } of entered) await stop()
+  }
+  return results
+}
+
+const versus = ['int8', 'bf16'].map(name => ({ name, peer: 'f32' }))
+
+export const showGather = (results: readonly Result[]): string => showResults(results, versus)

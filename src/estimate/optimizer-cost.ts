@@ -1,0 +1,84 @@
+/**
+ * What the optimizer takes once a step: passes over gradients, parameters and states, on the device or on the host; and where the
+ * step of a whole parameter depends on all its parts, ranks that meet for each.
+ */
+import { activationBytes, dataRanks, fullStates, type Optimizer } from '../base/index.js'
+import { expertCopies } from './experts.js'
+import type { Prices, PriceTable } from './prices.js'
+import type { Placed, Setup } from './setup.js'
+import type { HeldParameters } from './step-cost.js'
+
+/** What prices of other people's software, and of ours unless it is said, are for. */
+export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
+
+/** All states of one parameter, its average too. */
+export function stateBytes({ precision, software, averages }: Placed, optimizer: Optimizer = usualOptimizer): number {
+  const { stateBytes: wide } = software
+  return wide * fullStates(optimizer, activationBytes(precision) < wide).length + (averages ? 4 : 0)
+}
+
+/** An average is read, and so is what it follows, and it is written. */
+const averageBytes = 12
+
+/** Bytes of one parameter through memory: a pass for the norm, one for the update, and what some optimizers must know before it. */
+function bytesEach(setup: Setup): number {
+  const { software, optimizer = usualOptimizer } = setup
+  const { optimizerBytes, gradientBytes, stateBytes: wide } = software
+  if (!software.own) return optimizerBytes
+  // States are read and written.
+  const average = setup.averages ? averageBytes : 0
+  const updated = optimizerBytes + 2 * (stateBytes(setup, optimizer) - stateBytes(setup)) + average
+  if (optimizer.kind === 'lamb') return updated + gradientBytes + 3 * wide
+  if (optimizer.kind === 'adafactor') return updated + 2 * gradientBytes + wide
+  return updated
+}
+
+const ownedBy = ({ split }: Setup, { all, experts }: HeldParameters): number =>
+  split.zero === 0 ? all : (all - experts) / dataRanks(split) + experts / expertCopies(split)
+
+export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, held: HeldParameters): number {
+  const { split, cluster, software } = setup
+  const { bandwidth, curves } = cluster.device
+  const owned = ownedBy(setup, held)
+  const [bytes, memory] = [bytesEach(setup), bandwidth * curves.memory.efficiency]
+  const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
+  if (!split.offload) return (owned * bytes) / memory + meetings
+  const norm = software.gradientBytes
+  return (owned * norm) / memory + hostCost(setup, prices, owned, bytes - norm) + meetings
+}
+
+/** The host updates while gradients of the next parameters come down and those before go up; the first and the last have nobody to hide behind. */
+function hostCost(
+  { split, cluster, precision, software }: Setup,
+  prices: Prices,
+  owned: number,
+  bytes: number,
+): number {
+  const element = activationBytes(precision)
+  const { host, device } = cluster
+  const rate = host ? (host.bandwidth ?? host.link.bandwidth) : device.bandwidth * device.curves.memory.efficiency
+  const link = host ? host.link.bandwidth * host.link.efficiency : rate
+  const hasMaster = element < software.stateBytes
+  const down = (software.gradientBytes + (hasMaster ? 0 : element)) / link
+  const up = element / link
+  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
+  return owned * Math.max(bytes / rate, down, up) + largest * (down + up)
+}
+
+/** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */
+function countsOf({ shape: { gated, biases, norm } }: Setup) {
+  const norms = norm === 'layer' ? 4 : 2
+  return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
+}
+
+/** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length. */
+function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: HeldParameters): number {
+  const { shape, split, optimizer = usualOptimizer } = setup
+  if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
+  const { matrices, split: vectors, whole } = countsOf(setup)
+  const layers = Math.min(all / prices.layerParameters, Math.ceil(shape.layers / split.pp))
+  const data = split.zero === 0 ? 1 : dataRanks(split)
+  const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
+  const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
+  return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
+}

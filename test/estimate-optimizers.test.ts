@@ -1,0 +1,45 @@
+/** What optimizers take, and what the host does for them, by estimate and by simulation of random plans. `SEED=7 PLANS=100` tries others. */
+import { choices, hasErrors } from '../src/base/index.js'
+import { check, Job } from '../src/plan/index.js'
+import { type ComparedPlan, compared, randomPlans, staysWithinLimits } from './random-plans.js'
+
+const seed = Number(process.env.SEED ?? 1)
+const count = Number(process.env.PLANS ?? 16)
+
+const optimizers = [
+  { kind: 'adamw', lr: 1e-3, amsgrad: true },
+  { kind: 'sgd', lr: 1e-3 },
+  { kind: 'sgd', lr: 1e-3, momentum: 0.9 },
+  { kind: 'lion', lr: 1e-3 },
+  { kind: 'lamb', lr: 1e-3 },
+  { kind: 'adafactor', lr: 1e-3 },
+] as const
+
+function* plansOf(seed: number): Generator<ComparedPlan> {
+  let n = 0
+  for (const { job, device } of randomPlans(seed)) {
+    const { pick } = choices(seed * 1000 + n)
+    const offload = n % 2 === 0 ? { optimizer: 'host' as const } : undefined
+    const optimizer = offload
+      ? pick([optimizers[1], optimizers[3], { kind: 'adamw', lr: 1e-3 } as const])
+      : pick(optimizers)
+    const changed = Job.safeParse({
+      ...job,
+      training: { ...job.training, optimizer },
+      plan: { ...job.plan, offload, compress: undefined },
+    })
+    if (!changed.success || hasErrors(check(changed.data))) continue
+    const one = compared({ job: changed.data, device })
+    if (!one) continue
+    n++
+    yield one
+  }
+}
+
+function firstOf<T>(all: Generator<T>, many: number): T[] {
+  const found: T[] = []
+  while (found.length < many) found.push(all.next().value)
+  return found
+}
+
+staysWithinLimits(firstOf(plansOf(seed), count), `${count} plans of other optimizers and places`, seed)

@@ -1,0 +1,82 @@
+/**
+ * Any choice of precision, loss scale, optimizer, place of states and format on the wire, drawn together, over every axis: a lawful
+ * program that computes what one rank computes, in as many bytes as it says. `PLANS=300 npm test random-choices` draws so many.
+ */
+import { choices, hasErrors } from '../src/base/index.js'
+import { check, Job, type JobInput } from '../src/plan/index.js'
+import { computesWhatOneRankComputes, titleOf } from './jobs.js'
+import { randomJob } from './random-job.js'
+import { routedJobs } from './routed-jobs.js'
+import { oneIn, test } from './share.js'
+
+type Training = Partial<JobInput['training']>
+type Plan = Partial<NonNullable<JobInput['plan']>>
+
+const trainings: readonly (readonly Training[])[] = [
+  [
+    {},
+    { lossScale: { kind: 'static', scale: 1024 } },
+    { lossScale: { kind: 'torch', initial: 256, interval: 1 } },
+    { lossScale: { kind: 'megatron', initial: 256, interval: 1 } },
+    { lossScale: { kind: 'deepspeed', initial: 256, interval: 1 } },
+  ],
+  [
+    { optimizer: { kind: 'adamw', lr: 1e-3, weightDecay: 0.1 } },
+    { optimizer: { kind: 'adamw', lr: 1e-3, amsgrad: true } },
+    { optimizer: { kind: 'sgd', lr: 1e-2, momentum: 0.9, nesterov: true } },
+    { optimizer: { kind: 'lion', lr: 1e-3 } },
+    { optimizer: { kind: 'lamb', lr: 1e-2, weightDecay: 0.1 } },
+    { optimizer: { kind: 'adafactor', lr: 1e-2 } },
+    { optimizer: { kind: 'muon', lr: 1e-3 } },
+  ],
+  [{}, { clip: 0.1 }, { clip: 10 }],
+  [{}, {}, { roles: { norm: { weightDecay: 1 }, embedding: { lr: 0.5 } } }],
+]
+
+/** What a plan is given beside its axes, each where `check` takes it. */
+const plans: readonly (readonly Plan[])[] = [
+  [{}, { precision: 'f32' }, { precision: 'bf16' }, { precision: 'pure-bf16' }, { precision: 'f16' }],
+  [{}, { offload: { optimizer: 'host' } }],
+  [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
+  [
+    {},
+    {},
+    { compress: { reduce: 'bf16' } },
+    { compress: { reduce: 'f16', gather: 'bf16' } },
+    { compress: { gather: 'bf16' } },
+  ],
+]
+
+/** The job with one of each, as far as they agree with what it has. */
+function drawnFor(job: Job, seed: number): Job {
+  const { pick } = choices(seed)
+  const drawn = [
+    ...trainings.map(some => ({ training: pick(some) })),
+    ...plans.map(some => ({ plan: pick(some) })),
+  ] as readonly { readonly training?: Training; readonly plan?: Plan }[]
+  let sound = job
+  for (const { training = {}, plan = {} } of drawn) {
+    // What was parsed is parsed again: its defaults are what they were.
+    const input = { ...sound, training: { ...sound.training, ...training }, plan: { ...sound.plan, ...plan } }
+    const found = Job.safeParse(input)
+    if (found.success && !hasErrors(check(found.data))) sound = found.data
+  }
+  return sound
+}
+
+const count = Number(process.env.PLANS ?? 36)
+const routed = routedJobs(Number(process.env.SEED ?? 1), {})
+const tested = process.env.PLANS ? test : oneIn(6)
+
+for (let n = 0; n < count; n++) {
+  const seed = 1000 * Number(process.env.SEED ?? 1) + n
+  const job = drawnFor(n % 2 === 0 ? randomJob(seed) : routed.next().value.job, seed)
+  const { precision, gradients, compress, offload } = job.plan
+  const kinds = { optimizer: job.training.optimizer.kind, scale: job.training.lossScale?.kind }
+  const said = Object.entries({ precision, gradients, compress, offload: offload?.optimizer, ...kinds }).filter(
+    ([, value]) => value !== undefined,
+  )
+  tested(`${titleOf(Object.fromEntries(said))} (SEED=${process.env.SEED ?? 1} #${n})`, () =>
+    computesWhatOneRankComputes(job),
+  )
+}
