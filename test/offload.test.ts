@@ -57,7 +57,7 @@ const cases: readonly (readonly [ModelName, Plan, Training?])[] = [
   ['gpt', { dp: 2, zero: 2, precision: 'bf16', gradients: 'bf16', compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, zero: 3, precision: 'pure-bf16', gradients: 'f32', compress: { gather: 'bf16' } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', rounding: 'stochastic' }],
-  ['llama', { dp: 2, zero: 1, precision: 'bf16' }, { ema: 0.9 }],
+  ['llama', { dp: 2, zero: 1, precision: 'bf16' }, { ema: { decay: 0.9 }, optimizer: { kind: 'lion', lr: 1e-3 } }],
 ]
 
 const away = (job: Job, asked: Asked = host): Job => ({ ...job, plan: { ...job.plan, offload: Offload.parse(asked) } })
