@@ -16,7 +16,7 @@ test('bytes of an activation, what is cast, and what a program multiplies by its
     ['tf32', 4, false, 'tf32', false],
     ['f16', 2, false, 'f16', false],
     ['bf16', 2, false, 'bf16', true],
-    ['fp8', 2, true, 'bf16', false],
+    ['fp8', 2, true, 'bf16', true],
   ])
 })
 

@@ -46,12 +46,15 @@ def main():
 
 
 def train(options):
-    """Losses every 20 steps, and the mean of the last 20."""
+    """Losses every 20 steps, the mean of the last 20, and that of text held out."""
     for folder in options.folders:
         contender = Emitted(folder)
         losses = [contender.step().item() for _ in range(options.train)]
         told = " ".join(f"{loss:.4f}" for loss in losses[19::20])
-        print(f"{os.path.basename(folder):24}{told}; the last 20 on average {statistics.mean(losses[-20:]):.4f}")
+        with torch.no_grad():
+            held_out = contender.trainer.evaluate()
+        means = f"the last 20 on average {statistics.mean(losses[-20:]):.4f}, held out {held_out:.4f}"
+        print(f"{os.path.basename(folder):24}{told}; {means}")
         del contender
         torch.cuda.empty_cache()
 

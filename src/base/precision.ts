@@ -54,6 +54,8 @@ export interface PrecisionFacts {
   readonly bytes: number
   /** The plan that is multiplied so: it says what is kept between products. */
   readonly plan: PlanPrecision
+  /** Plans say so apart (`fp8`): products read codes of what is kept. */
+  readonly coded?: true
   /** Whose rate a device has in its place, the nearest first. */
   readonly instead: readonly Precision[]
 }
@@ -61,9 +63,9 @@ export interface PrecisionFacts {
 export const precisionFacts: Readonly<Record<Precision, PrecisionFacts>> = {
   f32: { bytes: 4, plan: 'f32', instead: ['tf32'] },
   tf32: { bytes: 4, plan: 'f32', instead: ['f32'] },
-  f16: { bytes: 2, plan: 'bf16', instead: ['bf16', 'f32'] },
+  f16: { bytes: 2, plan: 'f16', instead: ['bf16', 'f32'] },
   bf16: { bytes: 2, plan: 'bf16', instead: ['f16', 'f32'] },
-  fp8: { bytes: 1, plan: 'bf16', instead: ['bf16', 'f16', 'f32'] },
+  fp8: { bytes: 1, plan: 'bf16', coded: true, instead: ['bf16', 'f16', 'f32'] },
 }
 
 /** What the numbers of a buffer are multiplied in, where nothing says otherwise. Whole numbers are not multiplied. */
@@ -89,8 +91,9 @@ export const isCast = (precision: Precision): boolean => precisionFacts[precisio
 export const uncast = (precision: Precision): Precision =>
   isCast(precision) ? multipliedIn[tokenOf(precision)] : precision
 
-/** Programs multiply so by themselves: what they keep is what they multiply. */
-export const isOwnPrecision = (precision: Precision): boolean => multipliedIn[tokenOf(precision)] === precision
+/** Programs multiply so by themselves: what they keep, or codes of it. */
+export const isOwnPrecision = (precision: Precision): boolean =>
+  multipliedIn[tokenOf(precision)] === precision || precisionFacts[precision].coded === true
 
 export const hasMaster = (precision: PlanPrecision): boolean => {
   const { token, state } = planPrecisionFacts[precision]

@@ -1,5 +1,5 @@
 /** A job in the numbers its price depends on. */
-import { batchRanks, multipliedIn, planPrecisionFacts, sizesOf } from '../base/index.js'
+import { batchRanks, multipliedIn, type Precision, planPrecisionFacts, sizesOf } from '../base/index.js'
 import { type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
 import {
   contextOf,
@@ -115,19 +115,23 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...onceAStep(plan),
     ...unusualFlights(plan),
     ...(plan.compress && { wire: plan.compress }),
+    ...(plan.fp8 && { fp8: true as const }),
     ...(plan.offload?.optimizer === 'host' && { offload: 'host' as const }),
   }
 }
 
+/** What most products of a plan are in. */
+export const precisionOf = ({ precision, fp8 }: Pick<Plan, 'precision' | 'fp8'>): Precision =>
+  fp8 ? 'fp8' : multipliedIn[planPrecisionFacts[precision].token]
+
 /** Undefined also where the schedule is a file. */
 export function placedOf(job: Job): Placed | undefined {
-  const { precision } = job.plan
   const [shape, split] = [shapeOf(job.model, job.training.seq), splitOf(job)]
   if (!shape || !split) return undefined
   return {
     shape,
     split,
-    precision: multipliedIn[planPrecisionFacts[precision].token],
+    precision: precisionOf(job.plan),
     software: ownSoftwareOf(job.plan),
     optimizer: job.training.optimizer,
     ...(job.training.ema && { averages: true }),

@@ -44,6 +44,8 @@ export interface Split extends AxisSizes {
   readonly prefetch?: number
   /** What our own program sends in fewer bits. */
   readonly wire?: Wire
+  /** Products of linear layers read codes: its setup has the precision of them. */
+  readonly fp8?: true
   /** Our own program keeps the optimizer's states there, and updates there. */
   readonly offload?: 'host'
 }

@@ -1,5 +1,5 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
-import { finish, multipliedIn, planPrecisionFacts, type Work } from '../base/index.js'
+import { finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import {
   certainly,
@@ -7,6 +7,7 @@ import {
   type Fit,
   type FrameworkName,
   type Parts,
+  precisionOf,
   type Split,
   splitOf,
 } from '../estimate/index.js'
@@ -21,7 +22,7 @@ import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.
 /** The request that a job is an answer to. */
 export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request =>
   requestOf({
-    ...{ model, ...training, cluster, precision: multipliedIn[planPrecisionFacts[plan.precision].token] },
+    ...{ model, ...training, cluster, precision: precisionOf(plan) },
     ...(software && { software }),
     // Its program has the vocabulary it says.
     padVocab: false,

@@ -6,7 +6,7 @@ import type { Split } from '../estimate/index.js'
 import type { ExtraName } from './extra-names.js'
 import type { Group } from './space.js'
 
-export type Extras = Pick<Split, 'wire' | 'offload'>
+export type Extras = Pick<Split, 'wire' | 'offload' | 'fp8'>
 
 interface ExtraFacts {
   readonly words: string
@@ -26,6 +26,11 @@ export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
     extras: { offload: 'host' },
     isOfUse: () => true,
   },
+  fp8: {
+    words: 'products of linear layers read 8-bit codes',
+    extras: { fp8: true },
+    isOfUse: () => true,
+  },
 }
 
 export const extrasOf = (names: readonly ExtraName[]): Extras =>
@@ -35,7 +40,8 @@ export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 
   names.every(name => extraFacts[name].isOfUse(group))
 
 /** What a plan does beside the usual, in words that fit in a cell. */
-export const extraWords = ({ wire, offload }: Extras): string[] => [
+export const extraWords = ({ wire, offload, fp8 }: Extras): string[] => [
   ...(wire ? ['compress'] : []),
   ...(offload ? ['offload'] : []),
+  ...(fp8 ? ['fp8'] : []),
 ]

@@ -57,7 +57,10 @@ export function requestOf({ seq, software = 'lockstep', padVocab = true, ...aske
   const model = padVocab ? withPaddedVocab(asked.model) : asked.model
   const shape = shapeOf(model, seq)
   const { constraints, problems } = parseConstraints(asked.constraints ?? [])
-  const missing = precisionProblem(cluster.device, precision, 'precision')
+  const asksFp8 = asked.allow?.includes('fp8')
+  const missing =
+    precisionProblem(cluster.device, precision, 'precision') ??
+    (asksFp8 ? precisionProblem(cluster.device, 'fp8', '--allow') : undefined)
   const all = [...(shape ? [] : [unpriced]), ...(missing ? [missing] : []), ...problems]
   if (!shape || all.length > 0) throw new ProblemsError(all)
   return {
@@ -106,6 +109,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
     ...(stored !== 'f32' && { precision: stored }),
+    ...((split.fp8 || precisionFacts[precision].coded) && { fp8: {} }),
     ...(split.offload && { offload: { optimizer: split.offload } }),
     ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
   }
@@ -116,7 +120,7 @@ export const setupOf = ({ shape, cluster, precision, software, book }: Request, 
   shape,
   split,
   cluster,
-  precision,
+  precision: split.fp8 ? 'fp8' : precision,
   software,
   book,
 })
@@ -129,5 +133,11 @@ function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attenti
 
 type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
 
-export const jobOf = ({ model, shape, globalBatch, precision }: TrainedModel, split: Split): Job =>
-  Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })
+export const jobOf = (of: TrainedModel, split: Split): Job =>
+  Job.parse({ model: of.model, training: trainingInput(of), plan: planInput(split, of.precision) })
+
+/** What a job must say of its training: f16 needs a scale. */
+export const trainingInput = ({ shape, globalBatch, precision }: Omit<TrainedModel, 'model'>) => ({
+  ...{ seq: shape.seq, globalBatch },
+  ...(precisionFacts[precision].plan === 'f16' && { lossScale: { kind: 'torch' as const } }),
+})

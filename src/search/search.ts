@@ -79,7 +79,9 @@ const costOfFirst = 0.3
 
 export const search = (request: Request, options: Options): Found => finish(searching(request, options))
 
-export function* searching(request: Request, options: Options): Work<Found> {
+export function* searching(given: Request, options: Options): Work<Found> {
+  // Bounds go by the rate at which most is multiplied.
+  const request: Request = given.extras?.includes('fp8') ? { ...given, precision: 'fp8' } : given
   const { prune = true, capacity = capacityOf(request) } = options
   const groups = boundedGroups(request, prune ? capacity : Number.POSITIVE_INFINITY)
   const considered = groups.plans

@@ -39,8 +39,10 @@ function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
       const maker = makers.get(ref)
       if (maker === undefined) continue
       const alone = readers.get(maker)!
-      alone.set(ref, (alone.get(ref) ?? true) && small[at])
-      if (small[at] && small[maker]) read[at] += bytesOf(ref)
+      // What is greatest in all of it must be known first: it is written, and read again.
+      const joins = small[at] && !(instr.kind === 'quantize' && ref === instr.ins[0])
+      alone.set(ref, (alone.get(ref) ?? true) && joins)
+      if (joins && small[maker]) read[at] += bytesOf(ref)
     }
     for (const ref of writes) makers.set(ref, at)
     readers.set(at, new Map())

@@ -1,5 +1,6 @@
 /** Seconds of the kernels of our own program, by their sizes. */
-import { activationBytes } from '../../base/index.js'
+import { activationBytes, isCast, uncast } from '../../base/index.js'
+import type { Precision } from '../../cluster/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import type { Setup } from '../setup.js'
 
@@ -11,11 +12,20 @@ export interface Linear {
   readonly parameters: number
 }
 
+/** Elements that a rank codes for a product, where these are not all of its operand and of the gradient that comes back. */
+export interface Coded {
+  readonly input?: number
+  readonly gradient?: number
+}
+
 export interface KernelPrices {
   readonly of: (kernel: Kernel) => number
   /** Bound by memory: so many bytes read or written by so many kernels. */
   readonly memory: (bytes: number, kernels?: number) => number
-  readonly linear: (rows: number, from: number, to: number) => Linear
+  /** In 8 bits where the precision has them, with all that makes codes. */
+  readonly linear: (rows: number, from: number, to: number, coded?: Coded) => Linear
+  /** In no fewer bits than what is kept. */
+  readonly plain: (rows: number, from: number, to: number) => Linear
   /** With the matrices of so many experts, of as many rows each. */
   readonly grouped: (experts: number, rows: number, from: number, to: number) => Linear
   /** The least a kernel takes. */
@@ -26,20 +36,37 @@ export function kernelPrices({ cluster, precision, software }: Omit<Setup, 'spli
   const { device } = cluster
   const element = activationBytes(precision)
   const of = (kernel: Kernel) => priceInStep(kernel, device)
-  const product = (batch: number, m: number, n: number, k: number, resultBytes = element) =>
-    of({ kind: 'matmul', m, n, k, batch, precision, resultBytes })
+  const stored = uncast(precision)
+  const product = (batch: number, m: number, n: number, k: number, resultBytes = element, multiplied = stored) =>
+    of({ kind: 'matmul', m, n, k, batch, precision: multiplied, resultBytes })
+  const multiplied = (rows: number, from: number, to: number, as: Precision): Linear => ({
+    forward: product(1, rows, to, from, element, as),
+    input: product(1, rows, from, to, element, as),
+    weight: product(1, from, to, rows, software.gradientBytes, as),
+    parameters: from * to,
+  })
+  /** A pass that finds what is greatest, if nobody has, and one that reads again and writes a byte each. */
+  const coding = (n: number, isKnown = false) =>
+    n === 0
+      ? 0
+      : of({ kind: 'memory', read: element * n, written: n }) +
+        (isKnown ? 0 : of({ kind: 'memory', read: element * n, written: 4 }))
   return {
     of,
     memory: (bytes, kernels = 1) =>
       bytes === 0
         ? 0
         : Math.max(of({ kind: 'memory', read: bytes / 2, written: bytes / 2 }), kernels * device.curves.floor),
-    linear: (rows, from, to) => ({
-      forward: product(1, rows, to, from),
-      input: product(1, rows, from, to),
-      weight: product(1, from, to, rows, software.gradientBytes),
-      parameters: from * to,
-    }),
+    plain: (rows, from, to) => multiplied(rows, from, to, stored),
+    linear(rows, from, to, { input = rows * from, gradient = rows * to } = {}) {
+      const linear = multiplied(rows, from, to, precision)
+      if (!isCast(precision)) return linear
+      return {
+        ...linear,
+        forward: linear.forward + coding(input, true) + coding(from * to),
+        input: linear.input + coding(gradient) + coding(from * to, true),
+      }
+    },
     grouped: (experts, rows, from, to) => {
       const forward = product(experts, rows, to, from)
       return { forward, input: product(experts, rows, from, to), weight: forward, parameters: experts * from * to }

@@ -3,7 +3,7 @@
  * moved up and waits down. What the data axes move while layers compute is in flying.ts.
  */
 
-import { activationBytes, type MeshAxis } from '../../base/index.js'
+import { activationBytes, isCast, type MeshAxis, precisionFacts } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import type { TaskKind } from '../../schedule/index.js'
 import { entry } from '../entry.js'
@@ -281,7 +281,10 @@ function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
   const { shape, split, precision } = setup
   const { tp, cp, sequenceParallel, microbatch } = split
   const rows = ((microbatch * shape.seq) / cp) * activationBytes(precision)
-  const gathered = (width: number) => (sequenceParallel ? table.collective('all-gather', rows * width, tp, 1) : 0)
+  // Codes are what is gathered.
+  const narrow = isCast(precision) ? precisionFacts[precision].bytes / activationBytes(precision) : 1
+  const gathered = (width: number) =>
+    sequenceParallel ? table.collective('all-gather', narrow * rows * width, tp, 1) : 0
   const summed = (width: number) =>
     table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', rows * width, tp, 1)
   const lanes = lanesOf(split, table)

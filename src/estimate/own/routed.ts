@@ -73,7 +73,7 @@ export function routedWork(
   const common = (from: number, to: number) => prices.linear(rows, from, to)
   return {
     ...gated(grouped, all, load.ffn),
-    router: prices.linear(own, shape.embed, experts.count),
+    router: prices.plain(own, shape.embed, experts.count),
     scores: times => prices.memory(4 * times * own * experts.count),
     sent: (times, kernels) => prices.memory(times * sent * shape.embed * element, kernels),
     rows: times => prices.memory(times * all * shape.embed * element),

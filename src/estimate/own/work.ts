@@ -42,7 +42,12 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const element = activationBytes(precision)
   const prices = kernelPrices(setup)
   const { memory } = prices
-  const linear = (from: number, to: number): Linear => prices.linear(rows, from, to)
+  // Of the residual stream a rank codes what it has, once for all products that read it.
+  const split = sequenceParallel ? tp : 1
+  const fromStream = (to: number, isFirst: boolean): Linear =>
+    prices.linear(rows, shape.embed, to, { input: isFirst ? (rows * shape.embed) / split : 0 })
+  const toStream = (from: number): Linear =>
+    prices.linear(rows, from, shape.embed, { gradient: (rows * shape.embed) / split })
   const { queries, keys, values, results } = attendedWidths(shape, tp)
   const ffn = shape.ffn / tp
   const vocab = shape.vocab / tableRanks(shape, tp)
@@ -52,12 +57,12 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const meeting = meetingWork(setup, cut, prices)
   const back = shape.positions === 'rotary' ? (meeting.turns.length > 0 && meeting.turnsBack ? 1 : 2) : 0
   return {
-    queries: linear(shape.embed, queries),
-    keys: linear(shape.embed, keys),
-    values: linear(shape.embed, values),
-    out: linear(results, shape.embed),
-    feed: Array.from({ length: shape.gated ? 2 : 1 }, () => linear(shape.embed, ffn)),
-    down: linear(ffn, shape.embed),
+    queries: fromStream(queries, true),
+    keys: fromStream(keys, false),
+    values: fromStream(values, false),
+    out: toStream(results),
+    feed: Array.from({ length: shape.gated ? 2 : 1 }, (_, i) => fromStream(ffn, i === 0)),
+    down: toStream(ffn),
     meeting,
     turn: { queries: memory(2 * q), keys: memory(2 * k), values: shape.biases ? memory(2 * k) : 0 },
     turnBack: { queries: memory(back * q), keys: memory(back * k) },
@@ -68,7 +73,7 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
     pass: (times, kernels) => memory(times * residual, kernels),
     wholePass: (times, kernels) => memory(times * whole, kernels),
     sumOfRows: width => memory(rows * width * element),
-    table: linear(shape.embed, vocab),
+    table: prices.plain(rows, shape.embed, vocab),
     logitPass: times => memory(times * rows * vocab * element),
     ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, prices, element) }),
     ...(shape.experts && { routed: routedWork(shape, shape.experts, cut, prices, element) }),
