@@ -25,7 +25,7 @@ function* plansOf(seed: number): Generator<ComparedPlan> {
       : pick(optimizers)
     const changed = Job.safeParse({
       ...job,
-      training: { ...job.training, optimizer },
+      training: { ...job.training, optimizer, ...(n % 3 === 1 && { ema: { decay: 0.99 } }) },
       plan: { ...job.plan, offload, compress: undefined },
     })
     if (!changed.success || hasErrors(check(changed.data))) continue

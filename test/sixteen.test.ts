@@ -4,7 +4,7 @@
  * Memory that is not in use is NaN throughout.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { after } from 'node:test'
+import { after, test as either } from 'node:test'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { boot, dataFor, type Runner, type StepData, type StepResult } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
@@ -64,8 +64,7 @@ function* drawn(count: number): Generator<[number, Point]> {
 
 for (const [i, point] of some(drawn(48), 24)) {
   const kernels = i % 4 === 3 ? 'wasm' : 'native'
-  test(`${kernels}: ${titleAt(point)}`, skipOf(kernels), () => agrees(jobAt(point), kernels))
-  later(`${kernels}: ${titleAt(point)}`, skipOf(kernels), () => agrees(jobAt(point), kernels))
+  either(`${kernels}: ${titleAt(point)}`, skipOf(kernels), () => agrees(jobAt(point), kernels))
 }
 
 const routed = (model: keyof typeof expertModels, plan: object): Job =>
@@ -76,9 +75,7 @@ const cases = Object.keys(expertModels).flatMap(model =>
 )
 for (const { model, plan } of some(cases, 30)) {
   const job = routed(model as keyof typeof expertModels, plan) // its own keys
-  const title = `native: experts of ${model}, ${JSON.stringify(plan)}`
-  test(title, skipOf('native'), () => agrees(job, 'native'))
-  later(title, skipOf('native'), () => agrees(job, 'native'))
+  either(`native: experts of ${model}, ${JSON.stringify(plan)}`, skipOf('native'), () => agrees(job, 'native'))
 }
 
 /** The last loss of 50 steps, on some data again and again. */

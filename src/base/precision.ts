@@ -63,7 +63,7 @@ export interface PrecisionFacts {
 export const precisionFacts: Readonly<Record<Precision, PrecisionFacts>> = {
   f32: { bytes: 4, plan: 'f32', instead: ['tf32'] },
   tf32: { bytes: 4, plan: 'f32', instead: ['f32'] },
-  f16: { bytes: 2, plan: 'bf16', instead: ['bf16', 'f32'] },
+  f16: { bytes: 2, plan: 'f16', instead: ['bf16', 'f32'] },
   bf16: { bytes: 2, plan: 'bf16', instead: ['f16', 'f32'] },
   fp8: { bytes: 1, plan: 'bf16', coded: true, instead: ['bf16', 'f16', 'f32'] },
 }

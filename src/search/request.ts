@@ -133,5 +133,11 @@ function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attenti
 
 type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
 
-export const jobOf = ({ model, shape, globalBatch, precision }: TrainedModel, split: Split): Job =>
-  Job.parse({ model, training: { seq: shape.seq, globalBatch }, plan: planInput(split, precision) })
+export const jobOf = (of: TrainedModel, split: Split): Job =>
+  Job.parse({ model: of.model, training: trainingInput(of), plan: planInput(split, of.precision) })
+
+/** What a job must say of its training: f16 needs a scale. */
+export const trainingInput = ({ shape, globalBatch, precision }: Omit<TrainedModel, 'model'>) => ({
+  ...{ seq: shape.seq, globalBatch },
+  ...(precisionFacts[precision].plan === 'f16' && { lossScale: { kind: 'torch' as const } }),
+})

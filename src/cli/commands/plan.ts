@@ -22,6 +22,7 @@ import {
   type RankedPlan,
   type Request,
   ratesOfPlan,
+  trainingInput,
 } from '../../search/index.js'
 import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
@@ -149,7 +150,7 @@ export function jobText({ request, model }: Planning, { plan, fit, simulated }: 
   const named = typeof model === 'string' && model.endsWith('.json') ? relative(dirname(path), model) : model
   const job = {
     model: named,
-    training: { seq: request.shape.seq, globalBatch: request.globalBatch },
+    training: trainingInput(request),
     plan: planInput(plan.split, request.precision),
   }
   const { cluster, software } = request

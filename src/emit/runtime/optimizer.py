@@ -128,7 +128,12 @@ def lamb_(
 
 
 def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None) -> torch.Tensor:
-    grad = _scaled(grad.contiguous(), scale).view_as(m)
+    kernel = compiled.get(("muon_mean", m.device.type), _muon_mean)
+    return kernel(m, grad.contiguous().view_as(m), momentum, nesterov, scale)
+
+
+def _muon_mean(m, grad, momentum: float, nesterov: bool, scale) -> torch.Tensor:
+    grad = _scaled(grad, scale)
     mean = wide(m) * momentum + grad * (1 - momentum)
     return mean * momentum + grad * (1 - momentum) if nesterov else mean
 
@@ -145,20 +150,25 @@ def newton_schulz(x: torch.Tensor, sizes, steps: int, half=False) -> torch.Tenso
     made = made / torch.linalg.matrix_norm(made, keepdim=True).clamp(min=1e-7)
     if half and made.is_cuda and made.dtype == torch.float32:
         made = made.bfloat16()
+    # What is added to a product is added by its kernel.
+    added = torch.addmm if made.dim() == 2 else torch.baddbmm
     for _ in range(steps):
         square = made @ made.mT
-        made = a * made + (b * square + c * (square @ square)) @ made
+        made = added(made, added(square, square, square, beta=b, alpha=c), made, beta=a)
     return (made.mT if tall else made).to(x.dtype).reshape(x.shape)
 
 
 def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float, stretch=1.0, scale=None, rounded=None, draws=None):
     """param -= lr * (stretch * direction + decay * param); m is the mean of gradients."""
-    grad = _scaled(grad.contiguous(), scale).view_as(param)
-    mean = wide(m) * momentum + grad * (1 - momentum)
-    rate = _number(lr, param)
-    value = wide(param) - rate * (stretch * direction.view_as(param) + decay * wide(param))
-    _stored((param, m), (value, mean), rounded, verdict, draws and draws(0))
+    lines = [None if x is None else x.view(-1) for x in (param, m, grad.contiguous(), direction.contiguous(), rounded)]
+    _update("muon", (*lines, draws and draws(0)), verdict, _number(lr, param), momentum, decay, stretch, scale)
     return param, m
+
+
+def _muon(param, m, grad, direction, rounded, draws, verdict, rate, momentum: float, decay: float, stretch: float, scale) -> None:
+    mean = wide(m) * momentum + _scaled(grad, scale) * (1 - momentum)
+    value = wide(param) - rate * (stretch * direction + decay * wide(param))
+    _stored((param, m), (value, mean), rounded, verdict, draws)
 
 
 def average_(ema, value, verdict, taken, decay: float):
@@ -244,7 +254,7 @@ def adafactor_(
 
 
 # What happens to the elements of one parameter, by optimizer.
-plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion}
+plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion, "muon": _muon}
 compiled: Dict = {}
 
 # Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
@@ -264,7 +274,7 @@ def compile_updates(how: Dict, device) -> None:
     """One kernel of the device for all that happens to an element. `how` is what torch.compile is told."""
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in plain.items()})
+    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, "muon_mean": _muon_mean}.items()})
 
 
 def _narrow(value: torch.Tensor, dtype: torch.dtype, draws) -> torch.Tensor:
