@@ -45,6 +45,7 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
   ],
+  [{}, { fp8: {} }],
 ]
 
 /** The job with one of each, as far as they agree with what it has. */
