@@ -47,6 +47,7 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
   ],
+  [{}, { fp8: {} }],
 ]
 
 /** The job with one of each, as far as they agree with what it has. */
