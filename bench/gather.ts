@@ -60,14 +60,15 @@ async function contenderOf(name: string, bytes: number, plan: PlanInput) {
   return { contender, stop: () => engine.stop() }
 }
 
-export async function gather(_: Say, { rounds = 15 }: Options = {}): Promise<Result[]> {
+export async function gather(_: Say, { rounds = 15, only = '' }: Options = {}): Promise<Result[]> {
   const results: Result[] = []
-  for (const bytes of sizes) {
+  const titleOf = (bytes: number) => `${ranks} ranks gather ${bytes / 2 ** 20} MiB of f32`
+  for (const bytes of sizes.filter(size => titleOf(size).includes(only))) {
     const entered = []
     for (const [name, plan] of Object.entries(plans)) entered.push(await contenderOf(name, bytes, plan))
     const contenders = entered.map(({ contender }) => contender)
     const expected = await contenders[0].answer()
-    const title = `${ranks} ranks gather ${bytes / 2 ** 20} MiB of f32`
+    const title = titleOf(bytes)
     results.push(await run({ title, expected, tolerance: 2e-2, contenders }, { rounds, warmups: 2 }))
     for (const { stop } of entered) await stop()
   }
