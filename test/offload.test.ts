@@ -21,13 +21,14 @@ import {
   traitsOf,
   verify,
 } from '../src/ir/index.js'
-import type { Job, JobInput } from '../src/plan/index.js'
+import { type Job, type JobInput, Offload } from '../src/plan/index.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 import type { Kind } from './recorded.js'
 import { oneIn, test } from './share.js'
 
 type Plan = NonNullable<JobInput['plan']>
 type Training = Partial<JobInput['training']>
+type Asked = NonNullable<NonNullable<JobInput['plan']>['offload']>
 
 const pool = new Pool()
 after(() => pool.close())
@@ -55,12 +56,11 @@ const cases: readonly (readonly [ModelName, Plan, Training?])[] = [
   ['llama', { cp: 2, tp: 2, dp: 2, zero: 1, sequenceParallel: true }],
   ['gpt', { dp: 2, zero: 2, precision: 'bf16', gradients: 'bf16', compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, zero: 3, precision: 'pure-bf16', gradients: 'f32', compress: { gather: 'bf16' } }],
+  ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', rounding: 'stochastic' }],
+  ['llama', { dp: 2, zero: 1, precision: 'bf16' }, { ema: { decay: 0.9 }, optimizer: { kind: 'lion', lr: 1e-3 } }],
 ]
 
-const away = (job: Job): Job => ({
-  ...job,
-  plan: { ...job.plan, offload: { ...host, activations: 'none', parameters: 'device' } },
-})
+const away = (job: Job, asked: Asked = host): Job => ({ ...job, plan: { ...job.plan, offload: Offload.parse(asked) } })
 
 const everything = (program: Program, runner: Runner) =>
   program.params.map(({ name }) => [name, runner.parameter(name), mapStates(runner.states(name), values => values)])
@@ -73,8 +73,12 @@ async function run(runner: Runner, program: Program, job: Job) {
 }
 
 /** The same numbers after three steps, and the planned peaks in every space. */
-async function changesNothing(job: Job, start: (program: Program) => Promise<Runner>): Promise<void> {
-  const [without, program] = [compileJob(job), compileJob(away(job))]
+async function changesNothing(
+  job: Job,
+  start: (program: Program) => Promise<Runner>,
+  asked: Asked = host,
+): Promise<void> {
+  const [without, program] = [compileJob(job), compileJob(away(job, asked))]
   const [one, other] = [await start(without), await start(program)]
   try {
     deepEqual(await run(other, program, job), await run(one, without, job))
@@ -110,6 +114,44 @@ for (const [model, plan, training] of cases) {
       () => changesNothing(job, byEngine(kernels)),
     )
 }
+
+/** Every order in which backward follows forward, with what is computed again and what is not. */
+const boundaries: readonly (readonly [ModelName, Plan, Asked?])[] = [
+  ['gpt', { recompute: 'full', microbatches: 2 }],
+  ['llama', { tp: 2, sequenceParallel: true, recompute: 'full', precision: 'bf16' }, host],
+  ['gpt tied', { pp: 2, microbatches: 4, recompute: 'full' }],
+  ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 4, schedule: 'zb-h1', recompute: 'full' }, host],
+  ['llama tied', { pp: 2, microbatches: 4, schedule: 'interleaved', recompute: 'selective' }],
+  ['gpt', { pp: 2, microbatches: 4, schedule: 'looped-bfs' }],
+  ['mlp', { pp: 2, microbatches: 4, schedule: 'dualpipe-v', recompute: 'full' }],
+  ['llama', { cp: 2, attention: 'ring', recompute: 'full' }],
+]
+
+for (const [model, plan, more = {}] of boundaries) {
+  const job = jobOf(model, plan)
+  const asked = { ...more, activations: 'boundaries' } as const
+  const title = `${model}, ${titleOf(plan)}, carries on the host`
+  tested(`${title}: lawful, and what one rank computes`, () => {
+    computesWhatOneRankComputes(away(job, asked))
+  })
+  test(`${title}: the interpreter computes the same bits`, () => changesNothing(job, interpreted, asked))
+  tested(`${title}: native computes the same bits`, { skip: nativeMissing() || false }, () =>
+    changesNothing(job, byEngine('native'), asked),
+  )
+}
+
+test('of what layers hand to each other a device keeps a few, whatever their number', () => {
+  const peakAt = (layers: number, asked?: Asked) => {
+    const job = jobOf('llama', { recompute: 'full', ...(asked && { offload: asked }) })
+    const [{ peak, elsewhere }] = compileJob({ ...job, model: { ...job.model, layers } }).streams
+    return { device: peak.activations, host: elsewhere?.host?.peak.activations ?? 0 }
+  }
+  const asked = { activations: 'boundaries' } as const
+  const [eight, sixteen] = [peakAt(8, asked), peakAt(16, asked)]
+  equal(sixteen.device, eight.device)
+  ok(peakAt(16).device > peakAt(8).device)
+  ok(sixteen.host > eight.host)
+})
 
 const small = jobOf('mlp', { dp: 2, zero: 1, offload: host, precision: 'bf16' }, { clip: 0.5 })
 

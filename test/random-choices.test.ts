@@ -36,6 +36,7 @@ const trainings: readonly (readonly Training[])[] = [
 /** What a plan is given beside its axes, each where `check` takes it. */
 const plans: readonly (readonly Plan[])[] = [
   [{}, { precision: 'f32' }, { precision: 'bf16' }, { precision: 'pure-bf16' }, { precision: 'f16' }],
+  [{}, {}, {}, { fp8: { recipe: 'current' } }],
   [{}, { offload: { optimizer: 'host' } }],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
@@ -44,7 +45,9 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'bf16' } },
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
+    { compress: { gather: 'int8' } },
   ],
+  [{}, { fp8: {} }],
 ]
 
 /** The job with one of each, as far as they agree with what it has. */
@@ -71,11 +74,16 @@ const tested = process.env.PLANS ? test : oneIn(6)
 for (let n = 0; n < count; n++) {
   const seed = 1000 * Number(process.env.SEED ?? 1) + n
   const job = drawnFor(n % 2 === 0 ? randomJob(seed) : routed.next().value.job, seed)
-  const { precision, gradients, compress, offload } = job.plan
+  const { precision, gradients, compress, offload, fp8 } = job.plan
   const kinds = { optimizer: job.training.optimizer.kind, scale: job.training.lossScale?.kind }
-  const said = Object.entries({ precision, gradients, compress, offload: offload?.optimizer, ...kinds }).filter(
-    ([, value]) => value !== undefined,
-  )
+  const said = Object.entries({
+    precision,
+    gradients,
+    compress,
+    offload: offload?.optimizer,
+    fp8: fp8?.recipe,
+    ...kinds,
+  }).filter(([, value]) => value !== undefined)
   tested(`${titleOf(Object.fromEntries(said))} (SEED=${process.env.SEED ?? 1} #${n})`, () =>
     computesWhatOneRankComputes(job),
   )

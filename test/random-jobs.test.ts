@@ -17,8 +17,14 @@ function compressed(job: Job): Job {
   return { ...job, plan: { ...job.plan, compress } }
 }
 
+/** The same job, whose products read codes where tokens are kept in bf16 and the seed is even. */
+const coded = (job: Job, seed: number): Job =>
+  job.plan.precision.endsWith('bf16') && seed % 2 === 0
+    ? { ...job, plan: { ...job.plan, fp8: { recipe: 'current' } } }
+    : job
+
 const tested = seeds.length > 1 ? oneIn(3) : test
 for (const seed of seeds)
   tested(`any sound job computes what one rank computes (SEED=${seed})`, () =>
-    computesWhatOneRankComputes(compressed(randomJob(seed))),
+    computesWhatOneRankComputes(coded(compressed(randomJob(seed)), seed)),
   )

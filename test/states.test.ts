@@ -15,7 +15,7 @@ import {
   stateTensor,
   verifyStructure,
 } from '../src/ir/index.js'
-import { jobOf } from './jobs.js'
+import { jobOf, shallow } from './jobs.js'
 import { saved } from './saved.js'
 
 /** The first parameter of a program has its states so. */
@@ -63,13 +63,13 @@ test('addends are saved as their sum, and under any plan the first rank is given
 
 test('rows and columns of Adafactor go from any plan to any other', () => {
   const training = { optimizer: { kind: 'adafactor', lr: 1e-2 } } as const
-  const program = compileJob(jobOf('gpt', { dp: 3, zero: 1 }, { ...training, globalBatch: 12 }))
+  const program = compileJob(shallow(jobOf('gpt', { dp: 3, zero: 1 }, { ...training, globalBatch: 12 })))
   const options = { vocab: 8, seed: 1 }
   const trained = interpreterOf(program, options)
   trained.step({ inputs: dataFor(program, { ...options, lr: 0.01, steps: 1 })(0), lr: 0.01, step: 0 })
   const checkpoint = saved(program, trained)
   for (const plan of [{ tp: 2 }, { dp: 2, tp: 2, zero: 3 }] as const) {
-    const other = compileJob(jobOf('gpt', plan, training))
+    const other = compileJob(shallow(jobOf('gpt', plan, training)))
     deepEqual(checkpointProblems(other, checkpoint, 'everything'), [])
     const runner = interpreterOf(other, { seed: 2 })
     deepEqual(

@@ -30,6 +30,7 @@ import {
 import type { Model } from '../model/index.js'
 import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
+import { type Boundaries, draftBoundaries } from './boundaries.js'
 import { codedModel } from './codes.js'
 import {
   type CompiledParam,
@@ -83,10 +84,11 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
   yield 0.1
   const flights = draftFlights(sharding)
   yield 0.25
-  const ordered = segmentsOf(sharding, flights).map(draft => (plan.overlap ? overlap(draft) : draft))
+  const boundaries = draftBoundaries(sharding)
+  const ordered = segmentsOf(sharding, flights, boundaries).map(draft => (plan.overlap ? overlap(draft) : draft))
   const segments = byName(ordered.map(draft => placeBuffers(s.mesh, draft)))
   yield 0.35
-  const scripts = yield* asPart(0.35, 0.85, draftingStreams({ ...sharding, flights, segments }))
+  const scripts = yield* asPart(0.35, 0.85, draftingStreams({ ...sharding, boundaries, flights, segments }))
   const streams = yield* asPart(0.85, 1, placingFrames(scripts))
   return {
     name: model.name,
@@ -126,11 +128,16 @@ function shard(facts: Facts): Drafts {
   return { blocks, params: draftParams(facts, settled(blocks, gradients)), once: draftOnce(facts, blocks) }
 }
 
-function segmentsOf({ blocks, params, once }: Drafts, flights: readonly FlightDrafts[]): SegmentDraft[] {
+function segmentsOf(
+  { blocks, params, once }: Drafts,
+  flights: readonly FlightDrafts[],
+  boundaries: Boundaries,
+): SegmentDraft[] {
   const ofParam = ({ segments: { begin, reduce, norm, update, down, up } }: CompiledParam) =>
     [begin, reduce, norm, down, update, up].filter(draft => draft !== undefined)
   const all = [
     ...Object.values(blocks).flatMap(({ segments }) => Object.values(segments)),
+    ...Object.values(boundaries).flatMap(carries => Object.values(carries).flatMap(({ out, back }) => [out, back])),
     ...params.flatMap(ofParam),
     ...flights.flatMap(({ segments }) => [...segments.values()].flatMap(draft => Object.values(draft))),
     ...ofOnce(once),

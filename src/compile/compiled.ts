@@ -5,6 +5,7 @@ import type { Block, Model, ParamSpec } from '../model/index.js'
 import type { Plan, Training } from '../plan/index.js'
 import { onlyForward, type Schedule, tasksOf } from '../schedule/index.js'
 import type { BlockDrafts, PhaseName } from './blocks.js'
+import type { Boundaries } from './boundaries.js'
 import type { FlightDrafts } from './data.js'
 import type { DerivedGraph } from './differentiate.js'
 import type { ShardedMesh } from './layouts.js'
@@ -79,6 +80,8 @@ export interface Sharding extends Facts, Drafts {}
 
 /** All that streams are written from. */
 export interface StreamSources extends Sharding {
+  /** What takes carries to the host and back, where they wait there. */
+  readonly boundaries: Boundaries
   /** The flights of each stream. */
   readonly flights: readonly FlightDrafts[]
   readonly segments: Readonly<Record<string, Segment>>

@@ -64,7 +64,8 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
 
 /** The numbers of the step that optimizers read, as the host needs them. */
 function scalarsDown(s: ShardedMesh, training: TrainedBy): SegmentDraft {
-  const read = new Set(paramRoles.flatMap(role => scalarsOf(toldFor(training, role).optimizer)))
+  const byAverage = training.ema ? (['normSquared', 'taken'] as const) : []
+  const read = new Set([...paramRoles.flatMap(role => scalarsOf(toldFor(training, role).optimizer)), ...byAverage])
   const moves = [...read].map(name => {
     const slot = scalarSlot(name)
     const to = { layout: whole, slot: awaySlot(name, slot.kind, 'host') }

@@ -14,6 +14,7 @@ import {
   type Ref,
   type Segment,
   type Stream,
+  spaceOf,
   traitsOf,
 } from '../ir/index.js'
 import { type CrossEntropy, crossEntropyIn } from './cross-entropy.js'
@@ -77,8 +78,18 @@ class Holder {
     this.#frames[frame].clear()
   }
 
+  /** What comes back from the host. */
+  #move({ instrs, buffers, roles }: Segment, bind: Call['bind']): void {
+    for (const ref of instrs.flatMap(instr => traitsOf(instr).writes)) {
+      const { role, offset } = buffers[ref]
+      if (spaceOf(roles[role]) === 'device' && !this.#resident.has(bind[role]))
+        this.#hold(bind[role], offset, bytesOf(this.#program.mesh, buffers[ref]))
+    }
+  }
+
   #call({ segment: name, bind }: Call): void {
     const segment = this.#program.segments[name]
+    if (segment.phase === 'move') this.#move(segment, bind)
     // What happens to parameters happens in place.
     if (!['F', 'I', 'W', 'B'].includes(segment.phase)) return
     const { buffers } = segment

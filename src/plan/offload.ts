@@ -19,7 +19,7 @@ export function stateSpace(plan: Pick<Plan, 'offload'>): { readonly space?: Else
 const worksOnHost = optimizerKinds.filter(kind => optimizerFacts[kind].given === undefined)
 
 export const offload: Rule = function* ({ training, plan }) {
-  const { optimizer, activations, parameters } = offloadOf(plan)
+  const { optimizer, parameters } = offloadOf(plan)
   const used = new Set(paramRoles.map(role => toldFor(training, role).optimizer.kind))
   const meets = [...used].find(kind => !worksOnHost.includes(kind))
   if (optimizer !== 'device' && meets !== undefined)
@@ -30,8 +30,6 @@ export const offload: Rule = function* ({ training, plan }) {
       `leave it at device, or try training.optimizer.kind ${either(worksOnHost)}`,
     )
   if (optimizer === 'disk') yield error('plan/offload', 'plan.offload.optimizer', 'not supported yet: disk', 'try host')
-  if (activations !== 'none')
-    yield error('plan/offload', 'plan.offload.activations', `not supported yet: ${activations}`, 'try none')
   if (parameters !== 'device')
     yield error('plan/offload', 'plan.offload.parameters', `not supported yet: ${parameters}`, 'try device')
 }

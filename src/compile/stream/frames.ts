@@ -22,6 +22,8 @@ export const frameNames = {
   input: (input: string, microbatch: number): string => `${input}@${microbatch}`,
   /** A carry that enters a block, and the gradient of it. */
   carry: (carry: string, block: number, microbatch: number): string => `${carry}@${block}.${microbatch}`,
+  /** The carry, back from the host for the backward pass. */
+  back: (carry: string, block: number, microbatch: number): string => `back.${carry}@${block}.${microbatch}`,
   gradient: (carry: string, block: number, microbatch: number): string => `d.${carry}@${block}.${microbatch}`,
   /** What one phase of a block keeps for another. */
   stash: (role: RoleName, block: number, microbatch: number): string => `${showRole(role)}@${block}.${microbatch}`,

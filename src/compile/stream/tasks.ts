@@ -7,6 +7,7 @@ import { inputOf } from '../../model/index.js'
 import { departures, type FlightEvent, type Task } from '../../schedule/index.js'
 import type { PhaseName } from '../blocks.js'
 import { gathersOnce, isGathered } from '../data.js'
+import { type BlockCall, BoundaryMoves } from './boundaries.js'
 import { carryFrame, gradientFrame } from './carries.js'
 import { placed, type StreamContext } from './context.js'
 import { fly } from './flights.js'
@@ -19,9 +20,27 @@ export class BlockCalls {
   #calls = 0
   /** Flights of the whole step that are ready to leave. */
   readonly #ready: FlightEvent[] = []
+  readonly #boundaries: BoundaryMoves
 
   constructor(context: StreamContext) {
     this.#context = context
+    this.#boundaries = new BoundaryMoves(
+      context,
+      context.tasks.flatMap(task => this.#callsOf(task)),
+    )
+  }
+
+  /** Calls that a task makes: of its blocks, those that have anything to do. */
+  #callsOf({ kind, stage, microbatch }: Task): BlockCall[] {
+    const blocks = this.#context.blocks[stage]
+    return (kind === 'F' ? blocks : blocks.toReversed())
+      .filter(block => this.#segmentOf(kind, block).instrs.length > 0)
+      .map(block => ({ phase: kind, block, microbatch }))
+  }
+
+  #segmentOf(phase: PhaseName, block: number): Segment {
+    const { compiled } = this.#context
+    return placed(this.#context, compiled.blocks[compiled.model.blocks[block].kind].segments[phase]!)
   }
 
   /** Another stage waits for what a task sends, and nobody for the sums of the step: those leave behind it. */
@@ -35,14 +54,16 @@ export class BlockCalls {
   }
 
   #call(phase: PhaseName, block: number, microbatch: number, last: boolean): void {
-    const { compiled, out, flights } = this.#context
-    const segment = placed(this.#context, compiled.blocks[compiled.model.blocks[block].kind].segments[phase]!)
+    const { out, flights } = this.#context
+    const segment = this.#segmentOf(phase, block)
     if (segment.instrs.length === 0) return
     const call = this.#calls++
     fly(this.#context, flights.plan.before[call])
+    this.#boundaries.before(call)
     const lasting = this.#lasting(segment, block)
-    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { block, microbatch, call }))
+    const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { phase, block, microbatch, call }))
     out.bound(segment, { block, microbatch }, frames)
+    this.#boundaries.after(call)
     const { now, later } = departures(flights.plan.after[call], last || this.#ready.length > 0)
     fly(this.#context, now)
     this.#ready.push(...later)
@@ -70,14 +91,13 @@ export class BlockCalls {
 
   /** Roles played by another frame in each call; undefined: scratch. */
   #passing(role: Role, at: At): number | undefined {
-    const name = passingName(this.#context, role.name, at)
+    const away = role.name.is === 'in' ? this.#boundaries.frameOf(role.name.of, at) : undefined
+    const name = away ?? passingName(this.#context, role.name, at)
     return name === undefined ? undefined : this.#context.out.frame(name, role)
   }
 }
 
-interface At {
-  readonly block: number
-  readonly microbatch: number
+interface At extends BlockCall {
   readonly call: number
 }
 

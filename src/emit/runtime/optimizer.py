@@ -4,6 +4,8 @@ them at once. lr is a number, or on a GPU a tensor, so that a recorded step can 
 taken before, is a tensor. So is the verdict: where it is false the step is skipped, and what is written is what was read.
 No host waits for it.
 """
+import os
+import shutil
 from typing import Dict, Optional
 
 import torch
@@ -258,11 +260,13 @@ plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion, "muon": _muon}
 compiled: Dict = {}
 
 # Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
-PIECE = 2**20
+PIECE = 2**18
 
 
 def _update(name: str, tensors, *numbers) -> None:
     """To all elements of one parameter at once or, where nothing was compiled for its device, a piece after the other."""
+    # What is drawn by chance is drawn on the device, wherever the parameter is.
+    tensors = [None if x is None else x.to(tensors[0].device) for x in tensors]
     kernel = compiled.get((name, tensors[0].device.type))
     if kernel is not None:
         return kernel(*tensors, *numbers)
@@ -270,11 +274,14 @@ def _update(name: str, tensors, *numbers) -> None:
         plain[name](*[None if x is None else x[start : start + PIECE] for x in tensors], *numbers)
 
 
-def compile_updates(how: Dict, device) -> None:
-    """One kernel of the device for all that happens to an element. `how` is what torch.compile is told."""
+def compile_updates(how: Dict, device, on_host=False) -> None:
+    """One kernel of the device for all that happens to an element, and one of the host. `how` is what torch.compile is told."""
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
     compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, "muon_mean": _muon_mean}.items()})
+    # For a host C++ is compiled, once for all sizes: that takes longer than Triton.
+    if on_host and device.type != "cpu" and shutil.which(os.environ.get("CXX", "g++")):
+        compiled.update({(name, "cpu"): torch.compile(update, dynamic=True) for name, update in plain.items()})
 
 
 def _narrow(value: torch.Tensor, dtype: torch.dtype, draws) -> torch.Tensor:

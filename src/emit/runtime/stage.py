@@ -42,12 +42,15 @@ class Stage:
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
+        # Frames of the host say so behind what all frames say.
+        on_host = {i for i, frame in enumerate(schedule["frames"]) if frame[3:]}
+        self.on_host = bool(on_host)
         if compiled:
             keep_out_of_compiled_code()
         if trained is None:
             grouped.start(here.device)
         if compiled and trained is None:
-            optimizer.compile_updates(COMPILE, here.device)
+            optimizer.compile_updates(COMPILE, here.device, bool(on_host))
             products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
@@ -69,9 +72,6 @@ class Stage:
         shared = {} if trained is None else self._shared(trained, joined)
         if goes_on:
             shared.update(self._kept(trained))
-        # Frames of the host say so behind what all frames say.
-        on_host = {i for i, frame in enumerate(schedule["frames"]) if frame[3:]}
-        self.on_host = bool(on_host)
         for frame, places in schedule["resident"]:
             if frame in shared:
                 self.frames[frame] = shared[frame]
