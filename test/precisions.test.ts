@@ -14,7 +14,7 @@ test('bytes of an activation, what is cast, and what a program multiplies by its
   deepEqual(precisions.map(row), [
     ['f32', 4, false, 'f32', true],
     ['tf32', 4, false, 'tf32', false],
-    ['f16', 2, false, 'f16', false],
+    ['f16', 2, false, 'f16', true],
     ['bf16', 2, false, 'bf16', true],
     ['fp8', 2, true, 'bf16', true],
   ])
@@ -40,7 +40,7 @@ test('tf32 multiplies faster than f32 and moves and keeps as many bytes', () => 
 test('what is multiplied in fewer bits than programs store is stored in the fewest they do', () => {
   deepEqual(
     precisions.map(precision => planInput(plainSplit, precision).precision),
-    [undefined, undefined, 'bf16', 'bf16', 'bf16'],
+    [undefined, undefined, 'f16', 'bf16', 'bf16'],
   )
 })
 
