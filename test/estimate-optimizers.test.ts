@@ -12,6 +12,8 @@ const optimizers = [
   { kind: 'sgd', lr: 1e-3, momentum: 0.9 },
   { kind: 'lion', lr: 1e-3 },
   { kind: 'lamb', lr: 1e-3 },
+  { kind: 'muon', lr: 1e-3 },
+  { kind: 'muon', lr: 1e-3 },
   { kind: 'adafactor', lr: 1e-3 },
 ] as const
 

@@ -76,7 +76,7 @@ class FlightWriter {
 
   drafts(name: string, phase: Phase): FlightSegments {
     for (const { how, axes, ins, outs } of this.#together.values())
-      this.moves.emit({ ins, outs, group: { axes }, ...how }) // attributes are printed in this order
+      this.moves.emit({ ins, outs, group: { axes }, ...how })
     const [packs, unpacks] = [this.packs.draft(`pack ${name}`, phase), this.unpacks.draft(`unpack ${name}`, phase)]
     const moves = this.moves.draft(name, phase)
     return packs.instrs.length === 0 ? { moves } : { packs, moves, unpacks }

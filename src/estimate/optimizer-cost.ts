@@ -3,7 +3,9 @@
  * step of a whole parameter depends on all its parts, ranks that meet for each.
  */
 import { activationBytes, dataRanks, fullStates, type Optimizer } from '../base/index.js'
+import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
+import { muonCost } from './muon-cost.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Placed, Setup } from './setup.js'
 import type { HeldParameters } from './step-cost.js'
@@ -71,12 +73,14 @@ function countsOf({ shape: { gated, biases, norm } }: Setup) {
   return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
 }
 
-/** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length. */
+/** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
 function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: HeldParameters): number {
   const { shape, split, optimizer = usualOptimizer } = setup
+  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
+  const layers = Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
+  if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
   const { matrices, split: vectors, whole } = countsOf(setup)
-  const layers = Math.min(all / prices.layerParameters, Math.ceil(shape.layers / split.pp))
   const data = split.zero === 0 ? 1 : dataRanks(split)
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors

@@ -10,6 +10,7 @@ import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters } from '../counts.js'
 import { expertCopies } from '../experts.js'
 import type { PipelineMemory } from '../memory.js'
+import { muonRoom } from '../muon-cost.js'
 import { stateBytes } from '../optimizer-cost.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
@@ -142,6 +143,7 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
 /** Bytes of each rank of the compiled program, nearly. */
 export function ownMemory(placed: Placed): PipelineMemory {
   const facts = factsOf(placed)
+  const whole = placed.optimizer?.kind === 'muon' ? muonRoom(placed) : 0
   return {
     of: holding => {
       const held = heldParameters(facts, holding)
@@ -152,7 +154,9 @@ export function ownMemory(placed: Placed): PipelineMemory {
         sentOnce(facts, held),
       )
       const { parameters, gradients, optimizer } = statesOf(facts, held)
-      return { parameters: parameters + gathered, gradients, optimizer, activations, workspace, framework: 0 }
+      // When parameters are updated, activations are gone.
+      const room = Math.max(workspace, whole - activations)
+      return { parameters: parameters + gathered, gradients, optimizer, activations, workspace: room, framework: 0 }
     },
     least: (held, layers) => {
       const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
