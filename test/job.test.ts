@@ -70,6 +70,7 @@ test('a job file is read, with every default resolved', () => {
       rows: 2,
       reduce: 'microbatch',
       precision: 'f32',
+      rounding: 'nearest',
       overlap: true,
       bucket: 25 * 2 ** 20,
       prefetch: 1,

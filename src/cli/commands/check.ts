@@ -88,7 +88,7 @@ export function paragraph(job: Job): string {
   const mesh = used.length > 0 ? ` = ${used.map(([axis, size]) => `${axis} ${size}`).join(' x ')}` : ''
   const sizes = [...new Set(s.layersPerStage)]
   const schedule = typeof job.plan.schedule === 'string' ? job.plan.schedule : job.plan.schedule.file
-  const { zero, sequenceParallel, recompute, precision, etp, compress } = job.plan
+  const { zero, sequenceParallel, recompute, precision, fp8, etp, compress } = job.plan
   const extras = [
     ep * etp > 1 ? `experts shared by ${ep} ranks${etp > 1 ? ` and split by ${etp}` : ''}` : '',
     zero > 0 ? `ZeRO ${zero}` : '',
@@ -96,6 +96,7 @@ export function paragraph(job: Job): string {
     attentionOf(job),
     recompute === 'none' ? '' : `${Array.isArray(recompute) ? recompute.join('+') : recompute} recompute`,
     precision === 'f32' ? '' : precision,
+    fp8 ? 'products in fp8' : '',
     ...Object.entries(compress ?? {}).map(([what, format]) => (format ? `${what} in ${format}` : '')),
   ].filter(extra => extra !== '')
   return [
