@@ -1,7 +1,7 @@
 /** Batches that grow: which step has how many sequences, every plan as one rank, resumed in the middle, and emitted. */
 import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { rmSync } from 'node:fs'
-import { after, before, describe, test } from 'node:test'
+import { after, before, describe } from 'node:test'
 import { batchOfStep, type ProblemsError } from '../src/base/index.js'
 import { runOf, runtimeFiles, smallerOf } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
@@ -15,6 +15,7 @@ import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { memoryFiles } from './memory-files.js'
 import { findPython, noPython } from './python.js'
+import { oneIn, test } from './share.js'
 
 interface Ramps {
   readonly cases: readonly {
@@ -76,8 +77,9 @@ const plans = {
 const started = (job: Job, kernels: 'reference' | 'native' | 'wasm' | 'vectors' = 'reference') =>
   startSession(job, syntheticOf(job), { kernels })
 
+const tested = oneIn(4)
 for (const [name, [model, plan]] of Object.entries(plans))
-  test(`${name}: losses of growing batches are those of one rank`, async () => {
+  tested(`${name}: losses of growing batches are those of one rank`, async () => {
     const job = jobOf(model, plan, growing)
     const session = await started(job)
     const records = []
@@ -158,7 +160,7 @@ describe('emitted', { skip: python ? false : noPython }, () => {
 })
 
 for (const [name, [model, plan]] of Object.entries(plans))
-  test(`${name}: programs of all sizes keep parameters alike`, () => {
+  tested(`${name}: programs of all sizes keep parameters alike`, () => {
     const job = jobOf(model, plan, growing)
     equal(earlierJobs(job).length, 2)
     const files = emit(

@@ -9,7 +9,7 @@ import type { Job, PlanInput } from '../src/plan/index.js'
 import { decayOnly } from './emit-cases.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
-import { later, some } from './share.js'
+import { some } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -80,7 +80,7 @@ const plans: readonly PlanInput[] = [
   { cp: 2, tp: 2, dp: 2, zero: 3 },
 ]
 const cases = (['gpt tied', 'llama'] as const).flatMap(model => plans.map(plan => ({ model, plan })))
-for (const { model, plan } of some(cases, 3)) {
+for (const { model, plan } of some(cases, 4)) {
   const title = `${model} ${titleOf(plan)}: the bits of one rank, in every engine`
   const bitsOfOne = async () => {
     const job = decaying(model, plan)
@@ -90,7 +90,6 @@ for (const { model, plan } of some(cases, 3)) {
     deepEqual(await rounded(job, 'wasm'), one)
   }
   test(title, bitsOfOne)
-  later(title, bitsOfOne)
 }
 
 test('draws differ from step to step, from parameter to parameter and with the seed', () => {
