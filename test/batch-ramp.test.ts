@@ -1,7 +1,6 @@
 /** Batches that grow: which step has how many sequences, every plan as one rank, resumed in the middle, and emitted. */
 import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { rmSync } from 'node:fs'
-import { after, before, describe } from 'node:test'
 import { batchOfStep, type ProblemsError } from '../src/base/index.js'
 import { runOf, runtimeFiles, smallerOf } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
@@ -15,7 +14,7 @@ import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { memoryFiles } from './memory-files.js'
 import { findPython, noPython } from './python.js'
-import { oneIn, test } from './share.js'
+import { later, oneIn, test } from './share.js'
 
 interface Ramps {
   readonly cases: readonly {
@@ -102,7 +101,7 @@ test('real ranks grow as the definition does, and evaluate in between', async ()
   for (const _ of sizes) {
     const [a, b] = [await real.step(), await exact.step()]
     ok(Math.abs(a.loss - b.loss) < 1e-5 * b.loss)
-    ok(Math.abs((await real.evaluate())! - (await exact.evaluate())!) < 1e-5)
+    if (a.step === 2 || a.step === 4) ok(Math.abs((await real.evaluate())! - (await exact.evaluate())!) < 1e-5)
   }
   await real.stop()
 })
@@ -128,18 +127,9 @@ test('a run is resumed between two sizes, under another plan, as if it had never
 
 const python = findPython()
 
-describe('emitted', { skip: python ? false : noPython }, () => {
-  const root = temporaryFolder()
-  let copies: Forking
-  before(() => {
-    copies = new Forking(python!)
-  })
-  after(async () => {
-    await copies.close()
-    rmSync(root, { recursive: true, force: true })
-  })
-
-  test('two ranks under gloo grow as the definition does', async () => {
+later('emitted: two ranks under gloo grow as the definition does', { skip: python ? false : noPython }, async () => {
+  const [root, copies] = [temporaryFolder(), new Forking(python!)]
+  try {
     const job = jobOf('llama', { dp: 2, zero: 1, microbatches: 4 }, growing)
     const run = runOf(job, 'job.yaml', syntheticOf(job), undefined)
     writeFiles(root, emit(compileJob(job), run, runtimeFiles(), compileEvaluation(job), smallerOf(job)))
@@ -156,7 +146,10 @@ describe('emitted', { skip: python ? false : noPython }, () => {
     )
     for (const [i, { loss }] of said.entries()) ok(Math.abs(loss - losses[i]) < 1e-10, `step ${i + 1}`)
     ok(Math.abs(said.at(-1).evalLoss - last!) < 1e-10)
-  })
+  } finally {
+    await copies.close()
+    rmSync(root, { recursive: true, force: true })
+  }
 })
 
 for (const [name, [model, plan]] of Object.entries(plans))

@@ -99,7 +99,7 @@ const interpreted = async (program: Program) => interpreterOf(program, { seed: 1
 const byEngine = (kernels: Kind) => (program: Program) =>
   startEngine(program, { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000 })
 
-const [tested, interpretedOnce] = [oneIn(4), oneIn(3)]
+const [tested, interpretedOnce] = [oneIn(8), oneIn(6)]
 for (const [model, plan, training] of cases) {
   const job = jobOf(model, plan, { clip: 0.5, ...training })
   const title = `${model}, ${titleOf(plan)}`
