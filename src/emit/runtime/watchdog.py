@@ -18,6 +18,8 @@ EXIT_PEER_LOST = 76
 PEER_FAILED = signal.SIGUSR2
 # A terminal signals every process and the launcher then signals its ranks: only what comes later was sent again.
 AGAIN_SECONDS = 3
+# What a rank that has begun to say why it ends has for that.
+LAST_WORDS_SECONDS = 2
 
 
 class Watchdog:
@@ -90,7 +92,10 @@ class Watchdog:
         return time.monotonic() - self.asked_at < AGAIN_SECONDS
 
     def _end(self, number: int) -> None:
-        if not self.quiet:
+        if self.quiet:
+            # The main thread is saying why it ends, and does so when that is said.
+            time.sleep(LAST_WORDS_SECONDS)
+        else:
             self.say(f"ended by its launcher at {self.place()}")
         self.close()
         os._exit(128 + (signal.SIGTERM if number == PEER_FAILED else number))
