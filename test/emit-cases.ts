@@ -51,7 +51,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ],
   ['gpt', { recompute: ['gelu', 'layerNorm', 'contract'], tp: 2, sequenceParallel: true }],
   ['gpt', { dp: 2 }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, weightDecay: 0.01, nesterov: true } }],
-  ['gpt', { dp: 2, tp: 2, order: 'dp-tp-pp' }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, dampening: 0.5 } }],
+  ['gpt', { dp: 2, tp: 2, order: 'dp-tp-pp' }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, dampening: 0.3 } }],
   [
     'gpt',
     { pp: 2, microbatches: 4, layers: [1, 3] },

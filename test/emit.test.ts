@@ -9,6 +9,7 @@ import { parse as parseYaml } from 'yaml'
 import { printable } from '../src/base/index.js'
 import { runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileJob, scheduleOf } from '../src/compile/index.js'
+import type { Step } from '../src/ir/index.js'
 import { Job } from '../src/plan/index.js'
 import { printSchedule } from '../src/schedule/index.js'
 import { emittedFiles, programsOf, temporaryFolder, writeFiles } from './emitted.js'
@@ -152,7 +153,16 @@ for (const seed of seeds)
     filesBySeed.set(seed, files)
     for (const [pp, { steps }] of programs.training.streams.entries()) {
       const schedule = JSON.parse(files[`stage${pp}.json`])
-      const moves = steps.filter(({ kind }) => kind !== 'alloc' && kind !== 'free').length
+      const inside = new Set<number>((schedule.beside ?? []).flatMap(([frames]: [number[]]) => frames.slice(1)))
+      const within = new Set(
+        programs.training.params.filter(({ frames }) => inside.has(frames[pp]?.param ?? -1)).map(({ name }) => name),
+      )
+      // What lies within another parameter is reduced with it.
+      const isReducedWithin = (step: Step) =>
+        step.kind === 'call' &&
+        within.has(step.param ?? '') &&
+        programs.training.segments[step.segment].phase === 'reduce'
+      const moves = steps.filter(step => step.kind !== 'alloc' && step.kind !== 'free' && !isReducedWithin(step)).length
       // A row `each` is a call for every parameter it names, a head may be its forward and its backward.
       const counts: number[] = schedule.steps.map(([kind, name, params]: [string, string, string[]]) => {
         if (kind === 'each') return params.length

@@ -31,7 +31,7 @@ def counted(function, compiled):
 
 
 stage._ready = counted
-optimizer.compile_updates = lambda how: None  # no segment, and it would need a compiler
+optimizer.compile_updates = lambda *how: None  # no segment, and it would need a compiler
 for folder in sys.argv[1:]:
     pieces.clear()
     trainer = Trainer(folder, 0, torch.device("cpu"), compiled=True)

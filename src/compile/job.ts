@@ -1,5 +1,5 @@
 /** From a job to its program, and to the one-rank program it is compared with. */
-import { finish, type Work } from '../base/index.js'
+import { finish, sizesOf, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
 import { buildModel, type DocumentsShape, type StepShape } from '../model/index.js'
 import type { Documents, Job, Plan } from '../plan/index.js'
@@ -53,8 +53,9 @@ export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
 })
 
 /** What is lost in codes depends on how ranks cut numbers: one rank cuts them as those would that it is compared with. */
-function playing({ compress, dp, tp, pp, cp, ep, etp }: Plan): Plan['compress'] {
-  return compress?.gather === 'int8' ? { ...compress, virtual: { dp, tp, pp, cp, ep, etp } } : compress
+function playing(plan: Plan): Plan['compress'] {
+  const { compress, etp } = plan
+  return compress?.gather === 'int8' ? { ...compress, virtual: { ...sizesOf(plan), etp } } : compress
 }
 
 /** The pipeline coordinate whose arena is the largest. */

@@ -72,7 +72,7 @@ def _adamw(
 
 def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, rounded=None, draws=None):
     """m = momentum * m + grad + decay * param; param -= lr * m. Of all gradients but the first, dampening leaves a part out."""
-    fresh = None if taken is None else _number(torch.where(taken == 0, 1.0, 1.0 - dampening), param)
+    fresh = None if taken is None else _number(1.0 - (taken > 0).double() * dampening, param)
     for i, tensors in enumerate(_each(param, m, _contiguous(grad), rounded)):
         _update("sgd", (*tensors, draws and draws(i)), verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
     return param if m is None else (param, m)
