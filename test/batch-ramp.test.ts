@@ -2,12 +2,20 @@
 import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { batchOfStep, type ProblemsError } from '../src/base/index.js'
-import { runOf, runtimeFiles, smallerOf } from '../src/cli/files/emit-folder.js'
+import { runOf, runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
 import { emit } from '../src/emit/index.js'
 import { fastKernels } from '../src/engine/index.js'
 import { earlierJobs, type Job, jobOfBatch } from '../src/plan/index.js'
-import { beginningOf, lossesOf, oneRankLosses, openCheckpoints, startSession, syntheticOf } from '../src/train/index.js'
+import {
+  beginningOf,
+  lossesOf,
+  oneRankLosses,
+  openCheckpoints,
+  smallerPrograms,
+  startSession,
+  syntheticOf,
+} from '../src/train/index.js'
 import { temporaryFolder, writeFiles } from './emitted.js'
 import { readFixture } from './fixtures.js'
 import { Forking } from './forked.js'
@@ -132,7 +140,10 @@ later('emitted: two ranks under gloo grow as the definition does', { skip: pytho
   try {
     const job = jobOf('llama', { dp: 2, zero: 1, microbatches: 4 }, growing)
     const run = runOf(job, 'job.yaml', syntheticOf(job), undefined)
-    writeFiles(root, emit(compileJob(job), run, runtimeFiles(), compileEvaluation(job), smallerOf(job)))
+    writeFiles(
+      root,
+      emit(compileJob(job), run, runtimeFiles(), compileEvaluation(job), Object.fromEntries(smallerPrograms(job))),
+    )
     const ranks = await copies.ranks(2, ['train.py', '--precision', 'f64'], root)
     const ended = await Promise.all(ranks.map(({ done }) => done))
     for (const { code, err } of ended) equal(code, 0, err)
@@ -161,7 +172,7 @@ for (const [name, [model, plan]] of Object.entries(plans))
       runOf(job, 'job.yaml', syntheticOf(job), undefined),
       {},
       undefined,
-      smallerOf(job),
+      Object.fromEntries(smallerPrograms(job)),
     )
     ok(files['batch-4/stage0.py'] && files['batch-8/program.json'])
   })

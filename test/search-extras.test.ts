@@ -71,3 +71,10 @@ test('plan --allow names what it knows', async () => {
   equal(code, 2)
   match(err, /magic is not compress, offload or fp8/)
 })
+
+test('plan --allow is for our own program', async () => {
+  const asked = ['plan', '--model', 'gpt2', '--cluster', 'h100', '--seq', '64', '--global-batch', '4', '--devices', '2']
+  const { code, err } = await lockstep([...asked, '--software', 'megatron-2024', '--allow', 'offload'])
+  equal(code, 1)
+  match(err, /--allow: has no prices for plans of megatron-2024; leave it out/)
+})

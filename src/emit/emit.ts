@@ -73,8 +73,8 @@ function earlierSteps(smaller: Smaller, last: Program, beside: Beside): Files {
 const isKeptAlike = (a: Program, b: Program): boolean =>
   JSON.stringify(a.params.map(placesKept)) === JSON.stringify(b.params.map(placesKept))
 
-const placesKept = ({ name, kept, state, keptInside, frames }: Param) => [
-  ...[name, kept, state, keptInside],
+const placesKept = ({ name, kept, state, keptInside, apart, frames }: Param) => [
+  ...[name, kept, state, keptInside, apart],
   Object.entries(frames).map(([pp, { states }]) => [pp, Object.keys(states)]),
 ]
 

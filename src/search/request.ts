@@ -61,7 +61,8 @@ export function requestOf({ seq, software = 'lockstep', padVocab = true, ...aske
   const missing =
     precisionProblem(cluster.device, precision, 'precision') ??
     (asksFp8 ? precisionProblem(cluster.device, 'fp8', '--allow') : undefined)
-  const all = [...(shape ? [] : [unpriced]), ...(missing ? [missing] : []), ...problems]
+  const foreign = asked.allow?.length && software !== 'lockstep' ? [unallowed(software)] : []
+  const all = [...(shape ? [] : [unpriced]), ...(missing ? [missing] : []), ...foreign, ...problems]
   if (!shape || all.length > 0) throw new ProblemsError(all)
   return {
     ...{ model, shape, globalBatch, cluster, precision, software: frameworks[software], book: new EstimateBook() },
@@ -75,6 +76,10 @@ const withPaddedVocab = (model: ModelConfig): ModelConfig =>
   model.family === 'mlp' ? model : { ...model, vocab: roundUp(model.vocab, 128) }
 
 const unpriced = error('plan/model', 'model', 'an mlp has no attention: it has no price', 'choose a gpt or a llama')
+
+/** Of others' programs nobody knows what these would do. */
+const unallowed = (software: FrameworkName) =>
+  error('plan/unsupported', '--allow', `has no prices for plans of ${software}`, 'leave it out, or plan for lockstep')
 
 /** One microbatch of one sequence on one device: what every other plan is written as a change of. */
 export const plainSplit: Split = {

@@ -8,7 +8,7 @@ import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/inde
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
-import { earlierJobs, type Job, jobOfBatch, lrAt } from '../plan/index.js'
+import { type Job, jobOfBatch, lrAt } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
@@ -16,6 +16,7 @@ import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, leastScale, risingLoss, tooManySkips, whySkipped } from './divergence.js'
 import { whatBroke } from './fault.js'
+import { smallerPrograms } from './ramp.js'
 
 export interface StepRecord {
   /** Counts from 1. */
@@ -129,9 +130,8 @@ type Programs = (behind: number) => Program
 function programsOf(job: Job, { program, schedule }: SessionOptions): Programs {
   const { training } = job
   const last = program ?? runnable(jobOfBatch(job, training.globalBatch), schedule)
-  const programs = new Map([[training.globalBatch, last]])
-  for (const earlier of earlierJobs(job)) programs.set(earlier.training.globalBatch, runnable(earlier, schedule))
-  return behind => programs.get(batchOfStep(training, behind).globalBatch) ?? last
+  const smaller = smallerPrograms(job)
+  return behind => smaller.get(batchOfStep(training, behind).globalBatch) ?? last
 }
 
 function runnable(job: Job, schedule: Schedule | undefined): Program {

@@ -97,7 +97,7 @@ export function paragraph(job: Job): string {
     recompute === 'none' ? '' : `${Array.isArray(recompute) ? recompute.join('+') : recompute} recompute`,
     precision === 'f32' ? '' : precision,
     fp8 ? 'products in fp8' : '',
-    ...Object.entries(compress ?? {}).map(([what, format]) => (format ? `${what} in ${format}` : '')),
+    ...(['reduce', 'gather'] as const).map(what => (compress?.[what] ? `${what} in ${compress[what]}` : '')),
   ].filter(extra => extra !== '')
   return [
     `${job.name ? `${printable(job.name)}: ` : ''}${job.model.family} with ${s.parameters} (${showCount(s.parameters).trim()}) parameters`,

@@ -1,5 +1,4 @@
 /** lockstep verify: is the program lawful, and does it compute what one rank computes? */
-
 import { compileJob } from '../../compile/index.js'
 import { showViolation } from '../../ir/index.js'
 import { earlierJobs } from '../../plan/index.js'

@@ -4,13 +4,19 @@ import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { error, ProblemsError, sequencesUntil, type Watcher } from '../../base/index.js'
 import { weightProblems } from '../../checkpoint/index.js'
-import { compileJob, memoryProblems } from '../../compile/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
-import { emitting, type Files, type Run, type RunData, type Smaller } from '../../emit/index.js'
+import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
 import type { Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
-import { earlierJobs, type Job, mostSkipsOf } from '../../plan/index.js'
-import { type Beginning, beginningProblems, evaluationOf, inCheckpoint, openData } from '../../train/index.js'
+import { type Job, mostSkipsOf } from '../../plan/index.js'
+import {
+  type Beginning,
+  beginningProblems,
+  evaluationOf,
+  inCheckpoint,
+  openData,
+  smallerPrograms,
+} from '../../train/index.js'
 import type { Io } from '../io.js'
 import { type Content, writeFolder } from './folder-record.js'
 import { besides, portable } from './load.js'
@@ -64,7 +70,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     ...(expected && { expected }),
   }
   const evaluation = evaluationOf(job, dataset, schedule)
-  const smaller = smallerOf(job)
+  const smaller = Object.fromEntries(smallerPrograms(job))
   watcher.expect({ emitting: 1 })
   const files = await watcher.run('emitting', emitting(program, run, runtimeFiles(), evaluation, smaller))
   watcher.say('writing the files')
@@ -76,14 +82,6 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
   }
   writeFolder(folder, contents, { io, later: ['metrics.jsonl', 'torchrun.log'] })
   return { folder, files: Object.keys(contents), data: dataset.description }
-}
-
-/** The programs of steps of fewer sequences, by their number; each must fit. */
-export function smallerOf(job: Job): Smaller {
-  const programs = earlierJobs(job).map(earlier => [earlier, compileJob(earlier)] as const)
-  const problems = programs.flatMap(([earlier, program]) => memoryProblems(program, earlier))
-  if (problems.length > 0) throw new ProblemsError(problems)
-  return Object.fromEntries(programs.map(([{ training }, program]) => [training.globalBatch, program]))
 }
 
 /** The files of the folder `init`, and those of the checkpoint they are copies of, once every weight was found sound. */

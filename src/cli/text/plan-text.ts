@@ -6,6 +6,7 @@ import {
   type Answer,
   canSimulate,
   capacityOf,
+  extraFacts,
   type Impossible,
   type Neighbour,
   type RankedPlan,
@@ -117,6 +118,7 @@ function countsLines(answer: Answer): string[] {
     `${grouped(priced)} priced${fits}`,
     ...simulatedLines(answer),
     ...leftOutLines(answer),
+    ...(answer.request.allowed ?? []).map(name => `${name}: ${extraFacts[name].words}`),
     ...legend,
   ]
 }

@@ -67,11 +67,6 @@ export class KernelBed {
     return { word: offset + markOf(dtype), elements: viewOf(dtype, this.#memory.buffer, offset, n) }
   }
 
-  /** The same bytes as integers: ids and labels. */
-  integers({ offset, values }: Operand): Int32Array {
-    return new Int32Array(this.#memory.buffer, offset, values.length)
-  }
-
   /**
    * Processor seconds of one command, the mean of so many in a row. A kernel runs on one thread, so on an idle machine
    * this is the time on the clock; on a busy one it leaves out the others' turns.
