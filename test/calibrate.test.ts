@@ -229,7 +229,7 @@ describe('lockstep calibrate', () => {
       match(err, message)
     })
 
-  test('--emit torch prints a script that runs, and what it writes is read', {
+  later('--emit torch prints a script that runs, and what it writes is read', {
     skip: python ? false : noPython,
   }, async () => {
     const { out } = await lockstep(['calibrate', '--emit', 'torch'])
