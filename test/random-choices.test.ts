@@ -37,7 +37,12 @@ const trainings: readonly (readonly Training[])[] = [
 const plans: readonly (readonly Plan[])[] = [
   [{}, { precision: 'f32' }, { precision: 'bf16' }, { precision: 'pure-bf16' }, { precision: 'f16' }],
   [{}, {}, {}, { fp8: { recipe: 'current' } }],
-  [{}, { offload: { optimizer: 'host' } }],
+  [
+    {},
+    { offload: { optimizer: 'host' } },
+    { zero: 3, offload: { parameters: 'host' } },
+    { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
+  ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
     {},
@@ -80,7 +85,7 @@ for (let n = 0; n < count; n++) {
     precision,
     gradients,
     compress,
-    offload: offload?.optimizer,
+    ...(offload && { optimizerOn: offload.optimizer, parametersOn: offload.parameters }),
     fp8: fp8?.recipe,
     ...kinds,
   }).filter(([, value]) => value !== undefined)
