@@ -94,6 +94,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', gradients: 'f32' }],
+  ['gpt', { dp: 2, zero: 1, precision: 'bf16-no-masters', gradients: 'bf16' }],
   ['llama', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16', gradients: 'bf16' }],
   ['llama', { dp: 2, tp: 2, zero: 1, ...byChance }, decayOnly],
   ['gpt tied', { ...byChance }, decayOnly],
