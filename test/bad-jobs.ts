@@ -228,7 +228,7 @@ export const rows: readonly Row[] = [
   [plan('precision: bf16, fp8: { recipe: delay }'), 'schema/name plan.fp8.recipe | unknown recipe `delay`'],
   [plan('gradients: bf16'), 'plan/precision plan.gradients | gradients are made from f32: in bf16 they would lose digits and save nothing else; set it to f32, or precision to bf16'],
   [plan('precision: f16, gradients: bf16'), 'plan/precision plan.gradients | in bf16 they would keep their range, and lose digits that f16 has; set it to f32', 'plan/precision plan.precision | unless they are scaled'],
-  [plan('rounding: stochastic'), 'plan/precision plan.rounding | parameters are f32: there is nothing that chance could save; set precision to pure-bf16'],
+  [plan('rounding: stochastic'), 'plan/precision plan.rounding | parameters are f32: there is nothing that chance could save; set precision to bf16-no-masters or pure-bf16'],
   [plan('precision: bf16, rounding: stochastic'), 'plan/precision plan.rounding | masters in f32 keep what a parameter in bf16 cannot'],
   [write({ ...parts, training: 'seq: 32, globalBatch: 16, optimizer: { kind: adafactor, lr: 0.01 }', plan: 'precision: pure-bf16, rounding: stochastic' }), 'plan/unsupported plan.rounding | adafactor rounds to the nearest alone'],
   [plan('rounding: up'), 'schema/name plan.rounding | one of nearest or stochastic'],

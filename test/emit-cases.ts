@@ -92,6 +92,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', { tp: 2, zero: 0, precision: 'pure-bf16', offload: { optimizer: 'host' } }],
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', gradients: 'f32' }],
+  ['gpt', { dp: 2, zero: 1, precision: 'bf16-no-masters', gradients: 'bf16' }],
   ['llama', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16', gradients: 'bf16' }],
   ['llama', { dp: 2, tp: 2, zero: 1, ...byChance }, decayOnly],
   ['gpt tied', { ...byChance }, decayOnly],

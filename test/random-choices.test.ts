@@ -35,7 +35,14 @@ const trainings: readonly (readonly Training[])[] = [
 
 /** What a plan is given beside its axes, each where `check` takes it. */
 const plans: readonly (readonly Plan[])[] = [
-  [{}, { precision: 'f32' }, { precision: 'bf16' }, { precision: 'pure-bf16' }, { precision: 'f16' }],
+  [
+    {},
+    { precision: 'f32' },
+    { precision: 'bf16' },
+    { precision: 'pure-bf16' },
+    { precision: 'f16' },
+    { precision: 'bf16-no-masters' },
+  ],
   [{}, {}, {}, { fp8: { recipe: 'current' } }],
   [{}, { offload: { optimizer: 'host' } }],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],

@@ -115,7 +115,7 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   const optimizer = settled(toldFor(training, spec.role).optimizer, spec)
   const own = ownTensors(optimizer, spec, layout)
   const usual = { dtype: stateDtype, dims: spec.dims, layout }
-  const kept = statesKept(optimizer, hasMaster(param)).map(state => [state, own[state] ?? usual])
+  const kept = statesKept(optimizer, param.hasMaster).map(state => [state, own[state] ?? usual])
   // What moves little by little needs more digits than what it follows.
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
@@ -145,8 +145,6 @@ function reducedAt({ accumulated, reduction }: Gradient, state: Layout): SlotHol
 }
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
-
-const hasMaster = ({ dtype, stateDtype }: ParamClass): boolean => dtype !== stateDtype
 
 const gradientOf = ({ spec, gradientDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: gradientDtype })
 
@@ -264,7 +262,7 @@ function draftUpdates(
   })
   const host = { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
   return {
-    down: draftMoves(s, `down ${name}`, [gradient, ...(hasMaster(param) ? [] : [there]), ...ofStates]),
+    down: draftMoves(s, `down ${name}`, [gradient, ...(param.hasMaster ? [] : [there]), ...ofStates]),
     update: draftUpdate(param, host, context),
     up: draftMoves(
       s,
@@ -288,16 +286,16 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(scalarSlot(name))).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, lying(paramSlot)).ref
-  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
+  const outs = [param.hasMaster ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
   const { settings, given } = directions(optimizer, weightDecay, site)
-  const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !hasMaster(param)
+  const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !param.hasMaster
   const rounding = stochastic ? { stochastic } : {}
   const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training), ...rounding }
   w.emit({ ...settings, ...told, ins: [gradient, ...scalars.map(([, ref]) => ref), ...given], outs })
   // The master as the parameter's dtype can hold it.
-  if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
+  if (param.hasMaster) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
   if (training.ema) {
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
