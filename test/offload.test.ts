@@ -3,12 +3,12 @@
  * interpreter and engine all numbers are those of the same plan without it; peaks of every space are the planned ones; and a
  * program that mixes up its spaces breaks a law that says so.
  */
-import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { after } from 'node:test'
 import { elementsOf, heldElements, mapStates } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { dataFor, interpreterOf, type Runner } from '../src/engine/index.js'
-import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
+import { type LoweredProgram, nativeMissing, opcodes, Pool, startEngine } from '../src/engine/native/index.js'
 import {
   bytesPer,
   kinds,
@@ -97,7 +97,31 @@ async function changesNothing(
 
 const interpreted = async (program: Program) => interpreterOf(program, { seed: 1, precision: 'f32' })
 const byEngine = (kernels: Kind) => (program: Program) =>
-  startEngine(program, { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000 })
+  startEngine(program, { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000, copiers: true })
+
+/** What a copier's list becomes before the first step. */
+const copying =
+  (word: number) =>
+  ({ copiers }: LoweredProgram, memory: SharedArrayBuffer): void => {
+    for (const { at, list } of copiers) new Float64Array(memory, at, list.words.length)[list.starts[1]] = word
+  }
+
+test('a rank does by itself what its copier does not come to', async () => {
+  const job = jobOf('gpt', { dp: 2, zero: 1, recompute: 'full' })
+  const asked = { ...host, activations: 'boundaries' } as const
+  const options = { seed: 1, pool, poison: true, timeoutMs: 20_000 }
+  for (const more of [{ copiers: true, tamper: copying(opcodes.end) }, { copiers: false }])
+    await changesNothing(job, program => startEngine(program, { ...options, ...more }), asked)
+})
+
+test('a copier that fails ends the step, and is named', async () => {
+  const job = away(jobOf('gpt', { dp: 2 }))
+  const program = compileJob(job)
+  const options = { seed: 1, pool, copiers: true, timeoutMs: 20_000 }
+  const engine = await startEngine(program, { ...options, tamper: copying(999) })
+  await rejects(run(engine, program, job), /what copies for rank [01] failed: a command that no kernel knows/)
+  await engine.stop()
+})
 
 const [tested, interpretedOnce] = [oneIn(8), oneIn(6)]
 for (const [model, plan, training] of cases) {
