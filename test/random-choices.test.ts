@@ -44,7 +44,12 @@ const plans: readonly (readonly Plan[])[] = [
     { precision: 'bf16-no-masters' },
   ],
   [{}, {}, {}, { fp8: { recipe: 'current' } }],
-  [{}, { offload: { optimizer: 'host' } }],
+  [
+    {},
+    { offload: { optimizer: 'host' } },
+    { zero: 3, offload: { parameters: 'host' } },
+    { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
+  ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
     {},
@@ -87,7 +92,7 @@ for (let n = 0; n < count; n++) {
     precision,
     gradients,
     compress,
-    offload: offload?.optimizer,
+    ...(offload && { optimizerOn: offload.optimizer, parametersOn: offload.parameters }),
     fp8: fp8?.recipe,
     ...kinds,
   }).filter(([, value]) => value !== undefined)
