@@ -8,12 +8,16 @@ import { later } from './share.js'
 const python = findPython()
 const pathOf = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
-later('blocks of queries and keys, gathered and turn by turn, are attention', {
-  skip: python ? false : noPython,
-}, () => {
-  const args = [pathOf('../../test/attention_parts.py'), pathOf('../../src/emit')]
-  assert.match(
-    execFileSync(python!, args, { encoding: 'utf8', env: { ...oneThread, PYTHONDONTWRITEBYTECODE: '1' } }),
-    /^ok$/m,
-  )
-})
+later(
+  'blocks of queries and keys, gathered and turn by turn, are attention',
+  {
+    skip: python ? false : noPython,
+  },
+  () => {
+    const args = [pathOf('../../test/attention_parts.py'), pathOf('../../src/emit')]
+    assert.match(
+      execFileSync(python!, args, { encoding: 'utf8', env: { ...oneThread, PYTHONDONTWRITEBYTECODE: '1' } }),
+      /^ok$/m,
+    )
+  },
+)
