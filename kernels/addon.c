@@ -121,6 +121,7 @@ static napi_value info(napi_env env, napi_callback_info unused) {
   set_text(env, object, "target", "portable");
 #endif
   set_text(env, object, "build", BUILD);
+  napi_set_named_property(env, object, "contract", number_of(env, LOCKSTEP_CONTRACT));
   napi_set_named_property(env, object, "variants", variants_of(env));
   napi_value tiles;
   napi_get_boolean(env, tiles_allowed(), &tiles);

@@ -1,6 +1,9 @@
 // Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts and src/base/dtype.ts. Do not edit.
 #pragma once
 
+// Of all below: kernels that were compiled for other tables are not run.
+#define LOCKSTEP_CONTRACT 1047233310
+
 enum {
   CMD_END,
   CMD_CONFIG,

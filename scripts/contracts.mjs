@@ -7,6 +7,7 @@ import {
   combines,
   commandNames,
   commands,
+  contract,
   counts,
   errorMeanings,
   Status,
@@ -38,6 +39,9 @@ const commandsHeader = () =>
   `${[
     '// Written by scripts/contracts.mjs from src/engine/native/lower/commands.ts and src/base/dtype.ts. Do not edit.',
     '#pragma once',
+    '',
+    '// Of all below: kernels that were compiled for other tables are not run.',
+    `#define LOCKSTEP_CONTRACT ${contract}`,
     '',
     ...enumOf('CMD', commandNames),
     '',

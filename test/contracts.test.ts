@@ -5,6 +5,8 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { nativeMissing } from '../src/engine/native/index.js'
+import { platform } from '../src/platform/index.js'
 import { later, test } from './share.js'
 
 const root = new URL('../../', import.meta.url)
@@ -17,6 +19,15 @@ for (const [path, text] of Object.entries(contracts()))
     equal(readFileSync(new URL(path, root), 'utf8'), text))
 
 const flags = ['-O0', '-std=gnu11', '-fPIC', '-fvisibility=hidden']
+
+test('kernels that were built for other tables are not run', { skip: nativeMissing() }, () => {
+  const info = platform.loadNative().info()
+  for (const contract of [1, undefined])
+    match(
+      nativeMissing(() => ({ info: () => ({ ...info, contract }) as typeof info })) ?? '',
+      /another version.*npm run setup/,
+    )
+})
 
 const compiler = spawnSync('cc', ['--version']).status === 0
 later('a command without a kernel does not link', { skip: compiler ? false : 'no C compiler' }, () => {

@@ -17,6 +17,8 @@ export interface Addon {
     readonly tiles: boolean
     /** Of sources, compiler and CPU. */
     readonly build: string
+    /** Which tables of commands it knows; of old builds nobody can tell. */
+    readonly contract?: number
     /** The variants of matmul's register tile. */
     readonly variants: readonly { readonly name: string; readonly rows: number; readonly columns: number }[]
     readonly workspaceBytes: number

@@ -4,6 +4,7 @@
  * the one memory it was sent.
  */
 import { type Addon, platform } from '../../../platform/index.js'
+import { contract } from '../lower/commands.js'
 import { type Probed, probed } from './probe.js'
 import type { Kernels } from './target.js'
 import { columnsOf, type Tuning, tuningFor, wordsOf } from './tuning.js'
@@ -21,7 +22,11 @@ const wasmFile = (flavour: WasmFlavour) =>
 export const prepareKernels = (): Promise<void> => platform.fetch((['plain', 'relaxed'] as const).map(wasmFile))
 
 /** Why there are no native kernels, or undefined when there are. */
-export const nativeMissing = (): string | undefined => platform.nativeMissing()
+export function nativeMissing(load: () => Pick<Addon, 'info'> = platform.loadNative): string | undefined {
+  const missing = platform.nativeMissing()
+  if (missing !== undefined || load().info().contract === contract) return missing
+  return 'they were built for another version of this program; npm run setup builds them again'
+}
 
 const page = 65536
 

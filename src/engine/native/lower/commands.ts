@@ -41,7 +41,7 @@ const attentionWords = [
  * in 16 bits, a fraction says in what: the code of the dtype, in eighths (kernels/numbers.h). Everything else is f32, ids and
  * labels are i32. Counts and strides are in elements unless a name says bytes.
  */
-import { type Space, spaces } from '../../../base/index.js'
+import { elementTypes, type Space, scalerKinds, spaces } from '../../../base/index.js'
 import { type Kind, kinds } from '../../../ir/index.js'
 
 export const commands = {
@@ -366,3 +366,10 @@ export type SeveralKind = (typeof severalKinds)[number]
 export const combines = ['sum', 'max', 'product', 'min', 'mean'] as const
 export type CombineName = (typeof combines)[number]
 export const combineCode = (name: CombineName): number => combines.indexOf(name)
+
+/** What kernels were compiled to agree on with these tables: others compute something else with the same words. */
+export const contract = ((): number => {
+  const agreed = [commands, statusWords, counts, Status, Sync, tuningWords, errorMeanings, severalKinds, combines]
+  const text = JSON.stringify([...agreed, elementTypes, scalerKinds])
+  return [...text].reduce((hash, c) => Math.imul(hash ^ c.charCodeAt(0), 16777619), text.length) >>> 1
+})()
