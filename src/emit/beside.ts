@@ -190,9 +190,7 @@ function isTreatedAlike(program: Program, { steps }: Stream, rows: readonly Side
 const isSum = (instr: Instr): boolean => instr.kind === 'all-reduce' && instr.combine === 'sum'
 const byElement: readonly Instr['kind'][] = ['zero', 'unscale', 'sumSquares', ...optimizerKinds, 'wait']
 const isByElement = ({ instrs }: Segment): boolean =>
-  instrs.every(
-    instr => (byElement.includes(instr.kind) && !drawsByIndex(instr)) || isSum(instr) || isRounding(instr),
-  )
+  instrs.every(instr => (byElement.includes(instr.kind) && !drawsByIndex(instr)) || isSum(instr) || isRounding(instr))
 
 /** An update that must know whose elements it has, and may have many parameters at once: each as it is by itself. */
 export const isDoneApart = (segment: Segment): boolean =>

@@ -26,7 +26,16 @@ export function functionsOf(emitted: readonly SegmentFunction[]): PythonFunction
     const name = nameOf(group, taken)
     const { segment, takes, gives, lists } = group[0]
     const segments = group.map(({ segment }) => segment.name)
-    return { name, phase: segment.phase, lines: linesOf(name, group), takes, gives, lists, segments, apart: isDoneApart(segment) }
+    return {
+      name,
+      phase: segment.phase,
+      lines: linesOf(name, group),
+      takes,
+      gives,
+      lists,
+      segments,
+      apart: isDoneApart(segment),
+    }
   })
 }
 

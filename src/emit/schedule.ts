@@ -61,7 +61,9 @@ export function scheduleText(
       resident.map(frame => [frame, placesBeside(places[pp][frame], beside.get(frame), frame)]),
     ),
     ...(beside.size > 0 ? [table('beside', besideRows(frames, beside, false))] : []),
-    ...(beside.size > 0 && functions.some(({ apart }) => apart) ? [table('apart', besideRows(frames, beside, true))] : []),
+    ...(beside.size > 0 && functions.some(({ apart }) => apart)
+      ? [table('apart', besideRows(frames, beside, true))]
+      : []),
     table(
       'segments',
       functions.map(({ name, phase, takes, gives, lists, apart }) => [

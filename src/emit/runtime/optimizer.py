@@ -135,7 +135,8 @@ def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None):
     """Of one parameter; of many, what works each of them out when it is asked for."""
     if isinstance(m, list):
         how = (momentum, nesterov, scale)
-        return Means([functools.partial(_put_mean, each, slope, *how) for each, slope in zip(m, grad)], m[0])
+        shorten = compiled.get(("shorten", m[0].device.type), _shorten)
+        return Means([functools.partial(_put_mean, each, slope, *how) for each, slope in zip(m, grad)], m[0], shorten)
     kernel = compiled.get(("muon_mean", m.device.type), _muon_mean)
     return kernel(m, grad.contiguous().view_as(m), momentum, nesterov, scale)
 
@@ -156,6 +157,11 @@ def _put(into, m, grad, momentum: float, nesterov: bool, scale) -> torch.Tensor:
     mean = _muon_mean(m, grad, momentum, nesterov, scale)
     into.copy_(mean)
     return mean.square().sum((-2, -1))
+
+
+def _shorten(stack, squares) -> None:
+    """Each matrix to a length of 1."""
+    stack.copy_(stack / squares.sqrt().clamp(min=1e-7))
 
 
 def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float, stretch=1.0, scale=None, rounded=None, draws=None):
@@ -262,6 +268,7 @@ def adafactor_(
 
 # What happens to the elements of one parameter, by optimizer.
 plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion, "muon": _muon}
+for_matrices = {"muon_mean": _muon_mean, "put_mean": _put, "shorten": _shorten}
 compiled: Dict = {}
 
 # Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
@@ -283,7 +290,7 @@ def compile_updates(how: Dict, device, on_host=False) -> None:
     """One kernel of the device for all that happens to an element, and one of the host. `how` is what torch.compile is told."""
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, "muon_mean": _muon_mean, "put_mean": _put}.items()})
+    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, **for_matrices}.items()})
     # For a host C++ is compiled, once for all sizes: that takes longer than Triton.
     if on_host and device.type != "cpu" and shutil.which(os.environ.get("CXX", "g++")):
         compiled.update({(name, "cpu"): torch.compile(update, dynamic=True) for name, update in plain.items()})

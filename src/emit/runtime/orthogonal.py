@@ -28,8 +28,8 @@ SHAPES = [(128, 64, 4, 8), (128, 64, 4, 4), (128, 64, 3, 8), (128, 128, 3, 8)]
 class Means:
     """What is to be made orthogonal of many parameters, worked out when it is asked for: all at once would take 4 bytes an element."""
 
-    def __init__(self, made: List[Callable], like: torch.Tensor):
-        self.made, self.like = made, like
+    def __init__(self, made: List[Callable], like: torch.Tensor, shorten: Callable):
+        self.made, self.like, self.shorten = made, like, shorten
 
     def stacked(self, first: int, count: int, sizes, dtype: torch.dtype) -> torch.Tensor:
         """Some of them, each as long as 1, no matrix with more rows than columns."""
@@ -39,8 +39,8 @@ class Means:
         squares = [
             made(place.mT if tall else place) for made, place in zip(self.made[first:], stack.split(each))
         ]
-        lengths = torch.cat(squares).sqrt().clamp(min=1e-7)
-        return stack.div_(lengths.view(-1, 1, 1))
+        self.shorten(stack, torch.cat(squares).view(-1, 1, 1))
+        return stack
 
 
 def newton_schulz(x: Union[torch.Tensor, Means], sizes, steps: int, half=False):
