@@ -36,7 +36,7 @@ const trainings: readonly (readonly Training[])[] = [
 /** What a plan is given beside its axes, each where `check` takes it. */
 const plans: readonly (readonly Plan[])[] = [
   [{}, { precision: 'f32' }, { precision: 'bf16' }, { precision: 'pure-bf16' }, { precision: 'f16' }],
-  [{}, {}, {}, { fp8: { recipe: 'current' } }],
+  [{}, {}, { fp8: { recipe: 'current' } }, { fp8: { recipe: 'blocks', block: 2 } }],
   [{}, { offload: { optimizer: 'host' } }],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
@@ -47,7 +47,6 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
   ],
-  [{}, { fp8: {} }],
 ]
 
 /** The job with one of each, as far as they agree with what it has. */

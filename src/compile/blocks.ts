@@ -69,7 +69,7 @@ type Stash = Map<ValueId, readonly StashedValue[]>
 export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
   const [{ graph }, { F }] = [context.graphs[block.kind], context.nodes[block.kind]]
   const forward = new PhaseWriter(block, context)
-  forward.run(trains(context) ? F : F.filter(node => !isTally(graph, node)))
+  forward.run(trains(context) ? F : neededIn(graph, F))
   const through = forward.hand(graph.exports, 'out', 'carry')
   const backward = trains(context) ? draftBackward(block, context, forward) : undefined
   const { lossLayout } = forward
@@ -84,9 +84,16 @@ export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
 
 const trains = ({ phases }: BlockContext): boolean => phases.some(phase => phase !== 'F')
 
-/** What is counted for a parameter that follows it; nobody does in an evaluation. */
-const isTally = ({ nodes, tallies = {} }: Graph, node: number): boolean =>
-  Object.values(tallies).includes(nodes[node].outs[0])
+/** Of forward nodes those that an evaluation needs: what is counted for a parameter, or coded for backward, nobody reads there. */
+function neededIn({ nodes, exports, loss, terms = [] }: Graph, forward: readonly number[]): number[] {
+  const read = new Set([...Object.values(exports), ...(loss === undefined ? [] : [loss]), ...terms])
+  const needed = forward.toReversed().filter(node => {
+    const isRead = nodes[node].outs.some(id => read.has(id))
+    if (isRead) for (const id of nodes[node].ins) read.add(id)
+    return isRead
+  })
+  return needed.reverse()
+}
 
 /** B; or I and then W, where the schedule runs them apart; or all three. */
 function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter) {
