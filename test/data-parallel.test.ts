@@ -24,7 +24,7 @@ function draws(calls: string, policy: Partial<DataPolicy>, picture: string): voi
   const plan = planFlights(all, { ...usual, ...policy }, () => 10)
   const show = (events: typeof plan.begin) =>
     events.map(({ event, flight }) => {
-      const sign = { start: flight.kind === 'gather' ? '<' : '>', wait: '.', add: '+' }[event]
+      const sign = { lift: '^', start: flight.kind === 'gather' ? '<' : '>', wait: '.', add: '+' }[event]
       return `${sign}${flight.params.map(param => param.slice(1)).join('')}`
     })
   const drawn = names.flatMap((name, i) => [...show(plan.before[i]), name, ...show(plan.after[i])])

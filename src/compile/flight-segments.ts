@@ -16,13 +16,19 @@ import {
   splitOf,
   wireOf,
 } from '../base/index.js'
-import type { Kind, Phase, RoleName } from '../ir/index.js'
+import type { Holding, Kind, Phase, RoleName } from '../ir/index.js'
+import type { Plan } from '../plan/index.js'
 import type { CompiledParam, ParamLayouts, Sharding } from './compiled.js'
 import type { ShardedMesh } from './layouts.js'
+import { awaySlot, draftMoves, type Moved } from './offload.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Tensor, type Version } from './segment.js'
 
-/** What moves, what packs and unpacks it where it travels in another form, and for gradients of one call what adds them up. */
+/**
+ * What moves, what packs and unpacks it where it travels in another form, and for gradients of one call what adds them up. What lives on
+ * the host is lifted first: to the part that is gathered, or to where it is read if nobody holds another part.
+ */
 export interface FlightSegments {
+  readonly lifts?: SegmentDraft
   readonly packs?: SegmentDraft
   readonly moves: SegmentDraft
   readonly unpacks?: SegmentDraft
@@ -56,6 +62,7 @@ class FlightWriter {
   readonly packs: SegmentWriter
   readonly moves: SegmentWriter
   readonly unpacks: SegmentWriter
+  readonly #lifted: Moved[] = []
   readonly #together = new Map<string, Together>()
 
   constructor({ s }: Sharding) {
@@ -74,12 +81,19 @@ class FlightWriter {
     this.#together.set(key, group)
   }
 
+  /** From the host, where it lies by itself. */
+  lifts(tensor: Tensor, { layout }: Holding, slot: Slot): void {
+    const from = { layout, slot: awaySlot(tensor.name, 'parameters', 'host') }
+    this.#lifted.push({ tensor, from, to: { layout, slot } })
+  }
+
   drafts(name: string, phase: Phase): FlightSegments {
     for (const { how, axes, ins, outs } of this.#together.values())
       this.moves.emit({ ins, outs, group: { axes }, ...how })
     const [packs, unpacks] = [this.packs.draft(`pack ${name}`, phase), this.unpacks.draft(`unpack ${name}`, phase)]
     const moves = this.moves.draft(name, phase)
-    return packs.instrs.length === 0 ? { moves } : { packs, moves, unpacks }
+    const lifts = this.#lifted.length > 0 && { lifts: draftMoves(this.s, `lift ${name}`, this.#lifted) }
+    return packs.instrs.length === 0 ? { ...lifts, moves } : { ...lifts, packs, moves, unpacks }
   }
 }
 
@@ -97,18 +111,28 @@ interface Together {
 const cast = (w: SegmentWriter, from: Version, to: Version) =>
   w.emit({ kind: 'scale', by: 1, ins: [from.ref], outs: [to.ref] })
 
+/** Whether ranks hold parts of it, or one rank plays those that do, so that what is gathered is coded. */
+export const travels = (
+  { compress }: Pick<Plan, 'compress'>,
+  { segments: { kept }, layouts: { played } }: CompiledParam,
+): boolean => kept.layout.flat !== undefined || (played !== undefined && compress?.gather === 'int8')
+
 /** Parameters whose parts are of the same ranks travel together. */
 export function draftGather(sharding: Sharding, params: readonly CompiledParam[], name: string): FlightSegments {
   const w = new FlightWriter(sharding)
   const { compress } = sharding.plan
   for (const [i, of] of namesIn(params).entries()) {
     const { spec, dtype, layouts, segments } = params[i]
-    const { layout, inside } = segments.kept
+    const { kept, space } = segments
+    const { layout, inside } = kept
     const tensor: Tensor = { ...spec, name: of, dtype }
     const slot = slotOf('param', of)
     const full = inside ? slot : slotOf('full', of)
     // Inside the whole a part would be overwritten by what is left of it.
     const wire = inside ? undefined : wireOf(dtype, compress?.gather)
+    const isSent = travels(sharding.plan, params[i])
+    if (space) w.lifts(tensor, kept, isSent ? slot : full)
+    if (!isSent) continue
     if (wire === 'int8') {
       gatherCodes(w, tensor, layouts, { run: compress!.run })
       continue

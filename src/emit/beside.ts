@@ -4,7 +4,7 @@
  * whose segments use all of them together, and whose gradients and states are whole and treated alike.
  * The matrix lies in the frame of the first; the program, its laws and checkpoints know the parameters alone.
  */
-import { type Dim, isOptimizer, optimizerKinds, stateEntries } from '../base/index.js'
+import { type Dim, isOptimizer, optimizerKinds, sameDims, sameLayout, stateEntries } from '../base/index.js'
 import type { Call, Instr, InstrOf, Param, ParamFrames, Program, Ref, RoleName, Segment, Stream } from '../ir/index.js'
 import { isFlight } from './flights.js'
 import { type Together, together } from './together.js'
@@ -134,8 +134,11 @@ const framesOf = ({ param, grad, states }: ParamFrames): number[] => [
 ]
 
 /** All of it, its states too, can lie beside others'. */
-const isWhole = ({ kept, state, keptInside, apart }: Param): boolean =>
-  kept.flat === undefined && state.flat === undefined && keptInside === undefined && apart === undefined
+const isWhole = ({ kept, state, keptInside, apart, dims }: Param): boolean =>
+  kept.flat === undefined &&
+  state.flat === undefined &&
+  keptInside === undefined &&
+  Object.values(apart ?? {}).every(own => sameDims(own.dims, dims) && sameLayout(own.layout, state))
 
 function namedFrames({ segments }: Program, { segment, bind }: Call, names: Names): (number | undefined)[] {
   const { roles } = segments[segment]

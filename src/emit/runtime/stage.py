@@ -42,8 +42,8 @@ class Stage:
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
-        # Frames of the host say so behind what all frames say.
-        on_host = {i for i, frame in enumerate(schedule["frames"]) if frame[3:]}
+        # Frames of the host, which say so behind what all frames say, with their kinds.
+        on_host = {i: frame[1] for i, frame in enumerate(schedule["frames"]) if frame[3:]}
         self.on_host = bool(on_host)
         if compiled:
             keep_out_of_compiled_code()
@@ -77,7 +77,7 @@ class Stage:
                 self.frames[frame] = shared[frame]
             else:
                 self.frames[frame] = {
-                    offset: here.zeros(sizes, dtype, *room, on_host=frame in on_host) for offset, sizes, dtype, *room in places
+                    offset: here.zeros(sizes, dtype, *room, on_host=on_host.get(frame)) for offset, sizes, dtype, *room in places
                 }
         # Of tensors that lie side by side in the frame of the first, each as it is by itself.
         self.views: Dict[int, torch.Tensor] = {}
