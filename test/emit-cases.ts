@@ -37,6 +37,9 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
       roles: { norm: { weightDecay: 1 } },
     },
   ],
+  // Matrices that lie side by side are made orthogonal one by one; so are those of experts.
+  ['llama', {}, { optimizer: { kind: 'muon', lr: 3e-3, weightDecay: 0.1 }, ema: { decay: 0.9 } }],
+  ['llama', { precision: 'bf16' }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
   [
     'gpt',
     { dp: 2, zero: 2, microbatches: 2 },
