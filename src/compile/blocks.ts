@@ -21,7 +21,7 @@ import { elect } from './elect.js'
 import { hasRows, rowLayouts } from './experts.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { align } from './pack.js'
-import type { Phases } from './recompute.js'
+import { neededIn, type Phases } from './recompute.js'
 import { isAttention, writeRing } from './ring.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 import { divisorSlot, scalarSlot } from './tail.js'
@@ -83,17 +83,6 @@ export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
 }
 
 const trains = ({ phases }: BlockContext): boolean => phases.some(phase => phase !== 'F')
-
-/** Of forward nodes those that an evaluation needs: what is counted for a parameter, or coded for backward, nobody reads there. */
-function neededIn({ nodes, exports, loss, terms = [] }: Graph, forward: readonly number[]): number[] {
-  const read = new Set([...Object.values(exports), ...(loss === undefined ? [] : [loss]), ...terms])
-  const needed = forward.toReversed().filter(node => {
-    const isRead = nodes[node].outs.some(id => read.has(id))
-    if (isRead) for (const id of nodes[node].ins) read.add(id)
-    return isRead
-  })
-  return needed.reverse()
-}
 
 /** B; or I and then W, where the schedule runs them apart; or all three. */
 function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter) {
