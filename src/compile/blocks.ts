@@ -5,15 +5,7 @@
  */
 import { claimOf, type Dim, type Layout, type Op, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
-import {
-  type Block,
-  type Graph,
-  type Node,
-  type Sharding,
-  shardingOf,
-  type Value,
-  type ValueId,
-} from '../model/index.js'
+import { type Block, type Node, type Sharding, shardingOf, type Value, type ValueId } from '../model/index.js'
 import { paramBehind } from './codes.js'
 import type { ByKind, ParamLayouts, TrainedBy } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
