@@ -96,13 +96,17 @@ COMMAND(maxColumns) {
 
 INLINE void sum_exp_rows(const int dtype, float *out, struct numbers x, const float *max, size rows, size n) {
   for (size r = 0; r < rows; r++, x = from_number(x, n)) {
-    vec sums = {};
+    vec sums = {}, others = {};
     size i = 0;
-    for (; i + LANES <= n; i += LANES) sums += exp_lanes(load_as(dtype, x.at, i, n - i) - max[r]);
-    double sum = (double)sum_lanes(sums);
-    if (i < n) {
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+      const struct pair next = load_pair(dtype, x.at, i);
+      sums += exp_lanes(next.a - max[r]);
+      others += exp_lanes(next.b - max[r]);
+    }
+    double sum = (double)sum_lanes(sums + others);
+    for (; i < n; i += LANES) {
       const vec last = exp_lanes(load_as(dtype, x.at, i, n - i) - max[r]);
-      for (size j = 0; j < n - i; j++) sum += (double)last[j];
+      for (size j = 0; j < n - i && j < LANES; j++) sum += (double)last[j];
     }
     out[r] = (float)sum;
   }
@@ -135,25 +139,30 @@ COMMAND(tokenLoss) {
   *floats(c, w[TOKEN_LOSS_LOSS]) = (float)total;
 }
 
-// (softmax - onehot) / count, in place where dx is x; 0 where the label is ignored.
+// A row of (softmax - onehot) / count, in place where dx is x.
+INLINE void token_loss_grad_row(const int dtype, struct numbers dx, struct numbers x, float max, double sum_exp, double count,
+                                size label, size n) {
+  const int is_mine = label >= 0 && label < n;
+  const double mine = is_mine ? (double)number_at(x, label) : 0;
+  const float scale = (float)(1 / (sum_exp * count));
+  EACH_ELEMENT(dtype, dx.at, n, 1, &x.at, exp_lanes(v[0] - max) * scale);
+  if (is_mine) {  // close to 1 the difference cancels: take it before it is rounded
+    const float at_label = (float)((exp_f64(mine - (double)max) / sum_exp - 1) / count);
+    if (is_narrow(dtype)) narrow(from_number(dx, label), &at_label, 1);
+    else ((float *)dx.at)[label] = at_label;
+  }
+}
+
+// 0 where the label is ignored.
 COMMAND(tokenLossGrad) {
-  float *dx = floats(c, w[TOKEN_LOSS_GRAD_DX]);
-  const float *x = floats(c, w[TOKEN_LOSS_GRAD_X]);
+  struct numbers dx = numbers_of(c, w[TOKEN_LOSS_GRAD_DX]), x = numbers_of(c, w[TOKEN_LOSS_GRAD_X]);
   const float *max = floats(c, w[TOKEN_LOSS_GRAD_MAX]), *sum_exp = floats(c, w[TOKEN_LOSS_GRAD_SUM_EXP]);
   const int *labels = ints(c, w[TOKEN_LOSS_GRAD_LABELS]);
   const double count = (double)*floats(c, w[TOKEN_LOSS_GRAD_COUNT]);
   const size n = (size)w[TOKEN_LOSS_GRAD_COLUMNS], origin = (size)w[TOKEN_LOSS_GRAD_ORIGIN];
-  for (size r = 0; r < (size)w[TOKEN_LOSS_GRAD_ROWS]; r++, x += n, dx += n) {
-    if (labels[r] < 0) {
-      for (size i = 0; i < n; i++) dx[i] = 0;
-      continue;
-    }
-    const size label = labels[r] - origin;
-    const double mine = label >= 0 && label < n ? (double)x[label] : 0;
-    const float scale = (float)(1 / ((double)sum_exp[r] * count));
-    for (size i = 0; i < n; i += LANES) store_some(dx + i, exp_lanes(load_some(x + i, n - i) - max[r]) * scale, n - i);
-    if (label >= 0 && label < n)  // close to 1 the difference cancels: take it before it is rounded
-      dx[label] = (float)((exp_f64(mine - (double)max[r]) / (double)sum_exp[r] - 1) / count);
+  for (size r = 0; r < (size)w[TOKEN_LOSS_GRAD_ROWS]; r++, x = from_number(x, n), dx = from_number(dx, n)) {
+    if (labels[r] < 0) __builtin_memset(dx.at, 0, (size_t)(n * width_of(dx.dtype)));
+    else EACH_DTYPE(dx.dtype, token_loss_grad_row, dx, x, max[r], (double)sum_exp[r], count, labels[r] - origin, n);
   }
 }
 

@@ -16,7 +16,7 @@ struct operand {
 
 struct stepping {
   short rows;   // the word that counts them
-  short alike;  // the kernel is compiled for every dtype, as long as all operands have the same
+  short alike;  // the kernel is compiled for every dtype, as long as so many operands, the first, have the same and others are f32
   struct operand operands[MOST_OPERANDS];
 };
 
@@ -27,7 +27,8 @@ struct stepping {
 
 #define ROWS_OF(name, ...) [CMD_##name] = {name##_ROWS, 0, {__VA_ARGS__}}
 #define ELEMENTS_OF(name, ...) [CMD_##name] = {name##_N, 0, {__VA_ARGS__}}
-#define ALIKE_ELEMENTS_OF(name, ...) [CMD_##name] = {name##_N, 1, {__VA_ARGS__}}
+#define ALIKE_ELEMENTS_OF(name, ...) [CMD_##name] = {name##_N, MOST_OPERANDS, {__VA_ARGS__}}
+#define ALIKE_ROWS_OF(name, count, ...) [CMD_##name] = {name##_ROWS, count, {__VA_ARGS__}}
 
 static const struct stepping steppings[CMD_COUNT] = {
     ROWS_OF(MUL_ROWS, OUT(MUL_ROWS_OUT, MUL_ROWS_COLUMNS), IN(MUL_ROWS_A, MUL_ROWS_COLUMNS), IN(MUL_ROWS_B, ONE)),
@@ -41,8 +42,8 @@ static const struct stepping steppings[CMD_COUNT] = {
     ROWS_OF(ATTENTION_MERGE, OUT(ATTENTION_MERGE_OUT, ATTENTION_MERGE_COLUMNS), OUT(ATTENTION_MERGE_LSE, ONE),
             IN(ATTENTION_MERGE_A, ATTENTION_MERGE_COLUMNS), IN(ATTENTION_MERGE_A_LSE, ONE),
             IN(ATTENTION_MERGE_B, ATTENTION_MERGE_COLUMNS), IN(ATTENTION_MERGE_B_LSE, ONE)),
-    ROWS_OF(TOKEN_LOSS_GRAD, OUT(TOKEN_LOSS_GRAD_DX, TOKEN_LOSS_GRAD_COLUMNS), IN(TOKEN_LOSS_GRAD_X, TOKEN_LOSS_GRAD_COLUMNS),
-            IN(TOKEN_LOSS_GRAD_MAX, ONE), IN(TOKEN_LOSS_GRAD_SUM_EXP, ONE), IN(TOKEN_LOSS_GRAD_LABELS, ONE)),
+    ALIKE_ROWS_OF(TOKEN_LOSS_GRAD, 2, OUT(TOKEN_LOSS_GRAD_DX, TOKEN_LOSS_GRAD_COLUMNS),
+            IN(TOKEN_LOSS_GRAD_X, TOKEN_LOSS_GRAD_COLUMNS), IN(TOKEN_LOSS_GRAD_MAX, ONE), IN(TOKEN_LOSS_GRAD_SUM_EXP, ONE), IN(TOKEN_LOSS_GRAD_LABELS, ONE)),
     ELEMENTS_OF(SQUARED_ERROR_GRAD, OUT(SQUARED_ERROR_GRAD_DX, ONE), IN(SQUARED_ERROR_GRAD_X, ONE),
                 IN(SQUARED_ERROR_GRAD_TARGET, ONE)),
     ELEMENTS_OF(SIGMOID, OUT(SIGMOID_Y, ONE), IN(SIGMOID_X, ONE)),
@@ -75,7 +76,7 @@ int needs_steps(int opcode, const double *w) {
   const int first = s->operands[0].how ? dtype_of(w[s->operands[0].word]) : DTYPE_F32;
   EACH_OPERAND(o, s) {
     const int dtype = dtype_of(w[o->word]);
-    if (s->alike ? dtype != first : is_narrow(dtype)) return 1;
+    if (o - s->operands < s->alike ? dtype != first : is_narrow(dtype)) return 1;
   }
   return 0;
 }
