@@ -90,7 +90,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
     // Counts are few, and do not fly.
-    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
+    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (param.spec.balance)
@@ -120,7 +120,8 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
-function reductionOf(produced: Layout, state: Layout): Reduction {
+function reductionOf(produced: Layout, state: Layout, dealt: number | undefined): Reduction {
+  if (dealt !== undefined) return { kind: 'sum', axes: [] } // of the ranks that one plays
   const axes = partialAxes(produced)
   if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
     return { kind: 'route' }

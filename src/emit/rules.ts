@@ -272,7 +272,7 @@ export const torchOf: Rules<string[], Site> = {
   'all-gather'(instr, site) {
     const { dim } = instr
     return dim === undefined
-      ? collective('gather_line', () => [sizesOf(site, instr.outs[0])])(instr, site)
+      ? collective('gather_line', (_, out) => [sizesOf(site, out)])(instr, site)
       : collective('all_gather', x => [dimOf(site, x, dim), ...zigzagged(site, instr.group.axes, dim)])(instr, site)
   },
   'reduce-scatter'(instr, site) {

@@ -11,6 +11,8 @@ export const frameNames = {
   grad: (param: string): string => `grad.${param}`,
   /** The gradient that one call of a block makes. */
   fresh: (param: string, call: number): string => `fresh.${param}@${call}`,
+  /** Of the ranks that a rank plays the addend of one; that of the first becomes the sum. */
+  addend: (param: string, rank: number): string => (rank === 0 ? frameNames.grad(param) : `addend.${param}@${rank}`),
   reduced: (param: string): string => `reduced.${param}`,
   /** What a flight sends of a parameter or its gradient, from before its start to after its end. */
   wire: (tag: string, param: string): string => `wire.${param}@${tag.replace(' ', '.')}`,
