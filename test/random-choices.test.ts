@@ -35,9 +35,21 @@ const trainings: readonly (readonly Training[])[] = [
 
 /** What a plan is given beside its axes, each where `check` takes it. */
 const plans: readonly (readonly Plan[])[] = [
-  [{}, { precision: 'f32' }, { precision: 'bf16' }, { precision: 'pure-bf16' }, { precision: 'f16' }],
+  [
+    {},
+    { precision: 'f32' },
+    { precision: 'bf16' },
+    { precision: 'pure-bf16' },
+    { precision: 'f16' },
+    { precision: 'bf16-no-masters' },
+  ],
   [{}, {}, {}, { fp8: { recipe: 'current' } }],
-  [{}, { offload: { optimizer: 'host' } }],
+  [
+    {},
+    { offload: { optimizer: 'host' } },
+    { zero: 3, offload: { parameters: 'host' } },
+    { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
+  ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
     {},
@@ -82,7 +94,7 @@ for (let n = 0; n < count; n++) {
     precision,
     gradients,
     compress,
-    offload: offload?.optimizer,
+    ...(offload && { optimizerOn: offload.optimizer, parametersOn: offload.parameters }),
     fp8: fp8?.recipe,
     ...kinds,
   }).filter(([, value]) => value !== undefined)

@@ -16,7 +16,7 @@ import {
 } from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
 import { blocksOfStages, type CompiledParam, evaluates, type Sharding } from './compiled.js'
-import { draftAdd, draftGather, draftReduce } from './flight-segments.js'
+import { draftAdd, draftGather, draftReduce, travels } from './flight-segments.js'
 import type { FlightSegments } from './flight-writer.js'
 import { localBytes, type SegmentDraft } from './segment.js'
 import type { Gradient } from './tail.js'
@@ -41,15 +41,16 @@ function policyOf(sharding: Sharding): DataPolicy {
     reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
     bucket: plan.bucket,
     prefetch: plan.prefetch,
+    lifts: params.some(({ segments }) => segments.space !== undefined),
     waits: !plan.overlap,
   }
 }
 
-/** Whether calls read another frame than the parameter's own, or that one once it is whole. One rank may play those that gather. */
+/** Whether calls read another frame than the parameter's own, or that one once it is whole. Of what lives on the host too. */
 export const isGathered =
-  ({ compress }: Pick<Plan, 'compress'>) =>
-  ({ segments: { kept }, layouts: { played } }: CompiledParam): boolean =>
-    kept.layout.flat !== undefined || (played !== undefined && compress?.gather === 'int8')
+  (plan: Pick<Plan, 'compress'>) =>
+  (param: CompiledParam): boolean =>
+    param.segments.space !== undefined || travels(plan, param)
 
 export const gathersOnce = ({ zero, gather }: Pick<Plan, 'zero' | 'gather'>): boolean => zero < 3 || gather === 'step'
 

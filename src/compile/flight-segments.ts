@@ -3,6 +3,7 @@
  * frames of its own before the flight starts and unpacked when it has ended; sums are sums of what was packed.
  */
 import { flatAxes, wireOf } from '../base/index.js'
+import type { Plan } from '../plan/index.js'
 import type { CompiledParam, Sharding } from './compiled.js'
 import { gatherCodes, reduceCodes, sendsCodes } from './flight-codes.js'
 import { type FlightSegments, FlightWriter, slotOf, summed, whole } from './flight-writer.js'
@@ -22,18 +23,28 @@ export function namesIn(params: readonly CompiledParam[]): string[] {
 const cast = (w: SegmentWriter, from: Version, to: Version) =>
   w.emit({ kind: 'scale', by: 1, ins: [from.ref], outs: [to.ref] })
 
+/** Whether ranks hold parts of it, or one rank plays those that do, so that what is gathered is coded. */
+export const travels = (
+  { compress }: Pick<Plan, 'compress'>,
+  { segments: { kept }, layouts: { played } }: CompiledParam,
+): boolean => kept.layout.flat !== undefined || (played !== undefined && compress?.gather === 'int8')
+
 /** Parameters whose parts are of the same ranks travel together. */
 export function draftGather(sharding: Sharding, params: readonly CompiledParam[], name: string): FlightSegments {
   const w = new FlightWriter(sharding)
   const { compress } = sharding.plan
   for (const [i, of] of namesIn(params).entries()) {
     const { spec, dtype, layouts, segments } = params[i]
-    const { layout, inside } = segments.kept
+    const { kept, space } = segments
+    const { layout, inside } = kept
     const tensor: Tensor = { ...spec, name: of, dtype }
     const slot = slotOf('param', of)
     const full = inside ? slot : slotOf('full', of)
     // Inside the whole a part would be overwritten by what is left of it.
     const wire = inside ? undefined : wireOf(dtype, compress?.gather)
+    const isSent = travels(sharding.plan, params[i])
+    if (space) w.lifts(tensor, kept, isSent ? slot : full)
+    if (!isSent) continue
     if (wire === 'int8') {
       gatherCodes(w, tensor, layouts, { run: compress!.run })
       continue

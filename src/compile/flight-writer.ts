@@ -1,12 +1,17 @@
 /** Writes the segments of one flight: what packs, what moves and what unpacks. */
 import { type Axis, type Layout, layoutKey } from '../base/index.js'
-import type { DType, Instr, Kind, Phase, RoleName } from '../ir/index.js'
+import type { DType, Holding, Instr, Kind, Phase, RoleName } from '../ir/index.js'
 import type { Sharding } from './compiled.js'
 import type { ShardedMesh } from './layouts.js'
+import { awaySlot, draftMoves, type Moved } from './offload.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Tensor, type Version } from './segment.js'
 
-/** What moves, what packs and unpacks it where it travels in another form, and for gradients of one call what adds them up. */
+/**
+ * What moves, what packs and unpacks it where it travels in another form, and for gradients of one call what adds them up. What lives on
+ * the host is lifted first: to the part that is gathered, or to where it is read if nobody holds another part.
+ */
 export interface FlightSegments {
+  readonly lifts?: SegmentDraft
   readonly packs?: SegmentDraft
   readonly moves: SegmentDraft
   readonly unpacks?: SegmentDraft
@@ -30,6 +35,7 @@ export class FlightWriter {
   readonly packs: SegmentWriter
   readonly moves: SegmentWriter
   readonly unpacks: SegmentWriter
+  readonly #lifted: Moved[] = []
   readonly #leaving = new Map<string, Together>()
   readonly #returning = new Map<string, Together>()
   readonly #last: Instr[] = []
@@ -56,6 +62,12 @@ export class FlightWriter {
     this.#last.push(instr)
   }
 
+  /** From the host, where it lies by itself. */
+  lifts(tensor: Tensor, { layout }: Holding, slot: Slot): void {
+    const from = { layout, slot: awaySlot(tensor.name, 'parameters', 'host') }
+    this.#lifted.push({ tensor, from, to: { layout, slot } })
+  }
+
   drafts(name: string, phase: Phase): FlightSegments {
     for (const each of this.#leaving.values()) this.moves.emit(collectiveOf(each))
     for (const each of this.#returning.values()) this.unpacks.emit(collectiveOf(each))
@@ -63,7 +75,8 @@ export class FlightWriter {
     for (const instr of this.#last) this.unpacks.emit(instr)
     const [packs, unpacks] = [this.packs.draft(`pack ${name}`, phase), this.unpacks.draft(`unpack ${name}`, phase)]
     const moves = this.moves.draft(name, phase)
-    return packs.instrs.length === 0 ? { moves } : { packs, moves, unpacks }
+    const lifts = this.#lifted.length > 0 && { lifts: draftMoves(this.s, `lift ${name}`, this.#lifted) }
+    return packs.instrs.length === 0 ? { ...lifts, moves } : { ...lifts, packs, moves, unpacks }
   }
 }
 

@@ -16,9 +16,12 @@ export interface Flight {
   readonly calls?: readonly number[]
 }
 
-/** `add`: what a reduced flight of one call brought is added to the sums of the step. */
+/**
+ * `lift`: parts that live on the host leave for the device, from where a flight takes them. `add`: what a reduced flight of one call
+ * brought is added to the sums of the step.
+ */
 export interface FlightEvent {
-  readonly event: 'start' | 'wait' | 'add'
+  readonly event: 'lift' | 'start' | 'wait' | 'add'
   readonly flight: Flight
 }
 
@@ -39,6 +42,8 @@ export interface DataPolicy {
   readonly bucket: number
   /** Calls that read parameters ahead of which they are gathered. */
   readonly prefetch: number
+  /** Parameters live on the host. */
+  readonly lifts?: boolean
   /** Nothing travels while blocks compute. */
   readonly waits: boolean
 }
@@ -65,6 +70,7 @@ export function departures(
   return last || ofStep ? { now: [], later: events } : { now: events, later: [] }
 }
 
+const lift = (flight: Flight): FlightEvent => ({ event: 'lift', flight })
 const start = (flight: Flight): FlightEvent => ({ event: 'start', flight })
 const wait = (flight: Flight): FlightEvent => ({ event: 'wait', flight })
 const add = (flight: Flight): FlightEvent => ({ event: 'add', flight })
@@ -128,14 +134,17 @@ function stepGathers(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (p
   const waited = new Set<Flight>()
   const waits = firsts.map(params => params.map(param => flightOf.get(param)!).filter(flight => fresh(waited, flight)))
   return {
-    begin: flights.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
+    begin: [
+      ...(policy.lifts ? flights.map(lift) : []),
+      ...flights.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
+    ],
     before: waits.map(before => (policy.waits ? [] : before.map(wait))),
     fetched: calls.map(() => undefined),
   }
 }
 
 /** For every call that reads parameters, started so many such calls ahead; the next call may find them still there. */
-function fetches(calls: readonly DataCall[], { prefetch, waits }: DataPolicy): Gathers {
+function fetches(calls: readonly DataCall[], { prefetch, lifts, waits }: DataPolicy): Gathers {
   const flights: Flight[] = []
   const fetched = calls.map(({ reads }, call): Flight | undefined => {
     if (reads.length === 0) return undefined
@@ -144,18 +153,28 @@ function fetches(calls: readonly DataCall[], { prefetch, waits }: DataPolicy): G
     flights.push({ kind: 'gather', tag: `gather ${call}`, params: reads, call })
     return flights.at(-1)
   })
-  let [own, started] = [0, 0]
-  const startUpTo = (count: number) => {
-    const events = flights.slice(started, count).map(start)
-    started = Math.max(started, Math.min(count, flights.length))
-    return events
-  }
+  const [liftUpTo, startUpTo] = [inTurn(lifts ? flights : [], lift), inTurn(flights, start)]
+  const ahead = waits ? 0 : prefetch
+  let own = 0
   const before = calls.map((_, call) => {
     if (flights[own]?.call !== call) return []
     const flight = flights[own++]
-    return [...startUpTo(own), wait(flight), ...startUpTo(own + (waits ? 0 : prefetch))]
+    return [
+      ...[...liftUpTo(own), ...startUpTo(own), wait(flight)],
+      ...[...liftUpTo(own + ahead), ...startUpTo(own + ahead), ...liftUpTo(own + ahead + (waits ? 0 : 1))],
+    ]
   })
   return { begin: [], before, fetched }
+}
+
+/** The events of the first so many flights that have not been given yet. */
+function inTurn(flights: readonly Flight[], event: (flight: Flight) => FlightEvent): (count: number) => FlightEvent[] {
+  let done = 0
+  return count => {
+    const events = flights.slice(done, count).map(event)
+    done = Math.max(done, Math.min(count, flights.length))
+    return events
+  }
 }
 
 /** Once a step: a gradient is final with the last call that adds to it; a bucket leaves when its last gradient is. */
