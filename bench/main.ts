@@ -5,6 +5,7 @@ import { context, showContext } from './context.js'
 import { experts, showExperts } from './experts.js'
 import { gather, showGather } from './gather.js'
 import { matmul, showMatmul } from './matmul.js'
+import { offload, showOffload } from './offload.js'
 import { precision, showPrecision } from './precision.js'
 import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
@@ -51,6 +52,11 @@ const races: Readonly<Record<string, Listed>> = {
     show: showContext,
   },
   gather: { about: 'ZeRO-3 gathers in int8 and bf16 against f32, on 4 ranks', race: gather, show: showGather },
+  offload: {
+    about: 'offload on one rank: steps without, with a thread that copies, and with a rank that does',
+    race: offload,
+    show: showOffload,
+  },
   precision: { about: 'a step of a GPT in bf16 and pure-bf16 against f32', race: precision, show: showPrecision },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }

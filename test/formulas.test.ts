@@ -127,6 +127,7 @@ for (const [stored, bytes, what] of [
   [{ precision: 'f32' }, 16, 'parameter, gradient and two moments of 4'],
   [{ precision: 'bf16' }, 18, 'parameter of 2; gradient, master and two moments of 4'],
   [{ precision: 'bf16', gradients: 'bf16' }, 16, 'parameter and gradient of 2; master and two moments of 4'],
+  [{ precision: 'bf16-no-masters', gradients: 'bf16' }, 12, 'moments of 4, the others of 2'],
   [{ precision: 'pure-bf16', gradients: 'f32' }, 10, 'gradient of 4, the others of 2'],
   [{ precision: 'pure-bf16' }, 8, 'four of 2'],
 ] as const)

@@ -35,6 +35,7 @@ const plans: readonly Plan[] = [
   { dp: 2, zero: 1, microbatches: 2 },
   { dp: 2, tp: 2, zero: 2, precision: 'bf16' },
   { dp: 3, zero: 3, precision: 'pure-bf16' },
+  { dp: 2, zero: 1, precision: 'bf16-no-masters', gradients: 'bf16' },
   { pp: 2, dp: 2, zero: 1, microbatches: 2, schedule: 'zb-h1' },
   { cp: 2, tp: 2, dp: 2, zero: 3 },
 ]

@@ -228,3 +228,27 @@ for (const { config, lr } of (JSON.parse(readFixture('optimizers/schedules.json'
       )
   })
 }
+
+interface Clipped {
+  readonly max: number
+  readonly gradients: readonly (readonly number[])[]
+  readonly norm: number
+  readonly clipped: readonly (readonly number[])[]
+}
+
+for (const { max, gradients, norm, clipped } of (
+  JSON.parse(readFixture('optimizers/clip-ema.json')) as { clip: readonly Clipped[] }
+).clip)
+  test(`gradients of norm ${norm.toPrecision(3)} are clipped to ${max} as torch does`, () => {
+    const tensors = gradients.map(values => ({ dims: [{ name: 'd', size: values.length }], values }))
+    const [normSquared, lr] = [scalarOf(), { dims: [], values: [1] }]
+    for (const grad of tensors) run({ kind: 'sumSquares', once: [] }, [grad], [normSquared])
+    ok(Math.abs(Math.sqrt(normSquared.values[0]) - norm) <= 1e-12)
+    for (const [i, grad] of tensors.entries()) {
+      // Of lr 1, from 0, the step is the gradient that was left.
+      const param = { dims: grad.dims, values: new Float64Array(grad.values.length) }
+      run({ kind: 'sgd', momentum: 0, weightDecay: 0, clip: max }, [grad, normSquared, lr], [param])
+      for (const [k, value] of clipped[i].entries())
+        ok(Math.abs(param.values[k] + value) <= 1e-12, `${i}: element ${k}`)
+    }
+  })

@@ -35,9 +35,21 @@ const trainings: readonly (readonly Training[])[] = [
 
 /** What a plan is given beside its axes, each where `check` takes it. */
 const plans: readonly (readonly Plan[])[] = [
-  [{}, { precision: 'f32' }, { precision: 'bf16' }, { precision: 'pure-bf16' }, { precision: 'f16' }],
-  [{}, {}, {}, { fp8: { recipe: 'current' } }],
-  [{}, { offload: { optimizer: 'host' } }],
+  [
+    {},
+    { precision: 'f32' },
+    { precision: 'bf16' },
+    { precision: 'pure-bf16' },
+    { precision: 'f16' },
+    { precision: 'bf16-no-masters' },
+  ],
+  [{}, {}, { fp8: { recipe: 'current' } }, { fp8: { recipe: 'blocks', block: 2 } }],
+  [
+    {},
+    { offload: { optimizer: 'host' } },
+    { zero: 3, offload: { parameters: 'host' } },
+    { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
+  ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
     {},
@@ -46,8 +58,9 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
+    { compress: { reduce: 'int8', run: 8 } },
+    { compress: { reduce: 'int8', gather: 'int8', run: 5 } },
   ],
-  [{}, { fp8: {} }],
 ]
 
 /** The job with one of each, as far as they agree with what it has. */
@@ -80,7 +93,7 @@ for (let n = 0; n < count; n++) {
     precision,
     gradients,
     compress,
-    offload: offload?.optimizer,
+    ...(offload && { optimizerOn: offload.optimizer, parametersOn: offload.parameters }),
     fp8: fp8?.recipe,
     ...kinds,
   }).filter(([, value]) => value !== undefined)

@@ -47,12 +47,13 @@ function planOf({ pick, chance, int }: Random) {
     ...(chance(0.25) ? { layers: { first: int(3), last: int(3) } } : {}),
     sequenceParallel: tp > 1 && chance(0.5),
     recompute: pick(['none', 'cheap', 'selective', 'full'] as const),
-    precision: pick(['bf16', 'bf16', 'bf16', 'pure-bf16'] as const),
+    precision: pick(['bf16', 'bf16', 'bf16-no-masters', 'pure-bf16'] as const),
     gradients: pick([undefined, undefined, 'bf16', 'f32'] as const),
   }
   // The estimate does not know that W fetches the gains of norms once more (PLAN.md).
   const isUnknown = plan.recompute === 'cheap' && plan.zero === 3 && scheduleFacts[schedule].backward === 'split'
-  const compress = { reduce: 'bf16' as const, ...(plan.zero === 3 && { gather: 'int8' as const }) }
+  const reduce = plan.microbatches % 12 === 0 && schedule !== 'dualpipe' ? ('int8' as const) : ('bf16' as const)
+  const compress = { reduce, ...(plan.zero === 3 && { gather: 'int8' as const }) }
   const sent = plan.microbatches % 3 === 0 ? { ...plan, compress } : plan
   return isUnknown ? { ...sent, recompute: 'none' as const } : sent
 }

@@ -47,6 +47,8 @@ export interface OpFacts {
   readonly lists?: true
   /** Dims of which operands may hold unlike parts: queries a part of the sequence, their keys all of it. */
   readonly unlike?: readonly string[]
+  /** Operands and results whose dims count blocks of another's, not elements. */
+  readonly counts?: readonly string[]
 }
 
 function op(signature: string, facts: Partial<OpFacts> = {}): OpFacts {
@@ -65,9 +67,9 @@ const optimizerOps = Object.fromEntries(
 
 export const opFacts: OpTable<OpFacts> = {
   contract: op('a b -> out', { work: 'product', recomputed: 'listed' }),
-  absMax: op('x -> amax', { statistic: 0, wide: 0, kept: true }),
-  quantize: op('x amax -> codes'),
-  scaledContract: op('a b aMax bMax -> out', { work: 'product' }),
+  absMax: op('x -> amax', { statistic: 0, wide: 0, kept: true, counts: ['amax'] }),
+  quantize: op('x amax -> codes', { counts: ['amax'] }),
+  scaledContract: op('a b aMax bMax -> out', { work: 'product', counts: ['aMax', 'bMax'] }),
   add: op('a b ... -> out', { recomputed: 'listed', moves: true }),
   mul: op('a b -> out'),
   scale: op('x -> out', { lists: true }),
@@ -135,8 +137,8 @@ export const opFacts: OpTable<OpFacts> = {
   become: op('next normSquared -> state', { updates: true, lists: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
-  muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
-  newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
+  muonMean: op('grad normSquared m -> direction', { statistic: 0, lists: true }),
+  newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0, lists: true }),
   pack: op('x ... -> codes units', { statistic: 1, unlike: ['flat'] }),
   unpack: op('codes units -> x', { unlike: ['flat'] }),
   factorSquares: op('grad normSquared -> rows columns mean', { statistic: 0 }),

@@ -4,7 +4,7 @@
  */
 import { bytesPer, type DType } from './dtype.js'
 
-export const planPrecisions = ['f32', 'bf16', 'f16', 'pure-bf16'] as const
+export const planPrecisions = ['f32', 'bf16', 'f16', 'bf16-no-masters', 'pure-bf16'] as const
 export type PlanPrecision = (typeof planPrecisions)[number]
 
 export interface PlanPrecisionFacts {
@@ -12,6 +12,8 @@ export interface PlanPrecisionFacts {
   readonly token: DType
   /** Optimizer state, a master among it where the token's dtype is narrower; and gradients, where a plan does not say. */
   readonly state: DType
+  /** What is updated is the parameter itself, however few digits it has. */
+  readonly withoutMasters?: true
   /** For people; the plainest needs no words. */
   readonly words?: string
 }
@@ -24,7 +26,8 @@ export const planPrecisionFacts: Readonly<Record<PlanPrecision, PlanPrecisionFac
     words: 'tokens and parameters in bf16, gradients and optimizer state with master weights in f32',
   },
   f16: { token: 'f16', state: 'f32', words: 'as bf16, in f16' },
-  'pure-bf16': { token: 'bf16', state: 'bf16', words: 'these in bf16 too, without masters' },
+  'bf16-no-masters': { token: 'bf16', state: 'f32', withoutMasters: true, words: 'as bf16, without masters' },
+  'pure-bf16': { token: 'bf16', state: 'bf16', words: 'all of these in bf16, without masters' },
 }
 
 /** What gradients of parameters may be summed in. */
@@ -96,6 +99,6 @@ export const isOwnPrecision = (precision: Precision): boolean =>
   multipliedIn[tokenOf(precision)] === precision || precisionFacts[precision].coded === true
 
 export const hasMaster = (precision: PlanPrecision): boolean => {
-  const { token, state } = planPrecisionFacts[precision]
-  return token !== state
+  const { token, state, withoutMasters } = planPrecisionFacts[precision]
+  return token !== state && !withoutMasters
 }

@@ -184,19 +184,20 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
   )
 
 function programParam(param: CompiledParam, plan: Plan, streams: readonly StreamScript[]): Param {
-  const { spec, dtype, gradientDtype, stateDtype, holders, segments } = param
+  const { spec, dtype, gradientDtype, holders, segments } = param
+  const usual = param.hasMaster ? param.stateDtype : dtype
   const { space } = stateSpace(plan)
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
-    param: frameOf(frameNames.param(name)),
+    param: frameOf(frameNames.param(name), segments.space),
     ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
     states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name), space)),
   })
-  const apart = apartFrom({ dtype: stateDtype, dims, layout: segments.state }, segments.states)
+  const apart = apartFrom({ dtype: usual, dims, layout: segments.state }, segments.states)
   return {
     name,
     dtype,
-    ...(segments.gradient && gradientDtype !== stateDtype && { gradient: gradientDtype }),
+    ...(segments.gradient && gradientDtype !== usual && { gradient: gradientDtype }),
     dims,
     init,
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),

@@ -2,10 +2,18 @@
  * *precision*: what each value is stored in. Under bf16, what belongs to a token is bf16 (activations, their gradients,
  * the parameters they meet); what belongs to a parameter is f32 (its gradient as produced, its master and moments), and
  * so is every statistic (the log-sum-exp of attention, the parts of the loss, counts). Under pure-bf16 statistics alone
- * are f32, and parameters need no masters. Gradients may be as narrow as tokens, or f32, whatever the state is in. Models are written and differentiated in f32; nothing else in the compiler
+ * are f32, and parameters need no masters; some plans do without them though moments are f32. Gradients may be as narrow as tokens, or f32, whatever the state is in. Models are written and differentiated in f32; nothing else in the compiler
  * asks which precision it is.
  */
-import { type DType, gradientIn, opFacts, type PlanPrecision, planPrecisionFacts, type Stored } from '../base/index.js'
+import {
+  type DType,
+  gradientIn,
+  hasMaster,
+  opFacts,
+  type PlanPrecision,
+  planPrecisionFacts,
+  type Stored,
+} from '../base/index.js'
 import type { Graph, Model, ParamSpec, Value, ValueId } from '../model/index.js'
 import type { DerivedGraph } from './differentiate.js'
 
@@ -13,14 +21,16 @@ export interface ParamDtypes {
   /** What a parameter is computed with. */
   readonly dtype: DType
   readonly gradientDtype: DType
-  /** What its optimizer state is in. Where that is wider, a master is part of the state. */
+  /** What its optimizer state is in. */
   readonly stateDtype: DType
+  /** What is updated is part of the state, and the parameter is rounded from it. */
+  readonly hasMaster: boolean
 }
 
 export function paramDtypes(plan: Stored, { balance }: Pick<ParamSpec, 'balance'>): ParamDtypes {
-  if (balance) return { dtype: 'f32', gradientDtype: 'f32', stateDtype: 'f32' }
+  if (balance) return { dtype: 'f32', gradientDtype: 'f32', stateDtype: 'f32', hasMaster: false }
   const { token, state } = planPrecisionFacts[plan.precision]
-  return { dtype: token, gradientDtype: gradientIn(plan), stateDtype: state }
+  return { dtype: token, gradientDtype: gradientIn(plan), stateDtype: state, hasMaster: hasMaster(plan.precision) }
 }
 
 /** What is f32 whatever the precision: statistics, what a model says, and what only moves or adds up such values. */

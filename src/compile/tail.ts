@@ -21,7 +21,7 @@ import {
 } from '../base/index.js'
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import { type Plan, stateSpace, type Training, toldFor } from '../plan/index.js'
+import { type Plan, paramSpace, type Residence, stateSpace, type Training, toldFor } from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
@@ -47,12 +47,12 @@ export interface ParamClass extends ParamDtypes {
   readonly holders: readonly number[]
 }
 
-export interface ParamDrafts {
+export interface ParamDrafts extends Residence {
   readonly begin?: SegmentDraft
   readonly reduce?: SegmentDraft
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
-  /** Where the host updates: what takes there what it needs, and what takes back what it made. */
+  /** Where something of it lives elsewhere: what takes to the update what it needs, and what takes back what it made. */
   readonly down?: SegmentDraft
   readonly up?: SegmentDraft
   /** How the parameter lies in its frame between steps. */
@@ -87,13 +87,17 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   const { compute, storage } = param.layouts
   const state = plan.zero >= 1 ? storage : compute
   const inside = (plan.zero === 1 || plan.zero === 2) && state.flat !== undefined
-  const held = { kept: { layout: state, ...(inside && { inside: true as const }) }, state }
+  const held = {
+    kept: { layout: state, ...(inside && { inside: true as const }) },
+    state,
+    ...paramSpace(plan, param.spec),
+  }
   if (param.produced === undefined) return { ...held, states: {} }
   const columns = factorColumns(plan.compress ?? {}, param.spec)
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    reduction: ownReduction(param, columns) ?? reductionOf(param.produced, state),
+    reduction: ownReduction(param, columns) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (param.spec.balance)
@@ -125,12 +129,13 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   const optimizer = settled(toldFor(training, spec.role).optimizer, spec)
   const own = ownTensors(optimizer, spec, layout)
   const usual = { dtype: stateDtype, dims: spec.dims, layout }
-  const kept = statesKept(optimizer, hasMaster(param)).map(state => [state, own[state] ?? usual])
+  const kept = statesKept(optimizer, param.hasMaster).map(state => [state, own[state] ?? usual])
   // What moves little by little needs more digits than what it follows.
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
-function reductionOf(produced: Layout, state: Layout): Reduction {
+function reductionOf(produced: Layout, state: Layout, dealt: number | undefined): Reduction {
+  if (dealt !== undefined) return { kind: 'sum', axes: [] } // of the ranks that one plays
   const axes = partialAxes(produced)
   if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
     return { kind: 'route' }
@@ -164,8 +169,6 @@ const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
   slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
-
-const hasMaster = ({ dtype, stateDtype }: ParamClass): boolean => dtype !== stateDtype
 
 const gradientOf = ({ spec, gradientDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: gradientDtype })
 
@@ -244,7 +247,7 @@ export const divisorSlot = ({ lossScale }: Pick<Training, 'lossScale'>): Slot =>
 export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>
   skipAbove === undefined ? {} : { limit: skipAbove }
 
-interface UpdateSources {
+interface UpdateSources extends Residence {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
@@ -279,35 +282,50 @@ const feedbackStates = ['error', 'basis'] as const
 
 const paramSlot = slotOf({ is: 'param' }, 'parameters')
 
-/** The host has nothing but the rank's part of anything: there it lies by itself. */
+/**
+ * The state says where: what else the update needs goes there before, and goes back after. The host has nothing but the rank's part of
+ * anything: there it lies by itself.
+ */
 function draftUpdates(
   param: ParamClass,
   sources: UpdateSources,
   context: ParamContext,
 ): Pick<ParamDrafts, 'update' | 'down' | 'up'> {
-  const { space } = stateSpace(context.plan)
-  if (space === undefined) return { update: draftUpdate(param, sources, context) }
-  const { s } = context
-  const { spec, name, dtype } = param
-  const { reduced, kept, state, states } = sources
-  const away = (of: string, kind: Kind) => ({ layout: state, slot: awaySlot(of, kind, 'host') })
-  const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: away('grad', 'gradients') }
-  const own = { ...spec, name: 'param', dtype }
-  const there = { tensor: own, from: { ...kept, slot: paramSlot }, to: away('param', 'parameters') }
-  const ofStates = (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
+  const { s, plan } = context
+  const { name } = param
+  const { reduced, state, states } = sources
+  const isAway = stateSpace(plan).space !== undefined
+  const here = isAway
+    ? { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
+    : sources
+  const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: awayAt('grad', 'gradients', state) }
+  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan)]
+  const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
+  const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
+  return {
+    update: draftUpdate(param, here, context),
+    ...(down.length > 0 && { down: draftMoves(s, `down ${name}`, down) }),
+    ...(up.length > 0 && { up: draftMoves(s, `up ${name}`, up) }),
+  }
+}
+
+const awayAt = (of: string, kind: Kind, layout: Layout) => ({ layout, slot: awaySlot(of, kind, 'host') })
+
+/** The parameter, where it does not live where it is updated. */
+function ownMoved({ spec, dtype }: ParamClass, { kept, state, space }: UpdateSources, isAway: boolean): Moved[] {
+  if (isAway === (space !== undefined)) return []
+  const [onDevice, there] = [{ ...kept, slot: paramSlot }, awayAt('param', 'parameters', state)]
+  const [from, to] = isAway ? [onDevice, there] : [there, onDevice]
+  return [{ tensor: { ...spec, name: 'param', dtype }, from, to }]
+}
+
+/** From the disk to the host. */
+function statesMoved(states: States<StateTensor>, plan: ParamContext['plan']): Moved[] {
+  const { space } = stateSpace(plan)
+  return (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
     const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
     return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
-  const host = { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
-  return {
-    down: draftMoves(s, `down ${name}`, [gradient, ...(hasMaster(param) ? [] : [there]), ...ofStates]),
-    update: draftUpdate(param, host, context),
-    up: draftMoves(
-      s,
-      `up ${name}`,
-      [there, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from })),
-    ),
-  }
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
@@ -324,16 +342,16 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(scalarSlot(name))).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, lying(paramSlot)).ref
-  const outs = [hasMaster(param) ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
+  const outs = [param.hasMaster ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
   const { settings, given } = directions(optimizer, weightDecay, site)
-  const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !hasMaster(param)
+  const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !param.hasMaster
   const rounding = stochastic ? { stochastic } : {}
   const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training), ...rounding }
   w.emit({ ...settings, ...told, ins: [gradient, ...scalars.map(([, ref]) => ref), ...given], outs })
   // The master as the parameter's dtype can hold it.
-  if (hasMaster(param)) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
+  if (param.hasMaster) w.emit({ kind: 'scale', by: 1, ins: [outs[0]], outs: [own] })
   if (training.ema) {
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })

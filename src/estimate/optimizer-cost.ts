@@ -2,10 +2,11 @@
  * What the optimizer takes once a step: passes over gradients, parameters and states, on the device or on the host; and where the
  * step of a whole parameter depends on all its parts, ranks that meet for each.
  */
-import { activationBytes, dataRanks, fullStates, type Optimizer } from '../base/index.js'
+import { activationBytes, dataRanks, fullStates, type Optimizer, type Precision } from '../base/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
 import { muonCost } from './muon-cost.js'
+import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Placed, Setup } from './setup.js'
 import type { HeldParameters } from './step-cost.js'
@@ -16,8 +17,11 @@ export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.9
 /** All states of one parameter, its average too. */
 export function stateBytes({ precision, software, averages }: Placed, optimizer: Optimizer = usualOptimizer): number {
   const { stateBytes: wide } = software
-  return wide * fullStates(optimizer, activationBytes(precision) < wide).length + (averages ? 4 : 0)
+  return wide * fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 4 : 0)
 }
+
+const hasMaster = (precision: Precision, { stateBytes: wide, withoutMasters }: Software): boolean =>
+  activationBytes(precision) < wide && !withoutMasters
 
 /** An average is read, and so is what it follows, and it is written. */
 const averageBytes = 12
@@ -60,8 +64,7 @@ function hostCost(
   const { host, device } = cluster
   const rate = host ? (host.bandwidth ?? host.link.bandwidth) : device.bandwidth * device.curves.memory.efficiency
   const link = host ? host.link.bandwidth * host.link.efficiency : rate
-  const hasMaster = element < software.stateBytes
-  const down = (software.gradientBytes + (hasMaster ? 0 : element)) / link
+  const down = (software.gradientBytes + (hasMaster(precision, software) ? 0 : element)) / link
   const up = element / link
   const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
   return owned * Math.max(bytes / rate, down, up) + largest * (down + up)

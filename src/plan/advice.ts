@@ -78,18 +78,19 @@ const lostBelow = 1 / 512
 
 export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, plan }) {
   const { precision, rounding } = plan
-  if (planPrecisionFacts[precision].state !== 'bf16' || rounding === 'stochastic') return
+  const { token, state: kept } = planPrecisionFacts[precision]
+  if (token === 'f32' || hasMaster(precision) || rounding === 'stochastic') return
   const bytes = (of: Stored) => {
-    const { token, state } = planPrecisionFacts[of.precision]
+    const facts = planPrecisionFacts[of.precision]
     const states = fullStates(optimizer, hasMaster(of.precision)).length
-    return bytesPer[token] + bytesPer[gradientIn(of)] + bytesPer[state] * states
+    return bytesPer[facts.token] + bytesPer[gradientIn(of)] + bytesPer[facts.state] * states
   }
   const still = Number((optimizer.lr / lostBelow).toPrecision(3))
   const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
   yield warning(
     'plan/unwise',
     'plan.precision',
-    `sums, moments and parameters in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
+    `${kept === 'bf16' ? 'sums, moments and parameters' : 'parameters'} in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
     `try bf16, with gradients, moments and master weights in f32: ${bytes({ precision: 'bf16' })} bytes a parameter instead of ${bytes(plan)}; or rounding: stochastic, which adds them up on average`,
   )
 }

@@ -38,6 +38,6 @@ export const rounding: Rule = function* ({ training: { optimizer }, plan: { prec
     'plan/precision',
     'plan.rounding',
     `${reason}: there is nothing that chance could save`,
-    'set precision to pure-bf16, or leave rounding out',
+    'set precision to bf16-no-masters or pure-bf16, or leave rounding out',
   )
 }

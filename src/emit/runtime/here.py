@@ -55,10 +55,12 @@ class Here:
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
-    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, on_host=False) -> torch.Tensor:
-        """`room` is how many elements its memory holds, where that is more."""
+    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, on_host: Optional[str] = None) -> torch.Tensor:
+        """`room` is how many elements its memory holds, where that is more; `on_host` the kind of what lives there: parameters go up."""
         elements = torch.Size(sizes).numel()
-        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device="cpu" if on_host else self.device)
+        pinned = on_host == "parameters" and self.device.type == "cuda"
+        device = self.device if on_host is None else "cpu"
+        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device, pin_memory=pinned)
         return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
@@ -179,6 +181,9 @@ class Here:
 
     def gather_all(self, parts: Sequence[torch.Tensor], group: str, sizes: Sequence[Sequence[int]]) -> lines.Flight:
         return lines.gather(parts, self.groups[group], sizes)
+
+    def exchange_all(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
+        return lines.exchange(tensors, self.groups[group])
 
     def to_host(self, *given, **asked) -> spaces.Moving:
         return self._mover.to_host(*given, **asked)

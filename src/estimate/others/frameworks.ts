@@ -184,11 +184,12 @@ const lockstep: Software = {
   sources: ['this project'],
 }
 
-/** By what a plan stores. In pure-bf16 gradients and optimizer state are half as wide, and there are no masters. */
+/** By what a plan stores. Without masters the parameter itself is read and written. In pure-bf16 gradients and optimizer state are half as wide, and there are no masters. */
 const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
   f32: lockstep,
   bf16: lockstep,
   f16: lockstep,
+  'bf16-no-masters': { ...lockstep, withoutMasters: true, optimizerBytes: 28 },
   'pure-bf16': { ...lockstep, gradientBytes: 2, reduceBytes: 2, stateBytes: 2, optimizerBytes: 16 },
 }
 

@@ -31,6 +31,8 @@ export interface Software {
   readonly gradientBytes: 2 | 4
   /** Bytes of an element of what an optimizer keeps. */
   readonly stateBytes: 2 | 4
+  /** Where parameters are narrower than that, no copy of them as wide is among it. */
+  readonly withoutMasters?: true
   /** Bytes of traffic for each parameter an optimizer step updates: copies, unscaling, norm, clipping, Adam. */
   readonly optimizerBytes: number
   /** Of each axis's communication: how much is left exposed where compute could hide it. 1: nothing is hidden. */

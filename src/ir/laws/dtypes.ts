@@ -1,6 +1,6 @@
 /**
- * T3 and T7, for what values are stored in: what belongs to a token (`x`) has one dtype throughout an instruction, and so has
- * what belongs to a parameter (`p`) and its gradient (`g`); statistics are f32, ids and labels i32. Only `scale` may give fewer bits than it is
+ * T3 and T7, for what values are stored in: what belongs to a token (`x`) has one dtype throughout an instruction, and so have
+ * what is updated as a parameter (`p`), its states (`s`) and its gradient (`g`); statistics are f32, ids and labels i32. Only `scale` may give fewer bits than it is
  * given. Codes (`c`) are in the format that the instruction names, and belong to nobody else.
  */
 import { type CodeType, isCodeType, realDtypes } from '../../base/index.js'
@@ -27,11 +27,14 @@ export function misstored(
     const first = instr.ins.find(has(ins)) ?? instr.outs.find(has(outs))
     return first === undefined ? undefined : dtypeOf(first)
   }
+  /** All alike: as the parameter that is updated, or in more digits than it has. */
+  const stateTypes = (own: DType): readonly DType[] => ([undefined, own].includes(common('p')) ? [own] : ['f32'])
   const allowed = (letter: string, at: number, result: boolean): readonly DType[] => {
     if (letter === 'c') return formatsOf(instr).slice(at, at + 1)
     if (letter in fixed) return [fixed[letter]]
     const own = common(letter)
     if (own === undefined || !realDtypes.includes(own)) return realDtypes
+    if (letter === 's') return stateTypes(own)
     return result && letter === 'x' ? [own, 'f32'] : [own]
   }
   const wrong = (refs: readonly Ref[], letters: string | undefined, result: boolean) =>

@@ -9,9 +9,8 @@ type Range = readonly [least: number, most: number]
 
 /**
  * `x`: bf16, f16 or f32, one and the same for all such operands, and for a result that or f32 (the gradient of a weight is
- * kept in more digits than what it is made from). `p`: such a dtype, one and the same for all that is added to or belongs
- * to a parameter, operands and results: who keeps moments in f32 cannot update a bf16 parameter without a master. `g`: its
- * gradient, in such a dtype of its own.
+ * kept in more digits than what it is made from). `p`: such a dtype, one and the same for all that is added to or is updated as
+ * a parameter, operands and results. `s`: a state of it, in that dtype or in f32, all of them alike. `g`: its gradient, in such a dtype of its own.
  * `f`: f32, a statistic. `i`: i32. `r`: any of the three, whatever the operands are. `c`: codes, as the instruction says.
  * `b`: i8, codes that were packed.
  */
@@ -323,8 +322,8 @@ export const signatures: OpTable<Signature> = {
   gramSchmidt: elementwise(1, { dtypes: { ins: 'f', outs: 'f' }, stuck: ([x]) => x.filter(name => name !== 'expert') }),
   become: { ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [like(0)], flat: true },
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },
-  lambSquares: { ins: n(6), outs: n(2), dtypes: { ins: 'gffppp', outs: 'ff' }, shapes: [scalar, scalar], flat: true },
-  muonMean: { ins: n(3), outs: n(1), dtypes: { ins: 'gfp', outs: 'f' }, shapes: [like(0)], flat: true },
+  lambSquares: { ins: n(6), outs: n(2), dtypes: { ins: 'gffpss', outs: 'ff' }, shapes: [scalar, scalar], flat: true },
+  muonMean: { ins: n(3), outs: n(1), dtypes: { ins: 'gfs', outs: 'f' }, shapes: [like(0)], flat: true },
   newtonSchulz: {
     ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
     stuck: ([x]) => x.filter(name => name !== 'expert'),
@@ -339,17 +338,17 @@ export const signatures: OpTable<Signature> = {
   adamw: {
     ins: n(4),
     outs: [3, 4],
-    dtypes: { ins: 'gfff', outs: 'pppp' },
+    dtypes: { ins: 'gfff', outs: 'psss' },
     shapes: [like(0), like(0), like(0), like(0)],
     flat: true,
   },
-  sgd: { ins: [3, 4], outs: [1, 2], dtypes: { ins: 'gfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+  sgd: { ins: [3, 4], outs: [1, 2], dtypes: { ins: 'gfff', outs: 'ps' }, shapes: [like(0), like(0)], flat: true },
   lamb: {
-    ...{ ins: n(6), outs: n(3), dtypes: { ins: 'gfffff', outs: 'ppp' }, shapes: [like(0), like(0), like(0)] },
+    ...{ ins: n(6), outs: n(3), dtypes: { ins: 'gfffff', outs: 'pss' }, shapes: [like(0), like(0), like(0)] },
     flat: true,
   },
   muon: {
-    ...{ ins: n(4), outs: n(2), dtypes: { ins: 'gfff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+    ...{ ins: n(4), outs: n(2), dtypes: { ins: 'gfff', outs: 'ps' }, shapes: [like(0), like(0)], flat: true },
     tensors: [3],
   },
   adafactor: {
@@ -358,5 +357,5 @@ export const signatures: OpTable<Signature> = {
     dtypes: { ins: 'gffffffff', outs: 'pfff' },
     shapes: [free, free, free, free],
   },
-  lion: { ins: n(3), outs: n(2), dtypes: { ins: 'gff', outs: 'pp' }, shapes: [like(0), like(0)], flat: true },
+  lion: { ins: n(3), outs: n(2), dtypes: { ins: 'gff', outs: 'ps' }, shapes: [like(0), like(0)], flat: true },
 }

@@ -19,6 +19,10 @@ export const collective = (instr: Collective, s: Site): void => {
     one.name(wordsAt(list, command))
   }
   s.open.set(name, { instr, joined })
+  const { copier } = s
+  if (instr.kind !== 'move' || !copier) return
+  copier.origin = list.origin
+  for (const [i, pair] of pairsOf(instr).entries()) meet(instr, pair, joined[i], { ...s, list: copier })
 }
 
 /** The block and the collective are the first and fourth word of every command that meets. */
@@ -132,7 +136,11 @@ export function wait({ on }: InstrOf<'wait'>, s: Site): void {
 
 export function finishCollective({ instr, joined }: OpenCollective, s: Site): void {
   if (meetsOnce(instr)) finishAll(instr, joined[0], s)
-  else for (const [i, pair] of pairsOf(instr).entries()) finish(instr, pair, joined[i], s)
+  else
+    for (const [i, pair] of pairsOf(instr).entries()) {
+      meet(instr, pair, joined[i], s)
+      joined[i].close()
+    }
 }
 
 /** Whether one collective does all pairs: sums of several tensors, and whatever works on lines. */
@@ -160,16 +168,15 @@ function finishAll(instr: Collective, joined: RankCollective, s: Site): void {
 const partOf = (instr: Collective, least: number, members: number): number =>
   instr.kind === 'all-reduce' ? roundUp(Math.ceil(least / members), 32) : least
 
-function finish(instr: Collective, pair: Pair, joined: RankCollective, s: Site): void {
+function meet(instr: Collective, pair: Pair, joined: RankCollective, s: Site): void {
   if (!isRouted(instr)) order(s, instr, pair)
   const none = joined.members.map(() => 0)
-  const meet: Meet = { sync: 0, me: joined.me, members: none.length, collective: 0, x: none, out: none }
+  const words: Meet = { sync: 0, me: joined.me, members: none.length, collective: 0, x: none, out: none }
   const rule = waits[instr.kind] as (i: Collective & Pair, s: Site, m: Meet) => [number, number] // total
-  const [start, operands] = rule({ ...instr, ...pair }, s, meet)
+  const [start, operands] = rule({ ...instr, ...pair }, s, words)
   s.list.waitsFor(joined.members)
   joined.name({
     ...wordsAt(s.list, start),
     operands: { list: s.list, word: start + operands, stride: 2 * none.length },
   })
-  joined.close()
 }

@@ -1,5 +1,13 @@
 /** What a rank holds of the buffers of a segment. */
-import { type Coordinates, type DimPart, flatAxes, heldElements, type Mesh, partStart } from '../../../base/index.js'
+import {
+  type Coordinates,
+  type DimPart,
+  elementsOf,
+  flatAxes,
+  heldElements,
+  type Mesh,
+  partStart,
+} from '../../../base/index.js'
 import { acrossMicrobatches, lineShape, partsOf, type Shape, wholeDims } from '../../../geometry/index.js'
 import { type Buffer, bytesPer, type Program, type Ref, type Segment } from '../../../ir/index.js'
 
@@ -7,8 +15,10 @@ import { type Buffer, bytesPer, type Program, type Ref, type Segment } from '../
 export const bytesBefore = (mesh: Mesh, { dtype, dims, layout, inside }: Buffer, at: Coordinates): number =>
   inside ? partStart(mesh, dims, layout, at) * bytesPer[dtype] : 0
 
+export type Shapes = (segment: Segment) => Readonly<Record<Ref, Shape>>
+
 /** Shapes of every buffer of a segment, made once for all ranks. */
-export function shapesIn({ mesh, microbatches }: Program): (segment: Segment) => Readonly<Record<Ref, Shape>> {
+export function shapesIn({ mesh, microbatches }: Program): Shapes {
   const known = new Map<Segment, Readonly<Record<Ref, Shape>>>()
   const shape = ({ dims, layout }: Buffer): Shape =>
     flatAxes(layout).length > 0
@@ -29,4 +39,16 @@ export function partsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordin
   return partsOf(mesh, dims, layout, at).map((part, i) =>
     dims[i].name === 'batch' ? { ...part, origin: part.origin + Math.max(0, microbatch) * samples[i].size } : part,
   )
+}
+
+/** The gradients of queries are summed in f32 until all keys were seen, head by head, and rounded then. */
+export function sumsBytes({ segments }: Program, shapes: Shapes): number {
+  const needs = Object.values(segments).flatMap(segment =>
+    segment.instrs.flatMap(instr => {
+      if (instr.kind !== 'attentionGrad' || bytesPer[segment.buffers[instr.outs[0]].dtype] === 4) return []
+      const { dims } = shapes(segment)[instr.outs[0]]
+      return bytesPer.f32 * elementsOf(dims.filter(({ name }) => name !== 'batch' && name !== 'kvHeads'))
+    }),
+  )
+  return Math.max(0, ...needs)
 }

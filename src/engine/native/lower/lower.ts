@@ -14,7 +14,7 @@ import {
   sizeOfAll,
   zigzagAxes,
 } from '../../../base/index.js'
-import { membersOf, peerOf, type Shape, wholeInput } from '../../../geometry/index.js'
+import { membersOf, peerOf, wholeInput } from '../../../geometry/index.js'
 import {
   applyRule,
   type Buffer,
@@ -38,10 +38,11 @@ import { meaningOf } from '../../text.js'
 import { markOf } from '../kernels/dtypes.js'
 import { finishCollective, meetsOnce } from './collectives.js'
 import { countOf } from './commands.js'
+import { type Copier, copierOf, copierWriter } from './copiers.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
-import { bytesBefore, partsIn, shapesIn } from './local.js'
+import { bytesBefore, partsIn, type Shapes, shapesIn, sumsBytes } from './local.js'
 import { type MapOptions, type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
 import { type PanelOptions, Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
@@ -58,6 +59,8 @@ export interface LowerOptions extends MapOptions {
   readonly spans?: boolean
   /** Operands that several products share are packed once. */
   readonly panels?: PanelOptions | undefined
+  /** Every rank that moves anything to another space has a thread that does it, while the rank goes on. */
+  readonly copiers?: boolean | undefined
 }
 
 export interface Waiting {
@@ -81,6 +84,8 @@ export interface LoweredProgram {
   readonly listAt: readonly number[]
   readonly spansAt: readonly number[]
   readonly spanCapacity: number
+  /** Lists beside those of ranks. */
+  readonly copiers: readonly Copier[]
   /** Counters that are cleared before every step. */
   readonly sync: { readonly offset: number; readonly bytes: number }
   /** Size of the whole memory. */
@@ -108,7 +113,8 @@ export function lower(program: Program, options: LowerOptions): LoweredProgram {
     ...{ program, options: { ...options, workspaceBytes }, map, shapes, collectives, refusals },
     once: remembering(),
   }
-  const writers = map.ranks.map((_, rank) => new RankLowering(world, rank).write(region))
+  const ranks = map.ranks.map((_, rank) => new RankLowering(world, rank))
+  const writers = ranks.map(lowering => lowering.write(region))
   if (refusals.size > 0) throw new RefusalError([...refusals])
   const syncAt = region.take(0)
   collectives.settle(region)
@@ -121,7 +127,8 @@ export function lower(program: Program, options: LowerOptions): LoweredProgram {
     words[wordOf('config', 'spans')] = spansAt[rank]
     words[wordOf('config', 'spanCapacity')] = spanCapacity
   }
-  return { map, lists, listAt, spansAt, spanCapacity, sync, bytes: region.bytes }
+  const copiers = ranks.flatMap(({ copier }, rank) => (copier ? copierOf(rank, copier, region) : []))
+  return { map, lists, listAt, spansAt, spanCapacity, copiers, sync, bytes: region.bytes }
 }
 
 /** (command, start, end), f64 each. */
@@ -133,24 +140,12 @@ interface ElementRun {
   readonly n: number
 }
 
-/** The gradients of queries are summed in f32 until all keys were seen, head by head, and rounded then. */
-function sumsBytes({ segments }: Program, shapes: World['shapes']): number {
-  const needs = Object.values(segments).flatMap(segment =>
-    segment.instrs.flatMap(instr => {
-      if (instr.kind !== 'attentionGrad' || bytesPer[segment.buffers[instr.outs[0]].dtype] === 4) return []
-      const { dims } = shapes(segment)[instr.outs[0]]
-      return bytesPer.f32 * elementsOf(dims.filter(({ name }) => name !== 'batch' && name !== 'kvHeads'))
-    }),
-  )
-  return Math.max(0, ...needs)
-}
-
 /** What the lowering of all ranks shares. */
 interface World {
   readonly program: Program
   readonly options: LowerOptions
   readonly map: MemoryMap
-  readonly shapes: (segment: Segment) => Readonly<Record<Ref, Shape>>
+  readonly shapes: Shapes
   readonly collectives: RendezvousTable
   readonly refusals: Set<string>
   /** What is the same at every rank and call of an instruction is made once. */
@@ -175,6 +170,7 @@ class RankLowering {
   readonly #stream: Stream
   readonly #arenas: RankPlace['arenas']
   readonly #list = new ListWriter()
+  readonly copier: ListWriter | undefined
   readonly #panels: Panels | undefined
   readonly #members = new Map<Group, readonly Rank[]>()
   /** Frames of which a run of elements is to be 0, and that nobody has touched since. */
@@ -191,6 +187,7 @@ class RankLowering {
     this.#stream = streamOf(world.program, rank)
     this.#arenas = world.map.ranks[rank].arenas
     this.#panels = world.options.panels && new Panels(world.options.panels)
+    this.copier = world.options.copiers ? copierWriter(world.map.control) : undefined
   }
 
   write(region: Region): ListWriter {
@@ -361,7 +358,7 @@ class RankLowering {
       return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {
-      list: this.#list,
+      ...{ list: this.#list, copier: this.copier },
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
       ...{ param: call.param ?? '', place: this.#at },

@@ -30,7 +30,7 @@ interface Member {
   /** Words to be filled in: where the block is, which collective it is, and all members' operands. */
   readonly sync: Word[]
   readonly collective: Word[]
-  operands?: OperandWords
+  readonly operands: OperandWords[]
 }
 
 class Rendezvous {
@@ -96,7 +96,7 @@ export class RendezvousTable {
       throw new Error(
         `internal: members mean different collectives: ${collective.meaning} and, at rank ${rank}, ${meaning}`,
       )
-    const member: Member = { pairs, sync: [], collective: [] }
+    const member: Member = { pairs, sync: [], collective: [], operands: [] }
     collective.members.set(rank, member)
     const open = group.open.get(rank) ?? []
     open.push(collective)
@@ -107,7 +107,7 @@ export class RendezvousTable {
       name(words) {
         member.sync.push(words.sync)
         member.collective.push(words.collective)
-        if (words.operands) member.operands = words.operands
+        if (words.operands) member.operands.push(words.operands)
       },
       close() {
         const place = open.indexOf(collective)
@@ -165,7 +165,7 @@ function settleGroup({ members, collectives }: Group, region: Region): void {
     for (const member of arrived) {
       for (const { list, word } of member.sync) list.set(word, block)
       for (const { list, word } of member.collective) list.set(word, number)
-      if (member.operands) nameOperands(member.operands, arrived)
+      for (const operands of member.operands) nameOperands(operands, arrived)
     }
   }
 }

@@ -21,6 +21,8 @@ import { dense, type Run, refuse } from './shapes.js'
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
   readonly list: ListWriter
+  /** What the rank's copier does, where it has one: moves, from when they are started. */
+  readonly copier: ListWriter | undefined
   readonly seed: number
   readonly mesh: Mesh
   /** The name of the block the segment is called for. */

@@ -32,6 +32,8 @@ export interface EngineOptions extends StartOptions {
   readonly poison?: boolean
   /** Threads to use; without it the engine starts its own and ends them. */
   readonly pool?: Pool
+  /** Whether threads beside the ranks do their moves; without it, where a core is left for one. */
+  readonly copiers?: boolean
   /** For tests of faults: called with everything in place, before the first step. */
   readonly tamper?: (lowered: LoweredProgram, memory: SharedArrayBuffer) => void
 }
@@ -53,28 +55,34 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const { measure = false } = options
   const { workspaceBytes } = kernels
   const panels = panelsOf(kernels)
-  const lowered = lower(program, { ...options, spans: measure, waiting, reserved, workspaceBytes, panels })
+  const { copiers = worldOf(program.mesh) < platform.cores } = options
+  const lowered = lower(program, { ...options, copiers, spans: measure, waiting, reserved, workspaceBytes, panels })
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer)
   const words = new Int32Array(memory.buffer)
   const ranks = lowered.lists.length
+  const drawing = state.drawing(options.seed)
+  const members = [
+    ...lowered.map.ranks.map(({ status }, rank) => ({ ranks, drawing, list: lowered.listAt[rank], status })),
+    ...lowered.copiers.map(({ at, status }) => ({ ranks: undefined, list: at, status })),
+  ]
+  const { control } = lowered.map
   const crew = new Crew(
-    { words, control: lowered.map.control, statuses: lowered.map.ranks.map(({ status }) => status) },
+    { words, control, statuses: members.map(({ status }) => status) },
     {
       ...(options.pool ? { pool: options.pool } : {}),
       timeoutMs: waiting.timeoutMs,
       failure: trouble => failureOf({ program, lowered, words, trouble }, options.flightRecord),
     },
   )
-  const drawing = state.drawing(options.seed)
   const watcher = options.watcher ?? unwatched
   watcher.expect({ [phase]: 1 })
   await watcher.run(
     phase,
     starting(crew, ranks, rank => ({
-      ...{ kernels: kernels.kind, tuning: kernels.tuning, memory, rank, ranks, drawing },
-      ...{ control: lowered.map.control, list: lowered.listAt[rank], status: lowered.map.ranks[rank].status },
+      ...{ kernels: kernels.kind, tuning: kernels.tuning, memory, rank, control },
+      ...members[rank],
     })),
   )
   options.tamper?.(lowered, memory.buffer)

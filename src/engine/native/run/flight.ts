@@ -28,8 +28,8 @@ export interface RankReport {
 
 export class EngineError extends Error {
   readonly ranks: readonly RankReport[]
-  constructor(ranks: readonly RankReport[]) {
-    super(messageOf(ranks))
+  constructor(ranks: readonly RankReport[], besides: readonly string[] = []) {
+    super(messageOf(ranks, besides))
     this.name = 'EngineError'
     this.ranks = ranks
   }
@@ -51,7 +51,17 @@ export function failureOf(scene: Scene, path?: string): EngineError {
     reportOf(rank, list, streamOf(scene.program, rank).steps, scene),
   )
   if (path !== undefined) platform.write(path, flightRecord(reports))
-  return new EngineError(reports)
+  return new EngineError(reports, copiersIn(scene))
+}
+
+/** Copiers that failed by themselves, and why. */
+function copiersIn({ lowered, trouble: { dead, failed } }: Scene): string[] {
+  return lowered.copiers.flatMap(({ rank }, i) => {
+    const member = lowered.lists.length + i
+    const error = failed.get(member) ?? ''
+    const reason = dead.get(member) ?? reasons[error] ?? error
+    return reason === '' ? [] : [`what copies for rank ${rank} failed: ${reason}`]
+  })
 }
 
 function reportOf(
@@ -119,13 +129,15 @@ function showCommand({ segments }: Program, list: CommandList, steps: readonly S
   return `${name} of step ${at} ${showStep(step)}${inner ? `: [${instr}] ${showInstr(inner)}` : ''}`
 }
 
-function messageOf(ranks: readonly RankReport[]): string {
+function messageOf(ranks: readonly RankReport[], besides: readonly string[]): string {
   const culprits = ranks.filter(({ state }) => state === 'dead' || state === 'failed')
   const waiting = ranks.filter(({ state }) => state === 'waiting')
+  const failures = [
+    ...besides,
+    ...culprits.map(({ rank, reason }) => `rank ${rank} failed: ${reason ?? 'no reason given'}`),
+  ]
   const head =
-    culprits.length > 0
-      ? culprits.map(({ rank, reason }) => `rank ${rank} failed: ${reason ?? 'no reason given'}`).join('; ')
-      : `the ranks stand still: ${waiting.length} of ${ranks.length} wait`
+    failures.length > 0 ? failures.join('; ') : `the ranks stand still: ${waiting.length} of ${ranks.length} wait`
   return [head, ...ranks.map(line)].join('\n')
 }
 

@@ -5,18 +5,20 @@
 import type { Kernels, SharedMemory, Tuning } from '../kernels/kernels.js'
 import type { Drawing } from './draw.js'
 
+/** To a rank, or to a copier, whose number follows those of the ranks. */
 export interface Assignment {
   readonly kernels: Kernels['kind']
   readonly tuning: Tuning
   readonly memory: SharedMemory
   readonly rank: number
-  readonly ranks: number
+  /** How many share the cores; undefined: it is not bound to any. */
+  readonly ranks: number | undefined
   /** Byte offsets: the words main and ranks share, the rank's list and status block. */
   readonly control: number
   readonly list: number
   readonly status: number
-  /** The initial weights, of which every rank draws a share before the first step; a group of collectives has none. */
-  readonly drawing?: Drawing
+  /** The initial weights, of which every rank draws a share before the first step; copiers and a group of collectives have none. */
+  readonly drawing?: Drawing | undefined
 }
 
 export type ToRank = { readonly type: 'load'; readonly assignment: Assignment }

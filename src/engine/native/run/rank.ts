@@ -8,7 +8,10 @@ import type { Assignment, FromRank } from './protocol.js'
 
 export function serve(assignment: Assignment, tell: (message: FromRank) => void): void {
   const kernels = loadKernels(assignment.kernels, assignment.tuning)
-  kernels.bind(assignment.rank, assignment.ranks)
+  const { ranks } = assignment
+  // A thread may have been bound before: the only rank of one may use all cores.
+  if (ranks === undefined) kernels.bind(0, 1)
+  else kernels.bind(assignment.rank, ranks)
   const exec = kernels.attach(assignment.memory)
   const words = new Int32Array(assignment.memory.buffer)
   const control = assignment.control / 4
@@ -19,7 +22,7 @@ export function serve(assignment: Assignment, tell: (message: FromRank) => void)
     tell({ type: 'drawing', rank, share })
     return Atomics.load(words, control + Control.stop) === 0
   }
-  if (drawing) draw(drawing, { ...assignment, buffer: assignment.memory.buffer }, look)
+  if (drawing && ranks !== undefined) draw(drawing, { rank, ranks, buffer: assignment.memory.buffer }, look)
   tell({ type: 'ready' })
   for (;;) {
     Atomics.wait(words, control + Control.go, seen)

@@ -60,6 +60,7 @@ export class State {
     this.#coordinates = lowered.map.ranks.map((_, rank) => coordinatesOf(program.mesh, rank).pp ?? 0)
     for (const [rank, { words }] of lowered.lists.entries())
       new Float64Array(buffer, lowered.listAt[rank], words.length).set(words)
+    for (const { list, at } of lowered.copiers) new Float64Array(buffer, at, list.words.length).set(list.words)
     for (const rank of this.#map.ranks.keys()) this.#residents(rank)
     this.setScalars(scalarStartsOf(program))
   }
