@@ -120,6 +120,8 @@ export const rows: readonly Row[] = [
   [plan('schedule: zero-bubble'), 'schema/name plan.schedule | did you mean `zb-h1`?'],
   [plan('recompute: block'), 'schema/name plan.recompute | did you mean `full`?'],
   [plan('dp: 2, microbatches: 4, compress: { reduce: fp8, gather: f16 }'), 'schema/name plan.compress.reduce | ', 'schema/name plan.compress.gather | '],
+  [plan('dp: 2, cp: 2, microbatches: 4, compress: { reduce: int8 }'), 'plan/compress plan.compress.reduce | int8: every addend must be the gradient of whole sequences, but cp 2 and ep 1 share them out; set cp and ep to 1'],
+  [plan('dp: 2, pp: 2, microbatches: 4, schedule: dualpipe, compress: { reduce: int8 }'), 'plan/compress plan.compress.reduce | int8: with dualpipe two ranks hold every stage, whose gradients are added up once more and cannot be sent so; choose another schedule'],
   [plan('dp: 2, microbatches: 4, zero: 1, compress: { gather: bf16 }'), 'plan/compress plan.compress.gather | zero 1 keeps the only exact copy of a parameter where the whole is gathered: gather bf16 would round it; set zero to 3'],
   [plan('zero: stage3'), 'schema/type plan.zero | did you mean `3`?'],
   [plan('gradientAccumulation: 8'), 'schema/key plan.gradientAccumulation | did you mean `microbatches`? (a microbatch has globalBatch / (dp x microbatches) sequences)'],
