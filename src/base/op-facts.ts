@@ -131,6 +131,7 @@ export const opFacts: OpTable<OpFacts> = {
   balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
+  track: op('amax normSquared -> scale history', { updates: true, lists: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0, lists: true }),

@@ -269,6 +269,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   ...expertRules,
   zero: { shape: wanted },
   accumulate: { shape: wanted },
+  track: { shape: wanted },
   unscale: { shape: wanted },
   sumSquares: { shape: wanted },
   lambSquares: { shape: wanted },

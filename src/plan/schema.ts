@@ -21,6 +21,7 @@ import {
   planPrecisionFacts,
   planPrecisions,
   shorten,
+  trackingAlgos,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
@@ -108,7 +109,8 @@ const attention = z
   )
 
 /** Ways to find out by what a tensor is scaled before it becomes codes. */
-export const fp8Recipes = ['current', 'blocks'] as const
+export const fp8Recipes = ['current', 'delayed', 'blocks'] as const
+export type Fp8Recipe = (typeof fp8Recipes)[number]
 
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
@@ -211,7 +213,7 @@ export const Plan = z
           .enum(fp8Recipes)
           .default('current')
           .describe(
-            'what a tensor is scaled by: current, the greatest absolute value that is in it now; blocks, that of each block of it, in E4M3 throughout',
+            'what a tensor is scaled by: current, the greatest absolute value that is in it now; delayed, those of the steps before; blocks, that of each block of it, in E4M3 throughout',
           ),
         block: z
           .int()
@@ -219,6 +221,17 @@ export const Plan = z
           .max(2 ** 16)
           .default(128)
           .describe('blocks: so many numbers along what is summed, of a weight squares; GPUs multiply blocks of 128'),
+        history: z
+          .int()
+          .min(1)
+          .max(2 ** 16)
+          .default(1024)
+          .describe('delayed: steps whose greatest absolute value is remembered'),
+        algo: z
+          .enum(trackingAlgos)
+          .default('max')
+          .describe('delayed: the scale is that of the greatest in the history, or of the most recent'),
+        margin: z.int().min(0).max(64).default(0).describe('delayed: powers of two that are left free'),
       })
       .optional()
       .describe('products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says'),

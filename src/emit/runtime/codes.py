@@ -69,9 +69,45 @@ def scale(amax: torch.Tensor, form: str) -> torch.Tensor:
     return (ratio.view(torch.int32) & 0x7F800000).view(torch.float32).to(amax.dtype)
 
 
-def quantize(x: torch.Tensor, amax: torch.Tensor, form: str, blocks: Optional[Blocks] = None) -> torch.Tensor:
+def _scale(number: torch.Tensor, form: str, by: str) -> torch.Tensor:
+    """Of what is greatest, or the number itself."""
+    return number if by == "scale" else scale(number, form)
+
+
+def track_(scales, histories, amaxes, verdict: torch.Tensor, form: str, margin: int, algo: str):
+    """
+    The first of a history is room for this step's; when the scale is chosen all move down, and the first is room again. What is chosen
+    and is 0, or not finite, leaves the scale as it is. Of one tensor, or of several at once.
+    """
+    if isinstance(scales, list):
+        scale, history = torch.stack(scales), torch.stack(histories)
+        _track(scale, history, torch.stack(list(amaxes)).to(scale.dtype), verdict, form, margin, algo)
+        for each, made in ((scales, scale), (histories, history)):
+            for old, new in zip(each, made.unbind()):
+                old.copy_(new)
+    else:
+        _track(scales.view(1), histories.view(1, -1), amaxes.view(1).to(scales.dtype), verdict, form, margin, algo)
+    return scales, histories
+
+
+def _track(scale, history, amax, verdict, form: str, margin: int, algo: str) -> None:
+    now = torch.cat([amax.unsqueeze(1), history[:, 1:]], 1)
+    chosen = now.amax(1) if algo == "max" else amax
+    made = (GREATEST[form] / chosen.float() / 2.0**margin).clamp(max=torch.finfo(torch.float32).max).to(scale.dtype)
+    usable = (chosen > 0) & torch.isfinite(chosen)
+    scale.copy_(torch.where(verdict & usable, made, scale))
+    moved = torch.roll(now, -1, 1)
+    moved[:, 0] = 0
+    history.copy_(torch.where(verdict, moved, history))
+
+
+def quantize(
+    x: torch.Tensor, amax: torch.Tensor, form: str, blocks: Optional[Blocks] = None, by: str = "amax"
+) -> torch.Tensor:
     """Numbers beyond the greatest become it; casts of some releases do so by themselves, of others not."""
-    scaled = _times(x, scale(amax, form).to(x.dtype), blocks).clamp(-GREATEST[form], GREATEST[form])
+    # A power of two rounds nothing; another scale wants more digits than 16 bits have.
+    full = x if by == "amax" or x.dtype == torch.float64 else x.float()
+    scaled = _times(full, _scale(amax, form, by).to(full.dtype), blocks).clamp(-GREATEST[form], GREATEST[form])
     return scaled if x.dtype == torch.float64 else scaled.to(DTYPES[form])
 
 
@@ -95,9 +131,10 @@ def scaled_contract(
     forms: Sequence[str],
     dtype: str,
     blocks: Optional[Sequence[Blocks]] = None,
+    by: str = "amax",
 ) -> torch.Tensor:
     """As contract. One product of matrices where what is summed comes last in both, and a GPU has units for it."""
-    by_a, by_b = 1 / scale(a_max, forms[0]), 1 / scale(b_max, forms[1])
+    by_a, by_b = 1 / _scale(a_max, forms[0], by), 1 / _scale(b_max, forms[1], by)
     ins, out = equation.replace(" ", "").split("->")
     left, right = ins.split(",")
     summed = "".join([d for d in left if d not in out])
@@ -109,7 +146,7 @@ def scaled_contract(
         if rows.shape[1] % ROW == 0 and columns.shape[0] % ROW == 0 and _multiplied(by_a, by_b):
             product = _multiply(rows, columns, by_a, by_b, DTYPES[dtype], forms[0] == forms[1] and blocks is None)
             return product.view(*a.shape[: len(m)], *b.shape[: len(n)])
-        by_a, by_b = 1 / scale(a_max, forms[0]), 1 / scale(b_max, forms[1])
+        by_a, by_b = 1 / _scale(a_max, forms[0], by), 1 / _scale(b_max, forms[1], by)
     full = torch.float64 if a.dtype == torch.float64 else torch.float32
     of_a, of_b = (None, None) if blocks is None else blocks
     numbers = _times(a.to(full), by_a.to(full), of_a), _times(b.to(full), by_b.to(full), of_b)
