@@ -3,7 +3,7 @@
  * that lie otherwise are turned before, once for all products that read them.
  */
 import type { Blocks, Dim } from '../base/index.js'
-import type { InstrOf, Ref } from '../ir/index.js'
+import type { Instr, InstrOf, Ref, Segment } from '../ir/index.js'
 import {
   aligned,
   assign,
@@ -57,6 +57,31 @@ export function track({ ins, outs, format, margin, algo, ...guard }: InstrOf<'tr
   const operands = [scale, history, amax, verdict(guard, norm), quote(format)]
   const made = call('track_', operands, { margin, algo: quote(algo) })
   return [`${outs.map(site.result).join(', ')} = ${made}`]
+}
+
+/**
+ * What is cut into blocks is coded where what is greatest in them is found, and in all ways at once in which the segment does: it is read
+ * once. Nobody else meets in between, since ranks agree on nothing.
+ */
+export function codeLines({ instrs }: Segment): readonly (readonly [Instr, (site: Site) => string[]])[] {
+  const pairs = instrs.flatMap(greatest => {
+    if (greatest.kind !== 'absMax' || !greatest.blocks) return []
+    const codes = instrs.find(instr => instr.kind === 'quantize' && instr.ins[1] === greatest.outs[0])
+    return codes?.kind === 'quantize' && codes.ins[0] === greatest.ins[0] ? [{ greatest, codes }] : []
+  })
+  const of = new Map(
+    pairs.map(({ greatest }) => [greatest.ins[0], pairs.filter(pair => pair.greatest.ins[0] === greatest.ins[0])]),
+  )
+  return [...of].flatMap(([x, ways]) => {
+    const [{ greatest: first, codes }] = ways
+    const line = (site: Site): string[] => {
+      const names = ways.flatMap(way => [way.greatest.outs[0], way.codes.outs[0]]).map(site.result)
+      const cuts = ways.map(way => blocksAlong(site.dims(x), way.greatest.blocks!))
+      return [`${names.join(', ')} = ${call('coded', [site.name(x), quote(codes.format)], { blocks: tuple(cuts) })}`]
+    }
+    const done = ways.flatMap(way => [way.greatest, way.codes]).filter(instr => instr !== first)
+    return [[first, line] as const, ...done.map(instr => [instr, (): string[] => []] as const)]
+  })
 }
 
 /** The numbers of blocks, in the order that the dims of what they belong to have where it is multiplied. */
