@@ -5,6 +5,7 @@
  */
 import {
   type Axis,
+  factorColumns,
   type Guard,
   type Layout,
   layoutKey,
@@ -26,12 +27,13 @@ import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
+import { factorStates, sendFactors } from './powersgd.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
-  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding' | 'compress'>
   readonly training: TrainedBy
 }
 
@@ -72,9 +74,10 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, or by a route of several moves. */
 export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
+  | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'route' | 'none' }
 
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
@@ -90,16 +93,17 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     ...paramSpace(plan, param.spec),
   }
   if (param.produced === undefined) return { ...held, states: {} }
+  const columns = factorColumns(plan.compress ?? {}, param.spec)
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    // Counts are few, and do not fly.
-    reduction: isFollower(param.spec) ? { kind: 'route' } : reductionOf(param.produced, state, param.layouts.dealt),
+    reduction: ownReduction(param, columns) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
   const reduced = reducedAt(gradient, state)
-  const states = statesOfParam(param, state, training)
+  const kept = statesOfParam(param, state, training)
+  const states = columns === undefined ? kept : { ...kept, ...factorStates(param.spec, columns, param.produced) }
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
@@ -110,6 +114,12 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     states,
     gradient,
   }
+}
+
+/** Counts are few, and factors are made step by step: neither flies. */
+function ownReduction({ spec }: ParamClass, columns: number | undefined): Reduction | undefined {
+  if (isFollower(spec)) return { kind: 'route' }
+  return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
 /** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
@@ -143,10 +153,19 @@ interface SlotHolding extends Holding {
  */
 function reducedAt({ accumulated, reduction }: Gradient, state: Layout): SlotHolding {
   if (accumulated.flat) return { layout: state, slot: at('grad') }
-  if (reduction.kind === 'route' || (state.flat && reduction.kind !== 'scatter'))
+  const lies = layoutKey({ ...accumulated, partial: {} }) === layoutKey(state)
+  if (
+    reduction.kind === 'route' ||
+    (reduction.kind === 'factors' && !lies) ||
+    (state.flat && reduction.kind !== 'scatter')
+  )
     return { layout: state, slot: at('reduced') }
   return { layout: state, ...(state.flat && { inside: true }), slot: at('grad') }
 }
+
+/** Where a state lies, and what it becomes if the step is taken. */
+const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
+  slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
@@ -168,13 +187,27 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   const { accumulated, reduction } = gradient
   const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
   const scaled = context.training.lossScale !== undefined
+  const factored = reduction.kind === 'factors'
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-  const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets || scaled) {
+  const from: SlotHolding = moves || factored ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || meets || scaled || factored) {
     const own = w.held('own', gradientOf(param), from, from.slot)
-    const sum = meets ? w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
-    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [sum.ref] })
-    if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
+    const all = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
+    if (factored) {
+      const { spec } = param
+      sendFactors({
+        w,
+        spec,
+        columns: reduction.columns,
+        produced: accumulated,
+        gradient: all,
+        sum: at('grad'),
+        stateSlot,
+      })
+    }
+    const summed = factored ? 'sum' : meets ? 'all' : 'own'
+    if (moves) w.settle(w.demand(summed, reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
 }
@@ -256,6 +289,9 @@ const historyOf = ({ length }: { readonly length: number }): StateTensor => ({
   ...{ dtype: 'f32', dims: [{ name: 'history', size: length }], layout: whole },
 })
 
+/** States that other ops than the optimizer move. */
+const feedbackStates = ['error', 'basis'] as const
+
 const paramSlot = slotOf({ is: 'param' }, 'parameters')
 
 /**
@@ -331,6 +367,13 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   if (training.ema) {
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
+  }
+  for (const state of feedbackStates) {
+    if (!states[state]) continue
+    const { layout, ...tensor } = states[state]
+    const next = w.given(`next.${state}`, { name: `next.${state}`, ...tensor }, layout, stateSlot(state, 'next')).ref
+    const ins = [next, site.scalars.normSquared ?? scalarAt('normSquared')]
+    w.emit({ kind: 'become', ...guardOf(training), ins, outs: [ofState(state)] })
   }
   return w.draft(`update ${param.name}`, 'update')
 }

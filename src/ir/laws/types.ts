@@ -32,6 +32,7 @@ import { moved, sliced } from './moves.js'
 import { coded } from './packing.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
+import { combinedOtherwise, tracked } from './tracking.js'
 import { unfinished, unrolled } from './turns.js'
 import {
   axesThatMatter,
@@ -124,8 +125,10 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'track':
       return tracked({ ...of, instr })
     case 'accumulate':
+    case 'deduct':
     case 'balance':
     case 'average':
+    case 'become':
       return updated(of)
     default:
       if (isOptimizer(instr)) return updated(of)
@@ -333,13 +336,11 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
     if (!sameLayout(operands[i].layout, first.layout) || !sameDims(operands[i].dims, first.dims))
       say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
   }
-  const optimizer = instr.kind !== 'accumulate'
-  if (instr.kind === 'accumulate') {
-    const { combine = 'sum' } = instr
-    const other = Object.values(first.layout.partial).find(how => how !== combine)
-    if (other) return void say('T1', `%${reads[0]} is a partial ${other}, of which it takes the ${combine}`)
-  }
-  if (optimizer && Object.keys(first.layout.partial).length > 0)
+  const optimizer = instr.kind !== 'accumulate' && instr.kind !== 'deduct'
+  const other = instr.kind === 'accumulate' ? combinedOtherwise(instr, first) : undefined
+  if (other) return void say('T1', other)
+  // What a state becomes may be an addend, if the state is one.
+  if (optimizer && instr.kind !== 'become' && Object.keys(first.layout.partial).length > 0)
     return void say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
   const { tensors = [] } = isCompute(instr) ? signatures[instr.kind] : {}
   const isScalar = (i: number) => optimizer && isCompute(instr) && i < instr.ins.length && !tensors.includes(i)
@@ -349,17 +350,6 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
       say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
   // What they are stored in the letters of the signature say.
   return claimed.map(({ dtype }) => ({ ...first, dtype }))
-}
-
-/** All that it reads and writes is the same on every rank. */
-function tracked({ instr, operands, claimed, say }: Case<InstrOf<'track'>>): readonly Type[] | undefined {
-  const { reads } = traitsOf(instr)
-  const odd = operands.findIndex(({ layout }) => !sameLayout(layout, { splits: {}, partial: {} }))
-  if (odd >= 0) return void say(odd === 0 ? 'T5' : 'T1', `%${reads[odd]} is ${showShaped(operands[odd])}, not whole`)
-  const [scale, history] = claimed
-  const fits = scale.dims.length === 0 && operands[0].dims.length === 0 && operands[1].dims.length === 0
-  if (!fits || history.dims.length !== 1) return void say('T3', 'it follows one number, and keeps one history')
-  return claimed.map(({ dtype, dims }) => ({ dtype, dims, layout: { splits: {}, partial: {} } }))
 }
 
 /** Room is nobody's tensor, but there must be enough of it: for a matrix and two squares of its shorter side. */
