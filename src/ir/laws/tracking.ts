@@ -1,17 +1,17 @@
 /** T1, T3 and T5 of what follows the greatest of a step: candidates of microbatches and ranks are compared, never added up. */
-import { sameLayout } from '../../base/index.js'
-import type { InstrOf } from '../instr.js'
+import { type Combine, sameLayout } from '../../base/index.js'
+import type { Instr, InstrOf } from '../instr.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
-import type { Case, Type } from './type.js'
+import type { Case, Say, Type } from './type.js'
 
-/** Addends are added up and candidates compared, in words where it is otherwise. */
-export function combinedOtherwise(
-  { ins, combine = 'sum' }: InstrOf<'accumulate'>,
-  { layout }: Type,
-): string | undefined {
-  const other = Object.values(layout.partial).find(how => how !== combine)
-  return other && `%${ins[0]} is a partial ${other}, of which it takes the ${combine}`
+/** Whether addends are added up and candidates compared. */
+export function combines(instr: Instr, { layout }: Type, say: Say): boolean {
+  if (instr.kind !== 'accumulate') return true
+  const combine: Combine = instr.combine ?? 'sum'
+  const other = Object.values(layout.partial).find(found => found !== combine)
+  if (other) say('T1', `%${instr.ins[0]} is a partial ${other}, of which it takes the ${combine}`)
+  return other === undefined
 }
 
 /** All that it reads and writes is the same on every rank. */
