@@ -70,14 +70,14 @@ function codedGraph(graph: Graph, isMatrix: (value: Value) => boolean, fp8: Fp8)
 }
 
 /** Codes, and what says how they were scaled. */
-type Coded = readonly [codes: ValueId, scale: ValueId]
+type CodedTensor = readonly [codes: ValueId, scale: ValueId]
 
 class CodedBuilder {
   readonly #graph: Graph
   readonly #fp8: Fp8
   readonly #values: Value[]
   readonly #nodes: Node[] = []
-  readonly #coded = new Map<string, Coded>()
+  readonly #coded = new Map<string, CodedTensor>()
   readonly #tallies: Record<string, ValueId>
   readonly #scales: ParamSpec[] = []
 
@@ -115,7 +115,7 @@ class CodedBuilder {
     return this.#fp8.recipe === 'delayed' ? { by: 'scale' } : {}
   }
 
-  #codesOf(id: ValueId, blocks: Blocks | undefined): Coded {
+  #codesOf(id: ValueId, blocks: Blocks | undefined): CodedTensor {
     const { name, dims } = this.#values[id]
     const key = JSON.stringify([id, blocks])
     const known = this.#coded.get(key)

@@ -21,10 +21,10 @@ import {
   planPrecisionFacts,
   planPrecisions,
   shorten,
-  trackingAlgos,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
+import { Fp8 } from './fp8-schema.js'
 import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
@@ -107,10 +107,6 @@ const attention = z
   .describe(
     'cp: keys and values are gathered, go round in a ring, or are exchanged so that ranks split heads; or both, { ulysses, ring }',
   )
-
-/** Ways to find out by what a tensor is scaled before it becomes codes. */
-export const fp8Recipes = ['current', 'delayed', 'blocks'] as const
-export type Fp8Recipe = (typeof fp8Recipes)[number]
 
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
@@ -207,34 +203,9 @@ export const Plan = z
           .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
           .join('; '),
       ),
-    fp8: z
-      .strictObject({
-        recipe: z
-          .enum(fp8Recipes)
-          .default('current')
-          .describe(
-            'what a tensor is scaled by: current, the greatest absolute value that is in it now; delayed, those of the steps before; blocks, that of each block of it, in E4M3 throughout',
-          ),
-        block: z
-          .int()
-          .min(2)
-          .max(2 ** 16)
-          .default(128)
-          .describe('blocks: so many numbers along what is summed, of a weight squares; GPUs multiply blocks of 128'),
-        history: z
-          .int()
-          .min(1)
-          .max(2 ** 16)
-          .default(1024)
-          .describe('delayed: steps whose greatest absolute value is remembered'),
-        algo: z
-          .enum(trackingAlgos)
-          .default('max')
-          .describe('delayed: the scale is that of the greatest in the history, or of the most recent'),
-        margin: z.int().min(0).max(64).default(0).describe('delayed: powers of two that are left free'),
-      })
-      .optional()
-      .describe('products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says'),
+    fp8: Fp8.optional().describe(
+      'products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says',
+    ),
     gradients: z
       .enum(gradientTypes)
       .optional()
