@@ -141,7 +141,6 @@ export const rows: readonly Row[] = [
   [plan('offload: { optimizer: cpu }'), 'schema/name plan.offload.optimizer | one of device, host or disk'],
   [plan('offload: { optimizer: disk }'), 'plan/offload plan.offload.optimizer | not supported yet: disk; try host'],
   [plan('dp: 2, zero: 2, offload: { parameters: host }'), 'plan/offload plan.offload.parameters | under ZeRO-2 the device keeps whole parameters from step to step: nothing would bring them from the host; try zero 3'],
-  [write({ ...parts, training: 'seq: 32, globalBatch: 16, optimizer: { kind: lamb, lr: 0.1 }', plan: 'offload: { optimizer: host }' }), 'plan/offload plan.offload.optimizer | lamb needs whole parameters, for which ranks would have to meet on the host; leave it at device, or try training.optimizer.kind adamw, sgd or lion'],
   [training('seq: 32, globalBatch: 16, lossScale: 0'), 'schema/range training.lossScale.scale | must be more than 0, got 0'],
   [training('seq: 32, globalBatch: 16, lossScale: { kind: foo }'), 'schema/name training.lossScale.kind | one of static, torch, megatron or deepspeed'],
   [training('seq: 32, globalBatch: 16, roles: { foo: { lr: 1 } }'), 'schema/key training.roles.foo | one of matrix, embedding, head, router, norm or bias'],

@@ -21,7 +21,15 @@ import {
 } from '../base/index.js'
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import { type Plan, paramSpace, type Residence, stateSpace, type Training, toldFor } from '../plan/index.js'
+import {
+  type Plan,
+  paramSpace,
+  type Residence,
+  stateSpace,
+  type Training,
+  toldFor,
+  updateSpace,
+} from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
@@ -295,12 +303,12 @@ function draftUpdates(
   const { s, plan } = context
   const { name } = param
   const { reduced, state, states } = sources
-  const isAway = stateSpace(plan).space !== undefined
+  const isAway = isUpdatedAway(param, context)
   const here = isAway
     ? { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
     : sources
   const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: awayAt('grad', 'gradients', state) }
-  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan)]
+  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan, isAway)]
   const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
   const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
   return {
@@ -320,22 +328,28 @@ function ownMoved({ spec, dtype }: ParamClass, { kept, state, space }: UpdateSou
   return [{ tensor: { ...spec, name: 'param', dtype }, from, to }]
 }
 
-/** From the disk to the host. */
-function statesMoved(states: States<StateTensor>, plan: ParamContext['plan']): Moved[] {
+const isUpdatedAway = ({ spec }: ParamClass, { plan, training }: ParamContext): boolean =>
+  updateSpace(plan, toldFor(training, spec.role).optimizer).space !== undefined
+
+/** From the disk to the host, or from either to the device. */
+function statesMoved(states: States<StateTensor>, plan: ParamContext['plan'], isAway: boolean): Moved[] {
   const { space } = stateSpace(plan)
-  return (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
-    const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
+  const visits = space === 'disk' || (space === 'host' && !isAway)
+  return (visits ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
+    const slot = slotOf({ is: 'state', of }, 'optimizer')
+    const [from, to] = [awaySlot(of, 'optimizer', space), isAway ? onHost(slot) : slot]
     return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, training }: ParamContext): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamContext): SegmentDraft {
+  const { s, plan, training } = context
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
   const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
-  const lying = stateSpace(plan).space === undefined ? (slot: Slot) => slot : onHost
+  const lying = isUpdatedAway(param, context) ? onHost : (slot: Slot) => slot
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated
     return w.given(name, { name, ...tensor }, layout, lying(slotOf({ is: 'state', of: name }, 'optimizer'))).ref
