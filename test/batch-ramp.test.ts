@@ -9,10 +9,10 @@ import { fastKernels } from '../src/engine/index.js'
 import { earlierJobs, type Job, jobOfBatch } from '../src/plan/index.js'
 import {
   beginningOf,
+  earlierPrograms,
   lossesOf,
   oneRankLosses,
   openCheckpoints,
-  earlierPrograms,
   startSession,
   syntheticOf,
 } from '../src/train/index.js'
