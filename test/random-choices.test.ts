@@ -64,6 +64,8 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
+    { compress: { reduce: 'powersgd', rank: 2, rate: 0.5 } },
+    { reduce: 'step', compress: { reduce: 'powersgd', rank: 1, rate: 1, from: 3 } },
     { compress: { reduce: 'int8', run: 8 } },
     { compress: { reduce: 'int8', gather: 'int8', run: 5 } },
   ],

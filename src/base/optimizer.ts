@@ -166,6 +166,8 @@ export interface StateFacts {
   readonly isMaster?: true
   /** Of rows or columns, next to nothing beside the parameter. */
   readonly isSmall?: true
+  /** A step that sends gradients as they are leaves it as it is. */
+  readonly mayStay?: true
 }
 
 /**
@@ -190,14 +192,15 @@ export const stateFacts = {
   /** An exponential moving average of the parameter. */
   ema: { startsFrom: 'parameter' },
   /** What was given to be sent and was not yet: it is added to the next gradient. Ranks of the data axes have addends of it. */
-  error: { startsFrom: 'zeros' },
+  error: { startsFrom: 'zeros', mayStay: true },
   /** The columns that a gradient is projected on, as the last step found them. */
-  basis: { startsFrom: 'zeros', isSmall: true },
+  basis: { startsFrom: 'zeros', isSmall: true, mayStay: true },
 } as const satisfies Readonly<Record<string, StateFacts>>
 
 export type StateName = keyof typeof stateFacts
 export const stateNames = Object.keys(stateFacts) as readonly StateName[] // its own keys
 
+export const mayStay = (state: StateName): boolean => 'mayStay' in stateFacts[state]
 export const isMaster = (state: StateName): boolean => 'isMaster' in stateFacts[state]
 
 /** Something of each state that a parameter has. */

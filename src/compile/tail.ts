@@ -102,10 +102,11 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   }
   if (param.produced === undefined) return { ...held, states: {} }
   const columns = factorColumns(plan.compress ?? {}, param.spec)
+  const sent = plan.compress?.waiting ? undefined : columns
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    reduction: ownReduction(param, columns) ?? reductionOf(param.produced, state, param.layouts.dealt),
+    reduction: ownReduction(param, sent) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
@@ -382,7 +383,7 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamCo
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
   }
-  for (const state of feedbackStates) {
+  for (const state of plan.compress?.waiting ? [] : feedbackStates) {
     if (!states[state]) continue
     const { layout, ...tensor } = states[state]
     const next = w.given(`next.${state}`, { name: `next.${state}`, ...tensor }, layout, stateSlot(state, 'next')).ref

@@ -1,4 +1,4 @@
-export { earlierJobs, jobOfBatch } from './batch-ramp.js'
+export { earlierJobs, earlierPhases, jobOfBatch, jobOfPhase, nameOfPhase, phaseOfStep } from './batch-ramp.js'
 export { check, worldOfPlan } from './check.js'
 export { Compression } from './compress-schema.js'
 export { unexchangeable } from './context.js'
