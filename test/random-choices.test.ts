@@ -58,6 +58,8 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
+    { compress: { reduce: 'int8', run: 8 } },
+    { compress: { reduce: 'int8', gather: 'int8', run: 5 } },
   ],
 ]
 

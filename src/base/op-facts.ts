@@ -6,7 +6,7 @@ import type { OpKind, OpTable } from './op.js'
 import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.js'
 
 /**
- * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; a pass over memory in which every operand is read
+ * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; Gram and Schmidt, column by column; a pass over memory in which every operand is read
  * and every result written once; or a look into one operand, of which no more is read than is written.
  */
 export type OpWork =
@@ -16,6 +16,7 @@ export type OpWork =
   | 'attention'
   | 'attentionBackward'
   | 'orthogonal'
+  | 'columns'
   | 'pass'
   | { readonly lookInto: number }
 
@@ -131,6 +132,9 @@ export const opFacts: OpTable<OpFacts> = {
   balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
+  deduct: op('value -> out', { updates: true }),
+  gramSchmidt: op('x -> out', { work: 'columns', statistic: 0 }),
+  become: op('next normSquared -> state', { updates: true, lists: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0, lists: true }),

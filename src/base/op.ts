@@ -169,6 +169,15 @@ export type Op =
   | { readonly kind: 'zero' }
   /** (value) -> (out): out += value. Reads what it writes. */
   | { readonly kind: 'accumulate' }
+  /** (value) -> (out): out -= value. Reads what it writes. */
+  | { readonly kind: 'deduct' }
+  /**
+   * (x) -> (out): x as a matrix (as newtonSchulz sees it), its columns made orthonormal one after the other, as Gram and Schmidt do. A column of
+   * which less than `leastLeft` is left beside those before becomes 0; or, where it draws, one of chance by name and index, made orthonormal.
+   */
+  | { readonly kind: 'gramSchmidt'; readonly inputs: number; readonly draws: boolean }
+  /** (next, normSquared) -> (state): next, in a step that is taken. Reads what it writes. */
+  | ({ readonly kind: 'become' } & Guard)
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
   /**

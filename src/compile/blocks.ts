@@ -327,8 +327,8 @@ class PhaseWriter {
       this.#find(value)
       const produced = this.#gradLayout(param, this.#writer.versions(String(id))[0].layout)
       // What is a sum already has nothing to wait for: the rank adds its own part.
-      const { fresh } = this.#layouts(param)
-      const isSum = fresh && partialAxes(produced).length === 0
+      const { fresh, dealt } = this.#layouts(param)
+      const isSum = fresh && dealt === undefined && partialAxes(produced).length === 0
       const { ref, layout } = this.#writer.demand(String(id), isSum ? this.#layouts(param).storage : produced)
       if (fresh && !isSum) this.#leave(param, value, { ref, layout })
       else {

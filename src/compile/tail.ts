@@ -5,6 +5,7 @@
  */
 import {
   type Axis,
+  factorColumns,
   type Guard,
   type Layout,
   layoutKey,
@@ -20,18 +21,27 @@ import {
 } from '../base/index.js'
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import { type Plan, paramSpace, type Residence, stateSpace, type Training, toldFor } from '../plan/index.js'
+import {
+  type Plan,
+  paramSpace,
+  type Residence,
+  stateSpace,
+  type Training,
+  toldFor,
+  updateSpace,
+} from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
+import { factorStates, sendFactors } from './powersgd.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
-  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding' | 'compress'>
   readonly training: TrainedBy
 }
 
@@ -72,9 +82,10 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, or by a route of several moves. */
 export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
+  | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'route' | 'none' }
 
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
@@ -90,17 +101,18 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     ...paramSpace(plan, param.spec),
   }
   if (param.produced === undefined) return { ...held, states: {} }
+  const columns = factorColumns(plan.compress ?? {}, param.spec)
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    // Counts are few, and do not fly.
-    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
+    reduction: ownReduction(param, columns) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (param.spec.balance)
     return { ...held, begin, ...draftBalance(param, param.produced, context), states: {}, gradient }
   const reduced = reducedAt(gradient, state)
-  const states = statesOfParam(param, state, training)
+  const kept = statesOfParam(param, state, training)
+  const states = columns === undefined ? kept : { ...kept, ...factorStates(param.spec, columns, param.produced) }
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
@@ -111,6 +123,12 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     states,
     gradient,
   }
+}
+
+/** Counts are few, and factors are made step by step: neither flies. */
+function ownReduction({ spec }: ParamClass, columns: number | undefined): Reduction | undefined {
+  if (spec.balance) return { kind: 'route' }
+  return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
 /** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
@@ -124,7 +142,8 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
-function reductionOf(produced: Layout, state: Layout): Reduction {
+function reductionOf(produced: Layout, state: Layout, dealt: number | undefined): Reduction {
+  if (dealt !== undefined) return { kind: 'sum', axes: [] } // of the ranks that one plays
   const axes = partialAxes(produced)
   if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
     return { kind: 'route' }
@@ -143,10 +162,19 @@ interface SlotHolding extends Holding {
  */
 function reducedAt({ accumulated, reduction }: Gradient, state: Layout): SlotHolding {
   if (accumulated.flat) return { layout: state, slot: at('grad') }
-  if (reduction.kind === 'route' || (state.flat && reduction.kind !== 'scatter'))
+  const lies = layoutKey({ ...accumulated, partial: {} }) === layoutKey(state)
+  if (
+    reduction.kind === 'route' ||
+    (reduction.kind === 'factors' && !lies) ||
+    (state.flat && reduction.kind !== 'scatter')
+  )
     return { layout: state, slot: at('reduced') }
   return { layout: state, ...(state.flat && { inside: true }), slot: at('grad') }
 }
+
+/** Where a state lies, and what it becomes if the step is taken. */
+const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
+  slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
@@ -168,13 +196,27 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   const { accumulated, reduction } = gradient
   const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
   const scaled = context.training.lossScale !== undefined
+  const factored = reduction.kind === 'factors'
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-  const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets || scaled) {
+  const from: SlotHolding = moves || factored ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || meets || scaled || factored) {
     const own = w.held('own', gradientOf(param), from, from.slot)
-    const sum = meets ? w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
-    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [sum.ref] })
-    if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
+    const all = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
+    if (factored) {
+      const { spec } = param
+      sendFactors({
+        w,
+        spec,
+        columns: reduction.columns,
+        produced: accumulated,
+        gradient: all,
+        sum: at('grad'),
+        stateSlot,
+      })
+    }
+    const summed = factored ? 'sum' : meets ? 'all' : 'own'
+    if (moves) w.settle(w.demand(summed, reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
 }
@@ -243,6 +285,9 @@ function draftBalance(
   return { update, ...(reduce.instrs.length > 0 && { reduce }) }
 }
 
+/** States that other ops than the optimizer move. */
+const feedbackStates = ['error', 'basis'] as const
+
 const paramSlot = slotOf({ is: 'param' }, 'parameters')
 
 /**
@@ -257,12 +302,12 @@ function draftUpdates(
   const { s, plan } = context
   const { name } = param
   const { reduced, state, states } = sources
-  const isAway = stateSpace(plan).space !== undefined
+  const isAway = isUpdatedAway(param, context)
   const here = isAway
     ? { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
     : sources
   const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: awayAt('grad', 'gradients', state) }
-  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan)]
+  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan, isAway)]
   const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
   const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
   return {
@@ -282,22 +327,28 @@ function ownMoved({ spec, dtype }: ParamClass, { kept, state, space }: UpdateSou
   return [{ tensor: { ...spec, name: 'param', dtype }, from, to }]
 }
 
-/** From the disk to the host. */
-function statesMoved(states: States<StateTensor>, plan: ParamContext['plan']): Moved[] {
+const isUpdatedAway = ({ spec }: ParamClass, { plan, training }: ParamContext): boolean =>
+  updateSpace(plan, toldFor(training, spec.role).optimizer).space !== undefined
+
+/** From the disk to the host, or from either to the device. */
+function statesMoved(states: States<StateTensor>, plan: ParamContext['plan'], isAway: boolean): Moved[] {
   const { space } = stateSpace(plan)
-  return (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
-    const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
+  const visits = space === 'disk' || (space === 'host' && !isAway)
+  return (visits ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
+    const slot = slotOf({ is: 'state', of }, 'optimizer')
+    const [from, to] = [awaySlot(of, 'optimizer', space), isAway ? onHost(slot) : slot]
     return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, training }: ParamContext): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamContext): SegmentDraft {
+  const { s, plan, training } = context
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
   const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
-  const lying = stateSpace(plan).space === undefined ? (slot: Slot) => slot : onHost
+  const lying = isUpdatedAway(param, context) ? onHost : (slot: Slot) => slot
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated
     return w.given(name, { name, ...tensor }, layout, lying(slotOf({ is: 'state', of: name }, 'optimizer'))).ref
@@ -318,6 +369,13 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   if (training.ema) {
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
+  }
+  for (const state of feedbackStates) {
+    if (!states[state]) continue
+    const { layout, ...tensor } = states[state]
+    const next = w.given(`next.${state}`, { name: `next.${state}`, ...tensor }, layout, stateSlot(state, 'next')).ref
+    const ins = [next, site.scalars.normSquared ?? scalarAt('normSquared')]
+    w.emit({ kind: 'become', ...guardOf(training), ins, outs: [ofState(state)] })
   }
   return w.draft(`update ${param.name}`, 'update')
 }

@@ -1,7 +1,6 @@
 /** Offload: what of it makes no sense, or is not there yet. */
-import { type Elsewhere, either, error, optimizerFacts, optimizerKinds, paramRoles } from '../base/index.js'
+import { type Elsewhere, error, type OptimizerKind, optimizerFacts } from '../base/index.js'
 import type { Offload } from './offload-schema.js'
-import { toldFor } from './optimizer.js'
 import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
@@ -25,20 +24,17 @@ export function paramSpace(plan: Pick<Plan, 'offload'>, { balance }: { readonly 
   return offloadOf(plan).parameters === 'device' || balance !== undefined ? {} : { space: 'host' }
 }
 
-/** Element by element: what must know the whole parameter first meets other ranks, which hosts do not. */
-const worksOnHost = optimizerKinds.filter(kind => optimizerFacts[kind].given === undefined)
+/**
+ * Where parameters are updated: on the host where their states are not on the device, unless the optimizer must know whole parameters
+ * first. Then ranks meet, which hosts do not, and states visit the device.
+ */
+export function updateSpace(plan: Pick<Plan, 'offload'>, { kind }: { readonly kind: OptimizerKind }): Residence {
+  const staysAway = stateSpace(plan).space !== undefined && optimizerFacts[kind].given === undefined
+  return staysAway ? { space: 'host' } : {}
+}
 
-export const offload: Rule = function* ({ training, plan }) {
+export const offload: Rule = function* ({ plan }) {
   const { optimizer, parameters } = offloadOf(plan)
-  const used = new Set(paramRoles.map(role => toldFor(training, role).optimizer.kind))
-  const meets = [...used].find(kind => !worksOnHost.includes(kind))
-  if (optimizer !== 'device' && meets !== undefined)
-    yield error(
-      'plan/offload',
-      'plan.offload.optimizer',
-      `${meets} needs whole parameters, for which ranks would have to meet on the ${optimizer}`,
-      `leave it at device, or try training.optimizer.kind ${either(worksOnHost)}`,
-    )
   if (optimizer === 'disk') yield error('plan/offload', 'plan.offload.optimizer', 'not supported yet: disk', 'try host')
   if (parameters !== 'device' && plan.zero < 3)
     yield error(

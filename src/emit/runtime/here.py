@@ -123,6 +123,12 @@ class Here:
         name = self.whose[i]
         return counter.draws(self.elements(name), self.seed, name, self.step)
 
+    def start_of_basis(self, sizes: Sequence[int], first: int) -> torch.Tensor:
+        """Columns of chance for the parameter whose gradient is summed, by their index from `first` on: in [-1, 1], the same in every step."""
+        (name,) = self.whose
+        index = torch.arange(first, first + math.prod(sizes), device=self.device)
+        return ((counter.draws(index, self.seed, f"basis.{name}").double() - 32767.5) / 32768).view(sizes)
+
     def verdict(self, norm_squared: torch.Tensor, limit: float = math.inf) -> torch.Tensor:
         """Whether the step is taken; all ranks have the same bits of the norm. What is not a number is below nothing."""
         return norm_squared < limit * limit
@@ -175,6 +181,9 @@ class Here:
 
     def gather_all(self, parts: Sequence[torch.Tensor], group: str, sizes: Sequence[Sequence[int]]) -> lines.Flight:
         return lines.gather(parts, self.groups[group], sizes)
+
+    def exchange_all(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
+        return lines.exchange(tensors, self.groups[group])
 
     def to_host(self, *given, **asked) -> spaces.Moving:
         return self._mover.to_host(*given, **asked)

@@ -12,6 +12,7 @@ from .codes import abs_max, quantize, scaled_contract, turned  # noqa: F401
 from .contract import apart, beside, contract  # noqa: F401
 from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
+from .factors import become_, deduct_, gram_schmidt  # noqa: F401
 from .kernels import swiglu_and_grad_beside, swiglu_grad, swiglu_grad_beside  # noqa: F401
 from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_grad  # noqa: F401
 from .norms import last, leading, rms_norm, rms_norm_and_scale, rms_norm_grads, rms_norm_input_grad  # noqa: F401

@@ -122,8 +122,10 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'unpack':
       return coded({ ...of, instr })
     case 'accumulate':
+    case 'deduct':
     case 'balance':
     case 'average':
+    case 'become':
       return updated(of)
     default:
       if (isOptimizer(instr)) return updated(of)
@@ -330,8 +332,9 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
     if (!sameLayout(operands[i].layout, first.layout) || !sameDims(operands[i].dims, first.dims))
       say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
   }
-  const optimizer = instr.kind !== 'accumulate'
-  if (optimizer && Object.keys(first.layout.partial).length > 0)
+  const optimizer = instr.kind !== 'accumulate' && instr.kind !== 'deduct'
+  // What a state becomes may be an addend, if the state is one.
+  if (optimizer && instr.kind !== 'become' && Object.keys(first.layout.partial).length > 0)
     return void say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
   const { tensors = [] } = isCompute(instr) ? signatures[instr.kind] : {}
   const isScalar = (i: number) => optimizer && isCompute(instr) && i < instr.ins.length && !tensors.includes(i)
