@@ -118,6 +118,17 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     'gpt',
     { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
   ],
+  ['llama', { tp: 2, dp: 2, microbatches: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2 } }],
+  [
+    'gpt',
+    {
+      pp: 2,
+      zero: 1,
+      microbatches: 2,
+      precision: 'pure-bf16',
+      fp8: { recipe: 'delayed', algo: 'most_recent', margin: 1 },
+    },
+  ],
 ]
 
 /** Random jobs of as many ranks as are there anyway; so many of any model, and so many over experts and cut sequences. */

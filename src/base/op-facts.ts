@@ -132,6 +132,7 @@ export const opFacts: OpTable<OpFacts> = {
   balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
+  track: op('amax normSquared -> scale history', { updates: true, lists: true }),
   deduct: op('value -> out', { updates: true }),
   gramSchmidt: op('x -> out', { work: 'columns', statistic: 0 }),
   become: op('next normSquared -> state', { updates: true, lists: true }),

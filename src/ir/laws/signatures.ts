@@ -316,6 +316,7 @@ export const signatures: OpTable<Signature> = {
   balanceLossGrad: { ...elementwise(2, { dtypes: { ins: 'fff', outs: 'f' }, stuck: ofChoice }), ins: [2, 3] },
   zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
   zLossGrad: { ...elementwise(1, { dtypes: { ins: 'xf', outs: 'r' }, stuck: ofChoice }), ins: [1, 2] },
+  track: { ins: n(2), outs: n(2), dtypes: { ins: 'ff', outs: 'ff' }, shapes: [scalar, free] },
   balance: { ins: n(2), outs: n(1), dtypes: { ins: 'pf', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
