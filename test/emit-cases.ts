@@ -176,12 +176,14 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
   ['mixtral', { dp: 4, ep: 4, rows: 3 }],
   ['mixtral', { cp: 4, ep: 2, tp: 2, sequenceParallel: true }],
   ['mixtral', { cp: 4, ep: 2, attention: 'ring' }],
+  ['gshard', { cp: 2, ep: 2, zigzag: 'documents' }],
 ]
 const withExperts = routed.map(([model, plan]) => ({
   job: Job.parse({
     model: expertModels[model],
     training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 1, optimizer: adamw },
     plan: { rows: 'worst', ...plan },
+    ...(plan.zigzag === 'documents' && { data: { documents: { separator: 0, pad: 4 } } }),
   }),
   title: `experts, ${model}: ${titleOf(plan)}`,
 }))

@@ -115,7 +115,7 @@ export const opFacts: OpTable<OpFacts> = {
   topK: op('scores bias -> choice', { index: 0, kept: true }),
   chosen: op('scores choice -> weight', { statistic: 0, wide: 0, recomputed: 'listed' }),
   chosenGrad: op('dweight scores choice -> dscores', { statistic: 0, wide: 0 }),
-  assign: op('scores choice -> kept', { index: 0, kept: true }),
+  assign: op('scores choice order -> kept', { index: 0, kept: true }),
   rowsOf: op('choice -> to from counts', { index: 0, kept: true }),
   dispatch: op('x to from counts -> rows', { moves: true, like: 0, recomputed: 'listed' }),
   combine: op('rows to from counts -> out', { moves: true, like: 0 }),

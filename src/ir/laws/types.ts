@@ -154,9 +154,8 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
 /** Where documents are cut one by one, which token lies at a slot is data: whoever depends on it is given that, or refused. */
 function knowsSlots({ program, instr, say }: Case<Compute>): boolean {
   const { slots } = signatures[instr.kind]
-  if (!slots || !program.mesh.zigzag?.documents || instr.ins.length > (slots.at ?? Infinity)) return true
-  const why = slots.by === undefined ? 'it goes by places in the sequence' : `it is not told the ${slots.by}`
-  say('T1', `documents are cut one by one, but ${why}`)
+  if (!slots || !program.mesh.zigzag?.documents || instr.ins.length > slots.at) return true
+  say('T1', `documents are cut one by one, but it is not told the ${slots.by}`)
   return false
 }
 
