@@ -43,7 +43,13 @@ const plans: readonly (readonly Plan[])[] = [
     { precision: 'f16' },
     { precision: 'bf16-no-masters' },
   ],
-  [{}, {}, { fp8: { recipe: 'current' } }, { fp8: { recipe: 'blocks', block: 2 } }],
+  [
+    {},
+    {},
+    { fp8: { recipe: 'current' } },
+    { fp8: { recipe: 'delayed', history: 2, algo: 'most_recent', margin: 1 } },
+    { fp8: { recipe: 'blocks', block: 2 } },
+  ],
   [
     {},
     { offload: { optimizer: 'host' } },

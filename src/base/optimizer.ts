@@ -187,6 +187,8 @@ export const stateFacts = {
   mean: { startsFrom: 'zeros', isSmall: true },
   /** The parameter in the state dtype, where the parameter itself is narrower: it is rounded from its master. */
   master: { startsFrom: 'parameter', isMaster: true },
+  /** Of a scale of codes: the greatest absolute values of the last steps, the latest last; the first is room for this step's. */
+  history: { startsFrom: 'zeros', isSmall: true },
   /** An exponential moving average of the parameter. */
   ema: { startsFrom: 'parameter' },
   /** What was given to be sent and was not yet: it is added to the next gradient. Ranks of the data axes have addends of it. */

@@ -20,7 +20,7 @@ import {
   whole,
 } from '../base/index.js'
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
-import type { ParamSpec } from '../model/index.js'
+import { isFollower, type ParamSpec } from '../model/index.js'
 import {
   type Plan,
   paramSpace,
@@ -109,8 +109,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     reduction: ownReduction(param, sent) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
-  if (param.spec.balance)
-    return { ...held, begin, ...draftBalance(param, param.produced, context), states: {}, gradient }
+  if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
   const reduced = reducedAt(gradient, state)
   const kept = statesOfParam(param, state, training)
   const states = columns === undefined ? kept : { ...kept, ...factorStates(param.spec, columns, param.produced) }
@@ -128,7 +127,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
 
 /** Counts are few, and factors are made step by step: neither flies. */
 function ownReduction({ spec }: ParamClass, columns: number | undefined): Reduction | undefined {
-  if (spec.balance) return { kind: 'route' }
+  if (isFollower(spec)) return { kind: 'route' }
   return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
@@ -263,28 +262,41 @@ interface UpdateSources extends Residence {
   readonly states: States<StateTensor>
 }
 
-/** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
-function draftBalance(
+/** Tallies of the whole step and of all ranks, brought together where they lie, move what follows them. */
+function draftFollower(
   param: ParamClass,
   produced: Layout,
   { s, training }: ParamContext,
-): Pick<ParamDrafts, 'reduce' | 'update'> {
+): Pick<ParamDrafts, 'reduce' | 'update' | 'states'> {
   const { spec, dtype, holders, layouts } = param
   const sum = new SegmentWriter(s)
   const axes = partialAxes(produced)
   let counts = sum.given('grad', gradientOf(param), produced, at('grad'))
-  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes })
-  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders })
+  const combine = spec.track ? 'max' : 'sum'
+  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes }, combine)
+  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders }, combine)
   const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
   const w = new SegmentWriter(s)
   const own = { ...spec, name: 'param', dtype }
   const summed = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
   const norm = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
   const followed = w.given('param', own, layouts.compute, slotOf({ is: 'param' }, 'parameters')).ref
-  w.emit({ kind: 'balance', ...spec.balance!, ...guardOf(training), ins: [summed, norm], outs: [followed] })
+  const told = { ...guardOf(training), ins: [summed, norm] }
+  const states: States<StateTensor> = spec.track ? { history: historyOf(spec.track) } : {}
+  if (spec.balance) w.emit({ kind: 'balance', ...spec.balance, ...told, outs: [followed] })
+  if (spec.track && states.history) {
+    const { length: _, ...track } = spec.track
+    const slot = slotOf({ is: 'state', of: 'history' }, 'optimizer')
+    const history = w.given('history', { name: 'history', ...states.history }, whole, slot).ref
+    w.emit({ kind: 'track', ...track, ...told, outs: [followed, history] })
+  }
   const update = w.draft(`update ${param.name}`, 'update')
-  return { update, ...(reduce.instrs.length > 0 && { reduce }) }
+  return { update, states, ...(reduce.instrs.length > 0 && { reduce }) }
 }
+
+const historyOf = ({ length }: { readonly length: number }): StateTensor => ({
+  ...{ dtype: 'f32', dims: [{ name: 'history', size: length }], layout: whole },
+})
 
 /** States that other ops than the optimizer move. */
 const feedbackStates = ['error', 'basis'] as const

@@ -1,5 +1,6 @@
 /** Offload: what of it makes no sense, or is not there yet. */
 import { type Elsewhere, error, type OptimizerKind, optimizerFacts } from '../base/index.js'
+import { isFollower, type ParamSpec } from '../model/index.js'
 import type { Offload } from './offload-schema.js'
 import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
@@ -13,15 +14,15 @@ export interface Residence {
   readonly space?: Elsewhere
 }
 
-/** Where masters and moments live. */
-export function stateSpace(plan: Pick<Plan, 'offload'>): Residence {
+/** Where masters and moments live; what is no optimizer's stays. */
+export function stateSpace(plan: Pick<Plan, 'offload'>, of?: Pick<ParamSpec, 'balance' | 'track'>): Residence {
   const { optimizer: space } = offloadOf(plan)
-  return space === 'device' ? {} : { space }
+  return space === 'device' || (of && isFollower(of)) ? {} : { space }
 }
 
 /** Where the parts of parameters live between their gathers; what follows counts is small, and stays. */
-export function paramSpace(plan: Pick<Plan, 'offload'>, { balance }: { readonly balance?: unknown }): Residence {
-  return offloadOf(plan).parameters === 'device' || balance !== undefined ? {} : { space: 'host' }
+export function paramSpace(plan: Pick<Plan, 'offload'>, spec: Pick<ParamSpec, 'balance' | 'track'>): Residence {
+  return offloadOf(plan).parameters === 'device' || isFollower(spec) ? {} : { space: 'host' }
 }
 
 /**

@@ -28,6 +28,11 @@ def accumulate_(total, value: torch.Tensor):
     return value if isinstance(total, Nothing) else total.add_(value)
 
 
+def accumulate_max_(total, value: torch.Tensor):
+    """The greater of both, and where total is nothing yet, value itself."""
+    return value if isinstance(total, Nothing) else torch.maximum(total, value, out=total)
+
+
 def zero_(x):
     for each in _listed(x):
         each.zero_()
