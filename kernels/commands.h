@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 548670769
+#define LOCKSTEP_CONTRACT 1548818111
 
 enum {
   CMD_END,
@@ -464,12 +464,14 @@ enum {
 #define ASSIGN_KEPT 0
 #define ASSIGN_SCORES 1
 #define ASSIGN_CHOICE 2
-#define ASSIGN_ROWS 3
-#define ASSIGN_COLUMNS 4
-#define ASSIGN_CHOSEN 5
-#define ASSIGN_ROOM 6
-#define ASSIGN_TOKENS 7
-#define ASSIGN_ORDER 8
+#define ASSIGN_ORDER 3
+#define ASSIGN_SLOTS 4
+#define ASSIGN_ROWS 5
+#define ASSIGN_COLUMNS 6
+#define ASSIGN_CHOSEN 7
+#define ASSIGN_ROOM 8
+#define ASSIGN_TOKENS 9
+#define ASSIGN_BY 10
 #define ROWS_OF_TO 0
 #define ROWS_OF_FROM 1
 #define ROWS_OF_COUNTS 2
