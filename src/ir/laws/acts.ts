@@ -33,6 +33,10 @@ export type Act = {
       /** The results are shares of values, of this turn of those that are needed. */
       readonly share?: { readonly turn: number; readonly needed: readonly number[] }
     }
+  /** Of a stack: the same of everything that lies there. */
+  | { readonly op: 'each'; readonly in: number; readonly outs: readonly number[] }
+  | { readonly op: 'stack'; readonly ins: readonly number[]; readonly out: number }
+  | { readonly op: 'unstack'; readonly in: number; readonly outs: readonly number[] }
   | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
   | { readonly op: 'zero'; readonly outs: readonly number[] }
@@ -174,6 +178,14 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
       const narrows = to !== from && to !== 'f32' && !travels // what travels is the value, in fewer digits
       return { op: narrows ? 'round' : 'keep', in: ins[0], out: outs[0] } // by 1 it is a copy
     }
+    case 'stack':
+      return { op: 'stack', ins, out: outs[0] }
+    case 'unstack':
+      return { op: 'unstack', in: ins[0], outs }
+    case 'newtonSchulz':
+      return instr.lines
+        ? { op: 'each', in: ins[0], outs }
+        : { op: 'make', ins, outs, local: false, loss: false }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
     case 'balance':
@@ -198,7 +210,7 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
 }
 
 /** What differs between plans and changes no value: who counts, who meets, whether somebody looks, how a line is cut. */
-const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'parts', 'blocks']
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'parts', 'blocks', 'lines']
 /** Rows that move to other ranks are the rows that one rank would have. */
 const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
 
@@ -208,8 +220,9 @@ function meaningOf(segment: Segment, instr: Instr): string {
   if (!isCompute(instr) && !routed) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
   const named = Object.entries(instr).filter(([key]) => !apart.includes(key))
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
-  const dims = traitsOf(instr).writes.map(ref =>
-    segment.buffers[ref].dims
+  const inLines = instr.kind === 'newtonSchulz' ? instr.lines?.dims : undefined
+  const dims = traitsOf(instr).writes.map((ref, i) =>
+    (i === 0 && inLines ? inLines : segment.buffers[ref].dims)
       .map(dim => dim.name)
       .sort()
       .join(),

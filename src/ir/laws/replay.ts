@@ -27,6 +27,7 @@ import type { Outcome, Result, Watch } from './outcome.js'
 import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
 import { RowRoutes } from './rows.js'
 import { Verdicts, valueOfScalar } from './scalars.js'
+import { Stacks } from './stack-values.js'
 import { hashValues, keyOf, mixA, mixB, nothing, plus, same, shareOf, type Value } from './value.js'
 
 export const replay = (program: Program, flows = new Flows(program), watch?: Watch): Outcome =>
@@ -37,6 +38,7 @@ class Replay {
   readonly #ledger = new Ledger()
   readonly #verdicts = new Verdicts()
   readonly #rows = new RowRoutes()
+  readonly #stacks = new Stacks()
   readonly #shelf: Shelf
   readonly #memory: Contents[][]
   readonly #sent = new Map<string, Contents>()
@@ -281,6 +283,11 @@ class Replay {
         break
       case 'round':
         put(frame, act.out, rounded(valueIn(frame, act.in)))
+        break
+      case 'stack':
+      case 'each':
+      case 'unstack':
+        this.#stacks.act(frame, act, value => this.#watch?.made(value, this.#at(frame, act.instr), frame.call))
         break
       case 'add':
         put(frame, act.out, sumIn(frame, act.ins))

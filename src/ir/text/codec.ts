@@ -10,6 +10,7 @@ import {
   codeTypes,
   type Dim,
   type Dropout,
+  type Lines,
   isAxis,
   type Layout,
   type RopeScaling,
@@ -124,6 +125,20 @@ const ropeScaling: Codec<RopeScaling> = {
     const names: readonly string[] = ropeScalingNumbers[kind]
     if (numbers.length !== names.length) unreadable(`'${text}' does not have the ${names.length} numbers of ${kind}`)
     return { kind, ...Object.fromEntries(names.map((of, i) => [of, number.read(numbers[i])])) } as RopeScaling // all of them
+  },
+}
+
+/** Dims, and into how many blocks each is cut where it is: `embed:64,ffn:128/2`. */
+const lines: Codec<Lines> = {
+  show: ({ dims, blocks }) =>
+    dims.map(({ name: of, size }, i) => `${of}:${size}${blocks[i] > 1 ? `/${blocks[i]}` : ''}`).join(),
+  read: (text = '') => {
+    const each = text.split(',').map(dim => {
+      const [of, sizes] = cut(dim, ':')
+      const [size, ways] = cut(sizes ?? '', '/')
+      return { dim: { name: of, size: count.read(size) }, ways: ways === undefined ? 1 : count.read(ways) }
+    })
+    return { dims: each.map(({ dim }) => dim), blocks: each.map(({ ways }) => ways) }
   },
 }
 
@@ -243,7 +258,9 @@ export const attributes: Attributes = {
   sumSquares: { once },
   lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
-  newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16') },
+  newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16'), lines },
+  stack: {},
+  unstack: {},
   pack: { run: count, parts: count, blocks: counts },
   unpack: { run: count, parts: count, blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },
