@@ -106,8 +106,15 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],
+  ['gpt', { dp: 2, microbatches: 2, compress: { reduce: 'int8', run: 8 } }],
+  ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { reduce: 'int8', run: 5 } }],
   ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: {} }],
   ['gpt tied', { dp: 2, zero: 3, microbatches: 2, precision: 'pure-bf16', fp8: {}, recompute: 'full' }],
+  ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: { recipe: 'blocks', block: 2 } }],
+  [
+    'gpt',
+    { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
+  ],
 ]
 
 /** Random jobs of as many ranks as are there anyway; so many of any model, and so many over experts and cut sequences. */

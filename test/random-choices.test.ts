@@ -43,7 +43,7 @@ const plans: readonly (readonly Plan[])[] = [
     { precision: 'f16' },
     { precision: 'bf16-no-masters' },
   ],
-  [{}, {}, {}, { fp8: { recipe: 'current' } }],
+  [{}, {}, { fp8: { recipe: 'current' } }, { fp8: { recipe: 'blocks', block: 2 } }],
   [
     {},
     { offload: { optimizer: 'host' } },
@@ -58,8 +58,9 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
+    { compress: { reduce: 'int8', run: 8 } },
+    { compress: { reduce: 'int8', gather: 'int8', run: 5 } },
   ],
-  [{}, { fp8: {} }],
 ]
 
 /** The job with one of each, as far as they agree with what it has. */

@@ -46,6 +46,8 @@ export interface OpFacts {
   readonly lists?: true
   /** Dims of which operands may hold unlike parts: queries a part of the sequence, their keys all of it. */
   readonly unlike?: readonly string[]
+  /** Operands and results whose dims count blocks of another's, not elements. */
+  readonly counts?: readonly string[]
 }
 
 function op(signature: string, facts: Partial<OpFacts> = {}): OpFacts {
@@ -64,9 +66,9 @@ const optimizerOps = Object.fromEntries(
 
 export const opFacts: OpTable<OpFacts> = {
   contract: op('a b -> out', { work: 'product', recomputed: 'listed' }),
-  absMax: op('x -> amax', { statistic: 0, wide: 0, kept: true }),
-  quantize: op('x amax -> codes'),
-  scaledContract: op('a b aMax bMax -> out', { work: 'product' }),
+  absMax: op('x -> amax', { statistic: 0, wide: 0, kept: true, counts: ['amax'] }),
+  quantize: op('x amax -> codes', { counts: ['amax'] }),
+  scaledContract: op('a b aMax bMax -> out', { work: 'product', counts: ['aMax', 'bMax'] }),
   add: op('a b ... -> out', { recomputed: 'listed', moves: true }),
   mul: op('a b -> out'),
   scale: op('x -> out', { lists: true }),

@@ -13,6 +13,7 @@ import {
   type States,
   type StepScalar,
   scalarsOf,
+  sizeOfAll,
   stateEntries,
   statesKept,
   statesOf,
@@ -23,7 +24,8 @@ import type { ParamSpec } from '../model/index.js'
 import { type Plan, paramSpace, type Residence, stateSpace, type Training, toldFor } from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
-import { directions } from './directions.js'
+import { dealtOver, draftDeal, isShared } from './dealt.js'
+import { directions, type Muon, meanOf } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
 import type { ParamDtypes } from './precision.js'
@@ -50,6 +52,8 @@ export interface ParamDrafts extends Residence {
   readonly reduce?: SegmentDraft
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
+  /** Where whole matrices are dealt out before the update. */
+  readonly deal?: Dealing
   /** Where something of it lives elsewhere: what takes to the update what it needs, and what takes back what it made. */
   readonly down?: SegmentDraft
   readonly up?: SegmentDraft
@@ -61,6 +65,13 @@ export interface ParamDrafts extends Residence {
   readonly states: States<StateTensor>
   /** Absent where nothing is trained. */
   readonly gradient?: Gradient
+}
+
+/** What is to be dealt out, and a round of so many alike ones of so many that a stage has. */
+export interface Dealing {
+  readonly mean: SegmentDraft
+  readonly most: (matrices: number) => number
+  readonly round: (count: number, matrices: number) => SegmentDraft
 }
 
 /** A parameter's gradient from block to optimizer. */
@@ -94,7 +105,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
     // Counts are few, and do not fly.
-    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
+    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (param.spec.balance)
@@ -124,7 +135,8 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
-function reductionOf(produced: Layout, state: Layout): Reduction {
+function reductionOf(produced: Layout, state: Layout, dealt: number | undefined): Reduction {
+  if (dealt !== undefined) return { kind: 'sum', axes: [] } // of the ranks that one plays
   const axes = partialAxes(produced)
   if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
     return { kind: 'route' }
@@ -253,7 +265,7 @@ function draftUpdates(
   param: ParamClass,
   sources: UpdateSources,
   context: ParamContext,
-): Pick<ParamDrafts, 'update' | 'down' | 'up'> {
+): Pick<ParamDrafts, 'update' | 'down' | 'up' | 'deal'> {
   const { s, plan } = context
   const { name } = param
   const { reduced, state, states } = sources
@@ -265,8 +277,10 @@ function draftUpdates(
   const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan)]
   const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
   const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
+  const deal = isAway || sources.space ? undefined : dealingOf(param, sources, context)
   return {
-    update: draftUpdate(param, here, context),
+    update: draftUpdate(param, here, context, deal !== undefined),
+    ...(deal && { deal }),
     ...(down.length > 0 && { down: draftMoves(s, `down ${name}`, down) }),
     ...(up.length > 0 && { up: draftMoves(s, `up ${name}`, up) }),
   }
@@ -291,8 +305,41 @@ function statesMoved(states: States<StateTensor>, plan: ParamContext['plan']): M
   })
 }
 
+/** Matrices that several ranks hold parts of, where each must be whole for once. */
+function dealingOf(param: ParamClass, sources: UpdateSources, { s, training }: ParamContext): Dealing | undefined {
+  const { optimizer } = toldFor(training, param.spec.role)
+  if (optimizer.kind !== 'muon' || !isShared(param, s)) return undefined
+  const over = (matrices: number) => dealtOver(param, s, matrices)
+  return {
+    mean: draftMean(optimizer, param, sources, { s, training }),
+    most: matrices => sizeOfAll(s.mesh, over(matrices)),
+    round: (count, matrices) => draftDeal(param, optimizer, s, count, over(matrices)),
+  }
+}
+
+function draftMean(
+  optimizer: Muon,
+  param: ParamClass,
+  { reduced, state, states }: UpdateSources,
+  { s, training }: Pick<ParamContext, 's' | 'training'>,
+): SegmentDraft {
+  const w = new SegmentWriter(s)
+  const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
+  const normSquared = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
+  const { layout, ...tensor } = states.m! // Muon keeps it
+  const m = w.given('m', { name: 'm', ...tensor }, layout, slotOf({ is: 'state', of: 'm' }, 'optimizer')).ref
+  meanOf(optimizer, { w, s, param, state, gradient, scalars: { normSquared }, clip: training.clip ?? 0 }, m)
+  w.settle(w.demand('mean', param.layouts.storage).ref, slotOf({ is: 'dealt' }, 'workspace'))
+  return w.draft(`mean ${param.name}`, 'update')
+}
+
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, training }: ParamContext): SegmentDraft {
+function draftUpdate(
+  param: ParamClass,
+  sources: UpdateSources,
+  { s, plan, training }: ParamContext,
+  isDealt: boolean,
+): SegmentDraft {
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
@@ -308,7 +355,7 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   const outs = [param.hasMaster ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
-  const { settings, given } = directions(optimizer, weightDecay, site)
+  const { settings, given } = directions(optimizer, weightDecay, site, isDealt)
   const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !param.hasMaster
   const rounding = stochastic ? { stochastic } : {}
   const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training), ...rounding }

@@ -4,7 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { scaledContract } from './codes.js'
+import { absMax, quantize, scaledContract } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -56,10 +56,8 @@ export const torchOf: Rules<string[], Site> = {
     const named = dtype === dtypeOf(site, instr, 0) ? {} : { dtype: quote(dtype) }
     return [`${site.result(instr.outs[0])} = ${call('contract', [equation, ...instr.ins.map(site.name)], named)}`]
   },
-  absMax: op('abs_max'),
-  quantize: ({ ins: [x, amax], outs: [codes], format }, site) => [
-    `${site.result(codes)} = ${call('quantize', [aligned(site, x, site.dims(codes)), site.name(amax), quote(format)])}`,
-  ],
+  absMax,
+  quantize,
   scaledContract,
   add(instr, site) {
     const out = site.dims(instr.outs[0])
@@ -288,7 +286,7 @@ export const torchOf: Rules<string[], Site> = {
   'all-gather'(instr, site) {
     const { dim } = instr
     return dim === undefined
-      ? collective('gather_line', () => [sizesOf(site, instr.outs[0])])(instr, site)
+      ? collective('gather_line', (_, out) => [sizesOf(site, out)])(instr, site)
       : collective('all_gather', x => [dimOf(site, x, dim), ...zigzagged(site, instr.group.axes, dim)])(instr, site)
   },
   'reduce-scatter'(instr, site) {

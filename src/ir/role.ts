@@ -16,8 +16,15 @@ export type RoleName =
    * has no need of it.
    */
   | { readonly is: 'param' | 'full' | 'grad' | 'fresh' | 'reduced'; readonly of?: string }
+  /**
+   * What is to be made orthogonal of a parameter, and what was made of it, each in the parts that ranks hold; `of` is its place among those
+   * that are dealt out together.
+   */
+  | { readonly is: 'dealt' | 'direction'; readonly of?: string }
   /** A parameter or a gradient of a flight in the form in which it leaves, or has arrived where that is elsewhere. */
   | { readonly is: 'wire' | 'arrived'; readonly of: string }
+  /** The gradient of one of the ranks that a rank plays. */
+  | { readonly is: 'addend'; readonly of: string; readonly rank: number }
   /** The carry entering and leaving a block; the gradient arriving from the next block and leaving for the one before. */
   | { readonly is: 'in' | 'out' | 'din' | 'dout'; readonly of: string }
   /** What the forward keeps for the backward: all of it, or what ends with I and what ends with W. */
@@ -40,13 +47,15 @@ export type RoleName =
 
 /** Roles that print as their own word, and what may stand behind the dot. */
 const words: Readonly<
-  Record<Exclude<RoleName['is'], 'state' | 'result' | 'scalar' | 'named'>, (of: string) => boolean>
+  Record<Exclude<RoleName['is'], 'addend' | 'state' | 'result' | 'scalar' | 'named'>, (of: string) => boolean>
 > = {
   param: () => true,
   full: () => true,
   grad: () => true,
   fresh: () => true,
   reduced: () => true,
+  dealt: () => true,
+  direction: () => true,
   wire: of => of !== '',
   arrived: of => of !== '',
   in: of => of !== '',
@@ -63,6 +72,7 @@ const words: Readonly<
 /** `param.attn.q`, `in.x`, `keep.I`, `m`, `loss`. */
 export function showRole(name: RoleName): string {
   if (name.is === 'state' || name.is === 'result' || name.is === 'scalar' || name.is === 'named') return name.of
+  if (name.is === 'addend') return `addend.${name.rank}.${name.of}`
   return 'of' in name && name.of !== undefined ? `${name.is}.${name.of}` : name.is
 }
 
@@ -72,6 +82,8 @@ export function readRole(text: string): RoleName {
   const [is, of] = dot < 0 ? [text, ''] : [text.slice(0, dot), text.slice(dot + 1)]
   if (Object.hasOwn(words, is) && !text.endsWith('.') && words[is as keyof typeof words](of))
     return { is, ...(of === '' ? {} : { of }) } as RoleName // the table just agreed to it
+  const addend = /^addend\.(\d+)\.(.+)$/.exec(text)
+  if (addend) return { is: 'addend', of: addend[2], rank: Number(addend[1]) }
   const [result, state] = [resultNames.find(name => name === text), stateNames.find(name => name === text)]
   if (result) return { is: 'result', of: result }
   if (state) return { is: 'state', of: state }

@@ -12,6 +12,8 @@ export interface Flight {
   readonly params: readonly string[]
   /** The call whose own frames it fills or empties; absent where it serves the whole step. */
   readonly call?: number
+  /** Of a rank that plays several, one call for each of them. */
+  readonly calls?: readonly number[]
 }
 
 /**
@@ -27,6 +29,8 @@ export interface FlightEvent {
 export interface DataCall {
   readonly reads: readonly string[]
   readonly makes: readonly string[]
+  /** Of a rank that plays several: calls of the same are reduced together. */
+  readonly together?: string
 }
 
 export interface DataPolicy {
@@ -78,7 +82,12 @@ export function planFlights(
   bytesOf: (param: string) => number,
 ): FlightPlan {
   const gathers = policy.gather === 'use' ? fetches(calls, policy) : stepGathers(calls, policy, bytesOf)
-  const reduces = policy.reduce === 'call' ? callReduces(calls, policy) : stepReduces(calls, policy, bytesOf)
+  const reduces =
+    policy.reduce !== 'call'
+      ? stepReduces(calls, policy, bytesOf)
+      : calls.some(({ together }) => together !== undefined)
+        ? togetherReduces(calls)
+        : callReduces(calls, policy)
   return {
     begin: gathers.begin,
     before: gathers.before,
@@ -213,6 +222,20 @@ function callReduces(calls: readonly DataCall[], { waits }: DataPolicy): Reduces
     return events
   })
   return { after, end: finish() }
+}
+
+/** One rank plays several: when the last of them has made a gradient, all of theirs are added up. */
+function togetherReduces(calls: readonly DataCall[]): Reduces {
+  const groups = new Map<string, number[]>()
+  for (const [call, { together, makes }] of calls.entries())
+    if (makes.length > 0) groups.set(together!, [...(groups.get(together!) ?? []), call])
+  const after = calls.map(({ together, makes }, call) => {
+    const group = makes.length > 0 ? groups.get(together!)! : []
+    if (group.at(-1) !== call) return []
+    const flight: Flight = { kind: 'reduce', tag: `reduce ${call}`, params: makes, call, calls: group }
+    return [start(flight), wait(flight), add(flight)]
+  })
+  return { after, end: [] }
 }
 
 /** Whether a set meets an item for the first time. */

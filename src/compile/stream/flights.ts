@@ -32,7 +32,10 @@ export function fly(context: StreamContext, events: readonly FlightEvent[]): voi
 }
 
 /** What plays each role of a flight's segments. */
-function framesOf({ paramOf }: StreamContext, { params, call, tag }: Flight): (role: RoleName) => string | undefined {
+function framesOf(
+  { paramOf }: StreamContext,
+  { params, call, calls, tag }: Flight,
+): (role: RoleName) => string | undefined {
   const names = namesIn(params.map(paramOf))
   return role => {
     if (role.is === 'scratch') return undefined
@@ -49,6 +52,8 @@ function framesOf({ paramOf }: StreamContext, { params, call, tag }: Flight): (r
         return frameNames.full(param, call)
       case 'fresh':
         return frameNames.fresh(param, call!)
+      case 'addend':
+        return calls ? frameNames.fresh(param, calls[role.rank]) : frameNames.addend(param, role.rank)
       case 'wire':
       case 'arrived':
         return frameNames[role.is](tag, param)

@@ -13,11 +13,16 @@ export const frameNames = {
   grad: (param: string): string => `grad.${param}`,
   /** The gradient that one call of a block makes. */
   fresh: (param: string, call: number): string => `fresh.${param}@${call}`,
+  /** Of the ranks that a rank plays the addend of one; that of the first becomes the sum. */
+  addend: (param: string, rank: number): string => (rank === 0 ? frameNames.grad(param) : `addend.${param}@${rank}`),
   reduced: (param: string): string => `reduced.${param}`,
   /** What a flight sends of a parameter or its gradient, from before its start to after its end. */
   wire: (tag: string, param: string): string => `wire.${param}@${tag.replace(' ', '.')}`,
   arrived: (tag: string, param: string): string => `arrived.${param}@${tag.replace(' ', '.')}`,
   state: (state: string, param: string): string => `${state}.${param}`,
+  /** What is dealt out to be made orthogonal, and what comes back. */
+  dealt: (param: string): string => `dealt.${param}`,
+  direction: (param: string): string => `direction.${param}`,
   result: (result: ResultName): string => result,
   /** A scalar of the step, or of the program. */
   scalar: (name: string): string => name,
@@ -45,6 +50,8 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
     case 'param':
     case 'grad':
     case 'reduced':
+    case 'dealt':
+    case 'direction':
       return frameNames[role.is](param)
     case 'state':
       return frameNames.state(role.of, param)
@@ -53,6 +60,13 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
     default:
       return onceFrame(role)
   }
+}
+
+/** What plays a role in a segment of these parameters, which it knows by their places. */
+export function dealtFrame(role: RoleName, params: readonly string[]): string | undefined {
+  return (role.is === 'dealt' || role.is === 'direction') && role.of !== undefined
+    ? frameNames[role.is](params[Number(role.of)])
+    : onceFrame(role)
 }
 
 export const unplayed = (role: RoleName): never => {

@@ -176,6 +176,9 @@ class Here:
     def gather_all(self, parts: Sequence[torch.Tensor], group: str, sizes: Sequence[Sequence[int]]) -> lines.Flight:
         return lines.gather(parts, self.groups[group], sizes)
 
+    def exchange_all(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
+        return lines.exchange(tensors, self.groups[group])
+
     def to_host(self, *given, **asked) -> spaces.Moving:
         return self._mover.to_host(*given, **asked)
 

@@ -22,18 +22,26 @@ export function travelOf(
   return sent < stored ? { stored, sent } : { stored, sent: stored }
 }
 
+/** Gradients are sent in codes, which are added up by the ranks that own the sums. */
+export const isCoded = ({ wire }: Pick<Placed['split'], 'wire'>): boolean => wire?.reduce === 'int8'
+
 /** Seconds to pack and unpack, once, what a flight of these parameters sends, in so many passes. */
 export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts }: HeldParameters, pieces = 0): number {
   const { stored, sent } = travelOf(setup, kind)
   if (sent === stored) return 0
   const { split, cluster } = setup
   const parts = (all - experts) / dataRanks(split) + experts / expertCopies(split)
-  const [left, arrives] = kind === 'gather' ? [parts, all] : [all, split.zero === 0 ? all : parts]
   const pass = (read: number, written: number): number => {
     const kernel: Kernel = { kind: 'memory', read, written }
     return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)
   }
-  return pass(stored * left, sent * left) + pass(sent * arrives, stored * arrives)
+  const packed = (elements: number, to = elements) =>
+    pass(stored * elements, sent * elements) + pass(sent * to, stored * to)
+  if (kind === 'gather') return packed(parts, all)
+  if (!isCoded(split)) return packed(all, split.zero === 0 ? all : parts)
+  // Of every rank the codes of a part are read; where all need the sum, they are made and read once more.
+  const addends = pass(stored * all, sent * all) + pass(sent * all, stored * parts)
+  return split.zero === 0 ? addends + packed(parts, all) : addends
 }
 
 /** Of flights of the whole step. */

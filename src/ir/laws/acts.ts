@@ -210,7 +210,9 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
 }
 
 /** What differs between plans and changes no value: who counts, who meets, whether somebody looks, how a line is cut. */
-const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'parts', 'blocks', 'lines']
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'lines']
+const ofLines = ['parts', 'blocks']
+const isPacking = (kind: Instr['kind']): boolean => kind === 'pack' || kind === 'unpack'
 /** Rows that move to other ranks are the rows that one rank would have. */
 const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
 
@@ -218,7 +220,9 @@ const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as c
 function meaningOf(segment: Segment, instr: Instr): string {
   const routed = isRouted(instr) ? opOfRouted[instr.kind] : undefined
   if (!isCompute(instr) && !routed) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
-  const named = Object.entries(instr).filter(([key]) => !apart.includes(key))
+  const named = Object.entries(instr).filter(
+    ([key]) => !apart.includes(key) && !(ofLines.includes(key) && isPacking(instr.kind)),
+  )
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
   const inLines = instr.kind === 'newtonSchulz' ? instr.lines?.dims : undefined
   const dims = traitsOf(instr).writes.map((ref, i) =>

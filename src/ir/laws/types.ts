@@ -22,6 +22,7 @@ import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf 
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { unblocked } from './blocks.js'
 import { miscoded } from './codes.js'
 import { misstored } from './dtypes.js'
 import { factored } from './factors.js'
@@ -156,8 +157,9 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
     of.claimed.map((type, i) => renamed(type, outs[i])),
   ]
   const round = unrolled({ ...of, mesh: of.program.mesh, operands })
-  const found = round && bySignature({ ...of, operands: round.operands, claimed })
-  return found?.map((type, i) => renamed(round!.finish(type, i), reversed(outs[i])))
+  const cut = round && unblocked({ ...of, operands: round.operands })
+  const found = cut && bySignature({ ...of, operands: cut.operands, claimed })
+  return found?.map((type, i) => renamed(cut!.finish(round!.finish(type, i)), reversed(outs[i])))
 }
 
 /** Where documents are cut one by one, which token lies at a slot is data: whoever depends on it is given that, or refused. */
