@@ -28,8 +28,12 @@ SHAPES = [(128, 64, 4, 8), (128, 64, 4, 4), (128, 64, 3, 8), (128, 128, 3, 8)]
 class Means:
     """What is to be made orthogonal of many parameters, worked out when it is asked for: all at once would take 4 bytes an element."""
 
-    def __init__(self, made: List[Callable], like: torch.Tensor, shorten: Callable):
-        self.made, self.like, self.shorten = made, like, shorten
+    def __init__(self, made: List[Callable], alone: List[Callable], like: torch.Tensor, shorten: Callable):
+        self.made, self.alone, self.like, self.shorten = made, alone, like, shorten
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """Each by itself, where others make them orthogonal."""
+        return (one() for one in self.alone)
 
     def stacked(self, first: int, count: int, sizes, dtype: torch.dtype) -> torch.Tensor:
         """Some of them, each as long as 1, no matrix with more rows than columns."""
