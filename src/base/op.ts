@@ -183,7 +183,12 @@ export type Op =
    * brought near 1 by so many steps of Newton and Schulz. The second result is room it needs: for one matrix and two squares of its shorter side.
    * `lines`: x is a stack of them, and so is the result.
    */
-  | ({ readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number; readonly lines?: Lines } & Products)
+  | ({
+      readonly kind: 'newtonSchulz'
+      readonly inputs: number
+      readonly steps: number
+      readonly lines?: Lines
+    } & Products)
   /**
    * (x, ...) -> (stack): what each operand holds, as a line: [matrix line]. Behind the last there are zeros.
    * (stack) -> (x, ...): the lines again as what they were.

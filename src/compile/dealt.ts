@@ -101,7 +101,10 @@ const layoutOf = (splits: Layout['splits']): Layout => ({
 function linesOf({ spec, layouts }: ParamClass, { mesh }: ShardedMesh, experts: readonly Axis[]): Lines {
   const ways = (name: string) => sizeOfAll(mesh, splitOf(layouts.storage, name))
   return {
-    dims: spec.dims.map(({ name, size }) => ({ name, size: name === 'expert' ? size / sizeOfAll(mesh, experts) : size })),
+    dims: spec.dims.map(({ name, size }) => ({
+      name,
+      size: name === 'expert' ? size / sizeOfAll(mesh, experts) : size,
+    })),
     blocks: spec.dims.map(({ name }) => (name === 'expert' ? 1 : ways(name))),
   }
 }

@@ -9,9 +9,9 @@ import {
   heldElements,
   isCodeType,
   type Mesh,
+  matricesIn,
   multipliedIn,
   type OpWork,
-  matricesIn,
 } from '../base/index.js'
 import type { Precision } from '../cluster/index.js'
 import {

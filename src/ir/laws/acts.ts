@@ -183,9 +183,7 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
     case 'unstack':
       return { op: 'unstack', in: ins[0], outs }
     case 'newtonSchulz':
-      return instr.lines
-        ? { op: 'each', in: ins[0], outs }
-        : { op: 'make', ins, outs, local: false, loss: false }
+      return instr.lines ? { op: 'each', in: ins[0], outs } : { op: 'make', ins, outs, local: false, loss: false }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
     case 'balance':

@@ -233,12 +233,7 @@ class Replay {
   #nameOf = ({ call, pipeline }: CallFrame, { role, from }: Slot) =>
     `${this.#program.streams[pipeline].frames[call.bind[role]].name}+${from}`
 
-  #at = ({ call, pipeline, step }: CallFrame, instr: number): Place => ({
-    pipeline,
-    step,
-    segment: call.segment,
-    instr,
-  })
+  #at = ({ call, ...at }: CallFrame, instr: number): Place => ({ ...placeOf(at), segment: call.segment, instr })
 
   #say(frame: CallFrame, instr: number, law: Law, message: string): void {
     this.#findings.push({ law, ...this.#at(frame, instr), message })
@@ -272,14 +267,12 @@ class Replay {
   }
 
   #act(frame: CallFrame, act: Act): void {
-    const { a, b } = frame
     switch (act.op) {
       case 'make':
         this.#make(frame, act)
         break
       case 'keep':
-        a[act.out] = a[act.in]
-        b[act.out] = b[act.in]
+        put(frame, act.out, valueIn(frame, act.in))
         break
       case 'round':
         put(frame, act.out, rounded(valueIn(frame, act.in)))

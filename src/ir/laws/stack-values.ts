@@ -15,11 +15,11 @@ export class Stacks {
     const value = (slot: number) => valueIn(frame, slot)
     switch (act.op) {
       case 'stack':
-        return put(frame, act.out, this.#put(act.ins.map(value)))
+        put(frame, act.out, this.#put(act.ins.map(value)))
+        break
       case 'unstack':
-        return act.outs.forEach((slot, i) => {
-          put(frame, slot, this.#at(value(act.in), i))
-        })
+        for (const [i, slot] of act.outs.entries()) put(frame, slot, this.#at(value(act.in), i))
+        break
       case 'each': {
         const results = this.#on(value(act.in)).map(one => computed(act.salt, one))
         results.forEach(made)
