@@ -189,11 +189,9 @@ export type Op =
       readonly steps: number
       readonly lines?: Lines
     } & Products)
-  /**
-   * (x, ...) -> (stack): what each operand holds, as a line: [matrix line]. Behind the last there are zeros.
-   * (stack) -> (x, ...): the lines again as what they were.
-   */
+  /** (x, ...) -> (stack): what each operand holds, as a line: [matrix line]. Behind the last there are zeros. */
   | { readonly kind: 'stack' }
+  /** (stack) -> (x, ...): the lines again as what they were. */
   | { readonly kind: 'unstack' }
   /**
    * (x, ...) -> (codes, units): each operand as 8-bit codes, which lie as `Coding` says; of several, side by side along `addend`. A unit is the
