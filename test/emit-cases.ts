@@ -99,6 +99,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],
+  ['llama', { dp: 2, zero: 1, offload: { optimizer: 'host' } }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', gradients: 'f32' }],
   ['gpt', { dp: 2, zero: 1, precision: 'bf16-no-masters', gradients: 'bf16' }],
   ['llama', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16', gradients: 'bf16' }],
@@ -106,6 +107,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt tied', { ...byChance }, decayOnly],
   ['gpt', { dp: 2, zero: 3, ...byChance }],
   ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
+  ['llama', { dp: 2, tp: 2, zero: 1, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
+  ['gpt tied', { dp: 2, pp: 2, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],
@@ -117,6 +120,17 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   [
     'gpt',
     { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
+  ],
+  ['llama', { tp: 2, dp: 2, microbatches: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2 } }],
+  [
+    'gpt',
+    {
+      pp: 2,
+      zero: 1,
+      microbatches: 2,
+      precision: 'pure-bf16',
+      fp8: { recipe: 'delayed', algo: 'most_recent', margin: 1 },
+    },
   ],
 ]
 
@@ -166,12 +180,14 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput, Training
   ['mixtral', { dp: 4, ep: 4, rows: 3 }],
   ['mixtral', { cp: 4, ep: 2, tp: 2, sequenceParallel: true }],
   ['mixtral', { cp: 4, ep: 2, attention: 'ring' }],
+  ['gshard', { cp: 2, ep: 2, zigzag: 'documents' }],
 ]
 const withExperts = routed.map(([model, plan, training]) => ({
   job: Job.parse({
     model: expertModels[model],
     training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 1, optimizer: adamw, ...training },
     plan: { rows: 'worst', ...plan },
+    ...(plan.zigzag === 'documents' && { data: { documents: { separator: 0, pad: 4 } } }),
   }),
   title: `experts, ${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))

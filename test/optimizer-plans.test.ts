@@ -72,7 +72,7 @@ for (const name of Object.keys(optimizers) as (keyof typeof optimizers)[])
 const broken = [
   ['T1', 'lamb', 'the length of a part for that of the whole', /(= lamb .*)%paramSquared'1/, '$1%paramSquared'],
   ['T1', 'muon', 'parts made orthogonal', /newtonSchulz %stack'1/, 'newtonSchulz %stack'],
-  ['T1', 'muon', 'lines read as if they were of another matrix', /lines=embed:8,ffn:8/, 'lines=embed:4,ffn:16'],
+  ['T1', 'muon', 'lines read as if they were of another matrix', /lines=embed:8\/1,ffn:8/, 'lines=embed:4/1,ffn:16'],
   ['T1', 'muon', 'a stack of unlike tensors', /(%dealt f32 .*)flat\/dp/, '$1'],
   ['T2', 'muon', 'a stack taken for whole lines', /(%stack f32 .*\[matrix:2 line:\d+)\/dp/, '$1'],
   ['T1', 'adafactor', 'rows of a part for those of the whole', /(= adafactor .*)%rowMeans'1/, '$1%rowMeans'],

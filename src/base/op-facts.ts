@@ -6,7 +6,7 @@ import type { OpKind, OpTable } from './op.js'
 import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.js'
 
 /**
- * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; a pass over memory in which every operand is read
+ * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; Gram and Schmidt, column by column; a pass over memory in which every operand is read
  * and every result written once; or a look into one operand, of which no more is read than is written.
  */
 export type OpWork =
@@ -16,6 +16,7 @@ export type OpWork =
   | 'attention'
   | 'attentionBackward'
   | 'orthogonal'
+  | 'columns'
   | 'pass'
   | { readonly lookInto: number }
 
@@ -114,7 +115,7 @@ export const opFacts: OpTable<OpFacts> = {
   topK: op('scores bias -> choice', { index: 0, kept: true }),
   chosen: op('scores choice -> weight', { statistic: 0, wide: 0, recomputed: 'listed' }),
   chosenGrad: op('dweight scores choice -> dscores', { statistic: 0, wide: 0 }),
-  assign: op('scores choice -> kept', { index: 0, kept: true }),
+  assign: op('scores choice order -> kept', { index: 0, kept: true }),
   rowsOf: op('choice -> to from counts', { index: 0, kept: true }),
   dispatch: op('x to from counts -> rows', { moves: true, like: 0, recomputed: 'listed' }),
   combine: op('rows to from counts -> out', { moves: true, like: 0 }),
@@ -131,12 +132,16 @@ export const opFacts: OpTable<OpFacts> = {
   balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
+  track: op('amax normSquared -> scale history', { updates: true, lists: true }),
+  deduct: op('value -> out', { updates: true }),
+  gramSchmidt: op('x -> out', { work: 'columns', statistic: 0 }),
+  become: op('next normSquared -> state', { updates: true, lists: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0, lists: true }),
   newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0, lists: true }),
   stack: op('x ... -> stack', { statistic: 0, moves: true, unlike: ['matrix', 'line'] }),
-  unstack: op('stack -> x ...', { statistic: 0, moves: true, unlike: ['matrix', 'line'] }),
+  unstack: op('stack -> x', { statistic: 0, moves: true, unlike: ['matrix', 'line'] }),
   pack: op('x ... -> codes units', { statistic: 1, unlike: ['flat'] }),
   unpack: op('codes units -> x', { unlike: ['flat'] }),
   factorSquares: op('grad normSquared -> rows columns mean', { statistic: 0 }),

@@ -19,9 +19,9 @@ export type Op =
   /** (x) -> (amax): the greatest absolute value of each block, or of all there is. */
   | { readonly kind: 'absMax'; readonly blocks?: Blocks }
   /** (x, amax) -> (codes): x times the scale that belongs to amax (`codeScale`); what is out of range then becomes the greatest there is. */
-  | { readonly kind: 'quantize'; readonly format: CodeType; readonly blocks?: Blocks }
+  | ({ readonly kind: 'quantize'; readonly format: CodeType; readonly blocks?: Blocks } & Scaled)
   /** (a, b, aMax, bMax) -> (out): as contract, of codes, divided by the scales they were made with. Its gradient takes codes for what they stand for. */
-  | ({ readonly kind: 'scaledContract' } & Formats)
+  | ({ readonly kind: 'scaledContract' } & Formats & Scaled)
   /** (a, b, ...) -> (out): elementwise sum; a dim an operand lacks is broadcast. */
   | { readonly kind: 'add' }
   /** (a, b) -> (out): elementwise product, broadcast as in add. */
@@ -167,8 +167,19 @@ export type Op =
   | ({ readonly kind: 'balance'; readonly rate: number; readonly mean: number } & Guard)
   /** () -> (out): zeros. */
   | { readonly kind: 'zero' }
-  /** (value) -> (out): out += value. Reads what it writes. */
-  | { readonly kind: 'accumulate' }
+  /** (value) -> (out): out += value, or the greater of both. Reads what it writes. */
+  | { readonly kind: 'accumulate'; readonly combine?: 'max' }
+  /** (amax, normSquared) -> (scale, history): what `Tracking` says, in a step that is taken. Reads what it writes. */
+  | ({ readonly kind: 'track' } & Tracking & Guard)
+  /** (value) -> (out): out -= value. Reads what it writes. */
+  | { readonly kind: 'deduct' }
+  /**
+   * (x) -> (out): x as a matrix (as newtonSchulz sees it), its columns made orthonormal one after the other, as Gram and Schmidt do. A column of
+   * which less than `leastLeft` is left beside those before becomes 0; or, where it draws, one of chance by name and index, made orthonormal.
+   */
+  | { readonly kind: 'gramSchmidt'; readonly inputs: number; readonly draws: boolean }
+  /** (next, normSquared) -> (state): next, in a step that is taken. Reads what it writes. */
+  | ({ readonly kind: 'become' } & Guard)
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
   /**
@@ -191,7 +202,7 @@ export type Op =
     } & Products)
   /** (x, ...) -> (stack): what each operand holds, as a line: [matrix line]. Behind the last there are zeros. */
   | { readonly kind: 'stack' }
-  /** (stack) -> (x, ...): the lines again as what they were. */
+  /** (stack) -> (x): the lines again as what they were; of as many as there are results. */
   | { readonly kind: 'unstack' }
   /**
    * (x, ...) -> (codes, units): each operand as 8-bit codes, which lie as `Coding` says; of several, side by side along `addend`. A unit is the
@@ -271,6 +282,24 @@ export interface Formats {
   /** Of each operand, where it has several scales. */
   readonly blocks?: readonly Blocks[]
 }
+
+/** Which number says how codes were scaled: what was greatest, which is the usual, or the scale itself. */
+export interface Scaled {
+  readonly by?: 'scale'
+}
+
+/**
+ * How the scale of codes follows what was greatest in the steps before: the chosen of the history brings them into range, less so many
+ * powers of two. Where that is 0 or not finite the scale stays.
+ */
+export interface Tracking {
+  readonly format: CodeType
+  readonly margin: number
+  readonly algo: TrackingAlgo
+}
+
+export const trackingAlgos = ['max', 'most_recent'] as const
+export type TrackingAlgo = (typeof trackingAlgos)[number]
 
 export interface Dropout {
   readonly rate: number

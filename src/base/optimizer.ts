@@ -82,6 +82,9 @@ export type OptimizerOf<K extends OptimizerKind> = Extract<Optimizer, { kind: K 
 /** The quintic a x + b x^3 + c x^5 that Newton and Schulz repeat: it brings what lies between 0 and 1 quickly near 1. */
 export const newtonSchulzFactors = [3.4445, -4.775, 2.0315] as const
 
+/** Gram and Schmidt: what is less than this of a column, beside the columns before it, is taken for what rounding left. */
+export const leastLeft = 2 ** -20
+
 /** A tensor as matrices, one for each expert: its first dims are rows, so many as are inputs. */
 export function shapeOfMatrix(dims: readonly Dim[], inputs: number) {
   const experts = dims[0]?.name === 'expert' ? 1 : 0
@@ -204,6 +207,8 @@ export interface StateFacts {
   readonly isMaster?: true
   /** Of rows or columns, next to nothing beside the parameter. */
   readonly isSmall?: true
+  /** A step that sends gradients as they are leaves it as it is. */
+  readonly mayStay?: true
 }
 
 /**
@@ -223,13 +228,20 @@ export const stateFacts = {
   mean: { startsFrom: 'zeros', isSmall: true },
   /** The parameter in the state dtype, where the parameter itself is narrower: it is rounded from its master. */
   master: { startsFrom: 'parameter', isMaster: true },
+  /** Of a scale of codes: the greatest absolute values of the last steps, the latest last; the first is room for this step's. */
+  history: { startsFrom: 'zeros', isSmall: true },
   /** An exponential moving average of the parameter. */
   ema: { startsFrom: 'parameter' },
+  /** What was given to be sent and was not yet: it is added to the next gradient. Ranks of the data axes have addends of it. */
+  error: { startsFrom: 'zeros', mayStay: true },
+  /** The columns that a gradient is projected on, as the last step found them. */
+  basis: { startsFrom: 'zeros', isSmall: true, mayStay: true },
 } as const satisfies Readonly<Record<string, StateFacts>>
 
 export type StateName = keyof typeof stateFacts
 export const stateNames = Object.keys(stateFacts) as readonly StateName[] // its own keys
 
+export const mayStay = (state: StateName): boolean => 'mayStay' in stateFacts[state]
 export const isMaster = (state: StateName): boolean => 'isMaster' in stateFacts[state]
 
 /** Something of each state that a parameter has. */

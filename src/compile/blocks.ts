@@ -16,7 +16,8 @@ import { align } from './pack.js'
 import { neededIn, type Phases } from './recompute.js'
 import { isAttention, writeRing } from './ring.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
-import { divisorSlot, scalarSlot } from './tail.js'
+import { scalarSlot } from './slots.js'
+import { divisorSlot } from './tail.js'
 
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
 
@@ -335,7 +336,8 @@ class PhaseWriter {
         const role: RoleName = { is: 'grad', of: param }
         const name = showRole(role)
         const into = this.#writer.given(name, { ...value, name }, layout, { role, kind: 'gradients', offset: 0 })
-        this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [into.ref] })
+        const isMax = this.#layouts(param).tracks ? { combine: 'max' as const } : {}
+        this.#writer.emit({ kind: 'accumulate', ...isMax, ins: [ref], outs: [into.ref] })
       }
     }
   }

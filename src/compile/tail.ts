@@ -5,6 +5,7 @@
  */
 import {
   type Axis,
+  factorColumns,
   type Guard,
   type Layout,
   layoutKey,
@@ -13,27 +14,36 @@ import {
   type States,
   type StepScalar,
   scalarsOf,
-  sizeOfAll,
   stateEntries,
   statesKept,
   statesOf,
   whole,
 } from '../base/index.js'
-import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
-import type { ParamSpec } from '../model/index.js'
-import { type Plan, paramSpace, type Residence, stateSpace, type Training, toldFor } from '../plan/index.js'
+import type { Holding, Kind, StateTensor } from '../ir/index.js'
+import { isFollower, type ParamSpec } from '../model/index.js'
+import {
+  type Plan,
+  paramSpace,
+  type Residence,
+  stateSpace,
+  type Training,
+  toldFor,
+  updateSpace,
+} from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
-import { dealtOver, draftDeal, isShared } from './dealt.js'
-import { directions, type Muon, meanOf } from './directions.js'
+import { type Dealing, dealingOf } from './dealing.js'
+import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
+import { factorStates, sendFactors } from './powersgd.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
+import { gradientOf, scalarSlot, slotOf } from './slots.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
-  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding' | 'compress'>
   readonly training: TrainedBy
 }
 
@@ -67,13 +77,6 @@ export interface ParamDrafts extends Residence {
   readonly gradient?: Gradient
 }
 
-/** What is to be dealt out, and a round of so many alike ones of so many that a stage has. */
-export interface Dealing {
-  readonly mean: SegmentDraft
-  readonly most: (matrices: number) => number
-  readonly round: (count: number, matrices: number) => SegmentDraft
-}
-
 /** A parameter's gradient from block to optimizer. */
 export interface Gradient {
   /** The gradient as blocks leave or accumulate it. */
@@ -83,12 +86,11 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, or by a route of several moves. */
 export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
+  | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'route' | 'none' }
-
-const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
 
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
@@ -101,17 +103,18 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     ...paramSpace(plan, param.spec),
   }
   if (param.produced === undefined) return { ...held, states: {} }
+  const columns = factorColumns(plan.compress ?? {}, param.spec)
+  const sent = plan.compress?.waiting ? undefined : columns
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    // Counts are few, and do not fly.
-    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state, param.layouts.dealt),
+    reduction: ownReduction(param, sent) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
-  if (param.spec.balance)
-    return { ...held, begin, ...draftBalance(param, param.produced, context), states: {}, gradient }
+  if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
   const reduced = reducedAt(gradient, state)
-  const states = statesOfParam(param, state, training)
+  const kept = statesOfParam(param, state, training)
+  const states = columns === undefined ? kept : { ...kept, ...factorStates(param.spec, columns, param.produced) }
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
@@ -122,6 +125,12 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     states,
     gradient,
   }
+}
+
+/** Counts are few, and factors are made step by step: neither flies. */
+function ownReduction({ spec }: ParamClass, columns: number | undefined): Reduction | undefined {
+  if (isFollower(spec)) return { kind: 'route' }
+  return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
 /** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
@@ -145,7 +154,7 @@ function reductionOf(produced: Layout, state: Layout, dealt: number | undefined)
   return scatters ? { kind: 'scatter', axes: state.flat } : { kind: 'sum', axes }
 }
 
-interface SlotHolding extends Holding {
+export interface SlotHolding extends Holding {
   readonly slot: Slot
 }
 
@@ -155,14 +164,21 @@ interface SlotHolding extends Holding {
  */
 function reducedAt({ accumulated, reduction }: Gradient, state: Layout): SlotHolding {
   if (accumulated.flat) return { layout: state, slot: at('grad') }
-  if (reduction.kind === 'route' || (state.flat && reduction.kind !== 'scatter'))
+  const lies = layoutKey({ ...accumulated, partial: {} }) === layoutKey(state)
+  if (
+    reduction.kind === 'route' ||
+    (reduction.kind === 'factors' && !lies) ||
+    (state.flat && reduction.kind !== 'scatter')
+  )
     return { layout: state, slot: at('reduced') }
   return { layout: state, ...(state.flat && { inside: true }), slot: at('grad') }
 }
 
-const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
+/** Where a state lies, and what it becomes if the step is taken. */
+const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
+  slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
 
-const gradientOf = ({ spec, gradientDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: gradientDtype })
+const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
 function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
@@ -180,13 +196,27 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   const { accumulated, reduction } = gradient
   const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
   const scaled = context.training.lossScale !== undefined
+  const factored = reduction.kind === 'factors'
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-  const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets || scaled) {
+  const from: SlotHolding = moves || factored ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || meets || scaled || factored) {
     const own = w.held('own', gradientOf(param), from, from.slot)
-    const sum = meets ? w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
-    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [sum.ref] })
-    if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
+    const all = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
+    if (factored) {
+      const { spec } = param
+      sendFactors({
+        w,
+        spec,
+        columns: reduction.columns,
+        produced: accumulated,
+        gradient: all,
+        sum: at('grad'),
+        stateSlot,
+      })
+    }
+    const summed = factored ? 'sum' : meets ? 'all' : 'own'
+    if (moves) w.settle(w.demand(summed, reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
 }
@@ -208,12 +238,6 @@ export const normAxes = (s: ShardedMesh) =>
     .map(({ name }) => name)
     .reverse()
 
-/** Where a number of the whole step lies: a sum of it, one that it is told, or one that lives from step to step. */
-export function scalarSlot(of: StepScalar): Slot {
-  if (of === 'normSquared') return slotOf({ is: 'result', of }, 'workspace')
-  return of === 'lr' ? slotOf({ is: 'named', of }, 'data') : slotOf({ is: 'scalar', of }, 'workspace')
-}
-
 /** What gradients are multiplied with, as an operand. */
 export const scaleIn = (w: SegmentWriter): string => w.given('scale', scalar('scale'), whole, scalarSlot('scale')).ref
 
@@ -225,35 +249,51 @@ export const divisorSlot = ({ lossScale }: Pick<Training, 'lossScale'>): Slot =>
 export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>
   skipAbove === undefined ? {} : { limit: skipAbove }
 
-interface UpdateSources extends Residence {
+export interface UpdateSources extends Residence {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
   readonly states: States<StateTensor>
 }
 
-/** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
-function draftBalance(
+/** Tallies of the whole step and of all ranks, brought together where they lie, move what follows them. */
+function draftFollower(
   param: ParamClass,
   produced: Layout,
   { s, training }: ParamContext,
-): Pick<ParamDrafts, 'reduce' | 'update'> {
+): Pick<ParamDrafts, 'reduce' | 'update' | 'states'> {
   const { spec, dtype, holders, layouts } = param
   const sum = new SegmentWriter(s)
   const axes = partialAxes(produced)
   let counts = sum.given('grad', gradientOf(param), produced, at('grad'))
-  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes })
-  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders })
+  const combine = spec.track ? 'max' : 'sum'
+  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes }, combine)
+  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders }, combine)
   const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
   const w = new SegmentWriter(s)
   const own = { ...spec, name: 'param', dtype }
   const summed = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
   const norm = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
   const followed = w.given('param', own, layouts.compute, slotOf({ is: 'param' }, 'parameters')).ref
-  w.emit({ kind: 'balance', ...spec.balance!, ...guardOf(training), ins: [summed, norm], outs: [followed] })
+  const told = { ...guardOf(training), ins: [summed, norm] }
+  const states: States<StateTensor> = spec.track ? { history: historyOf(spec.track) } : {}
+  if (spec.balance) w.emit({ kind: 'balance', ...spec.balance, ...told, outs: [followed] })
+  if (spec.track && states.history) {
+    const { length: _, ...track } = spec.track
+    const slot = slotOf({ is: 'state', of: 'history' }, 'optimizer')
+    const history = w.given('history', { name: 'history', ...states.history }, whole, slot).ref
+    w.emit({ kind: 'track', ...track, ...told, outs: [followed, history] })
+  }
   const update = w.draft(`update ${param.name}`, 'update')
-  return { update, ...(reduce.instrs.length > 0 && { reduce }) }
+  return { update, states, ...(reduce.instrs.length > 0 && { reduce }) }
 }
+
+const historyOf = ({ length }: { readonly length: number }): StateTensor => ({
+  ...{ dtype: 'f32', dims: [{ name: 'history', size: length }], layout: whole },
+})
+
+/** States that other ops than the optimizer move. */
+const feedbackStates = ['error', 'basis'] as const
 
 const paramSlot = slotOf({ is: 'param' }, 'parameters')
 
@@ -269,12 +309,12 @@ function draftUpdates(
   const { s, plan } = context
   const { name } = param
   const { reduced, state, states } = sources
-  const isAway = stateSpace(plan).space !== undefined
+  const isAway = isUpdatedAway(param, context)
   const here = isAway
     ? { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
     : sources
   const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: awayAt('grad', 'gradients', state) }
-  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan)]
+  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan, isAway)]
   const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
   const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
   const deal = isAway || sources.space ? undefined : dealingOf(param, sources, context)
@@ -296,55 +336,28 @@ function ownMoved({ spec, dtype }: ParamClass, { kept, state, space }: UpdateSou
   return [{ tensor: { ...spec, name: 'param', dtype }, from, to }]
 }
 
-/** From the disk to the host. */
-function statesMoved(states: States<StateTensor>, plan: ParamContext['plan']): Moved[] {
+const isUpdatedAway = ({ spec }: ParamClass, { plan, training }: ParamContext): boolean =>
+  updateSpace(plan, toldFor(training, spec.role).optimizer).space !== undefined
+
+/** From the disk to the host, or from either to the device. */
+function statesMoved(states: States<StateTensor>, plan: ParamContext['plan'], isAway: boolean): Moved[] {
   const { space } = stateSpace(plan)
-  return (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
-    const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
+  const visits = space === 'disk' || (space === 'host' && !isAway)
+  return (visits ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
+    const slot = slotOf({ is: 'state', of }, 'optimizer')
+    const [from, to] = [awaySlot(of, 'optimizer', space), isAway ? onHost(slot) : slot]
     return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
 }
 
-/** Matrices that several ranks hold parts of, where each must be whole for once. */
-function dealingOf(param: ParamClass, sources: UpdateSources, { s, training }: ParamContext): Dealing | undefined {
-  const { optimizer } = toldFor(training, param.spec.role)
-  if (optimizer.kind !== 'muon' || !isShared(param, s)) return undefined
-  const over = (matrices: number) => dealtOver(param, s, matrices)
-  return {
-    mean: draftMean(optimizer, param, sources, { s, training }),
-    most: matrices => sizeOfAll(s.mesh, over(matrices)),
-    round: (count, matrices) => draftDeal(param, optimizer, s, count, over(matrices)),
-  }
-}
-
-function draftMean(
-  optimizer: Muon,
-  param: ParamClass,
-  { reduced, state, states }: UpdateSources,
-  { s, training }: Pick<ParamContext, 's' | 'training'>,
-): SegmentDraft {
-  const w = new SegmentWriter(s)
-  const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
-  const normSquared = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
-  const { layout, ...tensor } = states.m! // Muon keeps it
-  const m = w.given('m', { name: 'm', ...tensor }, layout, slotOf({ is: 'state', of: 'm' }, 'optimizer')).ref
-  meanOf(optimizer, { w, s, param, state, gradient, scalars: { normSquared }, clip: training.clip ?? 0 }, m)
-  w.settle(w.demand('mean', param.layouts.storage).ref, slotOf({ is: 'dealt' }, 'workspace'))
-  return w.draft(`mean ${param.name}`, 'update')
-}
-
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(
-  param: ParamClass,
-  sources: UpdateSources,
-  { s, plan, training }: ParamContext,
-  isDealt: boolean,
-): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamContext, isDealt: boolean): SegmentDraft {
+  const { s, plan, training } = context
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
   const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
-  const lying = stateSpace(plan).space === undefined ? (slot: Slot) => slot : onHost
+  const lying = isUpdatedAway(param, context) ? onHost : (slot: Slot) => slot
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated
     return w.given(name, { name, ...tensor }, layout, lying(slotOf({ is: 'state', of: name }, 'optimizer'))).ref
@@ -365,6 +378,13 @@ function draftUpdate(
   if (training.ema) {
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
+  }
+  for (const state of plan.compress?.waiting ? [] : feedbackStates) {
+    if (!states[state]) continue
+    const { layout, ...tensor } = states[state]
+    const next = w.given(`next.${state}`, { name: `next.${state}`, ...tensor }, layout, stateSlot(state, 'next')).ref
+    const ins = [next, site.scalars.normSquared ?? scalarAt('normSquared')]
+    w.emit({ kind: 'become', ...guardOf(training), ins, outs: [ofState(state)] })
   }
   return w.draft(`update ${param.name}`, 'update')
 }

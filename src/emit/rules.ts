@@ -4,7 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { absMax, quantize, scaledContract } from './codes.js'
+import { absMax, quantize, scaledContract, track } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -59,6 +59,7 @@ export const torchOf: Rules<string[], Site> = {
   absMax,
   quantize,
   scaledContract,
+  track,
   add(instr, site) {
     const out = site.dims(instr.outs[0])
     return assign(site, instr, instr.ins.map(ref => aligned(site, ref, out)).join(' + '))
@@ -174,7 +175,8 @@ export const torchOf: Rules<string[], Site> = {
   accumulate(instr, site) {
     const [out] = instr.outs
     const value = isFlat(site, out) ? site.name(instr.ins[0]) : aligned(site, instr.ins[0], site.dims(out))
-    return [`${site.result(out)} = ops.accumulate_(${site.name(out)}, ${value})`]
+    const name = instr.combine === 'max' ? 'accumulate_max_' : 'accumulate_'
+    return [`${site.result(out)} = ops.${name}(${site.name(out)}, ${value})`]
   },
   sumSquares(instr, site) {
     const [out] = instr.outs
@@ -252,6 +254,22 @@ export const torchOf: Rules<string[], Site> = {
     const half = products === 'bf16' ? { half: true } : {}
     const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps, ...half })
     return [`${site.result(instr.outs[0])} = ${line}`]
+  },
+  deduct: ({ ins: [value], outs: [out] }, site) => [
+    `${site.result(out)} = ${call('deduct_', [site.name(out), site.name(value)])}`,
+  ],
+  gramSchmidt(instr, site) {
+    const { each, rows, columns } = shapeOfMatrix(site.dims(instr.ins[0]), instr.inputs)
+    const [x] = instr.ins
+    const sizes = tuple([each, rows, columns])
+    // Of the dims only that of experts may be cut.
+    const first = `${site.first(x, site.dims(x)[0])} * ${rows * columns}`
+    const options = instr.draws ? { drawn: `here.start_of_basis(${sizes}, ${first})` } : {}
+    return assign(site, instr, call('gram_schmidt', [site.name(x), sizes], options))
+  },
+  become(instr, site) {
+    const [next, norm] = instr.ins.map(site.name)
+    return assign(site, instr, call('become_', [site.name(instr.outs[0]), next], { verdict: verdict(instr, norm) }))
   },
   average(instr, site) {
     const [value, norm, taken] = instr.ins.map(site.name)

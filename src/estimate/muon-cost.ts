@@ -11,7 +11,7 @@ import type { Setup } from './setup.js'
 const wide = bytesPer.f32
 
 /** Tensors of one shape that a layer has: how many, of how many layers, how many matrices each is (of experts), over whom it is split, who has copies. */
-interface Matrices {
+export interface Matrices {
   readonly count: number
   readonly share: number
   readonly each: number
@@ -22,7 +22,7 @@ interface Matrices {
 }
 
 /** Of the mean layer, as far as it is split over ranks that make none of it whole. */
-function matricesOf({ shape, split }: Pick<Setup, 'shape' | 'split'>): readonly Matrices[] {
+export function matricesOf({ shape, split }: Pick<Setup, 'shape' | 'split'>): readonly Matrices[] {
   const { embed, heads, kvHeads, headDim, ffn, gated, experts, latent } = shape
   const { tp, ep, etp = 1 } = split
   const of = (count: number, rows: number, columns: number, over = tp): Matrices => ({

@@ -5,6 +5,7 @@
 import { activationBytes, dataRanks, fullStates, type Optimizer, type Precision } from '../base/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
+import { factorCost } from './factor-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
@@ -47,8 +48,9 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   const { bandwidth, curves } = cluster.device
   const owned = ownedBy(setup, held)
   const [bytes, memory] = [bytesEach(setup), bandwidth * curves.memory.efficiency]
+  const factors = software.own ? factorCost(setup, table, prices, held, layersOf(setup, prices, held)) : 0
   const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
-  if (!split.offload) return (owned * bytes) / memory + meetings
+  if (!split.offload) return (owned * bytes) / memory + meetings + factors
   const norm = software.gradientBytes
   return (owned * norm) / memory + hostCost(setup, prices, owned, bytes - norm) + meetings
 }
@@ -77,10 +79,9 @@ function countsOf({ shape: { gated, biases, norm } }: Setup) {
 }
 
 /** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
-function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: HeldParameters): number {
-  const { shape, split, optimizer = usualOptimizer } = setup
-  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
-  const layers = Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
+function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, held: HeldParameters): number {
+  const { split, optimizer = usualOptimizer } = setup
+  const layers = layersOf(setup, prices, held)
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
   const { matrices, split: vectors, whole } = countsOf(setup)
@@ -88,4 +89,10 @@ function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: 
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
+}
+
+/** How many layers a rank holds. */
+function layersOf({ shape, split }: Setup, prices: Prices, { all }: HeldParameters): number {
+  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
+  return Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
 }

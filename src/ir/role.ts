@@ -37,6 +37,8 @@ export type RoleName =
   | { readonly is: 'away'; readonly of: string }
   /** A frame for one call alone. */
   | { readonly is: 'scratch'; readonly of: Kind }
+  /** What one of the states of a parameter becomes, if the step is taken. */
+  | { readonly is: 'next'; readonly of: StateName }
   /** One of the optimizer's numbers per parameter. */
   | { readonly is: 'state'; readonly of: StateName }
   | { readonly is: 'result'; readonly of: ResultName }
@@ -66,6 +68,7 @@ const words: Readonly<
   hold: of => of === '',
   input: of => of !== '',
   away: of => of !== '',
+  next: of => stateNames.some(state => state === of),
   scratch: of => kinds.some(kind => kind === of),
 }
 

@@ -13,8 +13,25 @@ const sizes = Object.fromEntries([...meshAxes, 'etp'].map(axis => [axis, ranks])
 > // all of them
 
 export const Compression = z.strictObject({
-  reduce: z.enum(['bf16', 'f16', 'int8']).optional().describe('gradients, where they are summed over the data axes'),
+  reduce: z
+    .enum(['bf16', 'f16', 'int8', 'powersgd'])
+    .optional()
+    .describe('gradients, where they are summed over the data axes'),
   gather: z.enum(['bf16', 'int8']).optional().describe('parameters, where ZeRO-3 gathers them'),
+  rank: z.int().min(1).max(256).default(4).describe('powersgd: columns of the two factors of a matrix'),
+  rate: z
+    .number()
+    .min(0.5)
+    .max(1000)
+    .default(2)
+    .describe('powersgd: so many times fewer numbers must factors be than their matrix'),
+  from: z
+    .int()
+    .min(0)
+    .max(2 ** 40)
+    .default(0)
+    .describe('steps before this one send gradients as they are'),
+  waiting: z.boolean().optional().describe('the program of those steps: it keeps what a later one remembers, as it is'),
   run: z
     .int()
     .min(1)

@@ -1,7 +1,20 @@
 /** What a plan sends in fewer bits: what cannot be, what changes nothing, and what is unwise. */
-import { dataRanks, error, gradientIn, planPrecisionFacts, ranksOf, warning, wireOf } from '../base/index.js'
+import {
+  dataRanks,
+  error,
+  gradientIn,
+  isSparing,
+  type Problem,
+  planPrecisionFacts,
+  ranksOf,
+  type Sparing,
+  warning,
+  wireOf,
+} from '../base/index.js'
+import { stateSpace } from './offload.js'
 import type { Rule } from './rule.js'
 import { isScheduleName, type ScheduleName, scheduleFacts } from './schedule.js'
+import type { Plan } from './schema.js'
 
 export const compression: Rule = function* (job) {
   const { plan, training } = job
@@ -11,7 +24,8 @@ export const compression: Rule = function* (job) {
   const { token } = planPrecisionFacts[precision]
   const summed = gradientIn(plan)
   const { reduce, gather } = compress
-  if (dataRanks(plan) === 1 && !compress.virtual)
+  if (reduce && isSparing(reduce)) yield* spared(plan, reduce)
+  else if (dataRanks(plan) === 1 && !compress.virtual)
     yield warning(
       'plan/no-effect',
       'plan.compress',
@@ -41,7 +55,7 @@ export const compression: Rule = function* (job) {
     )
   if (gather && wireOf(token, gather) === undefined)
     yield warning('plan/no-effect', 'plan.compress.gather', `${gather}: parameters are ${token} already`)
-  if (reduce && wireOf(summed, reduce) === undefined)
+  if (reduce && !isSparing(reduce) && wireOf(summed, reduce) === undefined)
     yield warning('plan/no-effect', 'plan.compress.reduce', `${reduce}: gradients are ${summed} already`)
   if (reduce === 'f16' && lossScale === undefined)
     yield warning(
@@ -49,6 +63,35 @@ export const compression: Rule = function* (job) {
       'plan.compress.reduce',
       'f16 has nothing between 0 and 2^-24: gradients below it are lost unless they are scaled',
       'set training.lossScale, or try bf16',
+    )
+}
+
+/** What is not sent is remembered: as f32, where gradients are, once a step. */
+function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
+  const [summed, { space }] = [gradientIn(plan), stateSpace(plan)]
+  const refuse = (message: string, suggestion: string) =>
+    error('plan/compress', 'plan.compress.reduce', message, suggestion)
+  if (plan.zero >= 2 && plan.reduce === 'microbatch' && dataRanks(plan) > 1)
+    yield refuse(
+      `${reduce} sends a gradient once a step, but with zero ${plan.zero} each microbatch scatters its own`,
+      'set reduce to step, or zero to 1',
+    )
+  if (summed !== 'f32')
+    yield refuse(
+      `what ${reduce} does not send is added to the next gradient in f32, but gradients are ${summed}`,
+      'set gradients to f32',
+    )
+  if (space !== undefined)
+    yield refuse(
+      `what ${reduce} does not send is needed on the device, but states of the optimizer are on the ${space}`,
+      'leave offload.optimizer out',
+    )
+  if (dataRanks(plan) === 1)
+    yield warning(
+      'plan/unwise',
+      'plan.compress.reduce',
+      `${reduce}: nothing crosses the data axes, and gradients become coarser all the same`,
+      'leave reduce out',
     )
 }
 

@@ -19,6 +19,7 @@ export const frameNames = {
   /** What a flight sends of a parameter or its gradient, from before its start to after its end. */
   wire: (tag: string, param: string): string => `wire.${param}@${tag.replace(' ', '.')}`,
   arrived: (tag: string, param: string): string => `arrived.${param}@${tag.replace(' ', '.')}`,
+  next: (state: string, param: string): string => `next.${state}.${param}`,
   state: (state: string, param: string): string => `${state}.${param}`,
   /** What is dealt out to be made orthogonal, and what comes back. */
   dealt: (param: string): string => `dealt.${param}`,
@@ -54,7 +55,8 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
     case 'direction':
       return frameNames[role.is](param)
     case 'state':
-      return frameNames.state(role.of, param)
+    case 'next':
+      return frameNames[role.is](role.of, param)
     case 'away':
       return role.of === 'param' || role.of === 'grad' ? frameNames[role.of](param) : frameNames.state(role.of, param)
     default:

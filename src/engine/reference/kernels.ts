@@ -7,6 +7,7 @@ import * as codes from './codes.js'
 import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
+import { become, deduct, gramSchmidt } from './factors.js'
 import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
@@ -78,6 +79,10 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   balance: routing.balance,
   zero: elementwise.zero,
   accumulate: elementwise.accumulate,
+  track: codes.track,
+  deduct,
+  gramSchmidt,
+  become,
   sumSquares,
   take,
   unscale,

@@ -1,5 +1,5 @@
 /** What flights of our own program send in fewer bits: the bytes, and the passes over memory that pack and unpack them. */
-import { activationBytes, dataRanks, wireBytes } from '../../base/index.js'
+import { activationBytes, dataRanks, isSparing, wireBytes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import { expertCopies, hasCopies } from '../experts.js'
 import { fetchesEach, reducesEach } from '../schedules/stages.js'
@@ -18,7 +18,7 @@ export function travelOf(
 ): Travel {
   const stored = kind === 'reduce' ? software.gradientBytes : activationBytes(precision)
   const format = split.wire?.[kind]
-  const sent = format === undefined ? stored : wireBytes[format]
+  const sent = format === undefined || isSparing(format) ? stored : wireBytes[format]
   return sent < stored ? { stored, sent } : { stored, sent: stored }
 }
 

@@ -39,6 +39,7 @@ export type Act = {
   | { readonly op: 'unstack'; readonly in: number; readonly outs: readonly number[] }
   | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
+  | { readonly op: 'deduct'; readonly in: number; readonly out: number }
   | { readonly op: 'zero'; readonly outs: readonly number[] }
   | { readonly op: 'keep'; readonly in: number; readonly out: number }
   /** The value in fewer bits. */
@@ -73,6 +74,14 @@ export type Act = {
       readonly in: number
       readonly norm: number
       readonly taken: number
+      readonly out: number
+      readonly limit: number | undefined
+    }
+  /** A state is another in the next step, if this one is taken. */
+  | {
+      readonly op: 'become'
+      readonly in: number
+      readonly norm: number
       readonly out: number
       readonly limit: number | undefined
     }
@@ -186,6 +195,12 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
       return instr.lines ? { op: 'each', in: ins[0], outs } : { op: 'make', ins, outs, local: false, loss: false }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
+    case 'track':
+      return { op: 'update', ins, outs, states: ['history'], trains: false, reads: [], limit: instr.limit }
+    case 'deduct':
+      return { op: 'deduct', in: ins[0], out: outs[0] }
+    case 'become':
+      return { op: 'become', in: ins[0], norm: ins[1], out: outs[0], limit: instr.limit }
     case 'balance':
       return { op: 'update', ins, outs, states: [], trains: false, reads: [], limit: instr.limit }
     case 'take':

@@ -47,8 +47,8 @@ export interface Signature {
   readonly tensors?: readonly number[]
   /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
   readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
-  /** It depends on which token lies where: the operand that says so where that is not the one whose place it is; none can. */
-  readonly slots?: { readonly by?: string; readonly at?: number }
+  /** It depends on which token lies where: the operand that says so where that is not the one whose place it is. */
+  readonly slots?: { readonly by: string; readonly at: number }
   /** What is wrong with sizes that no dim of one name tells. */
   readonly sizes?: (operands: readonly (readonly Dim[])[], results: readonly (readonly Dim[])[]) => string | undefined
   /** Dims that must be whole. The results' claimed dims are given too. */
@@ -283,12 +283,13 @@ export const signatures: OpTable<Signature> = {
     ...{ ins: n(3), outs: n(1), dtypes: { ins: 'ffi', outs: 'f' }, shapes: [like(1)], linear: [0], stuck: ofChoice },
   },
   assign: {
-    ins: n(2),
+    ins: [2, 3],
     outs: n(1),
-    dtypes: { ins: 'fi', outs: 'i' },
+    dtypes: { ins: 'fii', outs: 'i' },
     shapes: [like(1)],
-    stuck: () => ['candidate', 'choice', 'seq'],
-    slots: {},
+    stuck: () => ['candidate', 'choice', 'seq', 'slot'],
+    sizes: ([, , order]) => ofSlots(order),
+    slots: { by: 'order', at: 2 },
   },
   rowsOf: { ins: n(1), outs: n(3), dtypes: { ins: 'i', outs: 'iii' }, shapes: [like(0), free, free] },
   dispatch: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [toRows] },
@@ -315,9 +316,13 @@ export const signatures: OpTable<Signature> = {
   balanceLossGrad: { ...elementwise(2, { dtypes: { ins: 'fff', outs: 'f' }, stuck: ofChoice }), ins: [2, 3] },
   zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
   zLossGrad: { ...elementwise(1, { dtypes: { ins: 'xf', outs: 'r' }, stuck: ofChoice }), ins: [1, 2] },
+  track: { ins: n(2), outs: n(2), dtypes: { ins: 'ff', outs: 'ff' }, shapes: [scalar, free] },
   balance: { ins: n(2), outs: n(1), dtypes: { ins: 'pf', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
+  deduct: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
+  gramSchmidt: elementwise(1, { dtypes: { ins: 'f', outs: 'f' }, stuck: ([x]) => x.filter(name => name !== 'expert') }),
+  become: { ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [like(0)], flat: true },
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },
   lambSquares: { ins: n(6), outs: n(2), dtypes: { ins: 'gffpss', outs: 'ff' }, shapes: [scalar, scalar], flat: true },
   muonMean: { ins: n(3), outs: n(1), dtypes: { ins: 'gfs', outs: 'f' }, shapes: [like(0)], flat: true },
@@ -327,7 +332,7 @@ export const signatures: OpTable<Signature> = {
     stuck: ([x]) => x.filter(name => !['expert', 'matrix', 'line'].includes(name)),
   },
   stack: { ins: many(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [free], flat: true },
-  unstack: { ins: n(1), outs: many(1), dtypes: { ins: 'f', outs: 'ff' }, shapes: [free], flat: true },
+  unstack: { ins: n(1), outs: many(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [free], flat: true },
   pack: { ins: many(1), outs: n(2), dtypes: { ins: 'x', outs: 'bf' }, shapes: [free, free], linear: [0], flat: true },
   unpack: { ins: n(2), outs: n(1), dtypes: { ins: 'bf', outs: 'r' }, shapes: [free], flat: true },
   factorSquares: { ins: n(2), outs: n(3), dtypes: { ins: 'gf', outs: 'fff' }, shapes: [free, free, free] },

@@ -23,6 +23,7 @@ import {
   scalerNumbers,
   scorings,
   type Turn,
+  trackingAlgos,
 } from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
 
@@ -129,17 +130,13 @@ const ropeScaling: Codec<RopeScaling> = {
   },
 }
 
-/** Dims, and into how many blocks each is cut where it is: `embed:64,ffn:128/2`. */
+/** Dims, and into how many blocks each is cut: `embed:64/1,ffn:128/2`. */
 const lines: Codec<Lines> = {
-  show: ({ dims, blocks }) =>
-    dims.map(({ name: of, size }, i) => `${of}:${size}${blocks[i] > 1 ? `/${blocks[i]}` : ''}`).join(),
+  show: ({ dims, blocks }) => dims.map(({ name: of, size }, i) => `${of}:${size}/${blocks[i]}`).join(),
   read: (text = '') => {
-    const each = text.split(',').map(dim => {
-      const [of, sizes] = cut(dim, ':')
-      const [size, ways] = cut(sizes ?? '', '/')
-      return { dim: { name: of, size: count.read(size) }, ways: ways === undefined ? 1 : count.read(ways) }
-    })
-    return { dims: each.map(({ dim }) => dim), blocks: each.map(({ ways }) => ways) }
+    const each = text.split(',').map(dim => cut(dim.replace('/', ':'), ':'))
+    const dims = each.map(([of, size]) => ({ name: of, size: count.read(size) }))
+    return { dims, blocks: each.map(([, , ways]) => count.read(ways)) }
   },
 }
 
@@ -158,6 +155,9 @@ const scaler: Codec<Scaler> = {
 }
 
 const code = oneOf(...codeTypes)
+
+const ownScale = oneOf('scale')
+const greatest = oneOf('max')
 
 /** `batch:1,seq:1,embed:128`; `-` where there is one for all. */
 const blocks: Codec<Blocks> = {
@@ -220,8 +220,8 @@ const choiceGroups: Codec<ChoiceGroups> = {
 export const attributes: Attributes = {
   contract: {},
   absMax: { blocks },
-  quantize: { format: code, blocks },
-  scaledContract: { formats: listOf(code), blocks: eachBlocks },
+  quantize: { format: code, blocks, by: ownScale },
+  scaledContract: { formats: listOf(code), blocks: eachBlocks, by: ownScale },
   add: {},
   mul: {},
   scale: { by: number },
@@ -263,10 +263,7 @@ export const attributes: Attributes = {
   chosenGrad: { normalise: flag, scale: number },
   assign: { room: count, tokens: count, order: oneOf(...roomOrders) },
   rowsOf: { guarded: flag },
-  dispatch: {},
-  combine: {},
-  expertContract: {},
-  expertWeightGrad: {},
+  ...{ dispatch: {}, combine: {}, expertContract: {}, expertWeightGrad: {} },
   weightedSwiglu: {},
   weightedSwigluGrad: {},
   countChoices: {},
@@ -277,13 +274,16 @@ export const attributes: Attributes = {
   zLossGrad: { by: number },
   balance: { rate: number, mean: number, limit: number },
   zero: {},
-  accumulate: {},
+  accumulate: { combine: greatest },
+  track: { format: code, margin: count, algo: oneOf(...trackingAlgos), limit: number },
+  deduct: {},
+  gramSchmidt: { inputs: count, draws: flag },
+  become: { limit: number },
   sumSquares: { once },
   lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
   newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16'), lines },
-  stack: {},
-  unstack: {},
+  ...{ stack: {}, unstack: {} },
   pack: { run: count, parts: count, blocks: counts },
   unpack: { run: count, parts: count, blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },

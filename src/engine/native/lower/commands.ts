@@ -139,8 +139,8 @@ export const commands = {
   topK: ['choice', 'scores', 'bias', 'rows', 'columns', 'chosen', 'groups', 'chosenGroups'],
   chosen: ['weight', 'scores', 'choice', 'rows', 'columns', 'chosen', 'normalise', 'scale'],
   chosenGrad: ['dscores', 'dweight', 'scores', 'choice', 'rows', 'columns', 'chosen', 'normalise', 'scale'],
-  /** `order` is a code of `roomOrders`. */
-  assign: ['kept', 'scores', 'choice', 'rows', 'columns', 'chosen', 'room', 'tokens', 'order'],
+  /** `by` is a code of `roomOrders`. order 0: each token lies at its place; else [sequence slot], which of `slots` tokens lies where. */
+  assign: ['kept', 'scores', 'choice', 'order', 'slots', 'rows', 'columns', 'chosen', 'room', 'tokens', 'by'],
   /** n choices of all that share `experts`; this rank has `own` of them, from `first` on, and room for so many rows. */
   rowsOf: ['to', 'from', 'counts', 'choice', 'n', 'experts', 'own', 'first', 'room'],
   /** Row r is row from[r] / repeats of x. */
@@ -218,6 +218,15 @@ export const commands = {
     ...['rowMeans', 'columnMeans', 'meanSquare', 'n', 'first', 'each', 'height', 'width', 'beta2Decay', 'eps', 'clip'],
     ...['lr', 'elements', 'least', 'most', 'weightDecay', 'limit', 'rate'],
   ],
+  /** out -= x */
+  deduct: ['out', 'x', 'n'],
+  /** state = next, below the limit. */
+  become: ['state', 'next', 'normSquared', 'n', 'limit'],
+  /**
+   * `each` matrices of `rows` rows, whose `columns` columns are made orthonormal one after the other. Where it draws, seed and name are keys of
+   * philox4x32-10, 0 and 2 the third and fourth counter word, and elements are counted from `first` on; a draw of 16 bits d becomes (d - 32767.5) / 32768.
+   */
+  gramSchmidt: ['out', 'x', 'each', 'rows', 'columns', 'draws', 'seed', 'name', 'first'],
   average: ['ema', 'value', 'normSquared', 'taken', 'n', 'decay', 'limit'],
   muon: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],
