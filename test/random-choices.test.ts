@@ -44,7 +44,7 @@ const plans: readonly (readonly Plan[])[] = [
     { precision: 'bf16-no-masters' },
   ],
   [{}, {}, {}, { fp8: { recipe: 'current' } }],
-  [{}, { offload: { optimizer: 'host' } }],
+  [{}, {}, { offload: { optimizer: 'host' } }, { offload: { optimizer: 'disk' } }],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
     {},

@@ -116,7 +116,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...unusualFlights(plan),
     ...(plan.compress && { wire: plan.compress }),
     ...(plan.fp8 && { fp8: true as const }),
-    ...(plan.offload?.optimizer === 'host' && { offload: 'host' as const }),
+    ...(plan.offload && plan.offload.optimizer !== 'device' && { offload: plan.offload.optimizer }),
   }
 }
 

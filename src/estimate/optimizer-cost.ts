@@ -3,6 +3,7 @@
  * step of a whole parameter depends on all its parts, ranks that meet for each.
  */
 import { activationBytes, dataRanks, fullStates, type Optimizer, type Precision } from '../base/index.js'
+import { diskOf } from '../cluster/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
 import { muonCost } from './muon-cost.js'
@@ -50,16 +51,13 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
   if (!split.offload) return (owned * bytes) / memory + meetings
   const norm = software.gradientBytes
-  return (owned * norm) / memory + hostCost(setup, prices, owned, bytes - norm) + meetings
+  return (owned * norm) / memory + hostCost(setup, prices, held, bytes - norm) + meetings
 }
 
 /** The host updates while gradients of the next parameters come down and those before go up; the first and the last have nobody to hide behind. */
-function hostCost(
-  { split, cluster, precision, software }: Setup,
-  prices: Prices,
-  owned: number,
-  bytes: number,
-): number {
+function hostCost(setup: Setup, prices: Prices, held: HeldParameters, bytes: number): number {
+  const { split, cluster, precision, software } = setup
+  const owned = ownedBy(setup, held)
   const element = activationBytes(precision)
   const { host, device } = cluster
   const rate = host ? (host.bandwidth ?? host.link.bandwidth) : device.bandwidth * device.curves.memory.efficiency
@@ -67,7 +65,21 @@ function hostCost(
   const down = (software.gradientBytes + (hasMaster(precision, software) ? 0 : element)) / link
   const up = element / link
   const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
-  return owned * Math.max(bytes / rate, down, up) + largest * (down + up)
+  const { read, write, latencies } = diskCost(setup, prices, held)
+  const busy = Math.max(bytes / rate, down, up)
+  return Math.max(owned * busy, owned * read + latencies, owned * write + latencies) + largest * (down + up + read)
+}
+
+/** Seconds in which the states of one parameter come from a disk and go there, and what reads, or writes, of all tensors wait for it. */
+function diskCost(setup: Setup, prices: Prices, { all }: HeldParameters) {
+  const { split, cluster, precision, software, optimizer = usualOptimizer, averages } = setup
+  if (split.offload !== 'disk') return { read: 0, write: 0, latencies: 0 }
+  const { read, write, latency } = diskOf(cluster)
+  const bytes = stateBytes(setup, optimizer)
+  const { matrices, split: vectors, whole } = countsOf(setup)
+  const states = fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 1 : 0)
+  const tensors = layersOf(setup, prices, all) * (matrices + vectors + whole)
+  return { read: bytes / read, write: bytes / write, latencies: latency * states * tensors }
 }
 
 /** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */
@@ -76,11 +88,16 @@ function countsOf({ shape: { gated, biases, norm } }: Setup) {
   return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
 }
 
+/** Layers of a rank that holds so many parameters. */
+function layersOf({ shape, split }: Setup, prices: Prices, all: number): number {
+  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
+  return Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
+}
+
 /** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
 function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: HeldParameters): number {
-  const { shape, split, optimizer = usualOptimizer } = setup
-  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
-  const layers = Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
+  const { split, optimizer = usualOptimizer } = setup
+  const layers = layersOf(setup, prices, all)
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
   const { matrices, split: vectors, whole } = countsOf(setup)

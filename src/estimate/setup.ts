@@ -47,7 +47,7 @@ export interface Split extends AxisSizes {
   /** Products of linear layers read codes: its setup has the precision of them. */
   readonly fp8?: true
   /** Our own program keeps the optimizer's states there, and updates there. */
-  readonly offload?: 'host'
+  readonly offload?: 'host' | 'disk'
 }
 
 export interface Setup {

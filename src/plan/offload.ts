@@ -29,7 +29,6 @@ export const offload: Rule = function* ({ training, plan }) {
       `${meets} needs whole parameters, for which ranks would have to meet on the ${optimizer}`,
       `leave it at device, or try training.optimizer.kind ${either(worksOnHost)}`,
     )
-  if (optimizer === 'disk') yield error('plan/offload', 'plan.offload.optimizer', 'not supported yet: disk', 'try host')
   if (parameters !== 'device')
     yield error('plan/offload', 'plan.offload.parameters', `not supported yet: ${parameters}`, 'try device')
 }

@@ -55,10 +55,14 @@ class Here:
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
-    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, on_host=False) -> torch.Tensor:
+    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device") -> torch.Tensor:
         """`room` is how many elements its memory holds, where that is more."""
         elements = torch.Size(sizes).numel()
-        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device="cpu" if on_host else self.device)
+        if space == "disk":
+            line = spaces.on_disk(max(room, elements), self.dtypes[dtype])
+        else:
+            device = self.device if space == "device" else "cpu"
+            line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device)
         return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
@@ -179,6 +183,12 @@ class Here:
 
     def to_device(self, *given, **asked) -> spaces.Moving:
         return self._mover.to_device(*given, **asked)
+
+    def from_disk(self, *given) -> spaces.Threaded:
+        return self._mover.from_disk(*given)
+
+    def to_disk(self, *given, **asked) -> spaces.Threaded:
+        return self._mover.to_disk(*given, **asked)
 
     def all_reduce(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
         return comm.all_reduce(x, self.groups[group], combine)

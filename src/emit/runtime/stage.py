@@ -42,15 +42,15 @@ class Stage:
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
-        # Frames of the host say so behind what all frames say.
-        on_host = {i for i, frame in enumerate(schedule["frames"]) if frame[3:]}
-        self.on_host = bool(on_host)
+        # Frames that are not the device's say so behind what all frames say.
+        spaces = {i: frame[3] for i, frame in enumerate(schedule["frames"]) if frame[3:]}
+        self.on_host = bool(spaces)
         if compiled:
             keep_out_of_compiled_code()
         if trained is None:
             grouped.start(here.device)
         if compiled and trained is None:
-            optimizer.compile_updates(COMPILE, here.device, bool(on_host))
+            optimizer.compile_updates(COMPILE, here.device, self.on_host)
             products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
@@ -77,7 +77,7 @@ class Stage:
                 self.frames[frame] = shared[frame]
             else:
                 self.frames[frame] = {
-                    offset: here.zeros(sizes, dtype, *room, on_host=frame in on_host) for offset, sizes, dtype, *room in places
+                    offset: here.zeros(sizes, dtype, *(room or [0]), spaces.get(frame, "device")) for offset, sizes, dtype, *room in places
                 }
         # Of tensors that lie side by side in the frame of the first, each as it is by itself.
         self.views: Dict[int, torch.Tensor] = {}

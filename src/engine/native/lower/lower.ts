@@ -48,7 +48,7 @@ import { type PanelOptions, Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
 import { rules } from './rules.js'
 import { Refusal } from './shapes.js'
-import type { Site } from './site.js'
+import type { DiskFile, Site } from './site.js'
 
 export interface LowerOptions extends MapOptions {
   readonly seed: number
@@ -61,6 +61,8 @@ export interface LowerOptions extends MapOptions {
   readonly panels?: PanelOptions | undefined
   /** Every rank that moves anything to another space has a thread that does it, while the rank goes on. */
   readonly copiers?: boolean | undefined
+  /** Of every rank that keeps anything on a disk. */
+  readonly files?: readonly DiskFile[] | undefined
 }
 
 export interface Waiting {
@@ -358,7 +360,11 @@ class RankLowering {
       return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {
-      ...{ list: this.#list, copier: this.copier },
+      ...{ list: this.#list, copier: this.copier, file: options.files?.[this.#rank] },
+      lying: ref => ({
+        space: spaceOf(this.#stream.frames[frameOf(ref)]),
+        isWhole: buffer(ref).offset + before(ref) === 0,
+      }),
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
       ...{ param: call.param ?? '', place: this.#at },
