@@ -80,6 +80,9 @@ enum {
   CMD_FACTOR_SQUARES,
   CMD_ADAFACTOR_SQUARES,
   CMD_ADAFACTOR,
+  CMD_DEDUCT,
+  CMD_BECOME,
+  CMD_GRAM_SCHMIDT,
   CMD_AVERAGE,
   CMD_MUON,
   CMD_DITHER,
@@ -739,6 +742,23 @@ enum {
 #define ADAFACTOR_WEIGHT_DECAY 25
 #define ADAFACTOR_LIMIT 26
 #define ADAFACTOR_RATE 27
+#define DEDUCT_OUT 0
+#define DEDUCT_X 1
+#define DEDUCT_N 2
+#define BECOME_STATE 0
+#define BECOME_NEXT 1
+#define BECOME_NORM_SQUARED 2
+#define BECOME_N 3
+#define BECOME_LIMIT 4
+#define GRAM_SCHMIDT_OUT 0
+#define GRAM_SCHMIDT_X 1
+#define GRAM_SCHMIDT_EACH 2
+#define GRAM_SCHMIDT_ROWS 3
+#define GRAM_SCHMIDT_COLUMNS 4
+#define GRAM_SCHMIDT_DRAWS 5
+#define GRAM_SCHMIDT_SEED 6
+#define GRAM_SCHMIDT_NAME 7
+#define GRAM_SCHMIDT_FIRST 8
 #define AVERAGE_EMA 0
 #define AVERAGE_VALUE 1
 #define AVERAGE_NORM_SQUARED 2
@@ -972,6 +992,9 @@ COMMAND(normalise);
 COMMAND(factorSquares);
 COMMAND(adafactorSquares);
 COMMAND(adafactor);
+COMMAND(deduct);
+COMMAND(become);
+COMMAND(gramSchmidt);
 COMMAND(average);
 COMMAND(muon);
 COMMAND(dither);
@@ -1072,6 +1095,9 @@ COMMAND(waitDisk);
   [CMD_FACTOR_SQUARES] = cmd_factorSquares, \
   [CMD_ADAFACTOR_SQUARES] = cmd_adafactorSquares, \
   [CMD_ADAFACTOR] = cmd_adafactor, \
+  [CMD_DEDUCT] = cmd_deduct, \
+  [CMD_BECOME] = cmd_become, \
+  [CMD_GRAM_SCHMIDT] = cmd_gramSchmidt, \
   [CMD_AVERAGE] = cmd_average, \
   [CMD_MUON] = cmd_muon, \
   [CMD_DITHER] = cmd_dither, \

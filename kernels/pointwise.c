@@ -94,6 +94,15 @@ COMMAND(accumulate) {
              (size)w[ACCUMULATE_N]);
 }
 
+INLINE void deduct_all(const int dtype, void *out, const void *x, size n) {
+  const void *from[] = {out, x};
+  EACH_ELEMENT(dtype, out, n, 2, from, v[0] - v[1]);
+}
+
+COMMAND(deduct) {
+  EACH_DTYPE(dtype_of(w[DEDUCT_OUT]), deduct_all, address(c, w[DEDUCT_OUT]), address(c, w[DEDUCT_X]), (size)w[DEDUCT_N]);
+}
+
 COMMAND(copy) {
   char *out = address(c, w[COPY_OUT]);
   const char *x = address(c, w[COPY_X]);

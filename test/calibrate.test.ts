@@ -229,20 +229,24 @@ describe('lockstep calibrate', () => {
       match(err, message)
     })
 
-  test('--emit torch prints a script that runs, and what it writes is read', {
-    skip: python ? false : noPython,
-  }, async () => {
-    const { out } = await lockstep(['calibrate', '--emit', 'torch'])
-    const file = join(tmpdir(), `lockstep-measured-${process.pid}.json`)
-    execFileSync(python ?? '', ['-', '--device', 'cpu', '--quick', '--out', file], {
-      ...{ input: out, stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, OMP_NUM_THREADS: '1' } },
-    })
-    const { code, written } = await lockstep(['calibrate', '--read', 'm.json', '--out', 'cpu.yaml'], {
-      'm.json': readFileSync(file, 'utf8'),
-    })
-    equal(code, 0)
-    match(written['cpu.yaml'], /peaks are the best rates that were measured/)
-  })
+  later(
+    '--emit torch prints a script that runs, and what it writes is read',
+    {
+      skip: python ? false : noPython,
+    },
+    async () => {
+      const { out } = await lockstep(['calibrate', '--emit', 'torch'])
+      const file = join(tmpdir(), `lockstep-measured-${process.pid}.json`)
+      execFileSync(python ?? '', ['-', '--device', 'cpu', '--quick', '--out', file], {
+        ...{ input: out, stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, OMP_NUM_THREADS: '1' } },
+      })
+      const { code, written } = await lockstep(['calibrate', '--read', 'm.json', '--out', 'cpu.yaml'], {
+        'm.json': readFileSync(file, 'utf8'),
+      })
+      equal(code, 0)
+      match(written['cpu.yaml'], /peaks are the best rates that were measured/)
+    },
+  )
 
   test('measures this machine, and compare predicts a job on it', async () => {
     const { code, out } = await lockstep(['calibrate', '--quick', '--json'])

@@ -152,7 +152,7 @@ const written: readonly (readonly [ModelName, PlanInput, number?])[] = [
   ['llama tied', { pp: 2, tp: 2, microbatches: 4, schedule: 'dualpipe' }],
   ['llama', { dp: 2, tp: 2, zero: 3, precision: 'bf16' }],
   ['mlp', { dp: 4, tp: 2, zero: 2 }],
-  ['gpt', { dp: 3, zero: 3 }],
+  ['gpt', { dp: 3, zero: 3, offload: { optimizer: 'host', parameters: 'host' } }],
   ['llama', { dp: 7, zero: 1 }],
   ['gpt tied', { dp: 10, tp: 2, zero: 2 }],
 ]

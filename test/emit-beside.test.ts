@@ -35,6 +35,17 @@ for (const [model, plan, beside, merged] of cases)
     equal(heads.length > 0, merged)
   })
 
+test('Muon, averages and rounding by chance take each of them by itself, and leave them side by side', () => {
+  const muon = compileJob(jobOf('llama', {}, { optimizer: { kind: 'muon', lr: 1e-3 } }))
+  deepEqual([...besideIn(muon).names], both)
+  const averaged = compileJob(jobOf('llama', {}, { ema: { decay: 0.9 } }))
+  deepEqual([...besideIn(averaged).names], both)
+  const byChance = compileJob(jobOf('llama', { precision: 'pure-bf16', rounding: 'stochastic' }))
+  deepEqual([...besideIn(byChance).names], both)
+  const files = emittedFiles(jobOf('llama', {}, { optimizer: { kind: 'muon', lr: 1e-3 } }))
+  match(files['stage0.json'], /"each","update[_0-9]*",\["layers.0.attn.k","layers.0.attn.v"/)
+})
+
 test('a program without such parameters, or with one that is treated in another way, is written as it is', () => {
   const program = compileJob(jobOf('llama', {}))
   const { segments, streams } = program

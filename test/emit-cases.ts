@@ -37,6 +37,9 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
       roles: { norm: { weightDecay: 1 } },
     },
   ],
+  // Matrices that lie side by side are made orthogonal one by one; so are those of experts.
+  ['llama', {}, { optimizer: { kind: 'muon', lr: 3e-3, weightDecay: 0.1 }, ema: { decay: 0.9 } }],
+  ['llama', { precision: 'bf16' }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
   [
     'gpt',
     { dp: 2, zero: 2, microbatches: 2 },
@@ -92,6 +95,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', { tp: 2, zero: 0, precision: 'pure-bf16', offload: { optimizer: 'host' } }],
   ['llama', { dp: 2, zero: 1, precision: 'bf16', offload: { optimizer: 'disk' } }],
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
+  ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
+  ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', gradients: 'f32' }],
   ['gpt', { dp: 2, zero: 1, precision: 'bf16-no-masters', gradients: 'bf16' }],
   ['llama', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16', gradients: 'bf16' }],
@@ -99,11 +104,20 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt tied', { ...byChance }, decayOnly],
   ['gpt', { dp: 2, zero: 3, ...byChance }],
   ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
+  ['llama', { dp: 2, tp: 2, zero: 1, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
+  ['gpt tied', { dp: 2, pp: 2, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],
+  ['gpt', { dp: 2, microbatches: 2, compress: { reduce: 'int8', run: 8 } }],
+  ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { reduce: 'int8', run: 5 } }],
   ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: {} }],
   ['gpt tied', { dp: 2, zero: 3, microbatches: 2, precision: 'pure-bf16', fp8: {}, recompute: 'full' }],
+  ['llama', { tp: 2, sequenceParallel: true, precision: 'bf16', fp8: { recipe: 'blocks', block: 2 } }],
+  [
+    'gpt',
+    { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
+  ],
 ]
 
 /** Random jobs of as many ranks as are there anyway; so many of any model, and so many over experts and cut sequences. */

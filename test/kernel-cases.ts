@@ -28,6 +28,7 @@ import {
   swiglu,
   swigluGrad,
 } from './kernel-layers.js'
+import { become, deduct, gramSchmidt } from './kernel-power.js'
 import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
 import type { Tensor } from './tiny.js'
 
@@ -352,6 +353,9 @@ const makers = {
   lambSquares,
   lamb,
   average,
+  deduct,
+  become,
+  gramSchmidt,
   factorSquares,
   adafactorSquares,
   adafactor,

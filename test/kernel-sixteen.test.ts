@@ -41,6 +41,8 @@ const others: readonly ComputeCommand[] = [
     'balance',
     'normalise',
     'rescale',
+    'become',
+    'gramSchmidt',
   ] as const),
 ]
 

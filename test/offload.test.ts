@@ -160,6 +160,40 @@ for (const [model, plan, more = {}] of boundaries) {
   )
 }
 
+/** Parameters on the host: gathered from there under every cut of them, for each call or once a step, alone and with everything else. */
+const parameters: readonly (readonly [ModelName, Plan, Training?, Asked?])[] = [
+  ['gpt', { dp: 2, zero: 3 }],
+  ['llama', { zero: 3, microbatches: 2, precision: 'bf16' }],
+  ['llama tied', { dp: 3, zero: 3, precision: 'bf16' }, { globalBatch: 12 }, host],
+  ['gpt tied', { pp: 2, dp: 2, zero: 3, microbatches: 4, schedule: 'zb-h1' }, {}, host],
+  ['mlp', { dp: 2, zero: 3, gather: 'step', overlap: false }, {}, host],
+  ['llama', { dp: 2, tp: 2, zero: 3, precision: 'pure-bf16', compress: { gather: 'int8' } }, {}, host],
+  [
+    'llama',
+    { dp: 2, zero: 3, precision: 'f16', recompute: 'full' },
+    { lossScale: 1024 },
+    { activations: 'boundaries' },
+  ],
+  ['gpt', { dp: 2, zero: 3, prefetch: 2, reduce: 'step', compress: { gather: 'bf16' } }, { ema: { decay: 0.9 } }, host],
+  ['llama', { dp: 2, zero: 3 }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
+]
+
+for (const [model, plan, training, more = {}] of parameters) {
+  const job = jobOf(model, plan, { clip: 0.5, ...training })
+  const asked = { ...more, parameters: 'host' } as const
+  const title = `${model}, ${titleOf(plan)}, parameters on the host`
+  tested(`${title}: lawful, and what one rank computes`, () => {
+    computesWhatOneRankComputes(away(job, asked))
+  })
+  interpretedOnce(`${title}: the interpreter computes the same bits`, () => changesNothing(job, interpreted, asked))
+  for (const kernels of ['native', 'wasm'] as const)
+    tested(
+      `${title}: ${kernels} computes the same bits`,
+      { skip: (kernels === 'native' && nativeMissing()) || false },
+      () => changesNothing(job, byEngine(kernels), asked),
+    )
+}
+
 test('of what layers hand to each other a device keeps a few, whatever their number', () => {
   const peakAt = (layers: number, asked?: Asked) => {
     const job = jobOf('llama', { recompute: 'full', ...(asked && { offload: asked }) })
@@ -248,12 +282,49 @@ const broken = [
   ['L10', 'a parameter that is never moved up', /\n {2}call "up [^\n]*\n/, '\n', /has been written since it was moved/],
 ] as const
 
-for (const [law, what, from, to, says] of broken)
+/** Of parameters on the host, with the optimizer's state on the device. */
+const brokenParameters = [
+  [
+    'T8',
+    'a gather of what lies on the host',
+    /(segment "gather [\s\S]*?role param\.\S+ parameters \d+)\n/,
+    '$1 host\n',
+    /on the host/,
+  ],
+  ['L4', 'a part that is gathered before it has come', /\n {2}wait tag="lift gather 1"/, '', /in flight/],
+  [
+    'L10',
+    'a parameter that the device updates and nobody moves down',
+    /\n {2}call "up [^\n]*\n/,
+    '\n',
+    /host\.\S+ is left for the next step, but \S+ has been written since it was moved/,
+  ],
+] as const
+
+const smallParameters = jobOf('mlp', { dp: 2, zero: 3, offload: { parameters: 'host' } }, { clip: 0.5 })
+const smallF32 = { ...small, plan: { ...small.plan, precision: 'f32' } } as const
+
+for (const [law, what, from, to, says, job = smallF32] of [
+  ...broken,
+  ...brokenParameters.map(row => [...row, smallParameters] as const),
+])
   test(`[${law}] ${what}`, () => {
-    const text = print(compileJob({ ...small, plan: { ...small.plan, precision: 'f32' } }))
+    const text = print(compileJob(job))
     const changed = text.replace(from, to)
     ok(changed !== text, 'nothing was changed')
     const found = verify(parse(changed)).filter(violation => violation.law === law)
     ok(found.length > 0, JSON.stringify(verify(parse(changed)).slice(0, 3)))
     match(found[0].message, says)
   })
+
+test('[L10] a part that is gathered once more, after its parameter was updated', () => {
+  const program = compileJob(smallParameters)
+  const [stream] = program.streams
+  const gather = stream.steps.find(step => step.kind === 'call' && step.segment.startsWith('gather'))
+  if (gather?.kind !== 'call') throw new Error('nothing is gathered')
+  const isLate = (step: (typeof stream.steps)[number]) => step.kind === 'free' && gather.bind.includes(step.frame)
+  const again = [{ ...gather, tag: 'again' }, { kind: 'wait', tag: 'again' } as const]
+  const steps = [...stream.steps.filter(step => !isLate(step)), ...again, ...stream.steps.filter(isLate)]
+  const [found] = verify({ ...program, streams: [{ ...stream, steps }] }).filter(({ law }) => law === 'L10')
+  match(found?.message ?? '', /part\.\S+ is read, but \S+ has been written since it was moved/)
+})

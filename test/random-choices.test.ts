@@ -43,8 +43,15 @@ const plans: readonly (readonly Plan[])[] = [
     { precision: 'f16' },
     { precision: 'bf16-no-masters' },
   ],
-  [{}, {}, {}, { fp8: { recipe: 'current' } }],
-  [{}, {}, { offload: { optimizer: 'host' } }, { offload: { optimizer: 'disk' } }],
+  [{}, {}, { fp8: { recipe: 'current' } }, { fp8: { recipe: 'blocks', block: 2 } }],
+  [
+    {},
+    { offload: { optimizer: 'host' } },
+    { offload: { optimizer: 'disk' } },
+    { zero: 3, offload: { parameters: 'host' } },
+    { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
+    { zero: 3, offload: { optimizer: 'disk', parameters: 'host' } },
+  ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
     {},
@@ -53,8 +60,9 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
+    { compress: { reduce: 'int8', run: 8 } },
+    { compress: { reduce: 'int8', gather: 'int8', run: 5 } },
   ],
-  [{}, { fp8: {} }],
 ]
 
 /** The job with one of each, as far as they agree with what it has. */
@@ -87,7 +95,7 @@ for (let n = 0; n < count; n++) {
     precision,
     gradients,
     compress,
-    offload: offload?.optimizer,
+    ...(offload && { optimizerOn: offload.optimizer, parametersOn: offload.parameters }),
     fp8: fp8?.recipe,
     ...kinds,
   }).filter(([, value]) => value !== undefined)

@@ -52,7 +52,8 @@ function planOf({ pick, chance, int }: Random) {
   }
   // The estimate does not know that W fetches the gains of norms once more (PLAN.md).
   const isUnknown = plan.recompute === 'cheap' && plan.zero === 3 && scheduleFacts[schedule].backward === 'split'
-  const compress = { reduce: 'bf16' as const, ...(plan.zero === 3 && { gather: 'int8' as const }) }
+  const reduce = plan.microbatches % 12 === 0 && schedule !== 'dualpipe' ? ('int8' as const) : ('bf16' as const)
+  const compress = { reduce, ...(plan.zero === 3 && { gather: 'int8' as const }) }
   const sent = plan.microbatches % 3 === 0 ? { ...plan, compress } : plan
   return isUnknown ? { ...sent, recompute: 'none' as const } : sent
 }

@@ -1,6 +1,5 @@
 /** The space: every plan of it is sound, none is there twice, and none of those it promises is missing. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { choices } from '../src/base/index.js'
 import { CutPrice, type FrameworkName, frameworks, type Split, splitOf } from '../src/estimate/index.js'
 import { check, Job, layersPerStage, worldOfPlan } from '../src/plan/index.js'
@@ -23,6 +22,7 @@ import {
   zerosOf,
 } from '../src/search/index.js'
 import { type Asked, requestOf } from './search-requests.js'
+import { oneIn, test } from './share.js'
 
 const spaceOf = (request: Request): Split[] =>
   [...groupsOf(request)].flatMap(group =>
@@ -76,8 +76,9 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
     }
   })
 
+const tested = process.env.SEED ? test : oneIn(4)
 for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 20 }, (_, i) => i + 1))
-  test(`a sound plan with even layers is in the space (SEED=${seed})`, () => {
+  tested(`a sound plan with even layers is in the space (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)
     const request = requestOf({ devices: 8, batch: 16, layers: 4 + int(5) })
     const plan = {

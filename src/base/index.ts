@@ -1,6 +1,7 @@
 export * from './average.js'
 export * from './axis.js'
 export * from './batch.js'
+export * from './blocks.js'
 export * from './dtype.js'
 export * from './files.js'
 export * from './integer.js'

@@ -6,7 +6,7 @@ import type { OpKind, OpTable } from './op.js'
 import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.js'
 
 /**
- * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; a pass over memory in which every operand is read
+ * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; Gram and Schmidt, column by column; a pass over memory in which every operand is read
  * and every result written once; or a look into one operand, of which no more is read than is written.
  */
 export type OpWork =
@@ -16,6 +16,7 @@ export type OpWork =
   | 'attention'
   | 'attentionBackward'
   | 'orthogonal'
+  | 'columns'
   | 'pass'
   | { readonly lookInto: number }
 
@@ -46,6 +47,8 @@ export interface OpFacts {
   readonly lists?: true
   /** Dims of which operands may hold unlike parts: queries a part of the sequence, their keys all of it. */
   readonly unlike?: readonly string[]
+  /** Operands and results whose dims count blocks of another's, not elements. */
+  readonly counts?: readonly string[]
 }
 
 function op(signature: string, facts: Partial<OpFacts> = {}): OpFacts {
@@ -64,9 +67,9 @@ const optimizerOps = Object.fromEntries(
 
 export const opFacts: OpTable<OpFacts> = {
   contract: op('a b -> out', { work: 'product', recomputed: 'listed' }),
-  absMax: op('x -> amax', { statistic: 0, wide: 0, kept: true }),
-  quantize: op('x amax -> codes'),
-  scaledContract: op('a b aMax bMax -> out', { work: 'product' }),
+  absMax: op('x -> amax', { statistic: 0, wide: 0, kept: true, counts: ['amax'] }),
+  quantize: op('x amax -> codes', { counts: ['amax'] }),
+  scaledContract: op('a b aMax bMax -> out', { work: 'product', counts: ['aMax', 'bMax'] }),
   add: op('a b ... -> out', { recomputed: 'listed', moves: true }),
   mul: op('a b -> out'),
   scale: op('x -> out', { lists: true }),
@@ -129,10 +132,13 @@ export const opFacts: OpTable<OpFacts> = {
   balance: op('counts normSquared -> bias', { updates: true }),
   zero: op('-> out', { lists: true }),
   accumulate: op('value -> out', { updates: true }),
+  deduct: op('value -> out', { updates: true }),
+  gramSchmidt: op('x -> out', { work: 'columns', statistic: 0 }),
+  become: op('next normSquared -> state', { updates: true, lists: true }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
-  muonMean: op('grad normSquared m -> direction', { statistic: 0 }),
-  newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0 }),
+  muonMean: op('grad normSquared m -> direction', { statistic: 0, lists: true }),
+  newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0, lists: true }),
   pack: op('x ... -> codes units', { statistic: 1, unlike: ['flat'] }),
   unpack: op('codes units -> x', { unlike: ['flat'] }),
   factorSquares: op('grad normSquared -> rows columns mean', { statistic: 0 }),

@@ -6,6 +6,7 @@
  *
  * Signatures are written (operands) -> (results). `d` before a name means gradient of.
  */
+import type { Blocks } from './blocks.js'
 import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Optimizer } from './optimizer.js'
@@ -15,10 +16,10 @@ import type { Coding } from './wire.js'
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
   | { readonly kind: 'contract' }
-  /** (x) -> (amax): the greatest absolute value over dims missing from out. */
-  | { readonly kind: 'absMax' }
+  /** (x) -> (amax): the greatest absolute value of each block, or of all there is. */
+  | { readonly kind: 'absMax'; readonly blocks?: Blocks }
   /** (x, amax) -> (codes): x times the scale that belongs to amax (`codeScale`); what is out of range then becomes the greatest there is. */
-  | { readonly kind: 'quantize'; readonly format: CodeType }
+  | { readonly kind: 'quantize'; readonly format: CodeType; readonly blocks?: Blocks }
   /** (a, b, aMax, bMax) -> (out): as contract, of codes, divided by the scales they were made with. Its gradient takes codes for what they stand for. */
   | ({ readonly kind: 'scaledContract' } & Formats)
   /** (a, b, ...) -> (out): elementwise sum; a dim an operand lacks is broadcast. */
@@ -168,6 +169,15 @@ export type Op =
   | { readonly kind: 'zero' }
   /** (value) -> (out): out += value. Reads what it writes. */
   | { readonly kind: 'accumulate' }
+  /** (value) -> (out): out -= value. Reads what it writes. */
+  | { readonly kind: 'deduct' }
+  /**
+   * (x) -> (out): x as a matrix (as newtonSchulz sees it), its columns made orthonormal one after the other, as Gram and Schmidt do. A column of
+   * which less than `leastLeft` is left beside those before becomes 0; or, where it draws, one of chance by name and index, made orthonormal.
+   */
+  | { readonly kind: 'gramSchmidt'; readonly inputs: number; readonly draws: boolean }
+  /** (next, normSquared) -> (state): next, in a step that is taken. Reads what it writes. */
+  | ({ readonly kind: 'become' } & Guard)
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
   /**
@@ -257,6 +267,8 @@ export interface Balancing {
 /** What the two operands of a product are coded in. */
 export interface Formats {
   readonly formats: readonly CodeType[]
+  /** Of each operand, where it has several scales. */
+  readonly blocks?: readonly Blocks[]
 }
 
 export interface Dropout {

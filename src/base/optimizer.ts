@@ -82,6 +82,9 @@ export type OptimizerOf<K extends OptimizerKind> = Extract<Optimizer, { kind: K 
 /** The quintic a x + b x^3 + c x^5 that Newton and Schulz repeat: it brings what lies between 0 and 1 quickly near 1. */
 export const newtonSchulzFactors = [3.4445, -4.775, 2.0315] as const
 
+/** Gram and Schmidt: what is less than this of a column, beside the columns before it, is taken for what rounding left. */
+export const leastLeft = 2 ** -20
+
 /** A tensor as matrices, one for each expert: its first dims are rows, so many as are inputs. */
 export function shapeOfMatrix(dims: readonly Dim[], inputs: number) {
   const experts = dims[0]?.name === 'expert' ? 1 : 0
@@ -184,6 +187,10 @@ export const stateFacts = {
   master: { startsFrom: 'parameter', isMaster: true },
   /** An exponential moving average of the parameter. */
   ema: { startsFrom: 'parameter' },
+  /** What was given to be sent and was not yet: it is added to the next gradient. Ranks of the data axes have addends of it. */
+  error: { startsFrom: 'zeros' },
+  /** The columns that a gradient is projected on, as the last step found them. */
+  basis: { startsFrom: 'zeros', isSmall: true },
 } as const satisfies Readonly<Record<string, StateFacts>>
 
 export type StateName = keyof typeof stateFacts

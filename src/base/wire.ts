@@ -3,6 +3,8 @@
  * narrower than what is computed with, and nothing is computed in it.
  */
 import { bytesPer, type DType } from './dtype.js'
+import type { Dim } from './layout.js'
+import { type ParamRole, roleFacts, shapeOfMatrix } from './optimizer.js'
 
 /**
  * 16 bits are a number with fewer digits. int8: codes, runs of which share a *unit*: the greatest absolute value of a run, divided by
@@ -10,6 +12,15 @@ import { bytesPer, type DType } from './dtype.js'
  */
 export const wireFormats = ['bf16', 'f16', 'int8'] as const
 export type WireFormat = (typeof wireFormats)[number]
+
+/**
+ * Less is sent of a gradient than there is of it, and the rest is kept as its `error`, for the next step. powersgd: a matrix as two
+ * factors of few columns, its projection on what it was before (Vogels et al. 2019).
+ */
+export const sparings = ['powersgd'] as const
+export type Sparing = (typeof sparings)[number]
+
+export const isSparing = (format: WireFormat | Sparing): format is Sparing => sparings.some(name => name === format)
 
 /** Numbers that share a unit, where a plan does not say. */
 export const usualRun = 256
@@ -23,13 +34,28 @@ export const wireBytes: Readonly<Record<WireFormat, number>> = {
 
 /** What of a step is sent in which format; absent: as it is stored. */
 export interface Wire {
-  readonly reduce?: WireFormat | undefined
+  readonly reduce?: WireFormat | Sparing | undefined
   readonly gather?: WireFormat | undefined
+  /** powersgd: columns of a factor. */
+  readonly rank?: number | undefined
+  /** powersgd: so many times fewer numbers must factors be than their matrix. */
+  readonly rate?: number | undefined
 }
 
 /** What numbers of a dtype travel in, where that is fewer bytes. */
-export const wireOf = (dtype: DType, format: WireFormat | undefined): WireFormat | undefined =>
-  format !== undefined && wireBytes[format] < bytesPer[dtype] ? format : undefined
+export const wireOf = (dtype: DType, format: WireFormat | Sparing | undefined): WireFormat | undefined =>
+  format !== undefined && !isSparing(format) && wireBytes[format] < bytesPer[dtype] ? format : undefined
+
+/** The columns of the factors that a gradient is sent as; nothing, where it is sent as it is: vectors, and matrices that factors are hardly smaller than. */
+export function factorColumns(
+  { reduce, rank = 1, rate = 1 }: Wire,
+  { dims, inputs, role }: { readonly dims: readonly Dim[]; readonly inputs: number; readonly role: ParamRole },
+): number | undefined {
+  if (reduce !== 'powersgd' || !roleFacts[role].decays) return undefined
+  const { rows, columns } = shapeOfMatrix(dims, inputs)
+  const factor = Math.min(rank, rows, columns)
+  return (rows + columns) * factor * rate < rows * columns ? factor : undefined
+}
 
 /**
  * How numbers lie as codes. The block of a rank is one line, cut into equal `parts` (the last may be padded with zeros); runs of

@@ -5,15 +5,7 @@
  */
 import { claimOf, type Dim, type Layout, type Op, partialAxes, whole } from '../base/index.js'
 import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
-import {
-  type Block,
-  type Graph,
-  type Node,
-  type Sharding,
-  shardingOf,
-  type Value,
-  type ValueId,
-} from '../model/index.js'
+import { type Block, type Node, type Sharding, shardingOf, type Value, type ValueId } from '../model/index.js'
 import { paramBehind } from './codes.js'
 import type { ByKind, ParamLayouts, TrainedBy } from './compiled.js'
 import type { DerivedGraph } from './differentiate.js'
@@ -21,7 +13,7 @@ import { elect } from './elect.js'
 import { hasRows, rowLayouts } from './experts.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { align } from './pack.js'
-import type { Phases } from './recompute.js'
+import { neededIn, type Phases } from './recompute.js'
 import { isAttention, writeRing } from './ring.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
 import { divisorSlot, scalarSlot } from './tail.js'
@@ -69,7 +61,7 @@ type Stash = Map<ValueId, readonly StashedValue[]>
 export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
   const [{ graph }, { F }] = [context.graphs[block.kind], context.nodes[block.kind]]
   const forward = new PhaseWriter(block, context)
-  forward.run(trains(context) ? F : F.filter(node => !isTally(graph, node)))
+  forward.run(trains(context) ? F : neededIn(graph, F))
   const through = forward.hand(graph.exports, 'out', 'carry')
   const backward = trains(context) ? draftBackward(block, context, forward) : undefined
   const { lossLayout } = forward
@@ -83,10 +75,6 @@ export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
 }
 
 const trains = ({ phases }: BlockContext): boolean => phases.some(phase => phase !== 'F')
-
-/** What is counted for a parameter that follows it; nobody does in an evaluation. */
-const isTally = ({ nodes, tallies = {} }: Graph, node: number): boolean =>
-  Object.values(tallies).includes(nodes[node].outs[0])
 
 /** B; or I and then W, where the schedule runs them apart; or all three. */
 function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter) {
@@ -339,8 +327,8 @@ class PhaseWriter {
       this.#find(value)
       const produced = this.#gradLayout(param, this.#writer.versions(String(id))[0].layout)
       // What is a sum already has nothing to wait for: the rank adds its own part.
-      const { fresh } = this.#layouts(param)
-      const isSum = fresh && partialAxes(produced).length === 0
+      const { fresh, dealt } = this.#layouts(param)
+      const isSum = fresh && dealt === undefined && partialAxes(produced).length === 0
       const { ref, layout } = this.#writer.demand(String(id), isSum ? this.#layouts(param).storage : produced)
       if (fresh && !isSum) this.#leave(param, value, { ref, layout })
       else {

@@ -189,7 +189,7 @@ function programParam(param: CompiledParam, plan: Plan, streams: readonly Stream
   const { space } = stateSpace(plan)
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
-    param: frameOf(frameNames.param(name)),
+    param: frameOf(frameNames.param(name), segments.space),
     ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
     states: mapStates(segments.states, (_, state) => frameOf(frameNames.state(state, name), space)),
   })

@@ -43,6 +43,8 @@ export interface ParamLayouts {
   readonly fresh: boolean
   /** Where one rank plays several: how their plan cuts it. */
   readonly played?: Pick<Coding, 'parts' | 'blocks'>
+  /** And how many addends it keeps of the gradient, one for each rank, where these send codes of theirs. */
+  readonly dealt?: number
 }
 
 /** What is known before anything is sharded. */

@@ -11,11 +11,13 @@ import {
   type Flight,
   type FlightPlan,
   planFlights,
+  type Task,
   tasksOf,
 } from '../schedule/index.js'
 import type { PhaseName } from './blocks.js'
 import { blocksOfStages, type CompiledParam, evaluates, type Sharding } from './compiled.js'
-import { draftAdd, draftGather, draftReduce, type FlightSegments } from './flight-segments.js'
+import { draftAdd, draftGather, draftReduce, travels } from './flight-segments.js'
+import type { FlightSegments } from './flight-writer.js'
 import { localBytes, type SegmentDraft } from './segment.js'
 import type { Gradient } from './tail.js'
 
@@ -39,15 +41,16 @@ function policyOf(sharding: Sharding): DataPolicy {
     reduce: evaluates(sharding) ? 'never' : scatters ? 'call' : 'step',
     bucket: plan.bucket,
     prefetch: plan.prefetch,
+    lifts: params.some(({ segments }) => segments.space !== undefined),
     waits: !plan.overlap,
   }
 }
 
-/** Whether calls read another frame than the parameter's own, or that one once it is whole. One rank may play those that gather. */
+/** Whether calls read another frame than the parameter's own, or that one once it is whole. Of what lives on the host too. */
 export const isGathered =
-  ({ compress }: Pick<Plan, 'compress'>) =>
-  ({ segments: { kept }, layouts: { played } }: CompiledParam): boolean =>
-    kept.layout.flat !== undefined || (played !== undefined && compress?.gather === 'int8')
+  (plan: Pick<Plan, 'compress'>) =>
+  (param: CompiledParam): boolean =>
+    param.segments.space !== undefined || travels(plan, param)
 
 export const gathersOnce = ({ zero, gather }: Pick<Plan, 'zero' | 'gather'>): boolean => zero < 3 || gather === 'step'
 
@@ -55,7 +58,9 @@ const bytesIn = ({ s }: Sharding, { spec, gradientDtype, layouts }: CompiledPara
   localBytes(s, { ...spec, dtype: gradientDtype }, layouts.compute)
 
 /** The calls of blocks on a stream, in its order: those whose segments do anything. */
-function dataCalls({ blocks, model, schedule, stageOf }: Sharding, drafter: FlightDrafter, pp: number): DataCall[] {
+function dataCalls(sharding: Sharding, drafter: FlightDrafter, pp: number): DataCall[] {
+  const { blocks, model, schedule, stageOf, params } = sharding
+  const ranks = Math.max(...params.map(({ layouts: { fresh, dealt = 0 } }) => (fresh ? dealt : 0)), 0)
   const known = model.blocks.map((): Partial<Record<PhaseName, DataCall[]>> => ({}))
   const callOf = (block: number, phase: PhaseName): DataCall[] => {
     const { kind, params } = model.blocks[block]
@@ -64,8 +69,12 @@ function dataCalls({ blocks, model, schedule, stageOf }: Sharding, drafter: Flig
     return known[block][phase]
   }
   const stages = blocksOfStages({ schedule, stageOf })
-  return tasksOf(schedule.rows[pp]).flatMap(({ kind, stage }) =>
-    (kind === 'F' ? stages[stage] : stages[stage].toReversed()).flatMap(block => callOf(block, kind)),
+  const ofTask = ({ kind, stage, microbatch }: Task, block: number): DataCall[] =>
+    callOf(block, kind).map(call =>
+      ranks > 0 ? { ...call, together: `${kind} ${block} ${stage} ${Math.floor(microbatch / ranks)}` } : call,
+    )
+  return tasksOf(schedule.rows[pp]).flatMap(task =>
+    (task.kind === 'F' ? stages[task.stage] : stages[task.stage].toReversed()).flatMap(block => ofTask(task, block)),
   )
 }
 

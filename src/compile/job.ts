@@ -1,11 +1,12 @@
 /** From a job to its program, and to the one-rank program it is compared with. */
-import { finish, sizesOf, type Work } from '../base/index.js'
+import { batchRanks, finish, sizesOf, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
 import { buildModel, type DocumentsShape, type StepShape } from '../model/index.js'
 import type { Documents, Job, Plan } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
-import { compiling } from './compile.js'
+import { compiling, shardStep } from './compile.js'
 import type { CompileInput } from './compiled.js'
+import { sendsCodes } from './flight-codes.js'
 
 /** `schedule` is the parsed file of a plan that names one. */
 export const compileJob = (job: Job, schedule?: Schedule): Program => finish(compilingJob(job, schedule))
@@ -37,9 +38,14 @@ export function scheduleOf(plan: Plan): Schedule {
   return makeSchedule(plan.schedule, { ranks: plan.pp, chunks: plan.chunks, microbatches: plan.microbatches })
 }
 
-/** What one rank does in one piece, unless the model is another one then: experts may be balanced within each microbatch. */
-const piecesOf = ({ model, plan }: Job): number =>
-  model.family === 'llama' && (model.moe?.loss?.microbatch ?? 0) > 0 ? plan.microbatches : 1
+/**
+ * What one rank does in one piece, unless the model is another one then: experts may be balanced within each microbatch. A rank that
+ * plays several which code what they add does for each what it would.
+ */
+function piecesOf({ model, plan }: Job): number {
+  if (plan.compress?.reduce === 'int8') return plan.microbatches * batchRanks(plan)
+  return model.family === 'llama' && (model.moe?.loss?.microbatch ?? 0) > 0 ? plan.microbatches : 1
+}
 
 /** The same job on one rank: nothing split, nothing recomputed. */
 export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
@@ -48,14 +54,24 @@ export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
     ...job.plan,
     ...{ dp: 1, tp: 1, pp: 1, cp: 1, ep: 1, etp: 1, zero: 0, sequenceParallel: false, attention: 'gather' },
     ...{ microbatches, schedule: 'gpipe', chunks: 1, recompute: 'none', layers: 'even' },
-    ...(job.plan.compress && { compress: playing(job.plan) }),
+    ...(job.plan.compress && { compress: playing(job) }),
   },
 })
 
 /** What is lost in codes depends on how ranks cut numbers: one rank cuts them as those would that it is compared with. */
-function playing(plan: Plan): Plan['compress'] {
-  const { compress, etp } = plan
-  return compress?.gather === 'int8' ? { ...compress, virtual: { ...sizesOf(plan), etp } } : compress
+function playing(job: Job): Plan['compress'] {
+  const { compress, etp, zero, microbatches } = job.plan
+  if (compress?.gather !== 'int8' && compress?.reduce !== 'int8') return compress
+  const exact = compress.reduce === 'int8' ? sentExactly(job) : []
+  return { ...compress, virtual: { ...sizesOf(job.plan), etp, zero, microbatches, exact } }
+}
+
+/** Parameters whose gradients ranks send as they are, though others are sent in codes. */
+function sentExactly(job: Job): string[] {
+  const { plan } = job
+  const schedule = typeof plan.schedule === 'string' ? plan : { ...plan, schedule: 'gpipe' as const }
+  const { params } = shardStep(inputOf(job, scheduleOf(schedule)))
+  return params.filter(param => !sendsCodes(plan, param)).map(({ spec }) => spec.name)
 }
 
 /** The pipeline coordinate whose arena is the largest. */

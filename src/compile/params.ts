@@ -21,14 +21,24 @@ export function layoutsOfParams(model: Model, s: ShardedMesh, plan: Plan): Map<s
   const classes = classesOf(model)
   const layouts = new Map(model.params.map(spec => [classes.get(spec.name)!, layoutsOfParam(spec, s)]))
   const inParts = [...layouts.values()].some(({ storage }) => storage.flat !== undefined)
-  const scatters = plan.zero >= 2 && plan.reduce === 'microbatch' && inParts
+  const { virtual } = plan.compress ?? {}
+  const scatters = (virtual?.zero ?? plan.zero) >= 2 && plan.reduce === 'microbatch'
   return new Map(
     model.params.map(({ name, balance }) => {
-      const fresh = scatters && balance === undefined
       const cut = played.get(name)
-      return [name, { ...layouts.get(classes.get(name)!)!, fresh, ...(cut && { played: cut }) }]
+      const dealt = cut && addendsPlayed(plan, name)
+      const fresh = scatters && balance === undefined && (inParts || dealt !== undefined)
+      const own = { ...layouts.get(classes.get(name)!)!, fresh }
+      return [name, { ...own, ...(cut && { played: cut }), ...(dealt !== undefined && { dealt }) }]
     }),
   )
+}
+
+/** Where one rank plays several that send codes of their gradients: how many addends it keeps of one. Microbatches are dealt in turn. */
+function addendsPlayed({ compress, microbatches }: Plan, name: string): number | undefined {
+  const { virtual, reduce } = compress ?? {}
+  if (!virtual || reduce !== 'int8' || virtual.exact.includes(name)) return undefined
+  return Math.max(1, Math.floor(microbatches / virtual.microbatches))
 }
 
 /** Where one rank plays those of another plan: how these cut each parameter. */

@@ -64,6 +64,17 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   }
 }
 
+/** Of forward nodes those that an evaluation needs: what is counted for a parameter, or coded for backward, nobody reads there. */
+export function neededIn({ nodes, exports, loss, terms = [] }: Graph, forward: readonly number[]): number[] {
+  const read = new Set([...Object.values(exports), ...(loss === undefined ? [] : [loss]), ...terms])
+  const needed = forward.toReversed().filter(node => {
+    const isRead = nodes[node].outs.some(id => read.has(id))
+    if (isRead) for (const id of nodes[node].ins) read.add(id)
+    return isRead
+  })
+  return needed.reverse()
+}
+
 /** Whether a forward node is computed again, by the kind of its op. */
 function named({ graph }: DerivedGraph, what: Exclude<Recompute, 'cheap'>): (node: number) => boolean {
   const names = what === 'none' ? [] : what === 'selective' ? selective : what

@@ -5,6 +5,7 @@
  */
 import {
   type Axis,
+  factorColumns,
   type Guard,
   type Layout,
   layoutKey,
@@ -20,18 +21,19 @@ import {
 } from '../base/index.js'
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import { type Plan, stateSpace, type Training, toldFor } from '../plan/index.js'
+import { type Plan, paramSpace, type Residence, stateSpace, type Training, toldFor } from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
+import { factorStates, sendFactors } from './powersgd.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
-  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding'>
+  readonly plan: Pick<Plan, 'zero' | 'reduce' | 'offload' | 'rounding' | 'compress'>
   readonly training: TrainedBy
 }
 
@@ -45,12 +47,12 @@ export interface ParamClass extends ParamDtypes {
   readonly holders: readonly number[]
 }
 
-export interface ParamDrafts {
+export interface ParamDrafts extends Residence {
   readonly begin?: SegmentDraft
   readonly reduce?: SegmentDraft
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
-  /** Where the host updates: what takes there what it needs, and what takes back what it made. */
+  /** Where something of it lives elsewhere: what takes to the update what it needs, and what takes back what it made. */
   readonly down?: SegmentDraft
   readonly up?: SegmentDraft
   /** How the parameter lies in its frame between steps. */
@@ -72,9 +74,10 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, or by a route of several moves. */
 export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
+  | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'route' | 'none' }
 
 const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
@@ -84,19 +87,24 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   const { compute, storage } = param.layouts
   const state = plan.zero >= 1 ? storage : compute
   const inside = (plan.zero === 1 || plan.zero === 2) && state.flat !== undefined
-  const held = { kept: { layout: state, ...(inside && { inside: true as const }) }, state }
+  const held = {
+    kept: { layout: state, ...(inside && { inside: true as const }) },
+    state,
+    ...paramSpace(plan, param.spec),
+  }
   if (param.produced === undefined) return { ...held, states: {} }
+  const columns = factorColumns(plan.compress ?? {}, param.spec)
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    // Counts are few, and do not fly.
-    reduction: param.spec.balance ? { kind: 'route' } : reductionOf(param.produced, state),
+    reduction: ownReduction(param, columns) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (param.spec.balance)
     return { ...held, begin, ...draftBalance(param, param.produced, context), states: {}, gradient }
   const reduced = reducedAt(gradient, state)
-  const states = statesOfParam(param, state, training)
+  const kept = statesOfParam(param, state, training)
+  const states = columns === undefined ? kept : { ...kept, ...factorStates(param.spec, columns, param.produced) }
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
@@ -107,6 +115,12 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     states,
     gradient,
   }
+}
+
+/** Counts are few, and factors are made step by step: neither flies. */
+function ownReduction({ spec }: ParamClass, columns: number | undefined): Reduction | undefined {
+  if (spec.balance) return { kind: 'route' }
+  return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
 /** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
@@ -120,7 +134,8 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
-function reductionOf(produced: Layout, state: Layout): Reduction {
+function reductionOf(produced: Layout, state: Layout, dealt: number | undefined): Reduction {
+  if (dealt !== undefined) return { kind: 'sum', axes: [] } // of the ranks that one plays
   const axes = partialAxes(produced)
   if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
     return { kind: 'route' }
@@ -139,10 +154,19 @@ interface SlotHolding extends Holding {
  */
 function reducedAt({ accumulated, reduction }: Gradient, state: Layout): SlotHolding {
   if (accumulated.flat) return { layout: state, slot: at('grad') }
-  if (reduction.kind === 'route' || (state.flat && reduction.kind !== 'scatter'))
+  const lies = layoutKey({ ...accumulated, partial: {} }) === layoutKey(state)
+  if (
+    reduction.kind === 'route' ||
+    (reduction.kind === 'factors' && !lies) ||
+    (state.flat && reduction.kind !== 'scatter')
+  )
     return { layout: state, slot: at('reduced') }
   return { layout: state, ...(state.flat && { inside: true }), slot: at('grad') }
 }
+
+/** Where a state lies, and what it becomes if the step is taken. */
+const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
+  slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
@@ -164,13 +188,27 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   const { accumulated, reduction } = gradient
   const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
   const scaled = context.training.lossScale !== undefined
+  const factored = reduction.kind === 'factors'
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-  const from: SlotHolding = moves ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets || scaled) {
+  const from: SlotHolding = moves || factored ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || meets || scaled || factored) {
     const own = w.held('own', gradientOf(param), from, from.slot)
-    const sum = meets ? w.reduceInPlace('sum', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
-    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [sum.ref] })
-    if (moves) w.settle(w.demand(meets ? 'sum' : 'own', reduced.layout).ref, reduced.slot)
+    const all = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
+    if (factored) {
+      const { spec } = param
+      sendFactors({
+        w,
+        spec,
+        columns: reduction.columns,
+        produced: accumulated,
+        gradient: all,
+        sum: at('grad'),
+        stateSlot,
+      })
+    }
+    const summed = factored ? 'sum' : meets ? 'all' : 'own'
+    if (moves) w.settle(w.demand(summed, reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')
 }
@@ -209,7 +247,7 @@ export const divisorSlot = ({ lossScale }: Pick<Training, 'lossScale'>): Slot =>
 export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>
   skipAbove === undefined ? {} : { limit: skipAbove }
 
-interface UpdateSources {
+interface UpdateSources extends Residence {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
@@ -239,37 +277,55 @@ function draftBalance(
   return { update, ...(reduce.instrs.length > 0 && { reduce }) }
 }
 
+/** States that other ops than the optimizer move. */
+const feedbackStates = ['error', 'basis'] as const
+
 const paramSlot = slotOf({ is: 'param' }, 'parameters')
 
-/** The host has nothing but the rank's part of anything: there it lies by itself. */
+/**
+ * The state says where: what else the update needs goes there before, and goes back after. The host has nothing but the rank's part of
+ * anything: there it lies by itself.
+ */
 function draftUpdates(
   param: ParamClass,
   sources: UpdateSources,
   context: ParamContext,
 ): Pick<ParamDrafts, 'update' | 'down' | 'up'> {
-  const { space } = stateSpace(context.plan)
-  if (space === undefined) return { update: draftUpdate(param, sources, context) }
-  const { s } = context
-  const { spec, name, dtype } = param
-  const { reduced, kept, state, states } = sources
-  const away = (of: string, kind: Kind) => ({ layout: state, slot: awaySlot(of, kind, 'host') })
-  const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: away('grad', 'gradients') }
-  const own = { ...spec, name: 'param', dtype }
-  const there = { tensor: own, from: { ...kept, slot: paramSlot }, to: away('param', 'parameters') }
-  const ofStates = (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
+  const { s, plan } = context
+  const { name } = param
+  const { reduced, state, states } = sources
+  const isAway = stateSpace(plan).space !== undefined
+  const here = isAway
+    ? { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
+    : sources
+  const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: awayAt('grad', 'gradients', state) }
+  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan)]
+  const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
+  const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
+  return {
+    update: draftUpdate(param, here, context),
+    ...(down.length > 0 && { down: draftMoves(s, `down ${name}`, down) }),
+    ...(up.length > 0 && { up: draftMoves(s, `up ${name}`, up) }),
+  }
+}
+
+const awayAt = (of: string, kind: Kind, layout: Layout) => ({ layout, slot: awaySlot(of, kind, 'host') })
+
+/** The parameter, where it does not live where it is updated. */
+function ownMoved({ spec, dtype }: ParamClass, { kept, state, space }: UpdateSources, isAway: boolean): Moved[] {
+  if (isAway === (space !== undefined)) return []
+  const [onDevice, there] = [{ ...kept, slot: paramSlot }, awayAt('param', 'parameters', state)]
+  const [from, to] = isAway ? [onDevice, there] : [there, onDevice]
+  return [{ tensor: { ...spec, name: 'param', dtype }, from, to }]
+}
+
+/** From the disk to the host. */
+function statesMoved(states: States<StateTensor>, plan: ParamContext['plan']): Moved[] {
+  const { space } = stateSpace(plan)
+  return (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
     const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
     return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
-  const host = { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
-  return {
-    down: draftMoves(s, `down ${name}`, [gradient, ...(param.hasMaster ? [] : [there]), ...ofStates]),
-    update: draftUpdate(param, host, context),
-    up: draftMoves(
-      s,
-      `up ${name}`,
-      [there, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from })),
-    ),
-  }
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
@@ -299,6 +355,13 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
   if (training.ema) {
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
+  }
+  for (const state of feedbackStates) {
+    if (!states[state]) continue
+    const { layout, ...tensor } = states[state]
+    const next = w.given(`next.${state}`, { name: `next.${state}`, ...tensor }, layout, stateSlot(state, 'next')).ref
+    const ins = [next, site.scalars.normSquared ?? scalarAt('normSquared')]
+    w.emit({ kind: 'become', ...guardOf(training), ins, outs: [ofState(state)] })
   }
   return w.draft(`update ${param.name}`, 'update')
 }

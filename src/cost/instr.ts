@@ -95,6 +95,7 @@ const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: P
   experts: ({ ins: [rows, , w], outs: [out] }, place) => ofExperts(rows, w, out, place),
   expertsBackward: ({ ins: [rows, drows], outs: [dw] }, place) => ofExperts(rows, dw, drows, place),
   orthogonal,
+  columns,
   pass,
 }
 
@@ -159,6 +160,14 @@ function orthogonal(instr: Compute, place: Place): Kernel {
   const [short, long] = [Math.min(rows, columns), Math.max(rows, columns)]
   const product = { m: short, n: short, k: 2 * long + short, batch: each * steps }
   return { kind: 'matmul', ...product, precision: place.multiply ?? products, resultBytes: bytesPer[products] }
+}
+
+/** Every column is read beside each before it, and written, twice. */
+function columns(instr: Compute, place: Place): Kernel {
+  const { inputs } = instr as InstrOf<'gramSchmidt'> // no other op works so
+  const { columns } = shapeOfMatrix(place.segment.buffers[instr.ins[0]].dims, inputs)
+  const bytes = total(instr.outs, place)
+  return { kind: 'memory', read: bytes * (2 * columns + 1), written: bytes * (columns + 1), op: instr.kind }
 }
 
 /** Every row meets the weights of one expert: as many products as there are experts, of an even share of the rows. */

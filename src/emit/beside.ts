@@ -4,8 +4,20 @@
  * whose segments use all of them together, and whose gradients and states are whole and treated alike.
  * The matrix lies in the frame of the first; the program, its laws and checkpoints know the parameters alone.
  */
-import { type Dim, isOptimizer, optimizerKinds, sameDims, sameLayout, stateEntries } from '../base/index.js'
-import type { Call, Instr, InstrOf, Param, ParamFrames, Program, Ref, RoleName, Segment, Stream } from '../ir/index.js'
+import { type Dim, isOptimizer, opFacts, optimizerKinds, sameDims, sameLayout, stateEntries } from '../base/index.js'
+import {
+  type Call,
+  type Instr,
+  type InstrOf,
+  isCompute,
+  type Param,
+  type ParamFrames,
+  type Program,
+  type Ref,
+  type RoleName,
+  type Segment,
+  type Stream,
+} from '../ir/index.js'
 import { isFlight } from './flights.js'
 import { type Together, together } from './together.js'
 
@@ -149,7 +161,7 @@ function namedFrames({ segments }: Program, { segment, bind }: Call, names: Name
 const paramIn = ({ params }: Program, pp: number, frame: number | undefined): Param | undefined =>
   frame === undefined ? undefined : params.find(({ frames }) => frames[pp]?.param === frame)
 
-/** Outside its block everything that is done to one of them is done to all, and to numbers wherever they lie. */
+/** Outside its block everything that is done to one of them is done to all, to numbers wherever they lie or to each in its own columns. */
 function isTreatedAlike(program: Program, { steps }: Stream, rows: readonly SideBySide[]): boolean {
   const done = new Map<number, string[]>()
   for (const step of steps) {
@@ -166,13 +178,13 @@ function isTreatedAlike(program: Program, { steps }: Stream, rows: readonly Side
         return false
       continue
     }
-    if (step.param === undefined || !segment.instrs.every(isByElement)) return false
+    if (step.param === undefined || !(isByElement(segment) || isDoneApart(segment))) return false
     const places = new Set(
       bound.flatMap(({ frames }) => frames.flatMap((one, i) => (step.bind.includes(one) ? [i] : []))),
     )
     if (places.size !== 1) return false
     const [place] = places
-    done.set(place, [...(done.get(place) ?? []), textOf(segment)])
+    done.set(place, [...(done.get(place) ?? []), isDoneApart(segment) ? 'apart' : textOf(segment)])
   }
   const texts = rows[0].frames.map((_, i) => JSON.stringify(done.get(i) ?? []))
   return texts.every(text => text === texts[0])
@@ -180,8 +192,15 @@ function isTreatedAlike(program: Program, { steps }: Stream, rows: readonly Side
 
 const isSum = (instr: Instr): boolean => instr.kind === 'all-reduce' && instr.combine === 'sum'
 const byElement: readonly Instr['kind'][] = ['zero', 'unscale', 'sumSquares', ...optimizerKinds, 'wait']
-const isByElement = (instr: Instr): boolean =>
-  (byElement.includes(instr.kind) && !drawsByIndex(instr)) || isSum(instr) || isRounding(instr)
+const isByElement = ({ instrs }: Segment): boolean =>
+  instrs.every(instr => (byElement.includes(instr.kind) && !drawsByIndex(instr)) || isSum(instr) || isRounding(instr))
+
+/** An update that must know whose elements it has, and may have many parameters at once: each as it is by itself. */
+export const isDoneApart = (segment: Segment): boolean =>
+  segment.phase === 'update' && !isByElement(segment) && segment.instrs.every(worksOnLists)
+
+/** What may be done to many parameters at once: every line works on lists as on tensors, and nobody is waited for. */
+export const worksOnLists = (instr: Instr): boolean => isCompute(instr) && opFacts[instr.kind].lists === true
 /** What is drawn for an element depends on whose it is. */
 const drawsByIndex = (instr: Instr): boolean => isOptimizer(instr) && instr.stochastic === true
 const isRounding = (instr: Instr): instr is InstrOf<'scale'> => instr.kind === 'scale' && instr.by === 1

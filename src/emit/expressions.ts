@@ -275,11 +275,11 @@ function ordered(site: Site, order: Ref): string {
   return site.name(order)
 }
 
-export function collective(name: string, options: (x: Ref, site: Site) => string[]) {
+export function collective(name: string, options: (x: Ref, out: Ref) => string[]) {
   return (instr: Collective, site: Site): string[] =>
     // Those of several tensors are all on their way before anybody waits for them.
     pairsOf(instr).map(pair => {
-      const operands = [site.name(pair.in), site.group(instr.group), ...options(pair.in, site)]
+      const operands = [site.name(pair.in), site.group(instr.group), ...options(pair.in, pair.out)]
       return `${site.result(pair.out)} = here.${name}(${operands.join(', ')})`
     })
 }

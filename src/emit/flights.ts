@@ -72,6 +72,7 @@ const words: Readonly<Record<Collective['kind'], string>> = {
 function callOf({ buffers }: Segment, instr: Collective, tensors: string): string {
   const operands = `${tensors}, ${quote(groupLabel(instr.group))}`
   if (instr.kind === 'all-reduce' && instr.combine === 'sum') return `sum_all_(${operands})`
+  if (instr.kind === 'all-to-all' && instr.from === 'addend') return `exchange_all(${operands})`
   if ((instr.kind !== 'all-gather' && instr.kind !== 'reduce-scatter') || instr.dim !== undefined)
     throw new Unwritten(`${instr.kind} that is waited for by a tag`)
   const inside = (instr.kind === 'all-gather' ? instr.ins : instr.outs).every(ref => buffers[ref].inside)

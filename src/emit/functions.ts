@@ -1,5 +1,6 @@
 /** The functions of a stage's module. Segments that differ in nothing but the parameter they serve share one. */
 import type { Segment } from '../ir/index.js'
+import { isDoneApart } from './beside.js'
 import { bracketed, folded, identifier, plain } from './python.js'
 import type { SegmentFunction } from './segment.js'
 
@@ -9,6 +10,8 @@ export interface PythonFunction extends Pick<SegmentFunction, 'takes' | 'gives' 
   readonly lines: readonly string[]
   /** The segments it stands for. */
   readonly segments: readonly string[]
+  /** Of parameters that lie side by side it takes each by itself. */
+  readonly apart: boolean
 }
 
 export function functionsOf(emitted: readonly SegmentFunction[]): PythonFunction[] {
@@ -23,7 +26,16 @@ export function functionsOf(emitted: readonly SegmentFunction[]): PythonFunction
     const name = nameOf(group, taken)
     const { segment, takes, gives, lists } = group[0]
     const segments = group.map(({ segment }) => segment.name)
-    return { name, phase: segment.phase, lines: linesOf(name, group), takes, gives, lists, segments }
+    return {
+      name,
+      phase: segment.phase,
+      lines: linesOf(name, group),
+      takes,
+      gives,
+      lists,
+      segments,
+      apart: isDoneApart(segment),
+    }
   })
 }
 

@@ -4,7 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { scaledContract } from './codes.js'
+import { absMax, quantize, scaledContract } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -56,10 +56,8 @@ export const torchOf: Rules<string[], Site> = {
     const named = dtype === dtypeOf(site, instr, 0) ? {} : { dtype: quote(dtype) }
     return [`${site.result(instr.outs[0])} = ${call('contract', [equation, ...instr.ins.map(site.name)], named)}`]
   },
-  absMax: op('abs_max'),
-  quantize: ({ ins: [x, amax], outs: [codes], format }, site) => [
-    `${site.result(codes)} = ${call('quantize', [aligned(site, x, site.dims(codes)), site.name(amax), quote(format)])}`,
-  ],
+  absMax,
+  quantize,
   scaledContract,
   add(instr, site) {
     const out = site.dims(instr.outs[0])
@@ -239,6 +237,22 @@ export const torchOf: Rules<string[], Site> = {
     const line = call('newton_schulz', [site.name(instr.ins[0]), sizes], { steps, ...half })
     return [`${site.result(instr.outs[0])} = ${line}`]
   },
+  deduct: ({ ins: [value], outs: [out] }, site) => [
+    `${site.result(out)} = ${call('deduct_', [site.name(out), site.name(value)])}`,
+  ],
+  gramSchmidt(instr, site) {
+    const { each, rows, columns } = shapeOfMatrix(site.dims(instr.ins[0]), instr.inputs)
+    const [x] = instr.ins
+    const sizes = tuple([each, rows, columns])
+    // Of the dims only that of experts may be cut.
+    const first = `${site.first(x, site.dims(x)[0])} * ${rows * columns}`
+    const options = instr.draws ? { drawn: `here.start_of_basis(${sizes}, ${first})` } : {}
+    return assign(site, instr, call('gram_schmidt', [site.name(x), sizes], options))
+  },
+  become(instr, site) {
+    const [next, norm] = instr.ins.map(site.name)
+    return assign(site, instr, call('become_', [site.name(instr.outs[0]), next], { verdict: verdict(instr, norm) }))
+  },
   average(instr, site) {
     const [value, norm, taken] = instr.ins.map(site.name)
     const options = { verdict: verdict(instr, norm), taken, decay: instr.decay }
@@ -272,7 +286,7 @@ export const torchOf: Rules<string[], Site> = {
   'all-gather'(instr, site) {
     const { dim } = instr
     return dim === undefined
-      ? collective('gather_line', () => [sizesOf(site, instr.outs[0])])(instr, site)
+      ? collective('gather_line', (_, out) => [sizesOf(site, out)])(instr, site)
       : collective('all_gather', x => [dimOf(site, x, dim), ...zigzagged(site, instr.group.axes, dim)])(instr, site)
   },
   'reduce-scatter'(instr, site) {

@@ -60,10 +60,16 @@ export function scheduleText(
       'resident',
       resident.map(frame => [frame, placesBeside(places[pp][frame], beside.get(frame), frame)]),
     ),
-    ...(beside.size > 0 ? [table('beside', besideRows(frames, beside))] : []),
+    ...(beside.size > 0 ? [table('beside', besideRows(frames, beside, false))] : []),
+    ...(beside.size > 0 && functions.some(({ apart }) => apart)
+      ? [table('apart', besideRows(frames, beside, true))]
+      : []),
     table(
       'segments',
-      functions.map(({ name, phase, takes, gives, lists }) => [name, phase, takes, gives, lists]),
+      functions.map(({ name, phase, takes, gives, lists, apart }) => [
+        ...[name, phase, takes, gives, lists],
+        ...(apart ? [true] : []),
+      ]),
     ),
     table(
       'steps',
@@ -81,11 +87,11 @@ function placesBeside(places: readonly Place[], row: SideBySide | undefined, fra
   return [[offset, [...row.rows, ...joinedDims(row.widths)].map(({ size }) => size), dtype]]
 }
 
-/** What stays from step to step: gradients are made anew. */
-function besideRows(frames: Stream['frames'], beside: ReadonlyMap<number, SideBySide>): Row[] {
+/** What stays from step to step, or gradients, which are made anew. */
+function besideRows(frames: Stream['frames'], beside: ReadonlyMap<number, SideBySide>, gradients: boolean): Row[] {
   const sizes = (dims: readonly Dim[]) => dims.map(({ size }) => size)
   return [...new Set(beside.values())]
-    .filter(row => frames[row.frames[0]].kind !== 'gradients')
+    .filter(row => (frames[row.frames[0]].kind === 'gradients') === gradients)
     .map(row => [row.frames, row.widths.map(sizes)])
 }
 
@@ -131,14 +137,15 @@ interface At {
   readonly beside: ReadonlyMap<number, SideBySide>
 }
 
-/** None for what is done to a parameter within another: that one's row does it. */
+/** None for what is done to a parameter within another: that one's row does it, unless each is taken by itself. */
 function rowsOf(at: At, step: Step | Bundle): Row[] {
   const isAlone = (call: Call) => call.param === undefined || !call.bind.some(frame => isWithin(at.beside, frame))
   if (step.kind === 'call') return isAlone(step) ? [rowOf(at, step)] : []
   if (step.kind !== 'each') return [rowOf(at, step)]
   const names = step.calls.map(({ param }) => param ?? '')
-  const binds = step.calls.filter(isAlone).map(({ bind }) => bind)
-  return binds.length > 0 ? [['each', step.function.name, names, binds]] : []
+  const { name, apart } = step.function
+  const binds = step.calls.filter(call => apart || isAlone(call)).map(({ bind }) => bind)
+  return binds.length > 0 ? [['each', name, names, binds]] : []
 }
 
 function rowOf({ program, pp, places, of }: At, step: Step): Row {

@@ -8,7 +8,6 @@ import {
   isOptimizer,
   isZigzagCut,
   type Mesh,
-  opFacts,
   sizeOfAll,
   splitOf,
   zigzagAxes,
@@ -18,12 +17,12 @@ import {
   type Buffer,
   type Instr,
   isCollective,
-  isCompute,
   type Program,
   type Ref,
   type Segment,
   traitsOf,
 } from '../ir/index.js'
+import { worksOnLists } from './beside.js'
 import { crossEntropyIn, crossEntropyLine } from './cross-entropy.js'
 import { call, groupLabel, isRounding, type Options, type Site, tuple } from './expressions.js'
 import { inWritingOrder, joinedLines, residualLines } from './joined.js'
@@ -115,9 +114,6 @@ const viewsOf = ({ buffers }: Segment, args: readonly Ref[], site: Site): string
     const { inside, layout } = buffers[ref]
     return inside ? [`${site.name(ref)} = here.own(${[site.name(ref), ...layout.flat!.map(quote)].join(', ')})`] : []
   })
-
-/** What may be done to many parameters at once: every line works on lists as on tensors, and nobody is waited for. */
-const worksOnLists = (instr: Instr): boolean => isCompute(instr) && opFacts[instr.kind].lists === true
 
 function listsOf({ phase, roles, instrs }: Segment): number[] {
   if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(worksOnLists)) return []

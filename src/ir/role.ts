@@ -18,6 +18,8 @@ export type RoleName =
   | { readonly is: 'param' | 'full' | 'grad' | 'fresh' | 'reduced'; readonly of?: string }
   /** A parameter or a gradient of a flight in the form in which it leaves, or has arrived where that is elsewhere. */
   | { readonly is: 'wire' | 'arrived'; readonly of: string }
+  /** The gradient of one of the ranks that a rank plays. */
+  | { readonly is: 'addend'; readonly of: string; readonly rank: number }
   /** The carry entering and leaving a block; the gradient arriving from the next block and leaving for the one before. */
   | { readonly is: 'in' | 'out' | 'din' | 'dout'; readonly of: string }
   /** What the forward keeps for the backward: all of it, or what ends with I and what ends with W. */
@@ -30,6 +32,8 @@ export type RoleName =
   | { readonly is: 'away'; readonly of: string }
   /** A frame for one call alone. */
   | { readonly is: 'scratch'; readonly of: Kind }
+  /** What one of the states of a parameter becomes, if the step is taken. */
+  | { readonly is: 'next'; readonly of: StateName }
   /** One of the optimizer's numbers per parameter. */
   | { readonly is: 'state'; readonly of: StateName }
   | { readonly is: 'result'; readonly of: ResultName }
@@ -40,7 +44,7 @@ export type RoleName =
 
 /** Roles that print as their own word, and what may stand behind the dot. */
 const words: Readonly<
-  Record<Exclude<RoleName['is'], 'state' | 'result' | 'scalar' | 'named'>, (of: string) => boolean>
+  Record<Exclude<RoleName['is'], 'addend' | 'state' | 'result' | 'scalar' | 'named'>, (of: string) => boolean>
 > = {
   param: () => true,
   full: () => true,
@@ -57,12 +61,14 @@ const words: Readonly<
   hold: of => of === '',
   input: of => of !== '',
   away: of => of !== '',
+  next: of => stateNames.some(state => state === of),
   scratch: of => kinds.some(kind => kind === of),
 }
 
 /** `param.attn.q`, `in.x`, `keep.I`, `m`, `loss`. */
 export function showRole(name: RoleName): string {
   if (name.is === 'state' || name.is === 'result' || name.is === 'scalar' || name.is === 'named') return name.of
+  if (name.is === 'addend') return `addend.${name.rank}.${name.of}`
   return 'of' in name && name.of !== undefined ? `${name.is}.${name.of}` : name.is
 }
 
@@ -72,6 +78,8 @@ export function readRole(text: string): RoleName {
   const [is, of] = dot < 0 ? [text, ''] : [text.slice(0, dot), text.slice(dot + 1)]
   if (Object.hasOwn(words, is) && !text.endsWith('.') && words[is as keyof typeof words](of))
     return { is, ...(of === '' ? {} : { of }) } as RoleName // the table just agreed to it
+  const addend = /^addend\.(\d+)\.(.+)$/.exec(text)
+  if (addend) return { is: 'addend', of: addend[2], rank: Number(addend[1]) }
   const [result, state] = [resultNames.find(name => name === text), stateNames.find(name => name === text)]
   if (result) return { is: 'result', of: result }
   if (state) return { is: 'state', of: state }

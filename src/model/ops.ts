@@ -10,7 +10,8 @@
  *
  * *Gradient.* `vjp` is given the gradients of the results (undefined: nobody asked) and returns pairs (value, gradient).
  */
-import { type Formats, type Op, type OpKind, ropeDims } from '../base/index.js'
+import { blockDims, type Op, type OpKind, ropeDims } from '../base/index.js'
+import { gradientsOfScaled } from './codes.js'
 import { expertRules } from './expert-ops.js'
 import type { Value } from './graph.js'
 import {
@@ -86,9 +87,6 @@ const depths = ['headDim', 'valueDim']
 const summedTo = (b: Backward, gradient: Value, of: Value): Value =>
   gradient.dims.length === of.dims.length ? gradient : one(b, { kind: 'sumTo' }, [gradient], of)
 
-/** Gradients vary over more powers of two than what goes forward, and need fewer digits. */
-const ofGradients = 'f8e5m2'
-
 const rules: { readonly [K in OpKind]: Rule<K> } = {
   contract: {
     shape: contracted,
@@ -102,24 +100,9 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
       ]
     },
   },
-  absMax: { shape: wanted, combine: 'max', vjp: none },
+  absMax: { shape: ([x], _, { blocks = {} }) => [blockDims(x, blocks)], combine: 'max', vjp: none },
   quantize: { shape: like, vjp: none },
-  scaledContract: {
-    shape: ([a, b], want) => contracted([a, b], want),
-    vjp: (b, { formats }) => {
-      const [[x, w, xMax, wMax], [dy]] = [b.ins, b.douts]
-      if (!dy) return []
-      const [ofX, ofW] = [x, w].map(codes => b.build.values[b.build.producer(codes).ins[0]])
-      const [dyMax] = b.build.emit({ kind: 'absMax' }, [dy], `${dy.name}.amax`, [[]])
-      const [codes] = b.build.emit({ kind: 'quantize', format: ofGradients }, [dy, dyMax], `${dy.name}.codes`)
-      const product = (of: Value, ins: readonly Value[], pair: Formats['formats']) =>
-        one(b, { kind: 'scaledContract', formats: pair }, ins, of)
-      return [
-        [ofX, product(ofX, [codes, w, dyMax, wMax], [ofGradients, formats[1]])],
-        [ofW, product(ofW, [x, codes, xMax, dyMax], [formats[0], ofGradients])],
-      ]
-    },
-  },
+  scaledContract: { shape: ([a, b], want) => contracted([a, b], want), vjp: gradientsOfScaled },
   add: {
     shape: broadcast,
     linear: 'all',
@@ -286,6 +269,9 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   ...expertRules,
   zero: { shape: wanted },
   accumulate: { shape: wanted },
+  deduct: { shape: wanted },
+  gramSchmidt: { shape: like },
+  become: { shape: like },
   unscale: { shape: wanted },
   sumSquares: { shape: wanted },
   lambSquares: { shape: wanted },

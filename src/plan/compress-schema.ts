@@ -13,8 +13,18 @@ const sizes = Object.fromEntries([...meshAxes, 'etp'].map(axis => [axis, ranks])
 > // all of them
 
 export const Compression = z.strictObject({
-  reduce: z.enum(['bf16', 'f16']).optional().describe('gradients, where they are summed over the data axes'),
+  reduce: z
+    .enum(['bf16', 'f16', 'int8', 'powersgd'])
+    .optional()
+    .describe('gradients, where they are summed over the data axes'),
   gather: z.enum(['bf16', 'int8']).optional().describe('parameters, where ZeRO-3 gathers them'),
+  rank: z.int().min(1).max(256).default(4).describe('powersgd: columns of the two factors of a matrix'),
+  rate: z
+    .number()
+    .min(0.5)
+    .max(1000)
+    .default(2)
+    .describe('powersgd: so many times fewer numbers must factors be than their matrix'),
   run: z
     .int()
     .min(1)
@@ -22,7 +32,16 @@ export const Compression = z.strictObject({
     .default(usualRun)
     .describe('int8: numbers that share a unit'),
   virtual: z
-    .strictObject(sizes)
+    .strictObject({
+      ...sizes,
+      zero: z.int().min(0).max(3).default(0).describe('their ZeRO stage'),
+      microbatches: z
+        .int()
+        .min(1)
+        .default(1)
+        .describe('theirs: each of them is one for every rank that has sequences of its own'),
+      exact: z.array(z.string()).default([]).describe('parameters whose gradients they send as they are'),
+    })
     .optional()
     .describe('one rank does to numbers what so many ranks would: int8 depends on how they are cut'),
 })

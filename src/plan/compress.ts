@@ -1,14 +1,31 @@
 /** What a plan sends in fewer bits: what cannot be, what changes nothing, and what is unwise. */
-import { dataRanks, error, gradientIn, planPrecisionFacts, ranksOf, warning, wireOf } from '../base/index.js'
+import {
+  dataRanks,
+  error,
+  gradientIn,
+  isSparing,
+  type Problem,
+  planPrecisionFacts,
+  ranksOf,
+  type Sparing,
+  warning,
+  wireOf,
+} from '../base/index.js'
+import { stateSpace } from './offload.js'
 import type { Rule } from './rule.js'
+import { isScheduleName, type ScheduleName, scheduleFacts } from './schedule.js'
+import type { Plan } from './schema.js'
 
-export const compression: Rule = function* ({ plan, training: { lossScale } }) {
+export const compression: Rule = function* (job) {
+  const { plan, training } = job
+  const { lossScale } = training
   const { compress, zero, precision } = plan
   if (!compress) return
   const { token } = planPrecisionFacts[precision]
   const summed = gradientIn(plan)
   const { reduce, gather } = compress
-  if (dataRanks(plan) === 1 && !compress.virtual)
+  if (reduce && isSparing(reduce)) yield* spared(plan, reduce)
+  else if (dataRanks(plan) === 1 && !compress.virtual)
     yield warning(
       'plan/no-effect',
       'plan.compress',
@@ -28,6 +45,7 @@ export const compression: Rule = function* ({ plan, training: { lossScale } }) {
       `int8: results depend on how ranks cut parameters, so they change with dp, cp and tp (now ${plan.dp}, ${plan.cp} and ${plan.tp})`,
       'bf16 loses digits alone, whatever the plan',
     )
+  yield* codedSums(job)
   if (compress.virtual && ranksOf(plan) > 1)
     yield error(
       'plan/compress',
@@ -37,7 +55,7 @@ export const compression: Rule = function* ({ plan, training: { lossScale } }) {
     )
   if (gather && wireOf(token, gather) === undefined)
     yield warning('plan/no-effect', 'plan.compress.gather', `${gather}: parameters are ${token} already`)
-  if (reduce && wireOf(summed, reduce) === undefined)
+  if (reduce && !isSparing(reduce) && wireOf(summed, reduce) === undefined)
     yield warning('plan/no-effect', 'plan.compress.reduce', `${reduce}: gradients are ${summed} already`)
   if (reduce === 'f16' && lossScale === undefined)
     yield warning(
@@ -45,5 +63,64 @@ export const compression: Rule = function* ({ plan, training: { lossScale } }) {
       'plan.compress.reduce',
       'f16 has nothing between 0 and 2^-24: gradients below it are lost unless they are scaled',
       'set training.lossScale, or try bf16',
+    )
+}
+
+/** What is not sent is remembered: as f32, where gradients are, once a step. */
+function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
+  const [summed, { space }] = [gradientIn(plan), stateSpace(plan)]
+  const refuse = (message: string, suggestion: string) =>
+    error('plan/compress', 'plan.compress.reduce', message, suggestion)
+  if (plan.zero >= 2 && plan.reduce === 'microbatch' && dataRanks(plan) > 1)
+    yield refuse(
+      `${reduce} sends a gradient once a step, but with zero ${plan.zero} each microbatch scatters its own`,
+      'set reduce to step, or zero to 1',
+    )
+  if (summed !== 'f32')
+    yield refuse(
+      `what ${reduce} does not send is added to the next gradient in f32, but gradients are ${summed}`,
+      'set gradients to f32',
+    )
+  if (space !== undefined)
+    yield refuse(
+      `what ${reduce} does not send is needed on the device, but states of the optimizer are on the ${space}`,
+      'leave offload.optimizer out',
+    )
+  if (dataRanks(plan) === 1)
+    yield warning(
+      'plan/unwise',
+      'plan.compress.reduce',
+      `${reduce}: nothing crosses the data axes, and gradients become coarser all the same`,
+      'leave reduce out',
+    )
+}
+
+/** Of codes that are added up: what they depend on, and where no rank could do the same alone. */
+const codedSums: Rule = function* ({ plan, model }) {
+  const { compress, dp, cp, ep, tp, pp, schedule } = plan
+  if (compress?.reduce !== 'int8') return
+  const refused = (message: string, suggestion: string) =>
+    error('plan/compress', 'plan.compress.reduce', `int8: ${message}`, suggestion)
+  if (cp > 1 || ep > 1)
+    yield refused(
+      `every addend must be the gradient of whole sequences, but cp ${cp} and ep ${ep} share them out`,
+      'set cp and ep to 1, or try bf16',
+    )
+  if (isScheduleName(`${schedule}`) && scheduleFacts[schedule as ScheduleName].placement === 'both ends' && pp > 1)
+    yield refused(
+      `with ${schedule} two ranks hold every stage, whose gradients are added up once more and cannot be sent so`,
+      'choose another schedule, or try bf16',
+    )
+  if (model.family === 'llama' && (model.moe?.loss?.microbatch ?? 0) > 0)
+    yield refused(
+      'what balances experts within a microbatch is a number of all ranks, which no addend has alone',
+      'leave model.moe.loss.microbatch out, or try bf16',
+    )
+  if (dp > 1)
+    yield warning(
+      'plan/compress',
+      'plan.compress.reduce',
+      `int8: results depend on which rank adds what, so they change with dp and tp (now ${dp} and ${tp})`,
+      'bf16 loses digits alone, whatever the plan',
     )
 }

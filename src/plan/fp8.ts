@@ -1,11 +1,23 @@
 /** Products on 8 bits: what they need of the rest of a job. */
-import { batchRanks, error, planPrecisionFacts, roundUp, warning } from '../base/index.js'
-import type { Rule } from './rule.js'
+import {
+  batchRanks,
+  blocksAlong,
+  type Dim,
+  error,
+  type Problem,
+  planPrecisionFacts,
+  roundUp,
+  warning,
+} from '../base/index.js'
+import { headSplit, type Rule, zigzagOf } from './rule.js'
+import type { Job } from './schema.js'
 
-/** What GPUs want along every side of a product of codes. */
+/** What GPUs want along every side of a product of codes, and how long the blocks are that they multiply. */
 const side = 16
+const usualBlock = 128
 
-export const fp8: Rule = function* ({ model, training, plan }) {
+export const fp8: Rule = function* (job) {
+  const { model, training, plan } = job
   if (!plan.fp8) return
   const { token } = planPrecisionFacts[plan.precision]
   if (token !== 'bf16')
@@ -15,6 +27,10 @@ export const fp8: Rule = function* ({ model, training, plan }) {
       `products read codes of what is kept in bf16; precision ${plan.precision} keeps ${token}`,
       'set plan.precision to bf16 or pure-bf16',
     )
+  if (plan.fp8.recipe === 'blocks') {
+    yield* blocks(job, plan.fp8.block)
+    return
+  }
   const tokens = (training.globalBatch * training.seq) / (plan.microbatches * batchRanks(plan) * plan.cp)
   const sides = [
     ['tokens of a rank', tokens],
@@ -29,4 +45,73 @@ export const fp8: Rule = function* ({ model, training, plan }) {
         `${name} = ${size} is no multiple of ${side}: a GPU multiplies what codes stand for, and gains nothing`,
         `try ${roundUp(size, side)}`,
       )
+}
+
+/** A dim that ranks have parts of. */
+interface Cut extends Dim {
+  /** Into how many runs it is cut, and by what. */
+  readonly ways: number
+  readonly by: string
+}
+
+/** Where a dim is split, every rank has whole blocks: else how ranks cut a tensor would change its scales. */
+function* blocks({ model, training, plan }: Job, block: number): Iterable<Problem> {
+  const zigzag = zigzagOf(plan, training.seq)
+  if (zigzag === 'documents' && training.seq > block)
+    yield error(
+      'plan/precision',
+      'plan.fp8.recipe',
+      'documents are cut one by one, so what lies in a block of tokens would depend on cp',
+      'set plan.zigzag to true, or the recipe to current',
+    )
+  if (block !== usualBlock)
+    yield warning(
+      'plan/precision',
+      'plan.fp8.block',
+      `a GPU multiplies blocks of ${usualBlock}; of others what codes stand for`,
+      `leave it at ${usualBlock}`,
+    )
+  const twice = zigzag === 'sequence' ? 2 : 1
+  const bySequence = [
+    ...(plan.cp > 1 ? [`${twice > 1 ? `${twice} x ` : ''}cp ${plan.cp}`] : []),
+    ...(plan.sequenceParallel ? [`tp ${plan.tp}`] : []),
+  ]
+  const seq = {
+    name: 'seq',
+    size: training.seq,
+    ways: plan.cp * twice * (plan.sequenceParallel ? plan.tp : 1),
+    by: bySequence.join(' x '),
+  }
+  const cuts = [[seq], ...widths(model, plan.tp)].flatMap(dims =>
+    dims.map(dim => ({ ...dim, each: blocksAlong(dims, block)[dim.name] ?? 1 })),
+  )
+  const cutting = cuts.filter(
+    ({ size, ways, each }) => Number.isInteger(size / ways) && ways > 1 && (size / ways) % each !== 0,
+  )
+  for (const { name, size, ways, by, each } of new Map(cutting.map(cut => [`${cut.name} ${cut.each}`, cut])).values())
+    yield error(
+      'plan/precision',
+      'plan.fp8.recipe',
+      `${name} ${size} / (${by}) = ${size / ways} is no multiple of ${each}: the split would cut a block of ${block}`,
+      `try ${name} ${roundUp(size, ways * each)}, or the recipe current`,
+    )
+}
+
+/** What products sum over, and what they make, where tp splits it: dims that are blocked together. */
+function widths(model: Job['model'], tp: number): Cut[][] {
+  const cut = (name: string, size: number, ways = tp): Cut => ({ name, size, ways, by: `tp ${ways}` })
+  const whole = (name: string, size: number): Cut => cut(name, size, 1)
+  const shared = model.family === 'llama' ? model.moe?.shared : undefined
+  const ofFeedForward = [[cut('ffn', model.ffn)], ...(shared ? [[cut('moe.shared', shared)]] : [])]
+  if (model.family === 'mlp') return ofFeedForward
+  const { heads } = model
+  const [kvHeads, mla] = model.family === 'llama' ? [model.kvHeads, model.mla] : [heads, undefined]
+  const headDim = model.family === 'llama' ? model.headDim : model.embed / heads
+  const { tp: split } = headSplit(tp, 1, kvHeads)
+  const depths = mla ? [mla.plainDim, mla.ropeDim, mla.valueDim] : [headDim]
+  const ofHeads = depths.flatMap(depth => [
+    [cut('kvHeads', kvHeads, split.kvHeads), cut('group', heads / kvHeads, split.group), whole('headDim', depth)],
+    [cut('kvHeads', kvHeads, split.kvHeads), whole('headDim', depth)],
+  ])
+  return [...ofFeedForward, ...ofHeads]
 }

@@ -9,10 +9,20 @@ const nothingAway: Offload = { optimizer: 'device', activations: 'none', paramet
 
 export const offloadOf = ({ offload }: Pick<Plan, 'offload'>): Offload => offload ?? nothingAway
 
-/** Where masters and moments live, as frames say it: nothing is said of the device. */
-export function stateSpace(plan: Pick<Plan, 'offload'>): { readonly space?: Elsewhere } {
+/** A space as frames say it: nothing is said of the device. */
+export interface Residence {
+  readonly space?: Elsewhere
+}
+
+/** Where masters and moments live. */
+export function stateSpace(plan: Pick<Plan, 'offload'>): Residence {
   const { optimizer: space } = offloadOf(plan)
   return space === 'device' ? {} : { space }
+}
+
+/** Where the parts of parameters live between their gathers; what follows counts is small, and stays. */
+export function paramSpace(plan: Pick<Plan, 'offload'>, { balance }: { readonly balance?: unknown }): Residence {
+  return offloadOf(plan).parameters === 'device' || balance !== undefined ? {} : { space: 'host' }
 }
 
 /** Element by element: what must know the whole parameter first meets other ranks, which hosts do not. */
@@ -29,6 +39,11 @@ export const offload: Rule = function* ({ training, plan }) {
       `${meets} needs whole parameters, for which ranks would have to meet on the ${optimizer}`,
       `leave it at device, or try training.optimizer.kind ${either(worksOnHost)}`,
     )
-  if (parameters !== 'device')
-    yield error('plan/offload', 'plan.offload.parameters', `not supported yet: ${parameters}`, 'try device')
+  if (parameters !== 'device' && plan.zero < 3)
+    yield error(
+      'plan/offload',
+      'plan.offload.parameters',
+      `under ZeRO-${plan.zero} the device keeps whole parameters from step to step: nothing would bring them from the ${parameters}`,
+      'try zero 3',
+    )
 }

@@ -108,7 +108,7 @@ const attention = z
   )
 
 /** Ways to find out by what a tensor is scaled before it becomes codes. */
-export const fp8Recipes = ['current'] as const
+export const fp8Recipes = ['current', 'blocks'] as const
 
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
@@ -210,7 +210,15 @@ export const Plan = z
         recipe: z
           .enum(fp8Recipes)
           .default('current')
-          .describe('what a tensor is scaled by: current, the greatest absolute value that is in it now'),
+          .describe(
+            'what a tensor is scaled by: current, the greatest absolute value that is in it now; blocks, that of each block of it, in E4M3 throughout',
+          ),
+        block: z
+          .int()
+          .min(2)
+          .max(2 ** 16)
+          .default(128)
+          .describe('blocks: so many numbers along what is summed, of a weight squares; GPUs multiply blocks of 128'),
       })
       .optional()
       .describe('products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says'),

@@ -12,11 +12,16 @@ export interface Flight {
   readonly params: readonly string[]
   /** The call whose own frames it fills or empties; absent where it serves the whole step. */
   readonly call?: number
+  /** Of a rank that plays several, one call for each of them. */
+  readonly calls?: readonly number[]
 }
 
-/** `add`: what a reduced flight of one call brought is added to the sums of the step. */
+/**
+ * `lift`: parts that live on the host leave for the device, from where a flight takes them. `add`: what a reduced flight of one call
+ * brought is added to the sums of the step.
+ */
 export interface FlightEvent {
-  readonly event: 'start' | 'wait' | 'add'
+  readonly event: 'lift' | 'start' | 'wait' | 'add'
   readonly flight: Flight
 }
 
@@ -24,6 +29,8 @@ export interface FlightEvent {
 export interface DataCall {
   readonly reads: readonly string[]
   readonly makes: readonly string[]
+  /** Of a rank that plays several: calls of the same are reduced together. */
+  readonly together?: string
 }
 
 export interface DataPolicy {
@@ -35,6 +42,8 @@ export interface DataPolicy {
   readonly bucket: number
   /** Calls that read parameters ahead of which they are gathered. */
   readonly prefetch: number
+  /** Parameters live on the host. */
+  readonly lifts?: boolean
   /** Nothing travels while blocks compute. */
   readonly waits: boolean
 }
@@ -61,6 +70,7 @@ export function departures(
   return last || ofStep ? { now: [], later: events } : { now: events, later: [] }
 }
 
+const lift = (flight: Flight): FlightEvent => ({ event: 'lift', flight })
 const start = (flight: Flight): FlightEvent => ({ event: 'start', flight })
 const wait = (flight: Flight): FlightEvent => ({ event: 'wait', flight })
 const add = (flight: Flight): FlightEvent => ({ event: 'add', flight })
@@ -72,7 +82,12 @@ export function planFlights(
   bytesOf: (param: string) => number,
 ): FlightPlan {
   const gathers = policy.gather === 'use' ? fetches(calls, policy) : stepGathers(calls, policy, bytesOf)
-  const reduces = policy.reduce === 'call' ? callReduces(calls, policy) : stepReduces(calls, policy, bytesOf)
+  const reduces =
+    policy.reduce !== 'call'
+      ? stepReduces(calls, policy, bytesOf)
+      : calls.some(({ together }) => together !== undefined)
+        ? togetherReduces(calls)
+        : callReduces(calls, policy)
   return {
     begin: gathers.begin,
     before: gathers.before,
@@ -119,14 +134,17 @@ function stepGathers(calls: readonly DataCall[], policy: DataPolicy, bytesOf: (p
   const waited = new Set<Flight>()
   const waits = firsts.map(params => params.map(param => flightOf.get(param)!).filter(flight => fresh(waited, flight)))
   return {
-    begin: flights.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
+    begin: [
+      ...(policy.lifts ? flights.map(lift) : []),
+      ...flights.flatMap(flight => (policy.waits ? [start(flight), wait(flight)] : [start(flight)])),
+    ],
     before: waits.map(before => (policy.waits ? [] : before.map(wait))),
     fetched: calls.map(() => undefined),
   }
 }
 
 /** For every call that reads parameters, started so many such calls ahead; the next call may find them still there. */
-function fetches(calls: readonly DataCall[], { prefetch, waits }: DataPolicy): Gathers {
+function fetches(calls: readonly DataCall[], { prefetch, lifts, waits }: DataPolicy): Gathers {
   const flights: Flight[] = []
   const fetched = calls.map(({ reads }, call): Flight | undefined => {
     if (reads.length === 0) return undefined
@@ -135,18 +153,28 @@ function fetches(calls: readonly DataCall[], { prefetch, waits }: DataPolicy): G
     flights.push({ kind: 'gather', tag: `gather ${call}`, params: reads, call })
     return flights.at(-1)
   })
-  let [own, started] = [0, 0]
-  const startUpTo = (count: number) => {
-    const events = flights.slice(started, count).map(start)
-    started = Math.max(started, Math.min(count, flights.length))
-    return events
-  }
+  const [liftUpTo, startUpTo] = [inTurn(lifts ? flights : [], lift), inTurn(flights, start)]
+  const ahead = waits ? 0 : prefetch
+  let own = 0
   const before = calls.map((_, call) => {
     if (flights[own]?.call !== call) return []
     const flight = flights[own++]
-    return [...startUpTo(own), wait(flight), ...startUpTo(own + (waits ? 0 : prefetch))]
+    return [
+      ...[...liftUpTo(own), ...startUpTo(own), wait(flight)],
+      ...[...liftUpTo(own + ahead), ...startUpTo(own + ahead), ...liftUpTo(own + ahead + (waits ? 0 : 1))],
+    ]
   })
   return { begin: [], before, fetched }
+}
+
+/** The events of the first so many flights that have not been given yet. */
+function inTurn(flights: readonly Flight[], event: (flight: Flight) => FlightEvent): (count: number) => FlightEvent[] {
+  let done = 0
+  return count => {
+    const events = flights.slice(done, count).map(event)
+    done = Math.max(done, Math.min(count, flights.length))
+    return events
+  }
 }
 
 /** Once a step: a gradient is final with the last call that adds to it; a bucket leaves when its last gradient is. */
@@ -194,6 +222,20 @@ function callReduces(calls: readonly DataCall[], { waits }: DataPolicy): Reduces
     return events
   })
   return { after, end: finish() }
+}
+
+/** One rank plays several: when the last of them has made a gradient, all of theirs are added up. */
+function togetherReduces(calls: readonly DataCall[]): Reduces {
+  const groups = new Map<string, number[]>()
+  for (const [call, { together, makes }] of calls.entries())
+    if (makes.length > 0) groups.set(together!, [...(groups.get(together!) ?? []), call])
+  const after = calls.map(({ together, makes }, call) => {
+    const group = makes.length > 0 ? groups.get(together!)! : []
+    if (group.at(-1) !== call) return []
+    const flight: Flight = { kind: 'reduce', tag: `reduce ${call}`, params: makes, call, calls: group }
+    return [start(flight), wait(flight), add(flight)]
+  })
+  return { after, end: [] }
 }
 
 /** Whether a set meets an item for the first time. */

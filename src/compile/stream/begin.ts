@@ -4,6 +4,7 @@
  */
 import { type Block, inputOf } from '../../model/index.js'
 import type { Task } from '../../schedule/index.js'
+import type { CompiledParam } from '../compiled.js'
 import type { SegmentDraft } from '../segment.js'
 import { callOnce, callParam, once } from './calls.js'
 import { placed, type StreamContext } from './context.js'
@@ -13,10 +14,19 @@ import { frameNames, onceFrame } from './frames.js'
 export function begin(context: StreamContext): void {
   const { held } = context
   callOnce(context, clearing(context))
-  for (const param of held) callParam(context, param, param.segments.begin)
+  for (const param of held) clear(context, param)
   load(context)
   count(context)
   fly(context, context.flights.plan.begin)
+}
+
+function clear(context: StreamContext, param: CompiledParam): void {
+  const { spec, segments, layouts } = param
+  callParam(context, param, segments.begin)
+  for (let rank = 1; rank < (layouts.fresh ? 0 : (layouts.dealt ?? 0)); rank++)
+    context.out.call(placed(context, segments.begin!), { ...once, param: spec.name }, () =>
+      frameNames.addend(spec.name, rank),
+    )
 }
 
 const clearing = ({ compiled, results }: StreamContext): SegmentDraft[] =>

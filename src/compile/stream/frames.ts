@@ -8,13 +8,18 @@ export const frameNames = {
   param: (param: string): string => param,
   /** The whole parameter, for the length of a step or for the call of a block (and those that find it still there). */
   full: (param: string, call?: number): string => (call === undefined ? `full.${param}` : `full.${param}@${call}`),
+  /** The rank's part of a parameter that lives on the host, for the length of a flight. */
+  part: (tag: string, param: string): string => `part.${param}@${tag.replace(' ', '.')}`,
   grad: (param: string): string => `grad.${param}`,
   /** The gradient that one call of a block makes. */
   fresh: (param: string, call: number): string => `fresh.${param}@${call}`,
+  /** Of the ranks that a rank plays the addend of one; that of the first becomes the sum. */
+  addend: (param: string, rank: number): string => (rank === 0 ? frameNames.grad(param) : `addend.${param}@${rank}`),
   reduced: (param: string): string => `reduced.${param}`,
   /** What a flight sends of a parameter or its gradient, from before its start to after its end. */
   wire: (tag: string, param: string): string => `wire.${param}@${tag.replace(' ', '.')}`,
   arrived: (tag: string, param: string): string => `arrived.${param}@${tag.replace(' ', '.')}`,
+  next: (state: string, param: string): string => `next.${state}.${param}`,
   state: (state: string, param: string): string => `${state}.${param}`,
   result: (result: ResultName): string => result,
   /** A scalar of the step, or of the program. */
@@ -45,7 +50,8 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
     case 'reduced':
       return frameNames[role.is](param)
     case 'state':
-      return frameNames.state(role.of, param)
+    case 'next':
+      return frameNames[role.is](role.of, param)
     case 'away':
       return role.of === 'param' || role.of === 'grad' ? frameNames[role.of](param) : frameNames.state(role.of, param)
     default:

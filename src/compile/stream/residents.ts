@@ -10,10 +10,10 @@ export function residents({ compiled, held, results, out }: StreamContext): void
   const { s } = compiled
   const away = stateSpace(compiled.plan)
   for (const { spec, dtype, gradientDtype, segments } of held) {
-    const { kept, gradient } = segments
+    const { kept, gradient, space } = segments
     const keptBytes = kept.inside ? lineBytes : localBytes
     const paramBytes = keptBytes(s, { ...spec, dtype }, kept.layout)
-    out.resident(frameNames.param(spec.name), { kind: 'parameters', bytes: paramBytes })
+    out.resident(frameNames.param(spec.name), { kind: 'parameters', bytes: paramBytes, ...(space && { space }) })
     if (gradient) {
       const bytes = localBytes(s, { ...spec, dtype: gradientDtype }, gradient.accumulated)
       out.resident(frameNames.grad(spec.name), { kind: 'gradients', bytes })

@@ -16,6 +16,8 @@ import { frameNames, onceFrame, unplayed } from './frames.js'
 export class BlockCalls {
   readonly #context: StreamContext
   readonly #bindings = new Map<string, readonly (number | undefined)[]>()
+  /** How many ranks it plays: microbatches are dealt to them in turn. */
+  readonly #ranks: number
   /** Calls made so far: flights are planned around them. */
   #calls = 0
   /** Flights of the whole step that are ready to leave. */
@@ -24,6 +26,7 @@ export class BlockCalls {
 
   constructor(context: StreamContext) {
     this.#context = context
+    this.#ranks = Math.max(...context.held.map(({ layouts }) => layouts.dealt ?? 1), 1)
     this.#boundaries = new BoundaryMoves(
       context,
       context.tasks.flatMap(task => this.#callsOf(task)),
@@ -60,7 +63,7 @@ export class BlockCalls {
     const call = this.#calls++
     fly(this.#context, flights.plan.before[call])
     this.#boundaries.before(call)
-    const lasting = this.#lasting(segment, block)
+    const lasting = this.#lasting(segment, block, microbatch)
     const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { phase, block, microbatch, call }))
     out.bound(segment, { block, microbatch }, frames)
     this.#boundaries.after(call)
@@ -74,15 +77,16 @@ export class BlockCalls {
     fly(this.#context, this.#ready.splice(0))
   }
 
-  /** Roles played by the same frame in every microbatch. */
-  #lasting(segment: Segment, block: number): readonly (number | undefined)[] {
-    const key = `${segment.name}@${block}`
+  /** Roles played by the same frame in every microbatch, or in every one of one rank that is played. */
+  #lasting(segment: Segment, block: number, microbatch: number): readonly (number | undefined)[] {
+    const rankOf = (param: string) => microbatch % (this.#context.paramOf(param).layouts.dealt ?? 1)
+    const key = `${segment.name}@${block}.${microbatch % this.#ranks}`
     const known = this.#bindings.get(key)
     if (known) return known
     const { params } = this.#context.compiled.model.blocks[block]
     const bindings = this.#context.out.bindings(segment, role => {
       if (role.is === 'param') return lastingParam(this.#context, params[role.of!])
-      if (role.is === 'grad') return frameNames.grad(params[role.of!])
+      if (role.is === 'grad') return frameNames.addend(params[role.of!], rankOf(params[role.of!]))
       return ['result', 'scalar', 'named'].includes(role.is) ? onceFrame(role) : undefined
     })
     this.#bindings.set(key, bindings)

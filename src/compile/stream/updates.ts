@@ -13,20 +13,21 @@ const ahead = 4
 export function updates(context: StreamContext): void {
   const { compiled, held, out } = context
   if (held.length > 0) callOnce(context, [compiled.once.loads.lr])
-  const away = held.filter(({ segments }) => segments.down)
-  for (const param of held) if (!param.segments.down) callParam(context, param, param.segments.update)
+  const isAway = ({ segments: { down, up } }: CompiledParam) => down !== undefined || up !== undefined
+  const away = held.filter(isAway)
+  for (const param of held) if (!isAway(param)) callParam(context, param, param.segments.update)
   if (away.length === 0) return
   for (const draft of compiled.once.down) out.call(placed(context, draft), { ...once, tag: draft.name }, onceFrame)
   for (const param of away.slice(0, ahead)) start(context, 'down', param)
   for (const draft of compiled.once.down) out.wait(draft.name)
   for (const [i, param] of away.entries()) {
     start(context, 'down', away[i + ahead])
-    out.wait(tagOf('down', param))
+    finish(context, 'down', param)
     callParam(context, param, param.segments.update)
     start(context, 'up', param)
-    if (i >= ahead) out.wait(tagOf('up', away[i - ahead]))
+    finish(context, 'up', away[i - ahead])
   }
-  for (const param of away.slice(-ahead)) out.wait(tagOf('up', param))
+  for (const param of away.slice(-ahead)) finish(context, 'up', param)
 }
 
 type Way = 'down' | 'up'
@@ -35,4 +36,8 @@ const tagOf = (way: Way, { spec }: CompiledParam): string => `${way} ${spec.name
 
 function start(context: StreamContext, way: Way, param: CompiledParam | undefined): void {
   if (param) callParam(context, param, param.segments[way], tagOf(way, param))
+}
+
+function finish({ out }: StreamContext, way: Way, param: CompiledParam | undefined): void {
+  if (param?.segments[way]) out.wait(tagOf(way, param))
 }

@@ -41,7 +41,7 @@ class Recorded:
         if grouped.asked or self.stage.guarded_until is not None:
             return _say("the host asks how many rows the experts have")
         if self.stage.on_host:
-            return _say("the host updates parameters")
+            return _say("something lives on the host")
         if documents.asked:
             return _say("the host asks where documents end")
         self.stage.forget_gradients()

@@ -55,14 +55,15 @@ class Here:
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
-    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device") -> torch.Tensor:
-        """`room` is how many elements its memory holds, where that is more."""
+    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device", kind: str = "") -> torch.Tensor:
+        """`room` is how many elements its memory holds, where that is more; of what lives on the host, parameters go up."""
         elements = torch.Size(sizes).numel()
         if space == "disk":
             line = spaces.on_disk(max(room, elements), self.dtypes[dtype])
         else:
+            pinned = space == "host" and kind == "parameters" and self.device.type == "cuda"
             device = self.device if space == "device" else "cpu"
-            line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device)
+            line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device, pin_memory=pinned)
         return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
@@ -125,6 +126,12 @@ class Here:
         name = self.whose[i]
         return counter.draws(self.elements(name), self.seed, name, self.step)
 
+    def start_of_basis(self, sizes: Sequence[int], first: int) -> torch.Tensor:
+        """Columns of chance for the parameter whose gradient is summed, by their index from `first` on: in [-1, 1], the same in every step."""
+        (name,) = self.whose
+        index = torch.arange(first, first + math.prod(sizes), device=self.device)
+        return ((counter.draws(index, self.seed, f"basis.{name}").double() - 32767.5) / 32768).view(sizes)
+
     def verdict(self, norm_squared: torch.Tensor, limit: float = math.inf) -> torch.Tensor:
         """Whether the step is taken; all ranks have the same bits of the norm. What is not a number is below nothing."""
         return norm_squared < limit * limit
@@ -177,6 +184,9 @@ class Here:
 
     def gather_all(self, parts: Sequence[torch.Tensor], group: str, sizes: Sequence[Sequence[int]]) -> lines.Flight:
         return lines.gather(parts, self.groups[group], sizes)
+
+    def exchange_all(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
+        return lines.exchange(tensors, self.groups[group])
 
     def to_host(self, *given, **asked) -> spaces.Moving:
         return self._mover.to_host(*given, **asked)

@@ -164,3 +164,20 @@ def gather(parts: Sequence[torch.Tensor], group: Group, sizes: Sequence[Sequence
     for whole, x in zip(wholes, parts):
         own(whole, group.size, group.index).copy_(x)
     return gather_(wholes, group)
+
+
+def exchange(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
+    """Of each line part i to member i; what arrives lies one behind the other, in the order of members."""
+    sent = [group.in_rank_order(x.reshape(group.size, -1)).contiguous() for x in tensors]
+    got = [torch.empty_like(x) for x in sent]
+    into = got if group.order is None else [torch.empty_like(x) for x in sent]
+    narrow = bits if is_gloo(group) else lambda x: x
+
+    def start(to, of):
+        return dist.all_to_all_single(narrow(to), narrow(of), group=group.process_group, async_op=True)
+
+    finish = [lambda a=a, b=b: a.copy_(group.in_member_order(b)) for a, b in zip(into, got) if a is not b]
+    text = f"all-to-all of {len(sent)} tensors over {group.label} with ranks {group.members}"
+    flight = Flight(_all(group, start, list(zip(got, sent))), into, text, finish)
+    flight.held = sent
+    return flight

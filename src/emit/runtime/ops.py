@@ -12,13 +12,15 @@ from .codes import abs_max, quantize, scaled_contract, turned  # noqa: F401
 from .contract import apart, beside, contract  # noqa: F401
 from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
+from .factors import become_, deduct_, gram_schmidt  # noqa: F401
 from .kernels import swiglu_and_grad_beside, swiglu_grad, swiglu_grad_beside  # noqa: F401
 from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_grad  # noqa: F401
 from .norms import last, leading, rms_norm, rms_norm_and_scale, rms_norm_grads, rms_norm_input_grad  # noqa: F401
 from .norms import rms_norm_weight_grad, rms_scale  # noqa: F401
 from .optimizer import accumulate_, adafactor_, adafactor_squares, adamw_, add_squares_, factor_squares  # noqa: F401
 from .optimizer import average_, lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
-from .optimizer import newton_schulz, nothing, sgd_, take_, wide, zero_  # noqa: F401
+from .optimizer import nothing, sgd_, take_, wide, zero_  # noqa: F401
+from .orthogonal import newton_schulz  # noqa: F401
 from .packing import pack, unpack  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401
 from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401

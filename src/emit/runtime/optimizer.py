@@ -4,6 +4,7 @@ them at once. lr is a number, or on a GPU a tensor, so that a recorded step can 
 taken before, is a tensor. So is the verdict: where it is false the step is skipped, and what is written is what was read.
 No host waits for it.
 """
+import functools
 import os
 import shutil
 from typing import Dict, Optional
@@ -11,6 +12,7 @@ from typing import Dict, Optional
 import torch
 
 from .kernels import squares
+from .orthogonal import Means
 
 
 class Nothing:
@@ -129,7 +131,12 @@ def lamb_(
     return param, m, v
 
 
-def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None) -> torch.Tensor:
+def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None):
+    """Of one parameter; of many, what works each of them out when it is asked for."""
+    if isinstance(m, list):
+        how = (momentum, nesterov, scale)
+        shorten = compiled.get(("shorten", m[0].device.type), _shorten)
+        return Means([functools.partial(_put_mean, each, slope, *how) for each, slope in zip(m, grad)], m[0], shorten)
     kernel = compiled.get(("muon_mean", m.device.type), _muon_mean)
     return kernel(m, grad.contiguous().view_as(m), momentum, nesterov, scale)
 
@@ -140,36 +147,40 @@ def _muon_mean(m, grad, momentum: float, nesterov: bool, scale) -> torch.Tensor:
     return mean * momentum + grad * (1 - momentum) if nesterov else mean
 
 
-def newton_schulz(x: torch.Tensor, sizes, steps: int, half=False) -> torch.Tensor:
-    """
-    A matrix, or several, whose singular values all come near 1. half: on a GPU it works in bf16. It need not be more exact,
-    since it does not end at 1 either.
-    """
-    a, b, c = 3.4445, -4.7750, 2.0315
-    made = x.reshape(sizes)
-    tall = made.size(-2) > made.size(-1)
-    made = made.mT if tall else made
-    made = made / torch.linalg.matrix_norm(made, keepdim=True).clamp(min=1e-7)
-    if half and made.is_cuda and made.dtype == torch.float32:
-        made = made.bfloat16()
-    # What is added to a product is added by its kernel.
-    added = torch.addmm if made.dim() == 2 else torch.baddbmm
-    for _ in range(steps):
-        square = made @ made.mT
-        made = added(made, added(square, square, square, beta=b, alpha=c), made, beta=a)
-    return (made.mT if tall else made).to(x.dtype).reshape(x.shape)
+def _put_mean(m, grad, momentum: float, nesterov: bool, scale, into) -> torch.Tensor:
+    """Puts it there, and gives the squared length of each of its matrices."""
+    kernel = compiled.get(("put_mean", m.device.type), _put)
+    return kernel(into, m.view(into.shape), grad.reshape(into.shape), momentum, nesterov, scale)
+
+
+def _put(into, m, grad, momentum: float, nesterov: bool, scale) -> torch.Tensor:
+    mean = _muon_mean(m, grad, momentum, nesterov, scale)
+    into.copy_(mean)
+    return mean.square().sum((-2, -1))
+
+
+def _shorten(stack, squares) -> None:
+    """Each matrix to a length of 1."""
+    stack.copy_(stack / squares.sqrt().clamp(min=1e-7))
 
 
 def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float, stretch=1.0, scale=None, rounded=None, draws=None):
     """param -= lr * (stretch * direction + decay * param); m is the mean of gradients."""
+    numbers = (verdict, _number(lr, param), momentum, decay, stretch, scale)
+    if isinstance(param, list):
+        kept = rounded or [None] * len(param)
+        for i, (towards, each, mean, slope, copy) in enumerate(zip(direction, param, m, grad, kept)):
+            each, mean, copy = (None if x is None else x.view(towards.shape) for x in (each, mean, copy))
+            _update("muon", (each, mean, slope.reshape(towards.shape), towards, copy, draws and draws(i)), *numbers)
+        return param, m
     lines = [None if x is None else x.view(-1) for x in (param, m, grad.contiguous(), direction.contiguous(), rounded)]
-    _update("muon", (*lines, draws and draws(0)), verdict, _number(lr, param), momentum, decay, stretch, scale)
+    _update("muon", (*lines, draws and draws(0)), *numbers)
     return param, m
 
 
 def _muon(param, m, grad, direction, rounded, draws, verdict, rate, momentum: float, decay: float, stretch: float, scale) -> None:
     mean = wide(m) * momentum + _scaled(grad, scale) * (1 - momentum)
-    value = wide(param) - rate * (stretch * direction + decay * wide(param))
+    value = wide(param) - rate * (stretch * wide(direction) + decay * wide(param))
     _stored((param, m), (value, mean), rounded, verdict, draws)
 
 
@@ -257,6 +268,7 @@ def adafactor_(
 
 # What happens to the elements of one parameter, by optimizer.
 plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion, "muon": _muon}
+for_matrices = {"muon_mean": _muon_mean, "put_mean": _put, "shorten": _shorten}
 compiled: Dict = {}
 
 # Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
@@ -266,11 +278,11 @@ PIECE = 2**18
 def _update(name: str, tensors, *numbers) -> None:
     """To all elements of one parameter at once or, where nothing was compiled for its device, a piece after the other."""
     # What is drawn by chance is drawn on the device, wherever the parameter is.
-    tensors = [None if x is None else x.to(tensors[0].device) for x in tensors]
+    tensors = [None if x is None else x.to(tensors[0].device).view(tensors[0].shape) for x in tensors]
     kernel = compiled.get((name, tensors[0].device.type))
     if kernel is not None:
         return kernel(*tensors, *numbers)
-    for start in range(0, tensors[0].numel(), PIECE):
+    for start in range(0, tensors[0].shape[0], PIECE):
         plain[name](*[None if x is None else x[start : start + PIECE] for x in tensors], *numbers)
 
 
@@ -278,7 +290,7 @@ def compile_updates(how: Dict, device, on_host=False) -> None:
     """One kernel of the device for all that happens to an element, and one of the host. `how` is what torch.compile is told."""
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
-    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, "muon_mean": _muon_mean}.items()})
+    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, **for_matrices}.items()})
     # For a host C++ is compiled, once for all sizes: that takes longer than Triton.
     if on_host and device.type != "cpu" and shutil.which(os.environ.get("CXX", "g++")):
         compiled.update({(name, "cpu"): torch.compile(update, dynamic=True) for name, update in plain.items()})
@@ -307,10 +319,17 @@ def _listed(x):
 
 
 def _each(*operands):
-    """For every parameter its tensors, as rows: what is done to an element does not depend on where it stands."""
+    """
+    For every parameter its tensors, as lines: what is done to an element does not depend on where it stands. Those that lie beside
+    others have no line.
+    """
     count = len(_listed(operands[0]))
     lists = [[None] * count if x is None else _listed(x) for x in operands]
-    return zip(*([None if x is None else x.view(-1) for x in tensors] for tensors in lists))
+    return ([None if x is None else x.view(_line(tensors)) for x in tensors] for tensors in zip(*lists))
+
+
+def _line(tensors):
+    return next((x.shape for x in tensors if x is not None and not x.is_contiguous()), (-1,))
 
 
 def _contiguous(x):

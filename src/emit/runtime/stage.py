@@ -21,8 +21,10 @@ COMPILE: Dict = {"dynamic": False}
 
 
 class Segment:
-    def __init__(self, function: Callable, takes, gives, lists):
+    def __init__(self, function: Callable, takes, gives, lists, apart=False):
         self.function = function
+        # Of parameters that lie side by side it takes each by itself.
+        self.apart = apart
         # Roles that come as lists, one tensor for each parameter that is served.
         self.lists = set(lists)
         self.takes: List[Tuple[int, int]] = [tuple(slot) for slot in takes]
@@ -42,9 +44,9 @@ class Stage:
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
-        # Frames that are not the device's say so behind what all frames say.
-        spaces = {i: frame[3] for i, frame in enumerate(schedule["frames"]) if frame[3:]}
-        self.on_host = bool(spaces)
+        # Frames that are not the device's say so behind what all frames say: space and kind.
+        elsewhere = {i: (frame[3], frame[1]) for i, frame in enumerate(schedule["frames"]) if frame[3:]}
+        self.on_host = bool(elsewhere)
         if compiled:
             keep_out_of_compiled_code()
         if trained is None:
@@ -55,8 +57,8 @@ class Stage:
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
         self.segments = {
-            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), takes, gives, lists)
-            for name, phase, takes, gives, lists in schedule["segments"]
+            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), *slots)
+            for name, phase, *slots in schedule["segments"]
         }
         updates = {name for name, phase, *_ in schedule["segments"] if phase == "update"}
         first = next((i for i, step in enumerate(self.steps) if len(step) > 1 and step[1] in updates), len(self.steps))
@@ -77,13 +79,15 @@ class Stage:
                 self.frames[frame] = shared[frame]
             else:
                 self.frames[frame] = {
-                    offset: here.zeros(sizes, dtype, *(room or [0]), spaces.get(frame, "device")) for offset, sizes, dtype, *room in places
+                    offset: here.zeros(sizes, dtype, *(room or [0]), *elsewhere.get(frame, ())) for offset, sizes, dtype, *room in places
                 }
         # Of tensors that lie side by side in the frame of the first, each as it is by itself.
         self.views: Dict[int, torch.Tensor] = {}
         for frames, widths in schedule.get("beside", []):
             parts = contract.apart(self.frames[frames[0]][0], *widths)
             self.views.update(zip(frames, parts))
+        # Gradients that lie so, where somebody wants each by itself: the first frame, all widths, and which of them it is.
+        self.sides = {frame: (frames[0], widths, i) for frames, widths in schedule.get("apart", []) for i, frame in enumerate(frames)}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
         # Where it is, for whoever asks why it takes so long.
@@ -248,13 +252,23 @@ class Stage:
         self.here.block, self.here.microbatch, self.here.whose = "", 0, params
 
         def at(role: int, offset: int):
-            held = [frames[bind[role]][offset] for bind in (binds if role in segment.lists else binds[:1])]
+            of = self._alone if segment.apart else lambda frame, offset: frames[frame][offset]
+            held = [of(bind[role], offset) for bind in (binds if role in segment.lists else binds[:1])]
             return held if role in segment.lists else held[0]
 
         given = segment.function(self.here, *[at(role, offset) for role, offset in segment.takes])
         for (role, offset), values in zip(segment.gives, given):
             for bind, value in zip(binds, values if role in segment.lists else [values]):
-                frames[bind[role]][offset] = value
+                # What lies beside others was changed where it lies.
+                if not (segment.apart and bind[role] in self.views):
+                    frames[bind[role]][offset] = value
+
+    def _alone(self, frame: int, offset: int) -> torch.Tensor:
+        """What a frame holds, without what lies beside it."""
+        if frame in self.sides:
+            first, widths, place = self.sides[frame]
+            return contract.apart(self.frames[first][0], *widths)[place]
+        return self.views[frame] if frame in self.views else self.frames[frame][offset]
 
     def _send(self, frame: int, peer: int, tag: str, places) -> None:
         channel, other = self.channels[(self.pp, peer)], self.here.mesh.peer(self.here.rank, peer)

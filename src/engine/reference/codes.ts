@@ -1,30 +1,60 @@
-/** Products of 8-bit codes: one number brings each tensor into their range, and the product is divided by both. */
-import { codeFacts, codeScale, elementsOf } from '../../base/index.js'
+/** Products of 8-bit codes: a number of each block brings it into their range, and the product is of what codes stand for. */
+import { type Blocks, codeFacts, codeScale, type Dim, elementsOf } from '../../base/index.js'
+import { strideOf } from '../../geometry/index.js'
 import { contract } from './contract.js'
 import { aligned } from './elementwise.js'
 import type { Prepare } from './kernel.js'
 
+/** For every element of a tensor the place of its block's number in a tensor of `counted`. */
+function blockOf(dims: readonly Dim[], counted: readonly Dim[], blocks: Blocks = {}): Int32Array {
+  let table = Int32Array.of(0)
+  for (const { name, size } of dims) {
+    const [stride, block] = [strideOf(counted, name), blocks[name] ?? size]
+    table = Int32Array.from({ length: table.length * size }, (_, i) => {
+      return table[Math.floor(i / size)] + Math.floor((i % size) / block) * stride
+    })
+  }
+  return table
+}
+
+/** Math.max keeps a NaN, so a poisoned number poisons its block. */
+export const absMax: Prepare<'absMax'> = ({ blocks }, [x], [amax]) => {
+  const at = blockOf(x.dims, amax.dims, blocks)
+  const count = elementsOf(amax.dims)
+  return (cells, [from], [to]) => {
+    cells.fill(0, to.at, to.at + count)
+    for (let i = 0; i < at.length; i++)
+      cells[to.at + at[i]] = Math.max(cells[to.at + at[i]], Math.abs(cells[from.at + i]))
+  }
+}
+
 /** Rounded when it is stored, as everything is. A comparison with a NaN is false: it stays one. */
-export const quantize: Prepare<'quantize'> = ({ format }, [x], [codes]) => {
+export const quantize: Prepare<'quantize'> = ({ format, blocks }, [x, amax], [codes]) => {
   const { greatest } = codeFacts[format]
   const [xs] = aligned([x], codes)
-  return (cells, [from, amax], [to]) => {
-    const scale = codeScale(format, cells[amax.at])
+  const at = blockOf(codes.dims, amax.dims, blocks)
+  return (cells, [from, max], [to]) => {
     for (let i = 0; i < xs.length; i++) {
-      const value = cells[from.at + xs[i]] * scale
+      const value = cells[from.at + xs[i]] * codeScale(format, cells[max.at + at[i]])
       cells[to.at + i] = value > greatest ? greatest : value < -greatest ? -greatest : value
     }
   }
 }
 
-/** Scales are powers of two: dividing by them after the sum was stored rounds nothing. */
-export const scaledContract: Prepare<'scaledContract'> = ({ formats: [a, b] }, ins, outs) => {
+/** Scales are powers of two: dividing by them rounds nothing. */
+export const scaledContract: Prepare<'scaledContract'> = ({ formats, blocks = [] }, ins, outs) => {
   const multiply = contract({ kind: 'contract' }, ins.slice(0, 2), outs)
+  const blockAt = formats.map((_, i) => blockOf(ins[i].dims, ins[i + 2].dims, blocks[i]))
+  const [a, b] = blockAt.map(({ length }) => length)
   const elements = elementsOf(outs[0].dims)
+  const room = new Float64Array(a + b + elements)
   return (cells, places, [to], moment) => {
-    multiply(cells, places.slice(0, 2), [to], moment)
-    const [aMax, bMax] = places.slice(2).map(({ at }) => cells[at])
-    const [byA, byB] = [1 / codeScale(a, aMax), 1 / codeScale(b, bMax)]
-    for (let i = 0; i < elements; i++) cells[to.at + i] = cells[to.at + i] * byA * byB
+    const at = [0, a, a + b]
+    for (const [i, format] of formats.entries())
+      for (let j = 0; j < blockAt[i].length; j++)
+        room[at[i] + j] = cells[places[i].at + j] / codeScale(format, cells[places[i + 2].at + blockAt[i][j]])
+    const [left, right, out] = at.map(first => ({ ...to, at: first }))
+    multiply(room, [left, right], [out], moment)
+    for (let i = 0; i < elements; i++) cells[to.at + i] = room[a + b + i]
   }
 }

@@ -48,9 +48,6 @@ export const sumTo: Prepare<'sumTo'> = (_, [x], [out]) => fold(x, out, 0, (sum, 
 // Math.max keeps a NaN, so a poisoned operand poisons the greatest.
 export const maxOver: Prepare<'maxOver'> = (_, [x], [out]) => fold(x, out, -Infinity, Math.max)
 
-export const absMax: Prepare<'absMax'> = (_, [x], [out]) =>
-  fold(x, out, 0, (greatest, value) => Math.max(greatest, Math.abs(value)))
-
 export const countLabels: Prepare<'countLabels'> = (_, [labels], [count]) =>
   fold(labels, count, 0, (total, label) => (Number.isNaN(label) ? label : label < 0 ? total : total + 1))
 

@@ -78,7 +78,7 @@ const compute: Rule<Compute> = (instr, station) => {
   const updates = isUpdate(instr)
   return (moment, { param }) => {
     if (updates && param !== undefined) capture(station, instr.ins[0], param)
-    kernel(memory.cells, ins, outs, moment)
+    kernel(memory.cells, ins, outs, param === undefined ? moment : { ...moment, param })
     dither?.(moment, param ?? '')
     round()
     return true

@@ -12,6 +12,8 @@ export interface Moment {
   readonly step: number
   /** The name of the block the segment is called for; empty outside blocks. */
   readonly block: string
+  /** The parameter the segment is called for, if there is one. */
+  readonly param?: string
   /** -1 for what happens once a step. */
   readonly microbatch: number
   /** The rank's place on the mesh. */

@@ -4,9 +4,10 @@ import { agree, type Shape } from '../../geometry/index.js'
 import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { attention, attentionGrad, attentionMerge, rope } from './attention.js'
 import * as codes from './codes.js'
-import { absMax, contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
+import { contract, countElements, countLabels, maxOver, sumSquares, sumTo } from './contract.js'
 import * as elementwise from './elementwise.js'
 import * as experts from './experts.js'
+import { become, deduct, gramSchmidt } from './factors.js'
 import { join, joinGrad } from './join.js'
 import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
@@ -19,7 +20,7 @@ import { take, unscale } from './scaler.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
-  absMax,
+  absMax: codes.absMax,
   quantize: codes.quantize,
   scaledContract: codes.scaledContract,
   add: elementwise.add,
@@ -78,6 +79,9 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   balance: routing.balance,
   zero: elementwise.zero,
   accumulate: elementwise.accumulate,
+  deduct,
+  gramSchmidt,
+  become,
   sumSquares,
   take,
   unscale,
@@ -98,7 +102,9 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
 }
 
 export function prepare(op: Op, ins: readonly Shape[], outs: readonly Shape[]): Kernel {
-  agree([...ins, ...outs], opFacts[op.kind].unlike ?? [])
+  const { unlike = [], counts = [], ins: names, outs: results } = opFacts[op.kind]
+  const ofElements = (named: readonly string[]) => (_: Shape, i: number) => !counts.includes(named[i])
+  agree([...ins.filter(ofElements(names)), ...outs.filter(ofElements(results))], unlike)
   const make = kernels[op.kind] as (op: Op, ins: readonly Shape[], outs: readonly Shape[]) => Kernel // the table is total
   return make(op, ins, outs)
 }

@@ -10,7 +10,7 @@ import type { HeldParameters } from '../step-cost.js'
 import type { Ends } from './ends.js'
 import { lanesOf } from './lanes.js'
 import type { BlockTime } from './layer.js'
-import { packing, travelOf } from './wire.js'
+import { isCoded, packing, travelOf } from './wire.js'
 
 /** Parameters that always fly together, in elements. */
 export interface Flyer {
@@ -21,6 +21,8 @@ export interface Flyer {
   readonly overCopies: number
   /** Those of experts, of which other ranks have copies. */
   readonly experts: number
+  /** Of the gradients, those that travel as they are though others are coded: several stages hold them. */
+  readonly exact: number
 }
 
 export interface FlyingBlock extends FlownBlock {
@@ -44,7 +46,9 @@ export interface BlockTraffic {
 export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   const { shape, split } = setup
   const { tp, pp, zero } = split
-  const [{ sent: wide }, { sent: element }] = [travelOf(setup, 'reduce'), travelOf(setup, 'gather')]
+  const [{ sent: wide, stored }, { sent: element }] = [travelOf(setup, 'reduce'), travelOf(setup, 'gather')]
+  const coded = isCoded(split) && wide < stored
+  const as = coded ? stored : wide
   const data = dataRanks(split)
   const copies = tp / kvSplit(shape, tp)
   const total = (params: readonly Flyer[], of: (param: Flyer) => number) => params.reduce((sum, p) => sum + of(p), 0)
@@ -62,13 +66,20 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
       const experts = total(params, p => p.experts)
-      const own = total(params, p => p.elements) - overAll - overCopies - experts
+      const exact = coded ? total(params, p => p.exact) : 0
+      const own = total(params, p => p.elements) - overAll - overCopies - experts - exact
       const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
+      const summed = (elements: number, ranks: number, stride: number) =>
+        !coded
+          ? table.collective(kind, wide * elements, ranks, stride)
+          : table.collective('all-to-all', wide * elements, ranks, stride) +
+            (zero === 0 ? table.collective('all-gather', wide * elements, ranks, stride) : 0)
       return (
-        table.collective(kind, wide * own, data, tp) +
-        table.collective(kind, wide * experts, sharing, apart) +
-        table.collective('all-reduce', wide * overAll, data * tp, 1) +
-        table.collective('all-reduce', wide * overCopies, data * copies, 1)
+        summed(own, data, tp) +
+        summed(experts, sharing, apart) +
+        table.collective(kind, as * exact, data, tp) +
+        table.collective('all-reduce', as * overAll, data * tp, 1) +
+        table.collective('all-reduce', as * overCopies, data * copies, 1)
       )
     },
     besideTp: data > 1 && lanes.shares(0, data, tp),
@@ -103,8 +114,8 @@ export function flyingBlocks(
 ): FlyingBlocks {
   const { shape, split, software } = setup
   const sums = split.sequenceParallel && split.tp > 1
-  const flyer = (name: string, elements: number, whole: number, overCopies = 0, experts = 0): Flyer => ({
-    ...{ name, elements, overAll: sums ? whole : 0, overCopies, experts },
+  const flyer = (name: string, elements: number, whole: number, overCopies = 0, experts = 0, exact = 0): Flyer => ({
+    ...{ name, elements, overAll: sums ? whole : 0, overCopies, experts, exact },
   })
   const { whole, byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
@@ -120,7 +131,8 @@ export function flyingBlocks(
   const each = block(layer, software.pieces, params)
   const endsOf = (): FlyingEnds => {
     const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
-    const table = flyer('table', prices.embeddingParameters, 0)
+    const several = shape.tied && split.pp > 1 ? prices.embeddingParameters : 0
+    const table = flyer('table', prices.embeddingParameters, 0, 0, 0, several)
     const norm = flyer('norm', normElements, normElements)
     const out = flyer('out', prices.headParameters - normElements, 0)
     return {

@@ -31,7 +31,7 @@ import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.j
 import type { Placed } from '../setup.js'
 import { type CutFacts, cutFacts, type Held, ranksOfTable } from './cut-facts.js'
 import { layerStash, type Stash } from './stash.js'
-import { travelOf } from './wire.js'
+import { isCoded, travelOf } from './wire.js'
 
 /** What does not depend on the rank. */
 interface Facts extends CutFacts {
@@ -118,7 +118,7 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   const [parameters, gradients] = [travelOf(placed, 'gather'), travelOf(placed, 'reduce')]
   const narrow =
     parameters.sent < parameters.stored ? (parameters.sent / parameters.stored) * (1 + 1 / dataRanks(split)) : 1
-  const sent = wide + (gradients.sent < wide ? gradients.sent : 0)
+  const sent = wide + (gradients.sent < wide ? gradients.sent * framesOf(split) : 0)
   const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
     layer: wide * (whole ? flown.layer : largest),
@@ -224,8 +224,11 @@ function sentOnce({ placed, data }: Facts, { all, experts }: Held): number {
   const { stored, sent } = travelOf(placed, 'reduce')
   return sent === stored || reducesEach(placed.split)
     ? 0
-    : sent * (data > 1 ? all : expertCopies(placed.split) > 1 ? experts : 0)
+    : sent * framesOf(placed.split) * (data > 1 ? all : expertCopies(placed.split) > 1 ? experts : 0)
 }
+
+/** Codes arrive in another frame than they left from. */
+const framesOf = (split: Placed['split']): number => (isCoded(split) ? 2 : 1)
 
 interface Bytes {
   readonly activations: number

@@ -1,5 +1,5 @@
 /** What flights of our own program send in fewer bits: the bytes, and the passes over memory that pack and unpack them. */
-import { activationBytes, dataRanks, wireBytes } from '../../base/index.js'
+import { activationBytes, dataRanks, isSparing, wireBytes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import { expertCopies, hasCopies } from '../experts.js'
 import { fetchesEach, reducesEach } from '../schedules/stages.js'
@@ -18,9 +18,12 @@ export function travelOf(
 ): Travel {
   const stored = kind === 'reduce' ? software.gradientBytes : activationBytes(precision)
   const format = split.wire?.[kind]
-  const sent = format === undefined ? stored : wireBytes[format]
+  const sent = format === undefined || isSparing(format) ? stored : wireBytes[format]
   return sent < stored ? { stored, sent } : { stored, sent: stored }
 }
+
+/** Gradients are sent in codes, which are added up by the ranks that own the sums. */
+export const isCoded = ({ wire }: Pick<Placed['split'], 'wire'>): boolean => wire?.reduce === 'int8'
 
 /** Seconds to pack and unpack, once, what a flight of these parameters sends, in so many passes. */
 export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts }: HeldParameters, pieces = 0): number {
@@ -28,12 +31,17 @@ export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts 
   if (sent === stored) return 0
   const { split, cluster } = setup
   const parts = (all - experts) / dataRanks(split) + experts / expertCopies(split)
-  const [left, arrives] = kind === 'gather' ? [parts, all] : [all, split.zero === 0 ? all : parts]
   const pass = (read: number, written: number): number => {
     const kernel: Kernel = { kind: 'memory', read, written }
     return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)
   }
-  return pass(stored * left, sent * left) + pass(sent * arrives, stored * arrives)
+  const packed = (elements: number, to = elements) =>
+    pass(stored * elements, sent * elements) + pass(sent * to, stored * to)
+  if (kind === 'gather') return packed(parts, all)
+  if (!isCoded(split)) return packed(all, split.zero === 0 ? all : parts)
+  // Of every rank the codes of a part are read; where all need the sum, they are made and read once more.
+  const addends = pass(stored * all, sent * all) + pass(sent * all, stored * parts)
+  return split.zero === 0 ? addends + packed(parts, all) : addends
 }
 
 /** Of flights of the whole step. */

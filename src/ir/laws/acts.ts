@@ -35,6 +35,7 @@ export type Act = {
     }
   | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
+  | { readonly op: 'deduct'; readonly in: number; readonly out: number }
   | { readonly op: 'zero'; readonly outs: readonly number[] }
   | { readonly op: 'keep'; readonly in: number; readonly out: number }
   /** The value in fewer bits. */
@@ -69,6 +70,14 @@ export type Act = {
       readonly in: number
       readonly norm: number
       readonly taken: number
+      readonly out: number
+      readonly limit: number | undefined
+    }
+  /** A state is another in the next step, if this one is taken. */
+  | {
+      readonly op: 'become'
+      readonly in: number
+      readonly norm: number
       readonly out: number
       readonly limit: number | undefined
     }
@@ -176,6 +185,10 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
     }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
+    case 'deduct':
+      return { op: 'deduct', in: ins[0], out: outs[0] }
+    case 'become':
+      return { op: 'become', in: ins[0], norm: ins[1], out: outs[0], limit: instr.limit }
     case 'balance':
       return { op: 'update', ins, outs, states: [], trains: false, reads: [], limit: instr.limit }
     case 'take':
@@ -198,7 +211,9 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
 }
 
 /** What differs between plans and changes no value: who counts, who meets, whether somebody looks, how a line is cut. */
-const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'parts', 'blocks']
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded']
+const ofLines = ['parts', 'blocks']
+const isPacking = (kind: Instr['kind']): boolean => kind === 'pack' || kind === 'unpack'
 /** Rows that move to other ranks are the rows that one rank would have. */
 const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
 
@@ -206,7 +221,9 @@ const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as c
 function meaningOf(segment: Segment, instr: Instr): string {
   const routed = isRouted(instr) ? opOfRouted[instr.kind] : undefined
   if (!isCompute(instr) && !routed) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
-  const named = Object.entries(instr).filter(([key]) => !apart.includes(key))
+  const named = Object.entries(instr).filter(
+    ([key]) => !apart.includes(key) && !(ofLines.includes(key) && isPacking(instr.kind)),
+  )
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
   const dims = traitsOf(instr).writes.map(ref =>
     segment.buffers[ref].dims

@@ -26,6 +26,10 @@ export interface StartedCall {
   readonly open: ReadonlyMap<number, JoinedCollective>
 }
 
+export const placeIn = ({ call, pipeline, step }: CallFrame, instr: number) => ({
+  ...{ pipeline, step, segment: call.segment, instr },
+})
+
 /** The frame a slot lies in. */
 export const frameOf = ({ call, ready }: CallFrame, slot: number): number => call.bind[ready.slots[slot].role]
 

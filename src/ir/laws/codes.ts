@@ -11,9 +11,10 @@ export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
     return instr.ins.filter(ref => holdsCodes(segment.buffers[ref].dtype)).map(ref => `it adds up codes, %${ref}`)
   if (instr.kind !== 'scaledContract') return misread(instr, ref => segment.buffers[ref].dtype)
   return [0, 1].flatMap(i => {
-    const made = makerOf(segment.instrs, instr.ins[i], at)
+    const { instrs } = segment
+    const made = instrs[rootOf(instrs, instr.ins[i], at).maker]
     const amax = instr.ins[i + 2]
-    return made?.kind === 'quantize' && made.ins[1] !== amax
+    return made?.kind === 'quantize' && rootOf(instrs, made.ins[1], at).ref !== rootOf(instrs, amax, at).ref
       ? [`%${instr.ins[i]} was scaled by %${made.ins[1]}, not by %${amax}`]
       : []
   })
@@ -21,12 +22,12 @@ export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
 
 const holdsCodes = (dtype: DType): boolean => isCodeType(dtype) || dtype === 'i8'
 
-/** The instruction of this segment that made what lies there, before others moved it. */
-function makerOf(instrs: readonly Instr[], ref: Ref, before: number): Instr | undefined {
-  const at = instrs.findLastIndex((instr, i) => i < before && traitsOf(instr).writes.includes(ref))
-  const made = instrs[at]
-  if (made?.kind === 'slice') return makerOf(instrs, made.in, at)
-  if (!made || !isCollective(made)) return made
-  const pair = pairsOf(made).find(({ out }) => out === ref)
-  return pair && makerOf(instrs, pair.in, at)
+/** What lay there before others moved it, and the instruction of this segment that made it; -1: none did. */
+function rootOf(instrs: readonly Instr[], ref: Ref, before: number): { readonly ref: Ref; readonly maker: number } {
+  const maker = instrs.findLastIndex((instr, i) => i < before && traitsOf(instr).writes.includes(ref))
+  const made = instrs[maker]
+  if (made?.kind === 'slice') return rootOf(instrs, made.in, maker)
+  const isMove = made && isCollective(made) && made.kind !== 'all-reduce' && made.kind !== 'reduce-scatter'
+  const pair = isMove ? pairsOf(made).find(({ out }) => out === ref) : undefined
+  return pair ? rootOf(instrs, pair.in, maker) : { ref, maker }
 }

@@ -44,6 +44,8 @@ export const laws = {
   T6: 'the norm counts each element once',
   T7: 'codes are no numbers: they move, and are read with the scale or the units they were made with',
   T8: 'what an instruction works on lies in one space; only a move goes to another',
+  E1: 'nothing is lost: an error is what was given, with the error before, less what was sent',
+  B1: 'blocks are whole: no split of a dim cuts one',
   R1: 'rows have room for the worst case, or the step stops where they do not fit',
   R2: 'rows go back by the routes they came by',
   I1: 'every value is one that the serial program computes',

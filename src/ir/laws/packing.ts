@@ -92,6 +92,8 @@ function unpacked(of: Case<InstrOf<'unpack'>>): readonly Type[] | undefined {
   const summed = has(operands[0], 'addend')
   if (summed && !operands.every(type => splitOf(type.layout, 'addend').length === 0))
     return refuse(`%${instr.ins[0]} has addends of one rank`)
+  if (summed && flatAxes(x.layout).length > 0 && (instr.parts !== 1 || instr.blocks))
+    return refuse('a part is one line')
   for (const [i, name] of ['line', 'unit'].entries()) {
     const addends = summed ? (operands[0].dims.find(dim => dim.name === 'addend')?.size ?? 0) : 0
     const expected =

@@ -2,7 +2,7 @@
  * All streams, played once on values instead of numbers: frames hold entries (a value, its type, its bytes),
  * calls take entries and leave entries, messages carry them, collectives between streams add them up.
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
- * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5 and P8 to P10.
+ * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5, P8 to P10 and E1.
  */
 import { scalarEntries, stateEntries } from '../../base/index.js'
 import { dtypeOfGradient, type Param, type Program, resultPlaces, type Stream } from '../program.js'
@@ -14,6 +14,7 @@ import {
   combined,
   frameOf,
   type JoinedCollective,
+  placeIn,
   put,
   type StartedCall,
   sumIn,
@@ -35,7 +36,7 @@ export const replay = (program: Program, flows = new Flows(program), watch?: Wat
 class Replay {
   readonly #findings: Finding[] = []
   readonly #ledger = new Ledger()
-  readonly #verdicts = new Verdicts()
+  readonly #verdicts: Verdicts
   readonly #rows = new RowRoutes()
   readonly #shelf: Shelf
   readonly #memory: Contents[][]
@@ -52,6 +53,7 @@ class Replay {
   constructor(program: Program, flows: Flows, watch?: Watch) {
     this.#program = program
     this.#watch = watch
+    this.#verdicts = new Verdicts(program)
     this.#shelf = new Shelf(program, flows)
     this.#memory = program.streams.map(stream => stream.frames.map(() => new Map()))
     this.#reduced = program.streams.map(() => new Set())
@@ -231,15 +233,8 @@ class Replay {
   #nameOf = ({ call, pipeline }: CallFrame, { role, from }: Slot) =>
     `${this.#program.streams[pipeline].frames[call.bind[role]].name}+${from}`
 
-  #at = ({ call, pipeline, step }: CallFrame, instr: number): Place => ({
-    pipeline,
-    step,
-    segment: call.segment,
-    instr,
-  })
-
   #say(frame: CallFrame, instr: number, law: Law, message: string): void {
-    this.#findings.push({ law, ...this.#at(frame, instr), message })
+    this.#findings.push({ law, ...placeIn(frame, instr), message })
   }
 
   /** Acts out a segment that meets other streams: leaving a collective waits until all have come. */
@@ -284,6 +279,7 @@ class Replay {
         break
       case 'add':
         put(frame, act.out, sumIn(frame, act.ins))
+        this.#verdicts.feedback.added(frame, act)
         break
       case 'rows': {
         const wrong = this.#rows.follow(frame, act)
@@ -324,14 +320,14 @@ class Replay {
     act.outs.forEach((slot, i) => {
       const value = { a: resultA(x, i), b: resultB(y, i) }
       put(frame, slot, act.share ? shareOf(value, act.share) : value)
-      if (act.loss) this.#ledger.loss(value, this.#at(frame, act.instr), call.microbatch)
-      this.#watch?.made(value, this.#at(frame, act.instr), call)
+      if (act.loss) this.#ledger.loss(value, placeIn(frame, act.instr), call.microbatch)
+      this.#watch?.made(value, placeIn(frame, act.instr), call)
     })
   }
 
   #accumulate(frame: CallFrame, act: Extract<Act, { op: 'accumulate' }>): void {
     const { a, b } = frame
-    this.#ledger.accumulated(a[act.in], b[act.in], () => this.#at(frame, act.instr))
+    this.#ledger.accumulated(a[act.in], b[act.in], () => placeIn(frame, act.instr))
     this.#added(frame, act)
     a[act.out] += a[act.in]
     b[act.out] += b[act.in]
@@ -343,14 +339,14 @@ class Replay {
     const into = frameOf(frame, act.out)
     if (this.#reduced[pipeline].has(into))
       this.#say(frame, act.instr, 'P7', `${this.#program.streams[pipeline].frames[into].name} has been reduced before`)
-    this.#watch?.added(valueIn(frame, act.in), into, this.#at(frame, act.instr))
+    this.#watch?.added(valueIn(frame, act.in), into, placeIn(frame, act.instr))
   }
 
   #square(frame: CallFrame, act: Extract<Act, { op: 'square' }>): void {
     if (act.first && frame.pipeline !== 0) return
     const x = valueIn(frame, act.in)
     this.#added(frame, act)
-    this.#ledger.squared(x, this.#at(frame, act.instr))
+    this.#ledger.squared(x, placeIn(frame, act.instr))
     put(frame, act.out, plus(valueIn(frame, act.out), hashValues(act.salt, [x])))
   }
 
@@ -362,7 +358,7 @@ class Replay {
     for (const [i, slot] of act.outs.entries()) put(frame, slot, after[i])
     const param = this.#params.get(keyOf(before[0].a, before[0].b))
     const { call } = frame
-    const place = this.#at(frame, act.instr)
+    const place = placeIn(frame, act.instr)
     if (!param)
       return void this.#findings.push({
         law: 'P3',
@@ -385,7 +381,7 @@ class Replay {
         ...place,
         message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its update needs ${this.#shelf.show(needed)}`,
       })
-    this.#verdicts.updated(this.#program, place, act, ins)
+    this.#verdicts.updated(this.#program, { ...place, param: param.name }, act, ins)
     this.#ledger.updates.push({
       ...place,
       pipeline: frame.pipeline,

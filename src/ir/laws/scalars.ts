@@ -5,9 +5,10 @@
 import { type ScalarName, scalarEntries } from '../../base/index.js'
 import { type Program, resultPlaces } from '../program.js'
 import type { Act } from './acts.js'
-import { type CallFrame, frameOf, put, valueIn } from './call.js'
+import { type CallFrame, frameOf, placeIn, put, valueIn } from './call.js'
+import { Feedback } from './feedback.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
-import { hashText, hashValues, keyOf, nothing, same, type Value } from './value.js'
+import { hashText, hashValues, keyOf, minus, nothing, same, type Value } from './value.js'
 
 /** An instruction that is done only in a step that is taken: by which norm, and below which limit. */
 export interface Verdict extends Place {
@@ -33,21 +34,31 @@ const scalarAt = ({ scalars }: Program, pipeline: number, frame: number): Scalar
 /** What frames hold at the end of the step. */
 export type Left = (pipeline: number, frame: number) => Value | undefined
 
+/** Acts that concern what lives from step to step. */
+type Decided = 'move' | 'unscale' | 'average' | 'become' | 'deduct'
+
 export class Verdicts {
   readonly moves: ScalarMove[] = []
+  readonly feedback: Feedback
   readonly #updates: Verdict[] = []
   readonly #unscaled = new Set<number>()
   readonly #findings: Finding[] = []
 
-  act(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' | 'unscale' | 'average' }>): void {
+  constructor(program: Program) {
+    this.feedback = new Feedback(program)
+  }
+
+  act(program: Program, frame: CallFrame, act: Extract<Act, { op: Decided }>): void {
     if (act.op === 'move') this.#move(program, frame, act)
     else if (act.op === 'average') this.#average(frame, act)
-    else this.#unscale(frame, act)
+    else if (act.op === 'unscale') this.#unscale(frame, act)
+    else if (act.op === 'become') this.#become(frame, act)
+    else put(frame, act.out, minus(valueIn(frame, act.out), valueIn(frame, act.in)))
   }
 
   /** Gives scalars their values of the next step. */
   #move(program: Program, frame: CallFrame, act: Extract<Act, { op: 'move' }>): void {
-    const place = placeIn(frame, act)
+    const place = placeIn(frame, act.instr)
     const norm = valueIn(frame, act.in)
     const all = act.outs.map(slot => valueIn(frame, slot))
     if (act.outs.length !== act.scalars.length)
@@ -64,7 +75,7 @@ export class Verdicts {
 
   /** What it becomes depends on all that it reads; that this is right the serial program says. */
   #average(frame: CallFrame, act: Extract<Act, { op: 'average' }>): void {
-    const place = placeIn(frame, act)
+    const place = placeIn(frame, act.instr)
     const [value, norm, taken, before] = [act.in, act.norm, act.taken, act.out].map(slot => valueIn(frame, slot))
     this.#updates.push({ ...place, norm, limit: act.limit })
     if (!same(taken, valueOfScalar('taken')))
@@ -72,10 +83,15 @@ export class Verdicts {
     put(frame, act.out, hashValues(act.salt, [value, norm, taken, before]))
   }
 
+  #become(frame: CallFrame, act: Extract<Act, { op: 'become' }>): void {
+    this.#updates.push({ ...placeIn(frame, act.instr), norm: valueIn(frame, act.norm), limit: act.limit })
+    put(frame, act.out, this.feedback.become(frame, act))
+  }
+
   /** Divides by the scale of the step's start, and never twice. */
   #unscale(frame: CallFrame, act: Extract<Act, { op: 'unscale' }>): void {
     const [by, x] = [valueIn(frame, act.by), valueIn(frame, act.out)]
-    const place = placeIn(frame, act)
+    const place = placeIn(frame, act.instr)
     if (!same(by, valueOfScalar('scale')))
       this.#findings.push(say('P9', place, 'it is not divided by the scale of the step’s start'))
     if (this.#unscaled.has(keyOf(x.a, x.b))) this.#findings.push(say('P8', place, 'it is divided by the scale twice'))
@@ -84,15 +100,22 @@ export class Verdicts {
     put(frame, act.out, after)
   }
 
-  /** Where losses are scaled, so is every gradient until it is divided by the scale. */
-  updated(program: Program, place: Place, act: Extract<Act, { op: 'update' }>, [grad, norm = nothing]: Value[]): void {
+  /** Where losses are scaled, so is every gradient until it is divided by the scale; of one that is sent in part, what was given. */
+  updated(
+    program: Program,
+    { param, ...place }: Place & { readonly param: string },
+    act: Extract<Act, { op: 'update' }>,
+    [grad, norm = nothing]: Value[],
+  ): void {
     this.#updates.push({ ...place, norm, limit: act.limit })
-    if (act.trains && program.scalars?.scale && !this.#unscaled.has(keyOf(grad.a, grad.b)))
+    const { a, b } = this.feedback.updated(place, param, grad) ?? grad
+    if (act.trains && program.scalars?.scale && !this.#unscaled.has(keyOf(a, b)))
       this.#findings.push(say('P8', place, 'its gradient was not divided by the scale'))
   }
 
   findings = (program: Program, left: Left): Finding[] => [
     ...this.#findings,
+    ...this.feedback.findings(),
     ...this.#oneVerdict(program, left),
     ...program.streams.flatMap((_, pipeline) => this.#movesOnce(program, pipeline, left)),
     ...this.#everybodys(program),
@@ -141,9 +164,5 @@ export class Verdicts {
     })
   }
 }
-
-const placeIn = ({ pipeline, step, call }: CallFrame, { instr }: Act) => ({
-  ...{ pipeline, step, segment: call.segment, instr },
-})
 
 const say = (law: Law, place: Place, message: string): Finding => ({ law, ...placeOf(place), message })

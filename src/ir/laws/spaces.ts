@@ -112,8 +112,16 @@ class Copies {
 
   /** What lies elsewhere of it is stale, unless it is itself: then it has become another thing. */
   #write(frame: number): void {
-    if (!this.#stale.has(frame)) for (const twin of this.#twins.get(frame) ?? []) this.#stale.set(twin, frame)
+    if (!this.#stale.has(frame)) for (const copy of this.#copiesOf(frame)) this.#stale.set(copy, frame)
     this.#forget(frame)
+  }
+
+  /** A copy may have been copied, and what it was made of too. */
+  #copiesOf(frame: number): Set<number> {
+    const copies = new Set([frame])
+    for (const copy of copies) for (const twin of this.#twins.get(copy) ?? []) copies.add(twin)
+    copies.delete(frame)
+    return copies
   }
 
   #pair(one: number, other: number): void {

@@ -27,7 +27,9 @@ export function starts({ params, scalars }: Program, serial: Program): Finding[]
 
 function startOf({ dims, init, apart = {} }: Param): string {
   const shape = shapeOf(dims)
-  const states = stateEntries(apart).map(([state, tensor]) => `, ${state} [${shapeOf(tensor.dims)}]`)
+  // A state that lies otherwise than the gradient may be listed, and has the dims that others are not listed with.
+  const own = stateEntries(apart).filter(([, tensor]) => shapeOf(tensor.dims) !== shapeOf(dims))
+  const states = own.map(([state, tensor]) => `, ${state} [${shapeOf(tensor.dims)}]`)
   return `[${shape}] ${init.kind}${init.kind === 'normal' ? ` ${init.std}` : ''}${states.join('')}`
 }
 

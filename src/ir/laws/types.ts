@@ -23,6 +23,7 @@ import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf 
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { unblocked } from './blocks.js'
 import { miscoded } from './codes.js'
 import { misstored } from './dtypes.js'
 import { factored } from './factors.js'
@@ -121,8 +122,10 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'unpack':
       return coded({ ...of, instr })
     case 'accumulate':
+    case 'deduct':
     case 'balance':
     case 'average':
+    case 'become':
       return updated(of)
     default:
       if (isOptimizer(instr)) return updated(of)
@@ -150,8 +153,9 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
     of.claimed.map((type, i) => renamed(type, outs[i])),
   ]
   const round = unrolled({ ...of, mesh: of.program.mesh, operands })
-  const found = round && bySignature({ ...of, operands: round.operands, claimed })
-  return found?.map((type, i) => renamed(round!.finish(type, i), reversed(outs[i])))
+  const cut = round && unblocked({ ...of, operands: round.operands })
+  const found = cut && bySignature({ ...of, operands: cut.operands, claimed })
+  return found?.map((type, i) => renamed(cut!.finish(round!.finish(type, i)), reversed(outs[i])))
 }
 
 /** Where documents are cut one by one, which token lies at a slot is data: whoever depends on it is given that, or refused. */
@@ -329,8 +333,9 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
     if (!sameLayout(operands[i].layout, first.layout) || !sameDims(operands[i].dims, first.dims))
       say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
   }
-  const optimizer = instr.kind !== 'accumulate'
-  if (optimizer && Object.keys(first.layout.partial).length > 0)
+  const optimizer = instr.kind !== 'accumulate' && instr.kind !== 'deduct'
+  // What a state becomes may be an addend, if the state is one.
+  if (optimizer && instr.kind !== 'become' && Object.keys(first.layout.partial).length > 0)
     return void say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
   const { tensors = [] } = isCompute(instr) ? signatures[instr.kind] : {}
   const isScalar = (i: number) => optimizer && isCompute(instr) && i < instr.ins.length && !tensors.includes(i)

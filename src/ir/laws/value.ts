@@ -11,6 +11,7 @@ export interface Value {
 export const nothing: Value = { a: 0, b: 0 }
 
 export const plus = (x: Value, y: Value): Value => ({ a: (x.a + y.a) | 0, b: (x.b + y.b) | 0 })
+export const minus = (x: Value, y: Value): Value => ({ a: (x.a - y.a) | 0, b: (x.b - y.b) | 0 })
 export const same = (x: Value, y: Value): boolean => x.a === y.a && x.b === y.b
 
 /** 53 of the 64 bits, as a key for maps. */

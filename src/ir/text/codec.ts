@@ -5,6 +5,7 @@
  */
 import {
   type Axis,
+  type Blocks,
   type ChoiceGroups,
   type Combine,
   codeTypes,
@@ -143,6 +144,28 @@ const scaler: Codec<Scaler> = {
 
 const code = oneOf(...codeTypes)
 
+/** `batch:1,seq:1,embed:128`; `-` where there is one for all. */
+const blocks: Codec<Blocks> = {
+  show: of =>
+    Object.entries(of)
+      .map(([dim, size]) => `${name.show(dim)}:${size}`)
+      .join() || '-',
+  read: (text = '') =>
+    text === '-'
+      ? {}
+      : Object.fromEntries(
+          cut(text, ',')
+            .map(part => atMost(2, cut(part, ':')))
+            .map(([dim, size]) => [name.read(dim), count.read(size)]),
+        ),
+}
+
+/** Of one operand after the other. */
+const eachBlocks: Codec<readonly Blocks[]> = {
+  show: all => all.map(blocks.show).join('/'),
+  read: (text = '') => cut(text, '/').map(blocks.read),
+}
+
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
   read: (text = '') => {
@@ -181,9 +204,9 @@ const choiceGroups: Codec<ChoiceGroups> = {
 
 export const attributes: Attributes = {
   contract: {},
-  absMax: {},
-  quantize: { format: code },
-  scaledContract: { formats: listOf(code) },
+  absMax: { blocks },
+  quantize: { format: code, blocks },
+  scaledContract: { formats: listOf(code), blocks: eachBlocks },
   add: {},
   mul: {},
   scale: { by: number },
@@ -240,6 +263,9 @@ export const attributes: Attributes = {
   balance: { rate: number, mean: number, limit: number },
   zero: {},
   accumulate: {},
+  deduct: {},
+  gramSchmidt: { inputs: count, draws: flag },
+  become: { limit: number },
   sumSquares: { once },
   lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },

@@ -330,7 +330,7 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 }
 
 const optionals = [
-  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler'],
+  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler', 'blocks'],
   ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening', 'always', 'stretch', 'stochastic'],
 ]
 

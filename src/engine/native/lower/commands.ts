@@ -218,6 +218,15 @@ export const commands = {
     ...['rowMeans', 'columnMeans', 'meanSquare', 'n', 'first', 'each', 'height', 'width', 'beta2Decay', 'eps', 'clip'],
     ...['lr', 'elements', 'least', 'most', 'weightDecay', 'limit', 'rate'],
   ],
+  /** out -= x */
+  deduct: ['out', 'x', 'n'],
+  /** state = next, below the limit. */
+  become: ['state', 'next', 'normSquared', 'n', 'limit'],
+  /**
+   * `each` matrices of `rows` rows, whose `columns` columns are made orthonormal one after the other. Where it draws, seed and name are keys of
+   * philox4x32-10, 0 and 2 the third and fourth counter word, and elements are counted from `first` on; a draw of 16 bits d becomes (d - 32767.5) / 32768.
+   */
+  gramSchmidt: ['out', 'x', 'each', 'rows', 'columns', 'draws', 'seed', 'name', 'first'],
   average: ['ema', 'value', 'normSquared', 'taken', 'n', 'decay', 'limit'],
   muon: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],

@@ -8,6 +8,7 @@ import {
   type Rate,
   type Rounding,
   scalerKinds,
+  shapeOfMatrix,
   squaredLimit,
 } from '../../../base/index.js'
 import { firstIndex, partsOf, wholeDims } from '../../../geometry/index.js'
@@ -15,7 +16,7 @@ import type { Ref, Rules } from '../../../ir/index.js'
 import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
 import { orthogonal } from './orthogonal.js'
 import { counterOf, refuse } from './shapes.js'
-import { alike, type Site, size } from './site.js'
+import { alike, dims, type Site, size } from './site.js'
 
 /** What all optimizers are told. */
 const updating = ({
@@ -56,6 +57,9 @@ type Updates =
       | 'factorSquares'
       | 'adafactorSquares'
       | 'average'
+      | 'deduct'
+      | 'become'
+      | 'gramSchmidt'
     )
 
 export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
@@ -115,6 +119,20 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
     const [value, normSquared, taken] = ins.map(ref => s.at(ref))
     const n = alike(s, [ema, ins[0]])
     s.list.write('average', { ema: s.at(ema), value, normSquared, taken, n, decay, limit: squaredLimit(guard) })
+  },
+  deduct: ({ ins: [x], outs: [out] }, s) =>
+    void s.list.write('deduct', { out: s.at(out), x: s.at(x), n: alike(s, [out, x]) }),
+  become({ ins, outs: [state], ...guard }, s) {
+    const [next, normSquared] = ins.map(ref => s.at(ref))
+    const n = alike(s, [state, ins[0]])
+    s.list.write('become', { state: s.at(state), next, normSquared, n, limit: squaredLimit(guard) })
+  },
+  gramSchmidt({ ins: [x], outs: [out], inputs, draws }, s) {
+    const shape = shapeOfMatrix(dims(s, x), inputs)
+    // Of the dims only that of experts may be cut.
+    const first = s.parts(x)[0].origin * shape.rows * shape.columns
+    const keys = { draws: Number(draws), seed: s.seed >>> 0, name: hashName(`basis.${s.param}`), first }
+    s.list.write('gramSchmidt', { out: s.at(out), x: s.at(x), ...shape, ...keys })
   },
   factorSquares,
   adafactorSquares,

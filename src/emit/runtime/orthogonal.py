@@ -1,0 +1,161 @@
+"""
+Matrices made orthogonal, for Muon: by Newton and Schulz, many alike ones at a time. Of the three products of a step two are
+symmetric: where a kernel that makes half of them, and mirrors it, is faster on the GPU at hand, it is taken.
+"""
+import functools
+import math
+from typing import Callable, Dict, Iterator, List, Tuple, Union
+
+import torch
+
+from . import products
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+A, B, C = 3.4445, -4.7750, 2.0315
+
+# Elements of the matrices that are made orthogonal at once.
+MOST = 1 << 27
+
+# Of the kernel for symmetric products: sides of the blocks it makes, how deep it looks at once, stages and warps.
+SHAPES = [(128, 64, 4, 8), (128, 64, 4, 4), (128, 64, 3, 8), (128, 128, 3, 8)]
+
+
+class Means:
+    """What is to be made orthogonal of many parameters, worked out when it is asked for: all at once would take 4 bytes an element."""
+
+    def __init__(self, made: List[Callable], like: torch.Tensor, shorten: Callable):
+        self.made, self.like, self.shorten = made, like, shorten
+
+    def stacked(self, first: int, count: int, sizes, dtype: torch.dtype) -> torch.Tensor:
+        """Some of them, each as long as 1, no matrix with more rows than columns."""
+        each, rows, columns = sizes
+        tall = rows > columns
+        stack = self.like.new_empty((count * each, min(rows, columns), max(rows, columns)), dtype=dtype)
+        squares = [
+            made(place.mT if tall else place) for made, place in zip(self.made[first:], stack.split(each))
+        ]
+        self.shorten(stack, torch.cat(squares).view(-1, 1, 1))
+        return stack
+
+
+def newton_schulz(x: Union[torch.Tensor, Means], sizes, steps: int, half=False):
+    """
+    Matrices whose singular values all come near 1. half: on a GPU it works in bf16. It need not be more exact, since it does not
+    end at 1 either.
+    """
+    each, rows, columns = (1, *sizes)[-3:]
+    if isinstance(x, Means):
+        return _in_turn(x, (each, rows, columns), steps, half)
+    made = x.reshape(each, rows, columns)
+    tall = rows > columns
+    made = made.mT if tall else made
+    made = made / torch.linalg.matrix_norm(made, keepdim=True).clamp(min=1e-7)
+    made = _orthogonal(made.to(_dtype(x, half)), steps)
+    return (made.mT if tall else made).to(x.dtype).reshape(x.shape)
+
+
+def _in_turn(means: Means, sizes, steps: int, half: bool) -> Iterator[torch.Tensor]:
+    """Of each parameter its direction, a few made at a time and given one after the other."""
+    each, rows, columns = sizes
+    at_once = max(1, MOST // math.prod(sizes))
+    for first in range(0, len(means.made), at_once):
+        count = min(at_once, len(means.made) - first)
+        made = _orthogonal(means.stacked(first, count, sizes, _dtype(means.like, half)), steps)
+        yield from (x.mT if rows > columns else x for x in made.split(each))
+
+
+def _dtype(x: torch.Tensor, half: bool) -> torch.dtype:
+    if x.dtype == torch.float64:
+        return x.dtype
+    return torch.bfloat16 if half and x.is_cuda else torch.float32
+
+
+def _orthogonal(x: torch.Tensor, steps: int) -> torch.Tensor:
+    step = _fastest(x) if x.dtype == torch.bfloat16 else _step
+    for _ in range(steps):
+        x = step(x)
+    return x
+
+
+def _step(x: torch.Tensor) -> torch.Tensor:
+    square = x @ x.mT
+    return torch.baddbmm(x, torch.baddbmm(square, square, square, beta=B, alpha=C), x, beta=A)
+
+
+def _half_step(x: torch.Tensor) -> torch.Tensor:
+    """The same in half precision: to add A on a diagonal is less than to add A * x to a product."""
+    square = x @ x.mT
+    factor = torch.baddbmm(square, square, square, beta=B, alpha=C)
+    factor.diagonal(dim1=-2, dim2=-1).add_(A)
+    return factor @ x
+
+
+def _mirrored_step(x: torch.Tensor, shape: Tuple[int, int, int, int]) -> torch.Tensor:
+    square = _symmetric(x, None, shape)
+    return _symmetric(square, square, shape) @ x
+
+
+steps_found: Dict[Tuple, Callable] = {}
+
+
+def _fastest(x: torch.Tensor) -> Callable:
+    """How steps of such matrices are computed: tried with the first of them, unless bits are to be the same in every run."""
+    if tuple(x.shape) not in steps_found:
+        ways: List[Callable] = [_half_step]
+        if triton is not None and products.choosing:
+            fit = [shape for shape in SHAPES if x.shape[1] % shape[0] == 0 and math.gcd(x.shape[1], x.shape[2]) % shape[1] == 0]
+            ways += [functools.partial(_mirrored_step, shape=shape) for shape in fit]
+        best = products.fastest([functools.partial(way, x) for way in ways]) if len(ways) > 1 else 0
+        steps_found[tuple(x.shape)] = ways[best]
+    return steps_found[tuple(x.shape)]
+
+
+def _symmetric(x: torch.Tensor, plus, shape: Tuple[int, int, int, int]) -> torch.Tensor:
+    """x x', or C * x x' + B * plus + A on the diagonal."""
+    block, depth, stages, warps = shape
+    count, rows, columns = x.shape
+    out = x.new_empty((count, rows, rows))
+    blocks = rows // block
+    _halved[(blocks * (blocks + 1) // 2, count)](
+        x, out if plus is None else plus, out, rows, columns, x.stride(0), *((1.0, 0.0, 0.0) if plus is None else (C, B, A)),
+        PLUS=plus is not None, BLOCK=block, DEPTH=depth, num_stages=stages, num_warps=warps,
+    )
+    return out
+
+
+if triton is not None:
+
+    @triton.jit
+    def _halved(x, plus, out, rows, columns, apart, by, plus_by, diagonal, PLUS: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr):
+        # Blocks on and below the diagonal, row after row.
+        number = tl.program_id(0)
+        down = ((tl.sqrt(8.0 * number + 1.0) - 1.0) / 2.0).to(tl.int32)
+        down = tl.where(down * (down + 1) // 2 > number, down - 1, down)
+        down = tl.where((down + 1) * (down + 2) // 2 <= number, down + 1, down)
+        across = number - down * (down + 1) // 2
+        matrix = tl.program_id(1).to(tl.int64)
+        row = down * BLOCK + tl.arange(0, BLOCK)
+        column = across * BLOCK + tl.arange(0, BLOCK)
+        along = tl.arange(0, DEPTH)
+        left = x + matrix * apart + row[:, None] * columns + along[None, :]
+        right = x + matrix * apart + column[None, :] * columns + along[:, None]
+        total = tl.zeros((BLOCK, BLOCK), tl.float32)
+        for _ in range(0, columns, DEPTH):
+            total = tl.dot(tl.load(left), tl.load(right), total)
+            left += DEPTH
+            right += DEPTH
+        total *= by
+        place = matrix * rows * rows + row[:, None] * rows + column[None, :]
+        if PLUS:
+            total += plus_by * tl.load(plus + place).to(tl.float32)
+            total += tl.where(row[:, None] == column[None, :], diagonal, 0.0)
+        value = total.to(out.dtype.element_ty)
+        tl.store(out + place, value)
+        if down != across:
+            mirrored = matrix * rows * rows + column[:, None] * rows + row[None, :]
+            tl.store(out + mirrored, tl.trans(value))

@@ -1,0 +1,88 @@
+/**
+ * E1: nothing is lost. Where less is sent of a gradient than was given, the error is the state that remembers the rest: what was given, with
+ * the error of the step before, less what was sent, which is what the update is given. Values are elements of a group, so
+ * whichever ops work that out, the law is one equation.
+ */
+import { stateEntries } from '../../base/index.js'
+import type { Program } from '../program.js'
+import type { Act } from './acts.js'
+import { type CallFrame, frameOf, placeIn, valueIn } from './call.js'
+import { startOf } from './kept.js'
+import { type Finding, type Place, placeOf } from './law.js'
+import { hashValues, minus, plus, same, type Value } from './value.js'
+
+interface Noted {
+  readonly place: Place
+  readonly value: Value
+}
+
+/** What happens to the error of a parameter on one stream. */
+interface Account {
+  readonly param: string
+  readonly pipeline: number
+  /** The frame in which its gradient is added up. */
+  readonly grad: number | undefined
+  readonly error: Value
+  given?: Noted
+  sent?: Noted
+  rest?: Noted
+}
+
+export class Feedback {
+  readonly #accounts: readonly Account[]
+
+  constructor({ params }: Program) {
+    this.#accounts = params.flatMap(({ name: param, frames }) =>
+      Object.entries(frames).flatMap(([pipeline, { grad, states }]): Account[] =>
+        stateEntries(states).some(([state]) => state === 'error')
+          ? [{ param, pipeline: Number(pipeline), grad, error: startOf(param, 'error') }]
+          : [],
+      ),
+    )
+  }
+
+  /** The error of the step before is added to something: that must be the gradient, where it lies. */
+  added(frame: CallFrame, { ins, instr }: Extract<Act, { op: 'add' }>): void {
+    if (this.#accounts.length === 0) return
+    const values = ins.map(slot => valueIn(frame, slot))
+    const account = this.#accounts.find(
+      ({ pipeline, error }) => pipeline === frame.pipeline && values.some(value => same(value, error)),
+    )
+    if (!account) return
+    const others = ins.filter((_, i) => !same(values[i], account.error))
+    if (others.length === 1 && frameOf(frame, others[0]) === account.grad)
+      account.given = { place: placeIn(frame, instr), value: valueIn(frame, others[0]) }
+  }
+
+  /** Gives a state what it is in the next step; the value depends on what decides whether it does. */
+  become(frame: CallFrame, { in: from, norm, out, instr, salt }: Extract<Act, { op: 'become' }>): Value {
+    const [value, by, before] = [from, norm, out].map(slot => valueIn(frame, slot))
+    const account = this.#accounts.find(one => one.pipeline === frame.pipeline && same(one.error, before))
+    if (account) account.rest = { place: placeIn(frame, instr), value }
+    return hashValues(salt, [value, by, before])
+  }
+
+  /** The value that was given where part of it was kept back; else the gradient itself. */
+  updated(place: Place, param: string, grad: Value): Value | undefined {
+    const account = this.#accounts.find(one => one.param === param && one.pipeline === place.pipeline)
+    if (!account) return grad
+    account.sent = { place, value: grad }
+    return account.given?.value
+  }
+
+  findings = (): Finding[] => this.#accounts.flatMap(account => this.#balance(account))
+
+  #balance({ param, pipeline, error, given, sent, rest }: Account): Finding[] {
+    const say = (message: string, { place }: Partial<Noted> = {}): Finding[] => [
+      { law: 'E1', ...placeOf(place ?? { pipeline }), message },
+    ]
+    if (!sent || !rest) return [] // P3 says so
+    if (!given) return say(`the error of ${param} is not added to its gradient`, rest)
+    return same(rest.value, minus(plus(error, given.value), sent.value))
+      ? []
+      : say(
+          `the error of ${param} becomes something else than what was given, with the error before, less what was sent`,
+          rest,
+        )
+  }
+}
