@@ -8,6 +8,7 @@ import {
   elementwise,
   has,
   namesIn,
+  ordered,
   type Site,
   tuple,
   Unwritten,
@@ -63,9 +64,10 @@ export const expertRules = {
   },
   chosen: plain('chosen', instr => weighing(instr as InstrOf<'chosen'>)),
   chosenGrad: plain('chosen_grad', instr => weighing(instr as InstrOf<'chosen'>)),
-  assign({ ins, outs, room, tokens, order }: InstrOf<'assign'>, site: Site) {
-    perToken(site, ins[1], 'choice')
-    return line(site, outs, call('assign', ins.map(site.name), { room, tokens, order: quote(order) }))
+  assign({ ins: [scores, choice, order], outs, room, tokens, ...op }: InstrOf<'assign'>, site: Site) {
+    perToken(site, choice, 'choice')
+    const options = { room, tokens, by: quote(op.order), order: order && ordered(site, order) }
+    return line(site, outs, call('assign', [scores, choice].map(site.name), options))
   },
   rowsOf({ ins: [choice], outs, guarded }: InstrOf<'rowsOf'>, site: Site) {
     perToken(site, choice, 'choice')

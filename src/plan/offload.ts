@@ -1,5 +1,14 @@
 /** Offload: what of it makes no sense, or is not there yet. */
-import { type Elsewhere, either, error, optimizerFacts, optimizerKinds, paramRoles } from '../base/index.js'
+import {
+  type Elsewhere,
+  either,
+  error,
+  type OptimizerKind,
+  optimizerFacts,
+  optimizerKinds,
+  paramRoles,
+} from '../base/index.js'
+import { isFollower, type ParamSpec } from '../model/index.js'
 import type { Offload } from './offload-schema.js'
 import { toldFor } from './optimizer.js'
 import type { Rule } from './rule.js'
@@ -14,15 +23,24 @@ export interface Residence {
   readonly space?: Elsewhere
 }
 
-/** Where masters and moments live. */
-export function stateSpace(plan: Pick<Plan, 'offload'>): Residence {
+/** Where masters and moments live; what is no optimizer's stays. */
+export function stateSpace(plan: Pick<Plan, 'offload'>, of?: Pick<ParamSpec, 'balance' | 'track'>): Residence {
   const { optimizer: space } = offloadOf(plan)
-  return space === 'device' ? {} : { space }
+  return space === 'device' || (of && isFollower(of)) ? {} : { space }
 }
 
 /** Where the parts of parameters live between their gathers; what follows counts is small, and stays. */
-export function paramSpace(plan: Pick<Plan, 'offload'>, { balance }: { readonly balance?: unknown }): Residence {
-  return offloadOf(plan).parameters === 'device' || balance !== undefined ? {} : { space: 'host' }
+export function paramSpace(plan: Pick<Plan, 'offload'>, spec: Pick<ParamSpec, 'balance' | 'track'>): Residence {
+  return offloadOf(plan).parameters === 'device' || isFollower(spec) ? {} : { space: 'host' }
+}
+
+/**
+ * Where parameters are updated: on the host where their states are not on the device, unless the optimizer must know whole parameters
+ * first. Then ranks meet, which hosts do not, and states visit the device.
+ */
+export function updateSpace(plan: Pick<Plan, 'offload'>, { kind }: { readonly kind: OptimizerKind }): Residence {
+  const staysAway = stateSpace(plan).space !== undefined && optimizerFacts[kind].given === undefined
+  return staysAway ? { space: 'host' } : {}
 }
 
 /** Element by element: what must know the whole parameter first meets other ranks, which hosts do not. */
@@ -32,12 +50,12 @@ export const offload: Rule = function* ({ training, plan }) {
   const { optimizer, parameters } = offloadOf(plan)
   const used = new Set(paramRoles.map(role => toldFor(training, role).optimizer.kind))
   const meets = [...used].find(kind => !worksOnHost.includes(kind))
-  if (optimizer !== 'device' && meets !== undefined)
+  if (optimizer === 'disk' && meets !== undefined)
     yield error(
       'plan/offload',
       'plan.offload.optimizer',
-      `${meets} needs whole parameters, for which ranks would have to meet on the ${optimizer}`,
-      `leave it at device, or try training.optimizer.kind ${either(worksOnHost)}`,
+      `${meets} needs whole parameters, for which states visit the device: from a disk they cannot`,
+      `try host, or training.optimizer.kind ${either(worksOnHost)}`,
     )
   if (parameters !== 'device' && plan.zero < 3)
     yield error(

@@ -76,7 +76,7 @@ class Trainer:
         made = Groups(mesh, rank, self.program["groups"], backend, patience, groups)
         self.data = batches_of(self.settings, folder, self.program.get("documentRanks", 1))
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), self.data, self.settings["seed"])
-        self.batch = self.settings["globalBatch"]
+        self.phase = (self.settings["globalBatch"], False)
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()
         made.open(rank, device)
@@ -94,12 +94,18 @@ class Trainer:
         self.judging = False
 
     def _grow(self, step: int) -> None:
-        """Steps of another number of sequences are another program, which goes on with all that lives from step to step."""
+        """
+        Steps of another number of sequences, and those before gradients are compressed, are another program, which goes on with all that
+        lives from step to step.
+        """
         batch, _ = self.data.sizes.at(step)
-        if batch == self.batch:
+        waiting = step < self.settings.get("compressFrom", 0)
+        if (batch, waiting) == self.phase:
             return
-        self.batch = batch
-        folder = self._folder if batch == self.settings["globalBatch"] else os.path.join(self._folder, f"batch-{batch}")
+        self.phase = (batch, waiting)
+        last = self.phase == (self.settings["globalBatch"], False)
+        name = f"plain-{batch}" if waiting else f"batch-{batch}"
+        folder = self._folder if last else os.path.join(self._folder, name)
         self.program = read_json(folder, "program.json")
         here, made = self.here, self.here.groups
         groups = Groups(here.mesh, here.rank, self.program["groups"], made.backend, made.timeout, made.made)
@@ -184,12 +190,12 @@ class Trainer:
         loss, count, norm = (results[key].item() for key in names)
         terms = self.stage.result("terms")
         seconds = time.perf_counter() - started
-        tokens = self.batch * run["seq"] / seconds
+        tokens = self.phase[0] * run["seq"] / seconds
         norm = math.sqrt(norm) if norm >= 0 else math.nan
         return {
             "step": step + 1,
             "loss": loss / count + (0 if terms is None else terms.item()),
-            **({"globalBatch": self.batch} if "batchRamp" in run else {}),
+            **({"globalBatch": self.phase[0]} if "batchRamp" in run else {}),
             "gradientNorm": norm,
             "lr": lr,
             "taken": self.taken,
