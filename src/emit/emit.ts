@@ -6,7 +6,7 @@
 import { asPart, documentRanks, finish, partialAxes, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { type Beside, besideIn } from './beside.js'
-import { isGuarded } from './experts.js'
+import { chooses, isGuarded } from './experts.js'
 import { groupLabel, Unwritten } from './expressions.js'
 import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
@@ -156,7 +156,7 @@ function programText(program: Program): string {
   "mesh": ${text(mesh.axes)},
   "world": ${worldOf(mesh)},
   "reporter": ${reporterOf(program)},
-  "microbatches": ${microbatches},${isGuarded(program) ? '\n  "guarded": true,' : ''}${mesh.zigzag?.documents ? `\n  "documentRanks": ${documentRanks(mesh)},` : ''}
+  "microbatches": ${microbatches},${isGuarded(program) ? '\n  "guarded": true,' : ''}${chooses(program) ? '\n  "chooses": true,' : ''}${mesh.zigzag?.documents ? `\n  "documentRanks": ${documentRanks(mesh)},` : ''}
   "groups": ${list(groupsOf(program))},
   "inputs": ${list(inputs)},
   "results": ${text(results)},

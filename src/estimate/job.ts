@@ -115,7 +115,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...onceAStep(plan),
     ...unusualFlights(plan),
     ...(plan.compress && { wire: plan.compress }),
-    ...(plan.fp8 && { fp8: true as const }),
+    ...(plan.fp8 && { fp8: plan.fp8.recipe }),
     ...(plan.offload && plan.offload.optimizer !== 'device' && { offload: plan.offload.optimizer }),
   }
 }

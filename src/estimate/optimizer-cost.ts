@@ -6,6 +6,7 @@ import { activationBytes, dataRanks, fullStates, type Optimizer, type Precision 
 import { diskOf } from '../cluster/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
+import { factorCost } from './factor-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
@@ -48,8 +49,9 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   const { bandwidth, curves } = cluster.device
   const owned = ownedBy(setup, held)
   const [bytes, memory] = [bytesEach(setup), bandwidth * curves.memory.efficiency]
+  const factors = software.own ? factorCost(setup, table, prices, held, layersOf(setup, prices, held)) : 0
   const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
-  if (!split.offload) return (owned * bytes) / memory + meetings
+  if (!split.offload) return (owned * bytes) / memory + meetings + factors
   const norm = software.gradientBytes
   return (owned * norm) / memory + hostCost(setup, prices, held, bytes - norm) + meetings
 }
@@ -71,14 +73,14 @@ function hostCost(setup: Setup, prices: Prices, held: HeldParameters, bytes: num
 }
 
 /** Seconds in which the states of one parameter come from a disk and go there, and what reads, or writes, of all tensors wait for it. */
-function diskCost(setup: Setup, prices: Prices, { all }: HeldParameters) {
+function diskCost(setup: Setup, prices: Prices, held: HeldParameters) {
   const { split, cluster, precision, software, optimizer = usualOptimizer, averages } = setup
   if (split.offload !== 'disk') return { read: 0, write: 0, latencies: 0 }
   const { read, write, latency } = diskOf(cluster)
   const bytes = stateBytes(setup, optimizer)
   const { matrices, split: vectors, whole } = countsOf(setup)
   const states = fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 1 : 0)
-  const tensors = layersOf(setup, prices, all) * (matrices + vectors + whole)
+  const tensors = layersOf(setup, prices, held) * (matrices + vectors + whole)
   return { read: bytes / read, write: bytes / write, latencies: latency * states * tensors }
 }
 
@@ -88,16 +90,10 @@ function countsOf({ shape: { gated, biases, norm } }: Setup) {
   return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
 }
 
-/** Layers of a rank that holds so many parameters. */
-function layersOf({ shape, split }: Setup, prices: Prices, all: number): number {
-  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
-  return Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
-}
-
 /** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
-function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: HeldParameters): number {
+function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, held: HeldParameters): number {
   const { split, optimizer = usualOptimizer } = setup
-  const layers = layersOf(setup, prices, all)
+  const layers = layersOf(setup, prices, held)
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
   const { matrices, split: vectors, whole } = countsOf(setup)
@@ -105,4 +101,10 @@ function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: 
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
+}
+
+/** How many layers a rank holds. */
+function layersOf({ shape, split }: Setup, prices: Prices, { all }: HeldParameters): number {
+  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
+  return Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
 }

@@ -9,12 +9,14 @@ from typing import Dict, Optional, Tuple
 import torch
 
 from . import checkpoint
+from .choices import ChoiceFile
 from .comm import Groups
 from .data import batches_of
 from .dtypes import DTYPES
 from .evaluation import Judge
 from .graph import Recorded
 from .here import Here
+from .lock import Refused
 from .mesh import Mesh
 from .saving import Saving
 from .stage import Stage
@@ -89,6 +91,7 @@ class Trainer:
         self.scalars = self.before = dict(self.stage.starts)
         self.saving: Optional[Saving] = None
         self.stopping: Optional[Stopping] = None
+        self.choices: Optional[ChoiceFile] = None
         # Made when it is first asked for: most runs train for a while before.
         self.judge: Optional[Judge] = None
         self.judging = False
@@ -110,11 +113,22 @@ class Trainer:
         here, made = self.here, self.here.groups
         groups = Groups(here.mesh, here.rank, self.program["groups"], made.backend, made.timeout, made.made)
         self.here = Here(here.mesh, here.rank, groups, here.device, here.dtypes, self.data, here.seed)
+        self.here.records = here.records
         done = self.stage.done
         self.stage = Stage(folder, self.program, self.here, self._compiled, self.stage, goes_on=True)
         self.stage.done = done + 1
         groups.open(here.rank, here.device)
         self.runner = Recorded(self.stage) if self._recorded else self.stage
+
+    def record_choices(self, path: str, store) -> None:
+        """From now on every step writes down what its tokens chose."""
+        repeated = self.settings.get("choices")
+        if repeated:
+            raise Refused(f"choices are repeated from {repeated}: nothing is chosen; leave data.choices out")
+        if not self.program.get("chooses"):
+            raise Refused("the model has no experts to choose; record nothing")
+        self.choices = ChoiceFile(path, self.first, self.here.rank, store)
+        self.here.records = True
 
     def position(self, step: int) -> Dict:
         """How far the run is after so many steps, as checkpoints say it."""
@@ -178,6 +192,8 @@ class Trainer:
         run, lr, before = self.settings, self.lr(self.taken), self.taken
         started = time.perf_counter()
         self.runner.run(step, lr)
+        if self.choices:
+            self.choices.write(step, self.here.chosen, self.data)
         # All ranks have the same number, and end together where too many steps are skipped.
         self.before, self.scalars = self.scalars, self.stage.scalars()
         self.taken = int(self.scalars["taken"])

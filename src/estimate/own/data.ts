@@ -7,6 +7,7 @@ import { usualFlights } from '../../plan/index.js'
 import { type DataCall, type DataPolicy, type Flight, planFlights } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import { hasCopies } from '../experts.js'
+import { sendsFactors } from '../factor-cost.js'
 import type { Order, StageTurns } from '../schedules/order.js'
 import type { PipelineFlights, StepFlights } from '../schedules/play.js'
 import { fetchesEach, type Pipeline, reducesEach } from '../schedules/stages.js'
@@ -66,7 +67,7 @@ function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied:
 
 const policyOf = (split: Split): DataPolicy => ({
   gather: split.zero === 0 || !hasCopies(split) || fetchesEach(split) ? 'never' : 'step',
-  reduce: !hasCopies(split) || reducesEach(split) ? 'never' : 'step',
+  reduce: !hasCopies(split) || reducesEach(split) || sendsFactors(split) ? 'never' : 'step',
   bucket: split.bucket ?? usualFlights.bucket,
   prefetch: 0,
   waits: false,

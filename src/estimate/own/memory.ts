@@ -9,6 +9,7 @@ import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters } from '../counts.js'
 import { expertCopies } from '../experts.js'
+import { factorRoom } from '../factor-cost.js'
 import type { PipelineMemory } from '../memory.js'
 import { muonRoom } from '../muon-cost.js'
 import { stateBytes } from '../optimizer-cost.js'
@@ -155,8 +156,17 @@ export function ownMemory(placed: Placed): PipelineMemory {
       )
       const { parameters, gradients, optimizer } = statesOf(facts, held)
       // When parameters are updated, activations are gone.
-      const room = Math.max(workspace, whole - activations)
-      return { parameters: parameters + gathered, gradients, optimizer, activations, workspace: room, framework: 0 }
+      const { errors, next } = factorRoom(placed, held.all, facts.largest)
+      const room = Math.max(workspace, whole + next - activations)
+      const kept = optimizer + errors
+      return {
+        parameters: parameters + gathered,
+        gradients,
+        optimizer: kept,
+        activations,
+        workspace: room,
+        framework: 0,
+      }
     },
     least: (held, layers) => {
       const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
