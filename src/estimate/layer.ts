@@ -22,6 +22,7 @@ export const cutFields = [
   'ring',
   'imbalance',
   'microbatch',
+  'fp8',
 ] as const satisfies readonly (keyof Split)[]
 export type Cut = Pick<Split, (typeof cutFields)[number]>
 
