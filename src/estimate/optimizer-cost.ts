@@ -2,7 +2,14 @@
  * What the optimizer takes once a step: passes over gradients, parameters and states, on the device or on the host; and where the
  * step of a whole parameter depends on all its parts, ranks that meet for each.
  */
-import { activationBytes, dataRanks, fullStates, type Optimizer, type Precision } from '../base/index.js'
+import {
+  activationBytes,
+  dataRanks,
+  fullStates,
+  type Optimizer,
+  optimizerFacts,
+  type Precision,
+} from '../base/index.js'
 import { diskOf } from '../cluster/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
@@ -51,25 +58,47 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   const [bytes, memory] = [bytesEach(setup), bandwidth * curves.memory.efficiency]
   const factors = software.own ? factorCost(setup, table, prices, held, layersOf(setup, prices, held)) : 0
   const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
-  if (!split.offload) return (owned * bytes) / memory + meetings + factors
-  const norm = software.gradientBytes
-  return (owned * norm) / memory + hostCost(setup, prices, held, bytes - norm) + meetings
+  if (!split.offload && !split.lifted) return (owned * bytes) / memory + meetings + factors
+  const { norm, ...places } = placesOf(setup, bytes)
+  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
+  const disk = diskCost(setup, prices, held)
+  const slowest = owned * Math.max(disk.read, disk.write) + disk.latencies
+  const moved = Math.max(movedCost(setup, places, owned, largest), slowest) + largest * disk.read
+  return (owned * norm) / memory + moved + meetings + factors
 }
 
-/** The host updates while gradients of the next parameters come down and those before go up; the first and the last have nobody to hide behind. */
-function hostCost(setup: Setup, prices: Prices, held: HeldParameters, bytes: number): number {
-  const { split, cluster, precision, software } = setup
-  const owned = ownedBy(setup, held)
-  const element = activationBytes(precision)
-  const { host, device } = cluster
-  const rate = host ? (host.bandwidth ?? host.link.bandwidth) : device.bandwidth * device.curves.memory.efficiency
-  const link = host ? host.link.bandwidth * host.link.efficiency : rate
-  const down = (software.gradientBytes + (hasMaster(precision, software) ? 0 : element)) / link
-  const up = element / link
-  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
-  const { read, write, latencies } = diskCost(setup, prices, held)
-  const busy = Math.max(bytes / rate, down, up)
-  return Math.max(owned * busy, owned * read + latencies, owned * write + latencies) + largest * (down + up + read)
+/** Bytes of one parameter: of its norm, of its update where that happens, and of what goes each way for it. */
+interface UpdatePlaces {
+  readonly norm: number
+  readonly onHost: boolean
+  readonly update: number
+  readonly down: number
+  readonly up: number
+}
+
+function placesOf(setup: Setup, bytes: number): UpdatePlaces {
+  const { split, precision, software, optimizer = usualOptimizer } = setup
+  const [norm, element, master] = [software.gradientBytes, activationBytes(precision), hasMaster(precision, software)]
+  const onHost = split.offload !== undefined && optimizerFacts[optimizer.kind].given === undefined
+  const states = split.offload && !onHost ? stateBytes(setup, optimizer) : 0
+  // The parameter goes where it is updated, and back, unless it lives there.
+  const own = onHost === (split.lifted === true) ? 0 : element
+  const [before, after] = [(onHost ? norm : 0) + (master ? 0 : own) + states, own + states]
+  const [down, up] = onHost ? [before, after] : [after, before]
+  return { norm, onHost, update: bytes - norm, down, up }
+}
+
+/** Updates go on while what the next parameters need comes and those before go; the first and the last have nobody to hide behind. */
+function movedCost(
+  { cluster: { host, device } }: Setup,
+  { onHost, update, down, up }: Omit<UpdatePlaces, 'norm'>,
+  owned: number,
+  largest: number,
+): number {
+  const memory = device.bandwidth * device.curves.memory.efficiency
+  const rate = onHost && host ? (host.bandwidth ?? host.link.bandwidth) : memory
+  const link = host ? host.link.bandwidth * host.link.efficiency : memory
+  return owned * Math.max(update / rate, down / link, up / link) + (largest * (down + up)) / link
 }
 
 /** Seconds in which the states of one parameter come from a disk and go there, and what reads, or writes, of all tensors wait for it. */
