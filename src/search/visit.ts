@@ -242,7 +242,7 @@ export class Visit {
     this.#agenda.add({ setup, least, bytes, memory, price, further: price.further })
   }
 
-  /** What all its ranks hold is found before it is played: half of the plans that come here are too heavy, which is sooner seen. */
+  /** All its ranks are weighed before it is played: half of the plans that come here do not fit, or faster ones are as light. */
   #ordered({ least, bytes: atLeast, further, memory: find, price, setup }: Ordered): void {
     if (this.#isUseless(1, least, atLeast)) return
     const memory = find()
