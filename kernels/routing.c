@@ -156,39 +156,71 @@ COMMAND(chosenGrad) {
   }
 }
 
-// Of a run of tokens: how many choices of the same expert come before this one, by the scores of both.
-static size better(const float *scores, const int *choice, size tokens, size columns, size chosen, size token, int expert) {
-  const float own = scores[token * columns + (size)expert];
+// A run of tokens as they follow each other: the slot of each, by which their scores and choices lie.
+struct run {
+  const int *slots;
+  const float *scores;
+  const int *choice;
+  size tokens, columns, chosen;
+};
+
+// How many choices of the same expert come before this token's, by the scores of both.
+static size better(struct run r, size token, int expert) {
+  const float own = r.scores[(size)r.slots[token] * r.columns + (size)expert];
   size before = 0;
-  for (size t = 0; t < tokens; t++)
-    for (size k = 0; k < chosen; k++)
-      if (choice[t * chosen + k] == expert) {
-        const float other = scores[t * columns + (size)expert];
+  for (size t = 0; t < r.tokens; t++)
+    for (size k = 0; k < r.chosen; k++)
+      if (r.choice[(size)r.slots[t] * r.chosen + k] == expert) {
+        const float other = r.scores[(size)r.slots[t] * r.columns + (size)expert];
         before += other > own || (other == own && t < token);
       }
   return before;
 }
 
+// The choices of a run for which an expert has room.
+static void keep_run(int *kept, struct run r, size *taken, size room, int by) {
+  const int by_choice = by == 0, by_score = by == 2;
+  for (size i = 0; i < r.columns; i++) taken[i] = 0;
+  for (size i = 0; i < r.tokens * r.chosen; i++) {
+    const size token = by_choice ? i % r.tokens : i / r.chosen;
+    const size at = (size)r.slots[token] * r.chosen + (by_choice ? i / r.tokens : i % r.chosen);
+    const int expert = r.choice[at];
+    const size before = expert < 0 ? 0 : by_score ? better(r, token, expert) : taken[expert]++;
+    kept[at] = before < room ? expert : NOT_KEPT;
+  }
+}
+
+// The slot of each token, from the token at each slot; 0 where what is there is no token.
+static int find_slots(int *slots, const int *order, size all) {
+  int sound = 1;
+  for (size i = 0; i < all; i++) slots[i] = (int)i;
+  for (size i = 0; order && i < all; i++)
+    if (order[i] >= 0 && order[i] < all) slots[order[i]] = (int)i;
+    else sound = 0;
+  return sound;
+}
+
 COMMAND(assign) {
   int *kept = ints(c, w[ASSIGN_KEPT]);
-  const int *choice = ints(c, w[ASSIGN_CHOICE]);
-  const float *scores = floats(c, w[ASSIGN_SCORES]);
-  const size rows = (size)w[ASSIGN_ROWS], columns = (size)w[ASSIGN_COLUMNS], chosen = (size)w[ASSIGN_CHOSEN];
-  const size room = (size)w[ASSIGN_ROOM], tokens = (size)w[ASSIGN_TOKENS];
-  const int by_choice = w[ASSIGN_ORDER] == 0, by_score = w[ASSIGN_ORDER] == 2;
+  const int *order = w[ASSIGN_ORDER] > 0 ? ints(c, w[ASSIGN_ORDER]) : 0;
+  const size rows = (size)w[ASSIGN_ROWS], all = (size)w[ASSIGN_SLOTS];
+  struct run r = {.scores = floats(c, w[ASSIGN_SCORES]),
+                  .choice = ints(c, w[ASSIGN_CHOICE]),
+                  .tokens = (size)w[ASSIGN_TOKENS],
+                  .columns = (size)w[ASSIGN_COLUMNS],
+                  .chosen = (size)w[ASSIGN_CHOSEN]};
   size used = 0;
-  size *taken = take(c, &used, (size)sizeof(size) * columns);
+  size *taken = take(c, &used, (size)sizeof(size) * r.columns);
+  int *slots = take(c, &used, 4 * all);
   if (c->error) return;
-  for (size first = 0; first < rows; first += tokens, kept += tokens * chosen, choice += tokens * chosen, scores += tokens * columns) {
-    for (size i = 0; i < columns; i++) taken[i] = 0;
-    for (size i = 0; i < tokens * chosen; i++) {
-      const size at = by_choice ? i % tokens * chosen + i / tokens : i;
-      const int expert = choice[at];
-      const size before = expert < 0    ? 0
-                          : by_score    ? better(scores, choice, tokens, columns, chosen, at / chosen, expert)
-                                        : taken[expert]++;
-      kept[at] = before < room ? expert : NOT_KEPT;
+  for (size first = 0; first < rows; first += all) {
+    const int sound = find_slots(slots, order ? order + first : 0, all);
+    for (size i = 0; !sound && i < all * r.chosen; i++) kept[i] = LOST;
+    for (size token = 0; sound && token < all; token += r.tokens) {
+      r.slots = slots + token;
+      keep_run(kept, r, taken, (size)w[ASSIGN_ROOM], (int)w[ASSIGN_BY]);
     }
+    kept += all * r.chosen, r.choice += all * r.chosen, r.scores += all * r.columns;
   }
 }
 

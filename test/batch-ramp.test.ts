@@ -9,10 +9,10 @@ import { fastKernels } from '../src/engine/index.js'
 import { earlierJobs, type Job, jobOfBatch } from '../src/plan/index.js'
 import {
   beginningOf,
+  earlierPrograms,
   lossesOf,
   oneRankLosses,
   openCheckpoints,
-  smallerPrograms,
   startSession,
   syntheticOf,
 } from '../src/train/index.js'
@@ -142,7 +142,7 @@ later('emitted: two ranks under gloo grow as the definition does', { skip: pytho
     const run = runOf(job, 'job.yaml', syntheticOf(job), undefined)
     writeFiles(
       root,
-      emit(compileJob(job), run, runtimeFiles(), compileEvaluation(job), Object.fromEntries(smallerPrograms(job))),
+      emit(compileJob(job), run, runtimeFiles(), compileEvaluation(job), Object.fromEntries(earlierPrograms(job))),
     )
     const ranks = await copies.ranks(2, ['train.py', '--precision', 'f64'], root)
     const ended = await Promise.all(ranks.map(({ done }) => done))
@@ -172,7 +172,7 @@ for (const [name, [model, plan]] of Object.entries(plans))
       runOf(job, 'job.yaml', syntheticOf(job), undefined),
       {},
       undefined,
-      Object.fromEntries(smallerPrograms(job)),
+      Object.fromEntries(earlierPrograms(job)),
     )
     ok(files['batch-4/stage0.py'] && files['batch-8/program.json'])
   })

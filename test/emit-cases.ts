@@ -96,6 +96,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],
+  ['llama', { dp: 2, zero: 1, offload: { optimizer: 'host' } }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', gradients: 'f32' }],
   ['gpt', { dp: 2, zero: 1, precision: 'bf16-no-masters', gradients: 'bf16' }],
   ['llama', { dp: 2, zero: 1, microbatches: 2, precision: 'bf16', gradients: 'bf16' }],
@@ -116,6 +117,17 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   [
     'gpt',
     { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
+  ],
+  ['llama', { tp: 2, dp: 2, microbatches: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2 } }],
+  [
+    'gpt',
+    {
+      pp: 2,
+      zero: 1,
+      microbatches: 2,
+      precision: 'pure-bf16',
+      fp8: { recipe: 'delayed', algo: 'most_recent', margin: 1 },
+    },
   ],
 ]
 
@@ -164,12 +176,14 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
   ['mixtral', { dp: 4, ep: 4, rows: 3 }],
   ['mixtral', { cp: 4, ep: 2, tp: 2, sequenceParallel: true }],
   ['mixtral', { cp: 4, ep: 2, attention: 'ring' }],
+  ['gshard', { cp: 2, ep: 2, zigzag: 'documents' }],
 ]
 const withExperts = routed.map(([model, plan]) => ({
   job: Job.parse({
     model: expertModels[model],
     training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 1, optimizer: adamw },
     plan: { rows: 'worst', ...plan },
+    ...(plan.zigzag === 'documents' && { data: { documents: { separator: 0, pad: 4 } } }),
   }),
   title: `experts, ${model}: ${titleOf(plan)}`,
 }))

@@ -100,34 +100,45 @@ test('a resumed run goes on with the file it wrote, behind half a line too', asy
   near(await losses(jobOf('', `choices: ${file}`), ...reference), whole, 1e-12)
 })
 
-later(
-  'emitted PyTorch repeats them, each rank its own part',
-  {
-    skip: python ? false : noPython,
-    timeout: 120_000,
-  },
-  async () => {
-    const [file, folder, job] = [at('to-emit.jsonl'), at('emitted'), at('emitted.yaml')]
-    const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', file)
-    writeFileSync(job, jobOf('cp: 2, ep: 2, zigzag: documents', `${documents}, choices: ${file}`))
-    equal(await run(['emit', job, '--out', folder], quiet), 0)
-    const torchrun = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2']
-    const { code, out, err } = await finished(
-      python!,
-      [...torchrun, 'train.py', '--device', 'cpu', '--precision', 'f64'],
-      {
-        cwd: folder,
-      },
-    ).done
-    equal(code, 0, err)
-    const lines = out.split('\n').filter(line => line.startsWith('{'))
-    near(
-      lines.map(line => JSON.parse(line).loss),
-      made,
-      1e-10,
-    )
-  },
-)
+/** A job as PyTorch on two ranks, in f64. */
+async function torchrun(name: string, job: string, ...argv: string[]) {
+  const [folder, path] = [at(name), at(`${name}.yaml`)]
+  writeFileSync(path, job)
+  equal(await run(['emit', path, '--out', folder], quiet), 0)
+  const start = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', 'train.py']
+  return finished(python!, [...start, '--device', 'cpu', '--precision', 'f64', ...argv], { cwd: folder }).done
+}
+
+const lossesIn = (out: string): number[] =>
+  out
+    .split('\n')
+    .filter(line => line.startsWith('{'))
+    .map(line => JSON.parse(line).loss)
+
+const emitted = { skip: python ? false : noPython, timeout: 240_000 }
+const zigzag = 'cp: 2, ep: 2, zigzag: documents'
+
+later('emitted PyTorch repeats them, each rank its own part', emitted, async () => {
+  const file = at('to-emit.jsonl')
+  const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', file)
+  const { code, out, err } = await torchrun('emitted', jobOf(zigzag, `${documents}, choices: ${file}`))
+  equal(code, 0, err)
+  near(lossesIn(out), made, 1e-10)
+})
+
+later('emitted PyTorch records them as the engine does, and the engine repeats what it recorded', emitted, async () => {
+  const [own, theirs] = [at('by-engine.jsonl'), at('by-torch.jsonl')]
+  const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', own)
+  const { code, out, err } = await torchrun('records', jobOf(zigzag, documents), '--record-choices', theirs)
+  equal(code, 0, err)
+  near(lossesIn(out), made, 1e-10)
+  equal(readFileSync(theirs, 'utf8'), readFileSync(own, 'utf8'))
+  near(await losses(jobOf('dp: 2, ep: 2', `${documents}, choices: ${theirs}`), ...reference), made, 1e-12)
+  const again = await torchrun('again', jobOf('dp: 2', documents), '--record-choices', theirs)
+  equal(again.code, 1)
+  match(again.err, /by-torch\.jsonl exists already; name another file/)
+  equal(readFileSync(theirs, 'utf8'), readFileSync(own, 'utf8'))
+})
 
 test('what cannot be recorded is refused, with what to do', async () => {
   const there = at('there.jsonl')

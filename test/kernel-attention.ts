@@ -40,7 +40,7 @@ function cut(of: Tensor, seq: number, { length, origin, until, gap }: Part): Ten
 const tables = ['places', 'order']
 
 /** Tokens of each sequence in runs that follow each other, and these in any order. */
-function shuffled({ int, pick }: Draw, batch: number, slot: number): Tensor {
+export function shuffled({ int, pick }: Draw, batch: number, slot: number): Tensor {
   const orders = Array.from({ length: batch }, () => {
     const order = Array.from({ length: slot }, (_, i) => i)
     const runs: number[][] = []

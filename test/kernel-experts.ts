@@ -1,6 +1,7 @@
 /** Cases of the kernels that route tokens to experts and work on their rows. Scores are far enough apart to be chosen alike. */
 import { roomOrders } from '../src/base/index.js'
-import { type draw, type KernelCase, largest, type Make, reference } from './kernel-draw.js'
+import { shuffled } from './kernel-attention.js'
+import { type draw, type KernelCase, largest, type Make, orNone, reference } from './kernel-draw.js'
 import type { Tensor } from './tiny.js'
 
 type Draw = ReturnType<typeof draw>
@@ -126,11 +127,14 @@ const assign: Make = d => {
   const [room, order] = [d.pick([1, 2, 5]), d.pick(roomOrders)]
   const run = d.pick([1, 2, 4].filter(n => sizes.seq % n === 0))
   const op = { kind: 'assign', room, tokens: sizes.seq / run, order } as const
-  const [kept] = reference(op, [given, choice], { batch: sizes.batch, seq: sizes.seq, choice: sizes.choice })
-  const words = { ...tokens(sizes), columns: sizes.candidate, chosen: sizes.choice, room, tokens: sizes.seq / run }
+  const lying = d.chance(0.5) ? [shuffled(d, sizes.batch, sizes.seq)] : []
+  const { batch, seq, candidate: columns, choice: chosen } = sizes
+  const [kept] = reference(op, [given, choice, ...lying], { batch, seq, choice: chosen })
+  const by = roomOrders.indexOf(order)
+  const { ids: orders, words } = orNone(['order'], lying, { ...tokens(sizes), columns, chosen, room, slots: seq, by })
   return {
-    ...{ command: 'assign', ins: { scores: given.values }, ids: { choice: ids(choice) }, bound: 0 },
-    ...{ words: { ...words, order: roomOrders.indexOf(order) }, expected: { kept }, integers: ['kept'] },
+    ...{ command: 'assign', ins: { scores: given.values }, ids: { choice: ids(choice), ...orders }, bound: 0 },
+    ...{ words: { ...words, tokens: seq / run }, expected: { kept }, integers: ['kept'] },
   }
 }
 

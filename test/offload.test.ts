@@ -58,6 +58,10 @@ const cases: readonly (readonly [ModelName, Plan, Training?])[] = [
   ['llama', { dp: 2, zero: 3, precision: 'pure-bf16', gradients: 'f32', compress: { gather: 'bf16' } }],
   ['gpt', { dp: 2, zero: 1, precision: 'pure-bf16', rounding: 'stochastic' }],
   ['llama', { dp: 2, zero: 1, precision: 'bf16' }, { ema: { decay: 0.9 }, optimizer: { kind: 'lion', lr: 1e-3 } }],
+  ['gpt', { dp: 3, zero: 1 }, { globalBatch: 12, optimizer: { kind: 'lamb', lr: 1e-3 } }],
+  ['llama', { tp: 2, dp: 2, zero: 3, precision: 'bf16' }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
+  ['gpt tied', { pp: 2, microbatches: 2 }, { optimizer: { kind: 'muon', lr: 1e-3 }, ema: { decay: 0.9 } }],
+  ['llama', { dp: 2, zero: 2, precision: 'pure-bf16' }, { optimizer: { kind: 'adafactor', lr: 1e-3 } }],
 ]
 
 const away = (job: Job, asked: Asked = host): Job => ({ ...job, plan: { ...job.plan, offload: Offload.parse(asked) } })
@@ -180,6 +184,7 @@ const parameters: readonly (readonly [ModelName, Plan, Training?, Asked?])[] = [
   ],
   ['gpt', { dp: 2, zero: 3, prefetch: 2, reduce: 'step', compress: { gather: 'bf16' } }, { ema: { decay: 0.9 } }, host],
   ['llama', { dp: 2, zero: 3 }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
+  ['llama', { dp: 2, zero: 3 }, { optimizer: { kind: 'adafactor', lr: 1e-3 } }, host],
 ]
 
 for (const [model, plan, training, more = {}] of parameters) {

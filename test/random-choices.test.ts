@@ -43,7 +43,13 @@ const plans: readonly (readonly Plan[])[] = [
     { precision: 'f16' },
     { precision: 'bf16-no-masters' },
   ],
-  [{}, {}, { fp8: { recipe: 'current' } }, { fp8: { recipe: 'blocks', block: 2 } }],
+  [
+    {},
+    {},
+    { fp8: { recipe: 'current' } },
+    { fp8: { recipe: 'delayed', history: 2, algo: 'most_recent', margin: 1 } },
+    { fp8: { recipe: 'blocks', block: 2 } },
+  ],
   [
     {},
     { offload: { optimizer: 'host' } },
@@ -58,6 +64,8 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { reduce: 'f16', gather: 'bf16' } },
     { compress: { gather: 'bf16' } },
     { compress: { gather: 'int8' } },
+    { compress: { reduce: 'powersgd', rank: 2, rate: 0.5 } },
+    { reduce: 'step', compress: { reduce: 'powersgd', rank: 1, rate: 1, from: 3 } },
     { compress: { reduce: 'int8', run: 8 } },
     { compress: { reduce: 'int8', gather: 'int8', run: 5 } },
   ],

@@ -19,9 +19,9 @@ export type Op =
   /** (x) -> (amax): the greatest absolute value of each block, or of all there is. */
   | { readonly kind: 'absMax'; readonly blocks?: Blocks }
   /** (x, amax) -> (codes): x times the scale that belongs to amax (`codeScale`); what is out of range then becomes the greatest there is. */
-  | { readonly kind: 'quantize'; readonly format: CodeType; readonly blocks?: Blocks }
+  | ({ readonly kind: 'quantize'; readonly format: CodeType; readonly blocks?: Blocks } & Scaled)
   /** (a, b, aMax, bMax) -> (out): as contract, of codes, divided by the scales they were made with. Its gradient takes codes for what they stand for. */
-  | ({ readonly kind: 'scaledContract' } & Formats)
+  | ({ readonly kind: 'scaledContract' } & Formats & Scaled)
   /** (a, b, ...) -> (out): elementwise sum; a dim an operand lacks is broadcast. */
   | { readonly kind: 'add' }
   /** (a, b) -> (out): elementwise product, broadcast as in add. */
@@ -167,8 +167,10 @@ export type Op =
   | ({ readonly kind: 'balance'; readonly rate: number; readonly mean: number } & Guard)
   /** () -> (out): zeros. */
   | { readonly kind: 'zero' }
-  /** (value) -> (out): out += value. Reads what it writes. */
-  | { readonly kind: 'accumulate' }
+  /** (value) -> (out): out += value, or the greater of both. Reads what it writes. */
+  | { readonly kind: 'accumulate'; readonly combine?: 'max' }
+  /** (amax, normSquared) -> (scale, history): what `Tracking` says, in a step that is taken. Reads what it writes. */
+  | ({ readonly kind: 'track' } & Tracking & Guard)
   /** (value) -> (out): out -= value. Reads what it writes. */
   | { readonly kind: 'deduct' }
   /**
@@ -270,6 +272,24 @@ export interface Formats {
   /** Of each operand, where it has several scales. */
   readonly blocks?: readonly Blocks[]
 }
+
+/** Which number says how codes were scaled: what was greatest, which is the usual, or the scale itself. */
+export interface Scaled {
+  readonly by?: 'scale'
+}
+
+/**
+ * How the scale of codes follows what was greatest in the steps before: the chosen of the history brings them into range, less so many
+ * powers of two. Where that is 0 or not finite the scale stays.
+ */
+export interface Tracking {
+  readonly format: CodeType
+  readonly margin: number
+  readonly algo: TrackingAlgo
+}
+
+export const trackingAlgos = ['max', 'most_recent'] as const
+export type TrackingAlgo = (typeof trackingAlgos)[number]
 
 export interface Dropout {
   readonly rate: number

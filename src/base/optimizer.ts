@@ -166,6 +166,8 @@ export interface StateFacts {
   readonly isMaster?: true
   /** Of rows or columns, next to nothing beside the parameter. */
   readonly isSmall?: true
+  /** A step that sends gradients as they are leaves it as it is. */
+  readonly mayStay?: true
 }
 
 /**
@@ -185,17 +187,20 @@ export const stateFacts = {
   mean: { startsFrom: 'zeros', isSmall: true },
   /** The parameter in the state dtype, where the parameter itself is narrower: it is rounded from its master. */
   master: { startsFrom: 'parameter', isMaster: true },
+  /** Of a scale of codes: the greatest absolute values of the last steps, the latest last; the first is room for this step's. */
+  history: { startsFrom: 'zeros', isSmall: true },
   /** An exponential moving average of the parameter. */
   ema: { startsFrom: 'parameter' },
   /** What was given to be sent and was not yet: it is added to the next gradient. Ranks of the data axes have addends of it. */
-  error: { startsFrom: 'zeros' },
+  error: { startsFrom: 'zeros', mayStay: true },
   /** The columns that a gradient is projected on, as the last step found them. */
-  basis: { startsFrom: 'zeros', isSmall: true },
+  basis: { startsFrom: 'zeros', isSmall: true, mayStay: true },
 } as const satisfies Readonly<Record<string, StateFacts>>
 
 export type StateName = keyof typeof stateFacts
 export const stateNames = Object.keys(stateFacts) as readonly StateName[] // its own keys
 
+export const mayStay = (state: StateName): boolean => 'mayStay' in stateFacts[state]
 export const isMaster = (state: StateName): boolean => 'isMaster' in stateFacts[state]
 
 /** Something of each state that a parameter has. */

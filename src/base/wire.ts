@@ -36,6 +36,8 @@ export const wireBytes: Readonly<Record<WireFormat, number>> = {
 export interface Wire {
   readonly reduce?: WireFormat | Sparing | undefined
   readonly gather?: WireFormat | undefined
+  /** Not yet: gradients are sent as they are. */
+  readonly waiting?: boolean | undefined
   /** powersgd: columns of a factor. */
   readonly rank?: number | undefined
   /** powersgd: so many times fewer numbers must factors be than their matrix. */

@@ -335,7 +335,8 @@ class PhaseWriter {
         const role: RoleName = { is: 'grad', of: param }
         const name = showRole(role)
         const into = this.#writer.given(name, { ...value, name }, layout, { role, kind: 'gradients', offset: 0 })
-        this.#writer.emit({ kind: 'accumulate', ins: [ref], outs: [into.ref] })
+        const isMax = this.#layouts(param).tracks ? { combine: 'max' as const } : {}
+        this.#writer.emit({ kind: 'accumulate', ...isMax, ins: [ref], outs: [into.ref] })
       }
     }
   }

@@ -3,8 +3,26 @@
  * reads codes of both: what is greatest in a tensor, all of it or each block, is found first, and says by what it is scaled. Gradients
  * follow: that of such a product is made of two of its kind (model/codes.ts). Embedding, head, norms, attention, routers and experts stay as they are.
  */
-import { type Blocks, blockDims, blocksAlong, blocksOfEach, type CodeType, type Dim } from '../base/index.js'
-import type { Block, Graph, Model, Node, Value, ValueId } from '../model/index.js'
+import {
+  type Blocks,
+  blockDims,
+  blocksAlong,
+  blocksOfEach,
+  type CodeType,
+  type Dim,
+  type Scaled,
+} from '../base/index.js'
+import {
+  type Block,
+  formatOfGradients,
+  type Graph,
+  type Model,
+  type Node,
+  type ParamSpec,
+  scaleName,
+  type Value,
+  type ValueId,
+} from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 
 /** What goes forward needs digits more than range. */
@@ -12,60 +30,125 @@ const forward: CodeType = 'f8e4m3'
 
 type Fp8 = NonNullable<Plan['fp8']>
 
-/** Blocks that share a graph go on sharing it. */
+/** Blocks that share a graph go on sharing it. Where scales follow the steps before, each block has parameters for them. */
 export function codedModel(model: Model, fp8: Plan['fp8']): Model {
   if (!fp8) return model
   const matrices = new Set(model.params.filter(({ role }) => role === 'matrix').map(({ name }) => name))
-  const coded = new Map<Graph, Graph>()
-  const graphOf = ({ graph, layer, params }: Block): Graph => {
+  const coded = new Map<Graph, CodedGraph>()
+  const made = model.blocks.map((block): { block: Block; scales: ParamSpec[] } => {
+    const { graph, layer, params, name } = block
+    if (!layer) return { block, scales: [] }
     const isMatrix = ({ source }: Value) => source.kind === 'param' && matrices.has(params[source.name])
-    if (layer && !coded.has(graph)) coded.set(graph, codedGraph(graph, isMatrix, fp8))
-    return coded.get(graph) ?? graph
+    if (!coded.has(graph)) coded.set(graph, codedGraph(graph, isMatrix, fp8))
+    const { graph: own, scales } = coded.get(graph)!
+    const named = scales.map(({ name: local, ...spec }) => ({ ...spec, local, name: `${name}.${local}` }))
+    const all = { ...params, ...Object.fromEntries(named.map(({ local, name: of }) => [local, of])) }
+    return { block: { ...block, graph: own, params: all }, scales: named.map(({ local: _, ...spec }) => spec) }
+  })
+  return {
+    ...model,
+    params: [...model.params, ...made.flatMap(({ scales }) => scales)],
+    blocks: made.map(({ block }) => block),
   }
-  return { ...model, blocks: model.blocks.map(block => ({ ...block, graph: graphOf(block) })) }
+}
+
+interface CodedGraph {
+  readonly graph: Graph
+  /** What scales follow, by the graph's names. */
+  readonly scales: readonly ParamSpec[]
 }
 
 /** The same graph, in which products with matrices read codes. What several of them read is coded once. */
-function codedGraph(graph: Graph, isMatrix: (value: Value) => boolean, fp8: Fp8): Graph {
-  const values = [...graph.values]
-  const nodes: Node[] = []
-  const add = (node: Node) => {
-    for (const id of node.outs) values[id] = { ...values[id], source: { kind: 'node', node: nodes.length } }
-    nodes.push(node)
+function codedGraph(graph: Graph, isMatrix: (value: Value) => boolean, fp8: Fp8): CodedGraph {
+  const build = new CodedBuilder(graph, fp8)
+  for (const node of graph.nodes) {
+    const [x, w] = node.ins.map(id => graph.values[id])
+    if (node.op.kind !== 'contract' || !isMatrix(w)) build.add(node)
+    else build.product(node, x, w)
   }
-  const made = (value: Omit<Value, 'id' | 'source'>, op: Node['op'], ins: readonly ValueId[]): ValueId => {
-    const id = values.length
-    values.push({ ...value, id, source: { kind: 'node', node: nodes.length } })
-    add({ op, ins, outs: [id] })
-    return id
+  return build.done()
+}
+
+/** Codes, and what says how they were scaled. */
+type CodedTensor = readonly [codes: ValueId, scale: ValueId]
+
+class CodedBuilder {
+  readonly #graph: Graph
+  readonly #fp8: Fp8
+  readonly #values: Value[]
+  readonly #nodes: Node[] = []
+  readonly #coded = new Map<string, CodedTensor>()
+  readonly #tallies: Record<string, ValueId>
+  readonly #scales: ParamSpec[] = []
+
+  constructor(graph: Graph, fp8: Fp8) {
+    this.#graph = graph
+    this.#fp8 = fp8
+    this.#values = [...graph.values]
+    this.#tallies = { ...graph.tallies }
   }
-  const coded = new Map<string, readonly [codes: ValueId, amax: ValueId]>()
-  const codesOf = (id: ValueId, blocks: Blocks | undefined) => {
-    const { name, dims } = values[id]
+
+  add(node: Node): void {
+    for (const id of node.outs)
+      this.#values[id] = { ...this.#values[id], source: { kind: 'node', node: this.#nodes.length } }
+    this.#nodes.push(node)
+  }
+
+  product(node: Node, x: Value, w: Value): void {
+    const { recipe, block } = this.#fp8
+    const [out] = node.outs.map(id => this.#values[id])
+    const cut = recipe === 'blocks' ? blocksOfProduct(x, w, out, block) : {}
+    const [[a, ofA], [b, ofB]] = [this.#codesOf(x.id, cut.summed), this.#codesOf(w.id, cut.weight)]
+    const blocks = cut.summed && cut.weight ? { blocks: [cut.summed, cut.weight] } : {}
+    const op = { kind: 'scaledContract', formats: [forward, forward], ...blocks, ...this.#by() } as const
+    this.add({ op, ins: [a, b, ofA, ofB], outs: node.outs })
+    if (cut.tokens) this.#codesOf(x.id, cut.tokens)
+    if (recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
+  }
+
+  done(): CodedGraph {
+    const tallies = Object.keys(this.#tallies).length > 0 ? { tallies: this.#tallies } : {}
+    return { graph: { ...this.#graph, values: this.#values, nodes: this.#nodes, ...tallies }, scales: this.#scales }
+  }
+
+  #by(): Scaled {
+    return this.#fp8.recipe === 'delayed' ? { by: 'scale' } : {}
+  }
+
+  #codesOf(id: ValueId, blocks: Blocks | undefined): CodedTensor {
+    const { name, dims } = this.#values[id]
     const key = JSON.stringify([id, blocks])
-    const known = coded.get(key)
+    const known = this.#coded.get(key)
     if (known) return known
     const of = blocks ? { blocks } : {}
     const counted = blockDims(dims, blocks ?? {})
-    const amax = made({ name: `${name}.amax`, dtype: 'f32', dims: counted }, { kind: 'absMax', ...of }, [id])
-    const op = { kind: 'quantize', format: forward, ...of } as const
-    const codes = made({ name: `${name}.codes`, dtype: forward, dims }, op, [id, amax])
-    coded.set(key, [codes, amax])
-    return [codes, amax] as const
+    const amax = this.#made({ name: `${name}.amax`, dtype: 'f32', dims: counted }, { kind: 'absMax', ...of }, [id])
+    const scale = this.#fp8.recipe === 'delayed' ? this.#scale(name, forward, amax) : amax
+    const op = { kind: 'quantize', format: forward, ...of, ...this.#by() } as const
+    const codes = this.#made({ name: `${name}.codes`, dtype: forward, dims }, op, [id, scale])
+    this.#coded.set(key, [codes, scale])
+    return [codes, scale]
   }
-  for (const node of graph.nodes) {
-    const [x, w] = node.ins
-    if (node.op.kind !== 'contract' || !isMatrix(values[w])) add(node)
-    else {
-      const cut = fp8.recipe === 'blocks' ? blocksOfProduct(values[x], values[w], values[node.outs[0]], fp8.block) : {}
-      const [[a, aMax], [b, bMax]] = [codesOf(x, cut.summed), codesOf(w, cut.weight)]
-      const of = cut.summed && cut.weight ? { blocks: [cut.summed, cut.weight] } : {}
-      const op = { kind: 'scaledContract', formats: [forward, forward], ...of } as const
-      add({ op, ins: [a, b, aMax, bMax], outs: node.outs })
-      if (cut.tokens) codesOf(x, cut.tokens)
-    }
+
+  /** A parameter of one number, which follows what is greatest in each step: of a gradient that is known only in backward. */
+  #scale(of: string, format: CodeType, amax?: ValueId): ValueId {
+    const { margin, history: length, algo } = this.#fp8
+    const name = scaleName(of)
+    if (this.#scales.some(scale => scale.name === name)) throw new Error(`internal: two tensors are called ${of}`)
+    const track = { format, margin, algo, length }
+    this.#scales.push({ name, dims: [], init: { kind: 'ones' }, role: 'bias', inputs: 0, track })
+    if (amax !== undefined) this.#tallies[name] = amax
+    const id = this.#values.length
+    this.#values.push({ id, name, dtype: 'f32', dims: [], source: { kind: 'param', name }, wide: true })
+    return id
   }
-  return { ...graph, values, nodes }
+
+  #made(value: Omit<Value, 'id' | 'source'>, op: Node['op'], ins: readonly ValueId[]): ValueId {
+    const id = this.#values.length
+    this.#values.push({ ...value, id, source: { kind: 'node', node: this.#nodes.length } })
+    this.add({ op, ins, outs: [id] })
+    return id
+  }
 }
 
 interface ProductBlocks {

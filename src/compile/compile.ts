@@ -186,7 +186,7 @@ const scalarsOf = (training: TrainedBy, streams: readonly StreamScript[]): Scala
 function programParam(param: CompiledParam, plan: Plan, streams: readonly StreamScript[]): Param {
   const { spec, dtype, gradientDtype, holders, segments } = param
   const usual = param.hasMaster ? param.stateDtype : dtype
-  const { space } = stateSpace(plan)
+  const { space } = stateSpace(plan, spec)
   const { name, dims, init } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name), segments.space),

@@ -45,6 +45,8 @@ export interface ParamLayouts {
   readonly played?: Pick<Coding, 'parts' | 'blocks'>
   /** And how many addends it keeps of the gradient, one for each rank, where these send codes of theirs. */
   readonly dealt?: number
+  /** Of what its calls make the greatest is kept, not the sum. */
+  readonly tracks?: true
 }
 
 /** What is known before anything is sharded. */

@@ -56,8 +56,15 @@ export function differentiate(graph: Graph, scaled = false): DerivedGraph {
     )
   const [carryGrads, paramGrads] = [gradsOf('carry'), gradsOf('param')]
   const derived = { ...graph, values: build.values, nodes: build.nodes }
-  const inputSide = reach(derived, Object.values(carryGrads), graph.nodes.length)
+  const needed = reach(derived, Object.values(carryGrads), graph.nodes.length)
+  const inputSide = new Set([...needed, ...tallied(derived, graph.nodes.length, needed)])
   return { graph: derived, forward: graph.nodes.length, inputSide, paramGrads, carryGrads }
+}
+
+/** What is greatest in something that the input side has is found there: it need not be held for that. */
+function tallied({ nodes, values }: Graph, first: number, has: ReadonlySet<number>): number[] {
+  const isThere = ({ source }: Value) => source.kind !== 'node' || has.has(source.node)
+  return nodes.flatMap(({ op, ins }, i) => (i >= first && op.kind === 'absMax' && isThere(values[ins[0]]) ? [i] : []))
 }
 
 /** Nodes from `first` on that these values need. */

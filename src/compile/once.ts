@@ -6,7 +6,7 @@
 import { type Layout, paramRoles, partialAxes, scalarsMoved, scalarsOf, whole } from '../base/index.js'
 import { type ResultName, resultNames } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
-import { scalerOf, stateSpace, toldFor } from '../plan/index.js'
+import { scalerOf, toldFor, updateSpace } from '../plan/index.js'
 import type { BlockDrafts } from './blocks.js'
 import { type ByKind, evaluates, type Facts, lossHolders, type TrainedBy, termHolders } from './compiled.js'
 import { elect } from './elect.js'
@@ -57,21 +57,25 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
     sumTerms: isHere.terms ? sumUp(s, 'terms', termLayout(s, model.dims), several(terms)) : [],
     sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
-    down: trains && stateSpace(facts.plan).space !== undefined ? [scalarsDown(s, facts.training)] : [],
+    down: trains ? scalarsDown(s, facts) : [],
     take: trains ? [take(s, facts.training)] : [],
   }
 }
 
 /** The numbers of the step that optimizers read, as the host needs them. */
-function scalarsDown(s: ShardedMesh, training: TrainedBy): SegmentDraft {
+function scalarsDown(s: ShardedMesh, { plan, training }: Pick<Facts, 'plan' | 'training'>): SegmentDraft[] {
+  const onHost = paramRoles
+    .map(role => toldFor(training, role).optimizer)
+    .filter(optimizer => updateSpace(plan, optimizer).space !== undefined)
+  if (onHost.length === 0) return []
   const byAverage = training.ema ? (['normSquared', 'taken'] as const) : []
-  const read = new Set([...paramRoles.flatMap(role => scalarsOf(toldFor(training, role).optimizer)), ...byAverage])
+  const read = new Set([...onHost.flatMap(scalarsOf), ...byAverage])
   const moves = [...read].map(name => {
     const slot = scalarSlot(name)
     const to = { layout: whole, slot: awaySlot(name, slot.kind, 'host') }
     return { tensor: scalar(name), from: { layout: whole, slot }, to }
   })
-  return draftMoves(s, 'down scalars', moves)
+  return [draftMoves(s, 'down scalars', moves)]
 }
 
 function take(s: ShardedMesh, training: TrainedBy): SegmentDraft {

@@ -1,6 +1,6 @@
 /** The parameters of a model: which are alike, how each is laid out, who holds it, and the segments of its own. */
 import { type Axis, type Layout, sizeOfAll, splitOf } from '../base/index.js'
-import type { Model, ParamSpec } from '../model/index.js'
+import { isFollower, type Model, type ParamSpec } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
 import { canonical, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
@@ -24,11 +24,12 @@ export function layoutsOfParams(model: Model, s: ShardedMesh, plan: Plan): Map<s
   const { virtual } = plan.compress ?? {}
   const scatters = (virtual?.zero ?? plan.zero) >= 2 && plan.reduce === 'microbatch'
   return new Map(
-    model.params.map(({ name, balance }) => {
+    model.params.map(spec => {
+      const { name } = spec
       const cut = played.get(name)
       const dealt = cut && addendsPlayed(plan, name)
-      const fresh = scatters && balance === undefined && (inParts || dealt !== undefined)
-      const own = { ...layouts.get(classes.get(name)!)!, fresh }
+      const fresh = scatters && !isFollower(spec) && (inParts || dealt !== undefined)
+      const own = { ...layouts.get(classes.get(name)!)!, fresh, ...(spec.track && { tracks: true as const }) }
       return [name, { ...own, ...(cut && { played: cut }), ...(dealt !== undefined && { dealt }) }]
     }),
   )
@@ -58,9 +59,9 @@ function playedCuts({ params, dims: sizes }: Model, plan: Plan): Map<string, Non
 }
 
 /** What is counted for, and has no gradient, is small: every rank keeps it whole. */
-function layoutsOfParam({ dims, balance }: ParamSpec, s: ShardedMesh): Omit<ParamLayouts, 'fresh'> {
-  const compute = canonical(s, dims, 'param')
-  return { compute, storage: balance ? compute : storageOf(s, dims, compute) }
+function layoutsOfParam(spec: ParamSpec, s: ShardedMesh): Omit<ParamLayouts, 'fresh'> {
+  const compute = canonical(s, spec.dims, 'param')
+  return { compute, storage: isFollower(spec) ? compute : storageOf(s, spec.dims, compute) }
 }
 
 /** `gradients`: by class, the layouts they are accumulated in. */

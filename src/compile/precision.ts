@@ -14,7 +14,7 @@ import {
   planPrecisionFacts,
   type Stored,
 } from '../base/index.js'
-import type { Graph, Model, ParamSpec, Value, ValueId } from '../model/index.js'
+import { type Graph, isFollower, type Model, type ParamSpec, type Value, type ValueId } from '../model/index.js'
 import type { DerivedGraph } from './differentiate.js'
 
 export interface ParamDtypes {
@@ -27,8 +27,8 @@ export interface ParamDtypes {
   readonly hasMaster: boolean
 }
 
-export function paramDtypes(plan: Stored, { balance }: Pick<ParamSpec, 'balance'>): ParamDtypes {
-  if (balance) return { dtype: 'f32', gradientDtype: 'f32', stateDtype: 'f32', hasMaster: false }
+export function paramDtypes(plan: Stored, spec: Pick<ParamSpec, 'balance' | 'track'>): ParamDtypes {
+  if (isFollower(spec)) return { dtype: 'f32', gradientDtype: 'f32', stateDtype: 'f32', hasMaster: false }
   const { token, state } = planPrecisionFacts[plan.precision]
   return { dtype: token, gradientDtype: gradientIn(plan), stateDtype: state, hasMaster: hasMaster(plan.precision) }
 }

@@ -5,6 +5,7 @@
  * finds room.
  */
 import {
+  type Combine,
   type Dim,
   type Elsewhere,
   heldElements,
@@ -137,11 +138,11 @@ export class SegmentWriter {
   }
 
   /** All-reduce in place: gradients, whose accumulators are as large as the weights. */
-  reduceInPlace(key: string, from: Version, to: Layout, group: Group): Version {
+  reduceInPlace(key: string, from: Version, to: Layout, group: Group, combine: Combine = 'sum'): Version {
     const { tensor, slot } = this.#buffers.get(from.ref)!
     const at = slot as Slot // only what others see is reduced in place
     const version = from.inside ? this.own(key, tensor, to, at) : this.given(key, tensor, to, at)
-    this.emit({ kind: 'all-reduce', ins: [from.ref], outs: [version.ref], group, combine: 'sum' })
+    this.emit({ kind: 'all-reduce', ins: [from.ref], outs: [version.ref], group, combine })
     this.emit({ kind: 'wait', on: version.ref })
     return version
   }

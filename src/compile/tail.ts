@@ -20,8 +20,16 @@ import {
   whole,
 } from '../base/index.js'
 import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
-import type { ParamSpec } from '../model/index.js'
-import { type Plan, paramSpace, type Residence, stateSpace, type Training, toldFor } from '../plan/index.js'
+import { isFollower, type ParamSpec } from '../model/index.js'
+import {
+  type Plan,
+  paramSpace,
+  type Residence,
+  stateSpace,
+  type Training,
+  toldFor,
+  updateSpace,
+} from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
 import { directions } from './directions.js'
@@ -94,14 +102,14 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   }
   if (param.produced === undefined) return { ...held, states: {} }
   const columns = factorColumns(plan.compress ?? {}, param.spec)
+  const sent = plan.compress?.waiting ? undefined : columns
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    reduction: ownReduction(param, columns) ?? reductionOf(param.produced, state, param.layouts.dealt),
+    reduction: ownReduction(param, sent) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
-  if (param.spec.balance)
-    return { ...held, begin, ...draftBalance(param, param.produced, context), states: {}, gradient }
+  if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
   const reduced = reducedAt(gradient, state)
   const kept = statesOfParam(param, state, training)
   const states = columns === undefined ? kept : { ...kept, ...factorStates(param.spec, columns, param.produced) }
@@ -119,7 +127,7 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
 
 /** Counts are few, and factors are made step by step: neither flies. */
 function ownReduction({ spec }: ParamClass, columns: number | undefined): Reduction | undefined {
-  if (spec.balance) return { kind: 'route' }
+  if (isFollower(spec)) return { kind: 'route' }
   return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
@@ -254,28 +262,41 @@ interface UpdateSources extends Residence {
   readonly states: States<StateTensor>
 }
 
-/** Counts of the whole step and of all ranks, summed where they lie, move what follows them. */
-function draftBalance(
+/** Tallies of the whole step and of all ranks, brought together where they lie, move what follows them. */
+function draftFollower(
   param: ParamClass,
   produced: Layout,
   { s, training }: ParamContext,
-): Pick<ParamDrafts, 'reduce' | 'update'> {
+): Pick<ParamDrafts, 'reduce' | 'update' | 'states'> {
   const { spec, dtype, holders, layouts } = param
   const sum = new SegmentWriter(s)
   const axes = partialAxes(produced)
   let counts = sum.given('grad', gradientOf(param), produced, at('grad'))
-  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes })
-  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders })
+  const combine = spec.track ? 'max' : 'sum'
+  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes }, combine)
+  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders }, combine)
   const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
   const w = new SegmentWriter(s)
   const own = { ...spec, name: 'param', dtype }
   const summed = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
   const norm = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
   const followed = w.given('param', own, layouts.compute, slotOf({ is: 'param' }, 'parameters')).ref
-  w.emit({ kind: 'balance', ...spec.balance!, ...guardOf(training), ins: [summed, norm], outs: [followed] })
+  const told = { ...guardOf(training), ins: [summed, norm] }
+  const states: States<StateTensor> = spec.track ? { history: historyOf(spec.track) } : {}
+  if (spec.balance) w.emit({ kind: 'balance', ...spec.balance, ...told, outs: [followed] })
+  if (spec.track && states.history) {
+    const { length: _, ...track } = spec.track
+    const slot = slotOf({ is: 'state', of: 'history' }, 'optimizer')
+    const history = w.given('history', { name: 'history', ...states.history }, whole, slot).ref
+    w.emit({ kind: 'track', ...track, ...told, outs: [followed, history] })
+  }
   const update = w.draft(`update ${param.name}`, 'update')
-  return { update, ...(reduce.instrs.length > 0 && { reduce }) }
+  return { update, states, ...(reduce.instrs.length > 0 && { reduce }) }
 }
+
+const historyOf = ({ length }: { readonly length: number }): StateTensor => ({
+  ...{ dtype: 'f32', dims: [{ name: 'history', size: length }], layout: whole },
+})
 
 /** States that other ops than the optimizer move. */
 const feedbackStates = ['error', 'basis'] as const
@@ -294,12 +315,12 @@ function draftUpdates(
   const { s, plan } = context
   const { name } = param
   const { reduced, state, states } = sources
-  const isAway = stateSpace(plan).space !== undefined
+  const isAway = isUpdatedAway(param, context)
   const here = isAway
     ? { reduced: { layout: state, slot: onHost(at('grad')) }, kept: { layout: state }, state, states }
     : sources
   const gradient: Moved = { tensor: gradientOf(param), from: reduced, to: awayAt('grad', 'gradients', state) }
-  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan)]
+  const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan, isAway)]
   const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
   const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
   return {
@@ -319,22 +340,28 @@ function ownMoved({ spec, dtype }: ParamClass, { kept, state, space }: UpdateSou
   return [{ tensor: { ...spec, name: 'param', dtype }, from, to }]
 }
 
-/** From the disk to the host. */
-function statesMoved(states: States<StateTensor>, plan: ParamContext['plan']): Moved[] {
+const isUpdatedAway = ({ spec }: ParamClass, { plan, training }: ParamContext): boolean =>
+  updateSpace(plan, toldFor(training, spec.role).optimizer).space !== undefined
+
+/** From the disk to the host, or from either to the device. */
+function statesMoved(states: States<StateTensor>, plan: ParamContext['plan'], isAway: boolean): Moved[] {
   const { space } = stateSpace(plan)
-  return (space === 'disk' ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
-    const [from, to] = [awaySlot(of, 'optimizer', space), onHost(slotOf({ is: 'state', of }, 'optimizer'))]
+  const visits = space === 'disk' || (space === 'host' && !isAway)
+  return (visits ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
+    const slot = slotOf({ is: 'state', of }, 'optimizer')
+    const [from, to] = [awaySlot(of, 'optimizer', space), isAway ? onHost(slot) : slot]
     return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, training }: ParamContext): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamContext): SegmentDraft {
+  const { s, plan, training } = context
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
   const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
-  const lying = stateSpace(plan).space === undefined ? (slot: Slot) => slot : onHost
+  const lying = isUpdatedAway(param, context) ? onHost : (slot: Slot) => slot
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated
     return w.given(name, { name, ...tensor }, layout, lying(slotOf({ is: 'state', of: name }, 'optimizer'))).ref
@@ -356,7 +383,7 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, { s, plan, train
     const ins = [outs[0], ...(['normSquared', 'taken'] as const).map(name => site.scalars[name] ?? scalarAt(name))]
     w.emit({ kind: 'average', ...training.ema, ...guardOf(training), ins, outs: [ofState('ema')] })
   }
-  for (const state of feedbackStates) {
+  for (const state of plan.compress?.waiting ? [] : feedbackStates) {
     if (!states[state]) continue
     const { layout, ...tensor } = states[state]
     const next = w.given(`next.${state}`, { name: `next.${state}`, ...tensor }, layout, stateSlot(state, 'next')).ref

@@ -3,12 +3,26 @@
  * that lie otherwise are turned before, once for all products that read them.
  */
 import type { Blocks, Dim } from '../base/index.js'
-import type { InstrOf, Ref } from '../ir/index.js'
-import { aligned, assign, call, has, lettersOf, type Options, placeOf, type Site, tuple } from './expressions.js'
+import type { Instr, InstrOf, Ref, Segment } from '../ir/index.js'
+import {
+  aligned,
+  assign,
+  call,
+  has,
+  lettersOf,
+  type Options,
+  placeOf,
+  type Site,
+  tuple,
+  verdict,
+} from './expressions.js'
 import { quote } from './python.js'
 
 /** How many elements of each dim a block has; 0: all. */
 const blocksAlong = (dims: readonly Dim[], blocks: Blocks): string => tuple(dims.map(({ name }) => blocks[name] ?? 0))
+
+/** Of operands that are scales themselves. */
+const given = (by: 'scale' | undefined): Options => (by === 'scale' ? { by: quote(by) } : {})
 
 const cutBy = (dims: readonly Dim[], blocks: Blocks | undefined): Options =>
   blocks ? { blocks: blocksAlong(dims, blocks) } : {}
@@ -16,13 +30,16 @@ const cutBy = (dims: readonly Dim[], blocks: Blocks | undefined): Options =>
 export const absMax = (instr: InstrOf<'absMax'>, site: Site): string[] =>
   assign(site, instr, call('abs_max', instr.ins.map(site.name), cutBy(site.dims(instr.ins[0]), instr.blocks)))
 
-export function quantize({ ins: [x, amax], outs: [codes], format, blocks }: InstrOf<'quantize'>, site: Site): string[] {
+export function quantize(
+  { ins: [x, amax], outs: [codes], format, blocks, by }: InstrOf<'quantize'>,
+  site: Site,
+): string[] {
   const dims = site.dims(codes)
   const operands = [aligned(site, x, dims), site.name(amax), quote(format)]
-  return [`${site.result(codes)} = ${call('quantize', operands, cutBy(dims, blocks))}`]
+  return [`${site.result(codes)} = ${call('quantize', operands, { ...cutBy(dims, blocks), ...given(by) })}`]
 }
 
-export function scaledContract({ ins, outs, formats, blocks }: InstrOf<'scaledContract'>, site: Site): string[] {
+export function scaledContract({ ins, outs, formats, blocks, by }: InstrOf<'scaledContract'>, site: Site): string[] {
   const [out] = outs
   const letters = lettersOf([...ins.slice(0, 2), out].map(site.dims))
   const operands = ins.slice(0, 2).map(ref => operandOf(ref, site, site.dims(out)))
@@ -30,8 +47,41 @@ export function scaledContract({ ins, outs, formats, blocks }: InstrOf<'scaledCo
   const scales = operands.map(({ dims }, i) => inOrderOf(dims, ins[i + 2], site))
   const names = [quote(equation), ...operands.map(({ name }) => name), ...scales]
   const cut = blocks ? { blocks: tuple(operands.map(({ dims }, i) => blocksAlong(dims, blocks[i]))) } : {}
-  const product = call('scaled_contract', [...names, tuple(formats.map(quote)), quote(site.buffer(out).dtype)], cut)
+  const how = { ...cut, ...given(by) }
+  const product = call('scaled_contract', [...names, tuple(formats.map(quote)), quote(site.buffer(out).dtype)], how)
   return [...operands.flatMap(({ lines }) => lines), `${site.result(out)} = ${product}`]
+}
+
+export function track({ ins, outs, format, margin, algo, ...guard }: InstrOf<'track'>, site: Site): string[] {
+  const [[amax, norm], [scale, history]] = [ins, outs].map(refs => refs.map(site.name))
+  const operands = [scale, history, amax, verdict(guard, norm), quote(format)]
+  const made = call('track_', operands, { margin, algo: quote(algo) })
+  return [`${outs.map(site.result).join(', ')} = ${made}`]
+}
+
+/**
+ * What is cut into blocks is coded where what is greatest in them is found, and in all ways at once in which the segment does: it is read
+ * once. Nobody else meets in between, since ranks agree on nothing.
+ */
+export function codeLines({ instrs }: Segment): readonly (readonly [Instr, (site: Site) => string[]])[] {
+  const pairs = instrs.flatMap(greatest => {
+    if (greatest.kind !== 'absMax' || !greatest.blocks) return []
+    const codes = instrs.find(instr => instr.kind === 'quantize' && instr.ins[1] === greatest.outs[0])
+    return codes?.kind === 'quantize' && codes.ins[0] === greatest.ins[0] ? [{ greatest, codes }] : []
+  })
+  const of = new Map(
+    pairs.map(({ greatest }) => [greatest.ins[0], pairs.filter(pair => pair.greatest.ins[0] === greatest.ins[0])]),
+  )
+  return [...of].flatMap(([x, ways]) => {
+    const [{ greatest: first, codes }] = ways
+    const line = (site: Site): string[] => {
+      const names = ways.flatMap(way => [way.greatest.outs[0], way.codes.outs[0]]).map(site.result)
+      const cuts = ways.map(way => blocksAlong(site.dims(x), way.greatest.blocks!))
+      return [`${names.join(', ')} = ${call('coded', [site.name(x), quote(codes.format)], { blocks: tuple(cuts) })}`]
+    }
+    const done = ways.flatMap(way => [way.greatest, way.codes]).filter(instr => instr !== first)
+    return [[first, line] as const, ...done.map(instr => [instr, (): string[] => []] as const)]
+  })
 }
 
 /** The numbers of blocks, in the order that the dims of what they belong to have where it is multiplied. */

@@ -6,7 +6,7 @@
 import { asPart, documentRanks, finish, partialAxes, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'
 import { type Beside, besideIn } from './beside.js'
-import { isGuarded } from './experts.js'
+import { chooses, isGuarded } from './experts.js'
 import { groupLabel, Unwritten } from './expressions.js'
 import { emitFlight, isFlight } from './flights.js'
 import { functionsOf, type PythonFunction } from './functions.js'
@@ -25,19 +25,19 @@ export type Files = Readonly<Record<string, string>>
 
 /**
  * `runtime` is the text of the files of src/emit/runtime, by name; `evaluation` the forward-only program of the same
- * job, for the runs that are to judge what they train; `smaller` the programs of steps of fewer sequences, by their number.
+ * job, for the runs that are to judge what they train; `earlier` the programs of steps before the last phase, by the name of theirs.
  */
-export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Program, smaller?: Smaller): Files =>
-  finish(emitting(program, run, runtime, evaluation, smaller))
+export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Program, earlier?: Earlier): Files =>
+  finish(emitting(program, run, runtime, evaluation, earlier))
 
-export type Smaller = Readonly<Record<number, Program>>
+export type Earlier = Readonly<Record<string, Program>>
 
 export function* emitting(
   compiled: Program,
   run: Run,
   runtime: Files,
   evaluation?: Program,
-  smaller: Smaller = {},
+  earlier: Earlier = {},
 ): Work<Files> {
   const program = headsMerged(compiled)
   const beside = besideIn(program)
@@ -52,20 +52,20 @@ export function* emitting(
     ...(tokenizer === undefined ? {} : { 'tokenizer.json': tokenizer }),
     ...trains,
     ...(evaluates && below('evaluation', evaluates)),
-    ...earlierSteps(smaller, program, beside),
+    ...earlierSteps(earlier, program, beside),
     ...below('runtime', runtime),
     ...launchers(run, worldOf(program.mesh)),
   }
 }
 
 /** Folders of programs that work on what the last one works on: it must lie alike in all of them. */
-function earlierSteps(smaller: Smaller, last: Program, beside: Beside): Files {
-  const folders = Object.entries(smaller).map(([globalBatch, compiled]) => {
+function earlierSteps(earlier: Earlier, last: Program, beside: Beside): Files {
+  const folders = Object.entries(earlier).map(([phase, compiled]) => {
     const program = headsMerged(compiled)
     const lies = besideIn(program, beside)
     if (lies.names.size !== beside.names.size || !isKeptAlike(program, last))
-      throw new Error(`internal: steps of ${globalBatch} sequences keep parameters in another way`)
-    return below(`batch-${globalBatch}`, finish(writingProgram(program, lies)))
+      throw new Error(`internal: steps of ${phase} keep parameters in another way`)
+    return below(phase, finish(writingProgram(program, lies)))
   })
   return Object.assign({}, ...folders)
 }
@@ -156,7 +156,7 @@ function programText(program: Program): string {
   "mesh": ${text(mesh.axes)},
   "world": ${worldOf(mesh)},
   "reporter": ${reporterOf(program)},
-  "microbatches": ${microbatches},${isGuarded(program) ? '\n  "guarded": true,' : ''}${mesh.zigzag?.documents ? `\n  "documentRanks": ${documentRanks(mesh)},` : ''}
+  "microbatches": ${microbatches},${isGuarded(program) ? '\n  "guarded": true,' : ''}${chooses(program) ? '\n  "chooses": true,' : ''}${mesh.zigzag?.documents ? `\n  "documentRanks": ${documentRanks(mesh)},` : ''}
   "groups": ${list(groupsOf(program))},
   "inputs": ${list(inputs)},
   "results": ${text(results)},

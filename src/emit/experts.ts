@@ -8,6 +8,7 @@ import {
   elementwise,
   has,
   namesIn,
+  ordered,
   type Site,
   tuple,
   Unwritten,
@@ -59,13 +60,20 @@ export const expertRules = {
     perToken(site, scores, 'candidate')
     const limits = groups && tuple([groups.groups, groups.chosenGroups])
     const options = { bias: bias === undefined ? undefined : site.name(bias), groups: limits }
-    return line(site, outs, call('top_k', [site.name(scores), String(size(site, outs[0], 'choice'))], options))
+    const [choice] = outs
+    const [batch, seq] = site.dims(choice)
+    const where = [site.first(choice, batch), site.first(choice, seq)].join(', ')
+    return [
+      ...line(site, outs, call('top_k', [site.name(scores), String(size(site, choice, 'choice'))], options)),
+      `if here.records: here.chose(${site.result(choice)}, ${where})`,
+    ]
   },
   chosen: plain('chosen', instr => weighing(instr as InstrOf<'chosen'>)),
   chosenGrad: plain('chosen_grad', instr => weighing(instr as InstrOf<'chosen'>)),
-  assign({ ins, outs, room, tokens, order }: InstrOf<'assign'>, site: Site) {
-    perToken(site, ins[1], 'choice')
-    return line(site, outs, call('assign', ins.map(site.name), { room, tokens, order: quote(order) }))
+  assign({ ins: [scores, choice, order], outs, room, tokens, ...op }: InstrOf<'assign'>, site: Site) {
+    perToken(site, choice, 'choice')
+    const options = { room, tokens, by: quote(op.order), order: order && ordered(site, order) }
+    return line(site, outs, call('assign', [scores, choice].map(site.name), options))
   },
   rowsOf({ ins: [choice], outs, guarded }: InstrOf<'rowsOf'>, site: Site) {
     perToken(site, choice, 'choice')
@@ -141,6 +149,10 @@ export function moved(instr: InstrOf<'all-dispatch' | 'all-combine'>, site: Site
 }
 
 /** Whether a rank may get more rows than it has room for. */
+/** Whether experts are chosen: not where choices are repeated. */
+export const chooses = ({ segments }: Program): boolean =>
+  Object.values(segments).some(({ instrs }) => instrs.some(({ kind }) => kind === 'topK'))
+
 export const isGuarded = ({ mesh, segments }: Program): boolean =>
   Object.values(segments).some(({ instrs, buffers }) =>
     instrs.some(

@@ -270,7 +270,7 @@ export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, 
 }
 
 /** The token at each slot: [batch slot]. */
-function ordered(site: Site, order: Ref): string {
+export function ordered(site: Site, order: Ref): string {
   if (namesIn(site.dims(order)) !== 'batch slot') throw new Unwritten(`an order of [${namesIn(site.dims(order))}]`)
   return site.name(order)
 }

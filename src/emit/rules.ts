@@ -4,7 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { absMax, quantize, scaledContract } from './codes.js'
+import { absMax, quantize, scaledContract, track } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -59,6 +59,7 @@ export const torchOf: Rules<string[], Site> = {
   absMax,
   quantize,
   scaledContract,
+  track,
   add(instr, site) {
     const out = site.dims(instr.outs[0])
     return assign(site, instr, instr.ins.map(ref => aligned(site, ref, out)).join(' + '))
@@ -174,7 +175,8 @@ export const torchOf: Rules<string[], Site> = {
   accumulate(instr, site) {
     const [out] = instr.outs
     const value = isFlat(site, out) ? site.name(instr.ins[0]) : aligned(site, instr.ins[0], site.dims(out))
-    return [`${site.result(out)} = ops.accumulate_(${site.name(out)}, ${value})`]
+    const name = instr.combine === 'max' ? 'accumulate_max_' : 'accumulate_'
+    return [`${site.result(out)} = ops.${name}(${site.name(out)}, ${value})`]
   },
   sumSquares(instr, site) {
     const [out] = instr.outs

@@ -8,6 +8,8 @@ export interface Run {
   readonly globalBatch: number
   /** Before that: so many sequences a step, until so many were seen. Their programs lie in folders of their own. */
   readonly batchRamp?: readonly { readonly globalBatch: number; readonly until: number }[]
+  /** Steps before this one send gradients as they are, by programs of their own. */
+  readonly compressFrom?: number
   readonly seq: number
   readonly learningRate: LearningRate
   /** What the gradient norm of a step that is taken is below, where there is a limit; so many skipped in a row end the run. */

@@ -23,6 +23,7 @@ import {
   traitsOf,
 } from '../ir/index.js'
 import { worksOnLists } from './beside.js'
+import { codeLines } from './codes.js'
 import { crossEntropyIn, crossEntropyLine } from './cross-entropy.js'
 import { call, groupLabel, isRounding, type Options, type Site, tuple } from './expressions.js'
 import { inWritingOrder, joinedLines, residualLines } from './joined.js'
@@ -60,7 +61,13 @@ export function emitSegment(
   const scales = scalesIn(segment, usage)
   const site = siteOf(program, segment, usage, { args: flow.args, scale: scales.of })
   const joint = joinedLines(segment, usage, uses)
-  const lines = new Map([...residualLines(segment), ...normGradLines(segment), ...joint.lines, ...lossLines(segment)])
+  const lines = new Map([
+    ...residualLines(segment),
+    ...normGradLines(segment),
+    ...joint.lines,
+    ...lossLines(segment),
+    ...codeLines(segment),
+  ])
   const [reads, writes] = [flow.args, flow.results].map(refs =>
     groupsOf(
       segment,

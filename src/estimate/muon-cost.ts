@@ -10,7 +10,7 @@ import type { Setup } from './setup.js'
 const wide = bytesPer.f32
 
 /** Matrices of one shape: how many a layer has, over how many ranks of tp each is split, and how many ranks share its parts. */
-interface Matrices {
+export interface Matrices {
   readonly count: number
   readonly rows: number
   readonly columns: number
@@ -19,7 +19,7 @@ interface Matrices {
 }
 
 /** Of the mean layer, as far as it is split over ranks that make none of it whole. */
-function matricesOf({ shape, split }: Pick<Setup, 'shape' | 'split'>): readonly Matrices[] {
+export function matricesOf({ shape, split }: Pick<Setup, 'shape' | 'split'>): readonly Matrices[] {
   const { embed, heads, kvHeads, headDim, ffn, gated, experts, latent } = shape
   const { tp, ep, etp = 1 } = split
   const data = split.zero === 0 ? 1 : dataRanks(split)

@@ -2,9 +2,17 @@
  * What the optimizer takes once a step: passes over gradients, parameters and states, on the device or on the host; and where the
  * step of a whole parameter depends on all its parts, ranks that meet for each.
  */
-import { activationBytes, dataRanks, fullStates, type Optimizer, type Precision } from '../base/index.js'
+import {
+  activationBytes,
+  dataRanks,
+  fullStates,
+  type Optimizer,
+  optimizerFacts,
+  type Precision,
+} from '../base/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
+import { factorCost } from './factor-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
@@ -54,27 +62,46 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   const { bandwidth, curves } = cluster.device
   const owned = ownedBy(setup, held)
   const [bytes, memory] = [bytesEach(setup), bandwidth * curves.memory.efficiency]
+  const factors = software.own ? factorCost(setup, table, prices, held, layersOf(setup, prices, held)) : 0
   const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
-  if (!split.offload) return (owned * bytes) / memory + meetings
-  const norm = software.gradientBytes
-  return (owned * norm) / memory + hostCost(setup, prices, owned, bytes - norm) + meetings
+  if (!split.offload && !split.lifted) return (owned * bytes) / memory + meetings + factors
+  const { norm, ...places } = placesOf(setup, bytes)
+  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
+  return (owned * norm) / memory + movedCost(setup, places, owned, largest) + meetings + factors
 }
 
-/** The host updates while gradients of the next parameters come down and those before go up; the first and the last have nobody to hide behind. */
-function hostCost(
-  { split, cluster, precision, software }: Setup,
-  prices: Prices,
+/** Bytes of one parameter: of its norm, of its update where that happens, and of what goes each way for it. */
+interface UpdatePlaces {
+  readonly norm: number
+  readonly onHost: boolean
+  readonly update: number
+  readonly down: number
+  readonly up: number
+}
+
+function placesOf(setup: Setup, bytes: number): UpdatePlaces {
+  const { split, precision, software, optimizer = usualOptimizer } = setup
+  const [norm, element, master] = [software.gradientBytes, activationBytes(precision), hasMaster(precision, software)]
+  const onHost = split.offload !== undefined && optimizerFacts[optimizer.kind].given === undefined
+  const states = split.offload && !onHost ? stateBytes(setup, optimizer) : 0
+  // The parameter goes where it is updated, and back, unless it lives there.
+  const own = onHost === (split.lifted === true) ? 0 : element
+  const [before, after] = [(onHost ? norm : 0) + (master ? 0 : own) + states, own + states]
+  const [down, up] = onHost ? [before, after] : [after, before]
+  return { norm, onHost, update: bytes - norm, down, up }
+}
+
+/** Updates go on while what the next parameters need comes and those before go; the first and the last have nobody to hide behind. */
+function movedCost(
+  { cluster: { host, device } }: Setup,
+  { onHost, update, down, up }: Omit<UpdatePlaces, 'norm'>,
   owned: number,
-  bytes: number,
+  largest: number,
 ): number {
-  const element = activationBytes(precision)
-  const { host, device } = cluster
-  const rate = host ? (host.bandwidth ?? host.link.bandwidth) : device.bandwidth * device.curves.memory.efficiency
-  const link = host ? host.link.bandwidth * host.link.efficiency : rate
-  const down = (software.gradientBytes + (hasMaster(precision, software) ? 0 : element)) / link
-  const up = element / link
-  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
-  return owned * Math.max(bytes / rate, down, up) + largest * (down + up)
+  const memory = device.bandwidth * device.curves.memory.efficiency
+  const rate = onHost && host ? (host.bandwidth ?? host.link.bandwidth) : memory
+  const link = host ? host.link.bandwidth * host.link.efficiency : memory
+  return owned * Math.max(update / rate, down / link, up / link) + (largest * (down + up)) / link
 }
 
 /** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */
@@ -84,10 +111,9 @@ function countsOf({ shape: { gated, biases, norm } }: Setup) {
 }
 
 /** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
-function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: HeldParameters): number {
-  const { shape, split, optimizer = usualOptimizer } = setup
-  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
-  const layers = Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
+function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, held: HeldParameters): number {
+  const { split, optimizer = usualOptimizer } = setup
+  const layers = layersOf(setup, prices, held)
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
   const { matrices, split: vectors, whole } = countsOf(setup)
@@ -95,4 +121,10 @@ function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, { all }: 
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
+}
+
+/** How many layers a rank holds. */
+function layersOf({ shape, split }: Setup, prices: Prices, { all }: HeldParameters): number {
+  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
+  return Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
 }

@@ -4,7 +4,7 @@
  */
 import type { AxisSizes, MeshAxis, Optimizer, Seconds, Wire } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
-import type { ScheduleName } from '../plan/index.js'
+import type { Fp8Recipe, ScheduleName } from '../plan/index.js'
 import type { EstimateBook } from './book.js'
 import type { Software } from './others/software.js'
 import type { Shape } from './shape.js'
@@ -45,9 +45,13 @@ export interface Split extends AxisSizes {
   /** What our own program sends in fewer bits. */
   readonly wire?: Wire
   /** Products of linear layers read codes: its setup has the precision of them. */
-  readonly fp8?: true
+  readonly fp8?: Fp8Recipe
   /** Our own program keeps the optimizer's states there, and updates there. */
   readonly offload?: 'host'
+  /** ZeRO-3: our own program keeps parts of parameters on the host, and lifts them before they are gathered. */
+  readonly lifted?: true
+  /** What layers hand to each other waits on the host for the backward pass. */
+  readonly waiting?: true
 }
 
 export interface Setup {

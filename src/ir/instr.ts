@@ -79,7 +79,7 @@ export const isCompute = (instr: Instr): instr is Compute => 'ins' in instr && !
 
 /** Changes a parameter: by its gradient, or by what it follows. */
 export const isUpdate = (instr: Instr): instr is Compute =>
-  isCompute(instr) && (isOptimizer(instr) || instr.kind === 'balance')
+  isCompute(instr) && (isOptimizer(instr) || instr.kind === 'balance' || instr.kind === 'track')
 
 /** Works on the line of a block, not along a dim. */
 export const isFlat = (instr: Instr): boolean =>

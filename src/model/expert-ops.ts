@@ -56,7 +56,7 @@ export const expertRules: { readonly [K in RoutingOp & OpKind]: Rule<K> } = {
     },
   },
   chosenGrad: { shape: ins => [ins[1]], fixed: perToken },
-  assign: { shape: ins => [ins[1]], fixed: () => ['candidate', 'choice', 'seq'], vjp: none },
+  assign: { shape: ins => [ins[1]], fixed: () => ['candidate', 'choice', 'seq', 'slot'], vjp: none },
   rowsOf: { shape: wanted, vjp: none },
   dispatch: {
     shape: wanted,

@@ -3,11 +3,11 @@
  * tokens of one expert become rows that follow each other; a row's weight is multiplied in between the two products of its
  * expert, so that nobody needs to keep what experts give. Everything about the choice is in f32.
  */
-import type { ChoiceGroups } from '../base/index.js'
+import type { ChoiceGroups, Op } from '../base/index.js'
 import { normal } from './builder.js'
 import type { MoeConfig } from './config.js'
 import type { Value } from './graph.js'
-import type { LlamaBlock, LlamaDim } from './transformer.js'
+import { type LlamaBlock, type LlamaDim, placedIn } from './transformer.js'
 
 /** What one step is: losses are means over its sequences, its microbatches or its tokens. */
 export interface StepShape {
@@ -45,7 +45,7 @@ export function routed(b: LlamaBlock, x: Value, c: MoeConfig, step: StepShape): 
   const [scores] = b.emit({ kind: 'scores', by: c.scores }, [logits], 'scores')
   const choice = choose(b, scores, c, step)
   addTerms(b, { logits, scores }, c, step)
-  const kept = keep(b, scores, choice, c, step.seq)
+  const kept = keep(b, scores, choice, c, step)
   const weighing = { normalise: c.normalise, scale: c.scale }
   const weighed = c.capacity?.renormalise ? kept : choice
   const [weight] = b.emit({ kind: 'chosen', ...weighing }, [scores, weighed], 'weight')
@@ -83,12 +83,13 @@ function addTerms(b: LlamaBlock, of: { logits: Value; scores: Value }, c: MoeCon
   if (z > 0) b.term(b.emit({ kind: 'zLoss', by: z / (batch * seq * microbatches) }, [of.logits], 'z')[0])
 }
 
-/** The choices for which there is room: all, where no capacity says otherwise. */
-function keep(b: LlamaBlock, scores: Value, choice: Value, c: MoeConfig, seq: number): Value {
+/** The choices for which there is room: all, where no capacity says otherwise. Who comes first goes by tokens, wherever they lie. */
+function keep(b: LlamaBlock, scores: Value, choice: Value, c: MoeConfig, step: StepShape): Value {
   if (!c.capacity) return choice
-  const { order } = c.capacity
-  const { room, tokens } = roomOf(c, seq)
-  return b.emit({ kind: 'assign', room, tokens, order }, [scores, choice], 'kept')[0]
+  const { room, tokens } = roomOf(c, step.seq)
+  const { order } = placedIn(b, step)
+  const op: Op = { kind: 'assign', room, tokens, order: c.capacity.order }
+  return b.emit(op, order ? [scores, choice, order] : [scores, choice], 'kept')[0]
 }
 
 /** How many choices of how many tokens an expert takes. */

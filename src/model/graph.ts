@@ -2,7 +2,7 @@
  * The logical graph of one block, over whole tensors with named dims: no rank, no layout.
  * A model is a chain of blocks; what one block hands to the next is its *carry*, a record of named tensors.
  */
-import { type Dim, type DType, type Init, type Op, opFacts, type ParamRole } from '../base/index.js'
+import { type Dim, type DType, type Init, type Op, opFacts, type ParamRole, type Tracking } from '../base/index.js'
 
 export type { DType, Init }
 
@@ -59,7 +59,13 @@ export interface ParamSpec {
   readonly inputs: number
   /** It has no gradient: once a step it moves by `rate` towards where its tallies were below their mean. */
   readonly balance?: { readonly rate: number; readonly mean: number }
+  /** It has no gradient: once a step it follows the greatest of its tallies, of which it remembers so many steps. */
+  readonly track?: Tracking & { readonly length: number }
 }
+
+/** Whether a parameter follows tallies: it is small, in f32, whole on every rank and no optimizer's. */
+export const isFollower = ({ balance, track }: Pick<ParamSpec, 'balance' | 'track'>): boolean =>
+  balance !== undefined || track !== undefined
 
 export interface Block {
   readonly name: string

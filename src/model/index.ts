@@ -1,4 +1,5 @@
 export * from './builder.js'
+export { formatOfGradients, scaleName } from './codes.js'
 export * from './config.js'
 export { type DocumentsShape, roomOf, type StepShape } from './experts.js'
 export * from './family.js'

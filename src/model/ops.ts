@@ -269,6 +269,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   ...expertRules,
   zero: { shape: wanted },
   accumulate: { shape: wanted },
+  track: { shape: wanted },
   deduct: { shape: wanted },
   gramSchmidt: { shape: like },
   become: { shape: like },

@@ -2,7 +2,7 @@
  * Batches that grow. Each number of sequences a step is a program of its own: the same plan, with as many microbatches as it takes
  * to keep their size. All of them are checked, and compiled before the first step.
  */
-import { error, type Problem, sequencesUntil } from '../base/index.js'
+import { batchOfStep, error, isSparing, type Problem, sequencesUntil } from '../base/index.js'
 import type { Rule } from './rule.js'
 import type { Job } from './schema.js'
 
@@ -14,12 +14,44 @@ export function jobOfBatch(job: Job, globalBatch: number): Job {
   return { ...job, training: { ...training, globalBatch }, plan: { ...job.plan, microbatches } }
 }
 
-/** One job for each number of sequences a step that comes before the last. */
-export const earlierJobs = (job: Job): Job[] => {
-  const sizes = new Set((job.training.batchRamp ?? []).map(({ globalBatch }) => globalBatch))
-  sizes.delete(job.training.globalBatch)
-  return [...sizes].map(globalBatch => jobOfBatch(job, globalBatch))
+/** What steps of one program have in common. */
+export interface Phase {
+  readonly globalBatch: number
+  /** Gradients are not compressed yet. */
+  readonly waiting: boolean
 }
+
+export const phaseOfStep = ({ training, plan }: Job, step: number): Phase => ({
+  globalBatch: batchOfStep(training, step).globalBatch,
+  waiting: step < startOf(plan),
+})
+
+/** The step from which on gradients are compressed. */
+const startOf = ({ compress }: Job['plan']): number => (compress?.reduce ? compress.from : 0)
+
+/** `batch-8`, or `plain-8` where gradients are sent as they are: also the folder of an emitted program that is not the last. */
+export const nameOfPhase = ({ globalBatch, waiting }: Phase): string => `${waiting ? 'plain' : 'batch'}-${globalBatch}`
+
+export function jobOfPhase(job: Job, { globalBatch, waiting }: Phase): Job {
+  const { plan, ...sized } = jobOfBatch(job, globalBatch)
+  const { compress } = plan
+  if (!waiting || !compress?.reduce) return { ...sized, plan }
+  // What remembers nothing need not wait for anything.
+  const yet = isSparing(compress.reduce) ? { waiting } : { reduce: undefined }
+  return { ...sized, plan: { ...plan, compress: { ...compress, ...yet } } }
+}
+
+/** The phases whose programs are not the last one. */
+export function earlierPhases(job: Job): Phase[] {
+  const { batchRamp = [], globalBatch: last } = job.training
+  const sizes = [...new Set([...batchRamp.map(({ globalBatch }) => globalBatch), last])]
+  const of = (waiting: boolean) => sizes.map(globalBatch => ({ globalBatch, waiting }))
+  const earlier = of(false).filter(({ globalBatch }) => globalBatch !== last)
+  return startOf(job.plan) > 0 ? [...of(true), ...earlier] : earlier
+}
+
+/** One job for each phase before the last. */
+export const earlierJobs = (job: Job): Job[] => earlierPhases(job).map(phase => jobOfPhase(job, phase))
 
 /** What `rules` say of the steps of each size, where they do not say it of the last ones too. */
 export const batchRamp = (rules: readonly Rule[]): Rule =>

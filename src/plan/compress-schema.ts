@@ -25,6 +25,13 @@ export const Compression = z.strictObject({
     .max(1000)
     .default(2)
     .describe('powersgd: so many times fewer numbers must factors be than their matrix'),
+  from: z
+    .int()
+    .min(0)
+    .max(2 ** 40)
+    .default(0)
+    .describe('steps before this one send gradients as they are'),
+  waiting: z.boolean().optional().describe('the program of those steps: it keeps what a later one remembers, as it is'),
   run: z
     .int()
     .min(1)

@@ -30,8 +30,8 @@ function* withoutEffect({ cp, zigzag, attention }: Plan): Iterable<Problem> {
     yield say('zigzag', 'ulysses, whose ranks attend to the whole sequence')
 }
 
-/** Where each document is cut by itself, each has as many chunks as it takes, and nothing goes by a token's place in the sequence. */
-export const cutDocuments: Rule = function* ({ model, data, plan }) {
+/** Where each document is cut by itself, each has as many chunks as it takes. */
+export const cutDocuments: Rule = function* ({ data, plan }) {
   const { outer } = contextOf(plan)
   if (plan.zigzag !== 'documents' || outer === 1) return
   const say = (path: string, message: string, suggestion: string) =>
@@ -44,8 +44,6 @@ export const cutDocuments: Rule = function* ({ model, data, plan }) {
   const pad = roundUp(documents.pad, 2 * outer)
   if (left !== 0)
     yield say('data.documents.pad', `pad ${documents.pad} % (2 x ${ranks}) = ${left}, must be 0`, `try pad ${pad}`)
-  if (model.family === 'llama' && model.moe?.capacity)
-    yield say('model.moe.capacity', 'room goes by the places of tokens in the sequence', 'leave capacity out')
 }
 
 /** The ranks of a plan's kind of attention are cp, and those that exchange heads have heads enough. */

@@ -1,7 +1,7 @@
 /** Offload: what of it makes no sense, or is not there yet. */
-import { type Elsewhere, either, error, optimizerFacts, optimizerKinds, paramRoles } from '../base/index.js'
+import { type Elsewhere, error, type OptimizerKind, optimizerFacts } from '../base/index.js'
+import { isFollower, type ParamSpec } from '../model/index.js'
 import type { Offload } from './offload-schema.js'
-import { toldFor } from './optimizer.js'
 import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
@@ -14,31 +14,28 @@ export interface Residence {
   readonly space?: Elsewhere
 }
 
-/** Where masters and moments live. */
-export function stateSpace(plan: Pick<Plan, 'offload'>): Residence {
+/** Where masters and moments live; what is no optimizer's stays. */
+export function stateSpace(plan: Pick<Plan, 'offload'>, of?: Pick<ParamSpec, 'balance' | 'track'>): Residence {
   const { optimizer: space } = offloadOf(plan)
-  return space === 'device' ? {} : { space }
+  return space === 'device' || (of && isFollower(of)) ? {} : { space }
 }
 
 /** Where the parts of parameters live between their gathers; what follows counts is small, and stays. */
-export function paramSpace(plan: Pick<Plan, 'offload'>, { balance }: { readonly balance?: unknown }): Residence {
-  return offloadOf(plan).parameters === 'device' || balance !== undefined ? {} : { space: 'host' }
+export function paramSpace(plan: Pick<Plan, 'offload'>, spec: Pick<ParamSpec, 'balance' | 'track'>): Residence {
+  return offloadOf(plan).parameters === 'device' || isFollower(spec) ? {} : { space: 'host' }
 }
 
-/** Element by element: what must know the whole parameter first meets other ranks, which hosts do not. */
-const worksOnHost = optimizerKinds.filter(kind => optimizerFacts[kind].given === undefined)
+/**
+ * Where parameters are updated: on the host where their states are not on the device, unless the optimizer must know whole parameters
+ * first. Then ranks meet, which hosts do not, and states visit the device.
+ */
+export function updateSpace(plan: Pick<Plan, 'offload'>, { kind }: { readonly kind: OptimizerKind }): Residence {
+  const staysAway = stateSpace(plan).space !== undefined && optimizerFacts[kind].given === undefined
+  return staysAway ? { space: 'host' } : {}
+}
 
-export const offload: Rule = function* ({ training, plan }) {
+export const offload: Rule = function* ({ plan }) {
   const { optimizer, parameters } = offloadOf(plan)
-  const used = new Set(paramRoles.map(role => toldFor(training, role).optimizer.kind))
-  const meets = [...used].find(kind => !worksOnHost.includes(kind))
-  if (optimizer !== 'device' && meets !== undefined)
-    yield error(
-      'plan/offload',
-      'plan.offload.optimizer',
-      `${meets} needs whole parameters, for which ranks would have to meet on the ${optimizer}`,
-      `leave it at device, or try training.optimizer.kind ${either(worksOnHost)}`,
-    )
   if (optimizer === 'disk') yield error('plan/offload', 'plan.offload.optimizer', 'not supported yet: disk', 'try host')
   if (parameters !== 'device' && plan.zero < 3)
     yield error(

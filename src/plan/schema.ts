@@ -24,6 +24,7 @@ import {
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
+import { Fp8 } from './fp8-schema.js'
 import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
@@ -106,9 +107,6 @@ const attention = z
   .describe(
     'cp: keys and values are gathered, go round in a ring, or are exchanged so that ranks split heads; or both, { ulysses, ring }',
   )
-
-/** Ways to find out by what a tensor is scaled before it becomes codes. */
-export const fp8Recipes = ['current', 'blocks'] as const
 
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
@@ -205,23 +203,9 @@ export const Plan = z
           .flatMap(name => (planPrecisionFacts[name].words ? [`${name}: ${planPrecisionFacts[name].words}`] : []))
           .join('; '),
       ),
-    fp8: z
-      .strictObject({
-        recipe: z
-          .enum(fp8Recipes)
-          .default('current')
-          .describe(
-            'what a tensor is scaled by: current, the greatest absolute value that is in it now; blocks, that of each block of it, in E4M3 throughout',
-          ),
-        block: z
-          .int()
-          .min(2)
-          .max(2 ** 16)
-          .default(128)
-          .describe('blocks: so many numbers along what is summed, of a weight squares; GPUs multiply blocks of 128'),
-      })
-      .optional()
-      .describe('products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says'),
+    fp8: Fp8.optional().describe(
+      'products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says',
+    ),
     gradients: z
       .enum(gradientTypes)
       .optional()

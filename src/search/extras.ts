@@ -28,7 +28,7 @@ export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
   },
   fp8: {
     words: 'products of linear layers read 8-bit codes',
-    extras: { fp8: true },
+    extras: { fp8: 'current' },
     isOfUse: () => true,
   },
 }

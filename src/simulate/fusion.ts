@@ -5,7 +5,7 @@
  */
 import type { Mesh } from '../base/index.js'
 import { bufferBytes, type Kernel, workOf } from '../cost/index.js'
-import { type Instr, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
+import { type Instr, type InstrOf, type Program, type Ref, type Segment, traitsOf } from '../ir/index.js'
 
 /** Bytes an instruction does not move because it is part of a larger kernel. */
 type SparedBytes = ReadonlyMap<Instr, { readonly read: number; readonly written: number }>
@@ -39,8 +39,7 @@ function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
       const maker = makers.get(ref)
       if (maker === undefined) continue
       const alone = readers.get(maker)!
-      // What is greatest in all of it must be known first: it is written, and read again.
-      const joins = small[at] && !(instr.kind === 'quantize' && ref === instr.ins[0])
+      const joins = small[at] && !(isScaledWhole(instr) && ref === instr.ins[0])
       alone.set(ref, (alone.get(ref) ?? true) && joins)
       if (joins && small[maker]) read[at] += bytesOf(ref)
     }
@@ -55,6 +54,10 @@ function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
     }),
   )
 }
+
+/** What is greatest in all of it must be known first: it is written, and read again. */
+const isScaledWhole = (instr: Instr): instr is InstrOf<'quantize'> =>
+  instr.kind === 'quantize' && !instr.blocks && instr.by === undefined
 
 /** Scratch is there for one call only; every other role is somebody's business later. */
 const diesIn = ({ buffers, roles }: Segment, ref: Ref): boolean => roles[buffers[ref].role].name.is === 'scratch'

@@ -8,7 +8,7 @@ import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/inde
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
-import { type Job, jobOfBatch, lrAt } from '../plan/index.js'
+import { type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
@@ -16,7 +16,7 @@ import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, leastScale, risingLoss, tooManySkips, whySkipped } from './divergence.js'
 import { whatBroke } from './fault.js'
-import { smallerPrograms } from './ramp.js'
+import { earlierPrograms } from './ramp.js'
 
 export interface StepRecord {
   /** Counts from 1. */
@@ -126,12 +126,12 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
 /** By how many steps are behind. */
 type Programs = (behind: number) => Program
 
-/** Of every size that batches have, compiled and found to fit before the first step. */
+/** Of every phase of the run, compiled and found to fit before the first step. */
 function programsOf(job: Job, { program, schedule }: SessionOptions): Programs {
   const { training } = job
   const last = program ?? runnable(jobOfBatch(job, training.globalBatch), schedule)
-  const smaller = smallerPrograms(job)
-  return behind => smaller.get(batchOfStep(training, behind).globalBatch) ?? last
+  const earlier = earlierPrograms(job)
+  return behind => earlier.get(nameOfPhase(phaseOfStep(job, behind))) ?? last
 }
 
 function runnable(job: Job, schedule: Schedule | undefined): Program {
@@ -140,7 +140,7 @@ function runnable(job: Job, schedule: Schedule | undefined): Program {
   return program
 }
 
-/** The program of the next step, which may be another where batches grow. */
+/** The program of the next step, which may be another where batches grow, or gradients are compressed from then on. */
 function growingFrom(programs: Programs, behind: number, trainer: Trainer) {
   let program = programs(behind)
   return {
@@ -149,7 +149,7 @@ function growingFrom(programs: Programs, behind: number, trainer: Trainer) {
     },
     async reach(behind: number): Promise<Program> {
       const next = programs(behind)
-      if (next !== program) await engineFailures(`the larger batch after step ${behind}`, () => trainer.change(next))
+      if (next !== program) await engineFailures(`the other program after step ${behind}`, () => trainer.change(next))
       program = next
       return program
     },

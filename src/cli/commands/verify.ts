@@ -1,7 +1,7 @@
 /** lockstep verify: is the program lawful, and does it compute what one rank computes? */
 import { compileJob } from '../../compile/index.js'
 import { showViolation } from '../../ir/index.js'
-import { earlierJobs } from '../../plan/index.js'
+import { earlierJobs, type Job } from '../../plan/index.js'
 import { type CompiledJob, prove, tolerance, type Verdict } from '../../prove/index.js'
 import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
@@ -20,22 +20,34 @@ export async function verifyCommand(path: string, options: VerifyOptions, io: Io
   return withProgram(path, io, { ...options, fits: false }, async loaded => {
     const proved = (compiled: CompiledJob) => withProgress(io, watcher => prove(compiled, { steps, full, watcher }))
     const verdict = await proved(loaded)
-    // Where batches grow, each number of sequences is a program.
+    // Where batches grow, or gradients are compressed from a step on, earlier steps are other programs.
     const smaller: Smaller[] = []
     for (const job of earlierJobs(loaded.job))
-      smaller.push({ globalBatch: job.training.globalBatch, ...(await proved({ job, program: compileJob(job) })) })
+      smaller.push({ ...phaseOf(job), ...(await proved({ job, program: compileJob(job) })) })
     const all = smaller.length > 0 ? { ...verdict, smaller } : verdict
     io.out(`${options.json ? JSON.stringify(all, null, 2) : describeAll(verdict, smaller)}\n`)
     return [verdict, ...smaller].every(({ ok }) => ok) ? 0 : 1
   })
 }
 
-type Smaller = Verdict & { readonly globalBatch: number }
+type Smaller = Verdict & { readonly globalBatch: number; readonly waiting?: true }
+
+const phaseOf = ({ training, plan }: Job) => ({
+  globalBatch: training.globalBatch,
+  ...(plan.compress && plan.compress.from > 0 && isBefore(plan.compress) && { waiting: true as const }),
+})
+
+/** It waits, or what it would compress is left out. */
+const isBefore = ({ waiting = false, reduce }: NonNullable<Job['plan']['compress']>): boolean =>
+  waiting || reduce === undefined
 
 const describeAll = (verdict: Verdict, smaller: readonly Smaller[]): string =>
   [
     describe(verdict),
-    ...smaller.map(each => `\nsteps of ${each.globalBatch} sequences, of batchRamp:\n${describe(each)}`),
+    ...smaller.map(
+      each =>
+        `\nsteps of ${each.globalBatch} sequences${each.waiting ? ', not compressed yet' : ', of batchRamp'}:\n${describe(each)}`,
+    ),
   ].join('\n')
 
 export function describe({ ok, violations, numbers }: Verdict): string {

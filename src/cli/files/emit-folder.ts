@@ -12,10 +12,10 @@ import { type Job, mostSkipsOf } from '../../plan/index.js'
 import {
   type Beginning,
   beginningProblems,
+  earlierPrograms,
   evaluationOf,
   inCheckpoint,
   openData,
-  smallerPrograms,
 } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { type Content, writeFolder } from './folder-record.js'
@@ -70,9 +70,9 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     ...(expected && { expected }),
   }
   const evaluation = evaluationOf(job, dataset, schedule)
-  const smaller = Object.fromEntries(smallerPrograms(job))
+  const earlier = Object.fromEntries(earlierPrograms(job))
   watcher.expect({ emitting: 1 })
-  const files = await watcher.run('emitting', emitting(program, run, runtimeFiles(), evaluation, smaller))
+  const files = await watcher.run('emitting', emitting(program, run, runtimeFiles(), evaluation, earlier))
   watcher.say('writing the files')
   const contents = {
     ...files,
@@ -97,13 +97,14 @@ function copiesOf(program: Program, beginning: Beginning): Record<string, Conten
 const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength)
 
 export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undefined): Run {
-  const { model, training } = job
+  const { model, plan, training } = job
   const batches = Math.min(training.evalBatches, Math.ceil(dataset.heldOut.count / training.globalBatch))
   return {
     title: job.name ?? basename(path, extname(path)),
     seed: training.seed,
     steps: training.steps,
     globalBatch: training.globalBatch,
+    ...(plan.compress?.reduce && plan.compress.from > 0 && { compressFrom: plan.compress.from }),
     ...(training.batchRamp && {
       batchRamp: training.batchRamp.map(earlier => ({
         globalBatch: earlier.globalBatch,

@@ -8,7 +8,6 @@ import { frameNames } from './frames.js'
 
 export function residents({ compiled, held, results, out }: StreamContext): void {
   const { s } = compiled
-  const away = stateSpace(compiled.plan)
   for (const { spec, dtype, gradientDtype, segments } of held) {
     const { kept, gradient, space } = segments
     const keptBytes = kept.inside ? lineBytes : localBytes
@@ -20,7 +19,7 @@ export function residents({ compiled, held, results, out }: StreamContext): void
     }
     for (const [state, tensor] of stateEntries(segments.states)) {
       const bytes = localBytes(s, tensor, tensor.layout)
-      out.resident(frameNames.state(state, spec.name), { kind: 'optimizer', bytes, ...away })
+      out.resident(frameNames.state(state, spec.name), { kind: 'optimizer', bytes, ...stateSpace(compiled.plan, spec) })
     }
   }
   for (const [name] of evaluates(compiled) ? [] : scalarEntries(scalarStarts(compiled.training)))

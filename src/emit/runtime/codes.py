@@ -2,7 +2,7 @@
 Products of 8-bit codes. A tensor, or each block of it, is multiplied with a power of two that brings what is greatest there into their
 range, and the product is divided by both. A run in f64 keeps all digits; on a CPU products are those of the numbers that codes stand for.
 """
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 import torch
 
@@ -15,6 +15,8 @@ except ImportError:
     triton = None
 
 GREATEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0}
+# They are 1.75 times 2 to this.
+TOP = {"f8e4m3": 8, "f8e5m2": 15}
 # What is smaller counts as this: the scale stays an f32 number.
 LEAST = 2.0**-100
 # cuBLAS wants so many codes in a row, and rows that begin at multiples of as many.
@@ -64,19 +66,98 @@ def _times(x: torch.Tensor, numbers: torch.Tensor, blocks: Optional[Blocks]) -> 
 
 
 def scale(amax: torch.Tensor, form: str) -> torch.Tensor:
-    """The greatest power of two with which amax stays in range, by the bits of its exponent."""
-    ratio = (GREATEST[form] / amax.clamp(min=LEAST)).float()
-    return (ratio.view(torch.int32) & 0x7F800000).view(torch.float32).to(amax.dtype)
+    """
+    The greatest power of two with which amax stays in range, by its bits, so that whoever works it out finds the same: the greatest code
+    is 1.75 times a power of two. 0 where amax is not finite.
+    """
+    bits = amax.clamp(min=LEAST).float().view(torch.int32)
+    exponent = 254 + TOP[form] - (bits >> 23) - ((bits & 0x7FFFFF) > 0x600000).int()
+    return torch.where(bits >= 0x7F800000, 0, exponent << 23).view(torch.float32).to(amax.dtype)
 
 
-def quantize(x: torch.Tensor, amax: torch.Tensor, form: str, blocks: Optional[Blocks] = None) -> torch.Tensor:
+def _scale(number: torch.Tensor, form: str, by: str) -> torch.Tensor:
+    """Of what is greatest, or the number itself."""
+    return number if by == "scale" else scale(number, form)
+
+
+def track_(scales, histories, amaxes, verdict: torch.Tensor, form: str, margin: int, algo: str):
+    """
+    The first of a history is room for this step's; when the scale is chosen all move down, and the first is room again. What is chosen
+    and is 0, or not finite, leaves the scale as it is. Of one tensor, or of several at once.
+    """
+    if isinstance(scales, list):
+        scale, history = torch.stack(scales), torch.stack(histories)
+        _track(scale, history, torch.stack(list(amaxes)).to(scale.dtype), verdict, form, margin, algo)
+        for each, made in ((scales, scale), (histories, history)):
+            for old, new in zip(each, made.unbind()):
+                old.copy_(new)
+    else:
+        _track(scales.view(1), histories.view(1, -1), amaxes.view(1).to(scales.dtype), verdict, form, margin, algo)
+    return scales, histories
+
+
+def _track(scale, history, amax, verdict, form: str, margin: int, algo: str) -> None:
+    now = torch.cat([amax.unsqueeze(1), history[:, 1:]], 1)
+    chosen = now.amax(1) if algo == "max" else amax
+    made = (GREATEST[form] / chosen.float() / 2.0**margin).clamp(max=torch.finfo(torch.float32).max).to(scale.dtype)
+    usable = (chosen > 0) & torch.isfinite(chosen)
+    scale.copy_(torch.where(verdict & usable, made, scale))
+    moved = torch.roll(now, -1, 1)
+    moved[:, 0] = 0
+    history.copy_(torch.where(verdict, moved, history))
+
+
+def quantize(
+    x: torch.Tensor, amax: torch.Tensor, form: str, blocks: Optional[Blocks] = None, by: str = "amax"
+) -> torch.Tensor:
     """Numbers beyond the greatest become it; casts of some releases do so by themselves, of others not."""
-    scaled = _times(x, scale(amax, form).to(x.dtype), blocks).clamp(-GREATEST[form], GREATEST[form])
+    # A power of two rounds nothing; another scale wants more digits than 16 bits have.
+    full = x if by == "amax" or x.dtype == torch.float64 else x.float()
+    scaled = _times(full, _scale(amax, form, by).to(full.dtype), blocks).clamp(-GREATEST[form], GREATEST[form])
     return scaled if x.dtype == torch.float64 else scaled.to(DTYPES[form])
+
+
+def coded(x: torch.Tensor, form: str, blocks: Sequence[Blocks]):
+    """What is greatest in each block, and the codes, for each way to cut x: in one pass where a GPU can."""
+    made = _coded_both_ways(x, form, blocks)
+    if made is None:
+        made = []
+        for each in blocks:
+            amax = abs_max(x, each)
+            made += [amax, quantize(x, amax, form, each)]
+    return tuple(made)
+
+
+def _coded_both_ways(x: torch.Tensor, form: str, blocks: Sequence[Blocks]):
+    """
+    Blocks along what comes last, and along what comes first, of a matrix of whole tiles. The codes of the second lie one after the other
+    along what comes first, as `turned` would lay them.
+    """
+    if triton is None or not x.is_cuda or x.dtype != torch.bfloat16 or form != "f8e4m3" or len(blocks) != 2:
+        return None
+    (rows, columns), counts = blocks, [_counts(x.shape, each) for each in blocks]
+    for first in range(1, x.dim()):
+        height, width = x.shape[:first].numel(), x.shape[first:].numel()
+        by_rows = all(n == 1 for n in rows[:first]) and torch.Size(counts[0][first:]).numel() * BLOCK == width
+        by_columns = all(n == 1 for n in columns[first:]) and torch.Size(counts[1][:first]).numel() * BLOCK == height
+        if by_rows and by_columns:
+            codes, amax, turned_codes, turned_amax = torch.ops.lockstep.coded(x.reshape(height, width).contiguous())
+            kept = [[count for count, n in zip(*each) if n > 0] for each in zip(counts, blocks)]
+            dtype = DTYPES[form]
+            return (
+                amax.t().reshape(kept[0]),
+                codes.view(dtype).view(x.shape),
+                turned_amax.reshape(kept[1]),
+                turned_codes.view(dtype).t().reshape(x.shape),
+            )
+    return None
 
 
 def turned(codes: torch.Tensor, first: int) -> torch.Tensor:
     """The dims from `first` on before the others: a GPU multiplies codes that lie one after the other along what is summed."""
+    there = codes.permute(*range(first, codes.dim()), *range(first))
+    if there.is_contiguous():
+        return there
     sizes = (*codes.shape[first:], *codes.shape[:first])
     rows = codes.reshape(codes.shape[:first].numel(), -1)
     if codes.is_cuda and triton is not None and codes.element_size() == 1:
@@ -95,9 +176,10 @@ def scaled_contract(
     forms: Sequence[str],
     dtype: str,
     blocks: Optional[Sequence[Blocks]] = None,
+    by: str = "amax",
 ) -> torch.Tensor:
     """As contract. One product of matrices where what is summed comes last in both, and a GPU has units for it."""
-    by_a, by_b = 1 / scale(a_max, forms[0]), 1 / scale(b_max, forms[1])
+    by_a, by_b = 1 / _scale(a_max, forms[0], by), 1 / _scale(b_max, forms[1], by)
     ins, out = equation.replace(" ", "").split("->")
     left, right = ins.split(",")
     summed = "".join([d for d in left if d not in out])
@@ -109,7 +191,7 @@ def scaled_contract(
         if rows.shape[1] % ROW == 0 and columns.shape[0] % ROW == 0 and _multiplied(by_a, by_b):
             product = _multiply(rows, columns, by_a, by_b, DTYPES[dtype], forms[0] == forms[1] and blocks is None)
             return product.view(*a.shape[: len(m)], *b.shape[: len(n)])
-        by_a, by_b = 1 / scale(a_max, forms[0]), 1 / scale(b_max, forms[1])
+        by_a, by_b = 1 / _scale(a_max, forms[0], by), 1 / _scale(b_max, forms[1], by)
     full = torch.float64 if a.dtype == torch.float64 else torch.float32
     of_a, of_b = (None, None) if blocks is None else blocks
     numbers = _times(a.to(full), by_a.to(full), of_a), _times(b.to(full), by_b.to(full), of_b)
@@ -157,6 +239,21 @@ def _columns(rows: torch.Tensor) -> torch.Tensor:
     return rows.new_empty((rows.shape[1], rows.shape[0]))
 
 
+def _coded(x: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    made = _room_for_codes(x)
+    height, width = x.shape
+    _code[(height // BLOCK, width // BLOCK)](x, *made, height, width, BLOCK=BLOCK, LEAST=LEAST, num_warps=4)
+    return made
+
+
+def _room_for_codes(x: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    height, width = x.shape
+    codes = x.new_empty((height, width), dtype=torch.uint8), x.new_empty((width, height), dtype=torch.uint8)
+    rows = x.new_empty((width // BLOCK, height), dtype=torch.float32)
+    columns = x.new_empty((height // BLOCK, width), dtype=torch.float32)
+    return codes[0], rows, codes[1], columns
+
+
 if triton is not None and hasattr(torch.library, "custom_op"):
 
     @triton.jit
@@ -168,6 +265,35 @@ if triton is not None and hasattr(torch.library, "custom_op"):
         turned = (row[None, :] < height) & (column[:, None] < width)
         tl.store(out + column[:, None].to(tl.int64) * height + row[None, :], tl.trans(tile), mask=turned)
 
+    @triton.jit
+    def _power(amax):
+        """As `scale`, of E4M3."""
+        bits = amax.to(tl.int32, bitcast=True)
+        exponent = 254 + 8 - (bits >> 23) - ((bits & 0x7FFFFF) > 0x600000).to(tl.int32)
+        return tl.where(bits >= 0x7F800000, 0, exponent << 23).to(tl.float32, bitcast=True)
+
+    @triton.jit
+    def _within(x):
+        """What is no number stays none: it is neither greater nor less."""
+        x = tl.where(x > 448.0, 448.0, x)
+        return tl.where(x < -448.0, -448.0, x).to(tl.float8e4nv).to(tl.uint8, bitcast=True)
+
+    @triton.jit
+    def _code(x, codes, rows, turned, columns, height, width, BLOCK: tl.constexpr, LEAST: tl.constexpr):
+        row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+        at = row[:, None].to(tl.int64) * width + column[None, :]
+        tile = tl.load(x + at).to(tl.float32)
+        size = tl.abs(tile)
+        in_row, in_column = tl.max(size, 1), tl.max(size, 0)
+        tl.store(rows + tl.program_id(1).to(tl.int64) * height + row, in_row)
+        tl.store(columns + tl.program_id(0).to(tl.int64) * width + column, in_column)
+        by_row, by_column = _power(tl.maximum(in_row, LEAST)), _power(tl.maximum(in_column, LEAST))
+        tl.store(codes + at, _within(tile * by_row[:, None]))
+        there = column[:, None].to(tl.int64) * height + row[None, :]
+        tl.store(turned + there, tl.trans(_within(tile * by_column[None, :])))
+
     torch.library.custom_op("lockstep::turned", _turned, mutates_args=()).register_fake(_columns)
+    torch.library.custom_op("lockstep::coded", _coded, mutates_args=()).register_fake(_room_for_codes)
 else:
     triton = None

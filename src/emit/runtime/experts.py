@@ -67,20 +67,29 @@ def chosen_grad(dweight, scores, choice, normalise: bool, scale: float) -> torch
     return torch.zeros_like(scores).scatter_add(-1, choice.clamp(min=0), slopes)
 
 
-def assign(scores: torch.Tensor, choice: torch.Tensor, room: int, tokens: int, order: str) -> torch.Tensor:
-    """-1 for choices of each run of tokens for which an expert has no room."""
+def _taken(x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Of each sequence the tokens of these numbers: [batch seq any]."""
+    return x.gather(1, tokens.unsqueeze(-1).expand(x.shape))
+
+
+def assign(scores, choice, room: int, tokens: int, by: str, order: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """-1 for choices of each run of tokens for which an expert has no room; `order`: the token at each slot, if not its own."""
+    if order is not None:
+        order = order.long()
+        scores, choice = (_taken(x, torch.argsort(order, dim=1)) for x in (scores, choice))
+        return _taken(assign(scores, choice, room, tokens, by), order)
     runs = choice.reshape(-1, tokens, choice.shape[-1])
-    wishes = (runs.transpose(1, 2) if order == "choice" else runs).flatten(1)
-    if order == "probability":
+    wishes = (runs.transpose(1, 2) if by == "choice" else runs).flatten(1)
+    if by == "probability":
         rated = scores.gather(-1, choice.clamp(min=0)).reshape(runs.shape).flatten(1)
         turn = torch.sort(rated, dim=-1, descending=True, stable=True).indices
         wishes = wishes.gather(1, turn)
     mine = F.one_hot(wishes.clamp(min=0), scores.shape[-1]) * (wishes >= 0).unsqueeze(-1)
     before = (mine.cumsum(1) * mine).sum(-1) - 1
     kept = torch.where(before < room, wishes, -1)
-    if order == "probability":
+    if by == "probability":
         kept = torch.empty_like(kept).scatter(1, turn, kept)
-    kept = kept.unflatten(1, (-1, tokens)).transpose(1, 2) if order == "choice" else kept
+    kept = kept.unflatten(1, (-1, tokens)).transpose(1, 2) if by == "choice" else kept
     return kept.reshape(choice.shape)
 
 

@@ -37,6 +37,9 @@ class Here:
         self.drew = False
         # What `require_room` will look at.
         self._guards: List = []
+        # Whether choices of experts are kept, and those of the step: the layer, where they lie in the global batch, and what was chosen.
+        self.records = False
+        self.chosen: List = []
         # For whoever asks why it takes so long: what the host waits for, and what the GPU was told to wait for last.
         self.waiting_for = ""
         self._waited: Deque = deque(maxlen=256)
@@ -102,7 +105,7 @@ class Here:
         self._loaded = {}
 
     def start(self, step: int, lr: float) -> None:
-        self.step, self.lr = step, lr
+        self.step, self.lr, self.chosen = step, lr, []
         for asked, values in (self._loaded or {}).items():
             if asked[0] == "lr":
                 values.fill_(lr)
@@ -116,6 +119,10 @@ class Here:
         self.drew = True
         index = counter.grid(starts, sizes, wholes, self.device, order, along)
         return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
+
+    def chose(self, choice: torch.Tensor, batch: int, seq: Start) -> None:
+        """What tokens chose in a layer: sequences from `batch` on, and of each those from `seq` on."""
+        self.chosen.append((self.block, batch, seq, choice.to("cpu", torch.int32)))
 
     def draws(self, i: int) -> torch.Tensor:
         """Of the parameters that are being updated, for the elements of number i: numbers of 16 bits by their index in the whole."""

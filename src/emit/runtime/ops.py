@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from .attention import attention, attention_grad, attention_merge  # noqa: F401  (emitted code calls them as ops.attention...)
-from .codes import abs_max, quantize, scaled_contract, turned  # noqa: F401
+from .codes import abs_max, coded, quantize, scaled_contract, track_, turned  # noqa: F401
 from .contract import apart, beside, contract  # noqa: F401
 from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
@@ -17,6 +17,7 @@ from .kernels import swiglu_and_grad_beside, swiglu_grad, swiglu_grad_beside  # 
 from .losses import cross_entropy, owned, pick, sum_exp, token_loss, token_loss_grad  # noqa: F401
 from .norms import last, leading, rms_norm, rms_norm_and_scale, rms_norm_grads, rms_norm_input_grad  # noqa: F401
 from .norms import rms_norm_weight_grad, rms_scale  # noqa: F401
+from .optimizer import accumulate_max_  # noqa: F401
 from .optimizer import accumulate_, adafactor_, adafactor_squares, adamw_, add_squares_, factor_squares  # noqa: F401
 from .optimizer import average_, lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
 from .optimizer import nothing, sgd_, take_, wide, zero_  # noqa: F401

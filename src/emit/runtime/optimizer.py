@@ -28,6 +28,11 @@ def accumulate_(total, value: torch.Tensor):
     return value if isinstance(total, Nothing) else total.add_(value)
 
 
+def accumulate_max_(total, value: torch.Tensor):
+    """The greater of both, and where total is nothing yet, value itself."""
+    return value if isinstance(total, Nothing) else torch.maximum(total, value, out=total)
+
+
 def zero_(x):
     for each in _listed(x):
         each.zero_()
@@ -56,6 +61,9 @@ def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: floa
     numbers = (1 if coupled else 1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
     shrink, rate, unbias = (_number(x, param) for x in numbers)
     for i, tensors in enumerate(_each(param, m, v, top, _contiguous(grad), rounded)):
+        if draws is None and _is_fused(*tensors[:4]):
+            _fused_adamw(*tensors, verdict, float(lr), time, betas, eps, decay, coupled, scale)
+            continue
         _update("adamw", (*tensors, draws and draws(i)), verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
     return (param, m, v) if top is None else (param, m, v, top)
 
@@ -70,6 +78,29 @@ def _adamw(
     most = square if top is None else torch.maximum(wide(top), square)
     value = (wide(param) * shrink).sub_(rate * mean / ((most / unbias).sqrt_() + eps))
     _stored((param, m, v, top), (value, mean, square, most), rounded, verdict, draws)
+
+
+def _is_fused(param, *states) -> bool:
+    """On a CPU PyTorch has a kernel for parameters whose states are as wide as they are; in half precision it would round gradients twice."""
+    return (
+        FUSES
+        and param.device.type == "cpu"
+        and param.dtype in (torch.float32, torch.float64)
+        and all(x is None or x.dtype == param.dtype for x in states)
+    )
+
+
+def _fused_adamw(param, m, v, top, grad, rounded, verdict, lr: float, time, betas, eps: float, decay: float, coupled: bool, scale) -> None:
+    """In pieces of which what is scaled before and rounded after stays in the caches."""
+    fused = torch._fused_adam_ if coupled else torch._fused_adamw_
+    numbers = dict(lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=decay, amsgrad=top is not None, maximize=False)
+    told = dict(state_steps=[time.float()], found_inf=(~verdict).float())
+    for start in range(0, param.numel(), FUSED_PIECE):
+        p, mean, square, most, g, r = (x if x is None else x[start : start + FUSED_PIECE] for x in (param, m, v, top, grad, rounded))
+        g = _scaled(g, scale).to(p.dtype)
+        fused([p], [g], [mean], [square], [] if most is None else [most], **told, **numbers)
+        if r is not None:
+            r.copy_(p)
 
 
 def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, rounded=None, draws=None):
@@ -271,6 +302,10 @@ plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion, "muon": _muon}
 for_matrices = {"muon_mean": _muon_mean, "put_mean": _put, "shorten": _shorten}
 compiled: Dict = {}
 
+# Whether PyTorch has AdamW of a CPU as one kernel: since 2.4.
+FUSES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
+# Elements that it takes at a time.
+FUSED_PIECE = 2**21
 # Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
 PIECE = 2**18
 

@@ -42,6 +42,9 @@ def arguments(folder: str) -> argparse.Namespace:
     )
     parser.add_argument("--resume", help="resume from a checkpoint of any plan, or from the last one in a folder")
     parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start with, at step 1")
+    parser.add_argument(
+        "--record-choices", help="a new file: what tokens chose, a line a step, which data.choices repeats; segments run as written"
+    )
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
     options = parser.parse_args()
     if options.save_every and not options.save:
@@ -123,13 +126,13 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
     store = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
     watchdog.enter(f"the start of {world} ranks: making their groups", options.timeout + START_SECONDS)
     # PyTorch 1 has no compiler.
-    compiled = cuda and not options.no_compile and hasattr(torch, "compile")
+    compiled = cuda and not options.no_compile and not options.record_choices and hasattr(torch, "compile")
     products.choosing = not options.same_bits
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
     patience = timedelta(seconds=2 * options.timeout + 60)
-    recorded = cuda and world == 1 and not options.no_graph
+    recorded = cuda and world == 1 and not options.no_graph and not options.record_choices
     return Trainer(folder, rank, device, options.precision, compiled, recorded, patience), store
 
 
@@ -143,6 +146,8 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
     if options.save:
         trainer.saving = Saving(options.save, folder, trainer.first, trainer.here.rank, store)
         trainer.stopping = Stopping(trainer.here.device, trainer.here.mesh.world)
+    if options.record_choices:
+        trainer.record_choices(options.record_choices, store)
     if found:
         trainer.load(*found, weights_only)
     if trainer.first >= trainer.settings["steps"] and trainer.here.rank == 0:

@@ -9,12 +9,14 @@ from typing import Dict, Optional, Tuple
 import torch
 
 from . import checkpoint
+from .choices import ChoiceFile
 from .comm import Groups
 from .data import batches_of
 from .dtypes import DTYPES
 from .evaluation import Judge
 from .graph import Recorded
 from .here import Here
+from .lock import Refused
 from .mesh import Mesh
 from .saving import Saving
 from .stage import Stage
@@ -76,7 +78,7 @@ class Trainer:
         made = Groups(mesh, rank, self.program["groups"], backend, patience, groups)
         self.data = batches_of(self.settings, folder, self.program.get("documentRanks", 1))
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), self.data, self.settings["seed"])
-        self.batch = self.settings["globalBatch"]
+        self.phase = (self.settings["globalBatch"], False)
         self.stage = Stage(folder, self.program, self.here, compiled)
         self.stage.initialise()
         made.open(rank, device)
@@ -89,26 +91,44 @@ class Trainer:
         self.scalars = self.before = dict(self.stage.starts)
         self.saving: Optional[Saving] = None
         self.stopping: Optional[Stopping] = None
+        self.choices: Optional[ChoiceFile] = None
         # Made when it is first asked for: most runs train for a while before.
         self.judge: Optional[Judge] = None
         self.judging = False
 
     def _grow(self, step: int) -> None:
-        """Steps of another number of sequences are another program, which goes on with all that lives from step to step."""
+        """
+        Steps of another number of sequences, and those before gradients are compressed, are another program, which goes on with all that
+        lives from step to step.
+        """
         batch, _ = self.data.sizes.at(step)
-        if batch == self.batch:
+        waiting = step < self.settings.get("compressFrom", 0)
+        if (batch, waiting) == self.phase:
             return
-        self.batch = batch
-        folder = self._folder if batch == self.settings["globalBatch"] else os.path.join(self._folder, f"batch-{batch}")
+        self.phase = (batch, waiting)
+        last = self.phase == (self.settings["globalBatch"], False)
+        name = f"plain-{batch}" if waiting else f"batch-{batch}"
+        folder = self._folder if last else os.path.join(self._folder, name)
         self.program = read_json(folder, "program.json")
         here, made = self.here, self.here.groups
         groups = Groups(here.mesh, here.rank, self.program["groups"], made.backend, made.timeout, made.made)
         self.here = Here(here.mesh, here.rank, groups, here.device, here.dtypes, self.data, here.seed)
+        self.here.records = here.records
         done = self.stage.done
         self.stage = Stage(folder, self.program, self.here, self._compiled, self.stage, goes_on=True)
         self.stage.done = done + 1
         groups.open(here.rank, here.device)
         self.runner = Recorded(self.stage) if self._recorded else self.stage
+
+    def record_choices(self, path: str, store) -> None:
+        """From now on every step writes down what its tokens chose."""
+        repeated = self.settings.get("choices")
+        if repeated:
+            raise Refused(f"choices are repeated from {repeated}: nothing is chosen; leave data.choices out")
+        if not self.program.get("chooses"):
+            raise Refused("the model has no experts to choose; record nothing")
+        self.choices = ChoiceFile(path, self.first, self.here.rank, store)
+        self.here.records = True
 
     def position(self, step: int) -> Dict:
         """How far the run is after so many steps, as checkpoints say it."""
@@ -172,6 +192,8 @@ class Trainer:
         run, lr, before = self.settings, self.lr(self.taken), self.taken
         started = time.perf_counter()
         self.runner.run(step, lr)
+        if self.choices:
+            self.choices.write(step, self.here.chosen, self.data)
         # All ranks have the same number, and end together where too many steps are skipped.
         self.before, self.scalars = self.scalars, self.stage.scalars()
         self.taken = int(self.scalars["taken"])
@@ -184,12 +206,12 @@ class Trainer:
         loss, count, norm = (results[key].item() for key in names)
         terms = self.stage.result("terms")
         seconds = time.perf_counter() - started
-        tokens = self.batch * run["seq"] / seconds
+        tokens = self.phase[0] * run["seq"] / seconds
         norm = math.sqrt(norm) if norm >= 0 else math.nan
         return {
             "step": step + 1,
             "loss": loss / count + (0 if terms is None else terms.item()),
-            **({"globalBatch": self.batch} if "batchRamp" in run else {}),
+            **({"globalBatch": self.phase[0]} if "batchRamp" in run else {}),
             "gradientNorm": norm,
             "lr": lr,
             "taken": self.taken,

@@ -1,5 +1,13 @@
 /** Products of 8-bit codes: a number of each block brings it into their range, and the product is of what codes stand for. */
-import { type Blocks, codeFacts, codeScale, type Dim, elementsOf } from '../../base/index.js'
+import {
+  type Blocks,
+  type CodeType,
+  codeFacts,
+  codeScale,
+  type Dim,
+  elementsOf,
+  squaredLimit,
+} from '../../base/index.js'
 import { strideOf } from '../../geometry/index.js'
 import { contract } from './contract.js'
 import { aligned } from './elementwise.js'
@@ -29,20 +37,25 @@ export const absMax: Prepare<'absMax'> = ({ blocks }, [x], [amax]) => {
 }
 
 /** Rounded when it is stored, as everything is. A comparison with a NaN is false: it stays one. */
-export const quantize: Prepare<'quantize'> = ({ format, blocks }, [x, amax], [codes]) => {
+export const quantize: Prepare<'quantize'> = ({ format, blocks, by }, [x, amax], [codes]) => {
+  const scaleOf = scaling(by)
   const { greatest } = codeFacts[format]
   const [xs] = aligned([x], codes)
   const at = blockOf(codes.dims, amax.dims, blocks)
   return (cells, [from, max], [to]) => {
     for (let i = 0; i < xs.length; i++) {
-      const value = cells[from.at + xs[i]] * codeScale(format, cells[max.at + at[i]])
+      const value = cells[from.at + xs[i]] * scaleOf(format, cells[max.at + at[i]])
       cells[to.at + i] = value > greatest ? greatest : value < -greatest ? -greatest : value
     }
   }
 }
 
-/** Scales are powers of two: dividing by them rounds nothing. */
-export const scaledContract: Prepare<'scaledContract'> = ({ formats, blocks = [] }, ins, outs) => {
+/** Where the number is the scale itself, it is that. */
+const scaling = (by: 'scale' | undefined) => (by === 'scale' ? (_: CodeType, scale: number) => scale : codeScale)
+
+/** Scales of what is greatest are powers of two: dividing by them rounds nothing. */
+export const scaledContract: Prepare<'scaledContract'> = ({ formats, blocks = [], by }, ins, outs) => {
+  const scaleOf = scaling(by)
   const multiply = contract({ kind: 'contract' }, ins.slice(0, 2), outs)
   const blockAt = formats.map((_, i) => blockOf(ins[i].dims, ins[i + 2].dims, blocks[i]))
   const [a, b] = blockAt.map(({ length }) => length)
@@ -52,9 +65,36 @@ export const scaledContract: Prepare<'scaledContract'> = ({ formats, blocks = []
     const at = [0, a, a + b]
     for (const [i, format] of formats.entries())
       for (let j = 0; j < blockAt[i].length; j++)
-        room[at[i] + j] = cells[places[i].at + j] / codeScale(format, cells[places[i + 2].at + blockAt[i][j]])
+        room[at[i] + j] = cells[places[i].at + j] / scaleOf(format, cells[places[i + 2].at + blockAt[i][j]])
     const [left, right, out] = at.map(first => ({ ...to, at: first }))
     multiply(room, [left, right], [out], moment)
     for (let i = 0; i < elements; i++) cells[to.at + i] = room[a + b + i]
   }
 }
+
+/**
+ * The first of the history is room for this step's; when the scale is chosen all move down, and the first is room again. So steps are
+ * chosen from as many as the history is long.
+ */
+export const track: Prepare<'track'> = (op, _, [, { dims }]) => {
+  const length = elementsOf(dims)
+  const { greatest } = codeFacts[op.format]
+  return (cells, [amax, norm], [scale, history]) => {
+    if (!(cells[norm.at] < squaredLimit(op))) return
+    cells[history.at] = cells[amax.at]
+    const kept = Array.from(cells.subarray(history.at, history.at + length))
+    const chosen = op.algo === 'max' ? Math.max(...kept) : kept[0]
+    if (chosen > 0 && chosen < Infinity) cells[scale.at] = scaleOfChosen(chosen, greatest, op.margin)
+    for (let i = 1; i < length; i++) cells[history.at + i - 1] = kept[i]
+    cells[history.at + length - 1] = kept[0]
+    cells[history.at] = 0
+  }
+}
+
+/** An f32 number whatever the precision of a run, by way of the reciprocal, as PyTorch divides a number by a tensor. */
+function scaleOfChosen(chosen: number, greatest: number, margin: number): number {
+  const inRange = Math.fround(Math.fround(1 / Math.fround(chosen)) * greatest)
+  return Math.min(inRange / 2 ** margin, greatestF32)
+}
+
+const greatestF32 = (2 - 2 ** -23) * 2 ** 127

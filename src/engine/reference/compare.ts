@@ -251,7 +251,8 @@ function gradientScales(
 
 /** Parameters that follow counts instead of a gradient. */
 function followersIn({ streams, segments }: Program): ReadonlySet<string> {
-  const balances = (segment: string) => segments[segment].instrs.some(({ kind }) => kind === 'balance')
+  const balances = (segment: string) =>
+    segments[segment].instrs.some(({ kind }) => kind === 'balance' || kind === 'track')
   const steps = streams.flatMap(stream => stream.steps)
   return new Set(
     steps.flatMap(step =>

@@ -120,9 +120,10 @@ export const zero: Prepare<'zero'> = (_, __, [out]) => {
   }
 }
 
-export const accumulate: Prepare<'accumulate'> = (_, [value], [out]) => {
+export const accumulate: Prepare<'accumulate'> = ({ combine }, [value], [out]) => {
   const [values] = aligned([value], out)
+  const both = combine === 'max' ? Math.max : (a: number, b: number) => a + b
   return (cells, [from], [to]) => {
-    for (let i = 0; i < values.length; i++) cells[to.at + i] += cells[from.at + values[i]]
+    for (let i = 0; i < values.length; i++) cells[to.at + i] = both(cells[to.at + i], cells[from.at + values[i]])
   }
 }

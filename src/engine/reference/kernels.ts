@@ -79,6 +79,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   balance: routing.balance,
   zero: elementwise.zero,
   accumulate: elementwise.accumulate,
+  track: codes.track,
   deduct,
   gramSchmidt,
   become,

@@ -2,8 +2,8 @@
  * How tokens choose experts: a router scores all candidates, the best are chosen, and losses keep the load even.
  * Of equal scores the one of lower number is the higher, so that every plan chooses alike.
  */
-import { elementsOf, squaredLimit } from '../../base/index.js'
-import { type Cells, offsets, type Shape, sizeIn, within, without } from '../../geometry/index.js'
+import { type Dim, elementsOf, squaredLimit } from '../../base/index.js'
+import { type Cells, offsets, type Place, type Shape, sizeIn, within, without } from '../../geometry/index.js'
 import { aligned } from './elementwise.js'
 import type { Kernel, Prepare } from './kernel.js'
 
@@ -170,16 +170,22 @@ const before: Readonly<Record<'choice' | 'token' | 'probability', (a: Wish, b: W
   probability: (a, b) => b.score - a.score || a.token - b.token,
 }
 
-/** The sequences of a rank are whole here: who comes first is a matter of all their tokens. */
-export const assign: Prepare<'assign'> = ({ room, tokens: run, order }, [scores, choice], [out]) => {
+/**
+ * The sequences of a rank are whole here: who comes first is a matter of all their tokens, as they follow each other. Where they
+ * lie otherwise, `lying` [batch slot] says which token lies at each slot.
+ */
+export const assign: Prepare<'assign'> = ({ room, tokens: run, order }, [scores, choice, lying], [out]) => {
   const tokens = ['batch', 'seq'].flatMap(name => only(out.dims, name))
   const from = perToken(scores, 'candidate', tokens)
   const [picks, to] = [choice, out].map(shape => perToken(shape, 'choice', tokens))
-  return (cells, [atScores, atChoice], [at]) => {
-    for (let first = 0; first < to.tokens.length; first += run) {
+  const slotsOf = slotsIn(tokens, lying)
+  return (cells, [atScores, atChoice, atLying], [at]) => {
+    const slots = slotsOf(cells, atLying)
+    if (!slots) return void cells.fill(NaN, at.at, at.at + elementsOf(out.dims))
+    for (let first = 0; first < slots.length; first += run) {
       const wishes = Array.from({ length: run }, (_, i) => first + i).flatMap(token =>
-        read(cells, atChoice.at + picks.tokens[token], picks.each).map((expert, choice): Wish => {
-          const score = cells[atScores.at + from.tokens[token] + from.each[expert]]
+        read(cells, atChoice.at + picks.tokens[slots[token]], picks.each).map((expert, choice): Wish => {
+          const score = cells[atScores.at + from.tokens[slots[token]] + from.each[expert]]
           return { token, choice, expert, score }
         }),
       )
@@ -187,9 +193,26 @@ export const assign: Prepare<'assign'> = ({ room, tokens: run, order }, [scores,
       for (const { token, choice, expert } of wishes.sort(before[order])) {
         const n = taken.get(expert) ?? 0
         taken.set(expert, n + 1)
-        cells[at.at + to.tokens[token] + to.each[choice]] = n < room || Number.isNaN(expert) ? expert : -1
+        cells[at.at + to.tokens[slots[token]] + to.each[choice]] = n < room || Number.isNaN(expert) ? expert : -1
       }
     }
+  }
+}
+
+/** For each token of all sequences the slot where it lies; nothing where the order was never written, or freed. */
+function slotsIn(tokens: readonly Dim[], lying: Shape | undefined) {
+  const places = Array.from({ length: elementsOf(tokens) }, (_, token) => token)
+  if (!lying) return () => places
+  const slots = only(lying.dims, 'slot')
+  const [sequences, each] = [offsets(only(tokens, 'batch'), lying.dims), offsets(slots, lying.dims)]
+  return (cells: Cells, { at }: Place): readonly number[] | undefined => {
+    const found = places.map(() => NaN)
+    sequences.forEach((sequence, s) => {
+      each.forEach((slot, i) => {
+        found[s * each.length + cells[at + sequence + slot]] = s * each.length + i
+      })
+    })
+    return found.length === places.length && !found.some(Number.isNaN) ? found : undefined
   }
 }
 

@@ -7,9 +7,10 @@ import { usualFlights } from '../../plan/index.js'
 import { type DataCall, type DataPolicy, type Flight, planFlights } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import { hasCopies } from '../experts.js'
+import { sendsFactors } from '../factor-cost.js'
 import type { Order, StageTurns } from '../schedules/order.js'
 import type { PipelineFlights, StepFlights } from '../schedules/play.js'
-import { fetchesEach, type Pipeline, reducesEach } from '../schedules/stages.js'
+import { fetchesEach, isFetched, type Pipeline, reducesEach } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
 import type { BlockTraffic, Flyer, FlyingBlock, FlyingBlocks } from './flying.js'
 
@@ -23,7 +24,7 @@ export function pipelineFlights(
   known: KnownFlights,
 ): PipelineFlights | undefined {
   const { split, software, shape } = setup
-  if (!hasCopies(split) && !traffic.messagesBesideTp) return undefined
+  if (!isFetched(split) && !traffic.messagesBesideTp) return undefined
   const stages = blocksOfStages(blocks, pipeline, shape.tied)
   const fetches = fetchesEach(split)
   const found: StepFlights[] = []
@@ -63,8 +64,8 @@ function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied:
 }
 
 const policyOf = (split: Split): DataPolicy => ({
-  gather: split.zero === 0 || !hasCopies(split) || fetchesEach(split) ? 'never' : 'step',
-  reduce: !hasCopies(split) || reducesEach(split) ? 'never' : 'step',
+  gather: split.zero === 0 || !isFetched(split) || fetchesEach(split) ? 'never' : 'step',
+  reduce: !hasCopies(split) || reducesEach(split) || sendsFactors(split) ? 'never' : 'step',
   bucket: split.bucket ?? usualFlights.bucket,
   prefetch: 0,
   waits: false,
@@ -116,7 +117,11 @@ function stepFlights(
     ...backward.map(call => ({ reads: [], makes: names(paramsOf(call)) })),
   ]
   const plan = planFlights(calls, policy, name => software.gradientBytes * flyers.get(name)!.elements)
-  const secondsOf = ({ kind, params }: Flight) => traffic[kind](params.map(name => flyers.get(name)!))
+  const secondsOf = ({ kind, params }: Flight) => {
+    const own = params.map(name => flyers.get(name)!)
+    // Parts come from the host while others are gathered.
+    return kind === 'reduce' ? traffic.reduce(own) : Math.max(traffic.gather(own), traffic.lift(own))
+  }
   const [arrivals, departures]: (Float64Array | undefined)[][] = [[], []]
   const column = (table: (Float64Array | undefined)[], order: readonly number[], stage: number): Float64Array => {
     const place = order.indexOf(stage)

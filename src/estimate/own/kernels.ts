@@ -2,6 +2,7 @@
 import { activationBytes, isCast, uncast } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
+import type { Fp8Recipe } from '../../plan/index.js'
 import type { Setup } from '../setup.js'
 
 /** A product with a matrix: seconds forward, of the gradient of its input, and of its own; and its parameters. */
@@ -16,6 +17,8 @@ export interface Linear {
 export interface Coded {
   readonly input?: number
   readonly gradient?: number
+  /** Its gradient is made by a pass over memory, which may code it as it does. */
+  readonly isMade?: boolean
 }
 
 export interface KernelPrices {
@@ -32,7 +35,10 @@ export interface KernelPrices {
   readonly floor: number
 }
 
-export function kernelPrices({ cluster, precision, software }: Omit<Setup, 'split' | 'shape'>): KernelPrices {
+export function kernelPrices(
+  { cluster, precision, software }: Omit<Setup, 'split' | 'shape'>,
+  recipe?: Fp8Recipe,
+): KernelPrices {
   const { device } = cluster
   const element = activationBytes(precision)
   const of = (kernel: Kernel) => priceInStep(kernel, device)
@@ -51,6 +57,11 @@ export function kernelPrices({ cluster, precision, software }: Omit<Setup, 'spli
       ? 0
       : of({ kind: 'memory', read: element * n, written: n }) +
         (isKnown ? 0 : of({ kind: 'memory', read: element * n, written: 4 }))
+  // Blocks lie along what is summed, and there are two products that do: tokens are coded twice. Unless all must be known first, whoever makes them does it.
+  const ways = recipe === 'blocks' ? 2 : 1
+  const isKnownFirst = recipe === undefined || recipe === 'current'
+  const codingMade = (n: number) =>
+    isKnownFirst ? coding(n, true) : n === 0 ? 0 : ways * of({ kind: 'memory', read: 0, written: n })
   return {
     of,
     memory: (bytes, kernels = 1) =>
@@ -58,13 +69,16 @@ export function kernelPrices({ cluster, precision, software }: Omit<Setup, 'spli
         ? 0
         : Math.max(of({ kind: 'memory', read: bytes / 2, written: bytes / 2 }), kernels * device.curves.floor),
     plain: (rows, from, to) => multiplied(rows, from, to, stored),
-    linear(rows, from, to, { input = rows * from, gradient = rows * to } = {}) {
+    linear(rows, from, to, { input = rows * from, gradient = rows * to, isMade = false } = {}) {
       const linear = multiplied(rows, from, to, precision)
       if (!isCast(precision)) return linear
       return {
         ...linear,
-        forward: linear.forward + coding(input, true) + coding(from * to),
-        input: linear.input + coding(gradient) + coding(from * to, true),
+        forward: linear.forward + codingMade(input) + coding(from * to),
+        input:
+          linear.input +
+          (isMade && !isKnownFirst ? codingMade(gradient) : ways * coding(gradient)) +
+          coding(from * to, true),
       }
     },
     grouped: (experts, rows, from, to) => {

@@ -9,6 +9,7 @@ import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
 import { embeddingParameters, headParameters } from '../counts.js'
 import { expertCopies } from '../experts.js'
+import { factorRoom } from '../factor-cost.js'
 import type { PipelineMemory } from '../memory.js'
 import { muonRoom } from '../muon-cost.js'
 import { stateBytes } from '../optimizer-cost.js'
@@ -111,7 +112,7 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   const { gradientBytes: wide } = software
   const whole = reducesEach(split)
   // Where only experts have copies, only they fly.
-  const apart = dataRanks(split) === 1
+  const apart = dataRanks(split) === 1 && !split.lifted
   const flown = apart ? { layer: expert, table: 0 } : { layer, table }
   const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
   // On their way parameters lie there as they travel, and so do gradients, beside what they were packed from.
@@ -119,6 +120,8 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   const narrow =
     parameters.sent < parameters.stored ? (parameters.sent / parameters.stored) * (1 + 1 / dataRanks(split)) : 1
   const sent = wide + (gradients.sent < wide ? gradients.sent * framesOf(split) : 0)
+  // Parts that have come from the host, or are on their way.
+  const parts = split.lifted && dataRanks(split) > 1 ? ((prefetch + 1) * fetched.layer) / dataRanks(split) : 0
   const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
     layer: wide * (whole ? flown.layer : largest),
@@ -128,7 +131,7 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
     ahead: (next, held) => {
       // A rank of one block finds what it has fetched.
       if (next === 'nothing' || prefetch === 0 || blocksOf(held) <= 1) return 0
-      const further = (prefetch - 1) * fetched.layer
+      const further = (prefetch - 1) * fetched.layer + parts
       if (next !== 'same') return narrow * (fetched[next] + further)
       return fetched.layer + narrow * (fetched[held.layers === 1 ? 'table' : 'layer'] + further)
     },
@@ -155,8 +158,17 @@ export function ownMemory(placed: Placed): PipelineMemory {
       )
       const { parameters, gradients, optimizer } = statesOf(facts, held)
       // When parameters are updated, activations are gone.
-      const room = Math.max(workspace, whole - activations)
-      return { parameters: parameters + gathered, gradients, optimizer, activations, workspace: room, framework: 0 }
+      const { errors, next } = factorRoom(placed, held.all, facts.largest)
+      const room = Math.max(workspace, whole + next - activations)
+      const kept = optimizer + errors
+      return {
+        parameters: parameters + gathered,
+        gradients,
+        optimizer: kept,
+        activations,
+        workspace: room,
+        framework: 0,
+      }
     },
     least: (held, layers) => {
       const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
@@ -174,12 +186,14 @@ export function ownMemory(placed: Placed): PipelineMemory {
 function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
   const { recompute, pp } = placed.split
   const sums = recompute === 'none' || recompute === 'cheap' ? 4 * widths.sums * tokens : 0
+  // Of what waits on the host, the carries of a few layers are under way.
+  const away = placed.split.waiting ? widths.residual : 0
   return {
-    open: token * layer.open + sums,
+    open: token * (layer.open - away) + sums,
     pending: token * layer.pending,
     openHead: token * head.open,
     pendingHead: token * head.pending,
-    handed: pp > 1 ? token * widths.residual : 0,
+    handed: (pp > 1 ? token * widths.residual : 0) + 3 * token * away,
   }
 }
 
@@ -205,7 +219,7 @@ function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: h
   // Experts are split over those ranks alone that hold the same.
   const part = (held - experts) / data + experts / expertCopies(placed.split)
   return {
-    parameters: element * (zero >= 3 ? part : held),
+    parameters: placed.split.lifted ? 0 : element * (zero >= 3 ? part : held),
     gradients: wide * (zero >= 2 && reduce !== 'step' ? part : held),
     optimizer: placed.split.offload
       ? 0
@@ -216,7 +230,7 @@ function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: h
 /** ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. */
 function gatheredBytes({ placed: { split }, element, data }: Facts, { all, experts }: Held): number {
   if (split.gather !== 'step') return 0
-  return element * (data > 1 ? all : expertCopies(split) > 1 ? experts : 0)
+  return element * (data > 1 || split.lifted ? all : expertCopies(split) > 1 ? experts : 0)
 }
 
 /** Gradients that leave once a step in fewer bits lie there packed until it ends. */

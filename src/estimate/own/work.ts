@@ -40,12 +40,12 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const { tp, cp, microbatch, sequenceParallel } = cut
   const rows = (microbatch * shape.seq) / cp
   const element = activationBytes(precision)
-  const prices = kernelPrices(setup)
+  const prices = kernelPrices(setup, cut.fp8)
   const { memory } = prices
   // Of the residual stream a rank codes what it has, once for all products that read it.
   const split = sequenceParallel ? tp : 1
   const fromStream = (to: number, isFirst: boolean): Linear =>
-    prices.linear(rows, shape.embed, to, { input: isFirst ? (rows * shape.embed) / split : 0 })
+    prices.linear(rows, shape.embed, to, { input: isFirst ? (rows * shape.embed) / split : 0, isMade: true })
   const toStream = (from: number): Linear =>
     prices.linear(rows, from, shape.embed, { gradient: (rows * shape.embed) / split })
   const { queries, keys, values, results } = attendedWidths(shape, tp)

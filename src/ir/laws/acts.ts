@@ -185,6 +185,8 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
     }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
+    case 'track':
+      return { op: 'update', ins, outs, states: ['history'], trains: false, reads: [], limit: instr.limit }
     case 'deduct':
       return { op: 'deduct', in: ins[0], out: outs[0] }
     case 'become':

@@ -14,6 +14,10 @@ export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
     const { instrs } = segment
     const made = instrs[rootOf(instrs, instr.ins[i], at).maker]
     const amax = instr.ins[i + 2]
+    if (made?.kind === 'quantize' && made.by !== instr.by)
+      return [
+        `%${instr.ins[i]} was scaled by %${made.ins[1]} as ${made.by ?? 'amax'}, and is read with it as ${instr.by ?? 'amax'}`,
+      ]
     return made?.kind === 'quantize' && rootOf(instrs, made.ins[1], at).ref !== rootOf(instrs, amax, at).ref
       ? [`%${instr.ins[i]} was scaled by %${made.ins[1]}, not by %${amax}`]
       : []

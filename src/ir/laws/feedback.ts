@@ -76,7 +76,9 @@ export class Feedback {
     const say = (message: string, { place }: Partial<Noted> = {}): Finding[] => [
       { law: 'E1', ...placeOf(place ?? { pipeline }), message },
     ]
-    if (!sent || !rest) return [] // P3 says so
+    if (!sent) return [] // P3 says so
+    // Who keeps nothing back leaves it alone.
+    if (!rest) return given ? say(`the error of ${param} is sent, and stays`, given) : []
     if (!given) return say(`the error of ${param} is not added to its gradient`, rest)
     return same(rest.value, minus(plus(error, given.value), sent.value))
       ? []

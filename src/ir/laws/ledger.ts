@@ -1,5 +1,5 @@
 /** P3 to P5: what must happen exactly once a step is written down as it happens, and counted at the end. */
-import { isMaster, type StateName, type States } from '../../base/index.js'
+import { isMaster, mayStay, type StateName, type States } from '../../base/index.js'
 import type { Program } from '../program.js'
 import { isStart } from './kept.js'
 import { type Finding, type Place, placeOf } from './law.js'
@@ -18,10 +18,10 @@ export interface Update extends Place {
   readonly after: { readonly updated: Value; readonly states: States<Value> }
 }
 
-/** What a state must be at the end: what the optimizer made; of one that other ops move, what lies there, if it was moved. */
+/** What a state must be at the end: what the optimizer made; of one that other ops move, what lies there, if it was moved or may stay. */
 export function stateAfter({ param, after }: Update, state: StateName, found: Value | undefined): Value | undefined {
   if (isMaster(state)) return after.updated
-  const moved = found && !isStart(param, state, found) ? { a: found.a, b: found.b } : undefined
+  const moved = found && (mayStay(state) || !isStart(param, state, found)) ? { a: found.a, b: found.b } : undefined
   const made = after.states[state] ?? moved
   if (made) Object.assign(after.states, { [state]: made }) // the serial program's is the same
   return made

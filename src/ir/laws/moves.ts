@@ -8,7 +8,7 @@ type Reshaping = Exclude<Collective, InstrOf<'all-dispatch' | 'all-combine'>>
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { unfinished } from './turns.js'
-import { isWhole, namesOf, type Partial, type Say, type Type } from './type.js'
+import { isWhole, namesOf, type Partial, plain, type Say, type Type } from './type.js'
 
 interface Moving<I> {
   readonly program: Program
@@ -104,3 +104,12 @@ function resized(type: Type, { dim, by, split }: { dim: string; by: number; spli
 
 const without = (partial: Partial, axes: readonly Axis[]): Partial =>
   Object.fromEntries(Object.entries(partial).filter(([axis]) => !axes.some(name => name === axis)))
+
+/** What is loaded lies as the program says of the input. */
+export function loaded({ inputs, mesh }: Program, { input }: InstrOf<'load'>, claimed: Type): Type {
+  const found = inputs.find(({ name }) => name === input)
+  if (!found) return claimed
+  const layout = plain(mesh, found.layout)
+  const dims = found.dims.map(({ name, size }) => ({ name, size: size / sizeOfAll(mesh, splitOf(layout, name)) }))
+  return { dtype: found.dtype, dims, layout }
+}

@@ -47,8 +47,8 @@ export interface Signature {
   readonly tensors?: readonly number[]
   /** Dims of operands and results, by place, that mean something else than their name does elsewhere: the new names. */
   readonly renames?: { readonly ins: Renames; readonly outs?: Renames }
-  /** It depends on which token lies where: the operand that says so where that is not the one whose place it is; none can. */
-  readonly slots?: { readonly by?: string; readonly at?: number }
+  /** It depends on which token lies where: the operand that says so where that is not the one whose place it is. */
+  readonly slots?: { readonly by: string; readonly at: number }
   /** What is wrong with sizes that no dim of one name tells. */
   readonly sizes?: (operands: readonly (readonly Dim[])[], results: readonly (readonly Dim[])[]) => string | undefined
   /** Dims that must be whole. The results' claimed dims are given too. */
@@ -283,12 +283,13 @@ export const signatures: OpTable<Signature> = {
     ...{ ins: n(3), outs: n(1), dtypes: { ins: 'ffi', outs: 'f' }, shapes: [like(1)], linear: [0], stuck: ofChoice },
   },
   assign: {
-    ins: n(2),
+    ins: [2, 3],
     outs: n(1),
-    dtypes: { ins: 'fi', outs: 'i' },
+    dtypes: { ins: 'fii', outs: 'i' },
     shapes: [like(1)],
-    stuck: () => ['candidate', 'choice', 'seq'],
-    slots: {},
+    stuck: () => ['candidate', 'choice', 'seq', 'slot'],
+    sizes: ([, , order]) => ofSlots(order),
+    slots: { by: 'order', at: 2 },
   },
   rowsOf: { ins: n(1), outs: n(3), dtypes: { ins: 'i', outs: 'iii' }, shapes: [like(0), free, free] },
   dispatch: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [toRows] },
@@ -315,6 +316,7 @@ export const signatures: OpTable<Signature> = {
   balanceLossGrad: { ...elementwise(2, { dtypes: { ins: 'fff', outs: 'f' }, stuck: ofChoice }), ins: [2, 3] },
   zLoss: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [scalar], reduces: 'sum', stuck: ofChoice },
   zLossGrad: { ...elementwise(1, { dtypes: { ins: 'xf', outs: 'r' }, stuck: ofChoice }), ins: [1, 2] },
+  track: { ins: n(2), outs: n(2), dtypes: { ins: 'ff', outs: 'ff' }, shapes: [scalar, free] },
   balance: { ins: n(2), outs: n(1), dtypes: { ins: 'pf', outs: 'p' }, shapes: [like(0)], flat: true },
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),

@@ -16,10 +16,9 @@ import {
   sameDims,
   sameLayout,
   shapeOfMatrix,
-  sizeOfAll,
   splitOf,
 } from '../../base/index.js'
-import { type Compute, type InstrOf, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
+import { type Compute, type InstrOf, isCollective, isCompute, isFlat, isRouted, pairsOf } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
@@ -28,10 +27,11 @@ import { miscoded } from './codes.js'
 import { misstored } from './dtypes.js'
 import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
-import { moved, sliced } from './moves.js'
+import { loaded, moved, sliced } from './moves.js'
 import { coded } from './packing.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
+import { combines, tracked } from './tracking.js'
 import { unfinished, unrolled } from './turns.js'
 import {
   axesThatMatter,
@@ -40,7 +40,6 @@ import {
   isWhole,
   namesOf,
   type Partial,
-  plain,
   type Say,
   type Type,
   typeOf,
@@ -76,7 +75,8 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     if (wrong) say(wrong.law, wrong.message)
     for (const message of miscoded(segment, instr, at)) say('T7', message)
     const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
-    if (new Set(moved).size > 1) say('T3', `its operands are ${moved.join(', ')}`)
+    const copies = instr.kind === 'all-gather' && isFlat(instr) // parts of lines are bytes to it
+    if (new Set(moved).size > 1 && !copies) say('T3', `its operands are ${moved.join(', ')}`)
     const inferred = infer({ program, instr, operands, claimed, say })
     writes.forEach((ref, i) => {
       if (inferred) compare(ref, inferred[i], claimed[i], say)
@@ -121,6 +121,8 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'pack':
     case 'unpack':
       return coded({ ...of, instr })
+    case 'track':
+      return tracked({ ...of, instr })
     case 'accumulate':
     case 'deduct':
     case 'balance':
@@ -135,14 +137,6 @@ function infer(of: Case): readonly Type[] | undefined {
 
 const allOrNone = (types: readonly (Type | undefined)[]): readonly Type[] | undefined =>
   types.every(type => type !== undefined) ? types : undefined
-
-function loaded({ inputs, mesh }: Program, { input }: InstrOf<'load'>, claimed: Type): Type {
-  const found = inputs.find(({ name }) => name === input)
-  if (!found) return claimed
-  const layout = plain(mesh, found.layout)
-  const dims = found.dims.map(({ name, size }) => ({ name, size: size / sizeOfAll(mesh, splitOf(layout, name)) }))
-  return { dtype: found.dtype, dims, layout }
-}
 
 /** Ops over dims by name: contract, add, norms, attention, loss and the like, all by their signature. */
 function computed(of: Case<Compute>): readonly Type[] | undefined {
@@ -161,9 +155,8 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
 /** Where documents are cut one by one, which token lies at a slot is data: whoever depends on it is given that, or refused. */
 function knowsSlots({ program, instr, say }: Case<Compute>): boolean {
   const { slots } = signatures[instr.kind]
-  if (!slots || !program.mesh.zigzag?.documents || instr.ins.length > (slots.at ?? Infinity)) return true
-  const why = slots.by === undefined ? 'it goes by places in the sequence' : `it is not told the ${slots.by}`
-  say('T1', `documents are cut one by one, but ${why}`)
+  if (!slots || !program.mesh.zigzag?.documents || instr.ins.length > slots.at) return true
+  say('T1', `documents are cut one by one, but it is not told the ${slots.by}`)
   return false
 }
 
@@ -334,6 +327,7 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
       say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
   }
   const optimizer = instr.kind !== 'accumulate' && instr.kind !== 'deduct'
+  if (!combines(instr, first, say)) return undefined
   // What a state becomes may be an addend, if the state is one.
   if (optimizer && instr.kind !== 'become' && Object.keys(first.layout.partial).length > 0)
     return void say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)

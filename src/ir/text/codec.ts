@@ -22,6 +22,7 @@ import {
   scalerNumbers,
   scorings,
   type Turn,
+  trackingAlgos,
 } from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
 
@@ -144,6 +145,9 @@ const scaler: Codec<Scaler> = {
 
 const code = oneOf(...codeTypes)
 
+const ownScale = oneOf('scale')
+const greatest = oneOf('max')
+
 /** `batch:1,seq:1,embed:128`; `-` where there is one for all. */
 const blocks: Codec<Blocks> = {
   show: of =>
@@ -205,8 +209,8 @@ const choiceGroups: Codec<ChoiceGroups> = {
 export const attributes: Attributes = {
   contract: {},
   absMax: { blocks },
-  quantize: { format: code, blocks },
-  scaledContract: { formats: listOf(code), blocks: eachBlocks },
+  quantize: { format: code, blocks, by: ownScale },
+  scaledContract: { formats: listOf(code), blocks: eachBlocks, by: ownScale },
   add: {},
   mul: {},
   scale: { by: number },
@@ -262,7 +266,8 @@ export const attributes: Attributes = {
   zLossGrad: { by: number },
   balance: { rate: number, mean: number, limit: number },
   zero: {},
-  accumulate: {},
+  accumulate: { combine: greatest },
+  track: { format: code, margin: count, algo: oneOf(...trackingAlgos), limit: number },
   deduct: {},
   gramSchmidt: { inputs: count, draws: flag },
   become: { limit: number },

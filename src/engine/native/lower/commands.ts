@@ -139,8 +139,8 @@ export const commands = {
   topK: ['choice', 'scores', 'bias', 'rows', 'columns', 'chosen', 'groups', 'chosenGroups'],
   chosen: ['weight', 'scores', 'choice', 'rows', 'columns', 'chosen', 'normalise', 'scale'],
   chosenGrad: ['dscores', 'dweight', 'scores', 'choice', 'rows', 'columns', 'chosen', 'normalise', 'scale'],
-  /** `order` is a code of `roomOrders`. */
-  assign: ['kept', 'scores', 'choice', 'rows', 'columns', 'chosen', 'room', 'tokens', 'order'],
+  /** `by` is a code of `roomOrders`. order 0: each token lies at its place; else [sequence slot], which of `slots` tokens lies where. */
+  assign: ['kept', 'scores', 'choice', 'order', 'slots', 'rows', 'columns', 'chosen', 'room', 'tokens', 'by'],
   /** n choices of all that share `experts`; this rank has `own` of them, from `first` on, and room for so many rows. */
   rowsOf: ['to', 'from', 'counts', 'choice', 'n', 'experts', 'own', 'first', 'room'],
   /** Row r is row from[r] / repeats of x. */

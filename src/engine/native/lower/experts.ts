@@ -11,6 +11,7 @@ import {
 } from '../../../base/index.js'
 import { has, sizeIn } from '../../../geometry/index.js'
 import type { InstrOf, Ref } from '../../../ir/index.js'
+import { orderIn } from './attention.js'
 import type { MemoryMap } from './map.js'
 import { backwards, isPrefix, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
 import { alike, copyRuns, dims, type Site, size, storedAlike } from './site.js'
@@ -97,11 +98,12 @@ export const expertRules = {
     const at = { dscores: s.at(dscores), dweight: s.at(dweight), scores: s.at(scores), choice: s.at(choice) }
     s.list.write('chosenGrad', { ...at, ...choosing(s, scores, choice), normalise: Number(normalise), scale })
   },
-  assign({ ins: [scores, choice], outs: [kept], room, tokens: run, order }: InstrOf<'assign'>, s: Site) {
+  assign({ ins: [scores, choice, order], outs: [kept], ...op }: InstrOf<'assign'>, s: Site) {
     alike(s, [choice, kept])
     const at = { kept: s.at(kept), scores: s.at(scores), choice: s.at(choice) }
-    const how = { room, tokens: run, order: roomOrders.indexOf(order) }
-    s.list.write('assign', { ...at, ...choosing(s, scores, choice), ...how })
+    const lying = { order: orderIn(s, order, choice), slots: sizeIn(dims(s, choice), 'seq') ?? 1 }
+    const how = { room: op.room, tokens: op.tokens, by: roomOrders.indexOf(op.order) }
+    s.list.write('assign', { ...at, ...lying, ...choosing(s, scores, choice), ...how })
   },
   rowsOf({ ins: [choice], outs: [to, from, counts] }: InstrOf<'rowsOf'>, s: Site) {
     const at = { to: s.at(to), from: s.at(from), counts: s.at(counts), choice: s.at(choice) }

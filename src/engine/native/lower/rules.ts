@@ -222,6 +222,7 @@ const compute: ComputeRules = {
   absMax: withoutCodes,
   quantize: withoutCodes,
   scaledContract: withoutCodes,
+  track: withoutCodes,
   maxOver({ ins: [x], outs: [out] }, s) {
     const { rows, columns } = classes(s, x, out)
     s.list.write('maxColumns', { out: s.at(out), x: s.at(x), rows, columns })

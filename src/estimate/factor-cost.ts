@@ -1,0 +1,79 @@
+/** What PowerSGD takes in the place of flights: each matrix is summed as two factors when its step has ended, and what they lack is kept. */
+import { bytesPer, dataRanks, factorColumns, isSparing, type Wire } from '../base/index.js'
+import { type Kernel, priceInStep } from '../cost/index.js'
+import { type Matrices, matricesOf } from './muon-cost.js'
+import type { Prices, PriceTable } from './prices.js'
+import type { Setup, Split } from './setup.js'
+import type { HeldParameters } from './step-cost.js'
+
+const wide = bytesPer.f32
+
+/** Gradients are summed by segments of their own, and do not fly. */
+export const sendsFactors = ({ wire }: Pick<Split, 'wire'>): boolean =>
+  wire?.reduce !== undefined && isSparing(wire.reduce) && wire.waiting !== true
+
+/** Bytes beside those of other plans: errors, and while parameters are updated what they become and one share of the largest. */
+export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest: number) {
+  return sendsFactors(split)
+    ? { errors: wide * all, next: wide * (all + (dataRanks(split) > 1 ? largest : 0)) }
+    : { errors: 0, next: 0 }
+}
+
+/** Seconds of all that a rank holds: so many layers, and what is left of it as one matrix. */
+export function factorCost(
+  setup: Setup,
+  table: PriceTable,
+  prices: Prices,
+  { all }: HeldParameters,
+  layers: number,
+): number {
+  const { split, shape } = setup
+  if (!split.wire || !sendsFactors(split)) return 0
+  const ofTable: Matrices = {
+    count: 1,
+    rows: shape.vocab,
+    columns: shape.embed,
+    split: split.tp,
+    data: dataRanks(split),
+  }
+  const tables = Math.round(
+    Math.max(0, all - layers * prices.layerParameters) / ((shape.vocab * shape.embed) / split.tp),
+  )
+  const each = (matrices: Matrices) => matrices.count * oneCost(setup, table, split.wire!, matrices)
+  return layers * matricesOf(setup).reduce((sum, one) => sum + each(one), 0) + tables * each(ofTable)
+}
+
+function oneCost(
+  { cluster, split, precision }: Setup,
+  table: PriceTable,
+  wire: Wire,
+  { rows, columns, split: over }: Matrices,
+): number {
+  const dims = [rows, columns].map((size, i) => ({ name: `${i}`, size }))
+  const rank = factorColumns(wire, { dims, inputs: 1, role: 'matrix' })
+  if (rank === undefined) return 0
+  const data = dataRanks(split)
+  const price = (kernel: Kernel) => priceInStep(kernel, cluster.device)
+  const pass = (read: number, written: number) => price({ kind: 'memory', read, written })
+  const block = (wide * rows * columns) / over
+  const product = (m: number, n: number, k: number) =>
+    price({ kind: 'matmul', m, n, k, batch: 1, precision: precision === 'tf32' ? 'tf32' : 'f32', resultBytes: wide })
+  // Whichever side tp splits, one product has fewer columns and the other sums over fewer rows.
+  const products =
+    product(rows / over, rank, columns) +
+    product(columns, rank, rows / over) +
+    (data > 1 ? 2 : 1) * product(rows / over, columns, rank)
+  const orthonormal = (size: number) => pass(wide * size * rank * (2 * rank + 1), wide * size * rank * (rank + 1))
+  const summed = (size: number, ranks: number) =>
+    ranks > 1 ? table.collective('all-reduce', wide * size * rank, ranks, split.tp) : 0
+  const gathered =
+    over > 1
+      ? table.collective('all-gather', wide * rows * rank, over, 1) +
+        table.collective('all-reduce', wide * columns * rank, over, 1)
+      : 0
+  // Added to its error, shares taken off, and what is left kept; parts are cut out of the sum.
+  const passes = 3 * pass(2 * block, block) + (split.zero > 0 && data > 1 ? pass(block / data, block / data) : 0)
+  return (
+    products + orthonormal(rows) + orthonormal(columns) + summed(rows, data) + summed(columns, data) + gathered + passes
+  )
+}

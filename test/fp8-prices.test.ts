@@ -1,0 +1,44 @@
+/** What products on 8 bits take: the estimate follows the simulation, and nobody pays for what fusion spares. */
+import { ok } from 'node:assert/strict'
+import { clusterOf } from '../src/cluster/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { estimate, placedOf } from '../src/estimate/index.js'
+import { Job, type JobInput, worldOfPlan } from '../src/plan/index.js'
+import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { titleOf } from './jobs.js'
+import { oneIn, test } from './share.js'
+
+type PlanInput = NonNullable<JobInput['plan']>
+
+const model = { family: 'llama', layers: 4, embed: 4096, heads: 32, kvHeads: 8, ffn: 14336, vocab: 32000 } as const
+
+function priced(plan: PlanInput) {
+  const job = Job.parse({ model, training: { seq: 4096, globalBatch: 8 }, plan: { precision: 'bf16', ...plan } })
+  const cluster = clusterOf('h100', worldOfPlan(job.plan))
+  const program = compileJob(job)
+  return {
+    simulated: simulate(program, clusterPrices(program, cluster)).step,
+    estimated: estimate({ ...placedOf(job)!, cluster }).step,
+  }
+}
+
+const plans: readonly PlanInput[] = [
+  { dp: 4, zero: 1 },
+  { tp: 4, sequenceParallel: true },
+  { dp: 2, zero: 3 },
+  { pp: 2, microbatches: 4 },
+  { tp: 2, dp: 4 },
+]
+const some = oneIn(5)
+for (const plan of plans)
+  for (const recipe of ['delayed', 'blocks'] as const)
+    some(`${recipe}, ${titleOf(plan)}: the estimate is within 5 % of the simulation`, () => {
+      const { simulated, estimated } = priced({ ...plan, fp8: { recipe } })
+      ok(Math.abs(estimated / simulated - 1) < 0.05, `${1e3 * estimated} ms, simulated ${1e3 * simulated} ms`)
+    })
+
+test('over dp ranks agree on scales before every product with `current`, once a step with `delayed`, and never on blocks', () => {
+  const step = (recipe: 'current' | 'delayed' | 'blocks') => priced({ dp: 4, zero: 1, fp8: { recipe } }).simulated
+  const [current, delayed, blocks] = [step('current'), step('delayed'), step('blocks')]
+  ok(delayed < 0.95 * current && blocks < 0.95 * current, `${current} ${delayed} ${blocks}`)
+})
