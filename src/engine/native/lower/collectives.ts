@@ -149,14 +149,17 @@ export const meetsOnce = (instr: Collective): boolean =>
 
 function finishAll(instr: Collective, joined: RankCollective, s: Site): void {
   const members = joined.members.length
+  // Parts that are gathered are bytes, whatever they are of.
+  const copies = instr.kind === 'all-gather'
   const tensors = pairsOf(instr).flatMap(({ in: x, out }) => {
-    const whole = Math.max(size(s, x), size(s, out))
-    return [partOf(instr, Math.min(size(s, x), size(s, out)), members), whole, ...new Array(2 * members).fill(0)]
+    const width = copies ? bytesPer[s.buffer(x).dtype] : 1
+    const [less, whole] = [size(s, x), size(s, out)].map(n => n * width).sort((a, b) => a - b)
+    return [partOf(instr, less, members), whole, ...new Array(2 * members).fill(0)]
   })
   const start = s.list.write('waitSeveral', {
     ...{ sync: 0, me: joined.me, members, collective: 0, how: severalKinds.indexOf(instr.kind as SeveralKind) }, // all-to-all is never among them,
     combine: combineCode(instr.kind === 'all-reduce' ? instr.combine : 'sum'),
-    ...{ dtype: codeOf(s.buffer(instr.ins[0]).dtype), pairs: instr.ins.length, tensors },
+    ...{ dtype: codeOf(copies ? 'i8' : s.buffer(instr.ins[0]).dtype), pairs: instr.ins.length, tensors },
   })
   s.list.waitsFor(joined.members)
   const operands = { list: s.list, word: start + wordOf('waitSeveral', 'pairs') + 3, stride: 2 + 2 * members }
