@@ -23,10 +23,17 @@ import type { HeldParameters } from './step-cost.js'
 /** What prices of other people's software, and of ours unless it is said, are for. */
 export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
+/** Counted once: a search asks for them with every plan. */
+const usualStates = { beside: fullStates(usualOptimizer, true).length, alone: fullStates(usualOptimizer, false).length }
+
 /** All states of one parameter, its average too. */
 export function stateBytes({ precision, software, averages }: Placed, optimizer: Optimizer = usualOptimizer): number {
-  const { stateBytes: wide } = software
-  return wide * fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 4 : 0)
+  return software.stateBytes * statesOf(optimizer, hasMaster(precision, software)) + (averages ? 4 : 0)
+}
+
+function statesOf(optimizer: Optimizer, master: boolean): number {
+  if (optimizer !== usualOptimizer) return fullStates(optimizer, master).length
+  return master ? usualStates.beside : usualStates.alone
 }
 
 const hasMaster = (precision: Precision, { stateBytes: wide, withoutMasters }: Software): boolean =>
@@ -39,7 +46,7 @@ const averageBytes = 12
 function bytesEach(setup: Setup): number {
   const { software, optimizer = usualOptimizer } = setup
   const { optimizerBytes, gradientBytes, stateBytes: wide } = software
-  if (!software.own) return optimizerBytes
+  if (!software.own || (optimizer === usualOptimizer && !setup.averages)) return optimizerBytes
   // States are read and written.
   const average = setup.averages ? averageBytes : 0
   const updated = optimizerBytes + 2 * (stateBytes(setup, optimizer) - stateBytes(setup)) + average
