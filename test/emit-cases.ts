@@ -96,6 +96,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { dp: 3, zero: 1, offload: { optimizer: 'host' } }, { globalBatch: 12 }],
   ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, precision: 'bf16', offload: { optimizer: 'host' } }],
   ['gpt', { tp: 2, zero: 0, precision: 'pure-bf16', offload: { optimizer: 'host' } }],
+  ['llama', { dp: 2, zero: 1, precision: 'bf16', offload: { optimizer: 'disk' } }],
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],

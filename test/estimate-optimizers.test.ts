@@ -17,18 +17,26 @@ const optimizers = [
   { kind: 'adafactor', lr: 1e-3 },
 ] as const
 
+const adamw = { kind: 'adamw', lr: 1e-3 } as const
+
+const places = [
+  { optimizer: 'host' },
+  { optimizer: 'host', parameters: 'host' },
+  { parameters: 'host' },
+  { optimizer: 'host', activations: 'boundaries' },
+] as const
+
 function* plansOf(seed: number): Generator<ComparedPlan> {
   let n = 0
   for (const { job, device } of randomPlans(seed)) {
     const { pick } = choices(seed * 1000 + n)
-    const offload = n % 2 === 0 ? { optimizer: 'host' as const } : undefined
-    const optimizer = offload
-      ? pick([optimizers[1], optimizers[3], { kind: 'adamw', lr: 1e-3 } as const])
-      : pick(optimizers)
+    const offload = n % 2 === 0 ? pick(places) : undefined
+    const optimizer = offload ? pick([optimizers[1], optimizers[3], adamw]) : pick(optimizers)
+    const zero = offload && 'parameters' in offload ? 3 : job.plan.zero
     const changed = Job.safeParse({
       ...job,
       training: { ...job.training, optimizer, ...(n % 3 === 1 && { ema: { decay: 0.99 } }) },
-      plan: { ...job.plan, offload, compress: undefined },
+      plan: { ...job.plan, zero, offload, compress: undefined },
     })
     if (!changed.success || hasErrors(check(changed.data))) continue
     const one = compared({ job: changed.data, device })

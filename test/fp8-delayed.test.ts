@@ -117,6 +117,33 @@ test('microbatches and ranks change no scale: it follows what is greatest in the
   ok(Math.abs((scale * Math.max(before, now)) / codeFacts.f8e4m3.greatest - 1) < 1e-6)
 })
 
+test('a change of plan keeps scales and histories, and goes on from them', () => {
+  const [one, many] = [{}, { dp: 2, tp: 2, microbatches: 2, zero: 1 }].map(plan => {
+    const of = shallow(jobOf('mlp', { ...plan, ...fp8 } as PlanInput))
+    const compiled = compileJob(of)
+    return { machine: boot(compiled, { seed: 1 }), data: dataFor(compiled, optionsOf(of)), params: compiled.params }
+  })
+  one.machine.step({ inputs: one.data(0), lr: 1e-3, step: 0 })
+  for (const { name } of one.params) {
+    many.machine.setParameter(name, one.machine.parameter(name))
+    many.machine.setStates(name, one.machine.states(name))
+  }
+  many.machine.setScalars(one.machine.scalars())
+  const scales = one.params.filter(({ name }) => name.endsWith('.scale'))
+  for (const { machine, data } of [one, many]) machine.step({ inputs: data(1), lr: 1e-3, step: 1 })
+  for (const { name } of scales) {
+    const [ours, theirs] = [one, many].map(({ machine }) => [
+      ...machine.parameter(name),
+      ...machine.states(name).history!,
+    ])
+    ok(
+      ours.every((value, i) => Math.abs(value - theirs[i]) <= 1e-12 * Math.abs(value)),
+      `${name} ${ours} ${theirs}`,
+    )
+    ok(ours.filter(value => value !== 0).length === 3, `${name} has a scale and two steps: ${ours}`)
+  }
+})
+
 const job = shallow(jobOf('mlp', { tp: 2, dp: 2, microbatches: 2, ...fp8 }))
 const [program, serial] = [compileJob(job), compileJob(serialJob(job, job.plan.microbatches))]
 

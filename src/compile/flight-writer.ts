@@ -47,7 +47,7 @@ export class FlightWriter {
     this.unpacks = new SegmentWriter(s)
   }
 
-  /** One more pair of a collective: pairs of one kind, dtype and axes travel together. */
+  /** One more pair of a collective: pairs of one kind and the same axes travel together, and sums of one dtype. */
   travels(how: Together['how'], axes: readonly Axis[], { dtype }: Tensor, from: Version, to: Version): void {
     join(this.#leaving, how, { axes, dtype, from, to })
   }
@@ -90,7 +90,9 @@ interface Pair {
 }
 
 function join(groups: Map<string, Together>, how: Together['how'], { axes, dtype, from, to }: Pair): void {
-  const key = `${JSON.stringify(how)} ${dtype} ${layoutKey({ splits: { all: axes }, partial: {} })}`
+  // What is not added up need not be alike: codes and their units meet once.
+  const added = how.kind === 'all-reduce' || how.kind === 'reduce-scatter' ? dtype : ''
+  const key = `${JSON.stringify(how)} ${added} ${layoutKey({ splits: { all: axes }, partial: {} })}`
   const group = groups.get(key) ?? { how, axes, ins: [], outs: [] }
   group.ins.push(from.ref)
   group.outs.push(to.ref)

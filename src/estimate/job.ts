@@ -21,12 +21,13 @@ export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
   const { layers, embed, heads, ffn, vocab, tied } = model
   const sizes = { layers, embed, heads, ffn, vocab, tied, seq }
   if (model.family === 'llama') {
-    const { kvHeads, headDim, mla } = model
+    const { kvHeads, headDim, mla, window } = model
     const experts = expertsOf(model)
     return {
       ...{ ...sizes, kvHeads, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
       ...(experts && { experts }),
       ...(mla && { latent: latentOf(mla) }),
+      ...(window !== undefined && !mla && { window: { tokens: window, layers: 'all' as const } }),
     }
   }
   const headDim = embed / heads
@@ -94,6 +95,13 @@ const unusualFlights = ({ bucket, prefetch }: Plan): Pick<Split, 'bucket' | 'pre
   ...(prefetch !== usualFlights.prefetch && { prefetch }),
 })
 
+/** What lives on the host. */
+const offloadSplit = ({ offload }: Plan): Pick<Split, 'offload' | 'lifted' | 'waiting'> => ({
+  ...(offload && offload.optimizer !== 'device' && { offload: offload.optimizer }),
+  ...(offload?.parameters === 'host' && { lifted: true }),
+  ...(offload?.activations === 'boundaries' && { waiting: true }),
+})
+
 /**
  * A plan in numbers. A schedule from a file has no name by which its order could be made: there is a price only for those
  * who say as which schedule it is to be priced.
@@ -116,7 +124,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
     ...unusualFlights(plan),
     ...(plan.compress && { wire: plan.compress }),
     ...(plan.fp8 && { fp8: plan.fp8.recipe }),
-    ...(plan.offload?.optimizer === 'host' && { offload: 'host' as const }),
+    ...offloadSplit(plan),
   }
 }
 

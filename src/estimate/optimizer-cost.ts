@@ -2,7 +2,15 @@
  * What the optimizer takes once a step: passes over gradients, parameters and states, on the device or on the host; and where the
  * step of a whole parameter depends on all its parts, ranks that meet for each.
  */
-import { activationBytes, dataRanks, fullStates, type Optimizer, type Precision } from '../base/index.js'
+import {
+  activationBytes,
+  dataRanks,
+  fullStates,
+  type Optimizer,
+  optimizerFacts,
+  type Precision,
+} from '../base/index.js'
+import { diskOf } from '../cluster/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
 import { factorCost } from './factor-cost.js'
@@ -15,10 +23,17 @@ import type { HeldParameters } from './step-cost.js'
 /** What prices of other people's software, and of ours unless it is said, are for. */
 export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
+/** Counted once: a search asks for them with every plan. */
+const usualStates = { beside: fullStates(usualOptimizer, true).length, alone: fullStates(usualOptimizer, false).length }
+
 /** All states of one parameter, its average too. */
 export function stateBytes({ precision, software, averages }: Placed, optimizer: Optimizer = usualOptimizer): number {
-  const { stateBytes: wide } = software
-  return wide * fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 4 : 0)
+  return software.stateBytes * statesOf(optimizer, hasMaster(precision, software)) + (averages ? 4 : 0)
+}
+
+function statesOf(optimizer: Optimizer, master: boolean): number {
+  if (optimizer !== usualOptimizer) return fullStates(optimizer, master).length
+  return master ? usualStates.beside : usualStates.alone
 }
 
 const hasMaster = (precision: Precision, { stateBytes: wide, withoutMasters }: Software): boolean =>
@@ -31,7 +46,7 @@ const averageBytes = 12
 function bytesEach(setup: Setup): number {
   const { software, optimizer = usualOptimizer } = setup
   const { optimizerBytes, gradientBytes, stateBytes: wide } = software
-  if (!software.own) return optimizerBytes
+  if (!software.own || (optimizer === usualOptimizer && !setup.averages)) return optimizerBytes
   // States are read and written.
   const average = setup.averages ? averageBytes : 0
   const updated = optimizerBytes + 2 * (stateBytes(setup, optimizer) - stateBytes(setup)) + average
@@ -50,26 +65,59 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   const [bytes, memory] = [bytesEach(setup), bandwidth * curves.memory.efficiency]
   const factors = software.own ? factorCost(setup, table, prices, held, layersOf(setup, prices, held)) : 0
   const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
-  if (!split.offload) return (owned * bytes) / memory + meetings + factors
-  const norm = software.gradientBytes
-  return (owned * norm) / memory + hostCost(setup, prices, owned, bytes - norm) + meetings
+  if (!split.offload && !split.lifted) return (owned * bytes) / memory + meetings + factors
+  const { norm, ...places } = placesOf(setup, bytes)
+  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
+  const disk = diskCost(setup, prices, held)
+  const slowest = owned * Math.max(disk.read, disk.write) + disk.latencies
+  const moved = Math.max(movedCost(setup, places, owned, largest), slowest) + largest * disk.read
+  return (owned * norm) / memory + moved + meetings + factors
 }
 
-/** The host updates while gradients of the next parameters come down and those before go up; the first and the last have nobody to hide behind. */
-function hostCost(
-  { split, cluster, precision, software }: Setup,
-  prices: Prices,
+/** Bytes of one parameter: of its norm, of its update where that happens, and of what goes each way for it. */
+interface UpdatePlaces {
+  readonly norm: number
+  readonly onHost: boolean
+  readonly update: number
+  readonly down: number
+  readonly up: number
+}
+
+function placesOf(setup: Setup, bytes: number): UpdatePlaces {
+  const { split, precision, software, optimizer = usualOptimizer } = setup
+  const [norm, element, master] = [software.gradientBytes, activationBytes(precision), hasMaster(precision, software)]
+  const onHost = split.offload !== undefined && optimizerFacts[optimizer.kind].given === undefined
+  const states = split.offload && !onHost ? stateBytes(setup, optimizer) : 0
+  // The parameter goes where it is updated, and back, unless it lives there.
+  const own = onHost === (split.lifted === true) ? 0 : element
+  const [before, after] = [(onHost ? norm : 0) + (master ? 0 : own) + states, own + states]
+  const [down, up] = onHost ? [before, after] : [after, before]
+  return { norm, onHost, update: bytes - norm, down, up }
+}
+
+/** Updates go on while what the next parameters need comes and those before go; the first and the last have nobody to hide behind. */
+function movedCost(
+  { cluster: { host, device } }: Setup,
+  { onHost, update, down, up }: Omit<UpdatePlaces, 'norm'>,
   owned: number,
-  bytes: number,
+  largest: number,
 ): number {
-  const element = activationBytes(precision)
-  const { host, device } = cluster
-  const rate = host ? (host.bandwidth ?? host.link.bandwidth) : device.bandwidth * device.curves.memory.efficiency
-  const link = host ? host.link.bandwidth * host.link.efficiency : rate
-  const down = (software.gradientBytes + (hasMaster(precision, software) ? 0 : element)) / link
-  const up = element / link
-  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
-  return owned * Math.max(bytes / rate, down, up) + largest * (down + up)
+  const memory = device.bandwidth * device.curves.memory.efficiency
+  const rate = onHost && host ? (host.bandwidth ?? host.link.bandwidth) : memory
+  const link = host ? host.link.bandwidth * host.link.efficiency : memory
+  return owned * Math.max(update / rate, down / link, up / link) + (largest * (down + up)) / link
+}
+
+/** Seconds in which the states of one parameter come from a disk and go there, and what reads, or writes, of all tensors wait for it. */
+function diskCost(setup: Setup, prices: Prices, held: HeldParameters) {
+  const { split, cluster, precision, software, optimizer = usualOptimizer, averages } = setup
+  if (split.offload !== 'disk') return { read: 0, write: 0, latencies: 0 }
+  const { read, write, latency } = diskOf(cluster)
+  const bytes = stateBytes(setup, optimizer)
+  const { matrices, split: vectors, whole } = countsOf(setup)
+  const states = fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 1 : 0)
+  const tensors = layersOf(setup, prices, held) * (matrices + vectors + whole)
+  return { read: bytes / read, write: bytes / write, latencies: latency * states * tensors }
 }
 
 /** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */

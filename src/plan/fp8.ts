@@ -27,6 +27,12 @@ export const fp8: Rule = function* (job) {
       `products read codes of what is kept in bf16; precision ${plan.precision} keeps ${token}`,
       'set plan.precision to bf16 or pure-bf16',
     )
+  if (model.family === 'llama' && model.moe)
+    yield warning(
+      'plan/precision',
+      'plan.fp8',
+      `products of ${model.moe.experts} experts stay in ${token}: only those of attention, and of what every token meets, read codes`,
+    )
   if (plan.fp8.recipe === 'blocks') {
     yield* blocks(job, plan.fp8.block)
     return

@@ -78,15 +78,18 @@ def _whole(wide: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
 
 
 def _all(group: Group, start: Callable, operands: Sequence) -> List:
-    """Starts one collective for each operand; NCCL is given all of them at once."""
+    """Starts one collective for each operand; NCCL is given all of one dtype at once."""
     together = not is_gloo(group) and len(operands) > 1 and hasattr(dist, "_coalescing_manager")
     if not together:
         return [start(*each) for each in operands]
-    device = operands[0][0].device
-    with dist._coalescing_manager(group=group.process_group, device=device, async_ops=True) as works:
-        for each in operands:
-            start(*each)
-    return [works]
+    device, all_works = operands[0][0].device, []
+    for dtype in dict.fromkeys(x.dtype for x, *_ in operands):
+        with dist._coalescing_manager(group=group.process_group, device=device, async_ops=True) as works:
+            for each in operands:
+                if each[0].dtype == dtype:
+                    start(*each)
+        all_works.append(works)
+    return all_works
 
 
 def _sums(group: Group, tensors: Sequence[torch.Tensor]):

@@ -10,7 +10,7 @@ import { hasCopies } from '../experts.js'
 import { sendsFactors } from '../factor-cost.js'
 import type { Order, StageTurns } from '../schedules/order.js'
 import type { PipelineFlights, StepFlights } from '../schedules/play.js'
-import { fetchesEach, type Pipeline, reducesEach } from '../schedules/stages.js'
+import { fetchesEach, isFetched, type Pipeline, reducesEach } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
 import type { BlockTraffic, Flyer, FlyingBlock, FlyingBlocks } from './flying.js'
 
@@ -24,7 +24,7 @@ export function pipelineFlights(
   known: KnownFlights,
 ): PipelineFlights | undefined {
   const { split, software, shape } = setup
-  if (!hasCopies(split) && !traffic.messagesBesideTp) return undefined
+  if (!isFetched(split) && !traffic.messagesBesideTp) return undefined
   const stages = blocksOfStages(blocks, pipeline, shape.tied)
   const fetches = fetchesEach(split)
   const found: StepFlights[] = []
@@ -56,17 +56,15 @@ function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied:
   const last = stages.length - 1
   let layer = 0
   return stages.map((layers, stage) => {
-    const own = Array.from({ length: layers }, () => blocks.layerAt(layer++))
-    return [
-      ...(stage === 0 ? [embedding] : []),
-      ...own,
-      ...(stage === last ? [tied && together ? tiedHead : head] : []),
-    ]
+    const own: FlyingBlock[] = stage === 0 ? [embedding] : []
+    for (let i = 0; i < layers; i++) own.push(blocks.layerAt(layer++))
+    if (stage === last) own.push(tied && together ? tiedHead : head)
+    return own
   })
 }
 
 const policyOf = (split: Split): DataPolicy => ({
-  gather: split.zero === 0 || !hasCopies(split) || fetchesEach(split) ? 'never' : 'step',
+  gather: split.zero === 0 || !isFetched(split) || fetchesEach(split) ? 'never' : 'step',
   reduce: !hasCopies(split) || reducesEach(split) || sendsFactors(split) ? 'never' : 'step',
   bucket: split.bucket ?? usualFlights.bucket,
   prefetch: 0,
@@ -119,7 +117,11 @@ function stepFlights(
     ...backward.map(call => ({ reads: [], makes: names(paramsOf(call)) })),
   ]
   const plan = planFlights(calls, policy, name => software.gradientBytes * flyers.get(name)!.elements)
-  const secondsOf = ({ kind, params }: Flight) => traffic[kind](params.map(name => flyers.get(name)!))
+  const secondsOf = ({ kind, params }: Flight) => {
+    const own = params.map(name => flyers.get(name)!)
+    // Parts come from the host while others are gathered.
+    return kind === 'reduce' ? traffic.reduce(own) : Math.max(traffic.gather(own), traffic.lift(own))
+  }
   const [arrivals, departures]: (Float64Array | undefined)[][] = [[], []]
   const column = (table: (Float64Array | undefined)[], order: readonly number[], stage: number): Float64Array => {
     const place = order.indexOf(stage)

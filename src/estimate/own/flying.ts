@@ -1,5 +1,5 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
-import { dataRanks, ranksOf } from '../../base/index.js'
+import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import { kvSplit, layerCounts } from '../counts.js'
 import { expertCopies, expertStride } from '../experts.js'
@@ -32,6 +32,7 @@ export interface FlyingBlock extends FlownBlock {
 /** Seconds of flights. */
 export interface BlockTraffic {
   readonly gather: (params: readonly Flyer[]) => number
+  readonly lift: (params: readonly Flyer[]) => number
   readonly reduce: (params: readonly Flyer[]) => number
   /** Collectives over tp, those over cp where they have other links, and messages, use the same links. */
   readonly besideTp: boolean
@@ -57,11 +58,15 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   const between = ranksOf(split) / pp
   return {
     gather: params => {
-      const experts = total(params, p => p.experts)
+      const [all, experts] = [total(params, p => p.elements), total(params, p => p.experts)]
       return (
-        table.collective('all-gather', element * (total(params, p => p.elements) - experts), data, tp) +
+        table.collective('all-gather', element * (all - experts), data, tp) +
         table.collective('all-gather', element * experts, sharing, apart)
       )
+    },
+    lift: params => {
+      const [all, experts] = [total(params, p => p.elements), total(params, p => p.experts)]
+      return liftSeconds(setup, (all - experts) / data + experts / sharing)
     },
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
@@ -88,6 +93,14 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
     messagesBesideTp: pp > 1 && lanes.shares(0, 2, between),
     messagesBesideApart: pp > 1 && lanes.shares(1, 2, between),
   }
+}
+
+/** Of so many elements, where parameters live on the host. */
+function liftSeconds({ split, cluster: { host, device }, precision }: Setup, elements: number): number {
+  if (!split.lifted) return 0
+  const bytes = activationBytes(precision) * elements
+  if (!host) return (2 * bytes) / (device.bandwidth * device.curves.memory.efficiency)
+  return host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency)
 }
 
 /** What all stages of a plan are made of. */
@@ -123,6 +136,7 @@ export function flyingBlocks(
   const block = ({ seconds, acts }: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
     ...{ seconds, acts, params, readsBack: true },
     gather: traffic.gather(params),
+    lift: traffic.lift(params),
     reduce: traffic.reduce(params),
     add: addSeconds(setup, params, pieces) + packing(setup, 'reduce', heldIn(params), pieces),
     unpack: packing(setup, 'gather', heldIn(params), pieces),

@@ -21,7 +21,7 @@ import {
   atWorkOf,
   type BlockSize,
   behindOf,
-  blockSizes,
+  type blockSizes,
   type Moments,
   momentWidth,
   type NextBlock,
@@ -112,7 +112,7 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   const { gradientBytes: wide } = software
   const whole = reducesEach(split)
   // Where only experts have copies, only they fly.
-  const apart = dataRanks(split) === 1
+  const apart = dataRanks(split) === 1 && !split.lifted
   const flown = apart ? { layer: expert, table: 0 } : { layer, table }
   const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
   // On their way parameters lie there as they travel, and so do gradients, beside what they were packed from.
@@ -120,6 +120,8 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   const narrow =
     parameters.sent < parameters.stored ? (parameters.sent / parameters.stored) * (1 + 1 / dataRanks(split)) : 1
   const sent = wide + (gradients.sent < wide ? gradients.sent * framesOf(split) : 0)
+  // Parts that have come from the host, or are on their way.
+  const parts = split.lifted && dataRanks(split) > 1 ? ((prefetch + 1) * fetched.layer) / dataRanks(split) : 0
   const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
     layer: wide * (whole ? flown.layer : largest),
@@ -129,7 +131,7 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
     ahead: (next, held) => {
       // A rank of one block finds what it has fetched.
       if (next === 'nothing' || prefetch === 0 || blocksOf(held) <= 1) return 0
-      const further = (prefetch - 1) * fetched.layer
+      const further = (prefetch - 1) * fetched.layer + parts
       if (next !== 'same') return narrow * (fetched[next] + further)
       return fetched.layer + narrow * (fetched[held.layers === 1 ? 'table' : 'layer'] + further)
     },
@@ -184,12 +186,14 @@ export function ownMemory(placed: Placed): PipelineMemory {
 function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
   const { recompute, pp } = placed.split
   const sums = recompute === 'none' || recompute === 'cheap' ? 4 * widths.sums * tokens : 0
+  // Of what waits on the host, the carries of a few layers are under way.
+  const away = placed.split.waiting ? widths.residual : 0
   return {
-    open: token * layer.open + sums,
+    open: token * (layer.open - away) + sums,
     pending: token * layer.pending,
     openHead: token * head.open,
     pendingHead: token * head.pending,
-    handed: pp > 1 ? token * widths.residual : 0,
+    handed: (pp > 1 ? token * widths.residual : 0) + 3 * token * away,
   }
 }
 
@@ -215,7 +219,7 @@ function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: h
   // Experts are split over those ranks alone that hold the same.
   const part = (held - experts) / data + experts / expertCopies(placed.split)
   return {
-    parameters: element * (zero >= 3 ? part : held),
+    parameters: placed.split.lifted ? 0 : element * (zero >= 3 ? part : held),
     gradients: wide * (zero >= 2 && reduce !== 'step' ? part : held),
     optimizer: placed.split.offload
       ? 0
@@ -226,7 +230,7 @@ function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: h
 /** ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. */
 function gatheredBytes({ placed: { split }, element, data }: Facts, { all, experts }: Held): number {
   if (split.gather !== 'step') return 0
-  return element * (data > 1 ? all : expertCopies(split) > 1 ? experts : 0)
+  return element * (data > 1 || split.lifted ? all : expertCopies(split) > 1 ? experts : 0)
 }
 
 /** Gradients that leave once a step in fewer bits lie there packed until it ends. */
@@ -267,25 +271,27 @@ function mixOn(facts: Facts, { layers, dense }: RankLayers): Mix {
 
 function worstOf(facts: Facts, holding: Holding, whole: number, sent: number): Bytes {
   const { layer, extras } = mixOn(facts, holding)
-  const ahead = new Float64Array(nextBlocks.length)
-  for (let i = 0; i < ahead.length; i++) ahead[i] = facts.scratch.ahead(nextBlocks[i], holding)
-  const stays = new Float64Array(worksAt.length)
-  for (let i = 0; i < stays.length; i++) stays[i] = facts.scratch.stays(worksAt[i], holding)
-  const { open, pending, openHead, pendingHead, handed } = keptOf(facts, layer)
-  const kept = Float64Array.of(open, pending, openHead, pendingHead, handed)
+  const { ahead, stays } = fetchedBeside(facts.scratch, holding)
+  const kept = keptOf(facts, layer)
   const fullest = fullestOf(holding.moments, { extras, ahead, stays, kept, whole, layers: holding.layers })
   const { activations, workspace, gathered } = fullest
   return sent > activations + workspace + gathered ? { activations: 0, workspace: sent, gathered: 0 } : fullest
 }
 
+const nothingFetched = { ahead: nextBlocks.map(() => 0), stays: worksAt.map(() => 0) }
+
+/** Where `nextBlocks` and `worksAt` say. */
+function fetchedBeside({ fetched, ahead, stays }: Scratches, held: RankLayers): typeof nothingFetched {
+  if (fetched.layer === 0 && fetched.table === 0) return nothingFetched
+  return { ahead: nextBlocks.map(next => ahead(next, held)), stays: worksAt.map(at => stays(at, held)) }
+}
+
 /** Bytes, in columns: a search looks through millions of moments. */
 interface MomentBytes {
   readonly extras: Extras
-  /** Where `nextBlocks` and `worksAt` say. */
-  readonly ahead: Float64Array
-  readonly stays: Float64Array
-  /** Of an open and a pending layer, an open and a pending head, and of what is handed on. */
-  readonly kept: Float64Array
+  readonly ahead: readonly number[]
+  readonly stays: readonly number[]
+  readonly kept: ReturnType<typeof keptOf>
   /** Gathered for the step, and for how many layers. */
   readonly whole: number
   readonly layers: number
@@ -293,6 +299,7 @@ interface MomentBytes {
 
 function fullestOf(moments: Moments, { extras, ahead, stays, kept, whole, layers }: MomentBytes): Bytes {
   const { work, scratch: needed, behind } = extras
+  const { open, pending, openHead, pendingHead, handed } = kept
   let most = -1
   let activations = 0
   let workspace = 0
@@ -300,8 +307,8 @@ function fullestOf(moments: Moments, { extras, ahead, stays, kept, whole, layers
   for (let at = 0; at < moments.length; at += momentWidth) {
     const atWork = atWorkOf(moments[at])
     const next = aheadOf(moments[at])
-    const body = moments[at + 1] * kept[0] + moments[at + 2] * kept[1]
-    const all = body + moments[at + 3] * kept[2] + moments[at + 4] * kept[3] + kept[4] + work[atWork]
+    const body = moments[at + 1] * open + moments[at + 2] * pending
+    const all = body + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + work[atWork]
     const scratch = needed[atWork] + behind[behindOf(moments[at])] + ahead[next] + (next > 0 ? stays[atWork] : 0)
     // Parameters of the last block to read any count for little.
     const there = next === 0 ? 0 : (whole * moments[at + 5]) / Math.max(1, layers)
@@ -316,26 +323,28 @@ function fullestOf(moments: Moments, { extras, ahead, stays, kept, whole, layers
 
 /** By what is at work: bytes of activations that it needs, and of parameters and gradients; and of what is behind it. */
 interface Extras {
-  readonly work: Float64Array
-  readonly scratch: Float64Array
-  readonly behind: Float64Array
+  readonly work: Each<typeof worksAt>
+  readonly scratch: Each<typeof worksAt>
+  readonly behind: Each<typeof blockSizes>
 }
+
+/** A number for each of these, in their order. Rows of plain numbers: of so few, typed ones take longer to make. */
+type Each<Names extends readonly string[]> = { readonly [At in keyof Names]: number }
 
 function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches): Extras {
   const { fetched, behind } = scratch
-  const rows: Readonly<Record<AtWork, readonly [work: number, scratch: number]>> = {
-    layer: [layer.work, fetched.layer + scratch.layer],
-    'layer input': [layer.input, fetched.layer],
-    'layer weight': [0, scratch.layer],
-    head: [head.work, fetched.table + scratch.table],
-    'head input': [head.input, fetched.table],
-    'head weight': [0, scratch.table],
-    table: [0, scratch.table],
-  }
   return {
-    work: Float64Array.from(worksAt.map(at => token * rows[at][0])),
-    scratch: Float64Array.from(worksAt.map(at => rows[at][1])),
-    behind: Float64Array.from(blockSizes.map(size => behind[size])),
+    work: [token * layer.work, token * layer.input, 0, token * head.work, token * head.input, 0, 0],
+    scratch: [
+      fetched.layer + scratch.layer,
+      fetched.layer,
+      scratch.layer,
+      fetched.table + scratch.table,
+      fetched.table,
+      scratch.table,
+      scratch.table,
+    ],
+    behind: [behind.nothing, behind.layer, behind.table],
   }
 }
 

@@ -15,6 +15,10 @@ interface CallFlights {
   /** Seconds of the gathers of all calls that read parameters, one after the other; when those that have left are there. */
   readonly gathers: number[]
   readonly arrivals: number[]
+  /** Likewise of what comes from the host before; when the link to it is free. */
+  readonly lifts: number[]
+  readonly lifted: number[]
+  link: number
   expected: FlownBlock | undefined
   fetched: FlownBlock | undefined
   own: number
@@ -29,6 +33,9 @@ interface CallFlights {
 const noCalls = (): CallFlights => ({
   gathers: [],
   arrivals: [],
+  lifts: [],
+  lifted: [],
+  link: 0,
   expected: undefined,
   fetched: undefined,
   own: 0,
@@ -151,6 +158,7 @@ export class FlownPlay {
         const block = blocks[kind === 'F' ? i : blocks.length - 1 - i]
         if (!reads(kind, block) || block === calls.expected) continue
         calls.gathers.push(block.gather)
+        calls.lifts.push(block.lift)
         calls.expected = block
       }
     }
@@ -208,12 +216,29 @@ export class FlownPlay {
     this.#wait(by, calls.arrivals[calls.own - 1])
     if (block.unpack > 0) this.#work(by, block.unpack)
     this.#startUpTo(by, calls.own + prefetch)
+    if (block.lift > 0) this.#liftUpTo(by, calls.own + prefetch + (prefetch > 0 ? 1 : 0))
   }
 
   #startUpTo(by: number, count: number): void {
-    const { arrivals, gathers } = this.#calls[by]
-    while (arrivals.length < count && arrivals.length < gathers.length)
-      arrivals.push(this.#start(by, gathers[arrivals.length]))
+    const { arrivals, gathers, lifts, lifted } = this.#calls[by]
+    while (arrivals.length < count && arrivals.length < gathers.length) {
+      const at = arrivals.length
+      if (lifts[at] > 0) this.#liftUpTo(by, count)
+      // What nobody else holds a part of is there when it has come; else a rank waits for it before it gathers.
+      if (lifts[at] > 0 && gathers[at] === 0) arrivals.push(lifted[at])
+      else {
+        if (lifts[at] > 0) this.#wait(by, lifted[at])
+        arrivals.push(this.#start(by, gathers[at]))
+      }
+    }
+  }
+
+  #liftUpTo(by: number, count: number): void {
+    const calls = this.#calls[by]
+    while (calls.lifted.length < count && calls.lifted.length < calls.lifts.length) {
+      calls.link = Math.max(calls.link, this.#now[by]) + calls.lifts[calls.lifted.length]
+      calls.lifted.push(calls.link)
+    }
   }
 
   #leaves(by: number, seconds: number, sends: boolean): void {

@@ -30,6 +30,8 @@ export interface FlownBlock {
   readonly gather: number
   readonly reduce: number
   readonly add: number
+  /** Parts of its parameters on their way from the host, before they are gathered. */
+  readonly lift: number
   /** Packing and unpacking its parameters where they travel in fewer bits. */
   readonly unpack: number
   /** Its backward pass reads parameters, too. */

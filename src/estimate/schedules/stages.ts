@@ -143,5 +143,9 @@ export const reducesEach = (split: Pick<Split, MeshAxis | 'etp' | 'zero' | 'redu
   split.zero >= 2 && hasCopies(split) && split.reduce !== 'step'
 
 /** Parameters come for each use. */
-export const fetchesEach = (split: Pick<Split, MeshAxis | 'etp' | 'zero' | 'gather'>): boolean =>
-  split.zero === 3 && hasCopies(split) && split.gather !== 'step'
+export const fetchesEach = (split: Pick<Split, MeshAxis | 'etp' | 'zero' | 'gather' | 'lifted'>): boolean =>
+  split.zero === 3 && isFetched(split) && split.gather !== 'step'
+
+/** Parameters are not where they are computed with. */
+export const isFetched = (split: Pick<Split, MeshAxis | 'etp' | 'lifted'>): boolean =>
+  hasCopies(split) || split.lifted === true
