@@ -129,11 +129,7 @@ static void fold(struct context *c, const struct fold *s) {
   }
 }
 
-// Every collective: everybody has come, the work, all of it is done. A share has `whole` elements (or bytes), a piece of
-// it `piece`, and `work` does those from `low` to `high`.
-typedef void work(struct context *c, const double *w, int share, size low, size high);
-
-static void share_out(struct context *c, const double *w, size whole, size piece, work *work) {
+void share_out(struct context *c, const double *w, size whole, size piece, work *work) {
   const struct collective m = collective_of(w);
   if (!lockstep_meet(c, &m, ARRIVED)) return;
   const size pieces = max_size(1, (whole + piece - 1) / piece);

@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 1548818111
+#define LOCKSTEP_CONTRACT 105976979
 
 enum {
   CMD_END,
@@ -106,6 +106,7 @@ enum {
   CMD_COPY_BYTES,
   CMD_RECV,
   CMD_WAIT_SEVERAL,
+  CMD_WAIT_DISK,
   CMD_COUNT
 };
 
@@ -906,6 +907,15 @@ enum {
 #define WAIT_SEVERAL_COMBINE 5
 #define WAIT_SEVERAL_DTYPE 6
 #define WAIT_SEVERAL_PAIRS 7
+#define WAIT_DISK_SYNC 0
+#define WAIT_DISK_ME 1
+#define WAIT_DISK_MEMBERS 2
+#define WAIT_DISK_COLLECTIVE 3
+#define WAIT_DISK_BYTES 4
+#define WAIT_DISK_PIECE 5
+#define WAIT_DISK_FILE 6
+#define WAIT_DISK_WRITES 7
+#define WAIT_DISK_DIRECT 8
 
 // One function per command. They are hidden so that a library that lacks one does not link.
 struct context;
@@ -1010,6 +1020,7 @@ COMMAND(barrier);
 COMMAND(copyBytes);
 COMMAND(recv);
 COMMAND(waitSeveral);
+COMMAND(waitDisk);
 #define COMMAND_TABLE \
 { \
   [CMD_CONFIG] = cmd_config, \
@@ -1112,6 +1123,7 @@ COMMAND(waitSeveral);
   [CMD_COPY_BYTES] = cmd_copyBytes, \
   [CMD_RECV] = cmd_recv, \
   [CMD_WAIT_SEVERAL] = cmd_waitSeveral, \
+  [CMD_WAIT_DISK] = cmd_waitDisk, \
 }
 
 // What exec returns.
@@ -1122,6 +1134,7 @@ enum {
   LOCKSTEP_UNKNOWN,  // a command that no kernel knows
   LOCKSTEP_WORKSPACE,  // a kernel needs more workspace than it was given
   LOCKSTEP_ROWS,  // experts get more rows than there is room for
+  LOCKSTEP_DISK,  // a file of the offload could not be read or written
   LOCKSTEP_COUNT
 };
 
@@ -1133,6 +1146,7 @@ enum {
   STATUS_SPANS,
   STATUS_DONE,
   STATUS_NEEDED,
+  STATUS_CODE,
   STATUS_COUNT
 };
 #define STATUS_LIVE_BYTES 64

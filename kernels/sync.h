@@ -30,3 +30,8 @@ int lockstep_meet(struct context *c, const struct collective *m, int which);
 size lockstep_take(struct context *c, const struct collective *m, int share, size pieces);
 // A piece that was taken is finished. Rings the bell if nothing is left to do at the collective.
 void lockstep_finish(struct context *c, const struct collective *m, int share, size pieces);
+
+// Every collective: everybody has come, the work, all of it is done. A share has `whole` elements (or bytes), a piece of
+// it `piece`, and `work` does those from `low` to `high`. In collectives.c.
+typedef void work(struct context *c, const double *w, int share, size low, size high);
+void share_out(struct context *c, const double *w, size whole, size piece, work *work);

@@ -40,6 +40,9 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   // Matrices that lie side by side are made orthogonal one by one; so are those of experts.
   ['llama', {}, { optimizer: { kind: 'muon', lr: 3e-3, weightDecay: 0.1 }, ema: { decay: 0.9 } }],
   ['llama', { precision: 'bf16' }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
+  // Dealt out over copies, and over those who split them too; three matrices a kind do not go evenly over two ranks.
+  ['llama', { dp: 2, tp: 2 }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
+  ['llama tied', { tp: 2, pp: 2, microbatches: 2 }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
   [
     'gpt',
     { dp: 2, zero: 2, microbatches: 2 },
@@ -93,6 +96,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { dp: 3, zero: 1, offload: { optimizer: 'host' } }, { globalBatch: 12 }],
   ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, precision: 'bf16', offload: { optimizer: 'host' } }],
   ['gpt', { tp: 2, zero: 0, precision: 'pure-bf16', offload: { optimizer: 'host' } }],
+  ['llama', { dp: 2, zero: 1, precision: 'bf16', offload: { optimizer: 'disk' } }],
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],
@@ -161,12 +165,13 @@ const chosen = cases.map(([model, plan, training]) => ({
   title: `${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))
 /** Routed models: every kind of router, experts on one rank, shared by ranks of every axis, and split. */
-const routed: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
+const routed: readonly (readonly [keyof typeof expertModels, PlanInput, TrainingInput?])[] = [
   ['mixtral', {}],
   ['deepseek', { microbatches: 2, recompute: 'full' }],
   ['qwen', { dp: 2, zero: 1 }],
   ['gshard', { tp: 2, sequenceParallel: true }],
   ['mixtral', { dp: 2, ep: 2 }],
+  ['mixtral', { dp: 4, ep: 2, zero: 1 }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
   ['deepseek', { dp: 2, cp: 2, ep: 4, zero: 3, microbatches: 2 }],
   ['mixtral', { cp: 2, tp: 2, ep: 4, sequenceParallel: true }],
   ['gshard', { dp: 2, tp: 2, ep: 2, etp: 2 }],
@@ -178,14 +183,14 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
   ['mixtral', { cp: 4, ep: 2, attention: 'ring' }],
   ['gshard', { cp: 2, ep: 2, zigzag: 'documents' }],
 ]
-const withExperts = routed.map(([model, plan]) => ({
+const withExperts = routed.map(([model, plan, training]) => ({
   job: Job.parse({
     model: expertModels[model],
-    training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 1, optimizer: adamw },
+    training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 1, optimizer: adamw, ...training },
     plan: { rows: 'worst', ...plan },
     ...(plan.zigzag === 'documents' && { data: { documents: { separator: 0, pad: 4 } } }),
   }),
-  title: `experts, ${model}: ${titleOf(plan)}`,
+  title: `experts, ${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))
 /** Sequences of several documents, under every kind of attention, and each cut in zigzag by itself. */
 const ofDocuments: readonly (readonly [ModelName, PlanInput, pad?: number])[] = [

@@ -60,7 +60,7 @@ for (const kernels of ['native', 'wasm'] as const)
     `${kernels}: as the reference`,
     { skip: (kernels === 'native' && nativeMissing()) || false },
     async () => {
-      const job = shallow(jobOf('llama', { dp: 2, tp: 2, zero: 1, compress }))
+      const job = shallow(jobOf('mlp', { dp: 2, tp: 2, zero: 1, compress }))
       const program = compileJob(job)
       isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
     },
@@ -176,7 +176,7 @@ test('steps before `from` send gradients as they are, then two programs go on fr
 })
 
 test('a program that waits is lawful, and keeps what a later one remembers', () => {
-  const job = shallow(jobOf('gpt tied', { dp: 2, zero: 1, compress: fromTwo }))
+  const job = shallow(jobOf('mlp', { dp: 2, zero: 1, compress: fromTwo }))
   const [waiting, ...others] = earlierJobs(job)
   deepEqual(others, [])
   computesWhatOneRankComputes(waiting)

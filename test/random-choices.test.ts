@@ -53,8 +53,10 @@ const plans: readonly (readonly Plan[])[] = [
   [
     {},
     { offload: { optimizer: 'host' } },
+    { offload: { optimizer: 'disk' } },
     { zero: 3, offload: { parameters: 'host' } },
     { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
+    { zero: 3, offload: { optimizer: 'disk', parameters: 'host' } },
   ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [

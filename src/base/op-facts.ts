@@ -140,6 +140,8 @@ export const opFacts: OpTable<OpFacts> = {
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),
   muonMean: op('grad normSquared m -> direction', { statistic: 0, lists: true }),
   newtonSchulz: op('x -> out room', { work: 'orthogonal', statistic: 0, lists: true }),
+  stack: op('x ... -> stack', { statistic: 0, moves: true, unlike: ['matrix', 'line'] }),
+  unstack: op('stack -> x', { statistic: 0, moves: true, unlike: ['matrix', 'line'] }),
   pack: op('x ... -> codes units', { statistic: 1, unlike: ['flat'] }),
   unpack: op('codes units -> x', { unlike: ['flat'] }),
   factorSquares: op('grad normSquared -> rows columns mean', { statistic: 0 }),

@@ -9,7 +9,7 @@
 import type { Blocks } from './blocks.js'
 import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
-import type { Adafactor, Guard, Lamb, Optimizer } from './optimizer.js'
+import type { Adafactor, Guard, Lamb, Lines, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 import type { Coding } from './wire.js'
 
@@ -192,8 +192,18 @@ export type Op =
   /**
    * (x) -> (out, room): x as a matrix, its first dims (so many are inputs; those of each expert) by the others, with all its singular values
    * brought near 1 by so many steps of Newton and Schulz. The second result is room it needs: for one matrix and two squares of its shorter side.
+   * `lines`: x is a stack of them, and so is the result.
    */
-  | ({ readonly kind: 'newtonSchulz'; readonly inputs: number; readonly steps: number } & Products)
+  | ({
+      readonly kind: 'newtonSchulz'
+      readonly inputs: number
+      readonly steps: number
+      readonly lines?: Lines
+    } & Products)
+  /** (x, ...) -> (stack): what each operand holds, as a line: [matrix line]. Behind the last there are zeros. */
+  | { readonly kind: 'stack' }
+  /** (stack) -> (x): the lines again as what they were; of as many as there are results. */
+  | { readonly kind: 'unstack' }
   /**
    * (x, ...) -> (codes, units): each operand as 8-bit codes, which lie as `Coding` says; of several, side by side along `addend`. A unit is the
    * greatest absolute value of its run / 128, and no number where one of them is infinite or none; a code the whole number nearest to x / unit, ties to

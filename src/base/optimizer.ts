@@ -92,6 +92,47 @@ export function shapeOfMatrix(dims: readonly Dim[], inputs: number) {
   return { each: size(0, experts), rows: size(experts, experts + inputs), columns: size(experts + inputs) }
 }
 
+/**
+ * How tensors lie in the lines of a stack: `dims` as they are there, in so many blocks along each. The blocks lie one after the other, each as
+ * a line in equal room; what it leaves of that is 0.
+ */
+export interface Lines {
+  readonly dims: readonly Dim[]
+  readonly blocks: readonly number[]
+}
+
+/** Of a tensor as matrices, or of a stack of such: how many there are, and how large. */
+export function matricesIn(dims: readonly Dim[], inputs: number, lines: Lines | undefined) {
+  if (!lines) return shapeOfMatrix(dims, inputs)
+  const { each, ...shape } = shapeOfMatrix(lines.dims, inputs)
+  return { each: each * dims[0].size, ...shape }
+}
+
+export const liesInBlocks = (lines: Lines | undefined): boolean => lines?.blocks.some(ways => ways > 1) === true
+
+/** Numbers that Newton and Schulz need room for: one matrix, another where it lies in blocks, and two squares of its shorter side. */
+export function orthogonalRoom({ rows, columns }: { rows: number; columns: number }, lines?: Lines): number {
+  return (liesInBlocks(lines) ? 2 : 1) * rows * columns + 2 * Math.min(rows, columns) ** 2
+}
+
+/** For every element of a tensor its place in its line, which has room for so many. */
+export function placesInLine({ dims, blocks }: Lines, room: number): Int32Array {
+  const each = room / blocks.reduce((product, ways) => product * ways, 1)
+  return Int32Array.from({ length: elementsOf(dims) }, (_, element) => {
+    let [rest, block, at, ways, elements] = [element, 0, 0, 1, 1]
+    for (let d = dims.length - 1; d >= 0; d--) {
+      const size = dims[d].size / blocks[d]
+      const index = rest % dims[d].size
+      rest = (rest - index) / dims[d].size
+      block += ways * Math.floor(index / size)
+      at += elements * (index % size)
+      ways *= blocks[d]
+      elements *= size
+    }
+    return block * each + at
+  })
+}
+
 /** The dims of rows, columns and whole matrices of such a tensor. */
 export function factorsOf(dims: readonly Dim[], inputs: number) {
   const each = dims[0]?.name === 'expert' ? 1 : 0

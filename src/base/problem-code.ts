@@ -119,6 +119,7 @@ export const problemCodes = {
   'engine/kernels': 'these kernels are not built here',
   'engine/failed': 'the engine could not start, or a step failed',
   'engine/options': 'an option of the engine is not a number it can use',
+  'engine/disk': 'the disk has no room for what ranks keep there, or there is none',
   'engine/memory': 'a rank, or all ranks together, need more memory than there is',
   'step/data': 'the data of a step has the wrong size, an id outside the vocabulary, or a bad lr or step',
   'group/call': 'a call on a group of ranks names a tensor, a rank or a count that cannot be',

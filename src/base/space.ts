@@ -8,3 +8,6 @@ export type Space = (typeof spaces)[number]
 /** Spaces other than that of the device, which is meant where none is said. */
 export type Elsewhere = Exclude<Space, 'device'>
 export const elsewheres = ['host', 'disk'] as const satisfies readonly Elsewhere[]
+
+/** What a disk keeps begins at a multiple of so many bytes: files that bypass a system's cache are read and written in whole pages. */
+export const diskPage = 4096

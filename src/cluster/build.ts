@@ -1,7 +1,7 @@
 /** Catalog entry + number of devices + differences -> cluster, or what is wrong with asking for it. */
 import { error, type Problem } from '../base/index.js'
 import type { Entry, TorusNetwork, TreeNetwork } from './catalog/entry.js'
-import type { Cluster, Level, Topology } from './cluster.js'
+import { type Cluster, type Level, type Topology, usualDisk } from './cluster.js'
 import type { Overrides } from './request.js'
 import { sliceOf } from './torus.js'
 
@@ -23,10 +23,17 @@ export function build(entry: Entry, devices: number, overrides: Overrides = {}):
       devices,
       topology: network.kind === 'tree' ? tree(network, devices, overrides) : torus(network, devices, overrides),
       ...(entry.host && { host: entry.host }),
+      ...disk(overrides),
       sources: [...entry.sources, ...(changed.length > 0 ? [`given: ${changed.join(', ')}`] : [])],
     },
   }
 }
+
+/** Nothing is said of disks that are as usual. */
+const disk = ({ diskRead: read, diskWrite: write }: Overrides): Pick<Cluster, 'disk'> =>
+  read === undefined && write === undefined
+    ? {}
+    : { disk: { ...usualDisk, ...(read !== undefined && { read }), ...(write !== undefined && { write }) } }
 
 function tree(network: TreeNetwork, devices: number, overrides: Overrides): Topology {
   const { perNode = network.perNode, nodeBandwidth = network.near.bandwidth } = overrides

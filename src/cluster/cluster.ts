@@ -82,6 +82,15 @@ export const Cluster = z.strictObject({
       bandwidth: z.number().positive().optional(),
     })
     .optional(),
+  /** One device's share of the disks of its node: bytes per second of each way, and what they hold. */
+  disk: z
+    .strictObject({
+      read: z.number().positive(),
+      write: z.number().positive(),
+      latency: z.number().min(0).default(1e-4),
+      memory: z.number().positive().optional(),
+    })
+    .optional(),
   sources: z.array(z.string()).min(1),
 })
 
@@ -90,3 +99,8 @@ export type CollectivePoint = z.output<typeof CollectivePoint>
 export type Level = z.output<typeof Level>
 export type Topology = z.output<typeof Topology>
 export type Cluster = z.output<typeof Cluster>
+
+/** What is meant where a cluster says nothing of disks: an NVMe drive of PCIe 4 for every device, or about that. */
+export const usualDisk: NonNullable<Cluster['disk']> = { read: 6e9, write: 4e9, latency: 1e-4 }
+
+export const diskOf = ({ disk = usualDisk }: Cluster): NonNullable<Cluster['disk']> => disk

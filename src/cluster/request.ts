@@ -18,6 +18,8 @@ export const ClusterRequest = z.strictObject({
   pod: z.int().min(1).optional().describe('devices of a pod; within it the network is never oversubscribed'),
   dims: z.array(z.int().min(1)).min(1).max(3).optional().describe('of a torus, such as [8, 8, 16]'),
   memory: rate.optional().describe('bytes of one device'),
+  diskRead: rate.optional().describe('bytes per second that one device’s share of the node’s disks is read with'),
+  diskWrite: rate.optional().describe('bytes per second that it is written with'),
   pricePerHour: z.number().min(0).optional().describe('US dollars for one device'),
 })
 export type ClusterRequest = z.output<typeof ClusterRequest>

@@ -16,7 +16,8 @@ import { align } from './pack.js'
 import { neededIn, type Phases } from './recompute.js'
 import { isAttention, writeRing } from './ring.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Version } from './segment.js'
-import { divisorSlot, scalarSlot } from './tail.js'
+import { scalarSlot } from './slots.js'
+import { divisorSlot } from './tail.js'
 
 export type PhaseName = 'F' | 'I' | 'W' | 'B'
 

@@ -57,6 +57,7 @@ import { classesOf, draftParams, layoutsOfParams } from './params.js'
 import { placeBuffers, placeFrames } from './place.js'
 import { storedGradients, storedModel } from './precision.js'
 import { recompute } from './recompute.js'
+import { roundsOf } from './rounds.js'
 import type { SegmentDraft } from './segment.js'
 import { frameNames } from './stream/frames.js'
 import { draftingStreams, type StreamScript } from './stream/streams.js'
@@ -129,16 +130,18 @@ function shard(facts: Facts): Drafts {
 }
 
 function segmentsOf(
-  { blocks, params, once }: Drafts,
+  { blocks, params, once, held }: Sharding,
   flights: readonly FlightDrafts[],
   boundaries: Boundaries,
 ): SegmentDraft[] {
-  const ofParam = ({ segments: { begin, reduce, norm, update, down, up } }: CompiledParam) =>
-    [begin, reduce, norm, down, update, up].filter(draft => draft !== undefined)
+  const ofParam = ({ segments: { begin, reduce, norm, update, deal, down, up } }: CompiledParam) =>
+    [begin, reduce, norm, down, deal?.mean, update, up].filter(draft => draft !== undefined)
+  const rounds = held.flatMap((_, pp) => roundsOf(params.filter(({ holders }) => holders.includes(pp))))
   const all = [
     ...Object.values(blocks).flatMap(({ segments }) => Object.values(segments)),
     ...Object.values(boundaries).flatMap(carries => Object.values(carries).flatMap(({ out, back }) => [out, back])),
     ...params.flatMap(ofParam),
+    ...rounds.map(({ draft }) => draft),
     ...flights.flatMap(({ segments }) => [...segments.values()].flatMap(draft => Object.values(draft))),
     ...ofOnce(once),
   ]

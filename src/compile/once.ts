@@ -13,7 +13,8 @@ import { elect } from './elect.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { awaySlot, draftMoves } from './offload.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
-import { divisorSlot, guardOf, normAxes, scalarSlot, scaleIn } from './tail.js'
+import { scalarSlot } from './slots.js'
+import { divisorSlot, guardOf, normAxes, scaleIn } from './tail.js'
 
 const place = (of: ResultName): Slot => ({ role: { is: 'result', of }, kind: 'workspace', offset: 0 })
 const dataSlot = (of: string): Slot => ({ role: { is: 'input', of }, kind: 'data', offset: 0 })

@@ -2,7 +2,7 @@
  * *place*: lifetimes from use, offsets from lifetimes, and the sizes and peaks they imply. First the scratch buffers of a
  * segment in frames of their own, then the frames of a stream in its arena.
  */
-import { elsewheres, localDims, type Mesh, type Space, spaces } from '../base/index.js'
+import { diskPage, elsewheres, localDims, type Mesh, roundUp, type Space, spaces } from '../base/index.js'
 import {
   type Buffer,
   type Frame,
@@ -101,17 +101,23 @@ export function placeFrames(draft: StreamDraft): Stream {
   return { frames, resident: [...resident], steps, ...device, ...elsewhere }
 }
 
+/** What a frame takes in its space. */
+const roomFor = (space: Space, bytes: number): number => (space === 'disk' ? roundUp(bytes, diskPage) : align(bytes))
+
 /** What never dies lies at the bottom of its space; the rest is packed above it. Gives the bytes of the arena. */
 function placeIn(space: Space, { frames, resident }: StreamDraft, spans: Spans, offsets: number[]): number {
   let floor = 0
   for (const frame of resident) {
     if (spaceOf(frames[frame]) !== space) continue
     offsets[frame] = floor
-    floor += align(frames[frame].bytes)
+    floor += roomFor(space, frames[frame].bytes)
   }
   const mortal = [...frames.keys()].filter(frame => !resident.has(frame) && spaceOf(frames[frame]) === space)
   const packed = pack(
-    mortal.map(frame => ({ bytes: frames[frame].bytes, start: spans.start[frame], end: spans.end[frame] })),
+    mortal.map(frame => ({
+      ...{ start: spans.start[frame], end: spans.end[frame] },
+      bytes: space === 'disk' ? roomFor(space, frames[frame].bytes) : frames[frame].bytes,
+    })),
   )
   for (const [i, frame] of mortal.entries()) offsets[frame] = floor + packed.offsets[i]
   return floor + align(packed.bytes)

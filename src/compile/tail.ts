@@ -19,7 +19,7 @@ import {
   statesOf,
   whole,
 } from '../base/index.js'
-import type { Holding, Kind, RoleName, StateTensor } from '../ir/index.js'
+import type { Holding, Kind, StateTensor } from '../ir/index.js'
 import { isFollower, type ParamSpec } from '../model/index.js'
 import {
   type Plan,
@@ -32,12 +32,14 @@ import {
 } from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
 import type { ParamLayouts, TrainedBy } from './compiled.js'
+import { type Dealing, dealingOf } from './dealing.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
 import { factorStates, sendFactors } from './powersgd.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
+import { gradientOf, scalarSlot, slotOf } from './slots.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -60,6 +62,8 @@ export interface ParamDrafts extends Residence {
   readonly reduce?: SegmentDraft
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
+  /** Where whole matrices are dealt out before the update. */
+  readonly deal?: Dealing
   /** Where something of it lives elsewhere: what takes to the update what it needs, and what takes back what it made. */
   readonly down?: SegmentDraft
   readonly up?: SegmentDraft
@@ -87,8 +91,6 @@ export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
   | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'route' | 'none' }
-
-const slotOf = (role: RoleName, kind: Kind): Slot => ({ role, kind, offset: 0 })
 
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
@@ -152,7 +154,7 @@ function reductionOf(produced: Layout, state: Layout, dealt: number | undefined)
   return scatters ? { kind: 'scatter', axes: state.flat } : { kind: 'sum', axes }
 }
 
-interface SlotHolding extends Holding {
+export interface SlotHolding extends Holding {
   readonly slot: Slot
 }
 
@@ -177,8 +179,6 @@ const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
   slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
-
-const gradientOf = ({ spec, gradientDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: gradientDtype })
 
 function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
@@ -238,12 +238,6 @@ export const normAxes = (s: ShardedMesh) =>
     .map(({ name }) => name)
     .reverse()
 
-/** Where a number of the whole step lies: a sum of it, one that it is told, or one that lives from step to step. */
-export function scalarSlot(of: StepScalar): Slot {
-  if (of === 'normSquared') return slotOf({ is: 'result', of }, 'workspace')
-  return of === 'lr' ? slotOf({ is: 'named', of }, 'data') : slotOf({ is: 'scalar', of }, 'workspace')
-}
-
 /** What gradients are multiplied with, as an operand. */
 export const scaleIn = (w: SegmentWriter): string => w.given('scale', scalar('scale'), whole, scalarSlot('scale')).ref
 
@@ -255,7 +249,7 @@ export const divisorSlot = ({ lossScale }: Pick<Training, 'lossScale'>): Slot =>
 export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>
   skipAbove === undefined ? {} : { limit: skipAbove }
 
-interface UpdateSources extends Residence {
+export interface UpdateSources extends Residence {
   readonly reduced: SlotHolding
   readonly kept: Holding
   readonly state: Layout
@@ -311,7 +305,7 @@ function draftUpdates(
   param: ParamClass,
   sources: UpdateSources,
   context: ParamContext,
-): Pick<ParamDrafts, 'update' | 'down' | 'up'> {
+): Pick<ParamDrafts, 'update' | 'down' | 'up' | 'deal'> {
   const { s, plan } = context
   const { name } = param
   const { reduced, state, states } = sources
@@ -323,8 +317,10 @@ function draftUpdates(
   const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan, isAway)]
   const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
   const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
+  const deal = isAway || sources.space ? undefined : dealingOf(param, sources, context)
   return {
-    update: draftUpdate(param, here, context),
+    update: draftUpdate(param, here, context, deal !== undefined),
+    ...(deal && { deal }),
     ...(down.length > 0 && { down: draftMoves(s, `down ${name}`, down) }),
     ...(up.length > 0 && { up: draftMoves(s, `up ${name}`, up) }),
   }
@@ -355,7 +351,7 @@ function statesMoved(states: States<StateTensor>, plan: ParamContext['plan'], is
 }
 
 /** Each rank updates its part of the state, and its part of the parameter where that lies. */
-function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamContext): SegmentDraft {
+function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamContext, isDealt: boolean): SegmentDraft {
   const { s, plan, training } = context
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
@@ -372,7 +368,7 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamCo
   const outs = [param.hasMaster ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]
   const scalars = scalarsOf(optimizer).map(name => [name, scalarAt(name)] as const)
   const site = { w, s, param, state, gradient, outs, scalars: Object.fromEntries(scalars), clip: training.clip ?? 0 }
-  const { settings, given } = directions(optimizer, weightDecay, site)
+  const { settings, given } = directions(optimizer, weightDecay, site, isDealt)
   const stochastic = plan.rounding === 'stochastic' && dtype !== 'f32' && !param.hasMaster
   const rounding = stochastic ? { stochastic } : {}
   const told = { weightDecay, clip: site.clip, ...(rate !== 1 && { rate }), ...guardOf(training), ...rounding }

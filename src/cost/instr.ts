@@ -9,6 +9,7 @@ import {
   heldElements,
   isCodeType,
   type Mesh,
+  matricesIn,
   multipliedIn,
   type OpWork,
   shapeOfMatrix,
@@ -154,9 +155,9 @@ function product(aRef: Ref, bRef: Ref, outRef: Ref, place: Place): Kernel {
 
 /** Each step: the square of the matrix by its shorter side, the square of that, and the matrix times their sum. */
 function orthogonal(instr: Compute, place: Place): Kernel {
-  const { inputs, steps, products } = instr as InstrOf<'newtonSchulz'> // no other op works so
+  const { inputs, steps, products, lines } = instr as InstrOf<'newtonSchulz'> // no other op works so
   const x = place.segment.buffers[instr.ins[0]]
-  const { each, rows, columns } = shapeOfMatrix(x.dims, inputs)
+  const { each, rows, columns } = matricesIn(x.dims, inputs, lines)
   const [short, long] = [Math.min(rows, columns), Math.max(rows, columns)]
   const product = { m: short, n: short, k: 2 * long + short, batch: each * steps }
   return { kind: 'matmul', ...product, precision: place.multiply ?? products, resultBytes: bytesPer[products] }

@@ -23,30 +23,31 @@ export function keysOfTurn(on: Mesh, queries: Buffer, keys: Buffer, window = Inf
   const pairsOf = (rank: number) => {
     const at = coordinatesAlong(mesh, asked, rank)
     const [runs, seen] = [at, homeOf(mesh, keys.layout, at)].map(place => runsOf(mesh, asked, size, place))
-    return runs.flatMap(query => seen.map(key => pairs(query, key, window))).reduce((a, b) => a + b, 0)
+    return runs.flatMap(query => seen.map(key => pairsSeen(query, key, window))).reduce((a, b) => a + b, 0)
   }
   return Math.max(...Array.from({ length: sizeOfAll(mesh, asked) }, (_, rank) => pairsOf(rank))) / size
 }
 
-interface Run {
+/** Tokens that follow each other. */
+export interface TokenRun {
   readonly first: number
   readonly length: number
 }
 
-function runsOf(mesh: Mesh, axes: readonly Axis[], size: number, at: Coordinates): Run[] {
+function runsOf(mesh: Mesh, axes: readonly Axis[], size: number, at: Coordinates): TokenRun[] {
   const { origin, until, gap } = partAlong(mesh, axes, { name: 'seq', size }, at)
   const early = { first: origin, length: Math.min(until, size) }
   return until < size ? [early, { first: origin + until + gap, length: size - until }] : [early]
 }
 
 /** Pairs whose key is at most window - 1 positions before the query, and not after it. */
-function pairs(query: Run, key: Run, window: number): number {
+export function pairsSeen(query: TokenRun, key: TokenRun, window: number): number {
   const most = query.first + query.length - key.first
   return within(query, key, Math.min(window, most) - 1) - within(query, key, -1)
 }
 
 /** Pairs in which the query is at most `distance` positions after the key: a trapezium, as a sum of triangles. */
-function within(query: Run, key: Run, distance: number): number {
+function within(query: TokenRun, key: TokenRun, distance: number): number {
   const most = key.first + key.length - query.first + distance
   const triangle = (side: number) => (side > 0 ? (side * (side + 1)) / 2 : 0)
   return (

@@ -192,8 +192,12 @@ function isTreatedAlike(program: Program, { steps }: Stream, rows: readonly Side
 
 const isSum = (instr: Instr): boolean => instr.kind === 'all-reduce' && instr.combine === 'sum'
 const byElement: readonly Instr['kind'][] = ['zero', 'unscale', 'sumSquares', ...optimizerKinds, 'wait']
-const isByElement = ({ instrs }: Segment): boolean =>
+const isByElement = ({ instrs, roles }: Segment): boolean =>
+  !roles.some(isOfMatrices) &&
   instrs.every(instr => (byElement.includes(instr.kind) && !drawsByIndex(instr)) || isSum(instr) || isRounding(instr))
+
+/** What lies by itself, whatever its parameter lies beside. */
+const isOfMatrices = ({ name }: Segment['roles'][number]): boolean => name.is === 'dealt' || name.is === 'direction'
 
 /** An update that must know whose elements it has, and may have many parameters at once: each as it is by itself. */
 export const isDoneApart = (segment: Segment): boolean =>

@@ -48,8 +48,8 @@ function emitMoves(segment: Segment, { names, resident }: Usage): SegmentFunctio
     segment,
     args: [given.map(ref => names.get(ref)!)],
     body: moves.map(({ in: x, out }, i) => {
-      const to = spaceOf(roles[buffers[out].role]) === 'device' ? 'device' : 'host'
-      return `${results[i]} = here.to_${to}([${own(x)}]${stays(out) ? `, into=[${own(out)}]` : ''})`
+      const [from, to] = [x, out].map(ref => spaceOf(roles[buffers[ref].role]))
+      return `${results[i]} = here.${from === 'disk' ? 'from_disk' : `to_${to}`}([${own(x)}]${stays(out) ? `, into=[${own(out)}]` : ''})`
     }),
     results: [results],
     takes: given.map(slot),

@@ -231,7 +231,23 @@ export const torchOf: Rules<string[], Site> = {
     const [grad, norm, m] = instr.ins.map(site.name)
     return assign(site, instr, call('muon_mean', [m, grad], { momentum, nesterov, ...clipped(clip, norm) }))
   },
+  stack: (instr, site) => {
+    const places = site.dims(instr.outs[0])[0].size
+    return [`${site.result(instr.outs[0])} = ${call('stack', [tuple(instr.ins.map(site.name))], { places })}`]
+  },
+  unstack({ ins: [x], outs }, site) {
+    const sizes = isFlat(site, outs[0]) ? '(-1,)' : sizesOf(site, outs[0])
+    const names = outs.map(site.result).join(', ')
+    return [`${names}${outs.length > 1 ? '' : ','} = ${call('unstack', [site.name(x), String(outs.length), sizes])}`]
+  },
   newtonSchulz(instr, site) {
+    if (instr.lines) {
+      const { inputs, steps, products, lines } = instr
+      const { rows, columns } = shapeOfMatrix(lines.dims, inputs)
+      const options = { sizes: tuple(lines.dims.map(({ size }) => size)), blocks: tuple(lines.blocks) }
+      const told = { ...options, matrix: tuple([rows, columns]), steps, ...(products === 'bf16' && { half: true }) }
+      return [`${site.result(instr.outs[0])} = ${call('newton_schulz_in_lines', [site.name(instr.ins[0])], told)}`]
+    }
     const { each, rows, columns } = shapeOfMatrix(site.dims(instr.ins[0]), instr.inputs)
     const sizes = tuple(each > 1 ? [each, rows, columns] : [rows, columns])
     const { steps, products } = instr

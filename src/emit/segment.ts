@@ -124,7 +124,9 @@ const viewsOf = ({ buffers }: Segment, args: readonly Ref[], site: Site): string
 
 function listsOf({ phase, roles, instrs }: Segment): number[] {
   if (!['begin', 'norm', 'update'].includes(phase) || !instrs.every(worksOnLists)) return []
-  return roles.flatMap(({ kind }, i) => (['parameters', 'gradients', 'optimizer'].includes(kind) ? [i] : []))
+  const isOfEach = ({ kind, name }: Segment['roles'][number]) =>
+    ['parameters', 'gradients', 'optimizer'].includes(kind) || name.is === 'dealt' || name.is === 'direction'
+  return roles.flatMap((role, i) => (isOfEach(role) ? [i] : []))
 }
 
 interface Flow {

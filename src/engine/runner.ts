@@ -86,6 +86,8 @@ export interface StartOptions {
   readonly choices?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
+  /** A folder of the disk on which files lie where a plan keeps anything there. */
+  readonly offloadFolder?: string | undefined
   /** Is shown how far the start is, where it takes long. */
   readonly watcher?: Watcher
 }

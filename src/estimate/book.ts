@@ -56,8 +56,9 @@ export class KnownPipeline {
     return this.#holdings
   }
 
-  /** What the first and the last rank hold, where their rows tell; else what all do, once there is an order. */
+  /** What the first and the last rank hold, where their rows tell; and what all do, if it is known or there is an order. */
   get ends(): readonly Holding[] {
+    if (this.#holdings) return this.#holdings.lumped
     this.#ends ??= endHoldings(this.#split, this.pipeline)
     return this.#ends.length === 0 && this.#orders ? this.holdings.lumped : this.#ends
   }

@@ -30,16 +30,14 @@ export function factorCost(
   const { split, shape } = setup
   if (!split.wire || !sendsFactors(split)) return 0
   const ofTable: Matrices = {
-    count: 1,
-    rows: shape.vocab,
-    columns: shape.embed,
-    split: split.tp,
-    data: dataRanks(split),
+    ...{ count: 1, share: 1, each: 1, rows: shape.vocab, columns: shape.embed, split: split.tp },
+    copies: dataRanks(split),
   }
   const tables = Math.round(
     Math.max(0, all - layers * prices.layerParameters) / ((shape.vocab * shape.embed) / split.tp),
   )
-  const each = (matrices: Matrices) => matrices.count * oneCost(setup, table, split.wire!, matrices)
+  const each = (matrices: Matrices) =>
+    matrices.count * matrices.share * matrices.each * oneCost(setup, table, split.wire!, matrices)
   return layers * matricesOf(setup).reduce((sum, one) => sum + each(one), 0) + tables * each(ofTable)
 }
 

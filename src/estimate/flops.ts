@@ -27,7 +27,8 @@ function attentionParameters({ embed, heads, kvHeads, headDim, latent }: Shape):
 /** Products of scores and of values, of each token and each token that it sees, summed over layers. */
 function corePairs({ layers, heads, headDim, latent, seq, window }: Shape): number {
   const width = latent ? latent.plain + latent.turned + latent.values : 2 * headDim
-  const seen = window === undefined ? seq / 2 : (seq / 2 + Math.min(window, seq / 2)) / 2
+  const narrow = Math.min(window?.tokens ?? seq, seq / 2)
+  const seen = window?.layers === 'half' ? (seq / 2 + narrow) / 2 : narrow
   return layers * heads * width * seen
 }
 

@@ -21,12 +21,13 @@ export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
   const { layers, embed, heads, ffn, vocab, tied } = model
   const sizes = { layers, embed, heads, ffn, vocab, tied, seq }
   if (model.family === 'llama') {
-    const { kvHeads, headDim, mla } = model
+    const { kvHeads, headDim, mla, window } = model
     const experts = expertsOf(model)
     return {
       ...{ ...sizes, kvHeads, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
       ...(experts && { experts }),
       ...(mla && { latent: latentOf(mla) }),
+      ...(window !== undefined && !mla && { window: { tokens: window, layers: 'all' as const } }),
     }
   }
   const headDim = embed / heads
@@ -96,7 +97,7 @@ const unusualFlights = ({ bucket, prefetch }: Plan): Pick<Split, 'bucket' | 'pre
 
 /** What lives on the host. */
 const offloadSplit = ({ offload }: Plan): Pick<Split, 'offload' | 'lifted' | 'waiting'> => ({
-  ...(offload?.optimizer === 'host' && { offload: 'host' }),
+  ...(offload && offload.optimizer !== 'device' && { offload: offload.optimizer }),
   ...(offload?.parameters === 'host' && { lifted: true }),
   ...(offload?.activations === 'boundaries' && { waiting: true }),
 })

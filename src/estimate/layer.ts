@@ -165,15 +165,19 @@ export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, {
     headDim: shape.latent ? meanWidth(shape.latent, pass) : shape.headDim,
     causal: window === undefined,
     // Of a sequence that is cut in order the last rank sees most: its pairs over those of the average.
-    ...(cut.inOrder && { unevenness: 2 - exchanging / cut.cp }),
+    ...(cut.inOrder && window === undefined && { unevenness: 2 - exchanging / cut.cp }),
     precision: uncast(precision),
     generation: attention,
   })
   const { window } = shape
-  if (window === undefined || window >= keys) return { forward: [fused('forward')], backward: [fused('backward')] }
-  // Half of the layers see all tokens.
+  if (window === undefined || window.tokens >= keys)
+    return { forward: [fused('forward')], backward: [fused('backward')] }
+  // Where only half of the layers have it, the mean layer sees all tokens in half of its sequences.
   const half = cut.microbatch / 2
-  const both = (pass: 'forward' | 'backward') => [fused(pass, half), fused(pass, half, window)]
+  const both = (pass: 'forward' | 'backward') =>
+    window.layers === 'all'
+      ? [fused(pass, cut.microbatch, window.tokens)]
+      : [fused(pass, half), fused(pass, half, window.tokens)]
   return { forward: both('forward'), backward: both('backward') }
 }
 

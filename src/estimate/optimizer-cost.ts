@@ -10,6 +10,7 @@ import {
   optimizerFacts,
   type Precision,
 } from '../base/index.js'
+import { diskOf } from '../cluster/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
 import { factorCost } from './factor-cost.js'
@@ -22,10 +23,17 @@ import type { HeldParameters } from './step-cost.js'
 /** What prices of other people's software, and of ours unless it is said, are for. */
 export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
 
+/** Counted once: a search asks for them with every plan. */
+const usualStates = { beside: fullStates(usualOptimizer, true).length, alone: fullStates(usualOptimizer, false).length }
+
 /** All states of one parameter, its average too. */
 export function stateBytes({ precision, software, averages }: Placed, optimizer: Optimizer = usualOptimizer): number {
-  const { stateBytes: wide } = software
-  return wide * fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 4 : 0)
+  return software.stateBytes * statesOf(optimizer, hasMaster(precision, software)) + (averages ? 4 : 0)
+}
+
+function statesOf(optimizer: Optimizer, master: boolean): number {
+  if (optimizer !== usualOptimizer) return fullStates(optimizer, master).length
+  return master ? usualStates.beside : usualStates.alone
 }
 
 const hasMaster = (precision: Precision, { stateBytes: wide, withoutMasters }: Software): boolean =>
@@ -38,7 +46,7 @@ const averageBytes = 12
 function bytesEach(setup: Setup): number {
   const { software, optimizer = usualOptimizer } = setup
   const { optimizerBytes, gradientBytes, stateBytes: wide } = software
-  if (!software.own) return optimizerBytes
+  if (!software.own || (optimizer === usualOptimizer && !setup.averages)) return optimizerBytes
   // States are read and written.
   const average = setup.averages ? averageBytes : 0
   const updated = optimizerBytes + 2 * (stateBytes(setup, optimizer) - stateBytes(setup)) + average
@@ -60,7 +68,10 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   if (!split.offload && !split.lifted) return (owned * bytes) / memory + meetings + factors
   const { norm, ...places } = placesOf(setup, bytes)
   const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
-  return (owned * norm) / memory + movedCost(setup, places, owned, largest) + meetings + factors
+  const disk = diskCost(setup, prices, held)
+  const slowest = owned * Math.max(disk.read, disk.write) + disk.latencies
+  const moved = Math.max(movedCost(setup, places, owned, largest), slowest) + largest * disk.read
+  return (owned * norm) / memory + moved + meetings + factors
 }
 
 /** Bytes of one parameter: of its norm, of its update where that happens, and of what goes each way for it. */
@@ -95,6 +106,18 @@ function movedCost(
   const rate = onHost && host ? (host.bandwidth ?? host.link.bandwidth) : memory
   const link = host ? host.link.bandwidth * host.link.efficiency : memory
   return owned * Math.max(update / rate, down / link, up / link) + (largest * (down + up)) / link
+}
+
+/** Seconds in which the states of one parameter come from a disk and go there, and what reads, or writes, of all tensors wait for it. */
+function diskCost(setup: Setup, prices: Prices, held: HeldParameters) {
+  const { split, cluster, precision, software, optimizer = usualOptimizer, averages } = setup
+  if (split.offload !== 'disk') return { read: 0, write: 0, latencies: 0 }
+  const { read, write, latency } = diskOf(cluster)
+  const bytes = stateBytes(setup, optimizer)
+  const { matrices, split: vectors, whole } = countsOf(setup)
+  const states = fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 1 : 0)
+  const tensors = layersOf(setup, prices, held) * (matrices + vectors + whole)
+  return { read: bytes / read, write: bytes / write, latencies: latency * states * tensors }
 }
 
 /** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */

@@ -111,21 +111,25 @@ export function leastEnd(
 ): number {
   const { layer, ends } = parts
   const whole = parts.backward === 'whole'
-  const back = ({ I, B }: TaskTimes): number => (whole ? B : Math.min(I, B))
+  const [back, backToFirst, backToLast] = [backOf(layer, whole), backOf(ends.first, whole), backOf(ends.last, whole)]
+  const [pass, passFirst, passLast] = [layer.F + back, ends.first.F + backToFirst, ends.last.F + backToLast]
   // On a V the turn at the bottom is not sent.
   const hops = ranks.length === 1 ? 0 : Math.max(0, stages.length - 2)
-  const pass = (of: TaskTimes) => of.F + back(of)
-  let least = layers * pass(layer) + pass(ends.first) + pass(ends.last) + 2 * hops * message
-  for (const rank of lasts) {
+  let least = layers * pass + passFirst + passLast + 2 * hops * message
+  for (let i = 0; i < lasts.length; i++) {
+    const rank = lasts[i]
     const { layersBefore, stagesBefore, layerTurns, firstTurns, lastTurns } = rank
     const entered = stagesBefore > 0 ? 1 : 0
     const way = stagesBefore * message
     const start = layersBefore * layer.F + entered * ends.first.F + way
-    const home = layersBefore * back(layer) + entered * back(ends.first) + way
+    const home = layersBefore * back + entered * backToFirst + way
     const own = start + busyOf(rank, parts)
-    const sent = start + layerTurns * pass(layer) + firstTurns * pass(ends.first) + lastTurns * pass(ends.last)
+    const sent = start + layerTurns * pass + firstTurns * passFirst + lastTurns * passLast
     const fetches = rank.layers === 0 ? 0 : Math.max(0, (2 * (rank.layers - rank.stages.length)) / rank.layers)
     least = Math.max(least, own, sent + home, layerTurns * flown(fetches))
   }
   return least
 }
+
+/** Of one microbatch, until its gradient can be sent on. */
+const backOf = ({ I, B }: TaskTimes, whole: boolean): number => (whole ? B : Math.min(I, B))

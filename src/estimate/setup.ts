@@ -47,7 +47,7 @@ export interface Split extends AxisSizes {
   /** Products of linear layers read codes: its setup has the precision of them. */
   readonly fp8?: Fp8Recipe
   /** Our own program keeps the optimizer's states there, and updates there. */
-  readonly offload?: 'host'
+  readonly offload?: 'host' | 'disk'
   /** ZeRO-3: our own program keeps parts of parameters on the host, and lifts them before they are gathered. */
   readonly lifted?: true
   /** What layers hand to each other waits on the host for the backward pass. */

@@ -23,8 +23,8 @@ export interface Shape {
   readonly latent?: Latent
   /** Heads that predict further tokens, each behind a layer of its own, which `layers` counts. */
   readonly further?: number
-  /** Every second layer sees only so many tokens. */
-  readonly window?: number
+  /** All layers, or every second one, see only so many tokens. */
+  readonly window?: { readonly tokens: number; readonly layers: 'all' | 'half' }
 }
 
 export interface Experts {

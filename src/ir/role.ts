@@ -16,6 +16,11 @@ export type RoleName =
    * has no need of it.
    */
   | { readonly is: 'param' | 'full' | 'grad' | 'fresh' | 'reduced'; readonly of?: string }
+  /**
+   * What is to be made orthogonal of a parameter, and what was made of it, each in the parts that ranks hold; `of` is its place among those
+   * that are dealt out together.
+   */
+  | { readonly is: 'dealt' | 'direction'; readonly of?: string }
   /** A parameter or a gradient of a flight in the form in which it leaves, or has arrived where that is elsewhere. */
   | { readonly is: 'wire' | 'arrived'; readonly of: string }
   /** The gradient of one of the ranks that a rank plays. */
@@ -51,6 +56,8 @@ const words: Readonly<
   grad: () => true,
   fresh: () => true,
   reduced: () => true,
+  dealt: () => true,
+  direction: () => true,
   wire: of => of !== '',
   arrived: of => of !== '',
   in: of => of !== '',

@@ -278,6 +278,8 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   lambSquares: { shape: wanted },
   muonMean: { shape: wanted },
   newtonSchulz: { shape: wanted },
+  stack: { shape: wanted },
+  unstack: { shape: wanted },
   pack: { shape: wanted },
   unpack: { shape: wanted },
   factorSquares: { shape: wanted },

@@ -90,7 +90,7 @@ const remarks: Readonly<Record<string, string>> = {
 
 /** Keys for what does not exist here. */
 const missingKeys: Readonly<Record<string, string>> = {
-  offload: 'offload is not supported yet: everything stays in device memory; zero 3 and recompute full save the most',
+  offload: 'what leaves the device is said by plan.offload: { optimizer: host or disk, activations: boundaries }',
   lora: 'adapters are not supported yet: every parameter is trained',
 }
 

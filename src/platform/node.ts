@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { getEnvironmentData, parentPort, setEnvironmentData, Worker } from 'node:worker_threads'
+import { nodeDisk } from './node-disk.js'
 import type { Addon, Caches, Platform, ThreadEvents, ThreadHandle } from './platform.js'
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
@@ -140,6 +141,7 @@ export const nodePlatform: Platform = {
   fetch: async () => {},
   read: file => readFileSync(file),
   write: (path, text) => writeFileSync(path, text),
+  disk: nodeDisk,
   nativeMissing,
   loadNative: () => createRequire(import.meta.url)(findNative().path ?? '') as Addon,
   enableRelaxedSimd: () => setFlagsFromString('--experimental-wasm-relaxed-simd'),

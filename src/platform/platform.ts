@@ -32,6 +32,30 @@ export interface Caches {
   readonly last: number
 }
 
+/** A file in which a rank keeps what memory has no room for. It has no name: it is gone when it is closed, or when its process ends. */
+export interface RoomFile {
+  /** For moves during a step, in whole pages where it bypasses the system's cache. */
+  readonly moved: number
+  readonly direct: boolean
+  /** For any bytes, between steps. */
+  readonly edited: number
+}
+
+/** Files of fixed sizes. Their numbers hold in every thread. */
+export interface Disk {
+  /** Where they lie if nobody says. */
+  readonly folder: string
+  /** Bytes that are left where the folder is, or would be made. */
+  free(folder: string): number
+  /** A file of zeros, all of which is there: it cannot run out of room later. */
+  open(folder: string, bytes: number): RoomFile
+  close(file: RoomFile): void
+  /** All of the bytes; 0, or the code of what went wrong. */
+  transfer(file: number, writes: boolean, bytes: Uint8Array, position: number): number
+  /** What a code means, in words. */
+  meaning(code: number): string
+}
+
 /** A thread, as main sees it. */
 export interface ThreadHandle<To> {
   post(message: To): void
@@ -73,6 +97,8 @@ export interface Platform {
   fetch(files: readonly URL[]): Promise<void>
   read(file: string | URL): Uint8Array
   write(path: string, text: string): void
+  /** undefined: the runtime has no files. */
+  readonly disk?: Disk
   /** Why there are no native kernels, or undefined when there are. */
   nativeMissing(): string | undefined
   loadNative(): Addon

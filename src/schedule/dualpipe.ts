@@ -49,36 +49,43 @@ const times = (n: number, body: (i: number) => void): void => {
 /** One rank's row on a V of `ranks`, for microbatches >= 2 * ranks. */
 function visits(ranks: number, rank: number, microbatches: number): Cell[] {
   const row = new VisitRow()
-  const alone = (...list: readonly (readonly [TaskKind, 0 | 1])[]) => {
-    for (const [kind, chunk] of list) row.alone(kind, chunk)
-  }
   const [behind, ahead] = [ranks - 1 - rank, rank + 1]
   const waiting: (0 | 1)[] = []
 
-  times(2 * behind, () => alone(['F', 0]))
-  times(ahead, () => alone(['F', 0], ['F', 1]))
-  times(behind, () => alone(['I', 1], ['W', 1], ['F', 1]))
+  times(2 * behind, () => row.alone('F', 0))
+  times(ahead, () => {
+    row.alone('F', 0)
+    row.alone('F', 1)
+  })
+  times(behind, () => {
+    row.alone('I', 1)
+    row.alone('W', 1)
+    row.alone('F', 1)
+  })
   times(microbatches - 2 * ranks + ahead, i => {
     // At the turn of the V the first backward needs the forward just before it: they cannot overlap.
-    if (i === 0 && behind === 0) alone(['F', 0], ['B', 1])
-    else row.pair(0, 1)
+    if (i === 0 && behind === 0) {
+      row.alone('F', 0)
+      row.alone('B', 1)
+    } else row.pair(0, 1)
     row.pair(1, 0)
   })
   times(behind, () => {
-    alone(['B', 1])
+    row.alone('B', 1)
     row.pair(1, 0)
   })
   times(2 * ahead, i => {
     const chunk = i % 2 === 0 ? 1 : 0
     const split = i >= ahead
-    alone([split ? 'I' : 'B', chunk])
+    row.alone(split ? 'I' : 'B', chunk)
     if (split) waiting.push(chunk)
   })
   times(behind, () => {
-    alone(['W', waiting.shift() ?? 0], ['I', 0])
+    row.alone('W', waiting.shift() ?? 0)
+    row.alone('I', 0)
     waiting.push(0)
   })
-  for (const chunk of waiting) alone(['W', chunk])
+  for (const chunk of waiting) row.alone('W', chunk)
   return row.cells
 }
 

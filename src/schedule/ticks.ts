@@ -79,11 +79,13 @@ class Ranks {
   /** By rank: the tick of the first task, and the one after the last. */
   readonly #first: Int32Array
   readonly #last: Int32Array
-  /** By rank: what was chosen, one after the other, and of input gradients alone the chunks, oldest first. */
-  readonly #chosen: Choice[][]
+  /** By rank: what was chosen, one after the other, and of input gradients alone the chunks, oldest first; how many there are. */
+  readonly #chosen: Uint8Array[]
+  readonly #done: Int32Array
+  readonly #weights: Uint8Array[]
+  readonly #weightsMade: Int32Array
   /** Ticks that some rank has waited. */
   #waited = 0
-  readonly #weights: (0 | 1)[][]
 
   constructor({ ranks, microbatches }: Counts, { limit, due, patience }: Ways) {
     this.#ranks = ranks
@@ -98,8 +100,10 @@ class Ranks {
     this.#weightsDone = new Int32Array(ranks)
     this.#first = new Int32Array(ranks).fill(-1)
     this.#last = new Int32Array(ranks)
-    this.#chosen = Array.from({ length: ranks }, () => [])
-    this.#weights = Array.from({ length: ranks }, () => [])
+    this.#chosen = Array.from({ length: ranks }, () => new Uint8Array(period * microbatches))
+    this.#done = new Int32Array(ranks)
+    this.#weights = Array.from({ length: ranks }, () => new Uint8Array(2 * microbatches))
+    this.#weightsMade = new Int32Array(ranks)
   }
 
   /** Every rank does what it can; returns how many did something. */
@@ -109,7 +113,7 @@ class Ranks {
     for (let rank = 0; rank < this.#ranks; rank++) {
       const choice = this.#choose(rank)
       if (choice === nothing) {
-        const done = this.#chosen[rank].length
+        const done = this.#done[rank]
         if (done < period * this.#microbatches) this.#waited = Math.max(this.#waited, at + 1 - done)
         continue
       }
@@ -125,7 +129,7 @@ class Ranks {
   }
 
   idle(): number {
-    return this.#chosen.reduce((sum, row, rank) => sum + this.#last[rank] - this.#first[rank] - row.length, 0)
+    return this.#done.reduce((sum, done, rank) => sum + this.#last[rank] - this.#first[rank] - done, 0)
   }
 
   rows(): number[][] {
@@ -136,8 +140,9 @@ class Ranks {
       const next = [0, 0, 0, 0]
       const weights = [0, 0]
       let done = 0
-      for (const choice of row) {
-        if (choice === weight || choice === nothing) {
+      for (let at = 0; at < this.#done[rank]; at++) {
+        const choice = row[at]
+        if (choice === weight) {
           const chunk = this.#weights[rank][done++]
           writer.task('W', stages[chunk], weights[chunk]++)
         } else {
@@ -155,7 +160,7 @@ class Ranks {
     if (head !== nothing && this.#isReady(rank, head, 0)) return head
     const sooner = this.#earliest(rank, before, spare)
     if (sooner !== nothing) return sooner
-    return this.#weights[rank].length > this.#weightsDone[rank] ? weight : this.#earliest(rank, after, spare)
+    return this.#weightsMade[rank] > this.#weightsDone[rank] ? weight : this.#earliest(rank, after, spare)
   }
 
   /** Of all passes that remain the one that is due first. */
@@ -200,7 +205,7 @@ class Ranks {
   #perform(rank: number, choice: Pass | typeof weight, tick: number): void {
     if (this.#first[rank] < 0) this.#first[rank] = tick
     this.#last[rank] = tick + 1
-    this.#chosen[rank].push(choice)
+    this.#chosen[rank][this.#done[rank]++] = choice
     if (choice === weight) {
       this.#live[rank]--
       if (this.#weights[rank][this.#weightsDone[rank]++] === 0) this.#liveDown[rank]--
@@ -209,7 +214,7 @@ class Ranks {
     const at = 4 * rank + choice
     this.#due[at] = ++this.#next[at] < this.#microbatches ? this.#due[at] + period : never
     const { kind, chunk } = passes[choice]
-    if (kind === 'I') this.#weights[rank].push(chunk)
+    if (kind === 'I') this.#weights[rank][this.#weightsMade[rank]++] = chunk
     else {
       this.#live[rank]++
       if (chunk === 0) this.#liveDown[rank]++

@@ -71,10 +71,15 @@ export function vShaped(counts: Counts, limit: number): RowByRow {
     const due = dueTimes(counts.ranks, recipe)
     const run = { ...runTicks(counts, { limit, due, patience: recipe.patience }, best?.ticks), at }
     if (!best || isBetter(run, best)) best = run
+    if (isPerfect(counts, best)) break
   }
   const rows = best?.rows() ?? []
   return { stages: 2 * counts.ranks, microbatches: counts.microbatches, row: rank => rows[rank] }
 }
+
+/** The last rank begins after all others have, and nobody waits after that: no other recipe can do better. */
+const isPerfect = ({ ranks, microbatches }: Counts, { at, ticks, inside }: TriedRun): boolean =>
+  at === 0 && inside === 0 && ticks === period * microbatches + ranks - 1
 
 function isBetter(a: TriedRun, b: TriedRun): boolean {
   if (a.ticks !== b.ticks) return a.ticks < b.ticks

@@ -92,7 +92,7 @@ interface Ordered {
   readonly setup: Setup
   readonly least: number
   readonly bytes: number
-  /** Found at last, but where nothing is known of it before. */
+  /** Found when it is its turn, but where nothing is known of it before. */
   readonly memory: () => Footprint
   readonly price: StepPrice
   /** A bound on its time that was not found yet. */
@@ -242,15 +242,16 @@ export class Visit {
     this.#agenda.add({ setup, least, bytes, memory, price, further: price.further })
   }
 
+  /** All its ranks are weighed before it is played: half of the plans that come here do not fit, or faster ones are as light. */
   #ordered({ least, bytes: atLeast, further, memory: find, price, setup }: Ordered): void {
     if (this.#isUseless(1, least, atLeast)) return
-    if (further) {
-      this.#agenda.add({ setup, least: Math.max(least, further()), bytes: atLeast, memory: find, price })
-      return
-    }
     const memory = find()
     const bytes = totalBytes(memory)
     if (!this.#fits(bytes) || this.#isUseless(1, least, bytes)) return
+    if (further) {
+      this.#agenda.add({ setup, least: Math.max(least, further()), bytes, memory: () => memory, price })
+      return
+    }
     this.#priced++
     this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
   }

@@ -1,6 +1,6 @@
 /** The prices of a cluster: kernels on its device, collectives and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
-import { type Cluster, type Precision, reachOf } from '../cluster/index.js'
+import { type Cluster, diskOf, type Precision, reachOf } from '../cluster/index.js'
 import {
   isKernel,
   type Kernel,
@@ -43,6 +43,10 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
   const { multiply, contention = cluster.cores === undefined ? usual : none, fused = () => false } = options
   const links = [...linksOf(cluster), ...(hasMoves(program) ? Object.values(ways) : [])]
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
+  const priceMove = (way: Way, bytes: number) => ({
+    seconds: moveSeconds(way, bytes, cluster),
+    link: links.indexOf(ways[way]),
+  })
   const stride = strideOf(mesh, 'pp')
   // Our own engine runs instructions nearly as they are; on other devices the program is emitted and compiled.
   const left = cluster.cores === undefined ? fusedKernels(program) : (_: Instr, __: Segment, kernel: Kernel) => kernel
@@ -58,8 +62,7 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
     },
     collective: (instr, segment) => {
       const work = workOf(instr, segment, { mesh })
-      if (work.kind === 'copy' && instr.kind === 'move')
-        return { seconds: moveSeconds(work.bytes, cluster), link: links.indexOf(ways[wayOf(instr, segment)]) }
+      if (work.kind === 'copy' && instr.kind === 'move') return priceMove(wayOf(instr, segment), work.bytes)
       if (work.kind !== 'collective') throw new Error(`internal: ${instr.kind} is not a collective`)
       const group = membersOf(mesh, work.group)
       const seconds = priceCollective({ kind: work.how, bytes: work.bytes, group }, cluster)
@@ -111,15 +114,19 @@ function strideOf(mesh: Mesh, axis: Axis): number {
 }
 
 /** Lanes of moves: both ways at once, and no two the same way. */
-const ways = { down: 'to the host', up: 'to the device' } as const
+const ways = { down: 'to the host', up: 'to the device', out: 'to the disk', in: 'from the disk' } as const
+type Way = keyof typeof ways
 
 const hasMoves = ({ segments }: Program): boolean =>
   Object.values(segments).some(({ instrs }) => instrs.some(({ kind }) => kind === 'move'))
 
 const spaceIn = ({ roles, buffers }: Segment, ref: Ref) => spaceOf(roles[buffers[ref].role])
 
-const wayOf = ({ outs }: Collective, segment: Segment): keyof typeof ways =>
-  spaceIn(segment, outs[0]) === 'device' ? 'up' : 'down'
+function wayOf({ ins, outs }: Collective, segment: Segment): Way {
+  if (spaceIn(segment, ins[0]) === 'disk') return 'in'
+  if (spaceIn(segment, outs[0]) === 'disk') return 'out'
+  return spaceIn(segment, outs[0]) === 'device' ? 'up' : 'down'
+}
 
 const isOnHost = (instr: Instr, segment: Segment): boolean =>
   traitsOf(instr).writes.some(ref => spaceIn(segment, ref) !== 'device')
@@ -130,8 +137,13 @@ const hostSeconds = (kernel: Kernel, cluster: Cluster): number =>
     ? trafficOf(kernel) / (cluster.host.bandwidth ?? cluster.host.link.bandwidth)
     : secondsOf(kernel, cluster)
 
-const moveSeconds = (bytes: number, cluster: Cluster): number =>
-  cluster.host ? copySeconds(bytes, cluster) : secondsOf({ kind: 'memory', read: bytes, written: bytes }, cluster)
+function moveSeconds(way: Way, bytes: number, cluster: Cluster): number {
+  const { read, write, latency } = diskOf(cluster)
+  if (way === 'in') return latency + bytes / read
+  if (way === 'out') return latency + bytes / write
+  if (cluster.host) return copySeconds(bytes, cluster)
+  return secondsOf({ kind: 'memory', read: bytes, written: bytes }, cluster)
+}
 
 const copySeconds = (bytes: number, { host }: Cluster): number =>
   host ? host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency) : 0

@@ -1,5 +1,5 @@
 /** One step of a program on a cluster that nobody needs to own: how long it takes, where the time goes, and every span. */
-import { asPart, finish, type Rank, type Seconds, seconds, type Work, worldOf } from '../base/index.js'
+import { asPart, elsewheres, finish, type Rank, type Seconds, seconds, type Work, worldOf } from '../base/index.js'
 import { type Kind, type Program, roomIn, type Step } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
 import { type Alike, alikeRanks } from './alike.js'
@@ -47,6 +47,8 @@ export interface HeaviestRank {
   readonly peak: Readonly<Record<Kind, number>>
   /** Bytes of the host that the rank with most of them takes, where any does. */
   readonly host?: number
+  /** The same of the disk. */
+  readonly disk?: number
 }
 
 export const simulate = (program: Program, prices: Prices, options: SimulateOptions = {}): Simulation =>
@@ -135,6 +137,6 @@ function flopsOf(program: Program, scores: ReadonlyMap<string, Score>): Simulati
 
 function heaviestOf({ streams }: Program): HeaviestRank {
   const pp = streams.reduce((most, { arena }, i) => (arena > streams[most].arena ? i : most), 0)
-  const host = Math.max(...streams.map(stream => roomIn(stream, 'host').arena))
-  return { pp, arena: streams[pp].arena, peak: streams[pp].peak, ...(host > 0 && { host }) }
+  const [host, disk] = elsewheres.map(space => Math.max(...streams.map(stream => roomIn(stream, space).arena)))
+  return { pp, arena: streams[pp].arena, peak: streams[pp].peak, ...(host > 0 && { host }), ...(disk > 0 && { disk }) }
 }

@@ -87,6 +87,8 @@ export interface SessionOptions {
   readonly choices?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
+  /** A folder of the disk on which the engine keeps what the plan offloads to one. */
+  readonly offloadFolder?: string | undefined
   readonly watcher?: Watcher
 }
 
@@ -108,6 +110,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
       measure: options.measure ?? kernels !== 'reference',
       ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
       choices: options.choices ?? false,
+      offloadFolder: options.offloadFolder,
       ...(evaluation ? { evaluation } : {}),
     }),
   )

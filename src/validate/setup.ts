@@ -61,7 +61,7 @@ function shapeOf(sizes: Sizes, family: Family): Shape {
     ...(experts && { experts }),
     ...(latent && { latent }),
     ...(further > 0 && { further }),
-    ...(window !== undefined && { window }),
+    ...(window !== undefined && { window: { tokens: window, layers: 'half' } }),
   }
 }
 

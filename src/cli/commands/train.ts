@@ -1,6 +1,6 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
@@ -44,6 +44,7 @@ export interface TrainOptions extends CheckpointOptions {
   readonly steps?: number
   readonly kernels: KernelName | 'auto'
   readonly out?: string
+  readonly offloadDir?: string
   readonly json?: boolean
   readonly spans?: string
   readonly recordChoices?: string
@@ -79,6 +80,7 @@ async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io):
       ...(options.spans !== undefined && { measure: true }),
       choices: options.recordChoices !== undefined,
       flightRecord: join(options.out ?? '.', 'flight.txt'),
+      offloadFolder: options.offloadDir ?? dirname(resolve(options.out ?? 'runs')),
     })
     return { session, tokenizer }
   })

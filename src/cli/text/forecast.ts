@@ -1,5 +1,15 @@
 /** What a simulated step means: figures for programs, and sentences for people. */
-import { coordinatesOf, printable, type Rank, rankAt, showBytes, showCount, table, worldOf } from '../../base/index.js'
+import {
+  coordinatesOf,
+  type Elsewhere,
+  printable,
+  type Rank,
+  rankAt,
+  showBytes,
+  showCount,
+  table,
+  worldOf,
+} from '../../base/index.js'
 import type { Cluster, Precision } from '../../cluster/index.js'
 import { multipliesIn, peakOf } from '../../cost/index.js'
 import { capacityOf } from '../../estimate/index.js'
@@ -71,7 +81,12 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     mfu: { palm: rates.mfu, causal: (rates.mfu * causal) / perToken },
     hfu: rates.hfu,
     flops,
-    memory: { ...memory, usable: capacityOf(cluster.device), ...(cluster.host && { usableHost: cluster.host.memory }) },
+    memory: {
+      ...memory,
+      usable: capacityOf(cluster.device),
+      ...(cluster.host && { usableHost: cluster.host.memory }),
+      ...(cluster.disk?.memory && { usableDisk: cluster.disk.memory }),
+    },
     ...(failures && { failures }),
     ...(asked.tokens === undefined
       ? {}
@@ -143,23 +158,35 @@ function partsTable({ parts, step }: Forecast): string {
   return table(['part', 'time', 'share', ''], rows)
 }
 
-function memoryLines({ memory: { pp, arena, peak, usable, ...elsewhere } }: Forecast): string[] {
+function memoryLines(forecast: Forecast): string[] {
+  const { pp, arena, peak, usable, ...elsewhere } = forecast.memory
   const parts = kinds.filter(kind => peak[kind] > arena / 1000).map(kind => `${kind} ${showBytes(peak[kind])}`)
   const verdict = arena <= usable ? 'fits' : `does not fit: ${showBytes(arena - usable)} too much`
   return [
     `memory of the heaviest rank (pp ${pp}): ${showBytes(arena)} of ${showBytes(usable)} usable, ${verdict}`,
     `  ${parts.join(', ')}`,
-    ...hostLines(elsewhere),
+    ...roomLines('host', elsewhere.host, elsewhere.usableHost),
+    ...roomLines('disk', elsewhere.disk, elsewhere.usableDisk),
+    ...slowDisk(forecast),
   ]
 }
 
 /** Where the cluster does not say what is behind a device, there is nothing to compare with. */
-function hostLines({ host, usableHost }: Pick<Forecast['memory'], 'host' | 'usableHost'>): string[] {
-  if (host === undefined) return []
-  if (usableHost === undefined) return [`memory of the host, for the rank with most there: ${showBytes(host)}`]
-  const verdict = host <= usableHost ? 'fits' : `does not fit: ${showBytes(host - usableHost)} too much`
+function roomLines(space: Elsewhere, bytes: number | undefined, usable: number | undefined): string[] {
+  if (bytes === undefined) return []
+  const most = `memory of the ${space}, for the rank with most there: ${showBytes(bytes)}`
+  if (usable === undefined) return [most]
   return [
-    `memory of the host, for the rank with most there: ${showBytes(host)} of ${showBytes(usableHost)}, ${verdict}`,
+    `${most} of ${showBytes(usable)}, ${bytes <= usable ? 'fits' : `does not fit: ${showBytes(bytes - usable)} too much`}`,
+  ]
+}
+
+/** A disk from which states come, and to which they go, more slowly than all the rest is done. */
+function slowDisk({ memory: { disk }, parts: { offload }, step }: Forecast): string[] {
+  if (disk === undefined || 2 * offload < step) return []
+  const share = `${showTime(offload)} of ${showTime(step)}`
+  return [
+    `the disk is too slow: ranks wait ${share} for it; try plan.offload.optimizer host, zero 1 over more dp, larger batches, or faster disks (disk.read and disk.write of the cluster)`,
   ]
 }
 

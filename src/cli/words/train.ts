@@ -26,6 +26,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         .default('auto' as const),
     )
     .option('--out <folder>', 'the run folder (default: a new one below runs/)')
+    .option(
+      '--offload-dir <folder>',
+      'whose disk keeps what the plan offloads to one (default: that of the run folder)',
+    )
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
     .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')

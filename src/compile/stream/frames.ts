@@ -21,6 +21,9 @@ export const frameNames = {
   arrived: (tag: string, param: string): string => `arrived.${param}@${tag.replace(' ', '.')}`,
   next: (state: string, param: string): string => `next.${state}.${param}`,
   state: (state: string, param: string): string => `${state}.${param}`,
+  /** What is dealt out to be made orthogonal, and what comes back. */
+  dealt: (param: string): string => `dealt.${param}`,
+  direction: (param: string): string => `direction.${param}`,
   result: (result: ResultName): string => result,
   /** A scalar of the step, or of the program. */
   scalar: (name: string): string => name,
@@ -48,6 +51,8 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
     case 'param':
     case 'grad':
     case 'reduced':
+    case 'dealt':
+    case 'direction':
       return frameNames[role.is](param)
     case 'state':
     case 'next':
@@ -57,6 +62,13 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
     default:
       return onceFrame(role)
   }
+}
+
+/** What plays a role in a segment of these parameters, which it knows by their places. */
+export function dealtFrame(role: RoleName, params: readonly string[]): string | undefined {
+  return (role.is === 'dealt' || role.is === 'direction') && role.of !== undefined
+    ? frameNames[role.is](params[Number(role.of)])
+    : onceFrame(role)
 }
 
 export const unplayed = (role: RoleName): never => {

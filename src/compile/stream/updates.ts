@@ -3,9 +3,10 @@
  * works, and the parameters before on their way up.
  */
 import type { CompiledParam } from '../compiled.js'
+import { roundsOf } from '../rounds.js'
 import { callOnce, callParam, once } from './calls.js'
 import { placed, type StreamContext } from './context.js'
-import { onceFrame } from './frames.js'
+import { dealtFrame, onceFrame } from './frames.js'
 
 /** How many parameters ahead gradients leave: small ones take no time in which that of a large one could come. */
 const ahead = 4
@@ -15,7 +16,14 @@ export function updates(context: StreamContext): void {
   if (held.length > 0) callOnce(context, [compiled.once.loads.lr])
   const isAway = ({ segments: { down, up } }: CompiledParam) => down !== undefined || up !== undefined
   const away = held.filter(isAway)
-  for (const param of held) if (!isAway(param)) callParam(context, param, param.segments.update)
+  const here = held.filter(param => !isAway(param))
+  for (const param of here) if (!param.segments.deal) callParam(context, param, param.segments.update)
+  for (const { params, draft } of roundsOf(here)) {
+    for (const param of params) callParam(context, param, param.segments.deal?.mean)
+    const names = params.map(({ spec }) => spec.name)
+    out.call(placed(context, draft), once, role => dealtFrame(role, names))
+    for (const param of params) callParam(context, param, param.segments.update)
+  }
   if (away.length === 0) return
   for (const draft of compiled.once.down) out.call(placed(context, draft), { ...once, tag: draft.name }, onceFrame)
   for (const param of away.slice(0, ahead)) start(context, 'down', param)

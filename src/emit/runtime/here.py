@@ -58,12 +58,15 @@ class Here:
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
-    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, on_host: Optional[str] = None) -> torch.Tensor:
-        """`room` is how many elements its memory holds, where that is more; `on_host` the kind of what lives there: parameters go up."""
+    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device", kind: str = "") -> torch.Tensor:
+        """`room` is how many elements its memory holds, where that is more; of what lives on the host, parameters go up."""
         elements = torch.Size(sizes).numel()
-        pinned = on_host == "parameters" and self.device.type == "cuda"
-        device = self.device if on_host is None else "cpu"
-        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device, pin_memory=pinned)
+        if space == "disk":
+            line = spaces.on_disk(max(room, elements), self.dtypes[dtype])
+        else:
+            pinned = space == "host" and kind == "parameters" and self.device.type == "cuda"
+            device = self.device if space == "device" else "cpu"
+            line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device, pin_memory=pinned)
         return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
@@ -197,6 +200,12 @@ class Here:
 
     def to_device(self, *given, **asked) -> spaces.Moving:
         return self._mover.to_device(*given, **asked)
+
+    def from_disk(self, *given) -> spaces.Threaded:
+        return self._mover.from_disk(*given)
+
+    def to_disk(self, *given, **asked) -> spaces.Threaded:
+        return self._mover.to_disk(*given, **asked)
 
     def all_reduce(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
         return comm.all_reduce(x, self.groups[group], combine)

@@ -21,7 +21,7 @@ from .optimizer import accumulate_max_  # noqa: F401
 from .optimizer import accumulate_, adafactor_, adafactor_squares, adamw_, add_squares_, factor_squares  # noqa: F401
 from .optimizer import average_, lamb_, lamb_squares, lion_, muon_, muon_mean  # noqa: F401
 from .optimizer import nothing, sgd_, take_, wide, zero_  # noqa: F401
-from .orthogonal import newton_schulz  # noqa: F401
+from .orthogonal import newton_schulz, newton_schulz_in_lines, stack, unstack  # noqa: F401
 from .packing import pack, unpack  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401
 from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401

@@ -167,7 +167,8 @@ def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None):
     if isinstance(m, list):
         how = (momentum, nesterov, scale)
         shorten = compiled.get(("shorten", m[0].device.type), _shorten)
-        return Means([functools.partial(_put_mean, each, slope, *how) for each, slope in zip(m, grad)], m[0], shorten)
+        put, alone = ([functools.partial(one, *pair, *how) for pair in zip(m, grad)] for one in (_put_mean, muon_mean))
+        return Means(put, alone, m[0], shorten)
     kernel = compiled.get(("muon_mean", m.device.type), _muon_mean)
     return kernel(m, grad.contiguous().view_as(m), momentum, nesterov, scale)
 

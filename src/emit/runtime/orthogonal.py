@@ -4,7 +4,7 @@ symmetric: where a kernel that makes half of them, and mirrors it, is faster on 
 """
 import functools
 import math
-from typing import Callable, Dict, Iterator, List, Tuple, Union
+from typing import Callable, Dict, Iterator, List, Sequence, Tuple, Union
 
 import torch
 
@@ -28,8 +28,12 @@ SHAPES = [(128, 64, 4, 8), (128, 64, 4, 4), (128, 64, 3, 8), (128, 128, 3, 8)]
 class Means:
     """What is to be made orthogonal of many parameters, worked out when it is asked for: all at once would take 4 bytes an element."""
 
-    def __init__(self, made: List[Callable], like: torch.Tensor, shorten: Callable):
-        self.made, self.like, self.shorten = made, like, shorten
+    def __init__(self, made: List[Callable], alone: List[Callable], like: torch.Tensor, shorten: Callable):
+        self.made, self.alone, self.like, self.shorten = made, alone, like, shorten
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """Each by itself, where others make them orthogonal."""
+        return (one() for one in self.alone)
 
     def stacked(self, first: int, count: int, sizes, dtype: torch.dtype) -> torch.Tensor:
         """Some of them, each as long as 1, no matrix with more rows than columns."""
@@ -57,6 +61,33 @@ def newton_schulz(x: Union[torch.Tensor, Means], sizes, steps: int, half=False):
     made = made / torch.linalg.matrix_norm(made, keepdim=True).clamp(min=1e-7)
     made = _orthogonal(made.to(_dtype(x, half)), steps)
     return (made.mT if tall else made).to(x.dtype).reshape(x.shape)
+
+
+def stack(tensors: Sequence[torch.Tensor], places: int) -> torch.Tensor:
+    """Each as a line; behind the last there are zeros."""
+    made = tensors[0].new_zeros((places, tensors[0].numel()))
+    for line, x in zip(made, tensors):
+        line.copy_(x.reshape(-1))
+    return made
+
+
+def unstack(lines: torch.Tensor, count: int, sizes) -> Tuple[torch.Tensor, ...]:
+    return tuple([line.reshape(sizes) for line in lines[:count]])
+
+
+def newton_schulz_in_lines(x: torch.Tensor, sizes, blocks, matrix, steps: int, half=False) -> torch.Tensor:
+    """Of tensors that lie in lines, each in blocks of equal room one after the other: so many along each of its dims."""
+    count = math.prod(blocks)
+    block = [size // ways for size, ways in zip(sizes, blocks)]
+    held = math.prod(block)
+    dims = len(sizes)
+    # Blocks come before what is in them; beside each other they are dims.
+    laid = [0, *[1 + d + dims * inner for d in range(dims) for inner in (0, 1)]]
+    whole = x.view(x.size(0), count, -1)[:, :, :held].reshape(-1, *blocks, *block).permute(laid)
+    made = newton_schulz(whole.reshape(-1, *matrix), (whole.numel() // math.prod(matrix), *matrix), steps, half)
+    back = sorted(range(len(laid)), key=lambda i: laid[i])
+    lines = made.view(whole.shape).permute(back).reshape(x.size(0), count, held)
+    return torch.nn.functional.pad(lines, (0, x.size(1) // count - held)).reshape(x.shape)
 
 
 def _in_turn(means: Means, sizes, steps: int, half: bool) -> Iterator[torch.Tensor]:

@@ -44,15 +44,15 @@ class Stage:
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
-        # Frames of the host, which say so behind what all frames say, with their kinds.
-        on_host = {i: frame[1] for i, frame in enumerate(schedule["frames"]) if frame[3:]}
-        self.on_host = bool(on_host)
+        # Frames that are not the device's say so behind what all frames say: space and kind.
+        elsewhere = {i: (frame[3], frame[1]) for i, frame in enumerate(schedule["frames"]) if frame[3:]}
+        self.on_host = bool(elsewhere)
         if compiled:
             keep_out_of_compiled_code()
         if trained is None:
             grouped.start(here.device)
         if compiled and trained is None:
-            optimizer.compile_updates(COMPILE, here.device, bool(on_host))
+            optimizer.compile_updates(COMPILE, here.device, self.on_host)
             products.start(here.device)
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
@@ -79,7 +79,7 @@ class Stage:
                 self.frames[frame] = shared[frame]
             else:
                 self.frames[frame] = {
-                    offset: here.zeros(sizes, dtype, *room, on_host=on_host.get(frame)) for offset, sizes, dtype, *room in places
+                    offset: here.zeros(sizes, dtype, *(room or [0]), *elsewhere.get(frame, ())) for offset, sizes, dtype, *room in places
                 }
         # Of tensors that lie side by side in the frame of the first, each as it is by itself.
         self.views: Dict[int, torch.Tensor] = {}

@@ -13,7 +13,7 @@ import type { Kernel, Prepare } from './kernel.js'
 import * as loss from './loss.js'
 import * as norm from './norm.js'
 import { adamw, average, lamb, lambSquares, lion, muon, muonMean, sgd } from './optimizer.js'
-import { newtonSchulz } from './orthogonal.js'
+import { newtonSchulz, stack, unstack } from './orthogonal.js'
 import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
@@ -93,6 +93,8 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   lamb,
   muonMean,
   newtonSchulz,
+  stack,
+  unstack,
   pack,
   unpack,
   factorSquares,

@@ -1,17 +1,40 @@
 /** Newton and Schulz: a matrix whose singular values all come near 1, by products alone (Jordan et al. 2024, "Muon"). */
-import { newtonSchulzFactors, shapeOfMatrix } from '../../base/index.js'
+import { elementsOf, matricesIn, newtonSchulzFactors, orthogonalRoom, placesInLine } from '../../base/index.js'
 import type { Prepare } from './kernel.js'
 
-export const newtonSchulz: Prepare<'newtonSchulz'> = ({ inputs, steps }, [x]) => {
-  const { each, rows, columns } = shapeOfMatrix(x.dims, inputs)
-  const room = rows * columns + 2 * Math.min(rows, columns) ** 2
+export const newtonSchulz: Prepare<'newtonSchulz'> = ({ inputs, steps, lines }, [x]) => {
+  const { each, rows, columns } = matricesIn(x.dims, inputs, lines)
+  const [size, room] = [rows * columns, orthogonalRoom({ rows, columns }, lines)]
+  const line = lines ? x.dims[1].size : each * size
+  const places = lines ? placesInLine(lines, line) : Int32Array.from({ length: line }, (_, i) => i)
   return (cells, [from], [out, spare]) => {
+    const read = (i: number) => cells[from.at + Math.floor(i / places.length) * line + places[i % places.length]]
+    const given = Float64Array.from({ length: each * size }, (_, i) => read(i))
+    cells.fill(0, out.at, out.at + elementsOf(x.dims))
     for (let i = 0; i < each; i++) {
-      const start = from.at + i * rows * columns
-      const made = orthogonal(cells.subarray(start, start + rows * columns), rows, columns, steps)
-      for (let j = 0; j < made.length; j++) cells[out.at + i * rows * columns + j] = made[j]
+      const made = orthogonal(given.subarray(i * size, (i + 1) * size), rows, columns, steps)
+      for (const [j, value] of made.entries()) {
+        const at = i * size + j
+        cells[out.at + Math.floor(at / places.length) * line + places[at % places.length]] = value
+      }
     }
     for (let j = 0; j < room; j++) cells[spare.at + j] = 0
+  }
+}
+
+export const stack: Prepare<'stack'> = (_, ins, [out]) => {
+  const [sizes, line] = [ins.map(({ dims }) => elementsOf(dims)), out.dims[1].size]
+  return (cells, from, [{ at }]) => {
+    cells.fill(0, at, at + elementsOf(out.dims))
+    for (const [i, { at: x }] of from.entries()) cells.copyWithin(at + i * line, x, x + sizes[i])
+  }
+}
+
+export const unstack: Prepare<'unstack'> = (_, [x], outs) => {
+  const line = x.dims[1].size
+  return (cells, [{ at }], into) => {
+    for (const [i, { at: out }] of into.entries())
+      cells.copyWithin(out, at + i * line, at + i * line + elementsOf(outs[i].dims))
   }
 }
 

@@ -27,6 +27,7 @@ export class Clock {
   readonly #free = [0, 0]
   #slots = 0
   readonly #flying: Flight[] = []
+  #done: Acts | undefined
 
   /** `contention`: what work loses while a collective runs. */
   constructor(contention: number) {
@@ -34,8 +35,10 @@ export class Clock {
     this.#slower = 1 + contention
   }
 
+  /** Of all that was done. */
   get acts(): Acts {
-    return new Acts(this.#acts, this.#contention)
+    this.#done ??= new Acts(this.#acts, this.#contention)
+    return this.#done
   }
 
   work(seconds: number, again = false): void {

@@ -1,6 +1,6 @@
 /** What cp makes of attention, in seconds: its kernels, and the collectives that bring queries and keys together. */
 import { activationBytes, gcd } from '../../base/index.js'
-import type { Kernel } from '../../cost/index.js'
+import { type Kernel, pairsSeen, type TokenRun } from '../../cost/index.js'
 import { kvSplit } from '../counts.js'
 import { entry } from '../entry.js'
 import { attentionKernels, type Cut } from '../layer.js'
@@ -69,10 +69,30 @@ function onceEach<T>(of: (number: number) => T): (number: number) => T {
  * Keys that a query sees at each turn on the rank where it sees most. In zigzag every rank sees half of what comes; in order
  * the last sees all of it. At first a rank sees its own.
  */
-function keysOfTurns({ seq }: Shape, { cp, ulysses = 1, inOrder }: Cut): number[] {
+function keysOfTurns({ seq, window }: Shape, { cp, ulysses = 1, inOrder }: Cut): number[] {
   const ranks = cp / ulysses
   const own = seq / ranks
+  if (window && window.tokens < seq) return keysOfWindow(runsOf(ranks, own, inOrder), own, window.tokens)
   return Array.from({ length: ranks }, (_, turn) => (turn === 0 ? (own + 1) / 2 : inOrder ? own : own / 2))
+}
+
+/** The tokens of each rank: one run in order, an early and a late one in zigzag. */
+function runsOf(ranks: number, own: number, inOrder: boolean | undefined): TokenRun[][] {
+  const half = own / 2
+  return Array.from({ length: ranks }, (_, rank) =>
+    inOrder
+      ? [{ first: rank * own, length: own }]
+      : [rank, 2 * ranks - 1 - rank].map(chunk => ({ first: chunk * half, length: half })),
+  )
+}
+
+/** The same of a window, pair by pair; turns at which nobody sees anything are not taken. */
+function keysOfWindow(runs: readonly (readonly TokenRun[])[], own: number, window: number): number[] {
+  const ofRank = (turn: number, rank: number) => {
+    const keys = runs[(rank + runs.length - turn) % runs.length]
+    return runs[rank].flatMap(query => keys.map(key => pairsSeen(query, key, window))).reduce((a, b) => a + b, 0)
+  }
+  return runs.map((_, turn) => Math.max(...runs.map((_, rank) => ofRank(turn, rank))) / own).filter(keys => keys > 0)
 }
 
 type ContextSplit = Pick<Split, 'tp' | 'cp' | 'ulysses' | 'ring' | 'microbatch'>

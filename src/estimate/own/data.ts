@@ -56,12 +56,10 @@ function blocksOfStages(blocks: FlyingBlocks, { stages, ranks }: Pipeline, tied:
   const last = stages.length - 1
   let layer = 0
   return stages.map((layers, stage) => {
-    const own = Array.from({ length: layers }, () => blocks.layerAt(layer++))
-    return [
-      ...(stage === 0 ? [embedding] : []),
-      ...own,
-      ...(stage === last ? [tied && together ? tiedHead : head] : []),
-    ]
+    const own: FlyingBlock[] = stage === 0 ? [embedding] : []
+    for (let i = 0; i < layers; i++) own.push(blocks.layerAt(layer++))
+    if (stage === last) own.push(tied && together ? tiedHead : head)
+    return own
   })
 }
 

@@ -184,14 +184,27 @@ export class BySaving<T> {
   }
 }
 
-/** What all layers of a cut share: their traffic, and the forward pass of those without experts and of those with some. */
+/** What all layers of a cut share: their traffic, and what those without experts and those with some do but for adding up gradients. */
 interface SharedByCut {
   traffic?: CutTraffic
-  readonly forwards: Clock[]
+  readonly plain: SharedTasks
+  readonly routed: SharedTasks
 }
 
-export class OwnLayerCosts extends BySaving<LayerCosts> {
-  readonly shared: SharedByCut = { forwards: [] }
+/** Forward passes, and gradients of inputs alone by what is computed again. */
+interface SharedTasks {
+  forward?: Clock
+  readonly inputs: Map<Split['recompute'], Clock>
+}
+
+export class OwnLayerCosts {
+  readonly shared: SharedByCut = { plain: { inputs: new Map() }, routed: { inputs: new Map() } }
+  readonly #known = new BySaving<LayerCosts>()
+
+  /** Of one microbatch nothing is added up, either. */
+  of(split: LayerSplit, make: () => LayerCosts): LayerCosts {
+    return this.#known.of(split.microbatches === 1 ? { ...split, microbatches: 0 } : split, make)
+  }
 }
 
 /** Where only some layers are routed, the mean: what it does is what most of them do. */
@@ -226,7 +239,7 @@ class CutLayer {
   readonly #work: OwnWork
   readonly #traffic: LayerTraffic
   readonly #contention: number
-  readonly #forwards: Clock[]
+  readonly #shared: SharedByCut
 
   constructor(setup: LayerSetup, table: PriceTable, work: OwnWork, shared: SharedByCut) {
     shared.traffic ??= trafficOf(setup, table)
@@ -235,7 +248,7 @@ class CutLayer {
     this.#work = work
     this.#traffic = { ...traffic, common: { ...common, accumulate: accumulation(setup) } }
     this.#contention = setup.software.contention
-    this.#forwards = shared.forwards
+    this.#shared = shared
   }
 
   played(recompute: Split['recompute'], isRouted: boolean): Clocks {
@@ -244,10 +257,11 @@ class CutLayer {
       act(new LayerTask(clock, this.#work, this.#traffic, isRouted))
       return clock
     }
-    this.#forwards[isRouted ? 1 : 0] ??= play(task => task.forward())
+    const shared = isRouted ? this.#shared.routed : this.#shared.plain
+    shared.forward ??= play(task => task.forward())
     return {
-      F: this.#forwards[isRouted ? 1 : 0],
-      I: play(task => task.backward(recompute, false)),
+      F: shared.forward,
+      I: entry(shared.inputs, recompute, () => play(task => task.backward(recompute, false))),
       W: play(task => task.weights(recompute)),
       B: play(task => task.backward(recompute, true)),
     }

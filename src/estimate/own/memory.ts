@@ -21,7 +21,7 @@ import {
   atWorkOf,
   type BlockSize,
   behindOf,
-  blockSizes,
+  type blockSizes,
   type Moments,
   momentWidth,
   type NextBlock,
@@ -271,25 +271,27 @@ function mixOn(facts: Facts, { layers, dense }: RankLayers): Mix {
 
 function worstOf(facts: Facts, holding: Holding, whole: number, sent: number): Bytes {
   const { layer, extras } = mixOn(facts, holding)
-  const ahead = new Float64Array(nextBlocks.length)
-  for (let i = 0; i < ahead.length; i++) ahead[i] = facts.scratch.ahead(nextBlocks[i], holding)
-  const stays = new Float64Array(worksAt.length)
-  for (let i = 0; i < stays.length; i++) stays[i] = facts.scratch.stays(worksAt[i], holding)
-  const { open, pending, openHead, pendingHead, handed } = keptOf(facts, layer)
-  const kept = Float64Array.of(open, pending, openHead, pendingHead, handed)
+  const { ahead, stays } = fetchedBeside(facts.scratch, holding)
+  const kept = keptOf(facts, layer)
   const fullest = fullestOf(holding.moments, { extras, ahead, stays, kept, whole, layers: holding.layers })
   const { activations, workspace, gathered } = fullest
   return sent > activations + workspace + gathered ? { activations: 0, workspace: sent, gathered: 0 } : fullest
 }
 
+const nothingFetched = { ahead: nextBlocks.map(() => 0), stays: worksAt.map(() => 0) }
+
+/** Where `nextBlocks` and `worksAt` say. */
+function fetchedBeside({ fetched, ahead, stays }: Scratches, held: RankLayers): typeof nothingFetched {
+  if (fetched.layer === 0 && fetched.table === 0) return nothingFetched
+  return { ahead: nextBlocks.map(next => ahead(next, held)), stays: worksAt.map(at => stays(at, held)) }
+}
+
 /** Bytes, in columns: a search looks through millions of moments. */
 interface MomentBytes {
   readonly extras: Extras
-  /** Where `nextBlocks` and `worksAt` say. */
-  readonly ahead: Float64Array
-  readonly stays: Float64Array
-  /** Of an open and a pending layer, an open and a pending head, and of what is handed on. */
-  readonly kept: Float64Array
+  readonly ahead: readonly number[]
+  readonly stays: readonly number[]
+  readonly kept: ReturnType<typeof keptOf>
   /** Gathered for the step, and for how many layers. */
   readonly whole: number
   readonly layers: number
@@ -297,6 +299,7 @@ interface MomentBytes {
 
 function fullestOf(moments: Moments, { extras, ahead, stays, kept, whole, layers }: MomentBytes): Bytes {
   const { work, scratch: needed, behind } = extras
+  const { open, pending, openHead, pendingHead, handed } = kept
   let most = -1
   let activations = 0
   let workspace = 0
@@ -304,8 +307,8 @@ function fullestOf(moments: Moments, { extras, ahead, stays, kept, whole, layers
   for (let at = 0; at < moments.length; at += momentWidth) {
     const atWork = atWorkOf(moments[at])
     const next = aheadOf(moments[at])
-    const body = moments[at + 1] * kept[0] + moments[at + 2] * kept[1]
-    const all = body + moments[at + 3] * kept[2] + moments[at + 4] * kept[3] + kept[4] + work[atWork]
+    const body = moments[at + 1] * open + moments[at + 2] * pending
+    const all = body + moments[at + 3] * openHead + moments[at + 4] * pendingHead + handed + work[atWork]
     const scratch = needed[atWork] + behind[behindOf(moments[at])] + ahead[next] + (next > 0 ? stays[atWork] : 0)
     // Parameters of the last block to read any count for little.
     const there = next === 0 ? 0 : (whole * moments[at + 5]) / Math.max(1, layers)
@@ -320,26 +323,28 @@ function fullestOf(moments: Moments, { extras, ahead, stays, kept, whole, layers
 
 /** By what is at work: bytes of activations that it needs, and of parameters and gradients; and of what is behind it. */
 interface Extras {
-  readonly work: Float64Array
-  readonly scratch: Float64Array
-  readonly behind: Float64Array
+  readonly work: Each<typeof worksAt>
+  readonly scratch: Each<typeof worksAt>
+  readonly behind: Each<typeof blockSizes>
 }
+
+/** A number for each of these, in their order. Rows of plain numbers: of so few, typed ones take longer to make. */
+type Each<Names extends readonly string[]> = { readonly [At in keyof Names]: number }
 
 function extrasOf(token: number, layer: Stash, head: Stash, scratch: Scratches): Extras {
   const { fetched, behind } = scratch
-  const rows: Readonly<Record<AtWork, readonly [work: number, scratch: number]>> = {
-    layer: [layer.work, fetched.layer + scratch.layer],
-    'layer input': [layer.input, fetched.layer],
-    'layer weight': [0, scratch.layer],
-    head: [head.work, fetched.table + scratch.table],
-    'head input': [head.input, fetched.table],
-    'head weight': [0, scratch.table],
-    table: [0, scratch.table],
-  }
   return {
-    work: Float64Array.from(worksAt.map(at => token * rows[at][0])),
-    scratch: Float64Array.from(worksAt.map(at => rows[at][1])),
-    behind: Float64Array.from(blockSizes.map(size => behind[size])),
+    work: [token * layer.work, token * layer.input, 0, token * head.work, token * head.input, 0, 0],
+    scratch: [
+      fetched.layer + scratch.layer,
+      fetched.layer,
+      scratch.layer,
+      fetched.table + scratch.table,
+      fetched.table,
+      scratch.table,
+      scratch.table,
+    ],
+    behind: [behind.nothing, behind.layer, behind.table],
   }
 }
 

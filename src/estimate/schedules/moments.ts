@@ -218,20 +218,20 @@ const inOneRow = (byCode: readonly (readonly number[] | undefined)[]): Moments =
   const all: number[] = []
   for (let code = 0; code < codes; code++) {
     const rows = byCode[code]
-    if (rows) for (let i = 0; i < rows.length; i += numbers) all.push(code, ...rows.slice(i, i + numbers))
+    for (let i = 0; rows && i < rows.length; i++) {
+      if (i % numbers === 0) all.push(code)
+      all.push(rows[i])
+    }
   }
   return Float64Array.from(all)
 }
 
-/** Of several ranks. Most plans are weighed once or twice: to find those that no other exceeds would take longer. */
+/** Of several ranks, those that no other exceeds: pipelines are weighed many times. */
 export function allOf(ranks: readonly Moments[]): Moments {
-  const all = new Float64Array(ranks.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const moments of ranks) {
-    all.set(moments, at)
-    at += moments.length
-  }
-  return all
+  const byCode: number[][] = []
+  for (const moments of ranks)
+    for (let at = 0; at < moments.length; at += momentWidth) note((byCode[moments[at]] ??= []), moments, at + 1)
+  return inOneRow(byCode)
 }
 
 /** Of a row, but for its code. */

@@ -33,6 +33,10 @@ export type Act = {
       /** The results are shares of values, of this turn of those that are needed. */
       readonly share?: { readonly turn: number; readonly needed: readonly number[] }
     }
+  /** Of a stack: the same of everything that lies there. */
+  | { readonly op: 'each'; readonly in: number; readonly outs: readonly number[] }
+  | { readonly op: 'stack'; readonly ins: readonly number[]; readonly out: number }
+  | { readonly op: 'unstack'; readonly in: number; readonly outs: readonly number[] }
   | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
   | { readonly op: 'deduct'; readonly in: number; readonly out: number }
@@ -183,6 +187,12 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
       const narrows = to !== from && to !== 'f32' && !travels // what travels is the value, in fewer digits
       return { op: narrows ? 'round' : 'keep', in: ins[0], out: outs[0] } // by 1 it is a copy
     }
+    case 'stack':
+      return { op: 'stack', ins, out: outs[0] }
+    case 'unstack':
+      return { op: 'unstack', in: ins[0], outs }
+    case 'newtonSchulz':
+      return instr.lines ? { op: 'each', in: ins[0], outs } : { op: 'make', ins, outs, local: false, loss: false }
     case 'accumulate':
       return { op: 'accumulate', in: ins[0], out: outs[0] }
     case 'track':
@@ -213,7 +223,7 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
 }
 
 /** What differs between plans and changes no value: who counts, who meets, whether somebody looks, how a line is cut. */
-const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded']
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'lines']
 const ofLines = ['parts', 'blocks']
 const isPacking = (kind: Instr['kind']): boolean => kind === 'pack' || kind === 'unpack'
 /** Rows that move to other ranks are the rows that one rank would have. */
@@ -227,8 +237,9 @@ function meaningOf(segment: Segment, instr: Instr): string {
     ([key]) => !apart.includes(key) && !(ofLines.includes(key) && isPacking(instr.kind)),
   )
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
-  const dims = traitsOf(instr).writes.map(ref =>
-    segment.buffers[ref].dims
+  const inLines = instr.kind === 'newtonSchulz' ? instr.lines?.dims : undefined
+  const dims = traitsOf(instr).writes.map((ref, i) =>
+    (i === 0 && inLines ? inLines : segment.buffers[ref].dims)
       .map(dim => dim.name)
       .sort()
       .join(),

@@ -1,11 +1,18 @@
-/** L9: every element lies at a multiple of its size, where a machine can load it and a view of the memory can begin. */
-import { bytesPer, type Program, type Segment } from '../program.js'
+/**
+ * L9: every element lies at a multiple of its size, where a machine can load it and a view of the memory can begin; and what is on a
+ * disk begins on a page.
+ */
+import { diskPage } from '../../base/index.js'
+import { bytesPer, type Program, type Segment, spaceOf } from '../program.js'
 import type { Finding } from './law.js'
 import { everyStep } from './walk.js'
 
 export function alignment(program: Program): Finding[] {
   const widths = new Map(Object.entries(program.segments).map(([key, segment]) => [key, widthsOf(segment)]))
   const findings: Finding[] = Object.entries(program.segments).flatMap(([key, segment]) => crookedBuffers(key, segment))
+  for (const [pipeline, { frames }] of program.streams.entries())
+    for (const { name, offset } of frames.filter(frame => spaceOf(frame) === 'disk' && frame.offset % diskPage !== 0))
+      findings.push({ law: 'L9', pipeline, message: `${name} begins at ${offset} of the disk, within a page` })
   for (const { pipeline, stream, at, step } of everyStep(program)) {
     if (step.kind !== 'call') continue
     const place = { pipeline, step: at, segment: step.segment }

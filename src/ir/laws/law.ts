@@ -24,7 +24,7 @@ export const laws = {
   L6: 'nothing is read before it is written',
   L7: 'nothing is read after its bytes have been overwritten',
   L8: 'a collective is waited for once; until then its result is not touched and its operand not written',
-  L9: 'an element lies at a multiple of its size',
+  L9: 'an element lies at a multiple of its size, and what a disk keeps on whole pages',
   L10: 'what lies in two spaces is not read in one after it was written in the other',
   P1: 'the blocks are the model’s, in order, each in one stage',
   P2: 'every microbatch goes once forward and (in training) once backward through every block, in order',

@@ -28,6 +28,7 @@ import type { Outcome, Result, Watch } from './outcome.js'
 import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
 import { RowRoutes } from './rows.js'
 import { Verdicts, valueOfScalar } from './scalars.js'
+import { Stacks } from './stack-values.js'
 import { hashValues, keyOf, mixA, mixB, nothing, plus, same, shareOf, type Value } from './value.js'
 
 export const replay = (program: Program, flows = new Flows(program), watch?: Watch): Outcome =>
@@ -38,6 +39,7 @@ class Replay {
   readonly #ledger = new Ledger()
   readonly #verdicts: Verdicts
   readonly #rows = new RowRoutes()
+  readonly #stacks = new Stacks()
   readonly #shelf: Shelf
   readonly #memory: Contents[][]
   readonly #sent = new Map<string, Contents>()
@@ -265,17 +267,20 @@ class Replay {
   }
 
   #act(frame: CallFrame, act: Act): void {
-    const { a, b } = frame
     switch (act.op) {
       case 'make':
         this.#make(frame, act)
         break
       case 'keep':
-        a[act.out] = a[act.in]
-        b[act.out] = b[act.in]
+        put(frame, act.out, valueIn(frame, act.in))
         break
       case 'round':
         put(frame, act.out, rounded(valueIn(frame, act.in)))
+        break
+      case 'stack':
+      case 'each':
+      case 'unstack':
+        this.#stacks.act(frame, act, value => this.#watch?.made(value, placeIn(frame, act.instr), frame.call))
         break
       case 'add':
         put(frame, act.out, sumIn(frame, act.ins))

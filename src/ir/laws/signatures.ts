@@ -328,8 +328,11 @@ export const signatures: OpTable<Signature> = {
   muonMean: { ins: n(3), outs: n(1), dtypes: { ins: 'gfs', outs: 'f' }, shapes: [like(0)], flat: true },
   newtonSchulz: {
     ...{ ins: n(1), outs: n(2), dtypes: { ins: 'f', outs: 'ff' }, shapes: [like(0)] },
-    stuck: ([x]) => x.filter(name => name !== 'expert'),
+    // Of lines laws/stacks.ts says what must be whole.
+    stuck: ([x]) => x.filter(name => !['expert', 'matrix', 'line'].includes(name)),
   },
+  stack: { ins: many(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [free], flat: true },
+  unstack: { ins: n(1), outs: many(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [free], flat: true },
   pack: { ins: many(1), outs: n(2), dtypes: { ins: 'x', outs: 'bf' }, shapes: [free, free], linear: [0], flat: true },
   unpack: { ins: n(2), outs: n(1), dtypes: { ins: 'bf', outs: 'r' }, shapes: [free], flat: true },
   factorSquares: { ins: n(2), outs: n(3), dtypes: { ins: 'gf', outs: 'fff' }, shapes: [free, free, free] },

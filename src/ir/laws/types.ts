@@ -15,7 +15,6 @@ import {
   type OpKind,
   sameDims,
   sameLayout,
-  shapeOfMatrix,
   splitOf,
 } from '../../base/index.js'
 import { type Compute, type InstrOf, isCollective, isCompute, isFlat, isRouted, pairsOf } from '../instr.js'
@@ -31,6 +30,7 @@ import { loaded, moved, sliced } from './moves.js'
 import { coded } from './packing.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
+import { linesMisread, orthogonal, stacked } from './stacks.js'
 import { combines, tracked } from './tracking.js'
 import { unfinished, unrolled } from './turns.js'
 import {
@@ -74,6 +74,7 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
     if (wrong) say(wrong.law, wrong.message)
     for (const message of miscoded(segment, instr, at)) say('T7', message)
+    for (const message of linesMisread(mesh, segment, instr, at)) say('T1', message)
     const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
     const copies = instr.kind === 'all-gather' && isFlat(instr) // parts of lines are bytes to it
     if (new Set(moved).size > 1 && !copies) say('T3', `its operands are ${moved.join(', ')}`)
@@ -108,8 +109,13 @@ function infer(of: Case): readonly Type[] | undefined {
       return allOrNone([sliced({ ...of, instr, ref: instr.in, x: of.operands[0] })])
     case 'sumSquares':
       return squares({ ...of, instr })
-    case 'newtonSchulz':
-      return orthogonal({ ...of, instr })
+    case 'newtonSchulz': {
+      const made = computed({ ...of, instr, claimed: claimed.slice(0, 1) })
+      return made && orthogonal({ ...of, instr }, made)
+    }
+    case 'stack':
+    case 'unstack':
+      return stacked({ ...of, instr })
     case 'lambSquares':
       return squaresInParts({ ...of, instr })
     case 'factorSquares':
@@ -339,20 +345,6 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
       say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
   // What they are stored in the letters of the signature say.
   return claimed.map(({ dtype }) => ({ ...first, dtype }))
-}
-
-/** Room is nobody's tensor, but there must be enough of it: for a matrix and two squares of its shorter side. */
-function orthogonal(of: Case<InstrOf<'newtonSchulz'>>): readonly Type[] | undefined {
-  const { instr, operands, claimed, say } = of
-  const made = computed({ ...of, claimed: claimed.slice(0, 1) })
-  if (!made) return undefined
-  const [room] = claimed.slice(1)
-  const { rows, columns } = shapeOfMatrix(operands[0].dims, instr.inputs)
-  const needed = rows * columns + 2 * Math.min(rows, columns) ** 2
-  const { dims, layout } = room
-  if (dims.length !== 1 || dims[0].size < needed || !sameLayout(layout, { splits: {}, partial: {} }))
-    say('T3', `%${instr.outs[1]} must have room for ${needed} numbers, it is ${showShaped(room)}`)
-  return [...made, room]
 }
 
 /** Every rank adds up its own part: the sums are partial on the axes that split it. */

@@ -13,6 +13,7 @@ import {
   type Dropout,
   isAxis,
   type Layout,
+  type Lines,
   type RopeScaling,
   roomOrders,
   ropeScalingNumbers,
@@ -126,6 +127,16 @@ const ropeScaling: Codec<RopeScaling> = {
     const names: readonly string[] = ropeScalingNumbers[kind]
     if (numbers.length !== names.length) unreadable(`'${text}' does not have the ${names.length} numbers of ${kind}`)
     return { kind, ...Object.fromEntries(names.map((of, i) => [of, number.read(numbers[i])])) } as RopeScaling // all of them
+  },
+}
+
+/** Dims, and into how many blocks each is cut: `embed:64/1,ffn:128/2`. */
+const lines: Codec<Lines> = {
+  show: ({ dims, blocks }) => dims.map(({ name: of, size }, i) => `${of}:${size}/${blocks[i]}`).join(),
+  read: (text = '') => {
+    const each = text.split(',').map(dim => cut(dim.replace('/', ':'), ':'))
+    const dims = each.map(([of, size]) => ({ name: of, size: count.read(size) }))
+    return { dims, blocks: each.map(([, , ways]) => count.read(ways)) }
   },
 }
 
@@ -252,10 +263,7 @@ export const attributes: Attributes = {
   chosenGrad: { normalise: flag, scale: number },
   assign: { room: count, tokens: count, order: oneOf(...roomOrders) },
   rowsOf: { guarded: flag },
-  dispatch: {},
-  combine: {},
-  expertContract: {},
-  expertWeightGrad: {},
+  ...{ dispatch: {}, combine: {}, expertContract: {}, expertWeightGrad: {} },
   weightedSwiglu: {},
   weightedSwigluGrad: {},
   countChoices: {},
@@ -274,7 +282,8 @@ export const attributes: Attributes = {
   sumSquares: { once },
   lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
-  newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16') },
+  newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16'), lines },
+  ...{ stack: {}, unstack: {} },
   pack: { run: count, parts: count, blocks: counts },
   unpack: { run: count, parts: count, blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },

@@ -43,4 +43,5 @@ export const execErrors = {
   3: 'unknown command',
   4: 'a kernel needs more workspace than it was given',
   5: 'experts get more rows than there is room for',
+  6: 'a file of the offload could not be read or written',
 } as const

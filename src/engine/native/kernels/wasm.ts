@@ -1,8 +1,9 @@
 /**
- * The kernels as WebAssembly, for machines without a C compiler and for browsers: nothing here needs Node.
+ * The kernels as WebAssembly, for machines without a C compiler and for browsers: nothing here needs Node, but for what goes to files.
  * All ranks share one memory. Its first bytes hold the module's constants, and every rank that attaches grows the memory
  * by a stack of its own: instances of one module would otherwise all push onto the same one.
  */
+import { platform } from '../../../platform/index.js'
 import type { Kernels, SharedMemory } from './target.js'
 import { columnsOf, type Tuning, tuningFor, type Variant, wordsOf } from './tuning.js'
 import { type Global, type Memory, type Module, WebAssembly } from './webassembly.js'
@@ -28,8 +29,12 @@ const start = 2 * page
 /** One clock for all threads: each counts `now` from its own start. */
 const now = () => (performance.timeOrigin + performance.now()) / 1000
 
+/** Bytes of the memory to a file, or from one: only programs with files ask for it. */
+const transferIn = (memory: Memory) => (file: number, writes: number, at: number, bytes: number, position: number) =>
+  platform.disk?.transfer(file, writes !== 0, new Uint8Array(memory.buffer, at, bytes), position) ?? -1
+
 function instantiate(module: Module, memory: Memory): Exports {
-  const instance = new WebAssembly.Instance(module, { env: { memory, now } })
+  const instance = new WebAssembly.Instance(module, { env: { memory, now, transfer: transferIn(memory) } })
   return instance.exports as Exports // what kernels/wasm.c exports
 }
 

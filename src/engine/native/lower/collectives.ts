@@ -106,9 +106,16 @@ const waits: Waits = {
     const by = ((instr.by % meet.members) + meet.members) % meet.members
     return [s.list.write('waitShift', { ...meet, bytes, by }), firstOperand('waitShift')]
   },
-  /** A shift by nobody. */
+  /** A shift by nobody, unless it goes to a file, or comes from one. */
   move(instr, s, meet) {
     const bytes = size(s, instr.in) * bytesPer[s.buffer(instr.in).dtype]
+    const [from, to] = [s.lying(instr.in), s.lying(instr.out)]
+    if (from.space === 'disk' || to.space === 'disk') {
+      if (!(from.space === 'disk' ? from : to).isWhole) refuse('on a disk only whole frames are read and written')
+      const { number: file, direct } = s.file ?? refuse('its rank has no file')
+      const words = { bytes, piece: diskPiece, file, writes: to.space === 'disk' ? 1 : 0, direct: direct ? 1 : 0 }
+      return [s.list.write('waitDisk', { ...meet, ...words }), firstOperand('waitDisk')]
+    }
     return [s.list.write('waitShift', { ...meet, bytes, by: 0 }), firstOperand('waitShift')]
   },
   'all-dispatch'(instr, s, meet) {
@@ -123,6 +130,9 @@ const waits: Waits = {
     return [s.list.write('waitAllCombine', fields), firstOperand('waitAllCombine')]
   },
 }
+
+/** Bytes that are read or written at once: whole pages. */
+export const diskPiece = 2 ** 20
 
 /** Within a command, the first of the words that list operands. */
 const firstOperand = (name: CommandName): number => 2 + (commands[name] as readonly string[]).indexOf('...x')

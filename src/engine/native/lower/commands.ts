@@ -315,6 +315,11 @@ export const commands = {
    * cut in parts too, which its members sum up for all.
    */
   waitSeveral: ['sync', 'me', 'members', 'collective', 'how', 'combine', 'dtype', 'pairs', '...tensors'],
+  /**
+   * A move to (`writes`) or from a file, by its number, in pieces of whole pages: of x and out, the one that is there is a position in
+   * it. direct: the file bypasses the system's cache, and pieces go by way of the workspace.
+   */
+  waitDisk: ['sync', 'me', 'members', 'collective', 'bytes', 'piece', 'file', 'writes', 'direct', '...x', '...out'],
 } as const satisfies Record<string, readonly string[]>
 
 export type CommandName = keyof typeof commands
@@ -324,10 +329,10 @@ export const opcodes = Object.fromEntries(commandNames.map((name, i) => [name, i
 /**
  * A rank's status block, i32 words: where it is, and what it holds. `waitingFor` is 1 + the member (of a group) it misses,
  * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished; `needed` by experts that have no
- * room: the rows they got. At byte `live` f64 follow:
+ * room: the rows they got; `code` by a disk that failed: the system's number of what went wrong. At byte `live` f64 follow:
  * live bytes of every kind of memory in every space, then their peaks.
  */
-export const statusWords = ['command', 'error', 'waitingFor', 'spans', 'done', 'needed'] as const
+export const statusWords = ['command', 'error', 'waitingFor', 'spans', 'done', 'needed', 'code'] as const
 const live = 64
 /** How many numbers of bytes are counted, and which of them is that of a kind in a space. */
 export const counts = spaces.length * kinds.length
@@ -363,6 +368,7 @@ export const errorMeanings = {
   unknown: 'a command that no kernel knows',
   workspace: 'a kernel needs more workspace than it was given',
   rows: 'experts get more rows than there is room for',
+  disk: 'a file of the offload could not be read or written',
 } as const
 export type ExecError = keyof typeof errorMeanings
 export const errors = Object.keys(errorMeanings) as readonly ExecError[] // its own keys

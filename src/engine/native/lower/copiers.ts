@@ -3,9 +3,10 @@
  * in which they start; each waits until the rank has started it, and then takes pieces of it as members of a collective do.
  * A rank that waits for a move takes the pieces that are left, so nobody depends on the copier: it may be late, or not be there.
  */
-import type { Rank } from '../../../base/index.js'
+import { diskPage, type Rank } from '../../../base/index.js'
+import { diskPiece } from './collectives.js'
 import { Status } from './commands.js'
-import { type CommandList, ListWriter } from './list.js'
+import { type CommandList, ListWriter, wordOf } from './list.js'
 import type { Region } from './map.js'
 
 export interface Copier {
@@ -32,5 +33,9 @@ export function copierWriter(abort: number): ListWriter {
 export function copierOf(rank: Rank, writer: ListWriter, region: Region): Copier[] {
   if (writer.count === 1) return []
   const list = writer.finish()
+  // What goes to a file past the system's cache goes by way of it, beginning on a page.
+  const workspaceBytes = diskPiece + diskPage
+  list.words[wordOf('config', 'workspace')] = region.take(workspaceBytes)
+  list.words[wordOf('config', 'workspaceBytes')] = workspaceBytes
   return [{ rank, list, at: region.take(list.words.byteLength), status: region.take(Status.bytes) }]
 }

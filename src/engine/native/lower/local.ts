@@ -10,6 +10,7 @@ import {
 } from '../../../base/index.js'
 import { acrossMicrobatches, lineShape, partsOf, type Shape, wholeDims } from '../../../geometry/index.js'
 import { type Buffer, bytesPer, type Program, type Ref, type Segment } from '../../../ir/index.js'
+import type { Site } from './site.js'
 
 /** Bytes of the parts before its own, where a part lies among all. */
 export const bytesBefore = (mesh: Mesh, { dtype, dims, layout, inside }: Buffer, at: Coordinates): number =>
@@ -51,4 +52,16 @@ export function sumsBytes({ segments }: Program, shapes: Shapes): number {
     }),
   )
   return Math.max(0, ...needs)
+}
+
+/** What is made once, by what it is made of. */
+export function remembering(): Site['once'] {
+  const known = new WeakMap<object, unknown>()
+  return <T>(key: object, make: () => T): T => {
+    const found = known.get(key) as T | undefined // one instruction is asked for one kind of thing only
+    if (found !== undefined) return found
+    const made = make()
+    known.set(key, made)
+    return made
+  }
 }

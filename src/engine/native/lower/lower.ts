@@ -42,13 +42,13 @@ import { type Copier, copierOf, copierWriter } from './copiers.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
-import { bytesBefore, partsIn, type Shapes, shapesIn, sumsBytes } from './local.js'
+import { bytesBefore, partsIn, remembering, type Shapes, shapesIn, sumsBytes } from './local.js'
 import { type MapOptions, type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
 import { type PanelOptions, Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
 import { rules } from './rules.js'
 import { Refusal } from './shapes.js'
-import type { Site } from './site.js'
+import type { DiskFile, Site } from './site.js'
 
 export interface LowerOptions extends MapOptions {
   readonly seed: number
@@ -61,6 +61,8 @@ export interface LowerOptions extends MapOptions {
   readonly panels?: PanelOptions | undefined
   /** Every rank that moves anything to another space has a thread that does it, while the rank goes on. */
   readonly copiers?: boolean | undefined
+  /** Of every rank that keeps anything on a disk. */
+  readonly files?: readonly DiskFile[] | undefined
 }
 
 export interface Waiting {
@@ -150,17 +152,6 @@ interface World {
   readonly refusals: Set<string>
   /** What is the same at every rank and call of an instruction is made once. */
   readonly once: Site['once']
-}
-
-function remembering(): Site['once'] {
-  const known = new WeakMap<object, unknown>()
-  return <T>(key: object, make: () => T): T => {
-    const found = known.get(key) as T | undefined // one instruction is asked for one kind of thing only
-    if (found !== undefined) return found
-    const made = make()
-    known.set(key, made)
-    return made
-  }
 }
 
 class RankLowering {
@@ -333,6 +324,10 @@ class RankLowering {
     return product => panels.note({ ...product, frame, at: at(ref) })
   }
 
+  #lying = (frame: number, from: number): ReturnType<Site['lying']> => ({
+    ...{ space: spaceOf(this.#stream.frames[frame]), isWhole: from === 0 },
+  })
+
   #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined): Site {
     const { program, options, map, collectives, once } = this.#world
     const { mesh } = program
@@ -358,7 +353,8 @@ class RankLowering {
       return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
     return {
-      ...{ list: this.#list, copier: this.copier },
+      ...{ list: this.#list, copier: this.copier, file: options.files?.[this.#rank] },
+      lying: ref => this.#lying(frameOf(ref), buffer(ref).offset + before(ref)),
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
       ...{ param: call.param ?? '', place: this.#at },

@@ -41,7 +41,10 @@ export interface ChoicePlace {
 export interface RankPlace {
   readonly status: number
   readonly workspace: number
-  /** Its arena of each space. All of them are this machine's memory: the device is the part that has a limit. */
+  /**
+   * Its arena of each space. Device and host are this machine's memory, of which the device is the part that has a limit; that of the
+   * disk is a file of the rank's own, in which it begins at 0.
+   */
   readonly arenas: Readonly<Record<Space, number>>
   /** Where gradients are copied for those who want to see them, by parameter. */
   readonly observed: ReadonlyMap<string, number>
@@ -89,7 +92,7 @@ export function mapOf(program: Program, options: MapOptions, region: Region): Me
       status,
       observed,
       workspace,
-      arenas: { device: arena('device'), host: arena('host'), disk: arena('disk') },
+      arenas: { device: arena('device'), host: arena('host'), disk: 0 },
     }
   })
   const choices = new Map(options.choices ? choicesOf(program, region) : [])

@@ -14,7 +14,7 @@ import {
 import { firstIndex, partsOf, wholeDims } from '../../../geometry/index.js'
 import type { Ref, Rules } from '../../../ir/index.js'
 import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
-import { orthogonal } from './orthogonal.js'
+import { orthogonal, stack, unstack } from './orthogonal.js'
 import { counterOf, refuse } from './shapes.js'
 import { alike, dims, type Site, size } from './site.js'
 
@@ -54,6 +54,8 @@ type Updates =
       | 'lambSquares'
       | 'muonMean'
       | 'newtonSchulz'
+      | 'stack'
+      | 'unstack'
       | 'factorSquares'
       | 'adafactorSquares'
       | 'average'
@@ -115,6 +117,8 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
     s.list.write('muonMean', { ...at, momentum, nesterov: Number(nesterov), clip })
   },
   newtonSchulz: orthogonal,
+  stack,
+  unstack,
   average({ ins, outs: [ema], decay, ...guard }, s) {
     const [value, normSquared, taken] = ins.map(ref => s.at(ref))
     const n = alike(s, [ema, ins[0]])

@@ -8,6 +8,7 @@ import {
   hashName,
   type Mesh,
   maskName,
+  type Space,
 } from '../../../base/index.js'
 import type { Shape } from '../../../geometry/index.js'
 import { type Buffer, bytesPer, type Collective, type DType, type InstrOf, type Ref } from '../../../ir/index.js'
@@ -18,9 +19,19 @@ import type { PanelProduct } from './panels.js'
 import type { RankCollective } from './rendezvous.js'
 import { dense, type Run, refuse } from './shapes.js'
 
+/** A file as commands name it: its number, and whether it bypasses the system's cache. */
+export interface DiskFile {
+  readonly number: number
+  readonly direct: boolean
+}
+
 /** One instruction's surroundings: a rank, a call, and where the call's buffers lie. */
 export interface Site {
   readonly list: ListWriter
+  /** The rank's file on the disk, where it has one. */
+  readonly file: DiskFile | undefined
+  /** Where the buffer lies, and whether it is the whole of its frame. */
+  lying(ref: Ref): { readonly space: Space; readonly isWhole: boolean }
   /** What the rank's copier does, where it has one: moves, from when they are started. */
   readonly copier: ListWriter | undefined
   readonly seed: number

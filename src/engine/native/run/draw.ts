@@ -7,6 +7,7 @@ import { coordinatesOf, elementsOf, type Layout, type Mesh, type Rank } from '..
 import { heldRuns, initial } from '../../../geometry/index.js'
 import { bytesPer, type DType, type Param } from '../../../ir/index.js'
 import { layNumbers, viewOf } from '../kernels/dtypes.js'
+import { writeTo } from './disk.js'
 
 export interface Drawing {
   readonly seed: number
@@ -22,8 +23,8 @@ export interface DrawnParam extends Pick<Param, 'name' | 'init' | 'dims'> {
 export interface DrawnTensor {
   readonly dtype: DType
   readonly layout: Layout
-  /** Where the own part of each rank that holds it begins, in bytes. */
-  readonly holders: readonly { readonly rank: Rank; readonly offset: number }[]
+  /** Where the own part of each rank that holds it begins, in bytes of the memory or of a file. */
+  readonly holders: readonly { readonly rank: Rank; readonly offset: number; readonly file?: number | undefined }[]
 }
 
 const elementsBetweenLooks = 2 ** 17
@@ -60,12 +61,19 @@ interface Share {
   readonly buffer: SharedArrayBuffer
 }
 
-function lay(share: Share, { rank, offset }: DrawnTensor['holders'][number]): void {
+function lay(share: Share, { rank, offset, file }: DrawnTensor['holders'][number]): void {
   const { mesh, param, kept, from, values, buffer } = share
   for (const { held, index, length } of heldRuns(mesh, param.dims, kept.layout, coordinatesOf(mesh, rank))) {
     const [first, end] = [Math.max(index, from), Math.min(index + length, from + values.length)]
     if (first >= end) continue
     const at = offset + bytesPer[kept.dtype] * (held + first - index)
-    layNumbers(kept.dtype, viewOf(kept.dtype, buffer, at, end - first), values.subarray(first - from, end - from))
+    const own = values.subarray(first - from, end - from)
+    if (file === undefined) {
+      layNumbers(kept.dtype, viewOf(kept.dtype, buffer, at, own.length), own)
+      continue
+    }
+    const bytes = new SharedArrayBuffer(own.length * bytesPer[kept.dtype])
+    layNumbers(kept.dtype, viewOf(kept.dtype, bytes, 0, own.length), own)
+    writeTo(file, new Uint8Array(bytes), at)
   }
 }

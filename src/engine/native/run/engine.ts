@@ -8,11 +8,12 @@ import { platform } from '../../../platform/index.js'
 import type { Span } from '../../../trace/index.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { stepCheckOf } from '../../step-data.js'
-import { layNumbers, numbersIn } from '../kernels/dtypes.js'
+import { numbersIn } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { type LoweredProgram, lower, waitingFor } from '../lower/lower.js'
 import type { PanelOptions } from '../lower/panels.js'
 import { Crew } from './crew.js'
+import { openRooms, type Rooms } from './disk.js'
 import { failureOf } from './flight.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
 import type { Pool } from './pool.js'
@@ -47,6 +48,20 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   requireSound(program)
   requireOptions(options)
   await prepareKernels()
+  const rooms = openRooms(program, options.offloadFolder)
+  try {
+    return await startIn(program, options, rooms)
+  } catch (e) {
+    rooms?.close()
+    throw e
+  }
+}
+
+async function startIn(
+  program: Program,
+  options: EngineOptions,
+  rooms: Rooms | undefined,
+): Promise<Runner<Promise<EngineStep>>> {
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
   affords(program, leastBytes(program, kernels.workspaceBytes))
@@ -55,11 +70,12 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   const { measure = false } = options
   const { workspaceBytes } = kernels
   const panels = panelsOf(kernels)
-  const { copiers = worldOf(program.mesh) < platform.cores } = options
-  const lowered = lower(program, { ...options, copiers, spans: measure, waiting, reserved, workspaceBytes, panels })
+  const { copiers = rooms !== undefined || worldOf(program.mesh) < platform.cores } = options
+  const more = { copiers, files: rooms?.files }
+  const lowered = lower(program, { ...options, ...more, spans: measure, waiting, reserved, workspaceBytes, panels })
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
-  const state = new State(program, lowered, memory.buffer)
+  const state = new State(program, lowered, memory.buffer, rooms)
   const words = new Int32Array(memory.buffer)
   const ranks = lowered.lists.length
   const drawing = state.drawing(options.seed)
@@ -87,7 +103,7 @@ export async function startEngine(program: Program, options: EngineOptions): Pro
   )
   options.tamper?.(lowered, memory.buffer)
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
-  return runnerOf({ description, measure, crew, state, checked: stepCheckOf(program) })
+  return runnerOf({ description, measure, crew, state, rooms, checked: stepCheckOf(program) })
 }
 
 /** What a rank may spend on packed operands; the memory of WebAssembly ends at 4 GiB. */
@@ -134,10 +150,11 @@ interface Parts {
   readonly measure: boolean
   readonly crew: Crew
   readonly state: State
+  readonly rooms: Rooms | undefined
   readonly checked: (data: StepData) => StepData
 }
 
-function runnerOf({ description, measure, crew, state, checked }: Parts): Runner<Promise<EngineStep>> {
+function runnerOf({ description, measure, crew, state, rooms, checked }: Parts): Runner<Promise<EngineStep>> {
   let spans: readonly Span[] = []
   return {
     description,
@@ -168,7 +185,7 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
       state.setScalars(scalars)
     },
     held: ({ rank, frame, dtype, first }) => numbersIn(dtype, state.frame(rank, frame, dtype).subarray(first)),
-    hold: ({ rank, frame, dtype, first }, values) => layNumbers(dtype, state.frame(rank, frame, dtype), values, first),
+    hold: (at, values) => state.hold(at, values),
     gradient: name => state.gradient(name),
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
@@ -184,6 +201,9 @@ function runnerOf({ description, measure, crew, state, checked }: Parts): Runner
     get spans() {
       return spans
     },
-    stop: () => crew.stop(),
+    async stop() {
+      await crew.stop()
+      rooms?.close()
+    },
   }
 }

@@ -55,11 +55,11 @@ export function failureOf(scene: Scene, path?: string): EngineError {
 }
 
 /** Copiers that failed by themselves, and why. */
-function copiersIn({ lowered, trouble: { dead, failed } }: Scene): string[] {
-  return lowered.copiers.flatMap(({ rank }, i) => {
+function copiersIn({ lowered, words, trouble: { dead, failed } }: Scene): string[] {
+  return lowered.copiers.flatMap(({ rank, status }, i) => {
     const member = lowered.lists.length + i
     const error = failed.get(member) ?? ''
-    const reason = dead.get(member) ?? reasons[error] ?? error
+    const reason = dead.get(member) ?? diskFailure(error, words[status / 4 + Status.code]) ?? reasons[error] ?? error
     return reason === '' ? [] : [`what copies for rank ${rank} failed: ${reason}`]
   })
 }
@@ -78,7 +78,8 @@ function reportOf(
   const failed = trouble.failed.get(rank) ?? ''
   const noRoom =
     failed === withoutRoom ? overflowAt(program, list, steps, command, words[status + Status.needed]) : undefined
-  const reason = trouble.dead.get(rank) ?? noRoom ?? reasons[failed] ?? trouble.failed.get(rank)
+  const lost = diskFailure(failed, words[status + Status.code])
+  const reason = trouble.dead.get(rank) ?? noRoom ?? lost ?? reasons[failed] ?? trouble.failed.get(rank)
   const show = (index: number) => showCommand(program, list, steps, index)
   return {
     rank,
@@ -91,6 +92,10 @@ function reportOf(
   }
 }
 
+const diskFailure = (failed: string, code: number): string | undefined =>
+  failed === onDisk ? `${errorMeanings[onDisk]}: ${platform.disk?.meaning(code) ?? 'there are no files'}` : undefined
+
+const onDisk: ExecError = 'disk'
 const aborted: ExecError = 'aborted'
 const withoutRoom: ExecError = 'rows'
 

@@ -1,5 +1,5 @@
 /** What a run may ask for, checked before anything is laid out: its options, a rank's arena, the memory of all ranks. */
-import { error, ProblemsError, type Rank, rankAt, showBytes, spaces, worldOf } from '../../../base/index.js'
+import { error, ProblemsError, type Rank, rankAt, showBytes, worldOf } from '../../../base/index.js'
 import { type Kind, kinds, type Program, roomIn, type Stream } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
 import { streamOf } from '../lower/map.js'
@@ -25,10 +25,10 @@ export function fits(program: Program, limit: number): void {
     throw tooLarge(program, `${needsOf(program, heaviest)}, but may have ${showBytes(limit)}`)
 }
 
-/** Arenas and workspace: known without laying out every rank, of which there may be more than any list can hold. */
+/** Arenas of memory and workspace: known without laying out every rank, of which there may be more than any list can hold. */
 export function leastBytes({ mesh, streams }: Program, workspaceBytes: number): number {
   const ranksEach = worldOf(mesh) / streams.length
-  const arenas = (stream: Stream) => spaces.reduce((sum, space) => sum + roomIn(stream, space).arena, 0)
+  const arenas = (stream: Stream) => stream.arena + roomIn(stream, 'host').arena
   return streams.reduce((sum, stream) => sum + ranksEach * (arenas(stream) + workspaceBytes), 0)
 }
 

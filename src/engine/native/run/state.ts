@@ -13,6 +13,7 @@ import {
 } from '../../../base/index.js'
 import {
   assemble,
+  type Cells,
   type Kept,
   offsets,
   ownPart,
@@ -38,12 +39,24 @@ import {
 import { type Span, spanOf } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
 import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
-import type { StepData, StepResult } from '../../runner.js'
+import type { Held, StepData, StepResult } from '../../runner.js'
 import { type Elements, layNumbers, numbersIn, viewOf } from '../kernels/dtypes.js'
 import { countOf, counts, Status } from '../lower/commands.js'
 import { type LoweredProgram, spanBytes } from '../lower/lower.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
+import { type Rooms, writeTo } from './disk.js'
 import type { Drawing } from './draw.js'
+
+/** A rank's own part of a tensor: where it begins, in memory or in its file, and its elements. */
+interface OwnPart {
+  readonly rank: Rank
+  readonly at: number
+  readonly file: number | undefined
+  readonly elements: Elements
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Elements): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength)
 
 export class State {
   readonly #program: Program
@@ -51,8 +64,10 @@ export class State {
   readonly #map: MemoryMap
   readonly #buffer: SharedArrayBuffer
   readonly #coordinates: readonly number[]
+  readonly #rooms: Rooms | undefined
 
-  constructor(program: Program, lowered: LoweredProgram, buffer: SharedArrayBuffer) {
+  constructor(program: Program, lowered: LoweredProgram, buffer: SharedArrayBuffer, rooms?: Rooms) {
+    this.#rooms = rooms
     this.#program = program
     this.#lowered = lowered
     this.#map = lowered.map
@@ -72,7 +87,7 @@ export class State {
       const { name, init, dims } = param
       const kept = startingAs(param).map(one => ({
         ...{ dtype: one.dtype, layout: one.holding.layout },
-        holders: [...this.#parts(param, one)].map(([rank, { byteOffset }]) => ({ rank, offset: byteOffset })),
+        holders: this.#parts(param, one).map(({ rank, at, file }) => ({ rank, offset: at, file })),
       }))
       return { name, init, dims, kept }
     })
@@ -111,10 +126,27 @@ export class State {
       for (const [rank, at] of this.#coordinates.entries()) if (at === pp) this.frame(rank, frame, 'f32')[0] = value
   }
 
-  /** What lies in a frame, as it lies there. */
+  /** What lies in a frame, as it lies there; of one on a disk, a copy. */
   frame(rank: Rank, index: number, dtype: DType): Elements {
     const { offset, bytes, space = 'device' } = streamOf(this.#program, rank).frames[index]
-    return viewOf(dtype, this.#buffer, this.#map.ranks[rank].arenas[space] + offset, bytes / bytesPer[dtype])
+    const [elements, rooms] = [bytes / bytesPer[dtype], this.#rooms]
+    if (space === 'disk' && rooms) return viewOf(dtype, rooms.read(rank, offset, bytes), 0, elements)
+    return viewOf(dtype, this.#buffer, this.#map.ranks[rank].arenas[space] + offset, elements)
+  }
+
+  /** Puts numbers into a frame, some elements from its beginning. */
+  hold({ rank, frame, dtype, first }: Held, values: Cells): void {
+    const elements = this.frame(rank, frame, dtype)
+    layNumbers(dtype, elements, values, first)
+    const { file, at } = this.#placeOf(rank, frame)
+    if (file !== undefined) writeTo(file, bytesOf(elements), at)
+  }
+
+  /** Where a frame begins, in the memory or in a file. */
+  #placeOf(rank: Rank, index: number): { readonly at: number; readonly file: number | undefined } {
+    const { offset, space = 'device' } = streamOf(this.#program, rank).frames[index]
+    if (space === 'disk' && this.#rooms) return { at: offset, file: this.#rooms.fileOf(rank) }
+    return { at: this.#map.ranks[rank].arenas[space] + offset, file: undefined }
   }
 
   #param(name: string): Param {
@@ -127,21 +159,21 @@ export class State {
     return this.#coordinates.flatMap((pp, rank) => (frames[pp] ? [{ rank, frames: frames[pp] }] : []))
   }
 
-  /** Each holder's own part of a tensor, in place. */
-  #parts(param: Param, { dims, holding, dtype, frameOf }: Kept): Map<Rank, Elements> {
+  /** Each holder's own part of a tensor, in place, or of a file a copy. */
+  #parts(param: Param, { dims, holding, dtype, frameOf }: Kept): OwnPart[] {
     const { mesh } = this.#program
-    const own = (rank: Rank, frame: number) =>
-      ownPart({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), this.frame(rank, frame, dtype))
-    return new Map(
-      this.#holders(param).flatMap(({ rank, frames }) => {
-        const frame = frameOf(frames)
-        return frame === undefined ? [] : [[rank, own(rank, frame)]]
-      }),
-    )
+    return this.#holders(param).flatMap(({ rank, frames }) => {
+      const frame = frameOf(frames)
+      if (frame === undefined) return []
+      const all = this.frame(rank, frame, dtype)
+      const elements = ownPart({ mesh, dims, ...holding }, coordinatesOf(mesh, rank), all)
+      const { at, file } = this.#placeOf(rank, frame)
+      return [{ rank, at: at + elements.byteOffset - all.byteOffset, file, elements }]
+    })
   }
 
   #whole(param: Param, kept: Kept): Whole {
-    const parts = [...this.#parts(param, kept)].map(([rank, part]) => [rank, numbersIn(kept.dtype, part)] as const)
+    const parts = this.#parts(param, kept).map(part => [part.rank, numbersIn(kept.dtype, part.elements)] as const)
     return assemble(this.#program.mesh, kept.dims, kept.holding.layout, new Map(parts))
   }
 
@@ -150,8 +182,10 @@ export class State {
     const { dims } = kept
     if (values.length !== elementsOf(dims))
       throw new Error(`${param.name} has ${elementsOf(dims)} elements, not ${values.length}`)
-    for (const [rank, part] of this.#parts(param, kept))
-      layNumbers(kept.dtype, part, partOf({ mesh, dims, ...kept.holding }, coordinatesOf(mesh, rank), values))
+    for (const { rank, at, file, elements } of this.#parts(param, kept)) {
+      layNumbers(kept.dtype, elements, partOf({ mesh, dims, ...kept.holding }, coordinatesOf(mesh, rank), values))
+      if (file !== undefined) writeTo(file, bytesOf(elements), at)
+    }
   }
 
   parameter(name: string): Whole {
