@@ -93,7 +93,8 @@ export type Act = {
       readonly out: number
       readonly group: string
       readonly stages: readonly number[]
-      readonly max: boolean
+      /** The greatest is taken of addends, or candidates are added up. */
+      readonly strange: boolean
     }
   | { readonly op: 'leave'; readonly out: number }
   /** Rows are made of tokens, worked on, or become tokens again. */
@@ -130,8 +131,9 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
       if (!stages) return pairs.map(pair => ({ ...pair, op: 'keep' }))
       crossing.set(instr.outs[0], instr)
       const group = `${instr.group.axes.filter(axis => axis !== 'pp').join()}@${stages.join()}`
-      const max = instr.kind === 'all-reduce' && instr.combine === 'max'
-      return pairs.map(pair => ({ ...pair, op: 'arrive', group, stages, max }))
+      const isGreatest = instr.kind === 'all-reduce' && instr.combine === 'max'
+      const strange = isGreatest !== isCandidate(program, segment, instr.outs[0])
+      return pairs.map(pair => ({ ...pair, op: 'arrive', group, stages, strange }))
     }
     if (instr.kind === 'wait')
       return (crossing.get(instr.on)?.outs ?? []).map(out => ({ ...base, op: 'leave', out: slot(out) }))
@@ -143,6 +145,21 @@ export function actsOf(program: Program, segment: Segment, { slotOf, slicings }:
     return computes(segment, instr, slot).map(act => ({ ...base, ...act }))
   }
   return segment.instrs.flatMap((instr, at) => [...sliced(at), ...done(instr, at), ...rows(segment, instr, at, slot)])
+}
+
+/** Whether a buffer lies where a parameter that follows the greatest of a step has its candidates. */
+function isCandidate({ streams, params, segments }: Program, segment: Segment, ref: string): boolean {
+  const { role } = segment.buffers[ref]
+  return streams.some(({ steps }, pp) =>
+    steps.some(
+      step =>
+        step.kind === 'call' &&
+        segments[step.segment] === segment &&
+        params.some(
+          ({ frames: { [pp]: held } }) => held?.states.history !== undefined && held.grad === step.bind[role],
+        ),
+    ),
+  )
 }
 
 /** What an instruction does to rows, if it is given any. */

@@ -44,9 +44,9 @@ export const put = ({ a, b }: CallFrame, slot: number, value: Value): void => {
 export const sumIn = (frame: CallFrame, slots: readonly number[]): Value =>
   slots.reduce((sum, slot) => plus(sum, valueIn(frame, slot)), nothing)
 
-/** Streams bring different addends of a sum; of a maximum they bring candidates. */
-export const combined = ({ max, salt }: Extract<Act, { op: 'arrive' }>, values: readonly Value[]): Value => {
-  const addends = max ? values.map(value => hashValues(salt, [value])) : values
+/** Streams bring different addends of a sum, or candidates of a maximum: one taken for the other is another value. */
+export const combined = ({ strange, salt }: Extract<Act, { op: 'arrive' }>, values: readonly Value[]): Value => {
+  const addends = strange ? values.map(value => hashValues(salt, [value])) : values
   const sum = addends.reduce(plus, nothing)
-  return max ? hashValues(salt, [sum]) : sum
+  return strange ? hashValues(salt, [sum]) : sum
 }
