@@ -317,7 +317,7 @@ function draftUpdates(
   const [own, ofStates] = [ownMoved(param, sources, isAway), statesMoved(states, plan, isAway)]
   const down = [...(isAway ? [gradient] : []), ...(param.hasMaster ? [] : own), ...ofStates]
   const up = [...own, ...ofStates].map(({ tensor, from, to }) => ({ tensor, from: to, to: from }))
-  const deal = isAway || sources.space ? undefined : dealingOf(param, sources, context)
+  const deal = down.length + up.length > 0 ? undefined : dealingOf(param, sources, context)
   return {
     update: draftUpdate(param, here, context, deal !== undefined),
     ...(deal && { deal }),

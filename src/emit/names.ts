@@ -25,6 +25,8 @@ const versionless = (ref: Ref): string => ref.replace(/'\d+$/, '')
  */
 function furtherName(kind: Compute['kind'], i: number, first: string, ins: readonly string[]): string {
   const { ins: operands, outs } = opFacts[kind]
+  // Of any number of alike results.
+  if (i >= outs.length) return `${first}.${i}`
   const [gradientOf, firstOf] = [outs[i], outs[0]].map(name => name.replace(/^d/, ''))
   if (!outs[i].startsWith('d')) return `${first}.${outs[i]}`
   const operand = operands.indexOf(gradientOf)
