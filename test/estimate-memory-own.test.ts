@@ -51,7 +51,7 @@ function anyJob({ pick, chance, int }: Random): JobInput {
       recompute,
     },
     ...{ gather: pick(['use', 'step'] as const), reduce: pick(['microbatch', 'step'] as const), overlap: chance(0.7) },
-    precision: pick(['f32', 'bf16', 'pure-bf16'] as const),
+    precision: pick(['f32', 'bf16', 'bf16-no-masters', 'pure-bf16'] as const),
     gradients: pick([undefined, undefined, 'f32', 'bf16'] as const),
     ...(chance(0.3) && pp > 1 ? { layers: { first: int(2) } } : {}),
   }

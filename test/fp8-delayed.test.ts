@@ -1,6 +1,5 @@
 /** Scales of codes that follow the steps before: the machine of TransformerEngine, once a step, the same on every rank under every plan. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { test } from 'node:test'
 import { type CodeType, codeFacts, type TrackingAlgo } from '../src/base/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { boot, dataFor } from '../src/engine/index.js'
@@ -8,7 +7,7 @@ import { type Instr, type Law, type Program, parse, print, showViolation, verify
 import type { JobInput } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
-import { oneIn } from './share.js'
+import { oneIn, test } from './share.js'
 import { runOp } from './tiny.js'
 
 type Number_ = number | 'inf' | 'nan'
@@ -74,7 +73,7 @@ test('a step that is skipped moves nothing', () => {
 type PlanInput = NonNullable<JobInput['plan']>
 const fp8 = { precision: 'bf16', fp8: { recipe: 'delayed', history: 3 } } as const
 
-const some = oneIn(9)
+const some = oneIn(10)
 const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { tp: 2, sequenceParallel: true, dp: 2, microbatches: 2 }],
   ['mlp', { dp: 2, tp: 2 }],
@@ -85,6 +84,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { cp: 2, attention: 'ring', zero: 1, dp: 2, offload: { optimizer: 'host' } }],
   ['gpt', { dp: 2, tp: 2, pp: 2, zero: 2, microbatches: 2, recompute: 'selective' }],
   ['llama', { pp: 2, schedule: 'dualpipe-v', microbatches: 4 }],
+  ['mlp', { pp: 2, schedule: 'dualpipe', microbatches: 4 }],
 ]
 for (const [model, plan] of plans)
   some(`${model}: ${titleOf(plan)} with scales of the steps before computes what one rank computes`, () =>
@@ -163,10 +163,14 @@ test('nobody meets before a product, and the text is read back', () => {
   deepEqual(parse(text), program)
 })
 
-const edited = (test: (name: string) => boolean, edit: (instr: Instr) => Instr | readonly Instr[]): Program => ({
-  ...program,
+const edited = (
+  test: (name: string) => boolean,
+  edit: (instr: Instr) => Instr | readonly Instr[],
+  of: Program = program,
+): Program => ({
+  ...of,
   segments: Object.fromEntries(
-    Object.entries(program.segments).map(([name, of]) => [
+    Object.entries(of.segments).map(([name, of]) => [
       name,
       test(name) ? { ...of, instrs: of.instrs.flatMap(edit) } : of,
     ]),
@@ -236,3 +240,15 @@ caught(
   },
   /x\.scale/,
 )
+
+test('[I2] what is greatest on the two holders of a stage is added up', () => {
+  const twice = shallow(jobOf('mlp', { pp: 2, schedule: 'dualpipe', microbatches: 4, ...fp8 }))
+  const [held, one] = [compileJob(twice), compileJob(serialJob(twice, 4))]
+  deepEqual(verify(held, one).map(showViolation), [])
+  const summed = edited(
+    name => name.startsWith('reduce') && name.includes('.scale'),
+    instr => (instr.kind === 'all-reduce' ? { ...instr, combine: 'sum' } : instr),
+    held,
+  )
+  match(verify(summed, one).map(showViolation).join('\n'), /I2.*scale/)
+})

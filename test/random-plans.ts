@@ -47,7 +47,7 @@ function planOf({ pick, chance, int }: Random) {
     ...(chance(0.25) ? { layers: { first: int(3), last: int(3) } } : {}),
     sequenceParallel: tp > 1 && chance(0.5),
     recompute: pick(['none', 'cheap', 'selective', 'full'] as const),
-    precision: pick(['bf16', 'bf16', 'bf16-no-masters', 'pure-bf16'] as const),
+    precision: pick(['bf16', 'bf16', 'bf16', 'pure-bf16'] as const),
     gradients: pick([undefined, undefined, 'bf16', 'f32'] as const),
   }
   // The estimate does not know that W fetches the gains of norms once more (PLAN.md).
