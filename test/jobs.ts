@@ -71,7 +71,15 @@ const serials = new Map<string, SerialRun>()
 /** One run on one rank in one piece serves every plan of the same model and training. */
 export function serialOf(job: Job, steps?: number): SerialRun {
   const serial = serialJob(job)
-  const key = JSON.stringify([job.model, job.training, job.data, serial.plan.microbatches, serial.plan.compress, steps])
+  const key = JSON.stringify([
+    job.model,
+    job.training,
+    job.data,
+    serial.plan.microbatches,
+    serial.plan.compress,
+    serial.plan.fp8,
+    steps,
+  ])
   const known = serials.get(key) ?? runSerial(compileJob(serial), optionsOf(job, steps))
   serials.set(key, known)
   return known
