@@ -92,7 +92,7 @@ function drawnFor(job: Job, seed: number): Job {
 
 const count = Number(process.env.PLANS ?? 36)
 const routed = routedJobs(Number(process.env.SEED ?? 1), {})
-const tested = process.env.PLANS ? test : oneIn(12)
+const tested = process.env.PLANS ? test : oneIn(18)
 
 for (let n = 0; n < count; n++) {
   const seed = 1000 * Number(process.env.SEED ?? 1) + n
