@@ -173,7 +173,7 @@ later('checkpoints are those of the same plan without offload, to the byte, and 
   deepEqual(tensorsIn(at('resumed', 'step-00000004')), last)
 })
 
-test('a disk that fails between two checkpoints leaves the last one good', async () => {
+later('a disk that fails between two checkpoints leaves the last one good', async () => {
   const files: RoomFile[] = []
   let steps = 0
   await withOpen(
