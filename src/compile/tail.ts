@@ -180,6 +180,8 @@ const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
 
 const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
+const paramSlot = slotOf({ is: 'param' }, 'parameters')
+
 function draftBegin(param: ParamClass, { accumulated }: Gradient, { s }: ParamContext): SegmentDraft {
   const w = new SegmentWriter(s)
   const { ref } = w.given('grad', gradientOf(param), accumulated, at('grad'))
@@ -274,13 +276,13 @@ function draftFollower(
   const own = { ...spec, name: 'param', dtype }
   const summed = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
   const norm = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
-  const followed = w.given('param', own, layouts.compute, slotOf({ is: 'param' }, 'parameters')).ref
+  const followed = w.given('param', own, layouts.compute, paramSlot).ref
   const told = { ...guardOf(training), ins: [summed, norm] }
   const states: States<StateTensor> = spec.track ? { history: historyOf(spec.track) } : {}
   if (spec.balance) w.emit({ kind: 'balance', ...spec.balance, ...told, outs: [followed] })
   if (spec.track && states.history) {
     const { length: _, ...track } = spec.track
-    const slot = slotOf({ is: 'state', of: 'history' }, 'optimizer')
+    const slot = stateSlot('history', 'state')
     const history = w.given('history', { name: 'history', ...states.history }, whole, slot).ref
     w.emit({ kind: 'track', ...track, ...told, outs: [followed, history] })
   }
@@ -294,8 +296,6 @@ const historyOf = ({ length }: { readonly length: number }): StateTensor => ({
 
 /** States that other ops than the optimizer move. */
 const feedbackStates = ['error', 'basis'] as const
-
-const paramSlot = slotOf({ is: 'param' }, 'parameters')
 
 /**
  * The state says where: what else the update needs goes there before, and goes back after. The host has nothing but the rank's part of
@@ -344,7 +344,7 @@ function statesMoved(states: States<StateTensor>, plan: ParamContext['plan'], is
   const { space } = stateSpace(plan)
   const visits = space === 'disk' || (space === 'host' && !isAway)
   return (visits ? stateEntries(states) : []).map(([of, { layout, ...tensor }]): Moved => {
-    const slot = slotOf({ is: 'state', of }, 'optimizer')
+    const slot = stateSlot(of, 'state')
     const [from, to] = [awaySlot(of, 'optimizer', space), isAway ? onHost(slot) : slot]
     return { tensor: { name: of, ...tensor }, from: { layout, slot: from }, to: { layout, slot: to } }
   })
@@ -360,7 +360,7 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamCo
   const lying = isUpdatedAway(param, context) ? onHost : (slot: Slot) => slot
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated
-    return w.given(name, { name, ...tensor }, layout, lying(slotOf({ is: 'state', of: name }, 'optimizer'))).ref
+    return w.given(name, { name, ...tensor }, layout, lying(stateSlot(name, 'state'))).ref
   }
   const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(scalarSlot(name))).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref

@@ -1,5 +1,5 @@
 /** lockstep check: is this job sound, and what does it amount to? */
-import { either, hasErrors, meshAxes, type Problem, printable, showCount } from '../../base/index.js'
+import { either, hasErrors, isSparing, meshAxes, type Problem, printable, showCount } from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, layersPerStage, type ParsedJob, stagesOf, worldOfPlan } from '../../plan/index.js'
 import { dataProblems } from '../../train/data-problems.js'
@@ -97,7 +97,9 @@ export function paragraph(job: Job): string {
     recompute === 'none' ? '' : `${Array.isArray(recompute) ? recompute.join('+') : recompute} recompute`,
     precision === 'f32' ? '' : precision,
     fp8 ? 'products in fp8' : '',
-    ...(['reduce', 'gather'] as const).map(what => (compress?.[what] ? `${what} in ${compress[what]}` : '')),
+    ...(['reduce', 'gather'] as const).map(what =>
+      compress?.[what] ? `${what} ${isSparing(compress[what]) ? 'by' : 'in'} ${compress[what]}` : '',
+    ),
   ].filter(extra => extra !== '')
   return [
     `${job.name ? `${printable(job.name)}: ` : ''}${job.model.family} with ${s.parameters} (${showCount(s.parameters).trim()}) parameters`,
