@@ -12,6 +12,7 @@ import {
 } from '../base/index.js'
 import { diskOf } from '../cluster/index.js'
 import { scheduleFacts } from '../plan/index.js'
+import { layerTensors, tensorCounts } from './counts.js'
 import { expertCopies } from './experts.js'
 import { factorCost, sendsFactors } from './factor-cost.js'
 import { muonCost } from './muon-cost.js'
@@ -79,19 +80,21 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   if (!split.offload && !split.lifted) return (owned * bytes) / memory + meetings + factors
   const { norm, ...places } = placesOf(setup, bytes)
   const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
-  const disk = diskCost(setup, prices, held)
+  const disk = diskCost(setup, places, prices, held)
   const slowest = owned * Math.max(disk.read, disk.write) + disk.latencies
   const moved = Math.max(movedCost(setup, places, owned, largest), slowest) + largest * disk.read
   return (owned * norm) / memory + moved + meetings + factors
 }
 
-/** Bytes of one parameter: of its norm, of its update where that happens, and of what goes each way for it. */
+/** Bytes of one parameter: of its norm, of its update where that happens, and of what goes each way for it, over the host's link and to files. */
 interface UpdatePlaces {
   readonly norm: number
   readonly onHost: boolean
   readonly update: number
   readonly down: number
   readonly up: number
+  readonly read: number
+  readonly written: number
 }
 
 function placesOf(setup: Setup, bytes: number): UpdatePlaces {
@@ -103,12 +106,15 @@ function placesOf(setup: Setup, bytes: number): UpdatePlaces {
   ]
   const norm = gradient + unscaledBytes(setup)
   const onHost = split.offload !== undefined && optimizerFacts[optimizer.kind].given === undefined
-  const states = split.offload && !onHost ? stateBytes(setup, optimizer) : 0
-  // The parameter goes where it is updated, and back, unless it lives there.
-  const own = onHost === (split.lifted === true) ? 0 : element
+  const kept = split.offload ? stateBytes(setup, optimizer) : 0
+  const states = onHost ? 0 : kept
+  // The parameter goes where it is updated, and back, unless it lives there: over the host's link, if the device is one of the two.
+  const own = onHost === (split.lifted !== undefined) ? 0 : element
   const [before, after] = [(onHost ? gradient : 0) + (master ? 0 : own) + states, own + states]
   const [down, up] = onHost ? [before, after] : [after, before]
-  return { norm, onHost, update: bytes - norm, down, up }
+  const [ownFile, stateFiles] = [split.lifted === 'disk' ? element : 0, split.offload === 'disk' ? kept : 0]
+  const [read, written] = [(master ? 0 : ownFile) + stateFiles, ownFile + stateFiles]
+  return { norm, onHost, update: bytes - norm, down, up, read, written }
 }
 
 /** Updates go on while what the next parameters need comes and those before go; the first and the last have nobody to hide behind. */
@@ -124,22 +130,20 @@ function movedCost(
   return owned * Math.max(update / rate, down / link, up / link) + (largest * (down + up)) / link
 }
 
-/** Seconds in which the states of one parameter come from a disk and go there, and what reads, or writes, of all tensors wait for it. */
-function diskCost(setup: Setup, prices: Prices, held: HeldParameters) {
+/** Seconds in which what is kept of one parameter comes from a disk and goes there, and what reads, or writes, of all tensors wait for it. */
+function diskCost(
+  setup: Setup,
+  { read, written }: Pick<UpdatePlaces, 'read' | 'written'>,
+  prices: Prices,
+  held: HeldParameters,
+) {
   const { split, cluster, precision, software, optimizer = usualOptimizer, averages } = setup
-  if (split.offload !== 'disk') return { read: 0, write: 0, latencies: 0 }
-  const { read, write, latency } = diskOf(cluster)
-  const bytes = stateBytes(setup, optimizer)
-  const { matrices, split: vectors, whole } = countsOf(setup)
+  if (written === 0) return { read: 0, write: 0, latencies: 0 }
+  const disk = diskOf(cluster)
   const states = fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 1 : 0)
-  const tensors = layersOf(setup, prices, held) * (matrices + vectors + whole)
-  return { read: bytes / read, write: bytes / write, latencies: latency * states * tensors }
-}
-
-/** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */
-function countsOf({ shape: { gated, biases, norm } }: Setup) {
-  const norms = norm === 'layer' ? 4 : 2
-  return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
+  const files = (split.offload === 'disk' ? states : 0) + (split.lifted === 'disk' ? 1 : 0)
+  const tensors = layersOf(setup, prices, held) * layerTensors(setup.shape)
+  return { read: read / disk.read, write: written / disk.write, latencies: disk.latency * files * tensors }
 }
 
 /** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
@@ -148,7 +152,7 @@ function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, held: Hel
   const layers = layersOf(setup, prices, held)
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
-  const { matrices, split: vectors, whole } = countsOf(setup)
+  const { matrices, split: vectors, whole } = tensorCounts(setup.shape)
   const data = split.zero === 0 ? 1 : dataRanks(split)
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
