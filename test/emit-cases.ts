@@ -123,6 +123,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
   ],
   ['llama', { tp: 2, dp: 2, microbatches: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2 } }],
+  ['llama', { dp: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 2, scales: 'exact' } }],
+  ['gpt', { tp: 2, precision: 'bf16', fp8: { recipe: 'mx', block: 2, scales: 'even' } }],
   [
     'gpt',
     {
