@@ -156,7 +156,6 @@ const scaler: Codec<Scaler> = {
 }
 
 const code = oneOf(...codeTypes)
-
 const scaledBy = oneOf('scale', ...scaleRules)
 const greatest = oneOf('max')
 
