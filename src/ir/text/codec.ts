@@ -206,6 +206,7 @@ type Attributes = {
 const once: Codec<readonly string[]> = listOf(name)
 
 /** What all optimizers are told. */
+const moments = { beta1: number, beta2: number, eps: number }
 const updating = { weightDecay: number, clip: number, limit: number, rate: number, stochastic: flag }
 
 /** `4/8`: four of eight groups. */
@@ -248,12 +249,8 @@ export const attributes: Attributes = {
   maxOver: {},
   sumExp: {},
   pick: {},
-  tokenLoss: {},
-  tokenLossGrad: {},
-  countLabels: {},
-  squaredError: {},
-  squaredErrorGrad: {},
-  countElements: {},
+  ...{ tokenLoss: {}, tokenLossGrad: {}, countLabels: {} },
+  ...{ squaredError: {}, squaredErrorGrad: {}, countElements: {} },
   sigmoid: {},
   sigmoidGrad: {},
   scores: { by: oneOf(...scorings) },
@@ -281,7 +278,7 @@ export const attributes: Attributes = {
   gramSchmidt: { inputs: count, draws: flag },
   become: { limit: number },
   sumSquares: { once },
-  lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
+  lambSquares: { ...moments, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
   newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16'), lines },
   ...{ stack: {}, unstack: {} },
@@ -292,13 +289,10 @@ export const attributes: Attributes = {
   average: { decay: number, limit: number },
   unscale: {},
   take: { scaler, limit: number },
-  adamw: {
-    ...{ beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, uncorrected: flag, frozen: flag },
-    ...updating,
-  },
+  adamw: { ...moments, coupled: flag, amsgrad: flag, uncorrected: flag, frozen: flag, ...updating },
   sgd: { momentum: number, nesterov: flag, dampening: number, ...updating },
   lion: { beta1: number, beta2: number, ...updating },
-  lamb: { beta1: number, beta2: number, eps: number, always: flag, ...updating },
+  lamb: { ...moments, always: flag, ...updating },
   muon: { momentum: number, stretch: number, ...updating },
   adafactor: {
     ...{ beta2Decay: number, eps: number, least: number, most: number, elements: count, inputs: count },
