@@ -24,21 +24,20 @@ static uint32_t greatest(const float *x, size n) {
   return most;
 }
 
-// Whole numbers of f32 are 1 apart from 1.5 * 2^23 on: adding that rounds to the nearest, ties to even, and the last bits of the sum are
-// those of the whole number.
-static const float whole = 12582912.f;
-
+// To the nearest whole number of the quotient itself, ties to even. In f64, where no quotient of two f32 that is no tie becomes one: whole
+// numbers are 1 apart from 1.5 * 2^52 on, so that adding that rounds.
 static void divide(signed char *codes, const float *x, size n, float unit) {
   for (size i = 0; i < n; i++) {
-    const float code = (x[i] / unit + whole) - whole;
-    codes[i] = (signed char)(int)(code < 127.f ? code : 127.f);
+    const double code = ((double)x[i] / (double)unit + 0x1.8p52) - 0x1.8p52;
+    codes[i] = (signed char)(int)(code < 127 ? code : 127);
   }
 }
 
-// A quotient is below 128 in size, and a product with the reciprocal at most 3 roundings of 2^-24 from it: where the product
-// is farther than 2^-15 from the middle between two whole numbers, both round to the same. Gives whether all were.
+// The same in f32, where that is sure. A quotient is at most 128 in size, and a product with the reciprocal at most 2 roundings of 2^-24 from
+// it: where the product is farther than 2^-15 from the middle between two whole numbers, both round to the same. Gives whether all were. The
+// last bits of a number that is 1.5 * 2^23 more are those of the whole number.
 static int multiply(signed char *restrict codes, const float *restrict x, size n, float by) {
-  const float near_middle = 0.5f - 0x1p-15f;
+  const float whole = 0x1.8p23f, near_middle = 0.5f - 0x1p-15f;
   int unclear = 0;
   size i = 0;
 #if LANES == 16
@@ -59,7 +58,7 @@ static int multiply(signed char *restrict codes, const float *restrict x, size n
   return !unclear;
 }
 
-// Division takes several times as long as everything else. The reciprocal of a tiny unit would be infinite.
+// The reciprocal of a tiny unit would be infinite.
 static void encode(signed char *codes, const float *x, size n, float unit) {
   if (unit < 0x1p-100f || !multiply(codes, x, n, 1 / unit)) divide(codes, x, n, unit);
 }

@@ -72,15 +72,15 @@ const bringsCodes =
   (instr: Segment['instrs'][number]): instr is InstrOf<'all-gather'> =>
     instr.kind === 'all-gather' && isFlat(instr) && instr.ins.some(ref => buffers[ref].dtype === 'i8')
 
-type Places = (ref: Ref) => { readonly frame: number; readonly offset: number }
+type Lying = (ref: Ref) => { readonly frame: number; readonly offset: number }
 
 const placesIn =
-  ({ bind }: Call, { buffers }: Segment): Places =>
+  ({ bind }: Call, { buffers }: Segment): Lying =>
   ref => ({ frame: bind[buffers[ref].role], offset: buffers[ref].offset })
 
 interface Between {
-  readonly from: Places
-  readonly to: Places
+  readonly from: Lying
+  readonly to: Lying
   readonly ranks: number
 }
 
@@ -90,7 +90,7 @@ function landedOf(
   { instrs, buffers }: Segment,
   { from, to, ranks }: Between,
 ): readonly Landed[] | undefined {
-  const nameOf = ({ frame, offset }: ReturnType<Places>) => `${frame} ${offset}`
+  const nameOf = ({ frame, offset }: ReturnType<Lying>) => `${frame} ${offset}`
   const brought = new Map(outs.map((ref, pair) => [nameOf(from(ref)), pair]))
   const landed = instrs.flatMap((unpack): Landed[] => {
     if (unpack.kind !== 'unpack' || unpack.parts !== ranks || unpack.blocks?.some(ways => ways > 1)) return []

@@ -3,17 +3,7 @@
  * binds its segment's buffers to addresses, and each instruction becomes the commands that do it. What the backend
  * cannot do is found here, all of it, before anything runs.
  */
-import {
-  type Coordinates,
-  coordinatesOf,
-  elementsOf,
-  indexAlong,
-  isZigzagCut,
-  partAlong,
-  type Rank,
-  sizeOfAll,
-  zigzagAxes,
-} from '../../../base/index.js'
+import { type Coordinates, coordinatesOf, elementsOf, type Rank } from '../../../base/index.js'
 import { membersOf, peerOf, wholeInput } from '../../../geometry/index.js'
 import {
   applyRule,
@@ -43,7 +33,7 @@ import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type Landing, landingPlaces, landingsIn, landingTensors } from './landing.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
-import { bytesBefore, partsIn, remembering, type Shapes, shapesIn, sumsBytes } from './local.js'
+import { bytesBefore, partsIn, placedOn, remembering, type Shapes, shapesIn, sumsBytes } from './local.js'
 import { type MapOptions, type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
 import { type PanelOptions, Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
@@ -362,7 +352,7 @@ class RankLowering {
       lying: ref => this.#lying(frameOf(ref), buffer(ref).offset + before(ref)),
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
-      ...{ param: call.param ?? '', place: this.#at },
+      param: call.param ?? '',
       at,
       clear: ref => {
         if (!isCleared(ref)) this.#frame(frameOf(ref))
@@ -372,13 +362,7 @@ class RankLowering {
       buffer,
       shape,
       parts: ref => partsIn(program, buffer(ref), this.#at, call.microbatch),
-      part: (axes, dim) => partAlong(mesh, axes, dim, this.#at),
-      index: axes => indexAlong(mesh, axes, this.#at),
-      mesh,
-      ranksAlong: axes => sizeOfAll(mesh, axes),
-      isZigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
-      behindZigzag: axes => axes.slice(zigzagAxes(mesh, axes).length),
-      isFirst: axes => axes.every(axis => (this.#at[axis] ?? 0) === 0),
+      ...placedOn(mesh, this.#at),
       input: name => {
         const place = map.inputs.get(name)
         return place && { ...place, dims: wholeInput(program, name) }
