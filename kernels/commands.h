@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 351078735
+#define LOCKSTEP_CONTRACT 328015451
 
 enum {
   CMD_END,
@@ -110,6 +110,7 @@ enum {
   CMD_COPY_BYTES,
   CMD_RECV,
   CMD_WAIT_SEVERAL,
+  CMD_WAIT_CODES,
   CMD_WAIT_DISK,
   CMD_COUNT
 };
@@ -943,6 +944,11 @@ enum {
 #define WAIT_SEVERAL_COMBINE 5
 #define WAIT_SEVERAL_DTYPE 6
 #define WAIT_SEVERAL_PAIRS 7
+#define WAIT_CODES_SYNC 0
+#define WAIT_CODES_ME 1
+#define WAIT_CODES_MEMBERS 2
+#define WAIT_CODES_COLLECTIVE 3
+#define WAIT_CODES_COUNT 4
 #define WAIT_DISK_SYNC 0
 #define WAIT_DISK_ME 1
 #define WAIT_DISK_MEMBERS 2
@@ -1060,6 +1066,7 @@ COMMAND(barrier);
 COMMAND(copyBytes);
 COMMAND(recv);
 COMMAND(waitSeveral);
+COMMAND(waitCodes);
 COMMAND(waitDisk);
 #define COMMAND_TABLE \
 { \
@@ -1167,6 +1174,7 @@ COMMAND(waitDisk);
   [CMD_COPY_BYTES] = cmd_copyBytes, \
   [CMD_RECV] = cmd_recv, \
   [CMD_WAIT_SEVERAL] = cmd_waitSeveral, \
+  [CMD_WAIT_CODES] = cmd_waitCodes, \
   [CMD_WAIT_DISK] = cmd_waitDisk, \
 }
 

@@ -11,6 +11,7 @@ import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Lines, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
+import type { ScaleRule } from './scales.js'
 import type { Coding } from './wire.js'
 
 export type Op =
@@ -288,9 +289,9 @@ export interface Formats {
   readonly blocks?: readonly Blocks[]
 }
 
-/** Which number says how codes were scaled: what was greatest, which is the usual, or the scale itself. */
+/** How a number says how codes were scaled: it was greatest, and the scale is that of a rule, or the usual one; or it is the scale itself. */
 export interface Scaled {
-  readonly by?: 'scale'
+  readonly by?: 'scale' | ScaleRule | undefined
 }
 
 /**

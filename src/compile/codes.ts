@@ -23,7 +23,7 @@ import {
   type Value,
   type ValueId,
 } from '../model/index.js'
-import type { Plan } from '../plan/index.js'
+import { blockSize, inBlocks, type Plan } from '../plan/index.js'
 
 /** What goes forward needs digits more than range. */
 const forward: CodeType = 'f8e4m3'
@@ -95,15 +95,15 @@ class CodedBuilder {
   }
 
   product(node: Node, x: Value, w: Value): void {
-    const { recipe, block } = this.#fp8
     const [out] = node.outs.map(id => this.#values[id])
-    const cut = recipe === 'blocks' ? blocksOfProduct(x, w, out, block) : {}
+    const cut = inBlocks(this.#fp8) ? blocksOfProduct(x, w, out, this.#fp8) : {}
     const [[a, ofA], [b, ofB]] = [this.#codesOf(x.id, cut.summed), this.#codesOf(w.id, cut.weight)]
     const blocks = cut.summed && cut.weight ? { blocks: [cut.summed, cut.weight] } : {}
     const op = { kind: 'scaledContract', formats: [forward, forward], ...blocks, ...this.#by() } as const
     this.add({ op, ins: [a, b, ofA, ofB], outs: node.outs })
     if (cut.tokens) this.#codesOf(x.id, cut.tokens)
-    if (recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
+    if (cut.across) this.#codesOf(w.id, cut.across)
+    if (this.#fp8.recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
   }
 
   done(): CodedGraph {
@@ -112,7 +112,8 @@ class CodedBuilder {
   }
 
   #by(): Scaled {
-    return this.#fp8.recipe === 'delayed' ? { by: 'scale' } : {}
+    const { recipe, scales } = this.#fp8
+    return recipe === 'delayed' ? { by: 'scale' } : scales === 'powers' ? {} : { by: scales }
   }
 
   #codesOf(id: ValueId, blocks: Blocks | undefined): CodedTensor {
@@ -155,12 +156,14 @@ interface ProductBlocks {
   /** Of what meets a weight: along what is summed, and along tokens, which the gradient of the weight sums. */
   readonly summed?: Blocks
   readonly tokens?: Blocks
-  /** Squares: they serve the product and the gradient alike. */
+  /** Squares, which serve the product and the gradient alike; or along what is summed, and along what the gradient of the other operand sums. */
   readonly weight?: Blocks
+  readonly across?: Blocks
 }
 
 /** A sample's blocks are its own: how samples are dealt out and grouped changes none. */
-function blocksOfProduct(x: Value, w: Value, out: Value, size: number): ProductBlocks {
+function blocksOfProduct(x: Value, w: Value, out: Value, fp8: Fp8): ProductBlocks {
+  const size = blockSize(fp8)
   const has = ({ dims }: Value) => new Set(dims.map(({ name }) => name))
   const [ofX, ofW, ofOut] = [x, w, out].map(has)
   const only = ({ dims }: Value, test: (name: string) => boolean) => dims.filter(({ name }) => test(name))
@@ -172,7 +175,12 @@ function blocksOfProduct(x: Value, w: Value, out: Value, size: number): ProductB
   return {
     summed: { ...others(summed), ...blocksAlong(summed, size) },
     tokens: { ...others(tokens), ...blocksAlong(tokens, size) },
-    weight: { ...blocksOfEach(shared), ...blocksAlong(summed, size), ...blocksAlong(free, size) },
+    ...(fp8.recipe === 'mx'
+      ? {
+          weight: { ...blocksOfEach([...shared, ...free]), ...blocksAlong(summed, size) },
+          across: { ...blocksOfEach([...shared, ...summed]), ...blocksAlong(free, size) },
+        }
+      : { weight: { ...blocksOfEach(shared), ...blocksAlong(summed, size), ...blocksAlong(free, size) } }),
   }
 }
 

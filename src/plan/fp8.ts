@@ -9,12 +9,12 @@ import {
   roundUp,
   warning,
 } from '../base/index.js'
+import { blockSize, type Fp8, inBlocks, usualBlock } from './fp8-schema.js'
 import { headSplit, type Rule, zigzagOf } from './rule.js'
 import type { Job } from './schema.js'
 
-/** What GPUs want along every side of a product of codes, and how long the blocks are that they multiply. */
+/** What GPUs want along every side of a product of codes. */
 const side = 16
-const usualBlock = 128
 
 export const fp8: Rule = function* (job) {
   const { model, training, plan } = job
@@ -33,8 +33,17 @@ export const fp8: Rule = function* (job) {
       'plan.fp8',
       `products of ${model.moe.experts} experts stay in ${token}: only those of attention, and of what every token meets, read codes`,
     )
-  if (plan.fp8.recipe === 'blocks') {
-    yield* blocks(job, plan.fp8.block)
+  if (plan.fp8.recipe === 'mx' && plan.fp8.scales === 'exact')
+    yield error(
+      'plan/precision',
+      'plan.fp8.scales',
+      'mx keeps the exponent of a scale and nothing else: exact = greatest code / greatest number is no power of two',
+      'set scales to powers, or the recipe to blocks',
+    )
+  if (plan.fp8.recipe === 'delayed' && plan.fp8.scales !== 'powers')
+    yield warning('plan/precision', 'plan.fp8.scales', 'scales of the steps before are exact, whatever this says')
+  if (inBlocks(plan.fp8)) {
+    yield* blocks(job, plan.fp8)
     return
   }
   const tokens = (training.globalBatch * training.seq) / (plan.microbatches * batchRanks(plan) * plan.cp)
@@ -61,7 +70,9 @@ interface Cut extends Dim {
 }
 
 /** Where a dim is split, every rank has whole blocks: else how ranks cut a tensor would change its scales. */
-function* blocks({ model, training, plan }: Job, block: number): Iterable<Problem> {
+function* blocks({ model, training, plan }: Job, fp8: Fp8): Iterable<Problem> {
+  const block = blockSize(fp8)
+  const usual = usualBlock[fp8.recipe === 'mx' ? 'mx' : 'blocks']
   const zigzag = zigzagOf(plan, training.seq)
   if (zigzag === 'documents' && training.seq > block)
     yield error(
@@ -70,12 +81,12 @@ function* blocks({ model, training, plan }: Job, block: number): Iterable<Proble
       'documents are cut one by one, so what lies in a block of tokens would depend on cp',
       'set plan.zigzag to true, or the recipe to current',
     )
-  if (block !== usualBlock)
+  if (block !== usual)
     yield warning(
       'plan/precision',
       'plan.fp8.block',
-      `a GPU multiplies blocks of ${usualBlock}; of others what codes stand for`,
-      `leave it at ${usualBlock}`,
+      `a GPU multiplies blocks of ${usual}; of others what codes stand for`,
+      `leave it at ${usual}`,
     )
   const twice = zigzag === 'sequence' ? 2 : 1
   const bySequence = [

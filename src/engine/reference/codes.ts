@@ -6,6 +6,7 @@ import {
   codeScale,
   type Dim,
   elementsOf,
+  type Scaled,
   squaredLimit,
 } from '../../base/index.js'
 import { strideOf } from '../../geometry/index.js'
@@ -51,9 +52,10 @@ export const quantize: Prepare<'quantize'> = ({ format, blocks, by }, [x, amax],
 }
 
 /** Where the number is the scale itself, it is that. */
-const scaling = (by: 'scale' | undefined) => (by === 'scale' ? (_: CodeType, scale: number) => scale : codeScale)
+const scaling = (by: Scaled['by']) => (format: CodeType, number: number) =>
+  by === 'scale' ? number : codeScale(format, number, by)
 
-/** Scales of what is greatest are powers of two: dividing by them rounds nothing. */
+/** Dividing by a power of two rounds nothing. */
 export const scaledContract: Prepare<'scaledContract'> = ({ formats, blocks = [], by }, ins, outs) => {
   const scaleOf = scaling(by)
   const multiply = contract({ kind: 'contract' }, ins.slice(0, 2), outs)

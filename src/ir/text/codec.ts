@@ -19,6 +19,7 @@ import {
   ropeScalingNumbers,
   type Scaler,
   type Shares,
+  scaleRules,
   scalerKinds,
   scalerNumbers,
   scorings,
@@ -155,8 +156,7 @@ const scaler: Codec<Scaler> = {
 }
 
 const code = oneOf(...codeTypes)
-
-const ownScale = oneOf('scale')
+const scaledBy = oneOf('scale', ...scaleRules)
 const greatest = oneOf('max')
 
 /** `batch:1,seq:1,embed:128`; `-` where there is one for all. */
@@ -221,8 +221,8 @@ const choiceGroups: Codec<ChoiceGroups> = {
 export const attributes: Attributes = {
   contract: {},
   absMax: { blocks },
-  quantize: { format: code, blocks, by: ownScale },
-  scaledContract: { formats: listOf(code), blocks: eachBlocks, by: ownScale },
+  quantize: { format: code, blocks, by: scaledBy },
+  scaledContract: { formats: listOf(code), blocks: eachBlocks, by: scaledBy },
   add: {},
   mul: {},
   scale: { by: number },
