@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 105976979
+#define LOCKSTEP_CONTRACT 1684622007
 
 enum {
   CMD_END,
@@ -106,6 +106,7 @@ enum {
   CMD_COPY_BYTES,
   CMD_RECV,
   CMD_WAIT_SEVERAL,
+  CMD_WAIT_CODES,
   CMD_WAIT_DISK,
   CMD_COUNT
 };
@@ -907,6 +908,11 @@ enum {
 #define WAIT_SEVERAL_COMBINE 5
 #define WAIT_SEVERAL_DTYPE 6
 #define WAIT_SEVERAL_PAIRS 7
+#define WAIT_CODES_SYNC 0
+#define WAIT_CODES_ME 1
+#define WAIT_CODES_MEMBERS 2
+#define WAIT_CODES_COLLECTIVE 3
+#define WAIT_CODES_COUNT 4
 #define WAIT_DISK_SYNC 0
 #define WAIT_DISK_ME 1
 #define WAIT_DISK_MEMBERS 2
@@ -1020,6 +1026,7 @@ COMMAND(barrier);
 COMMAND(copyBytes);
 COMMAND(recv);
 COMMAND(waitSeveral);
+COMMAND(waitCodes);
 COMMAND(waitDisk);
 #define COMMAND_TABLE \
 { \
@@ -1123,6 +1130,7 @@ COMMAND(waitDisk);
   [CMD_COPY_BYTES] = cmd_copyBytes, \
   [CMD_RECV] = cmd_recv, \
   [CMD_WAIT_SEVERAL] = cmd_waitSeveral, \
+  [CMD_WAIT_CODES] = cmd_waitCodes, \
   [CMD_WAIT_DISK] = cmd_waitDisk, \
 }
 
