@@ -148,6 +148,10 @@ export type Op =
   | { readonly kind: 'expertContract' }
   /** (rows, drows, counts) -> (dw) */
   | { readonly kind: 'expertWeightGrad' }
+  /** (rows, counts, w, rowsMax, wMax) -> (out): as expertContract, of codes, divided by the scales they were made with. */
+  | ({ readonly kind: 'scaledExpertContract' } & Formats & Scaled)
+  /** (rows, drows, counts, rowsMax, drowsMax) -> (dw): as expertWeightGrad, likewise. */
+  | ({ readonly kind: 'scaledExpertWeightGrad' } & Formats & Scaled)
   /** (gate, up, weight) -> (y): silu(gate) * up * weight. */
   | { readonly kind: 'weightedSwiglu' }
   /** (dy, gate, up, weight) -> (dgate, dup, dweight) */

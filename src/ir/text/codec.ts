@@ -180,6 +180,7 @@ const eachBlocks: Codec<readonly Blocks[]> = {
   show: all => all.map(blocks.show).join('/'),
   read: (text = '') => cut(text, '/').map(blocks.read),
 }
+const scaling = { formats: listOf(code), blocks: eachBlocks, by: scaledBy }
 
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
@@ -222,7 +223,7 @@ export const attributes: Attributes = {
   contract: {},
   absMax: { blocks },
   quantize: { format: code, blocks, by: scaledBy },
-  scaledContract: { formats: listOf(code), blocks: eachBlocks, by: scaledBy },
+  ...{ scaledContract: scaling, scaledExpertContract: scaling, scaledExpertWeightGrad: scaling },
   add: {},
   mul: {},
   scale: { by: number },
@@ -237,8 +238,7 @@ export const attributes: Attributes = {
   rmsNorm: { eps: number },
   rmsNormInputGrad: { eps: number },
   rmsNormWeightGrad: { eps: number },
-  join: {},
-  joinGrad: {},
+  ...{ join: {}, joinGrad: {} },
   rope: { theta: number, inverse: flag, scaling: ropeScaling },
   attention: { window: number, dropout, scale: number },
   attentionGrad: { window: number, dropout, scale: number },
