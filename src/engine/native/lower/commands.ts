@@ -171,10 +171,9 @@ export const commands = {
   /** Codes are i8. n numbers lie as a line of `parts` parts of `part` each, the last of which may be longer than what is left. */
   pack: ['codes', 'units', 'x', 'n', 'part', 'parts', 'run'],
   unpack: ['out', 'codes', 'units', 'n', 'part', 'parts', 'run', 'addends'],
-  /** As pack and unpack, of signs. `whole`: all parts have one unit. Of `room` numbers those beyond the n-th are 0. */
+  /** The same of signs. `whole`: all parts have one unit. Of `room` numbers those beyond the n-th are 0. blend: grad = share * m + rest * grad. */
   packSigns: ['codes', 'units', 'x', 'n', 'part', 'parts', 'whole'],
   unpackSigns: ['out', 'codes', 'units', 'n', 'part', 'parts', 'addends', 'room'],
-  /** grad = share * m + rest * grad */
   blend: ['grad', 'm', 'n', 'share', 'rest'],
   /** A step is counted. */
   take: ['taken', 'normSquared', 'limit'],
@@ -189,10 +188,7 @@ export const commands = {
     ...['beta1', 'beta2', 'eps', 'coupled', 'weightDecay', 'clip', 'limit', 'rate'],
   ],
   /** grad is the mean itself. */
-  frozenAdam: [
-    ...['param', 'm', 'v', 'grad', 'normSquared', 'lr', 'n'],
-    ...['eps', 'weightDecay', 'clip', 'limit', 'rate'],
-  ],
+  frozenAdam: ['param', 'm', 'v', 'grad', 'normSquared', 'lr', 'n', 'eps', 'weightDecay', 'clip', 'limit', 'rate'],
   /** m 0: no momentum; taken 0: no dampening. */
   sgd: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'taken', 'n'],
@@ -277,18 +273,8 @@ export const commands = {
    * or second (0), results along the other: piece p of member q's operand goes to place q of member p's result.
    */
   waitAllToAll: [
-    'sync',
-    'me',
-    'members',
-    'collective',
-    'outer',
-    'first',
-    'middle',
-    'second',
-    'innerBytes',
-    'cutFirst',
-    '...x',
-    '...out',
+    ...['sync', 'me', 'members', 'collective', 'outer', 'first', 'middle', 'second', 'innerBytes', 'cutFirst'],
+    ...['...x', '...out'],
   ],
   /** Member i gets what member i - by has, 0 <= by < members. */
   waitShift: ['sync', 'me', 'members', 'collective', 'bytes', 'by', '...x', '...out'],
