@@ -231,6 +231,7 @@ export const rows: readonly Row[] = [
   [plan('precision: bf16, fp8: { recipe: delay }'), 'schema/name plan.fp8.recipe | unknown recipe `delay`'],
   [plan('precision: bf16, tp: 2, sequenceParallel: true, fp8: { recipe: blocks, block: 24 }'), 'plan/precision plan.fp8.recipe | seq 32 / (tp 2) = 16 is no multiple of 24: the split would cut a block of 24; try seq 48, or the recipe current', 'plan/precision plan.fp8.recipe | kvHeads 4 / (tp 2) = 2 is no multiple of 3'],
   [plan('precision: bf16, fp8: { recipe: mx, scales: exact }'), 'plan/precision plan.fp8.scales | exact = greatest code / greatest number is no power of two; set scales to powers, or the recipe to blocks'],
+  [plan('precision: bf16, fp8: { experts: all }'), 'schema/type plan.fp8.experts | '],
   [plan('precision: bf16, fp8: { scales: ceiling }'), 'schema/name plan.fp8.scales | '],
   [plan('gradients: bf16'), 'plan/precision plan.gradients | gradients are made from f32: in bf16 they would lose digits and save nothing else; set it to f32, or precision to bf16'],
   [plan('precision: f16, gradients: bf16'), 'plan/precision plan.gradients | in bf16 they would keep their range, and lose digits that f16 has; set it to f32', 'plan/precision plan.precision | unless they are scaled'],

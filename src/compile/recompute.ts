@@ -81,7 +81,7 @@ function named({ graph }: DerivedGraph, what: Exclude<Recompute, 'cheap'>): (nod
   const names = what === 'none' ? [] : what === 'selective' ? selective : what
   return node => {
     const { kind: own } = graph.nodes[node].op
-    const kind = own === 'scaledContract' ? 'contract' : own // a product, whatever it reads
+    const kind = own === 'scaledContract' ? 'contract' : own === 'scaledExpertContract' ? 'expertContract' : own // a product, whatever it reads
     return !opFacts[kind].kept && (names === 'full' || names.includes(kind))
   }
 }
