@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 105976979
+#define LOCKSTEP_CONTRACT 328015451
 
 enum {
   CMD_END,
@@ -72,9 +72,13 @@ enum {
   CMD_UNSCALE,
   CMD_PACK,
   CMD_UNPACK,
+  CMD_PACK_SIGNS,
+  CMD_UNPACK_SIGNS,
+  CMD_BLEND,
   CMD_TAKE,
   CMD_RESCALE,
   CMD_ADAMW,
+  CMD_FROZEN_ADAM,
   CMD_SGD,
   CMD_LAMB_SQUARES,
   CMD_LAMB,
@@ -106,6 +110,7 @@ enum {
   CMD_COPY_BYTES,
   CMD_RECV,
   CMD_WAIT_SEVERAL,
+  CMD_WAIT_CODES,
   CMD_WAIT_DISK,
   CMD_COUNT
 };
@@ -597,6 +602,26 @@ enum {
 #define UNPACK_PARTS 5
 #define UNPACK_RUN 6
 #define UNPACK_ADDENDS 7
+#define PACK_SIGNS_CODES 0
+#define PACK_SIGNS_UNITS 1
+#define PACK_SIGNS_X 2
+#define PACK_SIGNS_N 3
+#define PACK_SIGNS_PART 4
+#define PACK_SIGNS_PARTS 5
+#define PACK_SIGNS_WHOLE 6
+#define UNPACK_SIGNS_OUT 0
+#define UNPACK_SIGNS_CODES 1
+#define UNPACK_SIGNS_UNITS 2
+#define UNPACK_SIGNS_N 3
+#define UNPACK_SIGNS_PART 4
+#define UNPACK_SIGNS_PARTS 5
+#define UNPACK_SIGNS_ADDENDS 6
+#define UNPACK_SIGNS_ROOM 7
+#define BLEND_GRAD 0
+#define BLEND_M 1
+#define BLEND_N 2
+#define BLEND_SHARE 3
+#define BLEND_REST 4
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
@@ -628,6 +653,18 @@ enum {
 #define ADAMW_CLIP 14
 #define ADAMW_LIMIT 15
 #define ADAMW_RATE 16
+#define FROZEN_ADAM_PARAM 0
+#define FROZEN_ADAM_M 1
+#define FROZEN_ADAM_V 2
+#define FROZEN_ADAM_GRAD 3
+#define FROZEN_ADAM_NORM_SQUARED 4
+#define FROZEN_ADAM_LR 5
+#define FROZEN_ADAM_N 6
+#define FROZEN_ADAM_EPS 7
+#define FROZEN_ADAM_WEIGHT_DECAY 8
+#define FROZEN_ADAM_CLIP 9
+#define FROZEN_ADAM_LIMIT 10
+#define FROZEN_ADAM_RATE 11
 #define SGD_PARAM 0
 #define SGD_M 1
 #define SGD_GRAD 2
@@ -907,6 +944,11 @@ enum {
 #define WAIT_SEVERAL_COMBINE 5
 #define WAIT_SEVERAL_DTYPE 6
 #define WAIT_SEVERAL_PAIRS 7
+#define WAIT_CODES_SYNC 0
+#define WAIT_CODES_ME 1
+#define WAIT_CODES_MEMBERS 2
+#define WAIT_CODES_COLLECTIVE 3
+#define WAIT_CODES_COUNT 4
 #define WAIT_DISK_SYNC 0
 #define WAIT_DISK_ME 1
 #define WAIT_DISK_MEMBERS 2
@@ -986,9 +1028,13 @@ COMMAND(sumSquares);
 COMMAND(unscale);
 COMMAND(pack);
 COMMAND(unpack);
+COMMAND(packSigns);
+COMMAND(unpackSigns);
+COMMAND(blend);
 COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
+COMMAND(frozenAdam);
 COMMAND(sgd);
 COMMAND(lambSquares);
 COMMAND(lamb);
@@ -1020,6 +1066,7 @@ COMMAND(barrier);
 COMMAND(copyBytes);
 COMMAND(recv);
 COMMAND(waitSeveral);
+COMMAND(waitCodes);
 COMMAND(waitDisk);
 #define COMMAND_TABLE \
 { \
@@ -1089,9 +1136,13 @@ COMMAND(waitDisk);
   [CMD_UNSCALE] = cmd_unscale, \
   [CMD_PACK] = cmd_pack, \
   [CMD_UNPACK] = cmd_unpack, \
+  [CMD_PACK_SIGNS] = cmd_packSigns, \
+  [CMD_UNPACK_SIGNS] = cmd_unpackSigns, \
+  [CMD_BLEND] = cmd_blend, \
   [CMD_TAKE] = cmd_take, \
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
+  [CMD_FROZEN_ADAM] = cmd_frozenAdam, \
   [CMD_SGD] = cmd_sgd, \
   [CMD_LAMB_SQUARES] = cmd_lambSquares, \
   [CMD_LAMB] = cmd_lamb, \
@@ -1123,6 +1174,7 @@ COMMAND(waitDisk);
   [CMD_COPY_BYTES] = cmd_copyBytes, \
   [CMD_RECV] = cmd_recv, \
   [CMD_WAIT_SEVERAL] = cmd_waitSeveral, \
+  [CMD_WAIT_CODES] = cmd_waitCodes, \
   [CMD_WAIT_DISK] = cmd_waitDisk, \
 }
 

@@ -133,6 +133,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
   ],
   ['llama', { tp: 2, dp: 2, microbatches: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2 } }],
+  ['llama', { dp: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 2, scales: 'exact' } }],
+  ['gpt', { tp: 2, precision: 'bf16', fp8: { recipe: 'mx', block: 2, scales: 'even' } }],
   [
     'gpt',
     {
@@ -187,6 +189,9 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput, Training
   ['gshard', { dp: 2, tp: 2, ep: 2, etp: 2 }],
   ['mixtral', { pp: 2, dp: 2, ep: 2, microbatches: 2, schedule: 'zb-h1' }],
   ['mixtral', { dp: 2, ep: 2, precision: 'bf16' }],
+  ['mixtral', { dp: 2, ep: 2, precision: 'bf16', fp8: { experts: true } }],
+  ['mixtral', { tp: 2, etp: 2, dp: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 2, experts: true } }],
+  ['deepseek', { dp: 2, ep: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2, experts: true } }],
   // Rows that need not fit, and a zigzag over factors that experts cut.
   ['mixtral', { dp: 4, ep: 4, rows: 3 }],
   ['mixtral', { cp: 4, ep: 2, tp: 2, sequenceParallel: true }],

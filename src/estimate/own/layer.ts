@@ -176,7 +176,7 @@ function beyondMoves(cost: OwnLayerCost, moves: ReturnType<typeof carriedSeconds
     gather: cost.gather + out + back.B,
     block: {
       seconds: { F: seconds.F + out, I: seconds.I + back.I, W: seconds.W, B: seconds.B + back.B },
-      acts: { F: acts.F.then(out), I: acts.I.then(back.I), W: acts.W, B: acts.B.then(back.B) },
+      acts: { F: acts.F.longerBy(out), I: acts.I.longerBy(back.I), W: acts.W, B: acts.B.longerBy(back.B) },
     },
   }
 }

@@ -15,7 +15,7 @@ export class Acts {
   }
 
   /** The same, and so many seconds more. */
-  then(seconds: number): Acts {
+  longerBy(seconds: number): Acts {
     return seconds > 0 ? new Acts([...this.#list, works, seconds], this.#contention) : this
   }
 

@@ -296,6 +296,8 @@ export const signatures: OpTable<Signature> = {
   combine: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [fromRows] },
   expertContract: { ins: n(3), outs: n(1), dtypes: { ins: 'xix', outs: 'x' }, shapes: [ofRows] },
   expertWeightGrad: { ins: n(3), outs: n(1), dtypes: { ins: 'xxi', outs: 'x' }, shapes: [ofExperts] },
+  scaledExpertContract: { ins: n(5), outs: n(1), dtypes: { ins: 'cicff', outs: 'r' }, shapes: [ofRows] },
+  scaledExpertWeightGrad: { ins: n(5), outs: n(1), dtypes: { ins: 'cciff', outs: 'r' }, shapes: [ofExperts] },
   weightedSwiglu: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' }, linear: [1, 2] }),
   weightedSwigluGrad: {
     ...{ ins: n(4), outs: n(3), dtypes: { ins: 'xxxf', outs: 'xxf' }, shapes: [like(1), like(2), like(3)] },
@@ -321,6 +323,7 @@ export const signatures: OpTable<Signature> = {
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
   deduct: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
+  blend: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [like(0)] },
   gramSchmidt: elementwise(1, { dtypes: { ins: 'f', outs: 'f' }, stuck: ([x]) => x.filter(name => name !== 'expert') }),
   become: { ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [like(0)], flat: true },
   sumSquares: { ins: n(1), outs: n(1), dtypes: { ins: 'p', outs: 'f' }, shapes: [scalar], flat: true },
@@ -341,7 +344,7 @@ export const signatures: OpTable<Signature> = {
   unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
   take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {
-    ins: n(4),
+    ins: [3, 4],
     outs: [3, 4],
     dtypes: { ins: 'gfff', outs: 'psss' },
     shapes: [like(0), like(0), like(0), like(0)],

@@ -222,6 +222,8 @@ const compute: ComputeRules = {
   absMax: withoutCodes,
   quantize: withoutCodes,
   scaledContract: withoutCodes,
+  scaledExpertContract: withoutCodes,
+  scaledExpertWeightGrad: withoutCodes,
   track: withoutCodes,
   maxOver({ ins: [x], outs: [out] }, s) {
     const { rows, columns } = classes(s, x, out)
