@@ -30,6 +30,7 @@ import {
 } from './kernel-layers.js'
 import { become, deduct, gramSchmidt } from './kernel-power.js'
 import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
+import { greatest, scatter } from './kernel-sparse.js'
 import type { Tensor } from './tiny.js'
 
 export type { KernelCase } from './kernel-draw.js'
@@ -356,6 +357,8 @@ const makers = {
   deduct,
   become,
   gramSchmidt,
+  greatest,
+  scatter,
   factorSquares,
   adafactorSquares,
   adafactor,

@@ -34,6 +34,8 @@ class Shard(NamedTuple):
     first: int
     # The own part lies inside the whole.
     inside: bool = False
+    # So many addends lie side by side, whose sum is the tensor.
+    addends: int = 1
 
 
 def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
@@ -50,7 +52,9 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
             yield kept(param, frames["param"], first)
         for state, frame in frames["states"].items():
             tensor = param.get("apart", {}).get(state, {"dims": param["dims"], "layout": param["state"]})
-            yield Shard(f"{state}.{param['name']}", frame, tensor["dims"], tensor["layout"], first)
+            addends = [dim["size"] for dim in tensor["dims"] if dim["name"] == "addend"]
+            dims = [dim for dim in tensor["dims"] if dim["name"] != "addend"]
+            yield Shard(f"{state}.{param['name']}", frame, dims, tensor["layout"], first, False, *addends)
 
 
 def kept(param: Dict, frame: int, first: int) -> Shard:
@@ -105,6 +109,8 @@ def held_values(stage, shard: Shard) -> torch.Tensor:
 def summed_values(stage, shard: Shard) -> torch.Tensor:
     """The same; where ranks hold addends, all of them call it, and have the sum."""
     values, axes = held_values(stage, shard), shard.layout["partial"]
+    if shard.addends > 1:
+        values = values.view(shard.addends, -1).sum(0)
     return stage.here.wait(stage.here.all_reduce(values, "+".join(axes))) if axes else values
 
 
@@ -325,6 +331,10 @@ def _fill(shards: Shards, shard: Shard, stage, source: str = "") -> None:
         # Of ranks that hold addends the first is given the sum.
         target.zero_()
         return
+    if shard.addends > 1:
+        # Of addends that lie side by side, too.
+        target.zero_()
+        target = target[0]
     targets = pieces_of(box_held(stage.here.mesh, shard, stage.here.rank))
     filled = 0
     for part in entry["shards"]:

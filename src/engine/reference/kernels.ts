@@ -17,6 +17,7 @@ import { newtonSchulz, stack, unstack } from './orthogonal.js'
 import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
+import { beside, greatest, scatter } from './sparse.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
@@ -83,6 +84,9 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   deduct,
   gramSchmidt,
   become,
+  beside,
+  greatest,
+  scatter,
   sumSquares,
   take,
   unscale,

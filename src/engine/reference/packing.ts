@@ -26,7 +26,11 @@ function placesOf({ dims }: Shape, coding: Coding): { code: Int32Array; unit: In
 }
 
 /** The block an element is in, and its place in the line of that block. */
-function inBlock(sizes: readonly number[], ways: readonly number[], element: number): [block: number, at: number] {
+export function inBlock(
+  sizes: readonly number[],
+  ways: readonly number[],
+  element: number,
+): [block: number, at: number] {
   let [rest, block, at, blocks, elements] = [element, 0, 0, 1, 1]
   for (let d = sizes.length - 1; d >= 0; d--) {
     const size = sizes[d] / ways[d]
