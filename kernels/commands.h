@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 1043107221
+#define LOCKSTEP_CONTRACT 714126565
 
 enum {
   CMD_END,
@@ -108,6 +108,7 @@ enum {
   CMD_COPY_BYTES,
   CMD_RECV,
   CMD_WAIT_SEVERAL,
+  CMD_WAIT_CODES,
   CMD_WAIT_DISK,
   CMD_COUNT
 };
@@ -920,6 +921,11 @@ enum {
 #define WAIT_SEVERAL_COMBINE 5
 #define WAIT_SEVERAL_DTYPE 6
 #define WAIT_SEVERAL_PAIRS 7
+#define WAIT_CODES_SYNC 0
+#define WAIT_CODES_ME 1
+#define WAIT_CODES_MEMBERS 2
+#define WAIT_CODES_COLLECTIVE 3
+#define WAIT_CODES_COUNT 4
 #define WAIT_DISK_SYNC 0
 #define WAIT_DISK_ME 1
 #define WAIT_DISK_MEMBERS 2
@@ -1035,6 +1041,7 @@ COMMAND(barrier);
 COMMAND(copyBytes);
 COMMAND(recv);
 COMMAND(waitSeveral);
+COMMAND(waitCodes);
 COMMAND(waitDisk);
 #define COMMAND_TABLE \
 { \
@@ -1140,6 +1147,7 @@ COMMAND(waitDisk);
   [CMD_COPY_BYTES] = cmd_copyBytes, \
   [CMD_RECV] = cmd_recv, \
   [CMD_WAIT_SEVERAL] = cmd_waitSeveral, \
+  [CMD_WAIT_CODES] = cmd_waitCodes, \
   [CMD_WAIT_DISK] = cmd_waitDisk, \
 }
 

@@ -147,6 +147,13 @@ void lockstep_finish(struct context *c, const struct collective *m, int share, s
   come(c, m, share, DONE);
 }
 
+int lockstep_choose(struct context *c, const struct collective *m, int share, int way) {
+  int *chosen = member_line(c, m->sync, share) + WAY, seen = __atomic_load_n(chosen, __ATOMIC_SEQ_CST);
+  while ((seen >> 1) - m->number < 0)
+    if (__atomic_compare_exchange_n(chosen, &seen, m->number << 1 | way, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return way;
+  return seen & 1;  // of a later collective: of this one nothing is left to do
+}
+
 COMMAND(start) {
   const struct collective m = collective_of(w);
   come(c, &m, m.me, ARRIVED);

@@ -5,8 +5,9 @@
 // A block is made of lines of 64 bytes, so that counters of different ranks never share one (LINE words).
 // The first line of a group's block is its bell. A member's line, after it, says which collective the member has come to
 // last, and of its share of the work: the last collective done, the next piece to take (an i64: of which collective, and which
-// piece), and how many pieces of the current collective are finished.
-enum { ARRIVED, DONE, NEXT, FINISHED = 4 };
+// piece), how many pieces of the current collective are finished, and which of two ways its share goes (twice the collective, plus one
+// for the second), where there are two.
+enum { ARRIVED, DONE, NEXT, FINISHED = 4, WAY };
 // A message's block is one line: counters of messages, the bell, and two f64 where both ends may say what they bring.
 enum { SENT, READY, TAKEN, COPIED, MESSAGE_BELL };
 
@@ -30,6 +31,9 @@ int lockstep_meet(struct context *c, const struct collective *m, int which);
 size lockstep_take(struct context *c, const struct collective *m, int share, size pieces);
 // A piece that was taken is finished. Rings the bell if nothing is left to do at the collective.
 void lockstep_finish(struct context *c, const struct collective *m, int share, size pieces);
+
+// Which way a member's share goes: this one, unless somebody has said so before.
+int lockstep_choose(struct context *c, const struct collective *m, int share, int way);
 
 // Every collective: everybody has come, the work, all of it is done. A share has `whole` elements (or bytes), a piece of
 // it `piece`, and `work` does those from `low` to `high`. In collectives.c.

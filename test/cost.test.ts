@@ -151,6 +151,17 @@ test('a thin product is bound by memory', () => {
   close(priceKernel(thin, a100), trafficOf(thin) / (a100.bandwidth * a100.curves.memory.efficiency))
 })
 
+test('few columns, few rows, few terms: no tiles, in any precision; a few more have tiles again', () => {
+  const inF32 = (m: number, n: number, k: number) =>
+    ({ ...product(m, n, k), precision: 'f32', resultBytes: 4 }) as const
+  const byBytes = (kernel: Kernel) =>
+    (trafficOf(kernel) + a100.curves.memory.half) / (a100.bandwidth * a100.curves.memory.efficiency)
+  for (const thin of [inF32(8192, 4, 8192), inF32(4, 8192, 8192), inF32(8192, 8192, 4), product(8192, 8, 8192)])
+    close(priceKernel(thin, a100), byBytes(thin))
+  const tiled = inF32(8192, 17, 8192)
+  ok(priceKernel(tiled, a100) > 1.5 * byBytes(tiled))
+})
+
 test('attention: 4 sequence^2 x width forward, 2.5 times that backward, half of it under a causal mask', () => {
   const of = (pass: 'forward' | 'backward', causal: boolean): number =>
     flopsOf({

@@ -97,6 +97,13 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { pp: 2, dp: 2, zero: 3, microbatches: 2, precision: 'bf16', offload: { optimizer: 'host' } }],
   ['gpt', { tp: 2, zero: 0, precision: 'pure-bf16', offload: { optimizer: 'host' } }],
   ['llama', { dp: 2, zero: 1, precision: 'bf16', offload: { optimizer: 'disk' } }],
+  [
+    'gpt tied',
+    { dp: 3, zero: 1, offload: { optimizer: 'disk' } },
+    { globalBatch: 12, optimizer: { kind: 'lamb', lr: 1e-3 } },
+  ],
+  ['llama', { tp: 2, offload: { optimizer: 'disk' } }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
+  ['gpt', { offload: { optimizer: 'disk' } }, { optimizer: { kind: 'adafactor', lr: 1e-3 }, ema: { decay: 0.9 } }],
   ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],
@@ -123,6 +130,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     { dp: 2, zero: 3, microbatches: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 3 }, recompute: 'full' },
   ],
   ['llama', { tp: 2, dp: 2, microbatches: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2 } }],
+  ['llama', { dp: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 2, scales: 'exact' } }],
+  ['gpt', { tp: 2, precision: 'bf16', fp8: { recipe: 'mx', block: 2, scales: 'even' } }],
   [
     'gpt',
     {
@@ -177,6 +186,9 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput, Training
   ['gshard', { dp: 2, tp: 2, ep: 2, etp: 2 }],
   ['mixtral', { pp: 2, dp: 2, ep: 2, microbatches: 2, schedule: 'zb-h1' }],
   ['mixtral', { dp: 2, ep: 2, precision: 'bf16' }],
+  ['mixtral', { dp: 2, ep: 2, precision: 'bf16', fp8: { experts: true } }],
+  ['mixtral', { tp: 2, etp: 2, dp: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 2, experts: true } }],
+  ['deepseek', { dp: 2, ep: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2, experts: true } }],
   // Rows that need not fit, and a zigzag over factors that experts cut.
   ['mixtral', { dp: 4, ep: 4, rows: 3 }],
   ['mixtral', { cp: 4, ep: 2, tp: 2, sequenceParallel: true }],

@@ -1,11 +1,11 @@
 /** Products on 8 bits: scales and codes as others make them, plans that change no number, laws, prices and what is refused. */
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
-import { codeScale, codeTypes, isCodeType, leastAmax } from '../src/base/index.js'
+import { blockDims, codeScale, codeTypes, isCodeType, leastAmax, scaleRules } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { workOf } from '../src/cost/index.js'
-import { boot, dataFor, startTrainer } from '../src/engine/index.js'
+import { boot, dataFor, roundToE4M3, roundToE5M2, startTrainer } from '../src/engine/index.js'
 import { type Instr, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { check, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
@@ -16,29 +16,87 @@ import { runOp } from './tiny.js'
 
 interface Scaling {
   readonly amaxes: readonly number[]
-  readonly scales: readonly { by: string; format: string; pow2: boolean; eps?: number; scale: readonly number[] }[]
+  readonly scales: readonly {
+    by: string
+    format: string
+    pow2: boolean
+    eps?: number
+    scale: readonly number[]
+    inverse?: readonly number[]
+  }[]
 }
 
 const formats = { f8e4m3: 'e4m3fn', f8e5m2: 'e5m2' } as const
 
 for (const format of codeTypes)
-  test(`${format}: scales are the powers of two that others take`, () => {
+  test(`${format}: scales are those that others take, powers of two or exact`, () => {
     const { amaxes, scales }: Scaling = JSON.parse(readFixture('precision/fp8-scaling.json'))
-    const theirs = scales.filter(row => row.format === formats[format] && row.pow2 && !row.eps)
+    const theirs = scales.filter(row => row.format === formats[format])
     deepEqual(
-      theirs.map(({ by }) => by),
-      ['TransformerEngine', 'torchao'],
+      theirs.map(({ by, pow2, eps }) => [by, pow2, eps]),
+      [
+        ...[false, true].flatMap(pow2 => [0, 1e-4].map(eps => ['TransformerEngine', pow2, eps])),
+        ...[false, true].map(pow2 => ['torchao', pow2, undefined]),
+      ],
     )
-    // torchao takes amax for 1e-12 at least, we for 2^-100.
-    const usual = amaxes.map((amax, i) => [amax, i]).filter(([amax]) => amax > 1e-12)
-    for (const { scale } of theirs)
-      deepEqual(
-        usual.map(([amax]) => codeScale(format, Math.fround(amax))),
-        usual.map(([, i]) => scale[i]),
-      )
-    equal(codeScale(format, 0), codeScale(format, leastAmax))
-    equal(codeScale(format, Number.POSITIVE_INFINITY), 0)
+    for (const { by, pow2, eps, scale, inverse } of theirs)
+      for (const [i, amax] of amaxes.entries()) {
+        // What is smaller counts as so much: torchao has 1e-12, TransformerEngine what it is told, we 2^-100.
+        const counted = Math.max(Math.fround(amax), by === 'torchao' ? 1e-12 : eps!)
+        if (counted < leastAmax) continue
+        const ours = codeScale(format, counted, pow2 ? undefined : 'exact')
+        equal(ours, scale[i])
+        if (inverse) equal(Math.fround(1 / ours), inverse[i])
+      }
+    for (const rule of [undefined, ...scaleRules]) {
+      equal(codeScale(format, 0, rule), codeScale(format, leastAmax, rule))
+      for (const none of [Number.POSITIVE_INFINITY, Number.NaN]) equal(codeScale(format, none, rule), 0)
+    }
   })
+
+interface Mx {
+  readonly shape: readonly [number, number]
+  readonly x: string
+  readonly cases: readonly {
+    readonly mode: 'FLOOR' | 'RCEIL' | 'CEIL' | 'EVEN'
+    readonly format: 'e4m3fn' | 'e5m2'
+    readonly scales: string
+    readonly codes: string
+  }[]
+}
+
+const bytes = (text: string) => (text.match(/../g) ?? []).map(byte => Number.parseInt(byte, 16))
+const float = (word: number) => new Float32Array(Uint32Array.of(word).buffer)[0]
+
+test('scales and codes of MX are those of torchao, in all four modes', () => {
+  const { shape, x, cases }: Mx = JSON.parse(readFixture('precision/mx.json'))
+  const decoded = JSON.parse(readFixture('precision/float8.json')).formats
+  const numbers = (x.match(/.{4}/g) ?? []).map(half => float(Number.parseInt(half, 16) * 2 ** 16))
+  const dims = shape.map((size, i) => ({ name: ['row', 'column'][i], size }))
+  const blocks = { row: 1, column: 32 }
+  deepEqual(new Set(cases.map(({ mode }) => mode)), new Set(['FLOOR', 'RCEIL', 'CEIL', 'EVEN']))
+  for (const { mode, format, scales, codes } of cases) {
+    const ours = format === 'e4m3fn' ? 'f8e4m3' : 'f8e5m2'
+    const by = scaleRules.find(rule => rule === mode.toLowerCase())
+    const counted = blockDims(dims, blocks)
+    const [amax] = runOp({ kind: 'absMax', blocks }, [{ dims, values: numbers }], [{ dims: counted, values: [] }])
+    const made = { dims: counted, values: [...amax] }
+    const [quantized] = runOp(
+      { kind: 'quantize', format: ours, blocks, ...(by && { by }) },
+      [{ dims, values: numbers }, made],
+      [{ dims, values: [] }],
+    )
+    // Where all is 0 they take the least scale there is.
+    const exponents = made.values.map(most => (most === 0 ? 0 : 127 - Math.log2(codeScale(ours, most, by))))
+    deepEqual(exponents, bytes(scales), `${mode} ${format}`)
+    const round = ours === 'f8e4m3' ? roundToE4M3 : roundToE5M2
+    deepEqual(
+      [...quantized].map(round),
+      bytes(codes).map(code => float(Number.parseInt(decoded[format].decode[code], 16))),
+      `${mode} ${format}`,
+    )
+  }
+})
 
 const coded = (values: number[], amax: number) =>
   runOp(
@@ -70,10 +128,11 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { cp: 2, attention: 'ring', zero: 1, dp: 2 }],
   ['llama', { cp: 2, attention: 'ulysses', recompute: ['contract'] }],
   ['gpt', { dp: 2, tp: 2, pp: 2, zero: 2, microbatches: 2, recompute: 'selective' }],
+  ['llama', { dp: 2, tp: 2, fp8: { scales: 'exact' } }],
 ]
 for (const [model, plan] of plans)
   some(`${model}: ${titleOf(plan)} on 8 bits computes what one rank computes`, () =>
-    computesWhatOneRankComputes(jobOf(model, { ...plan, ...fp8 })),
+    computesWhatOneRankComputes(jobOf(model, { ...fp8, ...plan })),
   )
 
 /** Losses of two steps where every number is rounded to what it is stored in. */

@@ -198,6 +198,23 @@ later('a disk that fails between two checkpoints leaves the last one good', asyn
   deepEqual(tensorsIn(at('mended', 'step-00000004')), tensorsIn(at('of plain', 'step-00000004')))
 })
 
+test('what goes from the disk to the device and back takes as long as the slower of the two links', () => {
+  const lamb = jobOf('mlp', { offload }, { optimizer: { kind: 'lamb', lr: 1e-3 } })
+  const program = compileJob(lamb)
+  const cluster = clusterOf('h100', 1)
+  const seconds = (disk: number, link: number) => {
+    const host = {
+      ...cluster.host!,
+      link: { ...cluster.host!.link, bandwidth: link, efficiency: 1, half: 0, latency: 0 },
+    }
+    const priced = { ...cluster, host, disk: { read: disk, write: disk, latency: 0 } }
+    return simulate(program, clusterPrices(program, priced)).step
+  }
+  ok(seconds(1e6, 1e12) > seconds(1e12, 1e12) + 1e-4)
+  ok(seconds(1e12, 1e6) > seconds(1e6, 1e12), 'inputs take that link as well')
+  equal(Math.round(1e6 * seconds(1e6, 1e6)), Math.round(1e6 * seconds(1e12, 1e6)))
+})
+
 test('a simulated step waits for a slow disk, and is told so', async () => {
   const cluster = clusterOf('h100', 2)
   const seconds = (bandwidth: number) =>

@@ -5,7 +5,7 @@
  */
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { after } from 'node:test'
-import { elementsOf, heldElements, mapStates, optimizerFacts } from '../src/base/index.js'
+import { elementsOf, heldElements, mapStates } from '../src/base/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { dataFor, interpreterOf, type Runner } from '../src/engine/index.js'
 import { type LoweredProgram, nativeMissing, opcodes, Pool, startEngine } from '../src/engine/native/index.js'
@@ -124,19 +124,17 @@ for (const [model, plan, training] of cases) {
     computesWhatOneRankComputes(away(job))
   })
   interpretedOnce(`${title}: the interpreter computes the same bits`, () => changesNothing(job, interpreted))
-  const onDisk = optimizerFacts[job.training.optimizer.kind].given === undefined
-  if (onDisk)
-    interpretedOnce(`${title}, states on the disk: lawful, what one rank computes, and the same bits`, async () => {
-      computesWhatOneRankComputes(away(job, { optimizer: 'disk' }))
-      await changesNothing(job, interpreted, { optimizer: 'disk' })
-    })
+  interpretedOnce(`${title}, states on the disk: lawful, what one rank computes, and the same bits`, async () => {
+    computesWhatOneRankComputes(away(job, { optimizer: 'disk' }))
+    await changesNothing(job, interpreted, { optimizer: 'disk' })
+  })
   for (const kernels of ['native', 'wasm'] as const)
     tested(
       `${title}: ${kernels} computes the same bits`,
       { skip: (kernels === 'native' && nativeMissing()) || false },
       async () => {
         await changesNothing(job, byEngine(kernels))
-        if (onDisk) await changesNothing(job, byEngine(kernels), { optimizer: 'disk' })
+        await changesNothing(job, byEngine(kernels), { optimizer: 'disk' })
       },
     )
 }

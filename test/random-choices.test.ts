@@ -49,6 +49,10 @@ const plans: readonly (readonly Plan[])[] = [
     { fp8: { recipe: 'current' } },
     { fp8: { recipe: 'delayed', history: 2, algo: 'most_recent', margin: 1 } },
     { fp8: { recipe: 'blocks', block: 2 } },
+    { fp8: { recipe: 'current', scales: 'exact', experts: true } },
+    { fp8: { recipe: 'delayed', history: 3, experts: true } },
+    { fp8: { recipe: 'blocks', block: 2, scales: 'exact', experts: true } },
+    { fp8: { recipe: 'mx', block: 2, scales: 'floor' } },
   ],
   [
     {},

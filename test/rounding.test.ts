@@ -3,7 +3,7 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { choices, codeFacts } from '../src/base/index.js'
-import { roundToBf16, roundToE4M3, roundToE5M2, roundToF16 } from '../src/engine/index.js'
+import { roundToBf16, roundToCode, roundToE4M3, roundToE5M2, roundToF16 } from '../src/engine/index.js'
 import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
 import { readFixture } from './fixtures.js'
 
@@ -75,6 +75,29 @@ for (const [dtype, format, round] of [
     for (const [bits, code] of encode) {
       const nearest = code === 'nan' ? Number.NaN : numbers[Number.parseInt(code, 16)]
       ok(Object.is(round(numberOf(bits)), nearest), `${numberOf(bits)} is ${round(numberOf(bits))}, not ${nearest}`)
+    }
+  })
+
+// Formats that programs do not store: AMD's, which have no -0, and the scales of MX, which have no 0 and nothing below 2^-127.
+for (const [format, facts] of [
+  ['e4m3fnuz', { greatest: 240, fraction: 3, least: -7, beyond: Number.NaN }],
+  ['e5m2fnuz', { greatest: 57344, fraction: 2, least: -15, beyond: Number.NaN }],
+  ['e8m0fnu', { greatest: 2 ** 127, fraction: 0, least: -127, beyond: Number.NaN }],
+] as const)
+  test(`${format}: the same rounding by other facts is PyTorch's`, () => {
+    const { formats }: Codes = JSON.parse(readFixture('precision/float8.json'))
+    const { max, decode, encode } = formats[format]
+    const numbers = decode.map(bits => (bits === 'nan' ? Number.NaN : numberOf(bits)))
+    const round = roundToCode(facts)
+    equal(facts.greatest, max)
+    const usual = encode.filter(([bits]) => format !== 'e8m0fnu' || !(numberOf(bits) < 2 ** -126))
+    ok(usual.length > 300)
+    for (const [bits, code] of usual) {
+      const nearest = code === 'nan' ? Number.NaN : numbers[Number.parseInt(code, 16)]
+      ok(
+        Object.is(round(numberOf(bits)) + 0, nearest + 0),
+        `${numberOf(bits)} is ${round(numberOf(bits))}, not ${nearest}`,
+      )
     }
   })
 

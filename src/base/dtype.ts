@@ -12,35 +12,19 @@ export type ElementType = (typeof elementTypes)[number]
 export const codeTypes = ['f8e4m3', 'f8e5m2'] as const
 export type CodeType = (typeof codeTypes)[number]
 
-/**
- * What a tensor is multiplied with before it becomes codes: the greatest power of two with which its greatest absolute value stays in
- * range, so that scaling itself rounds nothing. Of infinity it is 0, and infinity times it no number: what is not finite stays so.
- */
-export function codeScale(format: CodeType, amax: number): number {
-  float[0] = codeFacts[format].greatest / Math.max(amax, leastAmax)
-  bits[0] &= 0x7f800000
-  return float[0]
-}
-
-/** What is smaller counts as this: the scale stays an f32 number. */
-export const leastAmax = 2 ** -100
-
-const float = new Float32Array(1)
-const bits = new Uint32Array(float.buffer)
-
 export interface CodeFacts {
   /** The greatest finite number. */
   readonly greatest: number
   /** Bits behind the point, and the exponent of the least normal number. */
   readonly fraction: number
   readonly least: number
-  /** There is infinity, which numbers beyond the greatest are rounded to; else they are rounded to the greatest. */
-  readonly infinity: boolean
+  /** What numbers beyond the greatest are rounded to. */
+  readonly beyond: number
 }
 
 export const codeFacts: Readonly<Record<CodeType, CodeFacts>> = {
-  f8e4m3: { greatest: 448, fraction: 3, least: -6, infinity: false },
-  f8e5m2: { greatest: 57344, fraction: 2, least: -14, infinity: true },
+  f8e4m3: { greatest: 448, fraction: 3, least: -6, beyond: 448 },
+  f8e5m2: { greatest: 57344, fraction: 2, least: -14, beyond: Number.POSITIVE_INFINITY },
 }
 
 export interface ElementFacts {

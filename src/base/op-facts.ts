@@ -121,6 +121,11 @@ export const opFacts: OpTable<OpFacts> = {
   combine: op('rows to from counts -> out', { moves: true, like: 0 }),
   expertContract: op('rows counts w -> out', { work: 'experts', like: 0, recomputed: 'listed' }),
   expertWeightGrad: op('rows drows counts -> dw', { work: 'expertsBackward', like: 0 }),
+  scaledExpertContract: op('rows counts w rowsMax wMax -> out', { work: 'experts', counts: ['rowsMax', 'wMax'] }),
+  scaledExpertWeightGrad: op('rows drows counts rowsMax drowsMax -> dw', {
+    work: 'expertsBackward',
+    counts: ['rowsMax', 'drowsMax'],
+  }),
   weightedSwiglu: op('gate up weight -> y', { like: 0, recomputed: 'cheap' }),
   weightedSwigluGrad: op('dy gate up weight -> dgate dup dweight', { like: 0, statistic: 2, wide: 2 }),
   countChoices: op('choice -> counts', { statistic: 0, wide: 0, kept: true }),

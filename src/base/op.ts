@@ -11,6 +11,7 @@ import type { CodeType } from './dtype.js'
 import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Lines, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
+import type { ScaleRule } from './scales.js'
 import type { Coding, Kept } from './wire.js'
 
 export type Op =
@@ -147,6 +148,10 @@ export type Op =
   | { readonly kind: 'expertContract' }
   /** (rows, drows, counts) -> (dw) */
   | { readonly kind: 'expertWeightGrad' }
+  /** (rows, counts, w, rowsMax, wMax) -> (out): as expertContract, of codes, divided by the scales they were made with. */
+  | ({ readonly kind: 'scaledExpertContract' } & Formats & Scaled)
+  /** (rows, drows, counts, rowsMax, drowsMax) -> (dw): as expertWeightGrad, likewise. */
+  | ({ readonly kind: 'scaledExpertWeightGrad' } & Formats & Scaled)
   /** (gate, up, weight) -> (y): silu(gate) * up * weight. */
   | { readonly kind: 'weightedSwiglu' }
   /** (dy, gate, up, weight) -> (dgate, dup, dweight) */
@@ -295,9 +300,9 @@ export interface Formats {
   readonly blocks?: readonly Blocks[]
 }
 
-/** Which number says how codes were scaled: what was greatest, which is the usual, or the scale itself. */
+/** How a number says how codes were scaled: it was greatest, and the scale is that of a rule, or the usual one; or it is the scale itself. */
 export interface Scaled {
-  readonly by?: 'scale'
+  readonly by?: 'scale' | ScaleRule | undefined
 }
 
 /**

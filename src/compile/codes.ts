@@ -23,7 +23,7 @@ import {
   type Value,
   type ValueId,
 } from '../model/index.js'
-import type { Plan } from '../plan/index.js'
+import { blockSize, inBlocks, type Plan } from '../plan/index.js'
 
 /** What goes forward needs digits more than range. */
 const forward: CodeType = 'f8e4m3'
@@ -62,9 +62,11 @@ interface CodedGraph {
 function codedGraph(graph: Graph, isMatrix: (value: Value) => boolean, fp8: Fp8): CodedGraph {
   const build = new CodedBuilder(graph, fp8)
   for (const node of graph.nodes) {
-    const [x, w] = node.ins.map(id => graph.values[id])
-    if (node.op.kind !== 'contract' || !isMatrix(w)) build.add(node)
-    else build.product(node, x, w)
+    const [x, w, ofExperts] = node.ins.map(id => graph.values[id])
+    if (node.op.kind === 'contract' && isMatrix(w)) build.product(node, x, w)
+    else if (node.op.kind === 'expertContract' && fp8.experts && isMatrix(ofExperts))
+      build.expertProduct(node, x, ofExperts)
+    else build.add(node)
   }
   return build.done()
 }
@@ -95,15 +97,27 @@ class CodedBuilder {
   }
 
   product(node: Node, x: Value, w: Value): void {
-    const { recipe, block } = this.#fp8
     const [out] = node.outs.map(id => this.#values[id])
-    const cut = recipe === 'blocks' ? blocksOfProduct(x, w, out, block) : {}
+    const cut = inBlocks(this.#fp8) ? blocksOfProduct(x, w, out, this.#fp8) : {}
     const [[a, ofA], [b, ofB]] = [this.#codesOf(x.id, cut.summed), this.#codesOf(w.id, cut.weight)]
     const blocks = cut.summed && cut.weight ? { blocks: [cut.summed, cut.weight] } : {}
     const op = { kind: 'scaledContract', formats: [forward, forward], ...blocks, ...this.#by() } as const
     this.add({ op, ins: [a, b, ofA, ofB], outs: node.outs })
     if (cut.tokens) this.#codesOf(x.id, cut.tokens)
-    if (recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
+    if (cut.across) this.#codesOf(w.id, cut.across)
+    if (this.#fp8.recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
+  }
+
+  /** Rows meet the weights of their experts. */
+  expertProduct(node: Node, rows: Value, w: Value): void {
+    const [out] = node.outs.map(id => this.#values[id])
+    const cut = inBlocks(this.#fp8) ? blocksOfExperts(rows, w, this.#fp8) : {}
+    const [[a, ofA], [b, ofB]] = [this.#codesOf(rows.id, cut.summed), this.#codesOf(w.id, cut.weight)]
+    const blocks = cut.summed && cut.weight ? { blocks: [cut.summed, cut.weight] } : {}
+    const op = { kind: 'scaledExpertContract', formats: [forward, forward], ...blocks, ...this.#by() } as const
+    this.add({ op, ins: [a, node.ins[1], b, ofA, ofB], outs: node.outs })
+    if (cut.across) this.#codesOf(w.id, cut.across)
+    if (this.#fp8.recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
   }
 
   done(): CodedGraph {
@@ -112,7 +126,8 @@ class CodedBuilder {
   }
 
   #by(): Scaled {
-    return this.#fp8.recipe === 'delayed' ? { by: 'scale' } : {}
+    const { recipe, scales } = this.#fp8
+    return recipe === 'delayed' ? { by: 'scale' } : scales === 'powers' ? {} : { by: scales }
   }
 
   #codesOf(id: ValueId, blocks: Blocks | undefined): CodedTensor {
@@ -155,12 +170,14 @@ interface ProductBlocks {
   /** Of what meets a weight: along what is summed, and along tokens, which the gradient of the weight sums. */
   readonly summed?: Blocks
   readonly tokens?: Blocks
-  /** Squares: they serve the product and the gradient alike. */
+  /** Squares, which serve the product and the gradient alike; or along what is summed, and along what the gradient of the other operand sums. */
   readonly weight?: Blocks
+  readonly across?: Blocks
 }
 
 /** A sample's blocks are its own: how samples are dealt out and grouped changes none. */
-function blocksOfProduct(x: Value, w: Value, out: Value, size: number): ProductBlocks {
+function blocksOfProduct(x: Value, w: Value, out: Value, fp8: Fp8): ProductBlocks {
+  const size = blockSize(fp8)
   const has = ({ dims }: Value) => new Set(dims.map(({ name }) => name))
   const [ofX, ofW, ofOut] = [x, w, out].map(has)
   const only = ({ dims }: Value, test: (name: string) => boolean) => dims.filter(({ name }) => test(name))
@@ -172,7 +189,30 @@ function blocksOfProduct(x: Value, w: Value, out: Value, size: number): ProductB
   return {
     summed: { ...others(summed), ...blocksAlong(summed, size) },
     tokens: { ...others(tokens), ...blocksAlong(tokens, size) },
-    weight: { ...blocksOfEach(shared), ...blocksAlong(summed, size), ...blocksAlong(free, size) },
+    ...(fp8.recipe === 'mx'
+      ? {
+          weight: { ...blocksOfEach([...shared, ...free]), ...blocksAlong(summed, size) },
+          across: { ...blocksOfEach([...shared, ...summed]), ...blocksAlong(free, size) },
+        }
+      : { weight: { ...blocksOfEach(shared), ...blocksAlong(summed, size), ...blocksAlong(free, size) } }),
+  }
+}
+
+/** Along rows there are none: which rows follow each other depends on the plan. */
+function blocksOfExperts(rows: Value, w: Value, fp8: Fp8): ProductBlocks {
+  const size = blockSize(fp8)
+  const [summed, free] = [true, false].map(isSummed =>
+    w.dims.filter(({ name }) => name !== 'expert' && rows.dims.some(dim => dim.name === name) === isSummed),
+  )
+  const along = (dims: readonly Dim[], others: readonly Dim[]) => ({
+    ...{ expert: 1, ...blocksOfEach(others) },
+    ...blocksAlong(dims, size),
+  })
+  return {
+    summed: { row: 1, ...blocksAlong(summed, size) },
+    ...(fp8.recipe === 'mx'
+      ? { weight: along(summed, free), across: along(free, summed) }
+      : { weight: { ...along(summed, []), ...blocksAlong(free, size) } }),
   }
 }
 

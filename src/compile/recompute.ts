@@ -31,8 +31,8 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const { graph, forward, inputSide } = derived
   const asked = what === 'cheap' ? cheaply(derived) : named(derived, what)
   // A parameter is there anyway: its codes would be kept for every microbatch under way.
-  const repeats = (node: number) =>
-    asked(node) || paramBehind(graph, graph.values[graph.nodes[node].outs[0]]) !== undefined
+  const isCodeOfParam = (node: number) => paramBehind(graph, graph.values[graph.nodes[node].outs[0]]) !== undefined
+  const repeats = (node: number) => asked(node) || isCodeOfParam(node)
   const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
   const backward = range(forward, graph.nodes.length)
 
@@ -50,11 +50,12 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const madeBy = (nodes: readonly number[]) => new Set(nodes.flatMap(node => graph.nodes[node].outs))
   const [madeF, madeI, madeW] = [madeBy(all), madeBy(I), madeBy(W)]
   const needs = (nodes: readonly number[]) => new Set(nodes.flatMap(node => graph.nodes[node].ins))
-  const [needI, needW, needB] = [needs(I), needs(W), needs(B)]
+  const [needF, needI, needW, needB] = [needs(all), needs(I), needs(W), needs(B)]
   const stashed = (id: ValueId) => madeF.has(id) && !madeBy(B).has(id) && needB.has(id)
+  const isForBackward = (node: number) => isCodeOfParam(node) && !graph.nodes[node].outs.some(id => needF.has(id))
   const keptForW = [...madeF].filter(id => stashed(id) && needW.has(id) && !madeI.has(id))
   return {
-    F: all,
+    F: all.filter(node => !isForBackward(node)),
     I,
     W,
     B,
@@ -80,7 +81,7 @@ function named({ graph }: DerivedGraph, what: Exclude<Recompute, 'cheap'>): (nod
   const names = what === 'none' ? [] : what === 'selective' ? selective : what
   return node => {
     const { kind: own } = graph.nodes[node].op
-    const kind = own === 'scaledContract' ? 'contract' : own // a product, whatever it reads
+    const kind = own === 'scaledContract' ? 'contract' : own === 'scaledExpertContract' ? 'expertContract' : own // a product, whatever it reads
     return !opFacts[kind].kept && (names === 'full' || names.includes(kind))
   }
 }

@@ -1,8 +1,8 @@
 /**
  * How fast a product of matrices is. A product is cut in tiles, dealt out to the device's units in waves, and a last wave
  * that is not full costs a whole one; a short k leaves the pipeline of a tile half empty. Libraries have several sizes
- * of tile and cut k where tiles are few: the best of those is taken. Where products were measured, the curve is bent
- * through them.
+ * of tile and cut k where tiles are few: the best of those is taken. Of a product with few rows, columns or terms there are kernels
+ * without tiles, which wait for its bytes. Where products were measured, the curve is bent through them.
  */
 import { precisionFacts } from '../base/index.js'
 import type { Device, MatmulPoint } from '../cluster/index.js'
@@ -28,11 +28,22 @@ const tiles = [
 /** A piece of k shorter than this is not cut further. */
 const shortestCut = 1024
 
-function modelledSeconds({ m, n, k, batch, precision }: Matmul, device: Device): number {
+/** As a matrix times a few vectors, or a sum of a few outer products: every unit has a share of the long sides, whatever the short one. */
+const fewVectors = 16
+
+/** Multiplied and added one by one, as numbers of f32 are; what is fetched for that is priced apart. */
+function thinSeconds({ m, n, k, batch }: Matmul, device: Device): number {
+  if (Math.min(m, n, k) > fewVectors) return Number.POSITIVE_INFINITY
+  const { efficiency } = device.curves.matmul
+  return (2 * batch * m * n * k) / (peakOf(device, 'f32') * (efficiency.f32 ?? efficiency.bf16 ?? 1))
+}
+
+function modelledSeconds(kernel: Matmul, device: Device): number {
+  const { m, n, k, batch, precision } = kernel
   const { tile, units, halfK, efficiency, unaligned = 1, packing = [0, 0] } = device.curves.matmul
   const reached = (efficiency[precision] ?? efficiency.bf16 ?? 1) * (isAligned({ n, k, precision }) ? 1 : unaligned)
   const rate = (peakOf(device, precision) * reached) / units
-  let best = Number.POSITIVE_INFINITY
+  let best = thinSeconds(kernel, device)
   for (const { rows, columns, rate: share } of tiles) {
     const [tall, wide] = [tile[0] * rows, tile[1] * columns]
     const count = Math.ceil(m / tall) * Math.ceil(n / wide) * batch

@@ -2,7 +2,7 @@
  * Products of codes in PyTorch: runtime/codes.py. A GPU multiplies codes that lie one after the other along what is summed, so operands
  * that lie otherwise are turned before, once for all products that read them.
  */
-import type { Blocks, Dim } from '../base/index.js'
+import type { Blocks, Dim, Scaled } from '../base/index.js'
 import type { Instr, InstrOf, Ref, Segment } from '../ir/index.js'
 import {
   aligned,
@@ -21,8 +21,8 @@ import { quote } from './python.js'
 /** How many elements of each dim a block has; 0: all. */
 const blocksAlong = (dims: readonly Dim[], blocks: Blocks): string => tuple(dims.map(({ name }) => blocks[name] ?? 0))
 
-/** Of operands that are scales themselves. */
-const given = (by: 'scale' | undefined): Options => (by === 'scale' ? { by: quote(by) } : {})
+/** How scales follow, where it is not the usual way. */
+const given = (by: Scaled['by']): Options => (by ? { by: quote(by) } : {})
 
 const cutBy = (dims: readonly Dim[], blocks: Blocks | undefined): Options =>
   blocks ? { blocks: blocksAlong(dims, blocks) } : {}
@@ -52,6 +52,27 @@ export function scaledContract({ ins, outs, formats, blocks, by }: InstrOf<'scal
   return [...operands.flatMap(({ lines }) => lines), `${site.result(out)} = ${product}`]
 }
 
+export function scaledExpertContract(instr: InstrOf<'scaledExpertContract'>, site: Site): string[] {
+  const [rows, , w] = instr.ins
+  const transposed = site.dims(rows)[1].name === site.dims(w)[2].name
+  return ofRows('scaled_expert_contract', instr, [rows, w], site, { transposed: transposed || undefined })
+}
+
+export const scaledExpertWeightGrad = (instr: InstrOf<'scaledExpertWeightGrad'>, site: Site): string[] =>
+  ofRows('scaled_expert_weight_grad', instr, instr.ins.slice(0, 2), site)
+
+function ofRows(
+  name: string,
+  { ins, outs: [out], formats, blocks, by }: InstrOf<'scaledExpertContract' | 'scaledExpertWeightGrad'>,
+  coded: readonly Ref[],
+  site: Site,
+  how: Options = {},
+): string[] {
+  const cut = blocks ? { blocks: tuple(coded.map((ref, i) => blocksAlong(site.dims(ref), blocks[i]))) } : {}
+  const operands = [...ins.map(site.name), tuple(formats.map(quote)), quote(site.buffer(out).dtype)]
+  return [`${site.result(out)} = ${call(name, operands, { ...how, ...cut, ...given(by) })}`]
+}
+
 export function track({ ins, outs, format, margin, algo, ...guard }: InstrOf<'track'>, site: Site): string[] {
   const [[amax, norm], [scale, history]] = [ins, outs].map(refs => refs.map(site.name))
   const operands = [scale, history, amax, verdict(guard, norm), quote(format)]
@@ -77,7 +98,8 @@ export function codeLines({ instrs }: Segment): readonly (readonly [Instr, (site
     const line = (site: Site): string[] => {
       const names = ways.flatMap(way => [way.greatest.outs[0], way.codes.outs[0]]).map(site.result)
       const cuts = ways.map(way => blocksAlong(site.dims(x), way.greatest.blocks!))
-      return [`${names.join(', ')} = ${call('coded', [site.name(x), quote(codes.format)], { blocks: tuple(cuts) })}`]
+      const how = { blocks: tuple(cuts), ...given(codes.by) }
+      return [`${names.join(', ')} = ${call('coded', [site.name(x), quote(codes.format)], how)}`]
     }
     const done = ways.flatMap(way => [way.greatest, way.codes]).filter(instr => instr !== first)
     return [[first, line] as const, ...done.map(instr => [instr, (): string[] => []] as const)]

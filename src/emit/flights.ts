@@ -49,7 +49,9 @@ function emitMoves(segment: Segment, { names, resident }: Usage): SegmentFunctio
     args: [given.map(ref => names.get(ref)!)],
     body: moves.map(({ in: x, out }, i) => {
       const [from, to] = [x, out].map(ref => spaceOf(roles[buffers[ref].role]))
-      return `${results[i]} = here.${from === 'disk' ? 'from_disk' : `to_${to}`}([${own(x)}]${stays(out) ? `, into=[${own(out)}]` : ''})`
+      const into = stays(out) ? `, into=[${own(out)}]` : ''
+      const call = from === 'disk' ? `from_disk([${own(x)}], to=${quote(to)})` : `to_${to}([${own(x)}]${into})`
+      return `${results[i]} = here.${call}`
     }),
     results: [results],
     takes: given.map(slot),

@@ -4,7 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { absMax, quantize, scaledContract, track } from './codes.js'
+import { absMax, quantize, scaledContract, scaledExpertContract, scaledExpertWeightGrad, track } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -60,6 +60,8 @@ export const torchOf: Rules<string[], Site> = {
   absMax,
   quantize,
   scaledContract,
+  scaledExpertContract,
+  scaledExpertWeightGrad,
   track,
   add(instr, site) {
     const out = site.dims(instr.outs[0])

@@ -143,5 +143,6 @@ export function placedOf(job: Job): Placed | undefined {
     software: ownSoftwareOf(job.plan),
     optimizer: job.training.optimizer,
     ...(job.training.ema && { averages: true }),
+    ...(job.training.lossScale && { scaled: true }),
   }
 }

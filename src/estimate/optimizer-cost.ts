@@ -13,7 +13,7 @@ import {
 import { diskOf } from '../cluster/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { expertCopies } from './experts.js'
-import { factorCost } from './factor-cost.js'
+import { factorCost, sendsFactors } from './factor-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
@@ -31,6 +31,13 @@ export function stateBytes({ precision, software, averages }: Placed, optimizer:
   return software.stateBytes * statesOf(optimizer, hasMaster(precision, software)) + (averages ? 4 : 0)
 }
 
+/** A parameter as it is multiplied, its gradient, its states, and what of it was not sent, wherever they lie. */
+export function bytesOfParameter(placed: Placed): number {
+  const { precision, software, optimizer, split } = placed
+  const unsent = sendsFactors(split) ? software.stateBytes : 0
+  return activationBytes(precision) + software.gradientBytes + stateBytes(placed, optimizer) + unsent
+}
+
 function statesOf(optimizer: Optimizer, master: boolean): number {
   if (optimizer !== usualOptimizer) return fullStates(optimizer, master).length
   return master ? usualStates.beside : usualStates.alone
@@ -39,13 +46,17 @@ function statesOf(optimizer: Optimizer, master: boolean): number {
 const hasMaster = (precision: Precision, { stateBytes: wide, withoutMasters }: Software): boolean =>
   activationBytes(precision) < wide && !withoutMasters
 
+/** Where losses are scaled, gradients are read and written once more. */
+const unscaledBytes = ({ scaled, software }: Setup): number => (scaled ? 2 * software.gradientBytes : 0)
+
 /** An average is read, and so is what it follows, and it is written. */
 const averageBytes = 12
 
 /** Bytes of one parameter through memory: a pass for the norm, one for the update, and what some optimizers must know before it. */
 function bytesEach(setup: Setup): number {
   const { software, optimizer = usualOptimizer } = setup
-  const { optimizerBytes, gradientBytes, stateBytes: wide } = software
+  const { gradientBytes, stateBytes: wide } = software
+  const optimizerBytes = software.optimizerBytes + unscaledBytes(setup)
   if (!software.own || (optimizer === usualOptimizer && !setup.averages)) return optimizerBytes
   // States are read and written.
   const average = setup.averages ? averageBytes : 0
@@ -85,12 +96,17 @@ interface UpdatePlaces {
 
 function placesOf(setup: Setup, bytes: number): UpdatePlaces {
   const { split, precision, software, optimizer = usualOptimizer } = setup
-  const [norm, element, master] = [software.gradientBytes, activationBytes(precision), hasMaster(precision, software)]
+  const [gradient, element, master] = [
+    software.gradientBytes,
+    activationBytes(precision),
+    hasMaster(precision, software),
+  ]
+  const norm = gradient + unscaledBytes(setup)
   const onHost = split.offload !== undefined && optimizerFacts[optimizer.kind].given === undefined
   const states = split.offload && !onHost ? stateBytes(setup, optimizer) : 0
   // The parameter goes where it is updated, and back, unless it lives there.
   const own = onHost === (split.lifted === true) ? 0 : element
-  const [before, after] = [(onHost ? norm : 0) + (master ? 0 : own) + states, own + states]
+  const [before, after] = [(onHost ? gradient : 0) + (master ? 0 : own) + states, own + states]
   const [down, up] = onHost ? [before, after] : [after, before]
   return { norm, onHost, update: bytes - norm, down, up }
 }

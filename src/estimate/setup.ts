@@ -64,6 +64,8 @@ export interface Setup {
   readonly optimizer?: Optimizer
   /** Averages of the weights are kept, in f32. */
   readonly averages?: boolean
+  /** Losses are scaled: gradients are divided by it before they are used. */
+  readonly scaled?: boolean
   /** What was worked out for other plans; without it everything is worked out anew. */
   readonly book?: EstimateBook
 }

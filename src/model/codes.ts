@@ -40,12 +40,52 @@ export function gradientsOfScaled(b: Backward, op: OpOf<'scaledContract'>): Grad
     blocks: op.blocks?.[i],
   }))
   const alongTokens = op.blocks ? otherCodes(b, given) : given
+  // Squares serve both products; blocks that are one number wide do not.
+  const across = (op.blocks && otherCodes(b, weight)) ?? weight
+  if (!alongTokens) throw new Error(`internal: ${x.name} has no codes in blocks along tokens`)
   const followed = op.by === 'scale' ? followedBy(b) : undefined
-  const { rows, columns, amax } = codesOfGradient(b, { dy, followed }, weight, alongTokens)
+  const { rows, columns, amax } = codesOfGradient(b, { dy, followed, by: op.by }, across, alongTokens)
   return [
-    [ofX, product(b, ofX, [rows, weight], op)],
+    [ofX, product(b, ofX, [rows, across], op)],
     [ofW, product(b, ofW, [alongTokens, columns], op)],
     ...(followed && amax ? [[followed, amax] as const] : []),
+  ]
+}
+
+/**
+ * Of a product with the weights of experts. The rows of an expert are ragged and come from the tokens of many ranks, so blocks along
+ * them would depend on the plan: there the gradient of a weight is made from rows that are no codes.
+ */
+export function gradientsOfScaledExperts(b: Backward, op: OpOf<'scaledExpertContract'>): Gradients {
+  const [[rows, counts, w, ...scales], [dy]] = [b.ins, b.douts]
+  if (!dy) return []
+  const [ofRows, ofW] = [rows, w].map(codes => b.build.values[b.build.producer(codes).ins[0]])
+  const [given, weight] = [rows, w].map((codes, i): Coded => {
+    return { codes, scale: scales[i], format: op.formats[i], blocks: op.blocks?.[i] }
+  })
+  const across = (op.blocks && otherCodes(b, weight)) ?? weight
+  const followed = op.by === 'scale' ? followedBy(b) : undefined
+  const blocks = across.blocks && { row: 1, ...blocksWithin(across.blocks, dy.dims) }
+  const [amax] = b.build.emit({ kind: 'absMax', ...(blocks && { blocks }) }, [dy], `${dy.name}.amax`)
+  const coded = code(b, dy, followed ?? amax, { ...(blocks && { blocks }), by: op.by })
+  const of = (left: Coded, right: Coded) => ({
+    formats: [left.format, right.format],
+    ...(left.blocks && right.blocks && { blocks: [left.blocks, right.blocks] }),
+    ...(op.by && { by: op.by }),
+  })
+  const back = [coded.codes, counts, across.codes, coded.scale, across.scale]
+  const weighed: Value = blocks
+    ? one(b, { kind: 'expertWeightGrad' }, [ofRows, dy, counts], ofW)
+    : one(
+        b,
+        { kind: 'scaledExpertWeightGrad', ...of(given, coded) },
+        [given.codes, coded.codes, counts, given.scale, coded.scale],
+        ofW,
+      )
+  return [
+    [ofRows, one(b, { kind: 'scaledExpertContract', ...of(coded, across) }, back, ofRows)],
+    [ofW, weighed],
+    ...(followed ? [[followed, amax] as const] : []),
   ]
 }
 
@@ -67,38 +107,39 @@ interface GradientCodes {
 /** Of the gradient of a result: its blocks are those of the weight, or of the tokens, that it meets. */
 function codesOfGradient(
   b: Backward,
-  { dy, followed }: { readonly dy: Value; readonly followed: Value | undefined },
+  { dy, followed, by }: { readonly dy: Value; readonly followed: Value | undefined } & Scaled,
   { blocks, codes: w }: Coded,
   tokens: Coded,
 ): GradientCodes {
   if (!blocks || !tokens.blocks) {
     const [amax] = b.build.emit({ kind: 'absMax' }, [dy], `${dy.name}.amax`)
-    const coded = code(b, dy, followed ?? amax, followed ? { by: 'scale' } : {})
+    const coded = code(b, dy, followed ?? amax, { by })
     return { rows: coded, columns: coded, amax }
   }
   const isOfWeight = names(w.dims)
   const [own, others] = [true, false].map(of => dy.dims.filter(({ name }) => isOfWeight.includes(name) === of))
   const inBlocks = (of: Blocks) =>
-    code(b, dy, b.build.emit({ kind: 'absMax', blocks: of }, [dy], `${dy.name}.amax`)[0], { blocks: of })
+    code(b, dy, b.build.emit({ kind: 'absMax', blocks: of }, [dy], `${dy.name}.amax`)[0], { blocks: of, by })
   return {
     rows: inBlocks({ ...blocksOfEach(others), ...blocksWithin(blocks, own) }),
     columns: inBlocks({ ...blocksWithin(tokens.blocks, others), ...blocksOfEach(own) }),
   }
 }
 
-function code(b: Backward, dy: Value, scale: Value, how: { readonly blocks?: Blocks; readonly by?: 'scale' }): Coded {
-  const format = formatOfGradients(how.blocks)
+function code(b: Backward, dy: Value, scale: Value, { blocks, by }: { readonly blocks?: Blocks } & Scaled): Coded {
+  const format = formatOfGradients(blocks)
+  const how = { ...(blocks && { blocks }), ...(by && { by }) }
   const [codes] = b.build.emit({ kind: 'quantize', format, ...how }, [dy, scale], `${dy.name}.codes`)
-  return { codes, scale, format, blocks: how.blocks }
+  return { codes, scale, format, blocks }
 }
 
-/** The codes of the same numbers in blocks along tokens, which the forward made for this. */
-function otherCodes(b: Backward, { codes, blocks, format }: Coded): Coded {
+/** The codes of the same numbers in other blocks, along what a gradient sums, which the forward made for this. */
+function otherCodes(b: Backward, { codes, blocks, format }: Coded): Coded | undefined {
   const { ins } = b.build.producer(codes)
   for (const { op, ins: read, outs } of b.build.nodes)
     if (op.kind === 'quantize' && read[0] === ins[0] && !sameBlocks(op.blocks, blocks))
       return { codes: b.build.values[outs[0]], scale: b.build.values[read[1]], format, blocks: op.blocks }
-  throw new Error(`internal: ${codes.name} has no codes in blocks along tokens`)
+  return undefined
 }
 
 const product = (b: Backward, of: Value, [left, right]: readonly Coded[], { by }: Scaled): Value =>

@@ -9,12 +9,12 @@ import {
   roundUp,
   warning,
 } from '../base/index.js'
+import { blockSize, type Fp8, inBlocks, usualBlock } from './fp8-schema.js'
 import { headSplit, type Rule, zigzagOf } from './rule.js'
 import type { Job } from './schema.js'
 
-/** What GPUs want along every side of a product of codes, and how long the blocks are that they multiply. */
+/** What GPUs want along every side of a product of codes. */
 const side = 16
-const usualBlock = 128
 
 export const fp8: Rule = function* (job) {
   const { model, training, plan } = job
@@ -27,14 +27,10 @@ export const fp8: Rule = function* (job) {
       `products read codes of what is kept in bf16; precision ${plan.precision} keeps ${token}`,
       'set plan.precision to bf16 or pure-bf16',
     )
-  if (model.family === 'llama' && model.moe)
-    yield warning(
-      'plan/precision',
-      'plan.fp8',
-      `products of ${model.moe.experts} experts stay in ${token}: only those of attention, and of what every token meets, read codes`,
-    )
-  if (plan.fp8.recipe === 'blocks') {
-    yield* blocks(job, plan.fp8.block)
+  yield* experts(job, plan.fp8)
+  yield* scales(plan.fp8)
+  if (inBlocks(plan.fp8)) {
+    yield* blocks(job, plan.fp8)
     return
   }
   const tokens = (training.globalBatch * training.seq) / (plan.microbatches * batchRanks(plan) * plan.cp)
@@ -53,6 +49,39 @@ export const fp8: Rule = function* (job) {
       )
 }
 
+function* experts({ model, plan }: Job, fp8: Fp8): Iterable<Problem> {
+  const { token } = planPrecisionFacts[plan.precision]
+  const count = model.family === 'llama' ? model.moe?.experts : undefined
+  if (count && !fp8.experts)
+    yield warning(
+      'plan/precision',
+      'plan.fp8',
+      `products of ${count} experts stay in ${token}: only those of attention, and of what every token meets, read codes`,
+      'set plan.fp8.experts to true, and theirs do',
+    )
+  if (count && fp8.experts && inBlocks(fp8))
+    yield warning(
+      'plan/precision',
+      'plan.fp8.experts',
+      `a GPU multiplies in ${token} what codes of rows in blocks stand for, and gradients of weights of experts are made from ${token}: codes gain nothing there`,
+      'set the recipe to current or delayed, or experts to false',
+    )
+  if (fp8.experts && !count)
+    yield warning('plan/precision', 'plan.fp8.experts', 'the model has no experts', 'leave it out')
+}
+
+function* scales(fp8: Fp8): Iterable<Problem> {
+  if (fp8.recipe === 'mx' && fp8.scales === 'exact')
+    yield error(
+      'plan/precision',
+      'plan.fp8.scales',
+      'mx keeps the exponent of a scale and nothing else: exact = greatest code / greatest number is no power of two',
+      'set scales to powers, or the recipe to blocks',
+    )
+  if (fp8.recipe === 'delayed' && fp8.scales !== 'powers')
+    yield warning('plan/precision', 'plan.fp8.scales', 'scales of the steps before are exact, whatever this says')
+}
+
 /** A dim that ranks have parts of. */
 interface Cut extends Dim {
   /** Into how many runs it is cut, and by what. */
@@ -61,7 +90,9 @@ interface Cut extends Dim {
 }
 
 /** Where a dim is split, every rank has whole blocks: else how ranks cut a tensor would change its scales. */
-function* blocks({ model, training, plan }: Job, block: number): Iterable<Problem> {
+function* blocks({ model, training, plan }: Job, fp8: Fp8): Iterable<Problem> {
+  const block = blockSize(fp8)
+  const usual = usualBlock[fp8.recipe === 'mx' ? 'mx' : 'blocks']
   const zigzag = zigzagOf(plan, training.seq)
   if (zigzag === 'documents' && training.seq > block)
     yield error(
@@ -70,12 +101,12 @@ function* blocks({ model, training, plan }: Job, block: number): Iterable<Proble
       'documents are cut one by one, so what lies in a block of tokens would depend on cp',
       'set plan.zigzag to true, or the recipe to current',
     )
-  if (block !== usualBlock)
+  if (block !== usual)
     yield warning(
       'plan/precision',
       'plan.fp8.block',
-      `a GPU multiplies blocks of ${usualBlock}; of others what codes stand for`,
-      `leave it at ${usualBlock}`,
+      `a GPU multiplies blocks of ${usual}; of others what codes stand for`,
+      `leave it at ${usual}`,
     )
   const twice = zigzag === 'sequence' ? 2 : 1
   const bySequence = [
@@ -88,7 +119,8 @@ function* blocks({ model, training, plan }: Job, block: number): Iterable<Proble
     ways: plan.cp * twice * (plan.sequenceParallel ? plan.tp : 1),
     by: bySequence.join(' x '),
   }
-  const cuts = [[seq], ...widths(model, plan.tp)].flatMap(dims =>
+  const ofExperts = fp8.experts && model.family === 'llama' && model.moe ? [[expertWidth(model.moe.ffn, plan.etp)]] : []
+  const cuts = [[seq], ...ofExperts, ...widths(model, plan.tp)].flatMap(dims =>
     dims.map(dim => ({ ...dim, each: blocksAlong(dims, block)[dim.name] ?? 1 })),
   )
   const cutting = cuts.filter(
@@ -102,6 +134,8 @@ function* blocks({ model, training, plan }: Job, block: number): Iterable<Proble
       `try ${name} ${roundUp(size, ways * each)}, or the recipe current`,
     )
 }
+
+const expertWidth = (size: number, etp: number): Cut => ({ name: 'moe.ffn', size, ways: etp, by: `etp ${etp}` })
 
 /** What products sum over, and what they make, where tp splits it: dims that are blocked together. */
 function widths(model: Job['model'], tp: number): Cut[][] {

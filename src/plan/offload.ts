@@ -1,16 +1,7 @@
 /** Offload: what of it makes no sense, or is not there yet. */
-import {
-  type Elsewhere,
-  either,
-  error,
-  type OptimizerKind,
-  optimizerFacts,
-  optimizerKinds,
-  paramRoles,
-} from '../base/index.js'
+import { type Elsewhere, error, type OptimizerKind, optimizerFacts } from '../base/index.js'
 import { isFollower, type ParamSpec } from '../model/index.js'
 import type { Offload } from './offload-schema.js'
-import { toldFor } from './optimizer.js'
 import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
@@ -43,20 +34,8 @@ export function updateSpace(plan: Pick<Plan, 'offload'>, { kind }: { readonly ki
   return staysAway ? { space: 'host' } : {}
 }
 
-/** Element by element: what must know the whole parameter first meets other ranks, which hosts do not. */
-const worksOnHost = optimizerKinds.filter(kind => optimizerFacts[kind].given === undefined)
-
-export const offload: Rule = function* ({ training, plan }) {
-  const { optimizer, parameters } = offloadOf(plan)
-  const used = new Set(paramRoles.map(role => toldFor(training, role).optimizer.kind))
-  const meets = [...used].find(kind => !worksOnHost.includes(kind))
-  if (optimizer === 'disk' && meets !== undefined)
-    yield error(
-      'plan/offload',
-      'plan.offload.optimizer',
-      `${meets} needs whole parameters, for which states visit the device: from a disk they cannot`,
-      `try host, or training.optimizer.kind ${either(worksOnHost)}`,
-    )
+export const offload: Rule = function* ({ plan }) {
+  const { parameters } = offloadOf(plan)
   if (parameters !== 'device' && plan.zero < 3)
     yield error(
       'plan/offload',

@@ -1,11 +1,12 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
-import { finish, type Work } from '../base/index.js'
+import { asPart, finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import {
   certainly,
   type Estimate,
   type Fit,
   type FrameworkName,
+  ownSoftwareOf,
   type Parts,
   precisionOf,
   type Split,
@@ -14,19 +15,29 @@ import {
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import { clusterPrices, simulating } from '../simulate/index.js'
+import { type JudgedChoice, pricingChoices } from './choice-prices.js'
 import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { type Request, requestOf } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 
 /** The request that a job is an answer to. */
-export const requestOfJob = ({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request =>
-  requestOf({
+export function requestOfJob({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request {
+  const request = requestOf({
     ...{ model, ...training, cluster, precision: precisionOf(plan) },
     ...(software && { software }),
     // Its program has the vocabulary it says.
     padVocab: false,
   })
+  if (!request.software.own) return request
+  const { precision, gradients, rounding, fp8 } = plan
+  const { optimizer, ema, lossScale } = training
+  const said = {
+    plan: { precision, rounding, ...(gradients && { gradients }), ...(fp8 && { fp8 }) },
+    training: { optimizer, ema, lossScale },
+  }
+  return { ...request, software: ownSoftwareOf(plan), said }
+}
 
 export interface Explanation {
   readonly job: Job
@@ -37,6 +48,8 @@ export interface Explanation {
   /** Measured over priced: all prices are multiplied by it. */
   readonly scale: number
   readonly neighbours: readonly Neighbour[]
+  /** What each choice of it costs, and what others would: of our own program. */
+  readonly choices: readonly JudgedChoice[]
   /** Its time is that of its program. */
   readonly simulated: boolean
   /** The best of all plans, where any fits. */
@@ -59,10 +72,11 @@ export function* explaining(request: Request, job: Job, { own, measured }: Expla
   const scale = measured === undefined ? 1 : measured / priced.estimate.step
   const plan = scaledTo(priced, scale)
   const fit = own ? certainly(plan.bytes <= capacityOf(request)) : fitOfPrice(request, plan)
-  const [best] = (yield* searching(request, { keep: 1, front: false })).best
+  const [best] = (yield* asPart(0, 0.5, searching(request, { keep: 1, front: false }))).best
   const neighbours = neighboursOf(request, plan, scale)
+  const choices = request.software.own ? yield* asPart(0.5, 1, pricingChoices(job, request.cluster)) : []
   return {
-    ...{ job, request, plan, fit, scale, neighbours, simulated: own !== undefined },
+    ...{ job, request, plan, fit, scale, neighbours, choices, simulated: own !== undefined },
     ...(best && { best: scaledTo(best, scale) }),
   }
 }

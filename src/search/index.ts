@@ -1,6 +1,8 @@
 export * from './abilities.js'
 export { searchAll, searchingAll } from './allowed.js'
 export * from './bounds.js'
+export * from './choice-prices.js'
+export * from './choices.js'
 export * from './constraint.js'
 export * from './explain.js'
 export * from './extra-names.js'

@@ -3,10 +3,10 @@
  * throughput, with the batch as the resource that pays for both. Each sentence carries the numbers of this plan.
  */
 import { showBytes, showCount } from '../base/index.js'
-import { matmulParameters, type Shape } from '../estimate/index.js'
+import { bytesOfParameter, matmulParameters, type Shape } from '../estimate/index.js'
 import { usualRows } from '../plan/index.js'
 import { endsOf } from './moves.js'
-import type { Request } from './request.js'
+import { plainSplit, type Request, setupOf } from './request.js'
 import { capacityOf, type Priced } from './search.js'
 import { meetingName } from './space.js'
 
@@ -37,17 +37,16 @@ function unseenExperts({ layers, embed, gated, experts }: Shape): number {
   return (layers - experts.dense) * (experts.count - experts.active) * (gated ? 3 : 2) * embed * experts.ffn
 }
 
-/** Parameter and gradient as they are multiplied and added, and Adam's two moments with a master copy. */
-const stateBytes = 18
-
 function fit(request: Request): Sentence {
   const count = parametersOf(request.shape)
-  const bytes = stateBytes * count
+  // Whatever the plan, a parameter has as many.
+  const each = bytesOfParameter(setupOf(request, plainSplit))
+  const bytes = each * count
   const least = Math.ceil(bytes / capacityOf(request))
   const text =
     least === 1
-      ? `${showCount(count)} parameters x ${stateBytes} bytes of state = ${showBytes(bytes)}: one device could hold them`
-      : `${showCount(count)} parameters x ${stateBytes} bytes of state = ${showBytes(bytes)}: at least ${least} devices must share them`
+      ? `${showCount(count)} parameters x ${each} bytes of state = ${showBytes(bytes)}: one device could hold them`
+      : `${showCount(count)} parameters x ${each} bytes of state = ${showBytes(bytes)}: at least ${least} devices must share them`
   return { topic: 'fit', text }
 }
 

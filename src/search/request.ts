@@ -31,8 +31,16 @@ export interface Request {
   /** What plans may do beside the usual; and, within a search, what all of them do. */
   readonly allowed?: readonly ExtraName[]
   readonly extras?: readonly ExtraName[]
+  /** What a job says that is not searched. */
+  readonly said?: Said
   /** What plans of this request, and of requests made from it, share. */
   readonly book: EstimateBook
+}
+
+/** What numbers are stored in and scaled by, and how parameters are updated. */
+export interface Said {
+  readonly plan: Pick<Job['plan'], 'precision' | 'gradients' | 'rounding' | 'fp8'>
+  readonly training: Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale'>
 }
 
 export interface PlanQuery {
@@ -115,19 +123,36 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
     ...(stored !== 'f32' && { precision: stored }),
     ...((split.fp8 || precisionFacts[precision].coded) && { fp8: {} }),
-    ...(split.offload && { offload: { optimizer: split.offload } }),
+    ...((split.offload || split.lifted || split.waiting) && { offload: offloadOf(split) }),
     ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
   }
 }
 
+const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] => ({
+  ...(offload && { optimizer: offload }),
+  ...(lifted && { parameters: 'host' }),
+  ...(waiting && { activations: 'boundaries' }),
+})
+
+/** The same with what its job says beside it. */
+export const planOf = ({ precision, said }: Pick<Request, 'precision' | 'said'>, split: Split): PlanInput => ({
+  ...planInput(split, precision),
+  ...said?.plan,
+})
+
 /** All that the price of a plan depends on. */
-export const setupOf = ({ shape, cluster, precision, software, book }: Request, split: Split): Setup => ({
+export const setupOf = ({ shape, cluster, precision, software, book, said }: Request, split: Split): Setup => ({
   shape,
   split,
   cluster,
   precision: split.fp8 ? 'fp8' : precision,
   software,
   book,
+  ...(said && software.own && updatedBy(said)),
+})
+
+const updatedBy = ({ training: { optimizer, ema, lossScale } }: Said) => ({
+  ...{ optimizer, averages: ema !== undefined, scaled: lossScale !== undefined },
 })
 
 /** How queries meet keys, where these are not gathered. */
@@ -136,10 +161,10 @@ function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attenti
   return { attention: ulysses === cp ? 'ulysses' : { ulysses, ring: cp / ulysses } }
 }
 
-type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision'>
+type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision' | 'said'>
 
 export const jobOf = (of: TrainedModel, split: Split): Job =>
-  Job.parse({ model: of.model, training: trainingInput(of), plan: planInput(split, of.precision) })
+  Job.parse({ model: of.model, training: { ...trainingInput(of), ...of.said?.training }, plan: planOf(of, split) })
 
 /** What a job must say of its training: f16 needs a scale. */
 export const trainingInput = ({ shape, globalBatch, precision }: Omit<TrainedModel, 'model'>) => ({

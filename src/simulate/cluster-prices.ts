@@ -43,8 +43,8 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
   const { multiply, contention = cluster.cores === undefined ? usual : none, fused = () => false } = options
   const links = [...linksOf(cluster), ...(hasMoves(program) ? Object.values(ways) : [])]
   const linkOf = (members: Members) => links.indexOf(outermost(cluster, members))
-  const priceMove = (way: Way, bytes: number) => ({
-    seconds: moveSeconds(way, bytes, cluster),
+  const priceMove = ({ way, crosses }: Moved, bytes: number) => ({
+    seconds: moveSeconds(way, crosses, bytes, cluster),
     link: links.indexOf(ways[way]),
   })
   const stride = strideOf(mesh, 'pp')
@@ -62,7 +62,7 @@ export function clusterPrices(program: Program, cluster: Cluster, options: Clust
     },
     collective: (instr, segment) => {
       const work = workOf(instr, segment, { mesh })
-      if (work.kind === 'copy' && instr.kind === 'move') return priceMove(wayOf(instr, segment), work.bytes)
+      if (work.kind === 'copy' && instr.kind === 'move') return priceMove(movedBy(instr, segment), work.bytes)
       if (work.kind !== 'collective') throw new Error(`internal: ${instr.kind} is not a collective`)
       const group = membersOf(mesh, work.group)
       const seconds = priceCollective({ kind: work.how, bytes: work.bytes, group }, cluster)
@@ -122,10 +122,18 @@ const hasMoves = ({ segments }: Program): boolean =>
 
 const spaceIn = ({ roles, buffers }: Segment, ref: Ref) => spaceOf(roles[buffers[ref].role])
 
-function wayOf({ ins, outs }: Collective, segment: Segment): Way {
-  if (spaceIn(segment, ins[0]) === 'disk') return 'in'
-  if (spaceIn(segment, outs[0]) === 'disk') return 'out'
-  return spaceIn(segment, outs[0]) === 'device' ? 'up' : 'down'
+/** Which way something goes; between the disk and the device it crosses the host's link too. */
+interface Moved {
+  readonly way: Way
+  readonly crosses: boolean
+}
+
+function movedBy({ ins, outs }: Collective, segment: Segment): Moved {
+  const [from, to] = [spaceIn(segment, ins[0]), spaceIn(segment, outs[0])]
+  const crosses = from === 'device' || to === 'device'
+  if (from === 'disk') return { way: 'in', crosses }
+  if (to === 'disk') return { way: 'out', crosses }
+  return { way: to === 'device' ? 'up' : 'down', crosses }
 }
 
 const isOnHost = (instr: Instr, segment: Segment): boolean =>
@@ -137,10 +145,15 @@ const hostSeconds = (kernel: Kernel, cluster: Cluster): number =>
     ? trafficOf(kernel) / (cluster.host.bandwidth ?? cluster.host.link.bandwidth)
     : secondsOf(kernel, cluster)
 
-function moveSeconds(way: Way, bytes: number, cluster: Cluster): number {
+/** What goes by way of the host goes in pieces: the slower of the two links decides. */
+function moveSeconds(way: Way, crosses: boolean, bytes: number, cluster: Cluster): number {
   const { read, write, latency } = diskOf(cluster)
-  if (way === 'in') return latency + bytes / read
-  if (way === 'out') return latency + bytes / write
+  if (way === 'in' || way === 'out') {
+    const onDisk = bytes / (way === 'in' ? read : write)
+    const { host } = cluster
+    if (!crosses || !host) return latency + onDisk
+    return latency + host.link.latency + Math.max(onDisk, copySeconds(bytes, cluster) - host.link.latency)
+  }
   if (cluster.host) return copySeconds(bytes, cluster)
   return secondsOf({ kind: 'memory', read: bytes, written: bytes }, cluster)
 }

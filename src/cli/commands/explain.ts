@@ -10,9 +10,10 @@ import {
   differencesOf,
   type Explanation,
   explaining,
+  isPriced,
   limitOf,
   type Priced,
-  planInput,
+  planOf,
   type Request,
   ratesOfPlan,
   readingOf,
@@ -22,6 +23,7 @@ import { loadJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
+import { choiceLegend, choiceLines } from '../text/choice-text.js'
 import { colorsOf } from '../text/colors.js'
 import { kernelLines, type RankLoad, rankLoadOf, trafficLines } from '../text/loads.js'
 import { scaled, showPercent, showSeconds } from '../text/numbers.js'
@@ -68,7 +70,7 @@ export async function explainCommand(path: string, options: ExplainOptions, io: 
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
 function asText(explained: Explanation, load: RankLoad | undefined, io: Io): string {
-  const { job, request, plan, fit, scale, neighbours, simulated, best } = explained
+  const { job, request, plan, fit, scale, neighbours, choices, simulated, best } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -90,6 +92,7 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     bold('Read by the rule of thumb'),
     ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),
     '',
+    ...choicesText(choices, colorsOf(io)),
     gains.length > 0 ? bold('What to try next') : 'No single decision taken differently is faster.',
     ...indent(neighbourLines(gains)),
     '',
@@ -98,6 +101,17 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     '',
     ...bestLines(plan, best, bold),
   ].join('\n')
+}
+
+function choicesText(choices: Explanation['choices'], { bold, dim }: ReturnType<typeof colorsOf>): string[] {
+  const section = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : [bold(title), ...lines.map(line => `  ${line}`), '']
+  const taken = choices.some(one => isPriced(one) && one.simulated) ? ', both simulated' : ', by price'
+  return [
+    ...section(`What its choices cost, against the same plan without each${taken}`, choiceLines(choices, true)),
+    ...section('What others would cost, by price', choiceLines(choices, false)),
+    ...(choices.length > 0 ? [dim(choiceLegend), ''] : []),
+  ]
 }
 
 function fitLines(request: Request, { bytes }: Priced, fit: Fit): string[] {
@@ -143,9 +157,9 @@ function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) 
   ]
 }
 
-function asJson({ request, plan, fit, scale, neighbours, best }: Explanation) {
+function asJson({ request, plan, fit, scale, neighbours, choices, best }: Explanation) {
   const shown = (one: Priced) => ({
-    plan: planInput(one.split, request.precision),
+    plan: planOf(request, one.split),
     ...one.estimate,
     bytes: one.bytes,
     ...ratesOfPlan(request, one),
@@ -160,8 +174,9 @@ function asJson({ request, plan, fit, scale, neighbours, best }: Explanation) {
     reading: readingOf(request, plan),
     neighbours: neighbours.map(({ move, verdict, plan: next }) => ({
       ...{ move: move.name, verdict },
-      ...(next && { plan: planInput(next.split, request.precision), step: next.estimate.step, bytes: next.bytes }),
+      ...(next && { plan: planOf(request, next.split), step: next.estimate.step, bytes: next.bytes }),
     })),
+    choices,
     ...(best && { best: shown(best) }),
   }
 }

@@ -16,7 +16,7 @@ Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what would be faster and by how much, what is not possible and why.',
+      'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what its choices of precision, optimizer, offload and compression cost, what would be faster and by how much, what is not possible and why.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')

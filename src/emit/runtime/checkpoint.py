@@ -19,6 +19,7 @@ import torch.distributed as dist
 from .mesh import Mesh
 from .safetensors import Damaged, Reader, require_finite, sum_of, write
 from .saving import Saving, name_of
+from .spaces import Held, OnDisk, changing, in_memory
 
 FORMAT = "lockstep checkpoint 2"
 
@@ -95,7 +96,7 @@ def box_held(mesh: Mesh, shard: Shard, rank: int) -> Dict:
     return {"start": starts, "shape": sizes, **line}
 
 
-def held_values(stage, shard: Shard) -> torch.Tensor:
+def held_values(stage, shard: Shard) -> Held:
     """The very memory in which a rank keeps its part: as its box, or in one row without what pads it."""
     values = stage.values(shard.frame)
     if "flat" not in shard.layout:
@@ -103,15 +104,15 @@ def held_values(stage, shard: Shard) -> torch.Tensor:
     begin, end = box_held(stage.here.mesh, shard, stage.here.rank)["line"]
     if shard.inside:
         values = stage.here.own(values, *shard.layout["flat"])
-    return values.view(-1)[: end - begin]
+    return values.first(end - begin) if isinstance(values, OnDisk) else values.view(-1)[: end - begin]
 
 
-def summed_values(stage, shard: Shard) -> torch.Tensor:
+def summed_values(stage, shard: Shard) -> Held:
     """The same; where ranks hold addends, all of them call it, and have the sum."""
     values, axes = held_values(stage, shard), shard.layout["partial"]
     if shard.addends > 1:
-        values = values.view(shard.addends, -1).sum(0)
-    return stage.here.wait(stage.here.all_reduce(values, "+".join(axes))) if axes else values
+        values = in_memory(values).view(shard.addends, -1).sum(0)
+    return stage.here.wait(stage.here.all_reduce(in_memory(values), "+".join(axes))) if axes else values
 
 
 def pieces_of(box: Dict) -> List[Tuple[List[int], List[int], int]]:
@@ -173,7 +174,7 @@ def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
         }
         try:
             for name, values in mine.items():
-                require_finite(name, values)
+                require_finite(name, in_memory(values))
         except Damaged as error:
             raise Damaged(f"{final} is not written: {error}") from None
         said = {"run": saving.run, "step": str(position["step"]), "rank": str(here.rank), "parts": json.dumps(parts)}
@@ -326,7 +327,11 @@ def _fill(shards: Shards, shard: Shard, stage, source: str = "") -> None:
         raise Damaged(f"{folder} holds no {shard.tensor}")
     if [dim["size"] for dim in entry["dims"]] != [dim["size"] for dim in shard.dims]:
         raise Damaged(f"{folder}: {shard.tensor} has sizes {entry['dims']}, the program's are {shard.dims}")
-    target = held_values(stage, shard)
+    with changing(held_values(stage, shard)) as target:
+        _fill_values(shards, shard, stage, entry, name, target)
+
+
+def _fill_values(shards: Shards, shard: Shard, stage, entry: Dict, name: str, target: torch.Tensor) -> None:
     if any(stage.here.coordinates.get(axis, 0) > 0 for axis in shard.layout["partial"]):
         # Of ranks that hold addends the first is given the sum.
         target.zero_()
@@ -351,7 +356,7 @@ def _fill(shards: Shards, shard: Shard, stage, source: str = "") -> None:
                 _piece(target, into, both)[...] = _piece(values, source, both)
                 filled += torch.Size([end - begin for begin, end in both]).numel()
     if filled != target.numel():
-        raise Damaged(f"{folder}: only {filled} of {target.numel()} elements of {shard.tensor} are there")
+        raise Damaged(f"{shards.folder}: only {filled} of {target.numel()} elements of {shard.tensor} are there")
 
 
 def _piece(values: torch.Tensor, piece: Tuple[List[int], List[int], int], both: List[Tuple[int, int]]) -> torch.Tensor:

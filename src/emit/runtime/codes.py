@@ -1,11 +1,12 @@
 """
-Products of 8-bit codes. A tensor, or each block of it, is multiplied with a power of two that brings what is greatest there into their
+Products of 8-bit codes. A tensor, or each block of it, is multiplied with a scale that brings what is greatest there into their
 range, and the product is divided by both. A run in f64 keeps all digits; on a CPU products are those of the numbers that codes stand for.
 """
 from typing import Optional, Sequence, Tuple
 
 import torch
 
+from . import grouped
 from .dtypes import DTYPES
 
 try:
@@ -15,8 +16,9 @@ except ImportError:
     triton = None
 
 GREATEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0}
-# They are 1.75 times 2 to this.
+# They are 1.75 times 2 to this, and have so many bits behind the point.
 TOP = {"f8e4m3": 8, "f8e5m2": 15}
+FRACTION = {"f8e4m3": 3, "f8e5m2": 2}
 # What is smaller counts as this: the scale stays an f32 number.
 LEAST = 2.0**-100
 # cuBLAS wants so many codes in a row, and rows that begin at multiples of as many.
@@ -24,8 +26,9 @@ ROW = 16
 TILE = 64
 
 
-# What cuBLAS multiplies of blocks: so many numbers along what is summed, for each row or for squares.
+# What cuBLAS multiplies of blocks: so many numbers along what is summed, for each row or for squares; as MX has them, for each row.
 BLOCK = 128
+MX_BLOCK = 32
 
 Blocks = Sequence[int]
 
@@ -65,19 +68,25 @@ def _times(x: torch.Tensor, numbers: torch.Tensor, blocks: Optional[Blocks]) -> 
     return whole[tuple([slice(size) for size in x.shape])]
 
 
-def scale(amax: torch.Tensor, form: str) -> torch.Tensor:
+def scale(amax: torch.Tensor, form: str, by: str = "amax") -> torch.Tensor:
     """
     The greatest power of two with which amax stays in range, by its bits, so that whoever works it out finds the same: the greatest code
-    is 1.75 times a power of two. 0 where amax is not finite.
+    is 1.75 times a power of two. `exact`: what makes amax the greatest code. Others: powers of two as MX has them, of amax rounded down,
+    up, or to the digits of a code. 0 where amax is not finite.
     """
-    bits = amax.clamp(min=LEAST).float().view(torch.int32)
-    exponent = 254 + TOP[form] - (bits >> 23) - ((bits & 0x7FFFFF) > 0x600000).int()
-    return torch.where(bits >= 0x7F800000, 0, exponent << 23).view(torch.float32).to(amax.dtype)
+    full = amax.clamp(min=LEAST).float()
+    bits = full.view(torch.int32)
+    if by == "exact":
+        made = torch.full_like(full, GREATEST[form]) / full
+    else:
+        more = {"amax": 0x7FFFFF - 0x600000, "floor": 0, "ceil": 0x7FFFFF, "even": 1 << (22 - FRACTION[form])}[by]
+        made = ((254 + TOP[form] - ((bits + more) >> 23)) << 23).view(torch.float32)
+    return torch.where(bits >= 0x7F800000, 0.0, made).to(amax.dtype)
 
 
 def _scale(number: torch.Tensor, form: str, by: str) -> torch.Tensor:
     """Of what is greatest, or the number itself."""
-    return number if by == "scale" else scale(number, form)
+    return number if by == "scale" else scale(number, form, by)
 
 
 def track_(scales, histories, amaxes, verdict: torch.Tensor, form: str, margin: int, algo: str):
@@ -112,19 +121,19 @@ def quantize(
 ) -> torch.Tensor:
     """Numbers beyond the greatest become it; casts of some releases do so by themselves, of others not."""
     # A power of two rounds nothing; another scale wants more digits than 16 bits have.
-    full = x if by == "amax" or x.dtype == torch.float64 else x.float()
+    full = x if by not in ("scale", "exact") or x.dtype == torch.float64 else x.float()
     scaled = _times(full, _scale(amax, form, by).to(full.dtype), blocks).clamp(-GREATEST[form], GREATEST[form])
     return scaled if x.dtype == torch.float64 else scaled.to(DTYPES[form])
 
 
-def coded(x: torch.Tensor, form: str, blocks: Sequence[Blocks]):
+def coded(x: torch.Tensor, form: str, blocks: Sequence[Blocks], by: str = "amax"):
     """What is greatest in each block, and the codes, for each way to cut x: in one pass where a GPU can."""
-    made = _coded_both_ways(x, form, blocks)
+    made = _coded_both_ways(x, form, blocks) if by == "amax" else None
     if made is None:
         made = []
         for each in blocks:
             amax = abs_max(x, each)
-            made += [amax, quantize(x, amax, form, each)]
+            made += [amax, quantize(x, amax, form, each, by)]
     return tuple(made)
 
 
@@ -199,6 +208,55 @@ def scaled_contract(
     return product if full == torch.float64 else product.to(DTYPES[dtype])
 
 
+def scaled_expert_contract(
+    rows: torch.Tensor,
+    counts: torch.Tensor,
+    w: torch.Tensor,
+    rows_max: torch.Tensor,
+    w_max: torch.Tensor,
+    forms: Sequence[str],
+    dtype: str,
+    transposed: bool = False,
+    blocks: Optional[Sequence[Blocks]] = None,
+    by: str = "amax",
+) -> torch.Tensor:
+    """As expert_contract. Behind the last row there are zeros, since what is greatest is looked for among all rows."""
+    by_rows, by_w = 1 / _scale(rows_max, forms[0], by), 1 / _scale(w_max, forms[1], by)
+    if rows.is_cuda and rows.element_size() == 1:
+        if blocks is None:
+            return grouped.contract_codes(rows, counts, w, by_rows, by_w, transposed, DTYPES[dtype])
+        numbers = _numbers(rows, by_rows, blocks[0]).bfloat16(), _numbers(w, by_w, blocks[1]).bfloat16()
+        return grouped.clean(grouped.contract(numbers[0], counts, numbers[1], transposed), counts).to(DTYPES[dtype])
+    of_rows, of_w = (None, None) if blocks is None else blocks
+    product = grouped.contract(_numbers(rows, by_rows, of_rows), counts, _numbers(w, by_w, of_w), transposed)
+    return product if product.dtype == torch.float64 else product.to(DTYPES[dtype])
+
+
+def scaled_expert_weight_grad(
+    rows: torch.Tensor,
+    drows: torch.Tensor,
+    counts: torch.Tensor,
+    rows_max: torch.Tensor,
+    drows_max: torch.Tensor,
+    forms: Sequence[str],
+    dtype: str,
+    by: str = "amax",
+) -> torch.Tensor:
+    """As expert_weight_grad. A GPU multiplies codes as the bf16 numbers that they are."""
+    by_rows, by_drows = 1 / _scale(rows_max, forms[0], by), 1 / _scale(drows_max, forms[1], by)
+    if rows.is_cuda and rows.element_size() == 1:
+        sums = grouped.weight_grad(rows.bfloat16(), drows.bfloat16(), counts).float() * (by_rows * by_drows)
+        return sums.to(DTYPES[dtype])
+    sums = grouped.weight_grad(_numbers(rows, by_rows, None), _numbers(drows, by_drows, None), counts)
+    return sums if sums.dtype == torch.float64 else sums.to(DTYPES[dtype])
+
+
+def _numbers(codes: torch.Tensor, inverse: torch.Tensor, blocks: Optional[Blocks]) -> torch.Tensor:
+    """What codes stand for."""
+    full = torch.float64 if codes.dtype == torch.float64 else torch.float32
+    return _times(codes.to(full), inverse.to(full), blocks)
+
+
 def _tiles(codes: torch.Tensor, scales: torch.Tensor, free: int, blocks: Blocks) -> Optional[torch.Tensor]:
     """
     One scale for each row, or for as many rows as a block has, and so many codes of what is summed: rows side by side where each has its
@@ -207,6 +265,8 @@ def _tiles(codes: torch.Tensor, scales: torch.Tensor, free: int, blocks: Blocks)
     sizes = codes.shape[:free].numel(), codes.shape[free:].numel()
     counts = _counts(codes.shape, blocks)
     counts = torch.Size(counts[:free]).numel(), torch.Size(counts[free:]).numel()
+    if counts == (sizes[0], sizes[1] // MX_BLOCK) and sizes[1] % MX_BLOCK == 0:
+        return _in_tiles(scales.reshape(counts)) if _multiplies_mx(codes) else None
     if counts[1] * BLOCK != sizes[1] or counts[0] not in (sizes[0], sizes[0] // BLOCK) or sizes[0] % ROW:
         return None
     table = scales.reshape(counts)
@@ -214,6 +274,23 @@ def _tiles(codes: torch.Tensor, scales: torch.Tensor, free: int, blocks: Blocks)
         return table.t().contiguous().t()
     # Later releases want rows of a multiple of 4.
     return table.contiguous() if counts[1] % 4 == 0 and counts[0] * BLOCK == sizes[0] else None
+
+
+def _multiplies_mx(codes: torch.Tensor) -> bool:
+    """Blackwell, and what came after it; earlier GPUs multiply what codes stand for."""
+    return hasattr(torch, "float8_e8m0fnu") and torch.cuda.get_device_capability(codes.device)[0] >= 10
+
+
+def _in_tiles(table: torch.Tensor) -> torch.Tensor:
+    """
+    Exponents of powers of two as cuBLAS wants them: tiles of 128 rows and 4 columns, filled up, in which row r and column c are at
+    16 (r % 32) + 4 (r // 32) + c.
+    """
+    rows, columns = table.shape
+    down, across = -(-rows // 128), -(-columns // 4)
+    full = torch.nn.functional.pad(table.float(), (0, 4 * across - columns, 0, 128 * down - rows), value=1.0)
+    tiles = full.view(down, 4, 32, across, 4).permute(0, 3, 2, 1, 4)
+    return tiles.reshape(-1).to(torch.float8_e8m0fnu)
 
 
 def _multiplied(by_rows: Optional[torch.Tensor], by_columns: Optional[torch.Tensor]) -> bool:

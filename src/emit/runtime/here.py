@@ -58,15 +58,14 @@ class Here:
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
-    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device", kind: str = "") -> torch.Tensor:
+    def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device", kind: str = "", name: str = "") -> spaces.Held:
         """`room` is how many elements its memory holds, where that is more; of what lives on the host, parameters go up."""
-        elements = torch.Size(sizes).numel()
         if space == "disk":
-            line = spaces.on_disk(max(room, elements), self.dtypes[dtype])
-        else:
-            pinned = space == "host" and kind == "parameters" and self.device.type == "cuda"
-            device = self.device if space == "device" else "cpu"
-            line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device, pin_memory=pinned)
+            return spaces.OnDisk(sizes, self.dtypes[dtype], name)
+        elements = torch.Size(sizes).numel()
+        pinned = space == "host" and kind == "parameters" and self.device.type == "cuda"
+        device = self.device if space == "device" else "cpu"
+        line = torch.zeros(max(room, elements), dtype=self.dtypes[dtype], device=device, pin_memory=pinned)
         return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
@@ -201,8 +200,8 @@ class Here:
     def to_device(self, *given, **asked) -> spaces.Moving:
         return self._mover.to_device(*given, **asked)
 
-    def from_disk(self, *given) -> spaces.Threaded:
-        return self._mover.from_disk(*given)
+    def from_disk(self, *given, **asked) -> spaces.Threaded:
+        return self._mover.from_disk(*given, **asked)
 
     def to_disk(self, *given, **asked) -> spaces.Threaded:
         return self._mover.to_disk(*given, **asked)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from .attention import attention, attention_grad, attention_merge  # noqa: F401  (emitted code calls them as ops.attention...)
-from .codes import abs_max, coded, quantize, scaled_contract, track_, turned  # noqa: F401
+from .codes import abs_max, coded, quantize, scaled_contract, scaled_expert_contract, scaled_expert_weight_grad, track_, turned  # noqa: F401
 from .contract import apart, beside, contract  # noqa: F401
 from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403

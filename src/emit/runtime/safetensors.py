@@ -11,6 +11,7 @@ from typing import Dict, Tuple
 import torch
 
 from .dtypes import NAMES
+from .spaces import Held, OnDisk, in_memory
 
 TYPES = {name: dtype for dtype, name in NAMES.items()}
 
@@ -22,6 +23,10 @@ class Damaged(RuntimeError):
 def _bytes(tensor: torch.Tensor):
     """The memory of a contiguous tensor, as it lies there."""
     return (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
+
+
+def _sum(tensor: torch.Tensor) -> int:
+    return zlib.crc32(_bytes(tensor))
 
 
 def sum_of(data: bytes) -> str:
@@ -37,9 +42,10 @@ def require_finite(name: str, values: torch.Tensor) -> None:
         raise Damaged(f"tensor {name} holds {len(bad)} of {len(flat)} values that are not finite, {first}")
 
 
-def write(path: str, tensors: Dict[str, torch.Tensor], metadata: Dict[str, str]) -> None:
-    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    sums = {name: zlib.crc32(_bytes(tensor)) if tensor.numel() else 0 for name, tensor in held.items()}
+def write(path: str, tensors: Dict[str, Held], metadata: Dict[str, str]) -> None:
+    """What lies on a disk is read one tensor after the other, twice: all of it may be more than memory holds."""
+    held = {name: x if isinstance(x, OnDisk) else x.detach().cpu().contiguous() for name, x in tensors.items()}
+    sums = {name: _sum(in_memory(tensor)) if tensor.numel() else 0 for name, tensor in held.items()}
     header: Dict = {"__metadata__": {**metadata, "crc32": json.dumps(sums)}}
     end = 0
     for name, tensor in held.items():
@@ -52,7 +58,8 @@ def write(path: str, tensors: Dict[str, torch.Tensor], metadata: Dict[str, str])
         file.write(text)
         for tensor in held.values():
             if tensor.numel():
-                file.write(_bytes(tensor))
+                values = in_memory(tensor)
+                file.write(_bytes(values))
         file.flush()
         os.fsync(file.fileno())
 

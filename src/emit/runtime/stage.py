@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import comm, contract, counter, grouped, optimizer, products
+from . import comm, contract, counter, grouped, optimizer, products, spaces
 from .here import Here, keep_out_of_compiled_code
 
 # A frame's tensors, by their place in it.
@@ -44,8 +44,8 @@ class Stage:
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
-        # Frames that are not the device's say so behind what all frames say: space and kind.
-        elsewhere = {i: (frame[3], frame[1]) for i, frame in enumerate(schedule["frames"]) if frame[3:]}
+        # Frames that are not the device's say so behind what all frames say: space, kind and name.
+        elsewhere = {i: (frame[3], frame[1], frame[0]) for i, frame in enumerate(schedule["frames"]) if frame[3:]}
         self.on_host = bool(elsewhere)
         if compiled:
             keep_out_of_compiled_code()
@@ -122,12 +122,13 @@ class Stage:
         self.set_scalars(self.starts)
         for param in self.params:
             for frame, layout in [*self._held(param), *self._averaged(param)]:
-                values, index = self.own_part(frame, param, layout), self._elements(param, layout)
+                index = self._elements(param, layout)
                 first = _initial(param, index, self.here.seed)
-                if frame in self.views:
-                    values.copy_(first.view(values.shape))
-                else:
-                    values.view(-1)[: index.numel()].copy_(first)
+                with spaces.changing(self.own_part(frame, param, layout)) as values:
+                    if frame in self.views:
+                        values.copy_(first.view(values.shape))
+                    else:
+                        values.view(-1)[: index.numel()].copy_(first)
 
     def _elements(self, param: Dict, layout: Dict) -> torch.Tensor:
         """The index in the whole parameter of every element that the rank holds, without what fills up the last part."""
@@ -142,11 +143,11 @@ class Stage:
         room = self.own_part(param["frames"][str(self.pp)]["param"], param, param["kept"]).numel()
         return torch.nn.functional.pad(index, (0, room - index.numel()))
 
-    def values(self, frame: int) -> torch.Tensor:
+    def values(self, frame: int) -> spaces.Held:
         """The one tensor of a frame that stays from step to step."""
         return self.views[frame] if frame in self.views else self.frames[frame][0]
 
-    def own_part(self, frame: int, param: Dict, layout: Dict) -> torch.Tensor:
+    def own_part(self, frame: int, param: Dict, layout: Dict) -> spaces.Held:
         """What the rank keeps in a frame of a parameter from step to step: all of it, or its part inside the whole."""
         values = self.values(frame)
         inside = param.get("keptInside") and frame == param["frames"][str(self.pp)]["param"]
@@ -165,28 +166,33 @@ class Stage:
         frame = param["frames"].get(str(self.pp), {}).get("states", {}).get("ema")
         return [] if frame is None else [(frame, param["state"])]
 
-    def swap_averages(self) -> List[Tuple[torch.Tensor, torch.Tensor]]:
+    def swap_averages(self) -> List[Tuple[spaces.Held, torch.Tensor]]:
         """Puts averages in the place of parameters. Returns what was there, for `put_back`."""
-        pairs = [(self.parameter(param), self.values(frame)) for param in self.params for frame, _ in self._averaged(param)]
-        before = [(own, own.clone()) for own, _ in pairs]
-        for own, average in pairs:
-            own.copy_(average.view_as(own))
+        before = []
+        for param in self.params:
+            for frame, _ in self._averaged(param):
+                [(own, layout), *_] = self._held(param)
+                average = spaces.in_memory(self.values(frame))
+                with spaces.changing(self.own_part(own, param, layout)) as values:
+                    before.append((self.own_part(own, param, layout), values.clone()))
+                    values.copy_(average.view_as(values))
         return before
 
     @staticmethod
-    def put_back(before: List[Tuple[torch.Tensor, torch.Tensor]]) -> None:
+    def put_back(before: List[Tuple[spaces.Held, torch.Tensor]]) -> None:
         for own, values in before:
-            own.copy_(values)
+            with spaces.changing(own) as changed:
+                changed.copy_(values)
 
     def parameter(self, param: Dict):
         """What this rank holds of a parameter, if anything."""
         held = self._held(param)
-        return self.own_part(held[0][0], param, held[0][1]) if held else None
+        return spaces.in_memory(self.own_part(held[0][0], param, held[0][1])) if held else None
 
     def master(self, param: Dict):
         """The same in the precision the optimizer keeps."""
         held = self._held(param)
-        return self.own_part(held[-1][0], param, held[-1][1]) if held else None
+        return spaces.in_memory(self.own_part(held[-1][0], param, held[-1][1])) if held else None
 
     def result(self, name: str):
         """A sum of the step (loss, count, normSquared, terms), where this rank has it."""

@@ -24,6 +24,8 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   absMax: codes.absMax,
   quantize: codes.quantize,
   scaledContract: codes.scaledContract,
+  scaledExpertContract: codes.scaledExpertContract,
+  scaledExpertWeightGrad: codes.scaledExpertWeightGrad,
   add: elementwise.add,
   mul: elementwise.mul,
   scale: elementwise.scale,

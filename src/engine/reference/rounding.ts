@@ -37,8 +37,8 @@ export function roundToF16(value: number): number {
 }
 
 /** The 8-bit number nearest to an f32 one, likewise; beyond the greatest as PyTorch rounds. */
-const roundToCode =
-  ({ greatest, fraction, least, infinity }: CodeFacts) =>
+export const roundToCode =
+  ({ greatest, fraction, least, beyond }: CodeFacts) =>
   (value: number): number => {
     float[0] = value
     const size = Math.abs(float[0])
@@ -46,7 +46,7 @@ const roundToCode =
     const exponent = Math.max(least, ((bits[0] >>> 23) & 0xff) - 127)
     const integer = 2 ** (exponent - fraction + 52)
     const nearest = size === Number.POSITIVE_INFINITY ? size : size + integer - integer
-    const rounded = nearest <= greatest ? nearest : infinity ? Number.POSITIVE_INFINITY : greatest
+    const rounded = nearest <= greatest ? nearest : beyond
     return bits[0] >>> 31 ? -rounded : rounded
   }
 

@@ -2,7 +2,7 @@
 import { activationBytes, isCast, uncast } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
-import type { Fp8Recipe } from '../../plan/index.js'
+import { type Fp8Recipe, inBlocks } from '../../plan/index.js'
 import type { Setup } from '../setup.js'
 
 /** A product with a matrix: seconds forward, of the gradient of its input, and of its own; and its parameters. */
@@ -58,7 +58,7 @@ export function kernelPrices(
       : of({ kind: 'memory', read: element * n, written: n }) +
         (isKnown ? 0 : of({ kind: 'memory', read: element * n, written: 4 }))
   // Blocks lie along what is summed, and there are two products that do: tokens are coded twice. Unless all must be known first, whoever makes them does it.
-  const ways = recipe === 'blocks' ? 2 : 1
+  const ways = recipe && inBlocks({ recipe }) ? 2 : 1
   const isKnownFirst = recipe === undefined || recipe === 'current'
   const codingMade = (n: number) =>
     isKnownFirst ? coding(n, true) : n === 0 ? 0 : ways * of({ kind: 'memory', read: 0, written: n })

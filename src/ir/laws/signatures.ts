@@ -296,6 +296,8 @@ export const signatures: OpTable<Signature> = {
   combine: { ins: n(4), outs: n(1), dtypes: { ins: 'xiii', outs: 'x' }, shapes: [fromRows] },
   expertContract: { ins: n(3), outs: n(1), dtypes: { ins: 'xix', outs: 'x' }, shapes: [ofRows] },
   expertWeightGrad: { ins: n(3), outs: n(1), dtypes: { ins: 'xxi', outs: 'x' }, shapes: [ofExperts] },
+  scaledExpertContract: { ins: n(5), outs: n(1), dtypes: { ins: 'cicff', outs: 'r' }, shapes: [ofRows] },
+  scaledExpertWeightGrad: { ins: n(5), outs: n(1), dtypes: { ins: 'cciff', outs: 'r' }, shapes: [ofExperts] },
   weightedSwiglu: elementwise(3, { dtypes: { ins: 'xxf', outs: 'x' }, linear: [1, 2] }),
   weightedSwigluGrad: {
     ...{ ins: n(4), outs: n(3), dtypes: { ins: 'xxxf', outs: 'xxf' }, shapes: [like(1), like(2), like(3)] },

@@ -19,6 +19,7 @@ import {
   ropeScalingNumbers,
   type Scaler,
   type Shares,
+  scaleRules,
   scalerKinds,
   scalerNumbers,
   scorings,
@@ -155,8 +156,7 @@ const scaler: Codec<Scaler> = {
 }
 
 const code = oneOf(...codeTypes)
-
-const ownScale = oneOf('scale')
+const scaledBy = oneOf('scale', ...scaleRules)
 const greatest = oneOf('max')
 
 /** `batch:1,seq:1,embed:128`; `-` where there is one for all. */
@@ -180,6 +180,7 @@ const eachBlocks: Codec<readonly Blocks[]> = {
   show: all => all.map(blocks.show).join('/'),
   read: (text = '') => cut(text, '/').map(blocks.read),
 }
+const scaling = { formats: listOf(code), blocks: eachBlocks, by: scaledBy }
 
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
@@ -220,8 +221,8 @@ const choiceGroups: Codec<ChoiceGroups> = {
 export const attributes: Attributes = {
   contract: {},
   absMax: { blocks },
-  quantize: { format: code, blocks, by: ownScale },
-  scaledContract: { formats: listOf(code), blocks: eachBlocks, by: ownScale },
+  quantize: { format: code, blocks, by: scaledBy },
+  ...{ scaledContract: scaling, scaledExpertContract: scaling, scaledExpertWeightGrad: scaling },
   add: {},
   mul: {},
   scale: { by: number },
@@ -236,8 +237,7 @@ export const attributes: Attributes = {
   rmsNorm: { eps: number },
   rmsNormInputGrad: { eps: number },
   rmsNormWeightGrad: { eps: number },
-  join: {},
-  joinGrad: {},
+  ...{ join: {}, joinGrad: {} },
   rope: { theta: number, inverse: flag, scaling: ropeScaling },
   attention: { window: number, dropout, scale: number },
   attentionGrad: { window: number, dropout, scale: number },

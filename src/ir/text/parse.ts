@@ -337,7 +337,7 @@ const optionals = [
 /** Attributes that may be missing: a dropout op without a dropout may not, nor a balance without a rate. */
 const optional = (kind: InstrKind, key: string): boolean =>
   key === 'limit' ||
-  (key === 'by' && (kind === 'quantize' || kind === 'scaledContract')) ||
+  (key === 'by' && (kind === 'quantize' || kind.startsWith('scaled'))) ||
   (key === 'combine' && kind === 'accumulate') ||
   (key === 'inputs' && kind.startsWith('adafactor')) ||
   (optionals.includes(key) && kind !== 'balance') ||

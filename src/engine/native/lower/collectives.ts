@@ -4,7 +4,8 @@ import { bytesPer, type Collective, type InstrOf, isFlat, isRouted, pairsOf } fr
 import { codeOf } from '../kernels/dtypes.js'
 import { type CommandName, combineCode, commands, type SeveralKind, severalKinds } from './commands.js'
 import { movesOf, placesOf } from './experts.js'
-import { type ListWriter, wordOf } from './list.js'
+import { land, layOwn } from './landing.js'
+import { wordOf, wordsAt } from './list.js'
 import type { RankCollective } from './rendezvous.js'
 import { refuse } from './shapes.js'
 import { dims, type OpenCollective, type Site, size } from './site.js'
@@ -14,6 +15,8 @@ export const collective = (instr: Collective, s: Site): void => {
   if (s.open.has(name)) throw new Error(`internal: ${name} already awaits a collective`)
   const joined = s.join(instr)
   const { list } = s
+  const tensors = s.landing(instr)
+  if (tensors) layOwn(tensors, joined[0], s)
   for (const one of joined) {
     const command = list.write('start', { sync: 0, me: one.me, members: one.members.length, collective: 0 })
     one.name(wordsAt(list, command))
@@ -24,12 +27,6 @@ export const collective = (instr: Collective, s: Site): void => {
   copier.origin = list.origin
   for (const [i, pair] of pairsOf(instr).entries()) meet(instr, pair, joined[i], { ...s, list: copier })
 }
-
-/** The block and the collective are the first and fourth word of every command that meets. */
-const wordsAt = (list: ListWriter, command: number) => ({
-  sync: { list, word: command + 2 },
-  collective: { list, word: command + 5 },
-})
 
 /** Elements before `dim`, and from it on. */
 function around(all: readonly Dim[], dim: string | undefined): { outer: number; inner: number } {
@@ -145,7 +142,9 @@ export function wait({ on }: InstrOf<'wait'>, s: Site): void {
 }
 
 export function finishCollective({ instr, joined }: OpenCollective, s: Site): void {
-  if (meetsOnce(instr)) finishAll(instr, joined[0], s)
+  const tensors = s.landing(instr)
+  if (tensors) land(tensors, joined[0], s)
+  else if (meetsOnce(instr)) finishAll(instr, joined[0], s)
   else
     for (const [i, pair] of pairsOf(instr).entries()) {
       meet(instr, pair, joined[i], s)

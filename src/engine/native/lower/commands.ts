@@ -320,6 +320,12 @@ export const commands = {
    */
   waitSeveral: ['sync', 'me', 'members', 'collective', 'how', 'combine', 'dtype', 'pairs', '...tensors'],
   /**
+   * Codes of `count` tensors, gathered and unpacked. Two pairs a tensor, as above. The first: numbers of a part and of the whole, where each
+   * member's numbers go, and where it has the codes of all parts, of which its own are there. The second: units of a part and the
+   * numbers that share one, nothing, and where it has the units of all parts.
+   */
+  waitCodes: ['sync', 'me', 'members', 'collective', 'count', '...tensors'],
+  /**
    * A move to (`writes`) or from a file, by its number, in pieces of whole pages: of x and out, the one that is there is a position in
    * it. direct: the file bypasses the system's cache, and pieces go by way of the workspace.
    */

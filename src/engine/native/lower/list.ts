@@ -81,3 +81,9 @@ export class ListWriter {
     return this.#writer.length
   }
 }
+
+/** The block and the collective are the first and fourth word of every command that meets. */
+export const wordsAt = (list: ListWriter, command: number) => ({
+  sync: { list, word: command + header },
+  collective: { list, word: command + header + 3 },
+})

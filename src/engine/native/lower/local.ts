@@ -5,8 +5,13 @@ import {
   elementsOf,
   flatAxes,
   heldElements,
+  indexAlong,
+  isZigzagCut,
   type Mesh,
+  partAlong,
   partStart,
+  sizeOfAll,
+  zigzagAxes,
 } from '../../../base/index.js'
 import { acrossMicrobatches, lineShape, partsOf, type Shape, wholeDims } from '../../../geometry/index.js'
 import { type Buffer, bytesPer, type Program, type Ref, type Segment } from '../../../ir/index.js'
@@ -41,6 +46,19 @@ export function partsIn({ mesh }: Program, { dims, layout }: Buffer, at: Coordin
     dims[i].name === 'batch' ? { ...part, origin: part.origin + Math.max(0, microbatch) * samples[i].size } : part,
   )
 }
+
+type OnMesh = 'mesh' | 'place' | 'part' | 'index' | 'ranksAlong' | 'isZigzag' | 'behindZigzag' | 'isFirst'
+
+/** What a site knows of its rank's place. */
+export const placedOn = (mesh: Mesh, place: Coordinates): Pick<Site, OnMesh> => ({
+  ...{ mesh, place },
+  part: (axes, dim) => partAlong(mesh, axes, dim, place),
+  index: axes => indexAlong(mesh, axes, place),
+  ranksAlong: axes => sizeOfAll(mesh, axes),
+  isZigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
+  behindZigzag: axes => axes.slice(zigzagAxes(mesh, axes).length),
+  isFirst: axes => axes.every(axis => (place[axis] ?? 0) === 0),
+})
 
 /** The gradients of queries are summed in f32 until all keys were seen, head by head, and rounded then. */
 export function sumsBytes({ segments }: Program, shapes: Shapes): number {

@@ -3,17 +3,7 @@
  * binds its segment's buffers to addresses, and each instruction becomes the commands that do it. What the backend
  * cannot do is found here, all of it, before anything runs.
  */
-import {
-  type Coordinates,
-  coordinatesOf,
-  elementsOf,
-  indexAlong,
-  isZigzagCut,
-  partAlong,
-  type Rank,
-  sizeOfAll,
-  zigzagAxes,
-} from '../../../base/index.js'
+import { type Coordinates, coordinatesOf, elementsOf, type Rank } from '../../../base/index.js'
 import { membersOf, peerOf, wholeInput } from '../../../geometry/index.js'
 import {
   applyRule,
@@ -41,14 +31,16 @@ import { countOf } from './commands.js'
 import { type Copier, copierOf, copierWriter } from './copiers.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
+import { type Landing, landingPlaces, landingsIn, landingTensors } from './landing.js'
 import { type CommandList, ListWriter, wordOf } from './list.js'
-import { bytesBefore, partsIn, remembering, type Shapes, shapesIn, sumsBytes } from './local.js'
+import { bytesBefore, partsIn, placedOn, remembering, type Shapes, shapesIn, sumsBytes } from './local.js'
 import { type MapOptions, type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
 import { type PanelOptions, Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
 import { rules } from './rules.js'
-import { Refusal } from './shapes.js'
-import type { DiskFile, Site } from './site.js'
+import { Refusal, RefusalError } from './shapes.js'
+import type { DiskFile, OpenCollective, Site } from './site.js'
+import type { Waiting } from './waiting.js'
 
 export interface LowerOptions extends MapOptions {
   readonly seed: number
@@ -65,20 +57,6 @@ export interface LowerOptions extends MapOptions {
   readonly files?: readonly DiskFile[] | undefined
 }
 
-export interface Waiting {
-  readonly timeoutMs: number
-  /** How often to look before yielding, and before sleeping. */
-  readonly spin: number
-  readonly yields: number
-}
-
-/**
- * A short spin where every rank could have a core: a busy machine may still put two on one, and then the one that is
- * waited for needs this one's. Yields cost little on a core of one's own, so they are most of the waiting before sleep.
- */
-export const waitingFor = (ranks: number, cores: number, timeoutMs: number): Waiting =>
-  ranks <= cores ? { timeoutMs, spin: 100, yields: 200 } : { timeoutMs, spin: 0, yields: 200 }
-
 export interface LoweredProgram {
   readonly map: MemoryMap
   readonly lists: readonly CommandList[]
@@ -92,16 +70,6 @@ export interface LoweredProgram {
   readonly sync: { readonly offset: number; readonly bytes: number }
   /** Size of the whole memory. */
   readonly bytes: number
-}
-
-/** Everything the backend cannot do, by rank of the first to meet it; empty: it can run. */
-export class RefusalError extends Error {
-  readonly refusals: readonly string[]
-  constructor(refusals: readonly string[]) {
-    super(`this backend cannot run the program:\n${refusals.map(line => `  ${line}`).join('\n')}`)
-    this.name = 'RefusalError'
-    this.refusals = refusals
-  }
 }
 
 export function lower(program: Program, options: LowerOptions): LoweredProgram {
@@ -170,6 +138,9 @@ class RankLowering {
   readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
   /** Calls that only started, by tag. */
   readonly #started = new Map<string, { readonly step: number; readonly segment: Segment; readonly site: Site }>()
+  /** Flights that are unpacked as they end, by the step that starts them; and those that were waited for, by the step that unpacks them. */
+  readonly #landings: ReadonlyMap<number, Landing>
+  readonly #landing = new Map<number, { readonly open: OpenCollective; readonly site: Site }[]>()
 
   constructor(world: World, rank: Rank) {
     this.#world = world
@@ -177,6 +148,7 @@ class RankLowering {
     this.#at = coordinatesOf(world.program.mesh, rank)
     this.#stream = streamOf(world.program, rank)
     this.#arenas = world.map.ranks[rank].arenas
+    this.#landings = world.once(this.#stream, () => landingsIn(world.program, this.#stream))
     this.#panels = world.options.panels && new Panels(world.options.panels)
     this.copier = world.options.copiers ? copierWriter(world.map.control) : undefined
   }
@@ -258,7 +230,12 @@ class RankLowering {
   #finish(tag: string): void {
     const { step, segment, site } = this.#started.get(tag)!
     this.#started.delete(tag)
+    const landing = this.#landings.get(step)
     for (const open of site.open.values()) {
+      if (landing?.tensors.has(open.instr)) {
+        this.#landing.set(landing.at, [...(this.#landing.get(landing.at) ?? []), { open, site }])
+        continue
+      }
       this.#list.origin = { step, instr: segment.instrs.indexOf(open.instr) }
       this.#attempt(segment, open.instr, () => finishCollective(open, site))
     }
@@ -278,17 +255,29 @@ class RankLowering {
   #call(call: Call, index: number): void {
     const segment = this.#world.program.segments[call.segment]
     const fusion = this.#fusionOf(call, segment)
-    const site = this.#siteOf(call, segment, fusion)
+    const site = this.#siteOf(call, segment, fusion, this.#landings.get(index))
+    const landed = this.#land(index)
     for (const [instr, written] of segment.instrs.entries()) {
       for (const ref of traitsOf(written).writes) this.#panels?.touch(call.bind[segment.buffers[ref].role])
       const what = fusion?.instead.has(written) ? fusion.instead.get(written) : written
-      if (!what) continue
+      if (!what || landed.has(what)) continue
       this.#list.origin = { step: index, instr: what === written ? instr : segment.instrs.indexOf(what) }
       this.#observe(call, what, site)
       this.#attempt(segment, what, () => applyRule(rules, what, site))
       if (what.kind === 'topK') keepChoices(what, site, this.#world.map)
     }
     if (call.tag !== undefined) this.#started.set(call.tag, { step: index, segment, site })
+  }
+
+  /** Ends the flights that are unpacked here, and gives what unpacks them. */
+  #land(index: number): ReadonlySet<Instr> {
+    const landed = new Set<Instr>()
+    for (const { open, site } of this.#landing.get(index) ?? []) {
+      this.#list.origin = { step: index, instr: 0 }
+      finishCollective(open, site)
+      for (const { unpack } of site.landing(open.instr)!) landed.add(unpack)
+    }
+    return landed
   }
 
   /** Whether buffers of two roles overlap is not known where one frame plays both. */
@@ -328,7 +317,7 @@ class RankLowering {
     ...{ space: spaceOf(this.#stream.frames[frame]), isWhole: from === 0 },
   })
 
-  #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined): Site {
+  #siteOf(call: Call, segment: Segment, fusion: Fusion | undefined, flight: Landing | undefined): Site {
     const { program, options, map, collectives, once } = this.#world
     const { mesh } = program
     const all = this.#world.shapes(segment)
@@ -344,11 +333,17 @@ class RankLowering {
       const [run, cleared] = [runOf(ref), this.#cleared.get(frameOf(ref))]
       return cleared?.from === run.from && cleared.n === run.n
     }
+    const landing = (instr: Collective) =>
+      landingTensors(flight, instr, this.#stream, this.#arenas, (of, ref) =>
+        elementsOf(this.#world.shapes(of)[ref].dims),
+      )
     const join = (instr: Collective) => {
       const members = this.#membersOf(instr.group)
       const meaning = once(instr, () => meaningOf(instr, shape, []))
       const pairs = pairsOf(instr).map(pair => ({ x: at(pair.in), out: at(pair.out) }))
       const meet = (tensors: typeof pairs) => collectives.join({ rank: this.#rank, members, meaning, pairs: tensors })
+      const tensors = landing(instr)
+      if (tensors) return [meet(landingPlaces(tensors, at))]
       if (isRouted(instr)) return [meet([...pairs, { x: at(routesOf(instr)), out: 0 }])]
       return meetsOnce(instr) ? [meet(pairs)] : pairs.map(pair => meet([pair]))
     }
@@ -357,7 +352,7 @@ class RankLowering {
       lying: ref => this.#lying(frameOf(ref), buffer(ref).offset + before(ref)),
       seed: options.seed,
       block: program.blocks[call.block]?.name ?? '',
-      ...{ param: call.param ?? '', place: this.#at },
+      param: call.param ?? '',
       at,
       clear: ref => {
         if (!isCleared(ref)) this.#frame(frameOf(ref))
@@ -367,18 +362,12 @@ class RankLowering {
       buffer,
       shape,
       parts: ref => partsIn(program, buffer(ref), this.#at, call.microbatch),
-      part: (axes, dim) => partAlong(mesh, axes, dim, this.#at),
-      index: axes => indexAlong(mesh, axes, this.#at),
-      mesh,
-      ranksAlong: axes => sizeOfAll(mesh, axes),
-      isZigzag: (axes, dim) => isZigzagCut(mesh, axes, dim),
-      behindZigzag: axes => axes.slice(zigzagAxes(mesh, axes).length),
-      isFirst: axes => axes.every(axis => (this.#at[axis] ?? 0) === 0),
+      ...placedOn(mesh, this.#at),
       input: name => {
         const place = map.inputs.get(name)
         return place && { ...place, dims: wholeInput(program, name) }
       },
-      rate: map.lr,
+      ...{ rate: map.lr, landing },
       fused: instr => fusion?.sums.get(instr),
       panels: ref => this.#sharing(segment, ref, frameOf(ref), at),
       normWeights: instr => fusion?.norms.get(instr),

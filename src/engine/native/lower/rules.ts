@@ -223,6 +223,8 @@ const compute: ComputeRules = {
   absMax: withoutCodes,
   quantize: withoutCodes,
   scaledContract: withoutCodes,
+  scaledExpertContract: withoutCodes,
+  scaledExpertWeightGrad: withoutCodes,
   track: withoutCodes,
   maxOver({ ins: [x], outs: [out] }, s) {
     const { rows, columns } = classes(s, x, out)

@@ -12,6 +12,16 @@ export const refuse = (reason: string): never => {
   throw new Refusal(reason)
 }
 
+/** Everything the backend cannot do, by rank of the first to meet it; empty: it can run. */
+export class RefusalError extends Error {
+  readonly refusals: readonly string[]
+  constructor(refusals: readonly string[]) {
+    super(`this backend cannot run the program:\n${refusals.map(line => `  ${line}`).join('\n')}`)
+    this.name = 'RefusalError'
+    this.refusals = refusals
+  }
+}
+
 type Dims = readonly Dim[]
 
 export const showDims = (dims: Dims): string => `[${dims.map(({ name, size }) => `${name} ${size}`).join(', ')}]`

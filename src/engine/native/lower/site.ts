@@ -13,6 +13,7 @@ import {
 import type { Shape } from '../../../geometry/index.js'
 import { type Buffer, bytesPer, type Collective, type DType, type InstrOf, type Ref } from '../../../ir/index.js'
 import type { FusedResult, NormInputGrad, NormWeightGrad, Summing } from './fuse.js'
+import type { LandingTensor } from './landing.js'
 import type { ListWriter } from './list.js'
 import type { InputPlace } from './map.js'
 import type { PanelProduct } from './panels.js'
@@ -68,6 +69,8 @@ export interface Site {
   readonly rate: number
   /** One collective for all pairs or, where `meetsOnce` says no, one for each. */
   join(collective: Collective): readonly RankCollective[]
+  /** What a collective brings that is unpacked as it ends, straight from where other ranks have it. */
+  landing(collective: Collective): readonly LandingTensor[] | undefined
   /** What an instruction writes, where it sums more than its own. */
   fused(instr: Summing): FusedResult | undefined
   /** The gradients of a norm's weights that the gradient of its input makes as well. */
