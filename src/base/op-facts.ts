@@ -139,6 +139,7 @@ export const opFacts: OpTable<OpFacts> = {
   accumulate: op('value -> out', { updates: true }),
   track: op('amax normSquared -> scale history', { updates: true, lists: true }),
   deduct: op('value -> out', { updates: true }),
+  blend: op('m -> grad', { updates: true }),
   gramSchmidt: op('x -> out', { work: 'columns', statistic: 0 }),
   become: op('next normSquared -> state', { updates: true, lists: true }),
   beside: op('x ... -> out', { statistic: 0, moves: true }),

@@ -16,9 +16,10 @@ export type WireFormat = (typeof wireFormats)[number]
 /**
  * Less is sent of a gradient than there is of it, and the rest is kept as its `error`, for the next step. powersgd: a matrix as two
  * factors of few columns, its projection on what it was before (Vogels et al. 2019). topk: of every rank's addend the few numbers that are
- * greatest, and their places (Aji and Heafield 2017).
+ * greatest, and their places (Aji and Heafield 2017). onebit: the signs of Adam's mean of gradients, as each rank would have it, and one number
+ * for all of them (Tang et al. 2021).
  */
-export const sparings = ['powersgd', 'topk'] as const
+export const sparings = ['powersgd', 'topk', 'onebit'] as const
 export type Sparing = (typeof sparings)[number]
 
 export const isSparing = (format: WireFormat | Sparing): format is Sparing => sparings.some(name => name === format)
@@ -91,14 +92,20 @@ export function keptSizes(elements: number, { ratio, blocks = [] }: Kept) {
 export interface Coding {
   readonly run: number
   readonly parts: number
+  /**
+   * A code is one bit, eight of them a byte, the first the lowest: set where a number is negative. A run is a part, and its unit the root of the mean square
+   * of the part, or of the whole line: then every part has the same. Padding counts nowhere.
+   */
+  readonly signs?: 'line' | 'part' | undefined
   /** One rank that does what several would: into how many blocks each dim is cut, one line each. */
   readonly blocks?: readonly number[] | undefined
 }
 
-/** The sizes of codes: numbers of a part and the units of one, and how many lines there are. */
-export function codedSizes(elements: number, { run, parts, blocks = [] }: Coding) {
+/** The sizes of codes: numbers of a part, the bytes and the units of one, and how many lines there are. */
+export function codedSizes(elements: number, { run, parts, signs, blocks = [] }: Coding) {
   const lines = blocks.reduce((product, ways) => product * ways, 1)
   const part = Math.ceil(elements / lines / parts)
-  const units = Math.ceil(part / run)
-  return { lines, part, units, codes: lines * parts * part, allUnits: lines * parts * units }
+  const units = signs ? 1 : Math.ceil(part / run)
+  const bytes = signs ? Math.ceil(part / 8) : part
+  return { lines, part, bytes, units, codes: lines * parts * bytes, allUnits: lines * parts * units }
 }

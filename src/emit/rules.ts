@@ -211,6 +211,7 @@ export const torchOf: Rules<string[], Site> = {
       betas: tuple([instr.beta1, instr.beta2]),
       eps: instr.eps,
       coupled: instr.coupled || undefined,
+      frozen: instr.frozen || undefined,
     }),
   sgd: (instr, site) =>
     update(instr, site, {

@@ -271,6 +271,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   accumulate: { shape: wanted },
   track: { shape: wanted },
   deduct: { shape: wanted },
+  blend: { shape: wanted },
   gramSchmidt: { shape: like },
   become: { shape: like },
   beside: { shape: wanted },

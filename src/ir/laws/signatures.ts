@@ -323,6 +323,7 @@ export const signatures: OpTable<Signature> = {
   zero: { ins: n(0), outs: many(1), shapes: [free], flat: true },
   accumulate: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
   deduct: elementwise(1, { dtypes: { ins: 'p', outs: 'p' }, linear: [0], flat: true }),
+  blend: { ins: n(1), outs: n(1), dtypes: { ins: 'x', outs: 'f' }, shapes: [like(0)] },
   gramSchmidt: elementwise(1, { dtypes: { ins: 'f', outs: 'f' }, stuck: ([x]) => x.filter(name => name !== 'expert') }),
   become: { ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [like(0)], flat: true },
   beside: { ins: many(1), outs: n(1), dtypes: { ins: 'f', outs: 'f' }, shapes: [free] },
@@ -346,7 +347,7 @@ export const signatures: OpTable<Signature> = {
   unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
   take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {
-    ins: n(4),
+    ins: [3, 4],
     outs: [3, 4],
     dtypes: { ins: 'gfff', outs: 'psss' },
     shapes: [like(0), like(0), like(0), like(0)],

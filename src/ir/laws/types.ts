@@ -27,7 +27,7 @@ import { misstored } from './dtypes.js'
 import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
 import { loaded, moved, sliced } from './moves.js'
-import { coded } from './packing.js'
+import { blended, coded } from './packing.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
 import { sparse } from './sparse.js'
@@ -132,6 +132,8 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'greatest':
     case 'scatter':
       return sparse({ ...of, instr })
+    case 'blend':
+      return blended({ ...of, instr })
     case 'track':
       return tracked({ ...of, instr })
     case 'accumulate':

@@ -207,6 +207,7 @@ type Attributes = {
 const once: Codec<readonly string[]> = listOf(name)
 
 /** What all optimizers are told. */
+const moments = { beta1: number, beta2: number, eps: number }
 const updating = { weightDecay: number, clip: number, limit: number, rate: number, stochastic: flag }
 
 /** `4/8`: four of eight groups. */
@@ -248,12 +249,8 @@ export const attributes: Attributes = {
   maxOver: {},
   sumExp: {},
   pick: {},
-  tokenLoss: {},
-  tokenLossGrad: {},
-  countLabels: {},
-  squaredError: {},
-  squaredErrorGrad: {},
-  countElements: {},
+  ...{ tokenLoss: {}, tokenLossGrad: {}, countLabels: {} },
+  ...{ squaredError: {}, squaredErrorGrad: {}, countElements: {} },
   sigmoid: {},
   sigmoidGrad: {},
   scores: { by: oneOf(...scorings) },
@@ -276,25 +273,26 @@ export const attributes: Attributes = {
   ...{ zero: {}, deduct: {}, beside: {} },
   accumulate: { combine: greatest },
   track: { format: code, margin: count, algo: oneOf(...trackingAlgos), limit: number },
+  blend: { beta1: number, ranks: count },
   gramSchmidt: { inputs: count, draws: flag },
   become: { limit: number },
   ...{ greatest: { ratio: number, blocks: counts }, scatter: { ratio: number, blocks: counts } },
   sumSquares: { once },
-  lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
+  lambSquares: { ...moments, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
   newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16'), lines },
   ...{ stack: {}, unstack: {} },
-  pack: { run: count, parts: count, blocks: counts },
-  unpack: { run: count, parts: count, blocks: counts },
+  pack: { run: count, parts: count, signs: oneOf('line', 'part'), blocks: counts },
+  unpack: { run: count, parts: count, signs: oneOf('line', 'part'), blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },
   adafactorSquares: { beta2Decay: number, eps: number, inputs: count, clip: number },
   average: { decay: number, limit: number },
   unscale: {},
   take: { scaler, limit: number },
-  adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },
+  adamw: { ...moments, coupled: flag, amsgrad: flag, uncorrected: flag, frozen: flag, ...updating },
   sgd: { momentum: number, nesterov: flag, dampening: number, ...updating },
   lion: { beta1: number, beta2: number, ...updating },
-  lamb: { beta1: number, beta2: number, eps: number, always: flag, ...updating },
+  lamb: { ...moments, always: flag, ...updating },
   muon: { momentum: number, stretch: number, ...updating },
   adafactor: {
     ...{ beta2Decay: number, eps: number, least: number, most: number, elements: count, inputs: count },
