@@ -16,6 +16,7 @@ import { expertCopies } from './experts.js'
 import { factorCost, sendsFactors } from './factor-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
+import { codingOfWeights } from './own/coding.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Placed, Setup } from './setup.js'
 import type { HeldParameters } from './step-cost.js'
@@ -154,6 +155,10 @@ function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, held: Hel
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
 }
+
+/** Seconds in which the weights of layers become codes. */
+export const codingCost = (setup: Setup, prices: Prices, held: HeldParameters): number =>
+  codingOfWeights(setup, layersOf(setup, prices, held) * (prices.layerParameters - prices.expertParameters))
 
 /** How many layers a rank holds. */
 function layersOf({ shape, split }: Setup, prices: Prices, { all }: HeldParameters): number {
