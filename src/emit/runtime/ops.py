@@ -23,7 +23,9 @@ from .optimizer import average_, lamb_, lamb_squares, lion_, muon_, muon_mean  #
 from .optimizer import nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .orthogonal import newton_schulz, newton_schulz_in_lines, stack, unstack  # noqa: F401
 from .packing import pack, unpack  # noqa: F401
+from .signs import blend_, pack_signs, unpack_signs  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401
+from .sparse import greatest, scatter  # noqa: F401
 from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401
 
 

@@ -17,6 +17,8 @@ import { newtonSchulz, stack, unstack } from './orthogonal.js'
 import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
+import { blend } from './signs.js'
+import { beside, greatest, scatter } from './sparse.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
@@ -85,6 +87,9 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   deduct,
   gramSchmidt,
   become,
+  beside,
+  greatest,
+  scatter,
   sumSquares,
   take,
   unscale,
@@ -99,6 +104,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   unstack,
   pack,
   unpack,
+  blend,
   factorSquares,
   average,
   adafactorSquares,
