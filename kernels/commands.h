@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 1684622007
+#define LOCKSTEP_CONTRACT 413604669
 
 enum {
   CMD_END,
@@ -72,9 +72,13 @@ enum {
   CMD_UNSCALE,
   CMD_PACK,
   CMD_UNPACK,
+  CMD_PACK_SIGNS,
+  CMD_UNPACK_SIGNS,
+  CMD_BLEND,
   CMD_TAKE,
   CMD_RESCALE,
   CMD_ADAMW,
+  CMD_FROZEN_ADAM,
   CMD_SGD,
   CMD_LAMB_SQUARES,
   CMD_LAMB,
@@ -86,6 +90,8 @@ enum {
   CMD_DEDUCT,
   CMD_BECOME,
   CMD_GRAM_SCHMIDT,
+  CMD_GREATEST,
+  CMD_SCATTER,
   CMD_AVERAGE,
   CMD_MUON,
   CMD_DITHER,
@@ -598,6 +604,26 @@ enum {
 #define UNPACK_PARTS 5
 #define UNPACK_RUN 6
 #define UNPACK_ADDENDS 7
+#define PACK_SIGNS_CODES 0
+#define PACK_SIGNS_UNITS 1
+#define PACK_SIGNS_X 2
+#define PACK_SIGNS_N 3
+#define PACK_SIGNS_PART 4
+#define PACK_SIGNS_PARTS 5
+#define PACK_SIGNS_WHOLE 6
+#define UNPACK_SIGNS_OUT 0
+#define UNPACK_SIGNS_CODES 1
+#define UNPACK_SIGNS_UNITS 2
+#define UNPACK_SIGNS_N 3
+#define UNPACK_SIGNS_PART 4
+#define UNPACK_SIGNS_PARTS 5
+#define UNPACK_SIGNS_ADDENDS 6
+#define UNPACK_SIGNS_ROOM 7
+#define BLEND_GRAD 0
+#define BLEND_M 1
+#define BLEND_N 2
+#define BLEND_SHARE 3
+#define BLEND_REST 4
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
@@ -629,6 +655,18 @@ enum {
 #define ADAMW_CLIP 14
 #define ADAMW_LIMIT 15
 #define ADAMW_RATE 16
+#define FROZEN_ADAM_PARAM 0
+#define FROZEN_ADAM_M 1
+#define FROZEN_ADAM_V 2
+#define FROZEN_ADAM_GRAD 3
+#define FROZEN_ADAM_NORM_SQUARED 4
+#define FROZEN_ADAM_LR 5
+#define FROZEN_ADAM_N 6
+#define FROZEN_ADAM_EPS 7
+#define FROZEN_ADAM_WEIGHT_DECAY 8
+#define FROZEN_ADAM_CLIP 9
+#define FROZEN_ADAM_LIMIT 10
+#define FROZEN_ADAM_RATE 11
 #define SGD_PARAM 0
 #define SGD_M 1
 #define SGD_GRAD 2
@@ -765,6 +803,17 @@ enum {
 #define GRAM_SCHMIDT_SEED 6
 #define GRAM_SCHMIDT_NAME 7
 #define GRAM_SCHMIDT_FIRST 8
+#define GREATEST_VALUES 0
+#define GREATEST_PLACES 1
+#define GREATEST_X 2
+#define GREATEST_N 3
+#define GREATEST_KEPT 4
+#define SCATTER_OUT 0
+#define SCATTER_VALUES 1
+#define SCATTER_PLACES 2
+#define SCATTER_N 3
+#define SCATTER_KEPT 4
+#define SCATTER_ADDENDS 5
 #define AVERAGE_EMA 0
 #define AVERAGE_VALUE 1
 #define AVERAGE_NORM_SQUARED 2
@@ -992,9 +1041,13 @@ COMMAND(sumSquares);
 COMMAND(unscale);
 COMMAND(pack);
 COMMAND(unpack);
+COMMAND(packSigns);
+COMMAND(unpackSigns);
+COMMAND(blend);
 COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
+COMMAND(frozenAdam);
 COMMAND(sgd);
 COMMAND(lambSquares);
 COMMAND(lamb);
@@ -1006,6 +1059,8 @@ COMMAND(adafactor);
 COMMAND(deduct);
 COMMAND(become);
 COMMAND(gramSchmidt);
+COMMAND(greatest);
+COMMAND(scatter);
 COMMAND(average);
 COMMAND(muon);
 COMMAND(dither);
@@ -1096,9 +1151,13 @@ COMMAND(waitDisk);
   [CMD_UNSCALE] = cmd_unscale, \
   [CMD_PACK] = cmd_pack, \
   [CMD_UNPACK] = cmd_unpack, \
+  [CMD_PACK_SIGNS] = cmd_packSigns, \
+  [CMD_UNPACK_SIGNS] = cmd_unpackSigns, \
+  [CMD_BLEND] = cmd_blend, \
   [CMD_TAKE] = cmd_take, \
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \
+  [CMD_FROZEN_ADAM] = cmd_frozenAdam, \
   [CMD_SGD] = cmd_sgd, \
   [CMD_LAMB_SQUARES] = cmd_lambSquares, \
   [CMD_LAMB] = cmd_lamb, \
@@ -1110,6 +1169,8 @@ COMMAND(waitDisk);
   [CMD_DEDUCT] = cmd_deduct, \
   [CMD_BECOME] = cmd_become, \
   [CMD_GRAM_SCHMIDT] = cmd_gramSchmidt, \
+  [CMD_GREATEST] = cmd_greatest, \
+  [CMD_SCATTER] = cmd_scatter, \
   [CMD_AVERAGE] = cmd_average, \
   [CMD_MUON] = cmd_muon, \
   [CMD_DITHER] = cmd_dither, \

@@ -41,14 +41,16 @@ COMMAND(adamw) {
   if (!(norm_squared < w[ADAMW_LIMIT])) return;
   float *param = floats(c, w[ADAMW_PARAM]), *m = floats(c, w[ADAMW_M]), *v = floats(c, w[ADAMW_V]);
   float *top = w[ADAMW_TOP] == 0 ? 0 : floats(c, w[ADAMW_TOP]), *grad = floats(c, w[ADAMW_GRAD]);
-  const double lr = rate_of(c, w[ADAMW_LR], w[ADAMW_RATE]), time = (double)*floats(c, w[ADAMW_TAKEN]) + 1;
+  const double lr = rate_of(c, w[ADAMW_LR], w[ADAMW_RATE]);
+  const int corrects = w[ADAMW_TAKEN] != 0;
+  const double time = corrects ? (double)*floats(c, w[ADAMW_TAKEN]) + 1 : 0;
   const int coupled = w[ADAMW_COUPLED] != 0;
   const struct adamw a = {
     .scale = clip_scale(w[ADAMW_CLIP], norm_squared),
     .beta1 = (float)w[ADAMW_BETA1], .rest1 = (float)(1 - w[ADAMW_BETA1]),
     .beta2 = (float)w[ADAMW_BETA2], .rest2 = (float)(1 - w[ADAMW_BETA2]), .eps = (float)w[ADAMW_EPS],
-    .rate = (float)(lr / (1 - power_f64(w[ADAMW_BETA1], time))),
-    .root = (float)(1 / __builtin_sqrt(1 - power_f64(w[ADAMW_BETA2], time))),
+    .rate = (float)(corrects ? lr / (1 - power_f64(w[ADAMW_BETA1], time)) : lr),
+    .root = (float)(corrects ? 1 / __builtin_sqrt(1 - power_f64(w[ADAMW_BETA2], time)) : 1),
     .decay = (float)((coupled ? 1 : lr) * w[ADAMW_WEIGHT_DECAY]),
   };
   const size n = (size)w[ADAMW_N];
@@ -56,6 +58,21 @@ COMMAND(adamw) {
   else if (!coupled) adamw_all(a, 0, n, param, m, v, top, grad);
   else if (!top) adamw_all(a, 1, n, param, m, v, 0, grad);
   else adamw_all(a, 1, n, param, m, v, top, grad);
+}
+
+// It is given the mean of gradients. What never had one before v stood still has none now.
+COMMAND(frozenAdam) {
+  const double norm_squared = (double)*floats(c, w[FROZEN_ADAM_NORM_SQUARED]);
+  if (!(norm_squared < w[FROZEN_ADAM_LIMIT])) return;
+  float *restrict param = floats(c, w[FROZEN_ADAM_PARAM]), *restrict m = floats(c, w[FROZEN_ADAM_M]);
+  const float *restrict v = floats(c, w[FROZEN_ADAM_V]), *restrict mean = floats(c, w[FROZEN_ADAM_GRAD]);
+  const double rate = rate_of(c, w[FROZEN_ADAM_LR], w[FROZEN_ADAM_RATE]);
+  const float scale = clip_scale(w[FROZEN_ADAM_CLIP], norm_squared), lr = (float)rate, eps = (float)w[FROZEN_ADAM_EPS];
+  const float decay = (float)(rate * w[FROZEN_ADAM_WEIGHT_DECAY]);
+  for (size i = 0; i < (size)w[FROZEN_ADAM_N]; i++) {
+    m[i] = v[i] > 0 ? mean[i] * scale : 0;
+    param[i] -= lr * m[i] / (__builtin_sqrtf(v[i]) + eps) + decay * param[i];
+  }
 }
 
 COMMAND(sgd) {

@@ -30,6 +30,8 @@ import {
 } from './kernel-layers.js'
 import { become, deduct, gramSchmidt } from './kernel-power.js'
 import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
+import { blend, frozenAdam } from './kernel-signs.js'
+import { greatest, scatter } from './kernel-sparse.js'
 import type { Tensor } from './tiny.js'
 
 export type { KernelCase } from './kernel-draw.js'
@@ -153,18 +155,29 @@ const sumSquares: Make = ({ size, tensor }) => {
 
 const adamw: Make = ({ size, tensor, pick, chance }) => {
   const n = size(500)
-  const [coupled, amsgrad, rate] = [chance(0.3), chance(0.3), pick([1, 0.5])]
+  const [coupled, amsgrad, uncorrected, rate] = [chance(0.3), chance(0.3), chance(0.3), pick([1, 0.5])]
   const op = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1, clip: pick([0, 1, 100]), ...pick(guards), rate }
   const [grad, param, m, v, top] = Array.from({ length: 5 }, () => tensor({ n }))
   for (const { values } of [v, top]) for (let i = 0; i < n; i++) values[i] **= 2
   const [normSquared, lr, taken] = [scalar(pick(norms)), scalar(0.01), scalar(pick([0, 1, 1000]))]
   const held = amsgrad ? [param, m, v, top] : [param, m, v]
-  const results = reference({ kind: 'adamw', ...op, coupled, amsgrad }, [grad, normSquared, lr, taken], ...held)
+  const scalars = uncorrected ? [normSquared, lr] : [normSquared, lr, taken]
+  const results = reference({ kind: 'adamw', ...op, coupled, amsgrad, uncorrected }, [grad, ...scalars], ...held)
   return {
     command: 'adamw',
-    ins: { grad: grad.values, normSquared: normSquared.values, lr: lr.values, taken: taken.values },
+    ins: {
+      ...{ grad: grad.values, normSquared: normSquared.values, lr: lr.values },
+      ...(!uncorrected && { taken: taken.values }),
+    },
     initial: { param: param.values, m: m.values, v: v.values, ...(amsgrad && { top: top.values }) },
-    words: { n, ...op, coupled: Number(coupled), limit: squaredLimit(op), ...(!amsgrad && { top: 0 }) },
+    words: {
+      n,
+      ...op,
+      coupled: Number(coupled),
+      limit: squaredLimit(op),
+      ...(!amsgrad && { top: 0 }),
+      ...(uncorrected && { taken: 0 }),
+    },
     expected: { param: results[0], m: results[1], v: results[2], ...(amsgrad && { top: results[3] }) },
     magnitude: { param: 0.1, m: 1, v: 0, top: 0 },
     bound: 4e-7,
@@ -355,7 +368,11 @@ const makers = {
   average,
   deduct,
   become,
+  blend,
+  frozenAdam,
   gramSchmidt,
+  greatest,
+  scatter,
   factorSquares,
   adafactorSquares,
   adafactor,

@@ -25,7 +25,7 @@ const factors = [
 /** Commands some words of which are f32 as well. */
 const wider: Partial<Record<ComputeCommand, readonly string[]>> = {
   ...{ maxColumns: ['out'], sumExp: ['out'], pick: ['out'], sumSquares: ['out'] },
-  ...{ scoresGrad: ['dy', 'y'], zLossGrad: ['logits'], lambSquares: ['paramSquared', 'stepSquared'] },
+  ...{ blend: ['grad'], scoresGrad: ['dy', 'y'], zLossGrad: ['logits'], lambSquares: ['paramSquared', 'stepSquared'] },
   ...{ factorSquares: ['rows', 'columns', 'mean'], adafactorSquares: factors, adafactor: factors, average: ['ema'] },
 }
 
@@ -43,6 +43,8 @@ const others: readonly ComputeCommand[] = [
     'rescale',
     'become',
     'gramSchmidt',
+    'greatest',
+    'scatter',
   ] as const),
 ]
 

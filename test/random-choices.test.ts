@@ -49,8 +49,9 @@ const plans: readonly (readonly Plan[])[] = [
     { fp8: { recipe: 'current' } },
     { fp8: { recipe: 'delayed', history: 2, algo: 'most_recent', margin: 1 } },
     { fp8: { recipe: 'blocks', block: 2 } },
-    { fp8: { recipe: 'current', scales: 'exact' } },
-    { fp8: { recipe: 'blocks', block: 2, scales: 'exact' } },
+    { fp8: { recipe: 'current', scales: 'exact', experts: true } },
+    { fp8: { recipe: 'delayed', history: 3, experts: true } },
+    { fp8: { recipe: 'blocks', block: 2, scales: 'exact', experts: true } },
     { fp8: { recipe: 'mx', block: 2, scales: 'floor' } },
   ],
   [
@@ -60,6 +61,9 @@ const plans: readonly (readonly Plan[])[] = [
     { zero: 3, offload: { parameters: 'host' } },
     { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
     { zero: 3, offload: { optimizer: 'disk', parameters: 'host' } },
+    { zero: 3, offload: { parameters: 'disk' } },
+    { zero: 3, offload: { optimizer: 'disk', parameters: 'disk', activations: 'boundaries' } },
+    { offload: { activations: 'boundaries', boundaries: 'disk' } },
   ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
@@ -106,7 +110,7 @@ for (let n = 0; n < count; n++) {
     precision,
     gradients,
     compress,
-    ...(offload && { optimizerOn: offload.optimizer, parametersOn: offload.parameters }),
+    ...(offload && { offload }),
     fp8: fp8?.recipe,
     ...kinds,
   }).filter(([, value]) => value !== undefined)

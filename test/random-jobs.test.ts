@@ -21,7 +21,7 @@ function compressed(job: Job): Job {
 /** The same job, whose products read codes where tokens are kept in bf16 and the seed is even: of blocks where none is cut. */
 function coded(job: Job, seed: number): Job {
   if (!job.plan.precision.endsWith('bf16') || seed % 2 !== 0) return job
-  const usual = { block: 2, scales: 'powers', history: 3, algo: 'max', margin: 0 } as const
+  const usual = { block: 2, scales: 'powers', experts: true, history: 3, algo: 'max', margin: 0 } as const
   const by = (recipe: Fp8Recipe): Job => ({ ...job, plan: { ...job.plan, fp8: { recipe, ...usual } } })
   return hasErrors(check(by('blocks')))
     ? by(seed % 4 === 0 ? 'current' : 'delayed')

@@ -45,6 +45,12 @@ export interface Dim {
 
 export const whole: Layout = { splits: {}, partial: {} }
 
+/** How many addends lie side by side along the dim of that name. Where several do, their sum is what the tensor stands for. */
+export const addendsIn = (dims: readonly Dim[]): number => dims.find(({ name }) => name === 'addend')?.size ?? 1
+
+/** The dims of that sum. */
+export const summedDims = (dims: readonly Dim[]): readonly Dim[] => dims.filter(({ name }) => name !== 'addend')
+
 export const splitOf = (layout: Layout, dim: string): readonly Axis[] => layout.splits[dim] ?? []
 
 export const partialAxes = (layout: Layout): Axis[] => Object.keys(layout.partial) as Axis[]

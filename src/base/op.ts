@@ -12,7 +12,7 @@ import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Lines, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 import type { ScaleRule } from './scales.js'
-import type { Coding } from './wire.js'
+import type { Coding, Kept } from './wire.js'
 
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
@@ -148,6 +148,10 @@ export type Op =
   | { readonly kind: 'expertContract' }
   /** (rows, drows, counts) -> (dw) */
   | { readonly kind: 'expertWeightGrad' }
+  /** (rows, counts, w, rowsMax, wMax) -> (out): as expertContract, of codes, divided by the scales they were made with. */
+  | ({ readonly kind: 'scaledExpertContract' } & Formats & Scaled)
+  /** (rows, drows, counts, rowsMax, drowsMax) -> (dw): as expertWeightGrad, likewise. */
+  | ({ readonly kind: 'scaledExpertWeightGrad' } & Formats & Scaled)
   /** (gate, up, weight) -> (y): silu(gate) * up * weight. */
   | { readonly kind: 'weightedSwiglu' }
   /** (dy, gate, up, weight) -> (dgate, dup, dweight) */
@@ -175,12 +179,29 @@ export type Op =
   /** (value) -> (out): out -= value. Reads what it writes. */
   | { readonly kind: 'deduct' }
   /**
+   * (m) -> (grad): beta1 / ranks * m + (1 - beta1) * grad, of a gradient that so many ranks have addends of: a rank's addend of the mean that Adam is
+   * about to keep. Reads what it writes.
+   */
+  | { readonly kind: 'blend'; readonly beta1: number; readonly ranks: number }
+  /**
    * (x) -> (out): x as a matrix (as newtonSchulz sees it), its columns made orthonormal one after the other, as Gram and Schmidt do. A column of
    * which less than `leastLeft` is left beside those before becomes 0; or, where it draws, one of chance by name and index, made orthonormal.
    */
   | { readonly kind: 'gramSchmidt'; readonly inputs: number; readonly draws: boolean }
   /** (next, normSquared) -> (state): next, in a step that is taken. Reads what it writes. */
   | ({ readonly kind: 'become' } & Guard)
+  /** (x, ...) -> (out): each operand is one along `addend`. */
+  | { readonly kind: 'beside' }
+  /**
+   * (x) -> (values, places): of every addend the `keptOf` numbers of the greatest absolute value, in the order of their places; of equals those that
+   * come first; what is no number counts as infinite. A place is an index into the block that a rank holds: one line, or several where `Kept` says so.
+   */
+  | ({ readonly kind: 'greatest' } & Kept)
+  /**
+   * (values, places) -> (out): zeros, but for the values at their places; the sum over `addend`, in its order, unless the result has that dim. Of as
+   * many numbers as `greatest` keeps.
+   */
+  | ({ readonly kind: 'scatter' } & Kept)
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
   /**
@@ -208,10 +229,10 @@ export type Op =
   /**
    * (x, ...) -> (codes, units): each operand as 8-bit codes, which lie as `Coding` says; of several, side by side along `addend`. A unit is the
    * greatest absolute value of its run / 128, and no number where one of them is infinite or none; a code the whole number nearest to x / unit, ties to
-   * even, from -128 to 127; 0 where the unit is 0.
+   * even, from -128 to 127; 0 where the unit is 0. Of signs a unit that is not finite is no number.
    */
   | ({ readonly kind: 'pack' } & Coding)
-  /** (codes, units) -> (x): code times unit; the sum over `addend`, in its order, where they have one. */
+  /** (codes, units) -> (x): code times unit, or the unit with its sign; the sum over `addend`, in its order, where they have one. */
   | ({ readonly kind: 'unpack' } & Coding)
   /**
    * (grad, normSquared) -> (rows, columns, mean): of the squares of a matrix (as newtonSchulz sees it) the means over its columns, over its
@@ -234,7 +255,7 @@ export type Op =
   | ({ readonly kind: 'take'; readonly scaler?: Scaler } & Guard)
   /**
    * Reads what it writes, and changes it in a step that is taken. adamw: (grad, normSquared, lr, taken) -> (param, m, v, top), with
-   * decoupled weight decay. sgd: (grad, normSquared, lr, taken) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
+   * decoupled weight decay; without corrections there is no taken. sgd: (grad, normSquared, lr, taken) -> (param, m): m = momentum * m + grad + decay * param; param -= lr * m.
    * lamb: (grad, normSquared, lr, taken, paramSquared, stepSquared) -> (param, m, v). muon: (grad, normSquared, lr, direction) -> (param, m).
    * adafactor: (grad, normSquared, lr, taken, paramSquared, stepSquared) -> (param, v), or of a matrix with (..., rowMeans, columnMeans,
    * meanSquare) -> (param, rows, columns, mean).

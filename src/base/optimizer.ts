@@ -13,6 +13,10 @@ export interface AdamW {
   readonly coupled?: boolean | undefined
   /** The greatest second moment so far counts. */
   readonly amsgrad?: boolean | undefined
+  /** Moments are taken as they are, though they start from 0. */
+  readonly uncorrected?: boolean | undefined
+  /** It is given m itself, and v stands still; where that is 0, there has never been a gradient: m becomes 0. */
+  readonly frozen?: boolean | undefined
 }
 
 export interface Sgd {
@@ -234,6 +238,8 @@ export const stateFacts = {
   ema: { startsFrom: 'parameter' },
   /** What was given to be sent and was not yet: it is added to the next gradient. Ranks of the data axes have addends of it. */
   error: { startsFrom: 'zeros', mayStay: true },
+  /** The same of the sum, where its owners send it on. */
+  sumError: { startsFrom: 'zeros', mayStay: true },
   /** The columns that a gradient is projected on, as the last step found them. */
   basis: { startsFrom: 'zeros', isSmall: true, mayStay: true },
 } as const satisfies Readonly<Record<string, StateFacts>>
@@ -269,7 +275,7 @@ export const optimizerFacts: { readonly [K in OptimizerKind]: OptimizerFacts<Opt
   adamw: {
     states: ['m', 'v', 'top'],
     scalars: ['normSquared', 'lr', 'taken'],
-    optional: { top: ({ amsgrad = false }) => amsgrad },
+    optional: { top: ({ amsgrad = false }) => amsgrad, taken: ({ uncorrected = false }) => !uncorrected },
   },
   sgd: {
     states: ['m'],

@@ -15,12 +15,18 @@ export type WireFormat = (typeof wireFormats)[number]
 
 /**
  * Less is sent of a gradient than there is of it, and the rest is kept as its `error`, for the next step. powersgd: a matrix as two
- * factors of few columns, its projection on what it was before (Vogels et al. 2019).
+ * factors of few columns, its projection on what it was before (Vogels et al. 2019). topk: of every rank's addend the few numbers that are
+ * greatest, and their places (Aji and Heafield 2017). onebit: the signs of Adam's mean of gradients, as each rank would have it, and one number
+ * for all of them (Tang et al. 2021).
  */
-export const sparings = ['powersgd'] as const
+export const sparings = ['powersgd', 'topk', 'onebit'] as const
 export type Sparing = (typeof sparings)[number]
 
 export const isSparing = (format: WireFormat | Sparing): format is Sparing => sparings.some(name => name === format)
+
+/** What arrives depends on which rank adds what: one rank computes the same only if it plays them all. */
+export const dependsOnAddends = (format: WireFormat | Sparing | undefined): boolean =>
+  format === 'int8' || format === 'topk'
 
 /** Numbers that share a unit, where a plan does not say. */
 export const usualRun = 256
@@ -42,6 +48,8 @@ export interface Wire {
   readonly rank?: number | undefined
   /** powersgd: so many times fewer numbers must factors be than their matrix. */
   readonly rate?: number | undefined
+  /** topk: the share of numbers that is sent. */
+  readonly ratio?: number | undefined
 }
 
 /** What numbers of a dtype travel in, where that is fewer bytes. */
@@ -59,6 +67,24 @@ export function factorColumns(
   return (rows + columns) * factor * rate < rows * columns ? factor : undefined
 }
 
+/** Of what share of its numbers a gradient is sent; nothing, where it is sent as it is: vectors. */
+export const keptShare = ({ reduce, ratio = 1 }: Wire, { role }: { readonly role: ParamRole }): number | undefined =>
+  reduce === 'topk' && roleFacts[role].decays ? ratio : undefined
+
+/** Which numbers are kept of many: a share of every line. */
+export interface Kept {
+  readonly ratio: number
+  /** One rank that does what several would: into how many blocks each dim is cut, one line each. */
+  readonly blocks?: readonly number[] | undefined
+}
+
+/** How many of a line, and how many lines there are. */
+export function keptSizes(elements: number, { ratio, blocks = [] }: Kept) {
+  const lines = blocks.reduce((product, ways) => product * ways, 1)
+  const line = elements / lines
+  return { lines, line, kept: Math.max(1, Math.floor(ratio * line)) }
+}
+
 /**
  * How numbers lie as codes. The block of a rank is one line, cut into equal `parts` (the last may be padded with zeros); runs of
  * `run` numbers begin with each part.
@@ -66,14 +92,20 @@ export function factorColumns(
 export interface Coding {
   readonly run: number
   readonly parts: number
+  /**
+   * A code is one bit, eight of them a byte, the first the lowest: set where a number is negative. A run is a part, and its unit the root of the mean square
+   * of the part, or of the whole line: then every part has the same. Padding counts nowhere.
+   */
+  readonly signs?: 'line' | 'part' | undefined
   /** One rank that does what several would: into how many blocks each dim is cut, one line each. */
   readonly blocks?: readonly number[] | undefined
 }
 
-/** The sizes of codes: numbers of a part and the units of one, and how many lines there are. */
-export function codedSizes(elements: number, { run, parts, blocks = [] }: Coding) {
+/** The sizes of codes: numbers of a part, the bytes and the units of one, and how many lines there are. */
+export function codedSizes(elements: number, { run, parts, signs, blocks = [] }: Coding) {
   const lines = blocks.reduce((product, ways) => product * ways, 1)
   const part = Math.ceil(elements / lines / parts)
-  const units = Math.ceil(part / run)
-  return { lines, part, units, codes: lines * parts * part, allUnits: lines * parts * units }
+  const units = signs ? 1 : Math.ceil(part / run)
+  const bytes = signs ? Math.ceil(part / 8) : part
+  return { lines, part, bytes, units, codes: lines * parts * bytes, allUnits: lines * parts * units }
 }

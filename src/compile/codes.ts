@@ -62,9 +62,11 @@ interface CodedGraph {
 function codedGraph(graph: Graph, isMatrix: (value: Value) => boolean, fp8: Fp8): CodedGraph {
   const build = new CodedBuilder(graph, fp8)
   for (const node of graph.nodes) {
-    const [x, w] = node.ins.map(id => graph.values[id])
-    if (node.op.kind !== 'contract' || !isMatrix(w)) build.add(node)
-    else build.product(node, x, w)
+    const [x, w, ofExperts] = node.ins.map(id => graph.values[id])
+    if (node.op.kind === 'contract' && isMatrix(w)) build.product(node, x, w)
+    else if (node.op.kind === 'expertContract' && fp8.experts && isMatrix(ofExperts))
+      build.expertProduct(node, x, ofExperts)
+    else build.add(node)
   }
   return build.done()
 }
@@ -102,6 +104,18 @@ class CodedBuilder {
     const op = { kind: 'scaledContract', formats: [forward, forward], ...blocks, ...this.#by() } as const
     this.add({ op, ins: [a, b, ofA, ofB], outs: node.outs })
     if (cut.tokens) this.#codesOf(x.id, cut.tokens)
+    if (cut.across) this.#codesOf(w.id, cut.across)
+    if (this.#fp8.recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
+  }
+
+  /** Rows meet the weights of their experts. */
+  expertProduct(node: Node, rows: Value, w: Value): void {
+    const [out] = node.outs.map(id => this.#values[id])
+    const cut = inBlocks(this.#fp8) ? blocksOfExperts(rows, w, this.#fp8) : {}
+    const [[a, ofA], [b, ofB]] = [this.#codesOf(rows.id, cut.summed), this.#codesOf(w.id, cut.weight)]
+    const blocks = cut.summed && cut.weight ? { blocks: [cut.summed, cut.weight] } : {}
+    const op = { kind: 'scaledExpertContract', formats: [forward, forward], ...blocks, ...this.#by() } as const
+    this.add({ op, ins: [a, node.ins[1], b, ofA, ofB], outs: node.outs })
     if (cut.across) this.#codesOf(w.id, cut.across)
     if (this.#fp8.recipe === 'delayed') this.#scale(`d.${out.name}`, formatOfGradients(undefined))
   }
@@ -183,6 +197,28 @@ function blocksOfProduct(x: Value, w: Value, out: Value, fp8: Fp8): ProductBlock
       : { weight: { ...blocksOfEach(shared), ...blocksAlong(summed, size), ...blocksAlong(free, size) } }),
   }
 }
+
+/** Along rows there are none: which rows follow each other depends on the plan. */
+function blocksOfExperts(rows: Value, w: Value, fp8: Fp8): ProductBlocks {
+  const size = blockSize(fp8)
+  const [summed, free] = [true, false].map(isSummed =>
+    w.dims.filter(({ name }) => name !== 'expert' && rows.dims.some(dim => dim.name === name) === isSummed),
+  )
+  const along = (dims: readonly Dim[], others: readonly Dim[]) => ({
+    ...{ expert: 1, ...blocksOfEach(others) },
+    ...blocksAlong(dims, size),
+  })
+  return {
+    summed: { row: 1, ...blocksAlong(summed, size) },
+    ...(fp8.recipe === 'mx'
+      ? { weight: along(summed, free), across: along(free, summed) }
+      : { weight: { ...along(summed, []), ...blocksAlong(free, size) } }),
+  }
+}
+
+/** A parameter is there as a whole from its first reader to its last: it is coded for the first, once a step. */
+export const codesOnce = ({ zero, gather, offload }: Pick<Plan, 'zero' | 'gather' | 'offload'>): boolean =>
+  (zero < 3 || gather === 'step') && offload?.parameters !== 'host'
 
 /** The parameter that codes stand for. */
 export function paramBehind({ values, nodes }: Graph, { source }: Value): string | undefined {

@@ -3,7 +3,7 @@
  * its ranks hold different ones (ep: rows move to theirs), or the same ones (on other tokens: gradients are summed). Rows are
  * split over all axes but etp, and so are tokens when they become rows: slicing them is free where they are whole.
  */
-import { type Axis, type Layout, type Op, type OpKind, sizeOfAll, splitsDim } from '../base/index.js'
+import { type Axis, type Layout, type Op, type OpKind, sizeOfAll, splitsDim, whole } from '../base/index.js'
 import type { Block, Graph, Model, Node } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import type { Candidate, ElectedLayouts } from './elect.js'
@@ -15,6 +15,8 @@ const kinds = [
   'combine',
   'expertContract',
   'expertWeightGrad',
+  'scaledExpertContract',
+  'scaledExpertWeightGrad',
 ] as const satisfies readonly OpKind[]
 type RowKind = (typeof kinds)[number]
 
@@ -55,6 +57,11 @@ class RowLayouts {
     return { splits: nonEmpty({ expert: this.#s.experts.ep, ...inner }), partial }
   }
 
+  /** What says how codes were scaled: all of them alike, or each block. */
+  scale(of: Pick<Candidate, 'dims'>): Layout {
+    return of.dims.includes('row') ? this.rows(of) : of.dims.includes('expert') ? this.weights(of) : whole
+  }
+
   gradient = (of: Pick<Candidate, 'dims'>): Layout => this.weights(of, sums(this.#copies))
 }
 
@@ -72,6 +79,7 @@ export function rowLayouts(
 ): ElectedLayouts {
   const of = new RowLayouts(s)
   const routes = [of.tokens('own'), of.rows({ dims: ['row'] }), of.counts()]
+  const scales = ins.slice(3).map(scale => of.scale(scale))
   switch (kind) {
     case 'rowsOf':
       return { ins: [of.tokens('all')], outs: [of.tokens('all'), ...routes.slice(1)] }
@@ -81,12 +89,14 @@ export function rowLayouts(
       const { partial } = ins[0].layout
       return { ins: [of.rows(ins[0], partial), ...routes], outs: [of.tokens('own', partial)] }
     }
-    case 'expertContract': {
+    case 'expertContract':
+    case 'scaledExpertContract': {
       const summed = ins[0].dims.includes('expertFfn') ? sums(s.experts.etp) : {}
-      return { ins: [of.rows(ins[0]), of.counts(), of.weights(ins[2])], outs: [of.rows(outs[0], summed)] }
+      return { ins: [of.rows(ins[0]), of.counts(), of.weights(ins[2]), ...scales], outs: [of.rows(outs[0], summed)] }
     }
     case 'expertWeightGrad':
-      return { ins: [of.rows(ins[0]), of.rows(ins[1]), of.counts()], outs: [of.gradient(outs[0])] }
+    case 'scaledExpertWeightGrad':
+      return { ins: [of.rows(ins[0]), of.rows(ins[1]), of.counts(), ...scales], outs: [of.gradient(outs[0])] }
   }
 }
 

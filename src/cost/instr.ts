@@ -93,8 +93,8 @@ const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: P
   product: ({ ins: [a, b], outs: [out] }, place) => product(a, b, out, place),
   attention: ({ ins, ...how }, place) => attention('forward', ins, how as Mask, place),
   attentionBackward: ({ ins: [, ...ins], ...how }, place) => attention('backward', ins, how as Mask, place),
-  experts: ({ ins: [rows, , w], outs: [out] }, place) => ofExperts(rows, w, out, place),
-  expertsBackward: ({ ins: [rows, drows], outs: [dw] }, place) => ofExperts(rows, dw, drows, place),
+  experts: (instr, place) => ofExperts(instr, [instr.ins[0], instr.ins[2], instr.outs[0]], place),
+  expertsBackward: (instr, place) => ofExperts(instr, [instr.ins[0], instr.outs[0], instr.ins[1]], place),
   orthogonal,
   columns,
   pass,
@@ -172,8 +172,8 @@ function columns(instr: Compute, place: Place): Kernel {
 }
 
 /** Every row meets the weights of one expert: as many products as there are experts, of an even share of the rows. */
-function ofExperts(rowsRef: Ref, wRef: Ref, outRef: Ref, place: Place): Kernel {
-  const [rows, w, out] = [rowsRef, wRef, outRef].map(ref => place.segment.buffers[ref])
+function ofExperts(instr: Compute, refs: readonly Ref[], place: Place): Kernel {
+  const [rows, w, out] = refs.map(ref => place.segment.buffers[ref])
   const size = (dims: readonly Dim[], name: string) => dims.find(dim => dim.name === name)?.size ?? 1
   const [all, experts] = [size(rows.dims, 'row'), size(w.dims, 'expert')]
   return {
@@ -182,10 +182,14 @@ function ofExperts(rowsRef: Ref, wRef: Ref, outRef: Ref, place: Place): Kernel {
     n: elementsOf(out.dims) / all,
     k: elementsOf(rows.dims) / all,
     batch: experts,
-    precision: precisionOf(rows, place),
+    precision: multipliesNumbers(instr) ? 'bf16' : precisionOf(rows, place),
     resultBytes: bytesPer[out.dtype],
   }
 }
+
+/** For all experts at once there is a kernel of E4M3 codes with one scale each; of others what they stand for is multiplied. */
+const multipliesNumbers = (instr: Compute): boolean =>
+  'formats' in instr && (instr.blocks !== undefined || instr.formats.some(format => format !== 'f8e4m3'))
 
 function attention(
   pass: 'forward' | 'backward',

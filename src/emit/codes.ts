@@ -52,6 +52,27 @@ export function scaledContract({ ins, outs, formats, blocks, by }: InstrOf<'scal
   return [...operands.flatMap(({ lines }) => lines), `${site.result(out)} = ${product}`]
 }
 
+export function scaledExpertContract(instr: InstrOf<'scaledExpertContract'>, site: Site): string[] {
+  const [rows, , w] = instr.ins
+  const transposed = site.dims(rows)[1].name === site.dims(w)[2].name
+  return ofRows('scaled_expert_contract', instr, [rows, w], site, { transposed: transposed || undefined })
+}
+
+export const scaledExpertWeightGrad = (instr: InstrOf<'scaledExpertWeightGrad'>, site: Site): string[] =>
+  ofRows('scaled_expert_weight_grad', instr, instr.ins.slice(0, 2), site)
+
+function ofRows(
+  name: string,
+  { ins, outs: [out], formats, blocks, by }: InstrOf<'scaledExpertContract' | 'scaledExpertWeightGrad'>,
+  coded: readonly Ref[],
+  site: Site,
+  how: Options = {},
+): string[] {
+  const cut = blocks ? { blocks: tuple(coded.map((ref, i) => blocksAlong(site.dims(ref), blocks[i]))) } : {}
+  const operands = [...ins.map(site.name), tuple(formats.map(quote)), quote(site.buffer(out).dtype)]
+  return [`${site.result(out)} = ${call(name, operands, { ...how, ...cut, ...given(by) })}`]
+}
+
 export function track({ ins, outs, format, margin, algo, ...guard }: InstrOf<'track'>, site: Site): string[] {
   const [[amax, norm], [scale, history]] = [ins, outs].map(refs => refs.map(site.name))
   const operands = [scale, history, amax, verdict(guard, norm), quote(format)]

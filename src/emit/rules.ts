@@ -4,7 +4,7 @@
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'
-import { absMax, quantize, scaledContract, track } from './codes.js'
+import { absMax, quantize, scaledContract, scaledExpertContract, scaledExpertWeightGrad, track } from './codes.js'
 import { expertRules, moved } from './experts.js'
 import {
   aligned,
@@ -43,6 +43,7 @@ import {
 } from './expressions.js'
 import { packingRules } from './packing.js'
 import { number, quote } from './python.js'
+import { sparseRules } from './sparse.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */
 const scalerWords: Readonly<Record<string, string>> = { growth: 'factor', hysteresis: 'full', min: 'least' }
@@ -59,6 +60,8 @@ export const torchOf: Rules<string[], Site> = {
   absMax,
   quantize,
   scaledContract,
+  scaledExpertContract,
+  scaledExpertWeightGrad,
   track,
   add(instr, site) {
     const out = site.dims(instr.outs[0])
@@ -186,6 +189,7 @@ export const torchOf: Rules<string[], Site> = {
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
   ...packingRules,
+  ...sparseRules,
   unscale: ({ ins: [scale], outs: [x] }, site) => [
     `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
   ],
@@ -207,6 +211,7 @@ export const torchOf: Rules<string[], Site> = {
       betas: tuple([instr.beta1, instr.beta2]),
       eps: instr.eps,
       coupled: instr.coupled || undefined,
+      frozen: instr.frozen || undefined,
     }),
   sgd: (instr, site) =>
     update(instr, site, {

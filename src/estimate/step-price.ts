@@ -8,7 +8,7 @@ import { scheduleFacts } from '../plan/index.js'
 import type { TaskKind } from '../schedule/index.js'
 import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
 import { flopsOfStep } from './flops.js'
-import { optimizerCost } from './optimizer-cost.js'
+import { codingCost, optimizerCost } from './optimizer-cost.js'
 import { type LayerCost, layerCost } from './others/layer-cost.js'
 import { type KnownFlights, pipelineFlights } from './own/data.js'
 import { type Ends, ownEnds } from './own/ends.js'
@@ -113,6 +113,8 @@ export class CutPrice {
         optimizerCost(this.#setup, this.table, this.prices, {
           all: layers * this.prices.layerParameters,
           experts: layers * this.prices.expertParameters,
+          layers,
+          mostLayers: layers,
         })) *
       (1 + latenessOf(this.#setup))
     )
@@ -150,7 +152,8 @@ export class CutPrice {
 
   optimizer(pipeline: Pipeline): number {
     const held = mostHeld(pipeline, this.prices)
-    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held)
+    const coding = codingCost(this.#setup, this.prices, held)
+    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held) + coding
   }
 
   /**

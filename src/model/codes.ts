@@ -52,6 +52,43 @@ export function gradientsOfScaled(b: Backward, op: OpOf<'scaledContract'>): Grad
   ]
 }
 
+/**
+ * Of a product with the weights of experts. The rows of an expert are ragged and come from the tokens of many ranks, so blocks along
+ * them would depend on the plan: there the gradient of a weight is made from rows that are no codes.
+ */
+export function gradientsOfScaledExperts(b: Backward, op: OpOf<'scaledExpertContract'>): Gradients {
+  const [[rows, counts, w, ...scales], [dy]] = [b.ins, b.douts]
+  if (!dy) return []
+  const [ofRows, ofW] = [rows, w].map(codes => b.build.values[b.build.producer(codes).ins[0]])
+  const [given, weight] = [rows, w].map((codes, i): Coded => {
+    return { codes, scale: scales[i], format: op.formats[i], blocks: op.blocks?.[i] }
+  })
+  const across = (op.blocks && otherCodes(b, weight)) ?? weight
+  const followed = op.by === 'scale' ? followedBy(b) : undefined
+  const blocks = across.blocks && { row: 1, ...blocksWithin(across.blocks, dy.dims) }
+  const [amax] = b.build.emit({ kind: 'absMax', ...(blocks && { blocks }) }, [dy], `${dy.name}.amax`)
+  const coded = code(b, dy, followed ?? amax, { ...(blocks && { blocks }), by: op.by })
+  const of = (left: Coded, right: Coded) => ({
+    formats: [left.format, right.format],
+    ...(left.blocks && right.blocks && { blocks: [left.blocks, right.blocks] }),
+    ...(op.by && { by: op.by }),
+  })
+  const back = [coded.codes, counts, across.codes, coded.scale, across.scale]
+  const weighed: Value = blocks
+    ? one(b, { kind: 'expertWeightGrad' }, [ofRows, dy, counts], ofW)
+    : one(
+        b,
+        { kind: 'scaledExpertWeightGrad', ...of(given, coded) },
+        [given.codes, coded.codes, counts, given.scale, coded.scale],
+        ofW,
+      )
+  return [
+    [ofRows, one(b, { kind: 'scaledExpertContract', ...of(coded, across) }, back, ofRows)],
+    [ofW, weighed],
+    ...(followed ? [[followed, amax] as const] : []),
+  ]
+}
+
 /** What the gradient of a result is scaled by, where that follows the steps before. */
 function followedBy(b: Backward): Value {
   const name = scaleName(`d.${b.outs[0].name}`)

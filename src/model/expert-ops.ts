@@ -3,6 +3,7 @@
  * formula over indices: rows are as ragged as the choices, and how they are split is for the compiler to say, not for `Sharding`.
  */
 import type { OpKind } from '../base/index.js'
+import { gradientsOfScaledExperts } from './codes.js'
 import { like, none, one, type Rule, scalar, wanted } from './rule.js'
 
 type RoutingOp =
@@ -19,6 +20,8 @@ type RoutingOp =
   | 'combine'
   | 'expertContract'
   | 'expertWeightGrad'
+  | 'scaledExpertContract'
+  | 'scaledExpertWeightGrad'
   | 'weightedSwiglu'
   | 'weightedSwigluGrad'
   | 'countChoices'
@@ -84,6 +87,8 @@ export const expertRules: { readonly [K in RoutingOp & OpKind]: Rule<K> } = {
     },
   },
   expertWeightGrad: { shape: wanted },
+  scaledExpertContract: { shape: wanted, vjp: gradientsOfScaledExperts },
+  scaledExpertWeightGrad: { shape: wanted },
   weightedSwiglu: {
     shape: like,
     vjp: b => {

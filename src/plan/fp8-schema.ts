@@ -27,6 +27,7 @@ export const Fp8 = z.strictObject({
     .describe(
       'what follows from the greatest absolute value: powers, the greatest power of two that keeps all in range (RCEIL); exact, the greatest code / it; floor, ceil and even, powers of two as MX has them; delayed scales are exact',
     ),
+  experts: z.boolean().default(false).describe('products of rows with the weights of experts read codes too'),
   history: z
     .int()
     .min(1)

@@ -27,21 +27,8 @@ export const fp8: Rule = function* (job) {
       `products read codes of what is kept in bf16; precision ${plan.precision} keeps ${token}`,
       'set plan.precision to bf16 or pure-bf16',
     )
-  if (model.family === 'llama' && model.moe)
-    yield warning(
-      'plan/precision',
-      'plan.fp8',
-      `products of ${model.moe.experts} experts stay in ${token}: only those of attention, and of what every token meets, read codes`,
-    )
-  if (plan.fp8.recipe === 'mx' && plan.fp8.scales === 'exact')
-    yield error(
-      'plan/precision',
-      'plan.fp8.scales',
-      'mx keeps the exponent of a scale and nothing else: exact = greatest code / greatest number is no power of two',
-      'set scales to powers, or the recipe to blocks',
-    )
-  if (plan.fp8.recipe === 'delayed' && plan.fp8.scales !== 'powers')
-    yield warning('plan/precision', 'plan.fp8.scales', 'scales of the steps before are exact, whatever this says')
+  yield* experts(job, plan.fp8)
+  yield* scales(plan.fp8)
   if (inBlocks(plan.fp8)) {
     yield* blocks(job, plan.fp8)
     return
@@ -60,6 +47,39 @@ export const fp8: Rule = function* (job) {
         `${name} = ${size} is no multiple of ${side}: a GPU multiplies what codes stand for, and gains nothing`,
         `try ${roundUp(size, side)}`,
       )
+}
+
+function* experts({ model, plan }: Job, fp8: Fp8): Iterable<Problem> {
+  const { token } = planPrecisionFacts[plan.precision]
+  const count = model.family === 'llama' ? model.moe?.experts : undefined
+  if (count && !fp8.experts)
+    yield warning(
+      'plan/precision',
+      'plan.fp8',
+      `products of ${count} experts stay in ${token}: only those of attention, and of what every token meets, read codes`,
+      'set plan.fp8.experts to true, and theirs do',
+    )
+  if (count && fp8.experts && inBlocks(fp8))
+    yield warning(
+      'plan/precision',
+      'plan.fp8.experts',
+      `a GPU multiplies in ${token} what codes of rows in blocks stand for, and gradients of weights of experts are made from ${token}: codes gain nothing there`,
+      'set the recipe to current or delayed, or experts to false',
+    )
+  if (fp8.experts && !count)
+    yield warning('plan/precision', 'plan.fp8.experts', 'the model has no experts', 'leave it out')
+}
+
+function* scales(fp8: Fp8): Iterable<Problem> {
+  if (fp8.recipe === 'mx' && fp8.scales === 'exact')
+    yield error(
+      'plan/precision',
+      'plan.fp8.scales',
+      'mx keeps the exponent of a scale and nothing else: exact = greatest code / greatest number is no power of two',
+      'set scales to powers, or the recipe to blocks',
+    )
+  if (fp8.recipe === 'delayed' && fp8.scales !== 'powers')
+    yield warning('plan/precision', 'plan.fp8.scales', 'scales of the steps before are exact, whatever this says')
 }
 
 /** A dim that ranks have parts of. */
@@ -99,7 +119,8 @@ function* blocks({ model, training, plan }: Job, fp8: Fp8): Iterable<Problem> {
     ways: plan.cp * twice * (plan.sequenceParallel ? plan.tp : 1),
     by: bySequence.join(' x '),
   }
-  const cuts = [[seq], ...widths(model, plan.tp)].flatMap(dims =>
+  const ofExperts = fp8.experts && model.family === 'llama' && model.moe ? [[expertWidth(model.moe.ffn, plan.etp)]] : []
+  const cuts = [[seq], ...ofExperts, ...widths(model, plan.tp)].flatMap(dims =>
     dims.map(dim => ({ ...dim, each: blocksAlong(dims, block)[dim.name] ?? 1 })),
   )
   const cutting = cuts.filter(
@@ -113,6 +134,8 @@ function* blocks({ model, training, plan }: Job, fp8: Fp8): Iterable<Problem> {
       `try ${name} ${roundUp(size, ways * each)}, or the recipe current`,
     )
 }
+
+const expertWidth = (size: number, etp: number): Cut => ({ name: 'moe.ffn', size, ways: etp, by: `etp ${etp}` })
 
 /** What products sum over, and what they make, where tp splits it: dims that are blocked together. */
 function widths(model: Job['model'], tp: number): Cut[][] {

@@ -15,6 +15,7 @@ const adamw = z.strictObject({
   eps: z.number().positive().max(1).default(1e-8).describe('added to the root of the second moment'),
   coupled: z.boolean().optional().describe('the decay is added to the gradient, as Adam does'),
   amsgrad: z.boolean().optional().describe('the greatest second moment so far counts'),
+  uncorrected: z.boolean().optional().describe('moments are taken as they are, though they start from 0'),
 })
 
 const optimizers = {

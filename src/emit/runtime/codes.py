@@ -6,6 +6,7 @@ from typing import Optional, Sequence, Tuple
 
 import torch
 
+from . import grouped
 from .dtypes import DTYPES
 
 try:
@@ -205,6 +206,55 @@ def scaled_contract(
     numbers = _times(a.to(full), by_a.to(full), of_a), _times(b.to(full), by_b.to(full), of_b)
     product = torch.einsum(f"{ins}->{out}", *numbers)
     return product if full == torch.float64 else product.to(DTYPES[dtype])
+
+
+def scaled_expert_contract(
+    rows: torch.Tensor,
+    counts: torch.Tensor,
+    w: torch.Tensor,
+    rows_max: torch.Tensor,
+    w_max: torch.Tensor,
+    forms: Sequence[str],
+    dtype: str,
+    transposed: bool = False,
+    blocks: Optional[Sequence[Blocks]] = None,
+    by: str = "amax",
+) -> torch.Tensor:
+    """As expert_contract. Behind the last row there are zeros, since what is greatest is looked for among all rows."""
+    by_rows, by_w = 1 / _scale(rows_max, forms[0], by), 1 / _scale(w_max, forms[1], by)
+    if rows.is_cuda and rows.element_size() == 1:
+        if blocks is None:
+            return grouped.contract_codes(rows, counts, w, by_rows, by_w, transposed, DTYPES[dtype])
+        numbers = _numbers(rows, by_rows, blocks[0]).bfloat16(), _numbers(w, by_w, blocks[1]).bfloat16()
+        return grouped.clean(grouped.contract(numbers[0], counts, numbers[1], transposed), counts).to(DTYPES[dtype])
+    of_rows, of_w = (None, None) if blocks is None else blocks
+    product = grouped.contract(_numbers(rows, by_rows, of_rows), counts, _numbers(w, by_w, of_w), transposed)
+    return product if product.dtype == torch.float64 else product.to(DTYPES[dtype])
+
+
+def scaled_expert_weight_grad(
+    rows: torch.Tensor,
+    drows: torch.Tensor,
+    counts: torch.Tensor,
+    rows_max: torch.Tensor,
+    drows_max: torch.Tensor,
+    forms: Sequence[str],
+    dtype: str,
+    by: str = "amax",
+) -> torch.Tensor:
+    """As expert_weight_grad. A GPU multiplies codes as the bf16 numbers that they are."""
+    by_rows, by_drows = 1 / _scale(rows_max, forms[0], by), 1 / _scale(drows_max, forms[1], by)
+    if rows.is_cuda and rows.element_size() == 1:
+        sums = grouped.weight_grad(rows.bfloat16(), drows.bfloat16(), counts).float() * (by_rows * by_drows)
+        return sums.to(DTYPES[dtype])
+    sums = grouped.weight_grad(_numbers(rows, by_rows, None), _numbers(drows, by_drows, None), counts)
+    return sums if sums.dtype == torch.float64 else sums.to(DTYPES[dtype])
+
+
+def _numbers(codes: torch.Tensor, inverse: torch.Tensor, blocks: Optional[Blocks]) -> torch.Tensor:
+    """What codes stand for."""
+    full = torch.float64 if codes.dtype == torch.float64 else torch.float32
+    return _times(codes.to(full), inverse.to(full), blocks)
 
 
 def _tiles(codes: torch.Tensor, scales: torch.Tensor, free: int, blocks: Blocks) -> Optional[torch.Tensor]:

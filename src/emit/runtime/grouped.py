@@ -10,6 +10,9 @@ from .optimizer import wide
 # Whether torch._grouped_mm was found to work here.
 fused = False
 
+# Whether torch._scaled_grouped_mm was.
+coded = False
+
 # Whether a GPU had to be waited for, to be asked for counts: such a step cannot be recorded.
 asked = False
 
@@ -22,6 +25,29 @@ def contract(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor, transpos
 def weight_grad(rows: torch.Tensor, drows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """[expert, in, out]: of each expert the sum over its rows, in f32; the kernel for all of them rounds it to bf16."""
     return torch.ops.lockstep.expert_weight_grad(rows, drows, counts) if AS_OPS else _weight_grad(rows, drows, counts)
+
+
+def contract_codes(rows, counts, w, by_rows, by_w, transposed: bool, dtype: torch.dtype) -> torch.Tensor:
+    """
+    Of codes with one scale each: one kernel where both are E4M3 and it works here; else of codes as the bf16 numbers that they are. Zeros
+    behind the last row.
+    """
+    if coded and rows.dtype == w.dtype == torch.float8_e4m3fn and all(n % 16 == 0 for n in w.shape[1:]):
+        laid = w.contiguous() if transposed else w.view(torch.uint8).transpose(1, 2).contiguous().view(w.dtype)
+        scales = by_rows.float().expand(rows.shape[0]), by_w.float().expand(laid.shape[0], laid.shape[1])
+        ends = _ends(counts, len(rows))
+        made = torch._scaled_grouped_mm(
+            rows.contiguous(), laid.transpose(1, 2), *[scale.contiguous() for scale in scales], offs=ends, out_dtype=torch.bfloat16
+        )
+        return clean(made, counts).to(dtype)
+    product = contract(rows.bfloat16(), counts, w.bfloat16(), transposed).float() * (by_rows * by_w)
+    return clean(product, counts).to(dtype)
+
+
+def clean(rows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """With zeros behind the last row."""
+    behind = torch.arange(rows.shape[0], device=rows.device) >= counts.sum()
+    return rows.masked_fill(behind.unsqueeze(1), 0)
 
 
 def _contract(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor, transposed: bool) -> torch.Tensor:
@@ -93,8 +119,8 @@ def _slices(counts: torch.Tensor):
 
 def start(device: torch.device) -> None:
     """Takes the kernel for all experts where it agrees with the loop: for some rows, for none, with others behind the last."""
-    global fused, asked
-    fused = False
+    global fused, coded, asked
+    fused, coded = False, False
     if device.type != "cuda" or not hasattr(torch, "_grouped_mm"):
         return
     generator = torch.Generator(device).manual_seed(1)
@@ -113,4 +139,24 @@ def start(device: torch.device) -> None:
         fused = all(bool((a - b).abs().max() <= 0.02 * b.abs().max()) for a, b in zip(products(), expected))
     except (RuntimeError, NotImplementedError, TypeError):
         fused = False
+    coded = hasattr(torch, "_scaled_grouped_mm") and _codes_agree(rows, counts, w)
     asked = False
+
+
+def _codes_agree(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor) -> bool:
+    """Whether the kernel for codes gives what they give as bf16 numbers."""
+    global coded
+    codes, scale = (rows.to(torch.float8_e4m3fn), w.to(torch.float8_e4m3fn)), torch.tensor(0.5, device=rows.device)
+    of_w = [(codes[0], codes[1], False), (codes[0], codes[1].view(torch.uint8).transpose(1, 2).contiguous().view(codes[1].dtype), True)]
+
+    def products():
+        return [contract_codes(a, counts, b, scale, scale, turned, torch.bfloat16)[:80].float() for a, b, turned in of_w]
+
+    expected = products()
+    try:
+        coded = True
+        return all(bool((a - b).abs().max() <= 0.02 * b.abs().max()) for a, b in zip(products(), expected))
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
+    finally:
+        coded = False

@@ -52,6 +52,11 @@ class Here:
         """Elements of a part of so many, cut along axes."""
         return lines.part_size(elements, self.mesh.size(axes))
 
+    def count_of(self, elements: int, *axes: str) -> int:
+        """How many of the rank's part are there, and no padding."""
+        part = self.part_of(elements, *axes)
+        return max(0, min(part, elements - self.at(*axes) * part))
+
     def zigzag(self, size: int, major: Union[str, Sequence[str]], *minor: str, turn: int = 0) -> Start:
         """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis, or its factors."""
         axes = [major] if isinstance(major, str) else major

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from .attention import attention, attention_grad, attention_merge  # noqa: F401  (emitted code calls them as ops.attention...)
-from .codes import abs_max, coded, quantize, scaled_contract, track_, turned  # noqa: F401
+from .codes import abs_max, coded, quantize, scaled_contract, scaled_expert_contract, scaled_expert_weight_grad, track_, turned  # noqa: F401
 from .contract import apart, beside, contract  # noqa: F401
 from .dtypes import DTYPES
 from .experts import *  # noqa: F401,F403
@@ -23,7 +23,9 @@ from .optimizer import average_, lamb_, lamb_squares, lion_, muon_, muon_mean  #
 from .optimizer import nothing, sgd_, take_, wide, zero_  # noqa: F401
 from .orthogonal import newton_schulz, newton_schulz_in_lines, stack, unstack  # noqa: F401
 from .packing import pack, unpack  # noqa: F401
+from .signs import blend_, pack_signs, unpack_signs  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401
+from .sparse import greatest, scatter  # noqa: F401
 from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401
 
 

@@ -51,17 +51,26 @@ def take_(taken: torch.Tensor, verdict: torch.Tensor) -> torch.Tensor:
     return taken.add_(verdict)
 
 
-def adamw_(param, m, v, grad, verdict, lr, taken, betas, eps: float, decay: float, top=None, coupled=False, scale=None, rounded=None, draws=None):
+def adamw_(
+    param, m, v, grad, verdict, lr, betas, eps: float, decay: float, taken=None, top=None, coupled=False, frozen=False, scale=None, rounded=None, draws=None
+):
     """
-    Decoupled weight decay, or coupled: added to the gradient. top, if there is one, is the greatest v so far, which then counts.
+    Decoupled weight decay, or coupled: added to the gradient. top, if there is one, is the greatest v so far, which then counts. Without taken
+    nothing is corrected; frozen: v stands still, and it is given m itself.
     scale is what clipping multiplies gradients by; rounded is where the parameter is kept in less precision; draws(i) are what the elements of parameter i are rounded by, where that is by chance.
     """
     beta1, beta2 = betas
-    time = taken.double() + 1
-    numbers = (1 if coupled else 1 - lr * decay, lr / (1 - beta1**time), 1 - beta2**time)
+    if frozen:
+        shrink, rate = _number(1 - lr * decay, param), _number(lr, param)
+        for i, tensors in enumerate(_each(param, m, v, _contiguous(grad), rounded)):
+            _update("frozen_adam", (*tensors, draws and draws(i)), verdict, shrink, rate, scale, eps)
+        return param, m, v
+    time = None if taken is None else taken.double() + 1
+    unbiased = (1, 1) if time is None else (1 - beta1**time, 1 - beta2**time)
+    numbers = (1 if coupled else 1 - lr * decay, lr / unbiased[0], unbiased[1])
     shrink, rate, unbias = (_number(x, param) for x in numbers)
     for i, tensors in enumerate(_each(param, m, v, top, _contiguous(grad), rounded)):
-        if draws is None and _is_fused(*tensors[:4]):
+        if time is not None and draws is None and _is_fused(*tensors[:4]):
             _fused_adamw(*tensors, verdict, float(lr), time, betas, eps, decay, coupled, scale)
             continue
         _update("adamw", (*tensors, draws and draws(i)), verdict, shrink, rate, unbias, scale, decay if coupled else None, beta1, beta2, eps)
@@ -78,6 +87,14 @@ def _adamw(
     most = square if top is None else torch.maximum(wide(top), square)
     value = (wide(param) * shrink).sub_(rate * mean / ((most / unbias).sqrt_() + eps))
     _stored((param, m, v, top), (value, mean, square, most), rounded, verdict, draws)
+
+
+def _frozen_adam(param, m, v, mean, rounded, draws, verdict, shrink, rate, scale, eps: float) -> None:
+    """What never had a gradient before v stood still has none now."""
+    square = wide(v)
+    mean = torch.where(square > 0, _scaled(mean, scale), 0)
+    value = (wide(param) * shrink).sub_(rate * mean / (square.sqrt() + eps))
+    _stored((param, m), (value, mean), rounded, verdict, draws)
 
 
 def _is_fused(param, *states) -> bool:
@@ -299,7 +316,7 @@ def adafactor_(
 
 
 # What happens to the elements of one parameter, by optimizer.
-plain = {"adamw": _adamw, "sgd": _sgd, "lion": _lion, "muon": _muon}
+plain = {"adamw": _adamw, "frozen_adam": _frozen_adam, "sgd": _sgd, "lion": _lion, "muon": _muon}
 for_matrices = {"muon_mean": _muon_mean, "put_mean": _put, "shorten": _shorten}
 compiled: Dict = {}
 

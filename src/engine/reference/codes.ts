@@ -6,13 +6,17 @@ import {
   codeScale,
   type Dim,
   elementsOf,
+  type Formats,
+  type OpKind,
+  type OpOf,
   type Scaled,
   squaredLimit,
 } from '../../base/index.js'
-import { strideOf } from '../../geometry/index.js'
+import { type Shape, strideOf } from '../../geometry/index.js'
 import { contract } from './contract.js'
 import { aligned } from './elementwise.js'
-import type { Prepare } from './kernel.js'
+import { expertContract, expertWeightGrad } from './experts.js'
+import type { Kernel, Prepare } from './kernel.js'
 
 /** For every element of a tensor the place of its block's number in a tensor of `counted`. */
 function blockOf(dims: readonly Dim[], counted: readonly Dim[], blocks: Blocks = {}): Int32Array {
@@ -55,24 +59,51 @@ export const quantize: Prepare<'quantize'> = ({ format, blocks, by }, [x, amax],
 const scaling = (by: Scaled['by']) => (format: CodeType, number: number) =>
   by === 'scale' ? number : codeScale(format, number, by)
 
-/** Dividing by a power of two rounds nothing. */
-export const scaledContract: Prepare<'scaledContract'> = ({ formats, blocks = [], by }, ins, outs) => {
-  const scaleOf = scaling(by)
-  const multiply = contract({ kind: 'contract' }, ins.slice(0, 2), outs)
-  const blockAt = formats.map((_, i) => blockOf(ins[i].dims, ins[i + 2].dims, blocks[i]))
-  const [a, b] = blockAt.map(({ length }) => length)
-  const elements = elementsOf(outs[0].dims)
-  const room = new Float64Array(a + b + elements)
-  return (cells, places, [to], moment) => {
-    const at = [0, a, a + b]
-    for (const [i, format] of formats.entries())
-      for (let j = 0; j < blockAt[i].length; j++)
-        room[at[i] + j] = cells[places[i].at + j] / scaleOf(format, cells[places[i + 2].at + blockAt[i][j]])
-    const [left, right, out] = at.map(first => ({ ...to, at: first }))
-    multiply(room, [left, right], [out], moment)
-    for (let i = 0; i < elements; i++) cells[to.at + i] = room[a + b + i]
+/** Operands of a product that are codes, each with the one that says how it was scaled; those come last. */
+type CodedOperands = readonly (readonly [codes: number, scale: number])[]
+
+/** A product of what codes stand for. Dividing by a power of two rounds nothing. */
+const ofNumbers =
+  <K extends OpKind>(product: Prepare<K>, plain: OpOf<K>, coded: CodedOperands) =>
+  ({ formats, blocks = [], by }: Formats & Scaled, ins: readonly Shape[], outs: readonly Shape[]): Kernel => {
+    const scaleOf = scaling(by)
+    const given = ins.slice(0, ins.length - coded.length)
+    const multiply = product(plain, given, outs)
+    const blockAt = coded.map(([codes, scale], i) => blockOf(ins[codes].dims, ins[scale].dims, blocks[i]))
+    const lengths = [...given, ...outs].map(({ dims }) => elementsOf(dims))
+    const at = lengths.map((_, i) => lengths.slice(0, i).reduce((sum, length) => sum + length, 0))
+    const room = new Float64Array(lengths.reduce((sum, length) => sum + length, 0))
+    return (cells, places, [to], moment) => {
+      for (const i of given.keys()) room.set(cells.subarray(places[i].at, places[i].at + lengths[i]), at[i])
+      for (const [i, [codes, scale]] of coded.entries())
+        for (const [j, block] of blockAt[i].entries())
+          room[at[codes] + j] /= scaleOf(formats[i], cells[places[scale].at + block])
+      const moved = at.map(first => ({ ...to, at: first }))
+      multiply(room, moved.slice(0, given.length), moved.slice(given.length), moment)
+      cells.set(room.subarray(at[given.length]), to.at)
+    }
   }
-}
+
+export const scaledContract: Prepare<'scaledContract'> = ofNumbers(contract, { kind: 'contract' }, [
+  [0, 2],
+  [1, 3],
+])
+export const scaledExpertContract: Prepare<'scaledExpertContract'> = ofNumbers(
+  expertContract,
+  { kind: 'expertContract' },
+  [
+    [0, 3],
+    [2, 4],
+  ],
+)
+export const scaledExpertWeightGrad: Prepare<'scaledExpertWeightGrad'> = ofNumbers(
+  expertWeightGrad,
+  { kind: 'expertWeightGrad' },
+  [
+    [0, 3],
+    [1, 4],
+  ],
+)
 
 /**
  * The first of the history is room for this step's; when the scale is chosen all move down, and the first is room again. So steps are

@@ -17,12 +17,16 @@ import { newtonSchulz, stack, unstack } from './orthogonal.js'
 import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
+import { blend } from './signs.js'
+import { beside, greatest, scatter } from './sparse.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
   absMax: codes.absMax,
   quantize: codes.quantize,
   scaledContract: codes.scaledContract,
+  scaledExpertContract: codes.scaledExpertContract,
+  scaledExpertWeightGrad: codes.scaledExpertWeightGrad,
   add: elementwise.add,
   mul: elementwise.mul,
   scale: elementwise.scale,
@@ -83,6 +87,9 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   deduct,
   gramSchmidt,
   become,
+  beside,
+  greatest,
+  scatter,
   sumSquares,
   take,
   unscale,
@@ -97,6 +104,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   unstack,
   pack,
   unpack,
+  blend,
   factorSquares,
   average,
   adafactorSquares,

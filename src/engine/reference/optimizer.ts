@@ -8,24 +8,44 @@ export const clipScale = (clip: number, normSquared: number): number =>
   clip > 0 ? Math.min(1, clip / (Math.sqrt(normSquared) + 1e-6)) : 1
 
 /** With `amsgrad` the greatest second moment so far takes the place of the last. */
-export const adamw: Prepare<'adamw'> = (op, [grad], [param, m, v, top]) => {
-  const { beta1, beta2, eps, weightDecay, coupled, clip, rate = 1 } = op
+export const adamw: Prepare<'adamw'> = (op, ins, outs) => {
+  if (op.frozen) return frozenAdam(op, ins, outs)
+  const [[grad], [param, m, v, top]] = [ins, outs]
+  const { beta1, beta2, eps, weightDecay, coupled, uncorrected, clip, rate = 1 } = op
   const [grads, ms, vs, tops] = aligned(top ? [grad, m, v, top] : [grad, m, v], param)
   return (cells, [atGrad, atNorm, atLr, atTaken], [toParam, toM, toV, toTop]) => {
     if (!(cells[atNorm.at] < squaredLimit(op))) return
     const scale = clipScale(clip, cells[atNorm.at])
-    const [lr, time] = [cells[atLr.at] * rate, cells[atTaken.at] + 1]
+    const lr = cells[atLr.at] * rate
+    const [unbias1, unbias2] = [beta1, beta2].map(beta => (uncorrected ? 1 : 1 - beta ** (cells[atTaken.at] + 1)))
     for (let i = 0; i < grads.length; i++) {
       const decay = weightDecay * cells[toParam.at + i]
       const g = cells[atGrad.at + grads[i]] * scale + (coupled ? decay : 0)
       const mean = beta1 * cells[toM.at + ms[i]] + (1 - beta1) * g
       const square = beta2 * cells[toV.at + vs[i]] + (1 - beta2) * g * g
       const most = top ? Math.max(cells[toTop.at + tops[i]], square) : square
-      const direction = mean / (1 - beta1 ** time) / (Math.sqrt(most / (1 - beta2 ** time)) + eps)
+      const direction = mean / unbias1 / (Math.sqrt(most / unbias2) + eps)
       cells[toM.at + ms[i]] = mean
       cells[toV.at + vs[i]] = square
       if (top) cells[toTop.at + tops[i]] = most
       cells[toParam.at + i] -= lr * (direction + (coupled ? 0 : decay))
+    }
+  }
+}
+
+/** It is given the mean of gradients; what never had one before v stood still has none now. */
+const frozenAdam: Prepare<'adamw'> = (op, [mean], [param, m, v]) => {
+  const { eps, weightDecay, clip, rate = 1 } = op
+  const [means, ms, vs] = aligned([mean, m, v], param)
+  return (cells, [atMean, atNorm, atLr], [toParam, toM, toV]) => {
+    if (!(cells[atNorm.at] < squaredLimit(op))) return
+    const scale = clipScale(clip, cells[atNorm.at])
+    for (let i = 0; i < means.length; i++) {
+      const square = cells[toV.at + vs[i]]
+      const given = square > 0 ? cells[atMean.at + means[i]] * scale : 0
+      const decay = weightDecay * cells[toParam.at + i]
+      cells[toM.at + ms[i]] = given
+      cells[toParam.at + i] -= cells[atLr.at] * rate * (given / (Math.sqrt(square) + eps) + decay)
     }
   }
 }

@@ -1,7 +1,9 @@
 /** Numbers as 8-bit codes and units, and back. */
 import { type Coding, codedSizes, elementsOf } from '../../base/index.js'
 import type { Shape } from '../../geometry/index.js'
+import { inBlock } from './block.js'
 import type { Prepare } from './kernel.js'
+import { packSigns, unpackSigns } from './signs.js'
 
 /** For every element of a tensor its place among the codes, and that of its unit among the units. */
 function placesOf({ dims }: Shape, coding: Coding): { code: Int32Array; unit: Int32Array } {
@@ -25,21 +27,6 @@ function placesOf({ dims }: Shape, coding: Coding): { code: Int32Array; unit: In
   return { code, unit }
 }
 
-/** The block an element is in, and its place in the line of that block. */
-function inBlock(sizes: readonly number[], ways: readonly number[], element: number): [block: number, at: number] {
-  let [rest, block, at, blocks, elements] = [element, 0, 0, 1, 1]
-  for (let d = sizes.length - 1; d >= 0; d--) {
-    const size = sizes[d] / ways[d]
-    const index = rest % sizes[d]
-    rest = (rest - index) / sizes[d]
-    block += blocks * Math.floor(index / size)
-    at += elements * (index % size)
-    blocks *= ways[d]
-    elements *= size
-  }
-  return [block, at]
-}
-
 /** To the nearest whole number, ties to even. */
 function nearest(x: number): number {
   const floor = Math.floor(x)
@@ -47,7 +34,9 @@ function nearest(x: number): number {
   return rest > 0.5 || (rest === 0.5 && floor % 2 !== 0) ? floor + 1 : floor
 }
 
-export const pack: Prepare<'pack'> = (op, ins, [codes, units]) => {
+export const pack: Prepare<'pack'> = (op, ins, outs) => {
+  const [codes, units] = outs
+  if (op.signs) return packSigns(op, ins, outs)
   const places = placesOf(ins[0], op)
   const [each, eachUnits] = [codes, units].map(({ dims }) => elementsOf(dims) / ins.length)
   return (cells, from, [toCodes, toUnits]) => {
@@ -69,7 +58,9 @@ export const pack: Prepare<'pack'> = (op, ins, [codes, units]) => {
   }
 }
 
-export const unpack: Prepare<'unpack'> = (op, [codes, units], [x]) => {
+export const unpack: Prepare<'unpack'> = (op, ins, outs) => {
+  const [[codes, units], [x]] = [ins, outs]
+  if (op.signs) return unpackSigns(op, ins, outs)
   const places = placesOf(x, op)
   const addends = codes.dims.find(({ name }) => name === 'addend')?.size ?? 1
   const [each, eachUnits] = [codes, units].map(({ dims }) => elementsOf(dims) / addends)

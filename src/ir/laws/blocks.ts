@@ -4,6 +4,7 @@
  */
 import { type Blocks, type Dim, isZigzagCut, type Mesh, sizeOfAll, splitOf, zigzagAxes } from '../../base/index.js'
 import type { Compute, Ref } from '../instr.js'
+import { scalesOf } from './codes.js'
 import { type Case, namesOf, type Say, type Type } from './type.js'
 
 /** A tensor, the place of its numbers among the operands, and how it is cut; a result has no place there. */
@@ -22,7 +23,9 @@ function cutsOf({ instr, operands }: Case<Compute>): readonly Cut[] {
     case 'quantize':
       return [{ ...cut(0, instr.blocks), numbers: 1 }]
     case 'scaledContract':
-      return [0, 1].map(i => ({ ...cut(i, instr.blocks?.[i]), numbers: i + 2 }))
+    case 'scaledExpertContract':
+    case 'scaledExpertWeightGrad':
+      return scalesOf[instr.kind].map(([at, numbers], i) => ({ ...cut(at, instr.blocks?.[i]), numbers }))
     default:
       return []
   }

@@ -1,6 +1,6 @@
 /** T7: what codes are made of tells what they mean. They move between ranks as they are, and nothing adds them up. */
 import { isCodeType } from '../../base/index.js'
-import { type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
+import { type Instr, type InstrOf, isCollective, pairsOf, type Ref } from '../instr.js'
 import type { DType, Segment } from '../program.js'
 import { traitsOf } from '../traits.js'
 import { misread } from './packing.js'
@@ -9,11 +9,11 @@ import { misread } from './packing.js'
 export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
   if (instr.kind === 'all-reduce' || instr.kind === 'reduce-scatter')
     return instr.ins.filter(ref => holdsCodes(segment.buffers[ref].dtype)).map(ref => `it adds up codes, %${ref}`)
-  if (instr.kind !== 'scaledContract') return misread(instr, ref => segment.buffers[ref].dtype)
-  return [0, 1].flatMap(i => {
+  if (!isScaled(instr)) return misread(instr, ref => segment.buffers[ref].dtype)
+  return scalesOf[instr.kind].flatMap(([i, scale]) => {
     const { instrs } = segment
     const made = instrs[rootOf(instrs, instr.ins[i], at).maker]
-    const amax = instr.ins[i + 2]
+    const amax = instr.ins[scale]
     if (made?.kind === 'quantize' && made.by !== instr.by)
       return [
         `%${instr.ins[i]} was scaled by %${made.ins[1]} as ${made.by ?? 'amax'}, and is read with it as ${instr.by ?? 'amax'}`,
@@ -23,6 +23,26 @@ export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
       : []
   })
 }
+
+type ScaledKind = 'scaledContract' | 'scaledExpertContract' | 'scaledExpertWeightGrad'
+
+/** Operands that are codes, each with the one that says how it was scaled. */
+export const scalesOf: Readonly<Record<ScaledKind, readonly (readonly [number, number])[]>> = {
+  scaledContract: [
+    [0, 2],
+    [1, 3],
+  ],
+  scaledExpertContract: [
+    [0, 3],
+    [2, 4],
+  ],
+  scaledExpertWeightGrad: [
+    [0, 3],
+    [1, 4],
+  ],
+}
+
+const isScaled = (instr: Instr): instr is InstrOf<ScaledKind> => Object.hasOwn(scalesOf, instr.kind)
 
 const holdsCodes = (dtype: DType): boolean => isCodeType(dtype) || dtype === 'i8'
 

@@ -13,7 +13,7 @@ const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32', b: 'i8' }
 
 /** The formats of codes that an instruction reads, and of those that it makes. */
 const formatsOf = (instr: Compute): readonly CodeType[] =>
-  instr.kind === 'quantize' ? [instr.format] : instr.kind === 'scaledContract' ? instr.formats : []
+  instr.kind === 'quantize' ? [instr.format] : 'formats' in instr ? instr.formats : []
 
 /** The first operand or result that is stored otherwise than its instruction needs, in words. */
 export function misstored(
@@ -29,8 +29,8 @@ export function misstored(
   }
   /** All alike: as the parameter that is updated, or in more digits than it has. */
   const stateTypes = (own: DType): readonly DType[] => ([undefined, own].includes(common('p')) ? [own] : ['f32'])
-  const allowed = (letter: string, at: number, result: boolean): readonly DType[] => {
-    if (letter === 'c') return formatsOf(instr).slice(at, at + 1)
+  const allowed = (letter: string, code: number, result: boolean): readonly DType[] => {
+    if (letter === 'c') return formatsOf(instr).slice(code, code + 1)
     if (letter in fixed) return [fixed[letter]]
     const own = common(letter)
     if (own === undefined || !realDtypes.includes(own)) return realDtypes
@@ -39,7 +39,8 @@ export function misstored(
   }
   const wrong = (refs: readonly Ref[], letters: string | undefined, result: boolean) =>
     refs.flatMap((ref, i) => {
-      const fits = allowed(letters?.[i] ?? 'x', i, result)
+      const before = letters?.slice(0, i).replace(/[^c]/g, '').length ?? 0
+      const fits = allowed(letters?.[i] ?? 'x', before, result)
       const law: Law = [dtypeOf(ref), ...fits].some(isCodeType) ? 'T7' : 'T3'
       const message = `%${ref} is ${dtypeOf(ref)}, must be ${[...new Set(fits)].join(' or ')}`
       return fits.includes(dtypeOf(ref)) ? [] : [{ law, message }]

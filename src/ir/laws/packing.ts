@@ -4,6 +4,7 @@
  */
 import {
   type Axis,
+  addendsIn,
   codedSizes,
   elementsOf,
   flatAxes,
@@ -11,6 +12,7 @@ import {
   partialAxes,
   sizeOfAll,
   splitOf,
+  summedDims,
 } from '../../base/index.js'
 import { type Instr, type InstrOf, isCollective, type Ref } from '../instr.js'
 import type { DType } from '../program.js'
@@ -45,12 +47,16 @@ function packed({ program: { mesh }, instr, operands, claimed, say }: Case<Instr
   if (addends.some(axis => x.layout.partial[axis] !== 'sum')) return refuse('only sums have addends')
   const flat = flatAxes(x.layout)
   if (flat.length > 0 && (addends.length > 0 || instr.parts !== 1 || instr.blocks)) return refuse('a part is one line')
+  if (flat.length > 0 && instr.signs === 'line') return refuse('a part does not know the unit of its line')
+  const side = has(x, 'addend') ? addendsIn(x.dims) : 1
+  if (splitOf(x.layout, 'addend').length > 0 || (addends.length > 0 && has(x, 'addend')))
+    return refuse('addends that lie side by side are all there')
   const along = splitOf(claimed[0].layout, 'addend')
   if ([...along].sort().join() !== [...addends].sort().join())
     return refuse(`its addends are not those of ${along.join()}`)
   return ['line', 'unit'].map((name, i) => ({
     dtype: claimed[i].dtype,
-    ...linesOf(mesh, x, instr, { name, addends: has(claimed[0], 'addend') ? operands.length : 0, along }),
+    ...linesOf(mesh, x, instr, { name, addends: has(claimed[0], 'addend') ? operands.length * side : 0, along }),
   }))
 }
 
@@ -67,7 +73,7 @@ interface Lines {
 function linesOf(mesh: Mesh, x: Type, coding: InstrOf<'pack' | 'unpack'>, { name, addends, along }: Lines) {
   const flat = flatAxes(x.layout)
   const cut = flat.length > 0 ? { ...coding, parts: sizeOfAll(mesh, flat) } : coding
-  const { codes, allUnits } = codedSizes(elementsOf(x.dims), cut)
+  const { codes, allUnits } = codedSizes(elementsOf(summedDims(x.dims)), cut)
   return {
     dims: [
       ...(addends > 0 ? [{ name: 'addend', size: addends }] : []),
@@ -81,25 +87,29 @@ function linesOf(mesh: Mesh, x: Type, coding: InstrOf<'pack' | 'unpack'>, { name
   }
 }
 
-/** What a result must have been coded as follows from it: as a whole, or of one part the addends of all ranks. */
+/**
+ * What a result must have been coded as follows from it: as a whole, or of one part the addends of all ranks; what is not added up yet as
+ * the rank's own addend, or as those it has side by side.
+ */
 function unpacked(of: Case<InstrOf<'unpack'>>): readonly Type[] | undefined {
   const { program, instr, operands, claimed, say } = of
   const { mesh } = program
   const [x] = claimed
   const refuse = (message: string) => void say('T7', message)
-  if (partialAxes(x.layout).length > 0 || x.layout.turn || x.layout.shares)
+  const own = partialAxes(x.layout)
+  if (own.some(axis => x.layout.partial[axis] !== 'sum') || x.layout.turn || x.layout.shares)
     return refuse(`a result is ${showShaped(x)}`)
-  const summed = has(operands[0], 'addend')
-  if (summed && !operands.every(type => splitOf(type.layout, 'addend').length === 0))
-    return refuse(`%${instr.ins[0]} has addends of one rank`)
-  if (summed && flatAxes(x.layout).length > 0 && (instr.parts !== 1 || instr.blocks))
+  const [coded, apart] = [has(operands[0], 'addend'), has(x, 'addend')]
+  const along = splitOf(operands[0].layout, 'addend')
+  if ([...along].sort().join() !== [...own].sort().join() || (apart && own.length > 0))
+    return refuse(`%${instr.ins[0]} has addends of ${along.join() || 'one rank'}, a result is ${showShaped(x)}`)
+  const inParts = flatAxes(x.layout).length > 0
+  if (coded && inParts && (instr.parts !== 1 || instr.blocks || own.length > 0 || apart))
     return refuse('a part is one line')
   for (const [i, name] of ['line', 'unit'].entries()) {
-    const addends = summed ? (operands[0].dims.find(dim => dim.name === 'addend')?.size ?? 0) : 0
+    const addends = apart ? addendsIn(x.dims) : coded ? addendsIn(operands[0].dims) : 0
     const expected =
-      summed && flatAxes(x.layout).length > 0
-        ? partOfLines(mesh, x, instr, name, addends)
-        : linesOf(mesh, x, instr, { name, addends, along: [] })
+      coded && inParts ? partOfLines(mesh, x, instr, name, addends) : linesOf(mesh, x, instr, { name, addends, along })
     const given = operands[i]
     if (showShaped(given) !== showShaped(expected))
       return refuse(`%${instr.ins[i]} is ${showShaped(given)}; codes of ${showShaped(x)} are ${showShaped(expected)}`)
@@ -107,13 +117,24 @@ function unpacked(of: Case<InstrOf<'unpack'>>): readonly Type[] | undefined {
   return claimed
 }
 
+/** A rank's addend of a mean: what it adds to the gradient is its share of the mean, which is there whole. */
+export function blended({ program: { mesh }, instr, operands, claimed, say }: Case<InstrOf<'blend'>>) {
+  const [m, grad] = operands
+  const expected = { ...grad, dims: summedDims(grad.dims), layout: { ...grad.layout, partial: {} } }
+  const refuse = (message: string) => void say('T1', `%${instr.ins[0]} is ${showShaped(m)}; ${message}`)
+  if (showShaped(m) !== showShaped(expected)) return refuse(`the gradient is ${showShaped(grad)}`)
+  const ranks = sizeOfAll(mesh, partialAxes(grad.layout)) * addendsIn(grad.dims)
+  if (instr.ranks !== ranks) return refuse(`a gradient of ${ranks} addends has ${instr.ranks} shares of it`)
+  return claimed.map(({ dtype }) => ({ ...grad, dtype }))
+}
+
 /** Of every addend the part that the result is. */
-function partOfLines(mesh: Mesh, x: Type, { run }: InstrOf<'unpack'>, name: string, addends: number) {
+function partOfLines(mesh: Mesh, x: Type, { run, signs }: InstrOf<'unpack'>, name: string, addends: number) {
   const flat = flatAxes(x.layout)
-  const { part, units } = codedSizes(elementsOf(x.dims), { run, parts: sizeOfAll(mesh, flat) })
+  const { bytes, units } = codedSizes(elementsOf(x.dims), { run, signs, parts: sizeOfAll(mesh, flat) })
   const dims = [
     { name: 'addend', size: addends },
-    { name, size: name === 'line' ? part : units },
+    { name, size: name === 'line' ? bytes : units },
   ]
   return { dims, layout: { splits: { [name]: [...splitting(x), ...flat] }, partial: {} } }
 }

@@ -7,10 +7,13 @@
 import { type Axis, type Combine, type Layout, sizeOfAll, splitOf } from '../../base/index.js'
 import { type Compute, type InstrOf, isRouted } from '../instr.js'
 import { showShaped } from '../text/codec.js'
+import { unblocked } from './blocks.js'
+import { scalesOf } from './codes.js'
 import { axesThatMatter, type Case, dimsSplitBy, namesOf, type Type } from './type.js'
 
 type RoutedMove = InstrOf<'dispatch' | 'combine' | 'all-dispatch' | 'all-combine'>
-type RoutedInstr = RoutedMove | InstrOf<'rowsOf' | 'expertContract' | 'expertWeightGrad'>
+type Scaled = InstrOf<'scaledExpertContract' | 'scaledExpertWeightGrad'>
+type RoutedInstr = RoutedMove | Scaled | InstrOf<'rowsOf' | 'expertContract' | 'expertWeightGrad'>
 
 type Standing = 'shared' | 'apart' | 'alike'
 type Standings = ReadonlyMap<Axis, Standing>
@@ -24,6 +27,8 @@ const rules: { readonly [K in RoutedInstr['kind']]: (of: Case<InstrOf<K>>) => An
   'all-combine': combined,
   expertContract: multiplied,
   expertWeightGrad: weighed,
+  scaledExpertContract: of => (scaledAlike(of) ? multiplied(of) : undefined),
+  scaledExpertWeightGrad: of => (scaledAlike(of) ? weighed(of) : undefined),
 }
 
 export const hasRows = (instr: Case['instr']): instr is RoutedInstr => Object.hasOwn(rules, instr.kind)
@@ -188,7 +193,21 @@ function product(of: Case<Compute>, factors: readonly [Type, Type], at: Standing
   return partial
 }
 
-function multiplied(of: Case<InstrOf<'expertContract'>>): Answer {
+/** Of codes: each has the scale of its block, which lies as it does, and of which nothing is missing. */
+function scaledAlike(of: Case<Scaled>): boolean {
+  const { operands } = unblocked(of) ?? {}
+  if (!operands) return false
+  for (const [codes, scale] of scalesOf[of.instr.kind]) {
+    const type = operands[scale]
+    const elsewhere = namesOf(type).some(dim => !same(splitOf(type.layout, dim), splitOf(operands[codes].layout, dim)))
+    if (!elsewhere && Object.keys(type.layout.partial).length === 0) continue
+    of.say('T1', `%${of.instr.ins[scale]} is ${showShaped(type)}, its codes are ${showShaped(operands[codes])}`)
+    return false
+  }
+  return true
+}
+
+function multiplied(of: Case<InstrOf<'expertContract' | 'scaledExpertContract'>>): Answer {
   const {
     instr,
     operands: [rows, counts, w],
@@ -213,7 +232,7 @@ function multiplied(of: Case<InstrOf<'expertContract'>>): Answer {
 }
 
 /** Ranks that share the experts have the whole gradient of theirs; ranks that are apart have a part of it. */
-function weighed(of: Case<InstrOf<'expertWeightGrad'>>): Answer {
+function weighed(of: Case<InstrOf<'expertWeightGrad' | 'scaledExpertWeightGrad'>>): Answer {
   const {
     instr,
     operands: [rows, drows, counts],

@@ -180,6 +180,7 @@ const eachBlocks: Codec<readonly Blocks[]> = {
   show: all => all.map(blocks.show).join('/'),
   read: (text = '') => cut(text, '/').map(blocks.read),
 }
+const scaling = { formats: listOf(code), blocks: eachBlocks, by: scaledBy }
 
 const group: Codec<Group> = {
   show: ({ axes: along, stages }) => axes.show(along) + (stages ? `@${counts.show(stages)}` : ''),
@@ -206,6 +207,7 @@ type Attributes = {
 const once: Codec<readonly string[]> = listOf(name)
 
 /** What all optimizers are told. */
+const moments = { beta1: number, beta2: number, eps: number }
 const updating = { weightDecay: number, clip: number, limit: number, rate: number, stochastic: flag }
 
 /** `4/8`: four of eight groups. */
@@ -221,7 +223,7 @@ export const attributes: Attributes = {
   contract: {},
   absMax: { blocks },
   quantize: { format: code, blocks, by: scaledBy },
-  scaledContract: { formats: listOf(code), blocks: eachBlocks, by: scaledBy },
+  ...{ scaledContract: scaling, scaledExpertContract: scaling, scaledExpertWeightGrad: scaling },
   add: {},
   mul: {},
   scale: { by: number },
@@ -236,8 +238,7 @@ export const attributes: Attributes = {
   rmsNorm: { eps: number },
   rmsNormInputGrad: { eps: number },
   rmsNormWeightGrad: { eps: number },
-  join: {},
-  joinGrad: {},
+  ...{ join: {}, joinGrad: {} },
   rope: { theta: number, inverse: flag, scaling: ropeScaling },
   attention: { window: number, dropout, scale: number },
   attentionGrad: { window: number, dropout, scale: number },
@@ -248,12 +249,8 @@ export const attributes: Attributes = {
   maxOver: {},
   sumExp: {},
   pick: {},
-  tokenLoss: {},
-  tokenLossGrad: {},
-  countLabels: {},
-  squaredError: {},
-  squaredErrorGrad: {},
-  countElements: {},
+  ...{ tokenLoss: {}, tokenLossGrad: {}, countLabels: {} },
+  ...{ squaredError: {}, squaredErrorGrad: {}, countElements: {} },
   sigmoid: {},
   sigmoidGrad: {},
   scores: { by: oneOf(...scorings) },
@@ -273,28 +270,29 @@ export const attributes: Attributes = {
   zLoss: { by: number },
   zLossGrad: { by: number },
   balance: { rate: number, mean: number, limit: number },
-  zero: {},
+  ...{ zero: {}, deduct: {}, beside: {} },
   accumulate: { combine: greatest },
   track: { format: code, margin: count, algo: oneOf(...trackingAlgos), limit: number },
-  deduct: {},
+  blend: { beta1: number, ranks: count },
   gramSchmidt: { inputs: count, draws: flag },
   become: { limit: number },
+  ...{ greatest: { ratio: number, blocks: counts }, scatter: { ratio: number, blocks: counts } },
   sumSquares: { once },
-  lambSquares: { beta1: number, beta2: number, eps: number, weightDecay: number, clip: number },
+  lambSquares: { ...moments, weightDecay: number, clip: number },
   muonMean: { momentum: number, nesterov: flag, clip: number },
   newtonSchulz: { inputs: count, steps: count, products: oneOf('f32', 'bf16'), lines },
   ...{ stack: {}, unstack: {} },
-  pack: { run: count, parts: count, blocks: counts },
-  unpack: { run: count, parts: count, blocks: counts },
+  pack: { run: count, parts: count, signs: oneOf('line', 'part'), blocks: counts },
+  unpack: { run: count, parts: count, signs: oneOf('line', 'part'), blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },
   adafactorSquares: { beta2Decay: number, eps: number, inputs: count, clip: number },
   average: { decay: number, limit: number },
   unscale: {},
   take: { scaler, limit: number },
-  adamw: { beta1: number, beta2: number, eps: number, coupled: flag, amsgrad: flag, ...updating },
+  adamw: { ...moments, coupled: flag, amsgrad: flag, uncorrected: flag, frozen: flag, ...updating },
   sgd: { momentum: number, nesterov: flag, dampening: number, ...updating },
   lion: { beta1: number, beta2: number, ...updating },
-  lamb: { beta1: number, beta2: number, eps: number, always: flag, ...updating },
+  lamb: { ...moments, always: flag, ...updating },
   muon: { momentum: number, stretch: number, ...updating },
   adafactor: {
     ...{ beta2Decay: number, eps: number, least: number, most: number, elements: count, inputs: count },

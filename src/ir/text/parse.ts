@@ -330,14 +330,25 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 }
 
 const optionals = [
-  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler', 'blocks'],
-  ...['rate', 'coupled', 'amsgrad', 'nesterov', 'dampening', 'always', 'stretch', 'stochastic'],
+  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler', 'blocks', 'signs'],
+  ...[
+    'rate',
+    'coupled',
+    'amsgrad',
+    'uncorrected',
+    'frozen',
+    'nesterov',
+    'dampening',
+    'always',
+    'stretch',
+    'stochastic',
+  ],
 ]
 
 /** Attributes that may be missing: a dropout op without a dropout may not, nor a balance without a rate. */
 const optional = (kind: InstrKind, key: string): boolean =>
   key === 'limit' ||
-  (key === 'by' && (kind === 'quantize' || kind === 'scaledContract')) ||
+  (key === 'by' && (kind === 'quantize' || kind.startsWith('scaled'))) ||
   (key === 'combine' && kind === 'accumulate') ||
   (key === 'inputs' && kind.startsWith('adafactor')) ||
   (optionals.includes(key) && kind !== 'balance') ||

@@ -171,6 +171,10 @@ export const commands = {
   /** Codes are i8. n numbers lie as a line of `parts` parts of `part` each, the last of which may be longer than what is left. */
   pack: ['codes', 'units', 'x', 'n', 'part', 'parts', 'run'],
   unpack: ['out', 'codes', 'units', 'n', 'part', 'parts', 'run', 'addends'],
+  /** The same of signs. `whole`: all parts have one unit. Of `room` numbers those beyond the n-th are 0. blend: grad = share * m + rest * grad. */
+  packSigns: ['codes', 'units', 'x', 'n', 'part', 'parts', 'whole'],
+  unpackSigns: ['out', 'codes', 'units', 'n', 'part', 'parts', 'addends', 'room'],
+  blend: ['grad', 'm', 'n', 'share', 'rest'],
   /** A step is counted. */
   take: ['taken', 'normSquared', 'limit'],
   /** The scale moves; `scaler` is its place among the kinds, and what a kind has no number for is 0. */
@@ -178,11 +182,13 @@ export const commands = {
     ...['scale', 'growth', 'hysteresis', 'normSquared', 'scaler'],
     ...['factor', 'backoff', 'interval', 'min', 'full', 'consecutive'],
   ],
-  /** clip 0: never; top 0: not kept. lr, which is multiplied by rate, and taken are read from scalars in memory. */
+  /** clip 0: never; top 0: not kept; taken 0: nothing is corrected. lr, which is multiplied by rate, and taken are read from scalars in memory. */
   adamw: [
     ...['param', 'm', 'v', 'top', 'grad', 'normSquared', 'lr', 'taken', 'n'],
     ...['beta1', 'beta2', 'eps', 'coupled', 'weightDecay', 'clip', 'limit', 'rate'],
   ],
+  /** grad is the mean itself. */
+  frozenAdam: ['param', 'm', 'v', 'grad', 'normSquared', 'lr', 'n', 'eps', 'weightDecay', 'clip', 'limit', 'rate'],
   /** m 0: no momentum; taken 0: no dampening. */
   sgd: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'taken', 'n'],
@@ -227,6 +233,10 @@ export const commands = {
    * philox4x32-10, 0 and 2 the third and fourth counter word, and elements are counted from `first` on; a draw of 16 bits d becomes (d - 32767.5) / 32768.
    */
   gramSchmidt: ['out', 'x', 'each', 'rows', 'columns', 'draws', 'seed', 'name', 'first'],
+  /** The `kept` greatest of n numbers, by absolute value, and their places (i32), in the order of places. */
+  greatest: ['values', 'places', 'x', 'n', 'kept'],
+  /** n numbers: the sum of `addends` times `kept` values at their places. */
+  scatter: ['out', 'values', 'places', 'n', 'kept', 'addends'],
   average: ['ema', 'value', 'normSquared', 'taken', 'n', 'decay', 'limit'],
   muon: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],
@@ -267,18 +277,8 @@ export const commands = {
    * or second (0), results along the other: piece p of member q's operand goes to place q of member p's result.
    */
   waitAllToAll: [
-    'sync',
-    'me',
-    'members',
-    'collective',
-    'outer',
-    'first',
-    'middle',
-    'second',
-    'innerBytes',
-    'cutFirst',
-    '...x',
-    '...out',
+    ...['sync', 'me', 'members', 'collective', 'outer', 'first', 'middle', 'second', 'innerBytes', 'cutFirst'],
+    ...['...x', '...out'],
   ],
   /** Member i gets what member i - by has, 0 <= by < members. */
   waitShift: ['sync', 'me', 'members', 'collective', 'bytes', 'by', '...x', '...out'],

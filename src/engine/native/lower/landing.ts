@@ -93,7 +93,8 @@ function landedOf(
   const nameOf = ({ frame, offset }: ReturnType<Lying>) => `${frame} ${offset}`
   const brought = new Map(outs.map((ref, pair) => [nameOf(from(ref)), pair]))
   const landed = instrs.flatMap((unpack): Landed[] => {
-    if (unpack.kind !== 'unpack' || unpack.parts !== ranks || unpack.blocks?.some(ways => ways > 1)) return []
+    if (unpack.kind !== 'unpack' || unpack.signs || unpack.parts !== ranks || unpack.blocks?.some(ways => ways > 1))
+      return []
     if (sizeIn(buffers[unpack.ins[0]].dims, 'addend') !== undefined) return []
     const [codes, units] = unpack.ins.map(ref => brought.get(nameOf(to(ref))))
     return codes === undefined || units === undefined ? [] : [{ codes, units, unpack }]

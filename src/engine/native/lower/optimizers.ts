@@ -14,6 +14,7 @@ import {
 import { firstIndex, partsOf, wholeDims } from '../../../geometry/index.js'
 import type { Ref, Rules } from '../../../ir/index.js'
 import { adafactor, adafactorSquares, factorSquares } from './adafactor.js'
+import { blend } from './codes.js'
 import { orthogonal, stack, unstack } from './orthogonal.js'
 import { counterOf, refuse } from './shapes.js'
 import { alike, dims, type Site, size } from './site.js'
@@ -60,6 +61,7 @@ type Updates =
       | 'adafactorSquares'
       | 'average'
       | 'deduct'
+      | 'blend'
       | 'become'
       | 'gramSchmidt'
     )
@@ -78,9 +80,13 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
       ...{ scale, growth, hysteresis, normSquared, scaler: scalerKinds.indexOf(scaler.kind), ...settings },
     })
   },
-  adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, ...how }, s) {
-    const [grad, normSquared, lr, taken] = ins.map(ref => s.at(ref))
+  adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, frozen = false, ...how }, s) {
+    const [grad, normSquared, lr, taken = 0] = ins.map(ref => s.at(ref))
     dither(s, param, how)
+    if (frozen) {
+      const at = { param: s.at(param), m: s.at(m), v: s.at(v), grad, normSquared, lr }
+      return void s.list.write('frozenAdam', { ...at, n: alike(s, [param, m, v, ins[0]]), eps, ...updating(how) })
+    }
     s.list.write('adamw', {
       ...{ param: s.at(param), m: s.at(m), v: s.at(v), top: top === undefined ? 0 : s.at(top) },
       ...{ grad, normSquared, lr, taken, n: alike(s, [param, m, v, ins[0], ...(top ? [top] : [])]) },
@@ -126,6 +132,7 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   },
   deduct: ({ ins: [x], outs: [out] }, s) =>
     void s.list.write('deduct', { out: s.at(out), x: s.at(x), n: alike(s, [out, x]) }),
+  blend,
   become({ ins, outs: [state], ...guard }, s) {
     const [next, normSquared] = ins.map(ref => s.at(ref))
     const n = alike(s, [state, ins[0]])

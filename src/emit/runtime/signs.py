@@ -1,0 +1,64 @@
+"""
+Numbers as signs, eight of them a byte, the first the lowest bit: set where a number is negative. They share a unit, the root of their mean square: those of
+a part, or of the whole line, of which every part then has a copy. Beyond the last number there is nothing: it counts nowhere, and is 0 where it has room.
+"""
+from typing import Optional, Sequence, Tuple
+
+import torch
+
+from .dtypes import DTYPES
+
+
+def blend_(grad: torch.Tensor, m: torch.Tensor, beta1: float, ranks: int) -> torch.Tensor:
+    """A rank's addend of the mean of gradients that Adam is about to keep."""
+    return grad.mul_(1 - beta1).add_(m, alpha=beta1 / ranks)
+
+
+def pack_signs(tensors: Sequence[torch.Tensor], parts: int, whole: bool, count: Optional[int] = None) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Codes and units, of several tensors one behind the other."""
+    made = [_pack(x.reshape(-1), parts, whole, count) for x in tensors]
+    return torch.cat([codes for codes, _ in made]), torch.cat([units for _, units in made])
+
+
+def _pack(line: torch.Tensor, parts: int, whole: bool, count: Optional[int]) -> Tuple[torch.Tensor, torch.Tensor]:
+    wide = line if line.dtype == torch.float64 else line.float()
+    there = line.numel() if count is None else count
+    part = -(-line.numel() // parts)
+    padded = _padded(wide, parts * part).view(parts, part)
+    counts = (there - torch.arange(parts, device=line.device) * part).clamp(0, part)
+    sums = padded.square().sum(-1, dtype=torch.float64)
+    mean = sums.sum() / max(there, 1) if whole else sums / counts.clamp(min=1)
+    units = torch.where(mean.isfinite(), mean.sqrt(), torch.nan).to(wide.dtype)
+    bits = _padded(padded < 0, -(-part // 8) * 8).view(parts, -1, 8)
+    codes = (bits * _powers(line.device)).sum(-1, dtype=torch.int32).to(torch.uint8).view(torch.int8)
+    return codes.reshape(-1), units.expand(parts).contiguous() if whole else units
+
+
+def _padded(x: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.nn.functional.pad(x, (0, size - x.shape[-1]))
+
+
+def _powers(device) -> torch.Tensor:
+    return 2 ** torch.arange(8, device=device, dtype=torch.int32)
+
+
+def unpack_signs(
+    codes, units, parts: int, sizes: Sequence[int], dtype: str, count: Optional[int] = None, apart: bool = False
+) -> torch.Tensor:
+    """The sum over addends, in their order; or each of them, where they stay apart."""
+    addends = units.numel() // parts
+    elements = torch.Size(sizes).numel() // (addends if apart else 1)
+    part = -(-elements // parts)
+    bits = codes.view(torch.uint8).view(addends, parts, -1, 1).bitwise_and(_powers(codes.device).to(torch.uint8)) != 0
+    of_units = units.view(addends, parts, 1)
+    each = torch.where(bits.view(addends, parts, -1)[..., :part], -of_units, of_units).reshape(addends, -1)[:, :elements]
+    if apart:
+        made = each
+    else:
+        made = each[0]
+        for other in each[1:]:
+            made = made + other
+    if count is not None:
+        made = torch.where(torch.arange(elements, device=codes.device) < count, made, 0)
+    made = made.reshape(sizes)
+    return made if made.dtype == torch.float64 else made.to(DTYPES[dtype])
