@@ -9,7 +9,7 @@ import type { TaskKind } from '../schedule/index.js'
 import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
 import { routedShare } from './experts.js'
 import { flopsOfStep } from './flops.js'
-import { optimizerCost } from './optimizer-cost.js'
+import { codingCost, optimizerCost } from './optimizer-cost.js'
 import { type LayerCost, layerCost } from './others/layer-cost.js'
 import { type KnownFlights, pipelineFlights } from './own/data.js'
 import { type Ends, ownEnds } from './own/ends.js'
@@ -162,7 +162,8 @@ export class CutPrice {
 
   optimizer(pipeline: Pipeline): number {
     const held = mostHeld(pipeline, this.prices)
-    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held)
+    const coding = codingCost(this.#setup, this.prices, held)
+    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held) + coding
   }
 
   /**
