@@ -29,9 +29,10 @@ import {
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
 import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
+import { agreementsOf } from './agreements.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import { type Boundaries, draftBoundaries } from './boundaries.js'
-import { codedModel } from './codes.js'
+import { codedModel, codesOnce } from './codes.js'
 import {
   type CompiledParam,
   type CompileInput,
@@ -70,7 +71,7 @@ export function shardStep(given: CompileInput): Sharding {
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
-  const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
+  const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute, codesOnce(plan)))
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, s, plan)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
@@ -130,18 +131,28 @@ function shard(facts: Facts): Drafts {
 }
 
 function segmentsOf(
-  { blocks, params, once, held }: Sharding,
+  { s, blocks, params, once, held }: Sharding,
   flights: readonly FlightDrafts[],
   boundaries: Boundaries,
 ): SegmentDraft[] {
   const ofParam = ({ segments: { begin, reduce, norm, update, deal, down, up } }: CompiledParam) =>
     [begin, reduce, norm, down, deal?.mean, update, up].filter(draft => draft !== undefined)
+  const agreements = held.flatMap((_, pp) =>
+    agreementsOf(
+      s,
+      params.filter(({ holders }) => holders.includes(pp)),
+    ),
+  )
   const rounds = held.flatMap((_, pp) => roundsOf(params.filter(({ holders }) => holders.includes(pp))))
   const all = [
-    ...Object.values(blocks).flatMap(({ segments }) => Object.values(segments)),
+    ...Object.values(blocks).flatMap(({ segments, codes }) => [
+      ...(codes.instrs.length > 0 ? [codes] : []),
+      ...Object.values(segments),
+    ]),
     ...Object.values(boundaries).flatMap(carries => Object.values(carries).flatMap(({ out, back }) => [out, back])),
     ...params.flatMap(ofParam),
     ...rounds.map(({ draft }) => draft),
+    ...agreements.map(({ draft }) => draft),
     ...flights.flatMap(({ segments }) => [...segments.values()].flatMap(draft => Object.values(draft))),
     ...ofOnce(once),
   ]

@@ -33,6 +33,8 @@ export const frameNames = {
   /** The carry, back from the host for the backward pass. */
   back: (carry: string, block: number, microbatch: number): string => `back.${carry}@${block}.${microbatch}`,
   gradient: (carry: string, block: number, microbatch: number): string => `d.${carry}@${block}.${microbatch}`,
+  /** Codes of the parameters of a block. */
+  coded: (block: number): string => `coded@${block}`,
   /** What one phase of a block keeps for another. */
   stash: (role: RoleName, block: number, microbatch: number): string => `${showRole(role)}@${block}.${microbatch}`,
 }
@@ -72,6 +74,10 @@ export function dealtFrame(role: RoleName, params: readonly string[]): string | 
     ? frameNames[role.is](params[Number(role.of)])
     : onceFrame(role)
 }
+
+/** What plays a role where ranks agree on what was greatest for these parameters. */
+export const agreedFrame = (role: RoleName, params: readonly string[]): string | undefined =>
+  role.is === 'grad' && role.of !== undefined ? frameNames.grad(params[Number(role.of)]) : onceFrame(role)
 
 export const unplayed = (role: RoleName): never => {
   throw new Error(`internal: nothing plays ${showRole(role)} here`)
