@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 328015451
+#define LOCKSTEP_CONTRACT 413604669
 
 enum {
   CMD_END,
@@ -90,6 +90,8 @@ enum {
   CMD_DEDUCT,
   CMD_BECOME,
   CMD_GRAM_SCHMIDT,
+  CMD_GREATEST,
+  CMD_SCATTER,
   CMD_AVERAGE,
   CMD_MUON,
   CMD_DITHER,
@@ -801,6 +803,17 @@ enum {
 #define GRAM_SCHMIDT_SEED 6
 #define GRAM_SCHMIDT_NAME 7
 #define GRAM_SCHMIDT_FIRST 8
+#define GREATEST_VALUES 0
+#define GREATEST_PLACES 1
+#define GREATEST_X 2
+#define GREATEST_N 3
+#define GREATEST_KEPT 4
+#define SCATTER_OUT 0
+#define SCATTER_VALUES 1
+#define SCATTER_PLACES 2
+#define SCATTER_N 3
+#define SCATTER_KEPT 4
+#define SCATTER_ADDENDS 5
 #define AVERAGE_EMA 0
 #define AVERAGE_VALUE 1
 #define AVERAGE_NORM_SQUARED 2
@@ -1046,6 +1059,8 @@ COMMAND(adafactor);
 COMMAND(deduct);
 COMMAND(become);
 COMMAND(gramSchmidt);
+COMMAND(greatest);
+COMMAND(scatter);
 COMMAND(average);
 COMMAND(muon);
 COMMAND(dither);
@@ -1154,6 +1169,8 @@ COMMAND(waitDisk);
   [CMD_DEDUCT] = cmd_deduct, \
   [CMD_BECOME] = cmd_become, \
   [CMD_GRAM_SCHMIDT] = cmd_gramSchmidt, \
+  [CMD_GREATEST] = cmd_greatest, \
+  [CMD_SCATTER] = cmd_scatter, \
   [CMD_AVERAGE] = cmd_average, \
   [CMD_MUON] = cmd_muon, \
   [CMD_DITHER] = cmd_dither, \

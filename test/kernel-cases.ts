@@ -31,6 +31,7 @@ import {
 import { become, deduct, gramSchmidt } from './kernel-power.js'
 import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
 import { blend, frozenAdam } from './kernel-signs.js'
+import { greatest, scatter } from './kernel-sparse.js'
 import type { Tensor } from './tiny.js'
 
 export type { KernelCase } from './kernel-draw.js'
@@ -370,6 +371,8 @@ const makers = {
   blend,
   frozenAdam,
   gramSchmidt,
+  greatest,
+  scatter,
   factorSquares,
   adafactorSquares,
   adafactor,

@@ -43,6 +43,8 @@ const others: readonly ComputeCommand[] = [
     'rescale',
     'become',
     'gramSchmidt',
+    'greatest',
+    'scatter',
   ] as const),
 ]
 

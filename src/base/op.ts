@@ -12,7 +12,7 @@ import type { Scaler } from './loss-scale.js'
 import type { Adafactor, Guard, Lamb, Lines, Optimizer } from './optimizer.js'
 import type { RopeScaling } from './rope.js'
 import type { ScaleRule } from './scales.js'
-import type { Coding } from './wire.js'
+import type { Coding, Kept } from './wire.js'
 
 export type Op =
   /** (a, b) -> (out): the sum of products over every dim missing from out. */
@@ -190,6 +190,18 @@ export type Op =
   | { readonly kind: 'gramSchmidt'; readonly inputs: number; readonly draws: boolean }
   /** (next, normSquared) -> (state): next, in a step that is taken. Reads what it writes. */
   | ({ readonly kind: 'become' } & Guard)
+  /** (x, ...) -> (out): each operand is one along `addend`. */
+  | { readonly kind: 'beside' }
+  /**
+   * (x) -> (values, places): of every addend the `keptOf` numbers of the greatest absolute value, in the order of their places; of equals those that
+   * come first; what is no number counts as infinite. A place is an index into the block that a rank holds: one line, or several where `Kept` says so.
+   */
+  | ({ readonly kind: 'greatest' } & Kept)
+  /**
+   * (values, places) -> (out): zeros, but for the values at their places; the sum over `addend`, in its order, unless the result has that dim. Of as
+   * many numbers as `greatest` keeps.
+   */
+  | ({ readonly kind: 'scatter' } & Kept)
   /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
   /**

@@ -15,13 +15,18 @@ export type WireFormat = (typeof wireFormats)[number]
 
 /**
  * Less is sent of a gradient than there is of it, and the rest is kept as its `error`, for the next step. powersgd: a matrix as two
- * factors of few columns, its projection on what it was before (Vogels et al. 2019). onebit: the signs of Adam's mean of gradients, as
- * each rank would have it, and one number for all of them (Tang et al. 2021).
+ * factors of few columns, its projection on what it was before (Vogels et al. 2019). topk: of every rank's addend the few numbers that are
+ * greatest, and their places (Aji and Heafield 2017). onebit: the signs of Adam's mean of gradients, as each rank would have it, and one
+ * number for all of them (Tang et al. 2021).
  */
-export const sparings = ['powersgd', 'onebit'] as const
+export const sparings = ['powersgd', 'topk', 'onebit'] as const
 export type Sparing = (typeof sparings)[number]
 
 export const isSparing = (format: WireFormat | Sparing): format is Sparing => sparings.some(name => name === format)
+
+/** What arrives depends on which rank adds what: one rank computes the same only if it plays them all. */
+export const dependsOnAddends = (format: WireFormat | Sparing | undefined): boolean =>
+  format === 'int8' || format === 'topk'
 
 /** Numbers that share a unit, where a plan does not say. */
 export const usualRun = 256
@@ -43,6 +48,8 @@ export interface Wire {
   readonly rank?: number | undefined
   /** powersgd: so many times fewer numbers must factors be than their matrix. */
   readonly rate?: number | undefined
+  /** topk: the share of numbers that is sent. */
+  readonly ratio?: number | undefined
 }
 
 /** What numbers of a dtype travel in, where that is fewer bytes. */
@@ -58,6 +65,24 @@ export function factorColumns(
   const { rows, columns } = shapeOfMatrix(dims, inputs)
   const factor = Math.min(rank, rows, columns)
   return (rows + columns) * factor * rate < rows * columns ? factor : undefined
+}
+
+/** Of what share of its numbers a gradient is sent; nothing, where it is sent as it is: vectors. */
+export const keptShare = ({ reduce, ratio = 1 }: Wire, { role }: { readonly role: ParamRole }): number | undefined =>
+  reduce === 'topk' && roleFacts[role].decays ? ratio : undefined
+
+/** Which numbers are kept of many: a share of every line. */
+export interface Kept {
+  readonly ratio: number
+  /** One rank that does what several would: into how many blocks each dim is cut, one line each. */
+  readonly blocks?: readonly number[] | undefined
+}
+
+/** How many of a line, and how many lines there are. */
+export function keptSizes(elements: number, { ratio, blocks = [] }: Kept) {
+  const lines = blocks.reduce((product, ways) => product * ways, 1)
+  const line = elements / lines
+  return { lines, line, kept: Math.max(1, Math.floor(ratio * line)) }
 }
 
 /**

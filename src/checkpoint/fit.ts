@@ -3,7 +3,7 @@ import { error, type Problem, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { elementsIn, type Numbers } from './box.js'
 import { type Checkpoint, sizes, wholeOf } from './checkpoint.js'
-import { ownStates, type Shard, shardsOf } from './shards.js'
+import { besides, ownStates, type Shard, shardsOf } from './shards.js'
 
 /** Weights alone, to start from; or all that a step leaves to the next, to go on from. */
 export type Share = 'weights' | 'everything'
@@ -66,12 +66,14 @@ export function loadCheckpoint(
     const targets = shards.map(shard => ({ shard, ...shard, values: new Float64Array(elementsIn(shard)) }))
     const wrong = checkpoint.fill(tensor, targets)
     if (wrong.length === 0)
-      for (const { shard, values } of targets) hold(shard, isLater(shard) ? values.fill(0) : values)
+      for (const { shard, values } of targets)
+        for (const [i, part] of besides(shard).entries())
+          hold(part, i > 0 || isLater(shard) ? new Float64Array(values.length) : values)
     return wrong
   })
 }
 
-/** Of ranks that hold addends the first is given the sum. */
+/** Of ranks that hold addends the first is given the sum, for the first of those it has. */
 const isLater = ({ rank, addends = [rank] }: Shard): boolean => rank !== addends[0]
 
 /** Reads every weight to its end, and gives it to nobody. */

@@ -1,5 +1,6 @@
 /** Everything a step leaves to the next, rank by rank: which part of which whole tensor lies in which frame. */
 import {
+  addendsIn,
   type Coordinates,
   coordinatesOf,
   type Dim,
@@ -20,6 +21,7 @@ import {
   stateEntries,
   stateFacts,
   stateNames,
+  summedDims,
 } from '../base/index.js'
 import { type DType, masterFrame, type Param, type Program, type StateTensor, stateTensor } from '../ir/index.js'
 import { type Box, elementsIn } from './box.js'
@@ -38,6 +40,8 @@ export interface Shard extends Box {
   readonly written: boolean
   /** Where ranks hold addends: all that do, the first of whom writes the sum and is given it. */
   readonly addends?: readonly Rank[]
+  /** Where one rank has several addends side by side: how many, whose sum is written and given to the first. */
+  readonly side?: number
   /** The tensor it is given where its own is not there, or not wanted. */
   readonly startsAs?: string
 }
@@ -52,12 +56,13 @@ function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): S
   const frames = param.frames[at.pp ?? 0]
   if (!frames) return []
   const leads = Math.min(...Object.keys(param.frames).map(Number)) === (at.pp ?? 0)
-  const shard = (tensor: string, frame: number, { layout, dims, dtype }: StateTensor, isKept = true): Shard => {
+  const shard = (tensor: string, frame: number, { layout, dims: all, dtype }: StateTensor, isKept = true): Shard => {
+    const [dims, side] = [summedDims(all), addendsIn(all)]
     const box = boxOf(mesh, dims, layout, at)
     const written = isKept && leads && isFirst(at, layout) && elementsIn(box) > 0
     const axes = partialAxes(layout)
     const addends = axes.length > 0 && { addends: groupOf(mesh, rank, axes) }
-    return { tensor, rank, frame, first: 0, dims, dtype, ...box, written, ...addends }
+    return { tensor, rank, frame, first: 0, dims, dtype, ...box, written, ...addends, ...(side > 1 && { side }) }
   }
   const tensor = { dtype, dims: param.dims, layout: kept }
   const own = shard(`param.${name}`, frames.param, tensor, masterFrame(frames) === undefined)
@@ -69,6 +74,10 @@ function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): S
     })),
   ]
 }
+
+/** The same of each addend that lies beside it. */
+export const besides = ({ side = 1, ...shard }: Shard): Shard[] =>
+  Array.from({ length: side }, (_, i) => ({ ...shard, first: shard.first + i * elementsIn(shard) }))
 
 /** What the rank at `at` holds of a tensor. */
 function boxOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): Box {

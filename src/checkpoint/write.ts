@@ -9,7 +9,7 @@ import { type Box, elementsIn, type Numbers, storedShape } from './box.js'
 import { requireFinite } from './checkpoint.js'
 import { format, type Manifest, type Part, type Position, printManifest, sumOf } from './manifest.js'
 import { parseSafetensors, printSafetensors } from './safetensors.js'
-import { type Shard, shardsOf } from './shards.js'
+import { besides, type Shard, shardsOf } from './shards.js'
 
 /** Which run writes, where it stands, and what is needed to use its weights later. */
 export interface Snapshot extends Position {
@@ -60,10 +60,10 @@ export function* printCheckpoint(
   yield ['manifest.json', printManifest(manifest)]
 }
 
-/** Where ranks hold addends, their sum: no plan but this one would know what to do with each of them. */
+/** Where ranks hold addends, or one rank holds several, their sum: no plan but this one would know what to do with each of them. */
 function valuesOf(shard: Shard, held: (shard: Shard) => Numbers): Numbers {
-  const [first, ...others] = (shard.addends ?? [shard.rank]).map(rank =>
-    held({ ...shard, rank }).subarray(0, elementsIn(shard)),
+  const [first, ...others] = (shard.addends ?? [shard.rank]).flatMap(rank =>
+    besides(shard).map(part => held({ ...part, rank }).subarray(0, elementsIn(shard))),
   )
   return others.length === 0 ? first : first.map((value, i) => others.reduce((sum, one) => sum + one[i], value))
 }

@@ -13,6 +13,7 @@ import type { OnceDrafts } from './once.js'
 import type { ParamDtypes } from './precision.js'
 import type { Phases } from './recompute.js'
 import type { ParamDrafts } from './tail.js'
+import type { PlayedRanks } from './topk.js'
 
 /** What of the training a step depends on. */
 export type TrainedBy = Pick<Training, 'optimizer' | 'roles' | 'clip' | 'skipAbove' | 'lossScale' | 'ema'>
@@ -43,8 +44,10 @@ export interface ParamLayouts {
   readonly fresh: boolean
   /** Where one rank plays several: how their plan cuts it. */
   readonly played?: Pick<Coding, 'parts' | 'blocks'>
-  /** And how many addends it keeps of the gradient, one for each rank, where these send codes of theirs. */
+  /** And how many addends it keeps of the gradient, one for each rank, where these send codes of theirs, or a part. */
   readonly dealt?: number
+  /** Those ranks, where they remember what they did not send. */
+  readonly ranks?: PlayedRanks
   /** Of what its calls make the greatest is kept, not the sum. */
   readonly tracks?: true
 }

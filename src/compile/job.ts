@@ -1,5 +1,5 @@
 /** From a job to its program, and to the one-rank program it is compared with. */
-import { batchRanks, finish, sizesOf, type Work } from '../base/index.js'
+import { batchRanks, dependsOnAddends, finish, sizesOf, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
 import { buildModel, type DocumentsShape, type StepShape } from '../model/index.js'
 import type { Documents, Job, Plan } from '../plan/index.js'
@@ -40,10 +40,10 @@ export function scheduleOf(plan: Plan): Schedule {
 
 /**
  * What one rank does in one piece, unless the model is another one then: experts may be balanced within each microbatch. A rank that
- * plays several which code what they add does for each what it would.
+ * plays several which code what they add, or send a part of it, does for each what it would.
  */
 function piecesOf({ model, plan }: Job): number {
-  if (plan.compress?.reduce === 'int8') return plan.microbatches * batchRanks(plan)
+  if (dependsOnAddends(plan.compress?.reduce)) return plan.microbatches * batchRanks(plan)
   return model.family === 'llama' && (model.moe?.loss?.microbatch ?? 0) > 0 ? plan.microbatches : 1
 }
 
@@ -58,10 +58,10 @@ export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
   },
 })
 
-/** What is lost in codes depends on how ranks cut numbers: one rank cuts them as those would that it is compared with. */
+/** What is lost in codes, or kept back, depends on how ranks cut numbers: one rank cuts them as those would that it is compared with. */
 function playing(job: Job): Plan['compress'] {
   const { compress, etp, zero, microbatches } = job.plan
-  if (compress?.gather !== 'int8' && compress?.reduce !== 'int8') return compress
+  if (!compress || (compress.gather !== 'int8' && !dependsOnAddends(compress.reduce))) return compress
   const exact = compress.reduce === 'int8' ? sentExactly(job) : []
   return { ...compress, virtual: { ...sizesOf(job.plan), etp, zero, microbatches, exact } }
 }

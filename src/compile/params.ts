@@ -1,5 +1,5 @@
 /** The parameters of a model: which are alike, how each is laid out, who holds it, and the segments of its own. */
-import { type Axis, type Layout, sizeOfAll, splitOf } from '../base/index.js'
+import { type Axis, keptShare, type Layout, sizeOfAll, splitOf, type Wire } from '../base/index.js'
 import { isFollower, type Model, type ParamSpec } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
 import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
@@ -17,7 +17,7 @@ export function classesOf(model: Model): Map<string, string> {
 }
 
 export function layoutsOfParams(model: Model, s: ShardedMesh, plan: Plan): Map<string, ParamLayouts> {
-  const played = playedCuts(model, plan)
+  const played = playedBy(model, plan)
   const classes = classesOf(model)
   const layouts = new Map(model.params.map(spec => [classes.get(spec.name)!, layoutsOfParam(spec, s)]))
   const inParts = [...layouts.values()].some(({ storage }) => storage.flat !== undefined)
@@ -26,36 +26,40 @@ export function layoutsOfParams(model: Model, s: ShardedMesh, plan: Plan): Map<s
   return new Map(
     model.params.map(spec => {
       const { name } = spec
-      const cut = played.get(name)
-      const dealt = cut && addendsPlayed(plan, name)
-      const fresh = scatters && !isFollower(spec) && (inParts || dealt !== undefined)
+      const part = played.get(name) ?? {}
+      const fresh = scatters && !isFollower(spec) && (inParts || part.dealt !== undefined)
       const own = { ...layouts.get(classes.get(name)!)!, fresh, ...(spec.track && { tracks: true as const }) }
-      return [name, { ...own, ...(cut && { played: cut }), ...(dealt !== undefined && { dealt }) }]
+      return [name, { ...own, ...part }]
     }),
   )
 }
 
-/** Where one rank plays several that send codes of their gradients: how many addends it keeps of one. Microbatches are dealt in turn. */
-function addendsPlayed({ compress, microbatches }: Plan, name: string): number | undefined {
-  const { virtual, reduce } = compress ?? {}
-  if (!virtual || reduce !== 'int8' || virtual.exact.includes(name)) return undefined
-  return Math.max(1, Math.floor(microbatches / virtual.microbatches))
-}
+type Played = Pick<ParamLayouts, 'played' | 'dealt' | 'ranks'>
 
-/** Where one rank plays those of another plan: how these cut each parameter. */
-function playedCuts({ params, dims: sizes }: Model, plan: Plan): Map<string, NonNullable<ParamLayouts['played']>> {
+/**
+ * Where one rank plays those of another plan: how these cut each parameter, and where they send codes of its gradient, or a part of it, how many
+ * addends there are. Microbatches are dealt in turn.
+ */
+function playedBy({ params, dims: sizes }: Model, plan: Plan): Map<string, Played> {
+  const wire: Wire = plan.compress ?? {}
   const ranks = plan.compress?.virtual
   if (!ranks) return new Map()
   const virtual = { ...plan, ...ranks }
   const s = shardedOn(meshOf(virtual, sizes), virtual, expertAxesOf(virtual, sizes))
   const ways = (axes: readonly Axis[]) => sizeOfAll(s.mesh, axes)
-  return new Map(
-    params.flatMap(spec => {
-      const { storage } = layoutsOfParam(spec, s)
-      const blocks = spec.dims.map(({ name }) => ways(splitOf(storage, name)))
-      return storage.flat ? [[spec.name, { parts: ways(storage.flat), blocks }] as const] : []
-    }),
-  )
+  const addends = Math.max(1, Math.floor(plan.microbatches / ranks.microbatches))
+  const playedOf = (spec: ParamSpec): Played => {
+    const { storage } = layoutsOfParam(spec, s)
+    const blocks = spec.dims.map(({ name }) => ways(splitOf(storage, name)))
+    const remembers = !isFollower(spec) && keptShare(wire, spec) !== undefined
+    const codes = wire.reduce === 'int8' && storage.flat !== undefined && !ranks.exact.includes(spec.name)
+    return {
+      ...(storage.flat && { played: { parts: ways(storage.flat), blocks } }),
+      ...(remembers && { ranks: { addends, blocks } }),
+      ...((codes || (remembers && !wire.waiting)) && { dealt: addends }),
+    }
+  }
+  return new Map(params.map(spec => [spec.name, playedOf(spec)]))
 }
 
 /** What is counted for, and has no gradient, is small: every rank keeps it whole. */

@@ -5,7 +5,6 @@
  */
 import {
   type Axis,
-  factorColumns,
   type Guard,
   type Layout,
   layoutKey,
@@ -36,10 +35,10 @@ import { type Dealing, dealingOf } from './dealing.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
-import { factorStates, sendFactors } from './powersgd.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
-import { gradientOf, scalarSlot, slotOf } from './slots.js'
+import { at, gradientOf, scalarSlot, slotOf, stateSlot } from './slots.js'
+import { addendsOf, ownReduction, rememberedOf, send, spares } from './spared.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -86,10 +85,11 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, as the greatest of its numbers, or by a route of several moves. */
 export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
   | { readonly kind: 'factors'; readonly columns: number }
+  | { readonly kind: 'greatest'; readonly ratio: number }
   | { readonly kind: 'route' | 'none' }
 
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
@@ -103,18 +103,15 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     ...paramSpace(plan, param.spec),
   }
   if (param.produced === undefined) return { ...held, states: {} }
-  const columns = factorColumns(plan.compress ?? {}, param.spec)
-  const sent = plan.compress?.waiting ? undefined : columns
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    reduction: ownReduction(param, sent) ?? reductionOf(param.produced, state, param.layouts.dealt),
+    reduction: ownReduction(param, plan) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
   const reduced = reducedAt(gradient, state)
-  const kept = statesOfParam(param, state, training)
-  const states = columns === undefined ? kept : { ...kept, ...factorStates(param.spec, columns, param.produced) }
+  const states = { ...statesOfParam(param, state, training), ...rememberedOf(param, param.produced, plan) }
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
@@ -125,12 +122,6 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
     states,
     gradient,
   }
-}
-
-/** Counts are few, and factors are made step by step: neither flies. */
-function ownReduction({ spec }: ParamClass, columns: number | undefined): Reduction | undefined {
-  if (isFollower(spec)) return { kind: 'route' }
-  return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
 /** Each as the parameter's gradient lies when it is summed, or as a tensor of its own. */
@@ -165,20 +156,10 @@ export interface SlotHolding extends Holding {
 function reducedAt({ accumulated, reduction }: Gradient, state: Layout): SlotHolding {
   if (accumulated.flat) return { layout: state, slot: at('grad') }
   const lies = layoutKey({ ...accumulated, partial: {} }) === layoutKey(state)
-  if (
-    reduction.kind === 'route' ||
-    (reduction.kind === 'factors' && !lies) ||
-    (state.flat && reduction.kind !== 'scatter')
-  )
+  if (reduction.kind === 'route' || (spares(reduction) && !lies) || (state.flat && reduction.kind !== 'scatter'))
     return { layout: state, slot: at('reduced') }
   return { layout: state, ...(state.flat && { inside: true }), slot: at('grad') }
 }
-
-/** Where a state lies, and what it becomes if the step is taken. */
-const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
-  slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
-
-const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 
 const paramSlot = slotOf({ is: 'param' }, 'parameters')
 
@@ -198,26 +179,16 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   const { accumulated, reduction } = gradient
   const [moves, meets] = [reduced.slot.role.is === 'reduced', param.holders.length > 1]
   const scaled = context.training.lossScale !== undefined
-  const factored = reduction.kind === 'factors'
+  const spared = spares(reduction)
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
-  const from: SlotHolding = moves || factored ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets || scaled || factored) {
+  const from: SlotHolding = moves || spared ? { layout: arrived, slot: at('grad') } : reduced
+  if (moves || meets || scaled || spared) {
     const own = w.held('own', gradientOf(param), from, from.slot)
-    const all = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    const met = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
+    const all = reduction.kind === 'greatest' ? addendsOf(w, param, met, accumulated) : met
     if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
-    if (factored) {
-      const { spec } = param
-      sendFactors({
-        w,
-        spec,
-        columns: reduction.columns,
-        produced: accumulated,
-        gradient: all,
-        sum: at('grad'),
-        stateSlot,
-      })
-    }
-    const summed = factored ? 'sum' : meets ? 'all' : 'own'
+    send(w, param, gradient, all, context)
+    const summed = spared ? 'sum' : meets ? 'all' : 'own'
     if (moves) w.settle(w.demand(summed, reduced.layout).ref, reduced.slot)
   }
   return w.draft(`reduce ${param.name}`, 'reduce')

@@ -43,6 +43,7 @@ import {
 } from './expressions.js'
 import { packingRules } from './packing.js'
 import { number, quote } from './python.js'
+import { sparseRules } from './sparse.js'
 
 /** Numbers of scalers whose names mean something else in Python, or there. */
 const scalerWords: Readonly<Record<string, string>> = { growth: 'factor', hysteresis: 'full', min: 'least' }
@@ -188,6 +189,7 @@ export const torchOf: Rules<string[], Site> = {
     return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
   },
   ...packingRules,
+  ...sparseRules,
   unscale: ({ ins: [scale], outs: [x] }, site) => [
     `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
   ],

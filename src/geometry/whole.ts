@@ -1,8 +1,9 @@
 /**
  * Between a whole tensor and what each rank holds of it. What a rank holds is a list of runs of the whole; assembling is
- * the same list read backwards, with addends combined over partial axes and replicas compared.
+ * the same list read backwards, with addends combined over partial axes, or where they lie side by side, and replicas compared.
  */
 import {
+  addendsIn,
   type Combine,
   type Coordinates,
   coordinatesOf,
@@ -18,6 +19,7 @@ import {
   partStart,
   type Rank,
   sizeOfAll,
+  summedDims,
 } from '../base/index.js'
 import type { Param } from '../ir/index.js'
 import { firstIndex, indexing, indices, partsOf } from './tensor.js'
@@ -76,11 +78,11 @@ export function indicesOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, rank
   return all
 }
 
-/** What the rank at `at` holds of a whole tensor, zeros in the padding. Of addends the first rank has the sum. */
+/** What the rank at `at` holds of a whole tensor, zeros in the padding. Of addends the first has the sum: of the first rank, or of those that it has. */
 export function partOf({ mesh, dims, layout }: HeldTensor, at: Coordinates, whole: ArrayLike<number>): Float64Array {
   const part = new Float64Array(heldElements(mesh, localDims(mesh, dims, layout), layout))
   if (indexAlong(mesh, partialAxes(layout), at) > 0) return part
-  for (const { held, index, length } of heldRuns(mesh, dims, layout, at))
+  for (const { held, index, length } of heldRuns(mesh, summedDims(dims), layout, at))
     for (let i = 0; i < length; i++) part[held + i] = whole[index + i]
   return part
 }
@@ -124,7 +126,15 @@ export function assemble(
     const addend = addends[indexAlong(mesh, axes, coordinatesOf(mesh, rank))]
     spread = Math.max(spread, lay(addend, indicesOf(mesh, dims, layout, rank), part))
   }
-  return { values: addends.map(addend => addend.values).reduce(combining(layout)), spread }
+  const values = addends.map(addend => addend.values).reduce(combining(layout))
+  return { values: summedAddends(values, addendsIn(dims)), spread }
+}
+
+/** The sum of so many that lie side by side. */
+function summedAddends(values: Float64Array, addends: number): Float64Array {
+  const each = values.length / addends
+  const lines = Array.from({ length: addends }, (_, a) => values.subarray(a * each, (a + 1) * each))
+  return lines.reduce((sum, line) => sum.map((value, i) => value + line[i]))
 }
 
 interface Sheet {

@@ -14,7 +14,7 @@ const sizes = Object.fromEntries([...meshAxes, 'etp'].map(axis => [axis, ranks])
 
 export const Compression = z.strictObject({
   reduce: z
-    .enum(['bf16', 'f16', 'int8', 'powersgd'])
+    .enum(['bf16', 'f16', 'int8', 'powersgd', 'topk'])
     .optional()
     .describe('gradients, where they are summed over the data axes'),
   gather: z.enum(['bf16', 'int8']).optional().describe('parameters, where ZeRO-3 gathers them'),
@@ -25,6 +25,7 @@ export const Compression = z.strictObject({
     .max(1000)
     .default(2)
     .describe('powersgd: so many times fewer numbers must factors be than their matrix'),
+  ratio: z.number().min(1e-6).max(1).default(0.01).describe('topk: the share of numbers that a rank sends of a matrix'),
   from: z
     .int()
     .min(0)
@@ -50,7 +51,7 @@ export const Compression = z.strictObject({
       exact: z.array(z.string()).default([]).describe('parameters whose gradients they send as they are'),
     })
     .optional()
-    .describe('one rank does to numbers what so many ranks would: int8 depends on how they are cut'),
+    .describe('one rank does to numbers what so many ranks would: int8 and topk depend on how they are cut'),
 })
 
 export type Compression = z.output<typeof Compression>

@@ -1,6 +1,7 @@
 /** What a plan sends in fewer bits: what cannot be, what changes nothing, and what is unwise. */
 import {
   dataRanks,
+  dependsOnAddends,
   error,
   gradientIn,
   isSparing,
@@ -45,7 +46,7 @@ export const compression: Rule = function* (job) {
       `int8: results depend on how ranks cut parameters, so they change with dp, cp and tp (now ${plan.dp}, ${plan.cp} and ${plan.tp})`,
       'bf16 loses digits alone, whatever the plan',
     )
-  yield* codedSums(job)
+  yield* sumsOfAddends(job)
   if (compress.virtual && ranksOf(plan) > 1)
     yield error(
       'plan/compress',
@@ -86,27 +87,48 @@ function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
       `what ${reduce} does not send is needed on the device, but states of the optimizer are on the ${space}`,
       'leave offload.optimizer out',
     )
-  if (dataRanks(plan) === 1)
+  const [axes, ranks] = reduce === 'topk' ? ['dp', plan.dp] : ['the data axes', dataRanks(plan)]
+  if (ranks === 1 && !plan.compress?.virtual)
     yield warning(
       'plan/unwise',
       'plan.compress.reduce',
-      `${reduce}: nothing crosses the data axes, and gradients become coarser all the same`,
+      `${reduce}: nothing crosses ${axes}, and gradients become coarser all the same`,
       'leave reduce out',
+    )
+  if (reduce === 'topk' && ranks > 1) yield* dearShare(plan)
+}
+
+/** Every rank is sent the numbers and places of all others; a ring sends every number twice, whatever the ranks. */
+function* dearShare({ dp, compress }: Plan): Iterable<Problem> {
+  const { ratio = 1 } = compress ?? {}
+  if (ratio * dp >= 1)
+    yield warning(
+      'plan/unwise',
+      'plan.compress.ratio',
+      `ratio ${ratio} x dp ${dp} = ${+(ratio * dp).toPrecision(3)}, from 1 on no fewer bytes are sent than by an all-reduce of all numbers`,
+      `try less than ${+(1 / dp).toPrecision(2)}`,
     )
 }
 
-/** Of codes that are added up: what they depend on, and where no rank could do the same alone. */
-const codedSums: Rule = function* ({ plan, model }) {
+/** Of sums that depend on their addends: on what, and where no rank could do the same alone. */
+const sumsOfAddends: Rule = function* ({ plan, model }) {
   const { compress, dp, cp, ep, tp, pp, schedule } = plan
-  if (compress?.reduce !== 'int8') return
+  const { reduce } = compress ?? {}
+  if (!dependsOnAddends(reduce)) return
   const refused = (message: string, suggestion: string) =>
-    error('plan/compress', 'plan.compress.reduce', `int8: ${message}`, suggestion)
-  if (cp > 1 || ep > 1)
+    error('plan/compress', 'plan.compress.reduce', `${reduce}: ${message}`, suggestion)
+  const shared = reduce === 'topk' ? 1 : cp // what cp shares out topk adds up before
+  if (shared > 1 || ep > 1)
     yield refused(
       `every addend must be the gradient of whole sequences, but cp ${cp} and ep ${ep} share them out`,
-      'set cp and ep to 1, or try bf16',
+      `set ${reduce === 'topk' ? 'ep' : 'cp and ep'} to 1, or try bf16`,
     )
-  if (isScheduleName(`${schedule}`) && scheduleFacts[schedule as ScheduleName].placement === 'both ends' && pp > 1)
+  if (
+    reduce === 'int8' &&
+    isScheduleName(`${schedule}`) &&
+    scheduleFacts[schedule as ScheduleName].placement === 'both ends' &&
+    pp > 1
+  )
     yield refused(
       `with ${schedule} two ranks hold every stage, whose gradients are added up once more and cannot be sent so`,
       'choose another schedule, or try bf16',
@@ -120,7 +142,9 @@ const codedSums: Rule = function* ({ plan, model }) {
     yield warning(
       'plan/compress',
       'plan.compress.reduce',
-      `int8: results depend on which rank adds what, so they change with dp and tp (now ${dp} and ${tp})`,
-      'bf16 loses digits alone, whatever the plan',
+      `${reduce}: results depend on which rank adds what, so they change with dp and tp (now ${dp} and ${tp})`,
+      reduce === 'topk'
+        ? 'powersgd keeps back the same, whatever the plan'
+        : 'bf16 loses digits alone, whatever the plan',
     )
 }

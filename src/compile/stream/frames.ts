@@ -54,6 +54,8 @@ export function paramFrame(role: RoleName, param: string): string | undefined {
     case 'dealt':
     case 'direction':
       return frameNames[role.is](param)
+    case 'addend':
+      return frameNames.addend(param, role.rank)
     case 'state':
     case 'next':
       return frameNames[role.is](role.of, param)

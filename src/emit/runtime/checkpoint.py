@@ -35,6 +35,8 @@ class Shard(NamedTuple):
     first: int
     # The own part lies inside the whole.
     inside: bool = False
+    # So many addends lie side by side, whose sum is the tensor.
+    addends: int = 1
 
 
 def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
@@ -51,7 +53,9 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
             yield kept(param, frames["param"], first)
         for state, frame in frames["states"].items():
             tensor = param.get("apart", {}).get(state, {"dims": param["dims"], "layout": param["state"]})
-            yield Shard(f"{state}.{param['name']}", frame, tensor["dims"], tensor["layout"], first)
+            addends = [dim["size"] for dim in tensor["dims"] if dim["name"] == "addend"]
+            dims = [dim for dim in tensor["dims"] if dim["name"] != "addend"]
+            yield Shard(f"{state}.{param['name']}", frame, dims, tensor["layout"], first, False, *addends)
 
 
 def kept(param: Dict, frame: int, first: int) -> Shard:
@@ -106,6 +110,8 @@ def held_values(stage, shard: Shard) -> Held:
 def summed_values(stage, shard: Shard) -> Held:
     """The same; where ranks hold addends, all of them call it, and have the sum."""
     values, axes = held_values(stage, shard), shard.layout["partial"]
+    if shard.addends > 1:
+        values = values.view(shard.addends, -1).sum(0)
     return stage.here.wait(stage.here.all_reduce(in_memory(values), "+".join(axes))) if axes else values
 
 
@@ -330,6 +336,10 @@ def _fill_values(shards: Shards, shard: Shard, stage, entry: Dict, name: str, ta
         # Of ranks that hold addends the first is given the sum.
         target.zero_()
         return
+    if shard.addends > 1:
+        # Of addends that lie side by side, too.
+        target.zero_()
+        target = target[0]
     targets = pieces_of(box_held(stage.here.mesh, shard, stage.here.rank))
     filled = 0
     for part in entry["shards"]:

@@ -18,6 +18,7 @@ import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
 import { take, unscale } from './scaler.js'
 import { blend } from './signs.js'
+import { beside, greatest, scatter } from './sparse.js'
 
 export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   contract,
@@ -86,6 +87,9 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   deduct,
   gramSchmidt,
   become,
+  beside,
+  greatest,
+  scatter,
   sumSquares,
   take,
   unscale,

@@ -10,6 +10,7 @@ import {
   type Rank,
   type Scalars,
   stateEntries,
+  summedDims,
   type Work,
   worldOf,
 } from '../../base/index.js'
@@ -145,8 +146,9 @@ function layOut(program: Program, actors: readonly Actor[], param: Param, whole:
 /** Gives every rank that keeps it its part of one and the same whole tensor. */
 function lay({ mesh }: Program, actors: readonly Actor[], param: Param, kept: Kept, whole: ArrayLike<number>): void {
   const { dims } = kept
-  if (whole.length !== elementsOf(dims))
-    throw new Error(`parameter ${param.name} has ${elementsOf(dims)} elements, not ${whole.length}`)
+  const elements = elementsOf(summedDims(dims))
+  if (whole.length !== elements)
+    throw new Error(`parameter ${param.name} has ${elements} elements, not ${whole.length}`)
   const lying = { mesh, dims, ...kept.holding }
   for (const { at, memory } of actors) {
     const frames = param.frames[at.pp ?? 0]

@@ -3,6 +3,7 @@
  * and slices leave the value what it was. A segment is translated once and replayed for every call.
  */
 import {
+  type Dim,
   isOptimizer,
   opFacts,
   type ScalarName,
@@ -11,6 +12,7 @@ import {
   scalarsMoved,
   scalarsOf,
   statesOf,
+  summedDims,
 } from '../../base/index.js'
 import { type Collective, type Compute, type Instr, isCollective, isCompute, isRouted, pairsOf } from '../instr.js'
 import type { Program, Segment } from '../program.js'
@@ -37,7 +39,8 @@ export type Act = {
   | { readonly op: 'each'; readonly in: number; readonly outs: readonly number[] }
   | { readonly op: 'stack'; readonly ins: readonly number[]; readonly out: number }
   | { readonly op: 'unstack'; readonly in: number; readonly outs: readonly number[] }
-  | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number }
+  /** `beside`: addends are laid side by side, which stand for their sum. */
+  | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number; readonly beside?: true }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
   | { readonly op: 'deduct'; readonly in: number; readonly out: number }
   | { readonly op: 'zero'; readonly outs: readonly number[] }
@@ -197,6 +200,8 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
   switch (instr.kind) {
     case 'add':
       return { op: 'add', ins, out: outs[0] }
+    case 'beside':
+      return { op: 'add', ins, out: outs[0], beside: true }
     case 'scale': {
       if (instr.by !== 1) return { op: 'make', ins, outs, local: false, loss: false }
       const [from, to] = [buffers[instr.ins[0]].dtype, buffers[instr.outs[0]].dtype]
@@ -242,7 +247,9 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
 /** What differs between plans and changes no value: who counts, who meets, whether somebody looks, how a line is cut. */
 const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'lines']
 const ofLines = ['parts', 'blocks']
-const isPacking = (kind: Instr['kind']): boolean => kind === 'pack' || kind === 'unpack'
+const inLines: readonly Instr['kind'][] = ['pack', 'unpack', 'greatest', 'scatter']
+/** What has addends side by side is the sum of what has them on several ranks. */
+const ofAddends: readonly Instr['kind'][] = ['scatter', 'become']
 /** Rows that move to other ranks are the rows that one rank would have. */
 const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
 
@@ -251,12 +258,13 @@ function meaningOf(segment: Segment, instr: Instr): string {
   const routed = isRouted(instr) ? opOfRouted[instr.kind] : undefined
   if (!isCompute(instr) && !routed) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
   const named = Object.entries(instr).filter(
-    ([key]) => !apart.includes(key) && !(ofLines.includes(key) && isPacking(instr.kind)),
+    ([key]) => !apart.includes(key) && !(ofLines.includes(key) && inLines.includes(instr.kind)),
   )
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
-  const inLines = instr.kind === 'newtonSchulz' ? instr.lines?.dims : undefined
+  const ofStack = instr.kind === 'newtonSchulz' ? instr.lines?.dims : undefined
+  const counted = (dims: readonly Dim[]) => (ofAddends.includes(instr.kind) ? summedDims(dims) : dims)
   const dims = traitsOf(instr).writes.map((ref, i) =>
-    (i === 0 && inLines ? inLines : segment.buffers[ref].dims)
+    counted(i === 0 && ofStack ? ofStack : segment.buffers[ref].dims)
       .map(dim => dim.name)
       .sort()
       .join(),

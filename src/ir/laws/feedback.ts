@@ -23,6 +23,8 @@ interface Account {
   /** The frame in which its gradient is added up. */
   readonly grad: number | undefined
   readonly error: Value
+  /** Where the addends of ranks that one rank plays lie side by side. */
+  side?: { readonly frame: CallFrame; readonly slot: number }
   given?: Noted
   sent?: Noted
   rest?: Noted
@@ -42,16 +44,26 @@ export class Feedback {
   }
 
   /** The error of the step before is added to something: that must be the gradient, where it lies. */
-  added(frame: CallFrame, { ins, instr }: Extract<Act, { op: 'add' }>): void {
+  added(frame: CallFrame, { ins, out, instr, beside }: Extract<Act, { op: 'add' }>): void {
     if (this.#accounts.length === 0) return
+    if (beside) return void this.#laid(frame, ins, out)
     const values = ins.map(slot => valueIn(frame, slot))
     const account = this.#accounts.find(
       ({ pipeline, error }) => pipeline === frame.pipeline && values.some(value => same(value, error)),
     )
     if (!account) return
     const others = ins.filter((_, i) => !same(values[i], account.error))
-    if (others.length === 1 && frameOf(frame, others[0]) === account.grad)
+    const { side, grad } = account
+    const isGiven = (slot: number) => frameOf(frame, slot) === grad || (side?.frame === frame && side.slot === slot)
+    if (others.length === 1 && isGiven(others[0]))
       account.given = { place: placeIn(frame, instr), value: valueIn(frame, others[0]) }
+  }
+
+  /** The addends of a gradient, of which the first lies where the sum will. */
+  #laid(frame: CallFrame, [first]: readonly number[], slot: number): void {
+    const { pipeline } = frame
+    const account = this.#accounts.find(one => one.pipeline === pipeline && one.grad === frameOf(frame, first))
+    if (account) account.side = { frame, slot }
   }
 
   /** Gives a state what it is in the next step; the value depends on what decides whether it does. */

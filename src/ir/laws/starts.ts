@@ -2,7 +2,7 @@
  * I4: initial values depend on a parameter's name, its dims (their order too) and its init, and on nothing a plan changes; so
  * do those of scalars, and the dims of states that are tensors of their own.
  */
-import { type Dim, scalarNames, stateEntries } from '../../base/index.js'
+import { type Dim, scalarNames, stateEntries, summedDims } from '../../base/index.js'
 import type { Param, Program } from '../program.js'
 import type { Finding } from './law.js'
 
@@ -27,9 +27,9 @@ export function starts({ params, scalars }: Program, serial: Program): Finding[]
 
 function startOf({ dims, init, apart = {} }: Param): string {
   const shape = shapeOf(dims)
-  // A state that lies otherwise than the gradient may be listed, and has the dims that others are not listed with.
-  const own = stateEntries(apart).filter(([, tensor]) => shapeOf(tensor.dims) !== shapeOf(dims))
-  const states = own.map(([state, tensor]) => `, ${state} [${shapeOf(tensor.dims)}]`)
+  // A state that lies otherwise than the gradient may be listed, and has the dims that others are not listed with. How many addends there are of it, a plan says.
+  const own = stateEntries(apart).map(([state, tensor]) => [state, shapeOf(summedDims(tensor.dims))])
+  const states = own.flatMap(([state, of]) => (of === shape ? [] : [`, ${state} [${of}]`]))
   return `[${shape}] ${init.kind}${init.kind === 'normal' ? ` ${init.std}` : ''}${states.join('')}`
 }
 

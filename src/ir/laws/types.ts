@@ -30,6 +30,7 @@ import { loaded, moved, sliced } from './moves.js'
 import { blended, coded } from './packing.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
+import { sparse } from './sparse.js'
 import { linesMisread, orthogonal, stacked } from './stacks.js'
 import { combines, tracked } from './tracking.js'
 import { unfinished, unrolled } from './turns.js'
@@ -129,6 +130,10 @@ function infer(of: Case): readonly Type[] | undefined {
       return coded({ ...of, instr })
     case 'blend':
       return blended({ ...of, instr })
+    case 'beside':
+    case 'greatest':
+    case 'scatter':
+      return sparse({ ...of, instr })
     case 'track':
       return tracked({ ...of, instr })
     case 'accumulate':

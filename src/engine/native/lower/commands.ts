@@ -233,6 +233,10 @@ export const commands = {
    * philox4x32-10, 0 and 2 the third and fourth counter word, and elements are counted from `first` on; a draw of 16 bits d becomes (d - 32767.5) / 32768.
    */
   gramSchmidt: ['out', 'x', 'each', 'rows', 'columns', 'draws', 'seed', 'name', 'first'],
+  /** The `kept` greatest of n numbers, by absolute value, and their places (i32), in the order of places. */
+  greatest: ['values', 'places', 'x', 'n', 'kept'],
+  /** n numbers: the sum of `addends` times `kept` values at their places. */
+  scatter: ['out', 'values', 'places', 'n', 'kept', 'addends'],
   average: ['ema', 'value', 'normSquared', 'taken', 'n', 'decay', 'limit'],
   muon: [
     ...['param', 'm', 'grad', 'normSquared', 'lr', 'direction', 'n'],

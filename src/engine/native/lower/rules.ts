@@ -13,6 +13,7 @@ import type { FusedResult, NormInputGrad } from './fuse.js'
 import { optimizerRules } from './optimizers.js'
 import { counterOf, isPrefix, isSuffix, matmulOf, partRuns, refuse, rowsBy, same, showDims } from './shapes.js'
 import { alike, bytesOf, copyRuns, dims, mask, originAlong, type Site, size, storedAlike } from './site.js'
+import { sparseRules } from './sparse.js'
 
 /** Commands of elementwise ops with one period: (out, a, b, n, period). */
 function binary(s: Site, name: 'add' | 'mul', out: Ref, [a, b]: readonly Ref[]): void {
@@ -279,6 +280,7 @@ const compute: ComputeRules = {
   },
   ...optimizerRules,
   ...codeRules,
+  ...sparseRules,
 }
 
 /** Part `index` of a line; beyond its end there are zeros. */

@@ -10,6 +10,7 @@ import {
   type States,
   seconds,
   stateEntries,
+  summedDims,
 } from '../../../base/index.js'
 import {
   assemble,
@@ -180,8 +181,8 @@ export class State {
   #lay(param: Param, kept: Kept, values: ArrayLike<number>): void {
     const { mesh } = this.#program
     const { dims } = kept
-    if (values.length !== elementsOf(dims))
-      throw new Error(`${param.name} has ${elementsOf(dims)} elements, not ${values.length}`)
+    const count = elementsOf(summedDims(dims))
+    if (values.length !== count) throw new Error(`${param.name} has ${count} elements, not ${values.length}`)
     for (const { rank, at, file, elements } of this.#parts(param, kept)) {
       layNumbers(kept.dtype, elements, partOf({ mesh, dims, ...kept.holding }, coordinatesOf(mesh, rank), values))
       if (file !== undefined) writeTo(file, bytesOf(elements), at)

@@ -1,0 +1,66 @@
+/** Gradients of which less is sent than there is: how each becomes a sum, and what is kept of what was not sent. */
+import { factorColumns, keptShare, type Layout, partialAxes, type States, type Wire } from '../base/index.js'
+import type { StateTensor } from '../ir/index.js'
+import { isFollower } from '../model/index.js'
+import { factorStates, sendFactors } from './powersgd.js'
+import type { SegmentWriter, Version } from './segment.js'
+import { at, gradientOf, slotOf, stateSlot } from './slots.js'
+import type { Gradient, ParamClass, ParamContext, Reduction } from './tail.js'
+import { addendLayout, errorState, sendGreatest } from './topk.js'
+
+/** Counts are few, and what is sent of a gradient is made step by step: neither flies. */
+export function ownReduction({ spec }: ParamClass, { compress }: ParamContext['plan']): Reduction | undefined {
+  if (isFollower(spec)) return { kind: 'route' }
+  const wire: Wire = compress?.waiting ? {} : (compress ?? {})
+  const [columns, ratio] = [factorColumns(wire, spec), keptShare(wire, spec)]
+  if (ratio !== undefined) return { kind: 'greatest', ratio }
+  return columns === undefined ? undefined : { kind: 'factors', columns }
+}
+
+export const spares = ({ kind }: Reduction): boolean => kind === 'factors' || kind === 'greatest'
+
+/** What is kept of what was not sent. */
+export function rememberedOf(
+  { spec, layouts }: ParamClass,
+  produced: Layout,
+  { compress }: ParamContext['plan'],
+): States<StateTensor> {
+  const wire: Wire = compress ?? {}
+  if (keptShare(wire, spec) !== undefined) return errorState(spec, produced, layouts.ranks)
+  const columns = factorColumns(wire, spec)
+  return columns === undefined ? {} : factorStates(spec, columns, produced)
+}
+
+/** The addend of a data rank, where it lies; of one that plays several, all of theirs side by side. */
+export function addendsOf(w: SegmentWriter, param: ParamClass, own: Version, produced: Layout): Version {
+  const { ranks } = param.layouts
+  if (ranks) {
+    const others = Array.from({ length: ranks.addends - 1 }, (_, i) =>
+      w.given('own', gradientOf(param), produced, slotOf({ is: 'addend', of: 'grad', rank: i + 1 }, 'gradients')),
+    )
+    const dims = [{ name: 'addend', size: ranks.addends }, ...param.spec.dims]
+    const all = w.make('addends', { name: 'addends', dtype: 'f32', dims }, produced, 'workspace')
+    w.emit({ kind: 'beside', ins: [own, ...others].map(({ ref }) => ref), outs: [all.ref] })
+    return all
+  }
+  const lies = addendLayout(produced)
+  const axes = partialAxes(produced).filter(axis => !(axis in lies.partial))
+  return axes.length > 0 ? w.reduceInPlace('own', own, lies, { axes }) : own
+}
+
+/** What no flight sends. */
+export function send(
+  w: SegmentWriter,
+  { spec, layouts }: ParamClass,
+  sent: Gradient,
+  gradient: Version,
+  { s }: ParamContext,
+) {
+  const { reduction, accumulated: produced } = sent
+  const site = { w, spec, produced, gradient, sum: at('grad') }
+  if (reduction.kind === 'factors') sendFactors({ ...site, columns: reduction.columns, stateSlot })
+  if (reduction.kind === 'greatest') {
+    const errorSlot = (is: 'state' | 'next') => stateSlot('error', is)
+    sendGreatest({ ...site, s, ratio: reduction.ratio, played: layouts.ranks, errorSlot })
+  }
+}
