@@ -3,8 +3,12 @@
  * parts and back. What they do not say is remembered: by each rank of its addend, by each owner of the sum.
  */
 import { equal, ok } from 'node:assert/strict'
+import { compileJob, serialJob } from '../src/compile/index.js'
+import { boot, dataFor } from '../src/engine/index.js'
+import { earlierJobs, type Job, type PlanInput } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
-import { test } from './share.js'
+import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
+import { oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
 
 interface Averaged {
@@ -130,5 +134,53 @@ for (const { ranks, lr, betas, eps, weightDecay, freezeStep, w, iterations } of 
       held = runOp({ ...told, frozen }, [line(given), ...scalars], held.map(line))
       for (const [i, name] of (['w', 'm', 'v'] as const).entries())
         near(held[i], expected[name], `${name} of step ${step}`)
+    }
+  })
+
+const compress = { reduce: 'onebit', from: 2 } as const
+const training = { optimizer: { kind: 'adamw', lr: 1e-2, weightDecay: 0.1, uncorrected: true } } as const
+
+/** A machine after the steps before `from`, which send gradients as they are, and some that send signs. */
+function trained(job: Job, steps: number, of: (job: Job) => Job = each => each) {
+  const [waiting, last] = [...earlierJobs(job), job].map(each => compileJob(of(each)))
+  const [early, machine] = [waiting, last].map(program => boot(program, { seed: 1 }))
+  const data = [waiting, last].map(program => dataFor(program, optionsOf(job)))
+  const norms = [0, 1].map(step => early.step({ inputs: data[0](step), lr: 0.01, step }).normSquared)
+  for (const { name } of last.params) {
+    machine.setParameter(name, early.parameter(name))
+    machine.setStates(name, early.states(name))
+  }
+  machine.setScalars(early.scalars())
+  for (let step = 2; step < 2 + steps; step++)
+    norms.push(machine.step({ inputs: data[1](step), lr: 0.01, step }).normSquared)
+  return { program: last, machine, data: data[1], norms }
+}
+
+const plans: readonly (readonly [ModelName, PlanInput, Parameters<typeof jobOf>[2]?])[] = [
+  ['llama tied', { dp: 2, tp: 2, pp: 2, microbatches: 2, compress, sequenceParallel: true }],
+  ['mlp', { dp: 3, compress }, { globalBatch: 24 }],
+  ['gpt', { dp: 2, microbatches: 2, compress }, { lossScale: { kind: 'torch', initial: 1024 }, ema: { decay: 0.9 } }],
+  ['llama', { dp: 2, cp: 2, compress, precision: 'bf16' }, { clip: 0.01 }],
+  ['gpt', { dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', compress }],
+  ['gpt tied', { dp: 4, compress, overlap: false }],
+]
+const tested = oneIn(5)
+for (const [model, plan, more] of plans)
+  tested(`${model}, ${titleOf(plan)}: computes what one rank computes that plays these`, () => {
+    const job = jobOf(model, plan, { ...training, ...more })
+    computesWhatOneRankComputes(job, 1)
+    const [own, right] = [trained(job, 3), trained(job, 3, serialJob)]
+    const near = (a: number, b: number, most: number) => Math.abs(a - b) <= 1e-11 * Math.max(most, 1e-3)
+    for (const [i, norm] of right.norms.entries()) ok(near(own.norms[i], norm, norm), `norm of step ${i}`)
+    for (const { name } of own.program.params) {
+      const [states, expected] = [own.machine.states(name), right.machine.states(name)]
+      const all = { ...expected, param: right.machine.parameter(name) }
+      const ours = { ...states, param: own.machine.parameter(name) }
+      for (const [of, values] of Object.entries(all)) {
+        const most = Math.max(...values.map(Math.abs))
+        const found = ours[of as keyof typeof ours]
+        for (const [i, value] of values.entries()) ok(near(found?.[i] ?? NaN, value, most), `${of} of ${name}, ${i}`)
+      }
+      ok(!('error' in expected) || expected.error!.some(value => value !== 0), `${name} keeps nothing back`)
     }
   })

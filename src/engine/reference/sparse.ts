@@ -1,8 +1,8 @@
 /** Addends side by side, the greatest numbers of each, and these again where they belong. */
 import { addendsIn, elementsOf, type Kept, keptSizes, summedDims } from '../../base/index.js'
 import type { Shape } from '../../geometry/index.js'
-import type { Prepare } from './kernel.js'
 import { inBlock } from './block.js'
+import type { Prepare } from './kernel.js'
 
 export const beside: Prepare<'beside'> = (_, [x]) => {
   const each = elementsOf(x.dims)
