@@ -16,8 +16,8 @@ export type WireFormat = (typeof wireFormats)[number]
 /**
  * Less is sent of a gradient than there is of it, and the rest is kept as its `error`, for the next step. powersgd: a matrix as two
  * factors of few columns, its projection on what it was before (Vogels et al. 2019). topk: of every rank's addend the few numbers that are
- * greatest, and their places (Aji and Heafield 2017). onebit: the signs of Adam's mean of gradients, as each rank would have it, and one
- * number for all of them (Tang et al. 2021).
+ * greatest, and their places (Aji and Heafield 2017). onebit: the signs of Adam's mean of gradients, as each rank would have it, and one number
+ * for all of them (Tang et al. 2021).
  */
 export const sparings = ['powersgd', 'topk', 'onebit'] as const
 export type Sparing = (typeof sparings)[number]

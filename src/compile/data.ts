@@ -46,7 +46,7 @@ function policyOf(sharding: Sharding): DataPolicy {
   }
 }
 
-/** Whether calls read another frame than the parameter's own, or that one once it is whole. Of what lives on the host too. */
+/** Whether calls read another frame than the parameter's own, or that one once it is whole. Of what lives elsewhere too. */
 export const isGathered =
   (plan: Pick<Plan, 'compress'>) =>
   (param: CompiledParam): boolean =>

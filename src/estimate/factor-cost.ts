@@ -4,7 +4,7 @@ import { type Kernel, priceInStep } from '../cost/index.js'
 import { type Matrices, matricesOf } from './muon-cost.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Setup, Split } from './setup.js'
-import type { HeldParameters } from './step-cost.js'
+import type { MostHeld } from './step-cost.js'
 
 const wide = bytesPer.f32
 
@@ -20,13 +20,7 @@ export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest
 }
 
 /** Seconds of all that a rank holds: so many layers, and what is left of it as one matrix. */
-export function factorCost(
-  setup: Setup,
-  table: PriceTable,
-  prices: Prices,
-  { all }: HeldParameters,
-  layers: number,
-): number {
+export function factorCost(setup: Setup, table: PriceTable, prices: Prices, { all, layers }: MostHeld): number {
   const { split, shape } = setup
   if (!split.wire || !sendsFactors(split)) return 0
   const ofTable: Matrices = {

@@ -87,7 +87,7 @@ export function muonRoom(placed: Pick<Setup, 'shape' | 'split'>): number {
 /** Seconds of so many layers. */
 export function muonCost(setup: Setup, table: PriceTable, optimizer: Optimizer, layers: number): number {
   const seconds = matricesOf(setup).map(matrices => {
-    const isDealt = setup.split.offload === undefined && matrices.split * matrices.copies > 1
+    const isDealt = !setup.split.offload && !setup.split.lifted && matrices.split * matrices.copies > 1
     return matrices.count * (isDealt ? dealtCost : gatheredCost)(setup, table, optimizer, matrices, layers)
   })
   return seconds.reduce((a, b) => a + b, 0)

@@ -11,14 +11,15 @@ import {
   type Precision,
 } from '../base/index.js'
 import { diskOf } from '../cluster/index.js'
-import { scheduleFacts } from '../plan/index.js'
+import { tensorCounts } from './counts.js'
 import { expertCopies } from './experts.js'
 import { factorCost, sendsFactors } from './factor-cost.js'
+import { type MovedUpdate, playMoved, type Tensors, tensorsOf } from './moved-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Placed, Setup } from './setup.js'
-import type { HeldParameters } from './step-cost.js'
+import type { HeldParameters, MostHeld } from './step-cost.js'
 
 /** What prices of other people's software, and of ours unless it is said, are for. */
 export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
@@ -49,40 +50,49 @@ const hasMaster = (precision: Precision, { stateBytes: wide, withoutMasters }: S
 /** Where losses are scaled, gradients are read and written once more. */
 const unscaledBytes = ({ scaled, software }: Setup): number => (scaled ? 2 * software.gradientBytes : 0)
 
-/** An average is read, and so is what it follows, and it is written. */
-const averageBytes = 12
+/** An average is read and written; what it follows was just made. */
+const averageBytes = 8
 
 /** Bytes of one parameter through memory: a pass for the norm, one for the update, and what some optimizers must know before it. */
 function bytesEach(setup: Setup): number {
-  const { software, optimizer = usualOptimizer } = setup
+  const { precision, software, optimizer = usualOptimizer } = setup
   const { gradientBytes, stateBytes: wide } = software
   const optimizerBytes = software.optimizerBytes + unscaledBytes(setup)
   if (!software.own || (optimizer === usualOptimizer && !setup.averages)) return optimizerBytes
   // States are read and written.
   const average = setup.averages ? averageBytes : 0
   const updated = optimizerBytes + 2 * (stateBytes(setup, optimizer) - stateBytes(setup)) + average
-  if (optimizer.kind === 'lamb') return updated + gradientBytes + 3 * wide
-  if (optimizer.kind === 'adafactor') return updated + 2 * gradientBytes + wide
+  const parameter = hasMaster(precision, software) ? wide : activationBytes(precision)
+  if (optimizer.kind === 'lamb') return updated + gradientBytes + parameter + 2 * wide
+  if (optimizer.kind === 'adafactor') return updated + 2 * gradientBytes + parameter
   return updated
 }
 
 const ownedBy = ({ split }: Setup, { all, experts }: HeldParameters): number =>
   split.zero === 0 ? all : (all - experts) / dataRanks(split) + experts / expertCopies(split)
 
-export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, held: HeldParameters): number {
+export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, held: MostHeld): number {
   const { split, cluster, software } = setup
   const { bandwidth, curves } = cluster.device
   const owned = ownedBy(setup, held)
   const [bytes, memory] = [bytesEach(setup), bandwidth * curves.memory.efficiency]
-  const factors = software.own ? factorCost(setup, table, prices, held, layersOf(setup, prices, held)) : 0
-  const meetings = software.own ? meetingsCost(setup, table, prices, held) : 0
+  if (!software.own) return (owned * bytes) / memory
+  const factors = factorCost(setup, table, prices, held)
+  const meetings = meetingsCost(setup, table, held.mostLayers)
   if (!split.offload && !split.lifted) return (owned * bytes) / memory + meetings + factors
-  const { norm, ...places } = placesOf(setup, bytes)
-  const largest = prices.headParameters / (split.zero === 0 ? 1 : dataRanks(split))
-  const disk = diskCost(setup, prices, held)
-  const slowest = owned * Math.max(disk.read, disk.write) + disk.latencies
-  const moved = Math.max(movedCost(setup, places, owned, largest), slowest) + largest * disk.read
-  return (owned * norm) / memory + moved + meetings + factors
+  const places = placesOf(setup, bytes)
+  const tensors = tensorsOf(setup, prices, held)
+  const matrices = tensors.reduce((sum, { count, isMatrix }) => sum + (isMatrix ? count : 0), 0)
+  const moved = playMoved(tensors, one => movedUpdate(setup, places, one, one.isMatrix ? meetings / matrices : 0))
+  return (owned * places.norm) / memory + moved + factors
+}
+
+/** Bytes of one parameter that go one way, and in how many tensors: over the host's link, and to or from a disk. */
+interface Way {
+  readonly link: number
+  readonly onLink: number
+  readonly disk: number
+  readonly onDisk: number
 }
 
 /** Bytes of one parameter: of its norm, of its update where that happens, and of what goes each way for it. */
@@ -90,12 +100,12 @@ interface UpdatePlaces {
   readonly norm: number
   readonly onHost: boolean
   readonly update: number
-  readonly down: number
-  readonly up: number
+  readonly before: Way
+  readonly after: Way
 }
 
 function placesOf(setup: Setup, bytes: number): UpdatePlaces {
-  const { split, precision, software, optimizer = usualOptimizer } = setup
+  const { split, precision, software, averages, optimizer = usualOptimizer } = setup
   const [gradient, element, master] = [
     software.gradientBytes,
     activationBytes(precision),
@@ -103,60 +113,53 @@ function placesOf(setup: Setup, bytes: number): UpdatePlaces {
   ]
   const norm = gradient + unscaledBytes(setup)
   const onHost = split.offload !== undefined && optimizerFacts[optimizer.kind].given === undefined
-  const states = split.offload && !onHost ? stateBytes(setup, optimizer) : 0
-  // The parameter goes where it is updated, and back, unless it lives there.
-  const own = onHost === (split.lifted === true) ? 0 : element
-  const [before, after] = [(onHost ? gradient : 0) + (master ? 0 : own) + states, own + states]
-  const [down, up] = onHost ? [before, after] : [after, before]
-  return { norm, onHost, update: bytes - norm, down, up }
+  const [states, many] = [stateBytes(setup, optimizer), fullStates(optimizer, master).length + (averages ? 1 : 0)]
+  const [onLink, onDisk] = [split.offload === 'host' && !onHost, split.offload === 'disk']
+  const besideOnLink = onLink ? { bytes: states, many } : { bytes: 0, many: 0 }
+  // The parameter goes where it is updated, and back, unless it lives there: over the host's link, or from a file and to it.
+  const file = split.lifted === 'disk' ? element : 0
+  const own = file > 0 || onHost === (split.lifted === 'host') ? 0 : element
+  const way = (gradients: number, goes: boolean): Way => ({
+    link: gradients + (goes ? own : 0) + besideOnLink.bytes,
+    onLink: (gradients > 0 ? 1 : 0) + (goes && own > 0 ? 1 : 0) + besideOnLink.many,
+    disk: (onDisk ? states : 0) + (goes ? file : 0),
+    onDisk: (onDisk ? many : 0) + (goes && file > 0 ? 1 : 0),
+  })
+  return {
+    ...{ norm, onHost, update: bytes - norm },
+    before: way(onHost ? gradient : 0, !master),
+    after: way(0, true),
+  }
 }
 
-/** Updates go on while what the next parameters need comes and those before go; the first and the last have nobody to hide behind. */
-function movedCost(
-  { cluster: { host, device } }: Setup,
-  { onHost, update, down, up }: Omit<UpdatePlaces, 'norm'>,
-  owned: number,
-  largest: number,
-): number {
+/** What visits the device from a disk goes by way of the host. */
+function movedUpdate(setup: Setup, places: UpdatePlaces, { elements }: Tensors, beside: number): MovedUpdate {
+  const { host, device } = setup.cluster
+  const { onHost, update, before, after } = places
   const memory = device.bandwidth * device.curves.memory.efficiency
-  const rate = onHost && host ? (host.bandwidth ?? host.link.bandwidth) : memory
-  const link = host ? host.link.bandwidth * host.link.efficiency : memory
-  return owned * Math.max(update / rate, down / link, up / link) + (largest * (down + up)) / link
-}
-
-/** Seconds in which the states of one parameter come from a disk and go there, and what reads, or writes, of all tensors wait for it. */
-function diskCost(setup: Setup, prices: Prices, held: HeldParameters) {
-  const { split, cluster, precision, software, optimizer = usualOptimizer, averages } = setup
-  if (split.offload !== 'disk') return { read: 0, write: 0, latencies: 0 }
-  const { read, write, latency } = diskOf(cluster)
-  const bytes = stateBytes(setup, optimizer)
-  const { matrices, split: vectors, whole } = countsOf(setup)
-  const states = fullStates(optimizer, hasMaster(precision, software)).length + (averages ? 1 : 0)
-  const tensors = layersOf(setup, prices, held) * (matrices + vectors + whole)
-  return { read: bytes / read, write: bytes / write, latencies: latency * states * tensors }
-}
-
-/** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */
-function countsOf({ shape: { gated, biases, norm } }: Setup) {
-  const norms = norm === 'layer' ? 4 : 2
-  return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
+  const disk = diskOf(setup.cluster)
+  const link = host?.link ?? { bandwidth: memory, efficiency: 1, latency: 0, half: 0 }
+  const rate = link.bandwidth * link.efficiency
+  const onLink = (way: Way) => way.onLink * (link.latency + link.half / rate) + (way.link * elements) / rate
+  const onDisk = (way: Way, speed: number) =>
+    way.onDisk * (disk.latency + (onHost ? 0 : link.latency)) +
+    (way.disk * elements) / (onHost ? speed : Math.min(speed, rate))
+  const work = onHost && host ? (update * elements) / (host.bandwidth ?? link.bandwidth) : (update * elements) / memory
+  return {
+    before: [onLink(before), onDisk(before, disk.read)],
+    work: Math.max(work, onHost ? 0 : device.curves.floor) + beside,
+    after: [onLink(after), onDisk(after, disk.write)],
+  }
 }
 
 /** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
-function meetingsCost(setup: Setup, table: PriceTable, prices: Prices, held: HeldParameters): number {
+function meetingsCost(setup: Setup, table: PriceTable, layers: number): number {
   const { split, optimizer = usualOptimizer } = setup
-  const layers = layersOf(setup, prices, held)
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
-  const { matrices, split: vectors, whole } = countsOf(setup)
+  const { matrices, split: vectors, whole } = tensorCounts(setup.shape)
   const data = split.zero === 0 ? 1 : dataRanks(split)
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
-}
-
-/** How many layers a rank holds. */
-function layersOf({ shape, split }: Setup, prices: Prices, { all }: HeldParameters): number {
-  const copies = scheduleFacts[split.schedule].placement === 'both ends' ? 2 : 1
-  return Math.min(all / prices.layerParameters, copies * Math.ceil(shape.layers / split.pp))
 }

@@ -6,7 +6,7 @@ import type { OwnLayerCost } from './own/layer.js'
 import type { OthersTimes, Prices } from './prices.js'
 import type { TaskTimes } from './schedules/play.js'
 import type { Pipeline, PipelineRank, RankLayers } from './schedules/stages.js'
-import type { HeldParameters } from './step-cost.js'
+import type { MostHeld } from './step-cost.js'
 
 /** Seconds of the tasks of a layer, and of what embedding and head add to theirs. */
 export interface StageParts {
@@ -59,13 +59,15 @@ export function busiestOf({ firsts: ranks }: Pipeline, prices: Prices, parts: St
 }
 
 /** Parameters of the rank that holds most. */
-export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): HeldParameters {
-  let [all, layers] = [0, 0]
+export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): MostHeld {
+  let [all, layers, mostLayers] = [0, 0, 0]
   for (const rank of ranks) {
-    all = Math.max(all, parametersOf(rank, prices))
-    layers = Math.max(layers, rank.layers)
+    const held = parametersOf(rank, prices)
+    if (held > all) layers = rank.layers
+    all = Math.max(all, held)
+    mostLayers = Math.max(mostLayers, rank.layers)
   }
-  return { all, experts: layers * prices.expertParameters }
+  return { all, experts: mostLayers * prices.expertParameters, layers, mostLayers }
 }
 
 /** Seconds a rank works in a step. */

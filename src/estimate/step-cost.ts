@@ -27,6 +27,12 @@ export interface HeldParameters {
   readonly experts: number
 }
 
+/** Of the rank that holds most, its layers too; and the layers of the rank that has most of these. */
+export interface MostHeld extends HeldParameters {
+  readonly layers: number
+  readonly mostLayers: number
+}
+
 /** Gradients to their sum and parameters back; what backward and the next forward hide only slows them down. */
 export function dataCost(
   { shape, split, software }: Setup,

@@ -113,6 +113,8 @@ export class CutPrice {
         optimizerCost(this.#setup, this.table, this.prices, {
           all: layers * this.prices.layerParameters,
           experts: layers * this.prices.expertParameters,
+          layers,
+          mostLayers: layers,
         })) *
       (1 + latenessOf(this.#setup))
     )

@@ -8,7 +8,7 @@ export const frameNames = {
   param: (param: string): string => param,
   /** The whole parameter, for the length of a step or for the call of a block (and those that find it still there). */
   full: (param: string, call?: number): string => (call === undefined ? `full.${param}` : `full.${param}@${call}`),
-  /** The rank's part of a parameter that lives on the host, for the length of a flight. */
+  /** The rank's part of a parameter that lives elsewhere, for the length of a flight. */
   part: (tag: string, param: string): string => `part.${param}@${tag.replace(' ', '.')}`,
   grad: (param: string): string => `grad.${param}`,
   /** The gradient that one call of a block makes. */

@@ -111,7 +111,7 @@ def summed_values(stage, shard: Shard) -> Held:
     """The same; where ranks hold addends, all of them call it, and have the sum."""
     values, axes = held_values(stage, shard), shard.layout["partial"]
     if shard.addends > 1:
-        values = values.view(shard.addends, -1).sum(0)
+        values = in_memory(values).view(shard.addends, -1).sum(0)
     return stage.here.wait(stage.here.all_reduce(in_memory(values), "+".join(axes))) if axes else values
 
 

@@ -184,9 +184,9 @@ const lockstep: Software = {
   sources: ['this project'],
 }
 
-/** By what a plan stores. Without masters the parameter itself is read and written. In pure-bf16 gradients and optimizer state are half as wide, and there are no masters. */
+/** By what a plan stores. In f32 no parameter is rounded from its master. Without masters the parameter itself is read and written. In pure-bf16 gradients and optimizer state are half as wide, and there are no masters. */
 const ownSoftware: Readonly<Record<PlanPrecision, Software>> = {
-  f32: lockstep,
+  f32: { ...lockstep, optimizerBytes: 32 },
   bf16: lockstep,
   f16: lockstep,
   'bf16-no-masters': { ...lockstep, withoutMasters: true, optimizerBytes: 28 },

@@ -1,8 +1,9 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
 import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
-import { kvSplit, layerCounts } from '../counts.js'
+import { kvSplit, layerCounts, layerTensors } from '../counts.js'
 import { expertCopies, expertStride } from '../experts.js'
+import { moveSeconds } from '../moves.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
@@ -16,6 +17,7 @@ import { isCoded, packing, travelOf } from './wire.js'
 export interface Flyer {
   readonly name: string
   readonly elements: number
+  readonly tensors: number
   /** Of the gradients, those that tp sums up as well: over all its ranks, or over the copies of key-value heads. */
   readonly overAll: number
   readonly overCopies: number
@@ -66,7 +68,11 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
     },
     lift: params => {
       const [all, experts] = [total(params, p => p.elements), total(params, p => p.experts)]
-      return liftSeconds(setup, (all - experts) / data + experts / sharing)
+      return liftSeconds(
+        setup,
+        (all - experts) / data + experts / sharing,
+        total(params, p => p.tensors),
+      )
     },
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
@@ -95,12 +101,10 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   }
 }
 
-/** Of so many elements, where parameters live on the host. */
-function liftSeconds({ split, cluster: { host, device }, precision }: Setup, elements: number): number {
+/** Of so many elements, where parameters live elsewhere. */
+function liftSeconds({ split, cluster, precision }: Setup, elements: number, tensors: number): number {
   if (!split.lifted) return 0
-  const bytes = activationBytes(precision) * elements
-  if (!host) return (2 * bytes) / (device.bandwidth * device.curves.memory.efficiency)
-  return host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency)
+  return moveSeconds(cluster, { space: split.lifted, way: 'in', bytes: activationBytes(precision) * elements, tensors })
 }
 
 /** What all stages of a plan are made of. */
@@ -128,7 +132,8 @@ export function flyingBlocks(
   const { shape, split, software } = setup
   const sums = split.sequenceParallel && split.tp > 1
   const flyer = (name: string, elements: number, whole: number, overCopies = 0, experts = 0, exact = 0): Flyer => ({
-    ...{ name, elements, overAll: sums ? whole : 0, overCopies, experts, exact },
+    ...{ name, elements, tensors: name === 'layer' ? layerTensors(shape) : 1 },
+    ...{ overAll: sums ? whole : 0, overCopies, experts, exact },
   })
   const { whole, byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)

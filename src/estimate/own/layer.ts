@@ -9,6 +9,7 @@ import type { TaskKind } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import { expertLoad, expertTensor, routedShare, routedTokens } from '../experts.js'
 import type { Cut } from '../layer.js'
+import { carriedSeconds } from '../moves.js'
 import type { LayerCost } from '../others/layer-cost.js'
 import type { OwnLayers, PriceTable } from '../prices.js'
 import type { Acts } from '../schedules/acts.js'
@@ -158,7 +159,26 @@ const productsOf = ({ queries, keys, values, out, feed, down }: OwnWork): number
 export function ownLayerCost(setup: Setup, table: PriceTable, { work, known }: OwnLayers): OwnLayerCost {
   const { split } = setup
   const { whole, inTwo } = known.of(split, () => meanLayers(new CutLayer(setup, table, work, known.shared), split))
-  return splitsAll(split) ? inTwo : whole
+  const cost = splitsAll(split) ? inTwo : whole
+  return split.waiting ? beyondMoves(cost, carriedSeconds(setup)) : cost
+}
+
+/** A carry leaves while the next layer computes, and comes back while one does: what it takes longer than that is waited for. */
+function beyondMoves(cost: OwnLayerCost, moves: ReturnType<typeof carriedSeconds>): OwnLayerCost {
+  const { seconds, acts } = cost.block
+  const out = Math.max(0, moves.out - seconds.F)
+  const back = { B: Math.max(0, moves.in - seconds.B), I: Math.max(0, moves.in - seconds.I - seconds.W) }
+  if (out + back.B + back.I === 0) return cost
+  return {
+    ...cost,
+    forward: cost.forward + out,
+    input: cost.input + back.B,
+    gather: cost.gather + out + back.B,
+    block: {
+      seconds: { F: seconds.F + out, I: seconds.I + back.I, W: seconds.W, B: seconds.B + back.B },
+      acts: { F: acts.F.longerBy(out), I: acts.I.longerBy(back.I), W: acts.W, B: acts.B.longerBy(back.B) },
+    },
+  }
 }
 
 /** Its backward passes are one task each, or two. */

@@ -157,9 +157,9 @@ export function ownMemory(placed: Placed): PipelineMemory {
         sentOnce(facts, held),
       )
       const { parameters, gradients, optimizer } = statesOf(facts, held)
-      // When parameters are updated, activations are gone.
+      // When parameters are updated, activations are gone, and so is what was gathered.
       const { errors, next } = factorRoom(placed, held.all, facts.largest)
-      const room = Math.max(workspace, whole + next - activations)
+      const room = Math.max(workspace, whole + next - activations - gathered)
       const kept = optimizer + errors
       return {
         parameters: parameters + gathered,

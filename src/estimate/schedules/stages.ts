@@ -148,4 +148,4 @@ export const fetchesEach = (split: Pick<Split, MeshAxis | 'etp' | 'zero' | 'gath
 
 /** Parameters are not where they are computed with. */
 export const isFetched = (split: Pick<Split, MeshAxis | 'etp' | 'lifted'>): boolean =>
-  hasCopies(split) || split.lifted === true
+  hasCopies(split) || split.lifted !== undefined

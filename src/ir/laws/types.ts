@@ -128,12 +128,12 @@ function infer(of: Case): readonly Type[] | undefined {
     case 'pack':
     case 'unpack':
       return coded({ ...of, instr })
-    case 'blend':
-      return blended({ ...of, instr })
     case 'beside':
     case 'greatest':
     case 'scatter':
       return sparse({ ...of, instr })
+    case 'blend':
+      return blended({ ...of, instr })
     case 'track':
       return tracked({ ...of, instr })
     case 'accumulate':
