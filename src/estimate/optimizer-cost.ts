@@ -17,6 +17,7 @@ import { factorCost, sendsFactors } from './factor-cost.js'
 import { type MovedUpdate, playMoved, type Tensors, tensorsOf } from './moved-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
+import { codingOfWeights } from './own/coding.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Placed, Setup } from './setup.js'
 import type { HeldParameters, MostHeld } from './step-cost.js'
@@ -163,3 +164,7 @@ function meetingsCost(setup: Setup, table: PriceTable, layers: number): number {
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
 }
+
+/** Seconds in which the weights of layers become codes. */
+export const codingCost = (setup: Setup, prices: Prices, { layers }: MostHeld): number =>
+  codingOfWeights(setup, layers * (prices.layerParameters - prices.expertParameters))

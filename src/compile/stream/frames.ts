@@ -33,6 +33,8 @@ export const frameNames = {
   /** The carry, back from the host for the backward pass. */
   back: (carry: string, block: number, microbatch: number): string => `back.${carry}@${block}.${microbatch}`,
   gradient: (carry: string, block: number, microbatch: number): string => `d.${carry}@${block}.${microbatch}`,
+  /** Codes of the parameters of a block. */
+  coded: (block: number): string => `coded@${block}`,
   /** What one phase of a block keeps for another. */
   stash: (role: RoleName, block: number, microbatch: number): string => `${showRole(role)}@${block}.${microbatch}`,
 }

@@ -1,16 +1,17 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
 import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
-import { kvSplit, layerCounts, layerTensors } from '../counts.js'
-import { expertCopies, expertStride } from '../experts.js'
+import { expertParameters, kvSplit, layerCounts, layerParameters, layerTensors } from '../counts.js'
+import { denseOf, expertCopies, expertStride, routedOf } from '../experts.js'
 import { moveSeconds } from '../moves.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
+import type { Shape } from '../shape.js'
 import type { HeldParameters } from '../step-cost.js'
 import type { Ends } from './ends.js'
 import { lanesOf } from './lanes.js'
-import type { BlockTime } from './layer.js'
+import type { BlockTime, OwnLayerCost } from './layer.js'
 import { isCoded, packing, travelOf } from './wire.js'
 
 /** Parameters that always fly together, in elements. */
@@ -109,7 +110,8 @@ function liftSeconds({ split, cluster, precision }: Setup, elements: number, ten
 
 /** What all stages of a plan are made of. */
 export interface FlyingBlocks {
-  readonly layer: FlyingBlock
+  /** Layers without experts and those with some, where there are both. */
+  readonly layers: readonly FlyingBlock[]
   readonly layerAt: (number: number) => FlyingBlock
   /** Found when asked for: bounds ask for layers alone. */
   readonly ends: () => FlyingEnds
@@ -126,7 +128,7 @@ export function flyingBlocks(
   setup: Setup,
   prices: Prices,
   traffic: BlockTraffic,
-  layer: BlockTime,
+  { block: layer, kinds }: Pick<OwnLayerCost, 'block' | 'kinds'>,
   { first, last }: Ends<BlockTime>,
 ): FlyingBlocks {
   const { shape, split, software } = setup
@@ -135,7 +137,7 @@ export function flyingBlocks(
     ...{ name, elements, tensors: name === 'layer' ? layerTensors(shape) : 1 },
     ...{ overAll: sums ? whole : 0, overCopies, experts, exact },
   })
-  const { whole, byKvHeads } = layerCounts(shape)
+  const { byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
   const copied = split.tp > kv ? byKvHeads / kv : 0
   const block = ({ seconds, acts }: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
@@ -146,8 +148,13 @@ export function flyingBlocks(
     add: addSeconds(setup, params, pieces) + packing(setup, 'reduce', heldIn(params), pieces),
     unpack: packing(setup, 'gather', heldIn(params), pieces),
   })
-  const params = flyer('layer', prices.layerParameters, whole, copied, prices.expertParameters)
-  const each = block(layer, software.pieces, params)
+  const layerOf = (of: Shape, time: BlockTime): FlyingBlock => {
+    const [all, experts] = of === shape ? [prices.layerParameters, prices.expertParameters] : ownParameters(of, split)
+    return block(time, software.pieces, flyer('layer', all, layerCounts(of).whole, copied, experts))
+  }
+  const layers = kinds
+    ? [layerOf(denseOf(shape), kinds.plain), layerOf(routedOf(shape), kinds.routed)]
+    : [layerOf(shape, layer)]
   const endsOf = (): FlyingEnds => {
     const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
     const several = shape.tied && split.pp > 1 ? prices.embeddingParameters : 0
@@ -161,7 +168,7 @@ export function flyingBlocks(
     }
   }
   let known: FlyingEnds | undefined
-  return { layer: each, layerAt: numberedLayers(each), ends: () => (known ??= endsOf()) }
+  return { layers, layerAt: numberedLayers(layers, kinds?.dense ?? 0), ends: () => (known ??= endsOf()) }
 }
 
 const heldIn = (params: readonly Flyer[]): HeldParameters => ({
@@ -169,10 +176,16 @@ const heldIn = (params: readonly Flyer[]): HeldParameters => ({
   experts: params.reduce((sum, { experts }) => sum + experts, 0),
 })
 
-/** Layers by number: the parameters of each are its own. Made once for all pipelines. */
-function numberedLayers(layer: FlyingBlock): (number: number) => FlyingBlock {
+const ownParameters = (shape: Shape, split: Setup['split']): readonly [all: number, experts: number] => [
+  layerParameters(shape, split),
+  expertParameters(shape, split),
+]
+
+/** Layers by number, so many of the first kind before the others: the parameters of each are its own. Made once for all pipelines. */
+function numberedLayers(kinds: readonly FlyingBlock[], first: number): (number: number) => FlyingBlock {
   const known: FlyingBlock[] = []
   return number => {
+    const layer = kinds[number < first ? 0 : kinds.length - 1]
     known[number] ??= { ...layer, params: layer.params.map(param => ({ ...param, name: `${param.name} ${number}` })) }
     return known[number]
   }
