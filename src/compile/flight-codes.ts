@@ -22,7 +22,7 @@ import type { ShardedMesh } from './layouts.js'
 import type { SegmentWriter, Slot, Tensor, Version } from './segment.js'
 
 /** Codes and units as they lie in one frame: of a part, of all parts, or of the addends of all ranks. */
-interface Coded {
+export interface Coded {
   readonly codes: Version
   readonly units: Version
 }

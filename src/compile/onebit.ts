@@ -6,7 +6,7 @@
 import { type Coding, codedSizes, elementsOf, type Layout, localDims, type States, sizeOfAll } from '../base/index.js'
 import type { DType, StateTensor } from '../ir/index.js'
 import type { ParamSpec } from '../model/index.js'
-import { type CodedTensors, codedTensors, refsOf, scratchCodes } from './flight-codes.js'
+import { type Coded, type CodedTensors, codedTensors, refsOf, scratchCodes } from './flight-codes.js'
 import type { ShardedMesh } from './layouts.js'
 import type { SegmentWriter, Slot, Tensor, Version } from './segment.js'
 import { addendAxes, addendLayout, besides, errorState, type PlayedRanks } from './topk.js'
@@ -69,8 +69,6 @@ export function sendSigns(site: Signing): void {
   w.emit({ kind: 'unpack', ...ofPart, signs: 'line', ins: refsOf(arrived), outs: [owned.ref] })
   sendBack(site, owned, coding, ofPart)
 }
-
-type Coded = ReturnType<typeof scratchCodes>
 
 /** The codes of every addend, to the owners of their parts. */
 function exchanged({ w, produced }: Signing, tensors: CodedTensors, own: Coded): Coded {
