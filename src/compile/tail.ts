@@ -60,6 +60,8 @@ export interface ParamClass extends ParamDtypes {
 export interface ParamDrafts extends Residence {
   readonly begin?: SegmentDraft
   readonly reduce?: SegmentDraft
+  /** Ranks agree on what was greatest for it, together with others: it is that of a part so far, on these axes and on these holders. */
+  readonly agrees?: Layout
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
   /** Where whole matrices are dealt out before the update. */
@@ -235,14 +237,13 @@ function draftFollower(
   param: ParamClass,
   produced: Layout,
   { s, training }: ParamContext,
-): Pick<ParamDrafts, 'reduce' | 'update' | 'states'> {
+): Pick<ParamDrafts, 'reduce' | 'agrees' | 'update' | 'states'> {
   const { spec, dtype, holders, layouts } = param
   const sum = new SegmentWriter(s)
   const axes = partialAxes(produced)
   let counts = sum.given('grad', gradientOf(param), produced, at('grad'))
-  const combine = spec.track ? 'max' : 'sum'
-  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes }, combine)
-  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders }, combine)
+  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes })
+  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders })
   const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
   const w = new SegmentWriter(s)
   const own = { ...spec, name: 'param', dtype }
@@ -259,6 +260,7 @@ function draftFollower(
     w.emit({ kind: 'track', ...track, ...told, outs: [followed, history] })
   }
   const update = w.draft(`update ${param.name}`, 'update')
+  if (spec.track) return { update, states, agrees: produced }
   return { update, states, ...(reduce.instrs.length > 0 && { reduce }) }
 }
 
