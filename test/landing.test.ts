@@ -151,6 +151,15 @@ function waitedEarly(program: Program): Program {
   return { ...program, streams: program.streams.map(stream => ({ ...stream, steps: early(stream.steps) })) }
 }
 
+/** Frames of this name are kept: somebody might read them. */
+const withoutFrees = (program: Program, name: string): Program => ({
+  ...program,
+  streams: program.streams.map(({ steps, ...stream }) => ({
+    ...stream,
+    steps: steps.filter(step => step.kind !== 'free' || !stream.frames[step.frame].name.startsWith(name)),
+  })),
+})
+
 const plans: readonly (readonly ['mlp' | 'gpt' | 'llama', PlanInput, 'native' | 'wasm'])[] = [
   ['mlp', { dp: 5, zero: 3, compress: { gather: 'int8', run: 7 } }, 'native'],
   ['gpt', { dp: 2, tp: 2, zero: 3, precision: 'bf16', microbatches: 2, compress: { gather: 'int8', run: 32 } }, 'wasm'],
@@ -171,7 +180,7 @@ for (const [model, plan, kernels] of plans)
     ok(counts(apart, 'waitCodes') < counts(program, 'waitCodes'))
     ok(counts(apart, 'unpack') > counts(program, 'unpack'))
     const found = []
-    for (const one of [program, apart]) {
+    for (const one of [program, apart, withoutFrees(program, 'wire')]) {
       const engine = await startEngine(one, { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000 })
       const data = dataFor(one, optionsOf(job))
       const losses: number[] = []
@@ -180,21 +189,20 @@ for (const [model, plan, kernels] of plans)
       await engine.stop()
     }
     ok(found[0].losses.every(Number.isFinite))
-    deepEqual(found[0], found[1])
+    deepEqual(found[1], found[0])
+    deepEqual(found[2], found[0])
   })
 
 test('what anybody else reads, or what is not unpacked at once, is gathered first', () => {
   const program = compileJob(jobOf('mlp', { dp: 2, zero: 3, overlap: false, compress: { gather: 'int8', run: 4 } }))
   equal(counts(program, 'unpack'), 0)
-  const kept: Program = {
-    ...program,
-    streams: program.streams.map(stream => ({
-      ...stream,
-      steps: stream.steps.filter(step => step.kind !== 'free' || !stream.frames[step.frame].name.startsWith('arrived')),
-    })),
-  }
+  equal(counts(program, 'copyBytes'), 0) // each packs where others read
+  const kept = withoutFrees(program, 'arrived')
   equal(counts(kept, 'waitCodes'), 0)
   ok(counts(kept, 'unpack') > 0)
+  const lasting = withoutFrees(program, 'wire')
+  ok(counts(lasting, 'copyBytes') > 0)
+  equal(counts(lasting, 'waitCodes'), counts(program, 'waitCodes'))
   const doubled = Object.fromEntries(
     Object.entries(program.segments).map(([name, segment]) =>
       name.startsWith('unpack') ? [name, { ...segment, instrs: segment.instrs.flatMap(i => [i, i]) }] : [name, segment],
