@@ -151,6 +151,21 @@ function waitedEarly(program: Program): Program {
   return { ...program, streams: program.streams.map(stream => ({ ...stream, steps: early(stream.steps) })) }
 }
 
+/** Flights start behind the call that follows, where that is before they are waited for: what packs them is then not right before. */
+function startedLate(program: Program): Program {
+  const late = (steps: readonly Step[]): Step[] => {
+    const all = [...steps]
+    for (const step of steps) {
+      if (step.kind !== 'call' || !step.tag?.startsWith('gather')) continue
+      const at = all.indexOf(step)
+      const next = all.findIndex((other, i) => i > at && other.kind !== 'alloc' && other.kind !== 'free')
+      if (all[next]?.kind === 'call') all.splice(next, 0, ...all.splice(at, 1))
+    }
+    return all
+  }
+  return { ...program, streams: program.streams.map(stream => ({ ...stream, steps: late(stream.steps) })) }
+}
+
 /** Frames of this name are kept: somebody might read them. */
 const withoutFrees = (program: Program, name: string): Program => ({
   ...program,
@@ -179,8 +194,11 @@ for (const [model, plan, kernels] of plans)
     ok(counts(program, 'waitCodes') > 0)
     ok(counts(apart, 'waitCodes') < counts(program, 'waitCodes'))
     ok(counts(apart, 'unpack') > counts(program, 'unpack'))
+    const late = startedLate(program)
+    equal(counts(late, 'waitCodes'), counts(program, 'waitCodes'))
+    ok(counts(late, 'copyBytes') > counts(program, 'copyBytes'))
     const found = []
-    for (const one of [program, apart, withoutFrees(program, 'wire')]) {
+    for (const one of [program, apart, late]) {
       const engine = await startEngine(one, { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000 })
       const data = dataFor(one, optionsOf(job))
       const losses: number[] = []
