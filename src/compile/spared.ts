@@ -1,5 +1,5 @@
 /** Gradients of which less is sent than there is: how each becomes a sum, and what is kept of what was not sent. */
-import { factorColumns, keptShare, type Layout, partialAxes, type States, type Wire } from '../base/index.js'
+import { factorColumns, keptShare, type Layout, layoutKey, partialAxes, type States } from '../base/index.js'
 import type { StateTensor } from '../ir/index.js'
 import { isFollower } from '../model/index.js'
 import { factorStates, sendFactors } from './powersgd.js'
@@ -9,25 +9,33 @@ import type { Gradient, ParamClass, ParamContext, Reduction } from './tail.js'
 import { addendLayout, errorState, sendGreatest } from './topk.js'
 
 /** Counts are few, and what is sent of a gradient is made step by step: neither flies. */
-export function ownReduction({ spec }: ParamClass, { compress }: ParamContext['plan']): Reduction | undefined {
-  if (isFollower(spec)) return { kind: 'route' }
-  const wire: Wire = compress?.waiting ? {} : (compress ?? {})
-  const [columns, ratio] = [factorColumns(wire, spec), keptShare(wire, spec)]
+export function ownReduction(param: ParamClass, { compress }: ParamContext['plan']): Reduction | undefined {
+  if (isFollower(param.spec)) return { kind: 'route' }
+  const columns = compress?.waiting ? undefined : factorColumns(compress ?? {}, param.spec)
+  const ratio = compress?.waiting ? undefined : shareSent(param, compress)
   if (ratio !== undefined) return { kind: 'greatest', ratio }
   return columns === undefined ? undefined : { kind: 'factors', columns }
+}
+
+/** Of a gradient that lies in other blocks than its parameter (positions under sequence parallelism) all is sent: it is small, and no block is anybody's. */
+function shareSent({ spec, produced, layouts }: ParamClass, compress: ParamContext['plan']['compress']) {
+  const blocks = ({ splits }: Layout) => layoutKey({ splits, partial: {} })
+  const isApart = produced === undefined || blocks(produced) !== blocks(layouts.compute)
+  const isExact = isApart || compress?.virtual?.exact.includes(spec.name)
+  return isExact ? undefined : keptShare(compress ?? {}, spec)
 }
 
 export const spares = ({ kind }: Reduction): boolean => kind === 'factors' || kind === 'greatest'
 
 /** What is kept of what was not sent. */
 export function rememberedOf(
-  { spec, layouts }: ParamClass,
+  param: ParamClass,
   produced: Layout,
   { compress }: ParamContext['plan'],
 ): States<StateTensor> {
-  const wire: Wire = compress ?? {}
-  if (keptShare(wire, spec) !== undefined) return errorState(spec, produced, layouts.ranks)
-  const columns = factorColumns(wire, spec)
+  const { spec, layouts } = param
+  if (shareSent(param, compress) !== undefined) return errorState(spec, produced, layouts.ranks)
+  const columns = factorColumns(compress ?? {}, spec)
   return columns === undefined ? {} : factorStates(spec, columns, produced)
 }
 

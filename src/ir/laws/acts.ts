@@ -249,7 +249,7 @@ const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'lines']
 const ofLines = ['parts', 'blocks']
 const inLines: readonly Instr['kind'][] = ['pack', 'unpack', 'greatest', 'scatter']
 /** What has addends side by side is the sum of what has them on several ranks. */
-const ofAddends: readonly Instr['kind'][] = ['scatter', 'become']
+const ofAddends: readonly Instr['kind'][] = ['scatter', 'become', 'unscale']
 /** Rows that move to other ranks are the rows that one rank would have. */
 const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
 
