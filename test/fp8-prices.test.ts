@@ -2,7 +2,7 @@
 import { ok } from 'node:assert/strict'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { estimate, placedOf } from '../src/estimate/index.js'
+import { estimate, placedOf, rankFootprint, rankLeastBytes, totalBytes } from '../src/estimate/index.js'
 import { Job, type JobInput, worldOfPlan } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { titleOf } from './jobs.js'
@@ -29,9 +29,36 @@ const plans: readonly PlanInput[] = [
   { pp: 2, microbatches: 4 },
   { tp: 2, dp: 4 },
 ]
+const weighed: readonly PlanInput[] = [
+  { recompute: 'cheap' },
+  { recompute: 'selective', fp8: { recipe: 'blocks' } },
+  { recompute: 'full' },
+  { tp: 4, sequenceParallel: true, fp8: { recipe: 'delayed' } },
+  { tp: 2, dp: 2, zero: 3 },
+  { dp: 2, zero: 3, gather: 'step' },
+]
+const few = oneIn(6)
+for (const plan of weighed)
+  few(
+    `${titleOf(plan)}: the bytes of the estimate are within 2 % of the arena: codes of weights, and a byte of what is kept`,
+    () => {
+      const job = Job.parse({
+        model,
+        training: { seq: 4096, globalBatch: 8 },
+        plan: { precision: 'bf16', fp8: {}, ...plan },
+      })
+      for (const [rank, { arena }] of compileJob(job).streams.entries()) {
+        const placed = placedOf(job)!
+        const estimated = totalBytes(rankFootprint(placed, rank))
+        ok(Math.abs(estimated / arena - 1) < 0.02, `${estimated} bytes, compiled ${arena}`)
+        ok(rankLeastBytes(placed, rank) <= arena)
+      }
+    },
+  )
+
 const some = oneIn(5)
 for (const plan of plans)
-  for (const recipe of ['delayed', 'blocks'] as const)
+  for (const recipe of ['delayed', 'blocks', 'mx'] as const)
     some(`${recipe}, ${titleOf(plan)}: the estimate is within 5 % of the simulation`, () => {
       const { simulated, estimated } = priced({ ...plan, fp8: { recipe } })
       ok(Math.abs(estimated / simulated - 1) < 0.05, `${1e3 * estimated} ms, simulated ${1e3 * simulated} ms`)

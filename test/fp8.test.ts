@@ -6,12 +6,12 @@ import { clusterOf } from '../src/cluster/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { workOf } from '../src/cost/index.js'
 import { boot, dataFor, roundToE4M3, roundToE5M2, startTrainer } from '../src/engine/index.js'
-import { type Instr, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
+import { type Call, type Instr, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { check, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { readFixture } from './fixtures.js'
-import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
-import { oneIn } from './share.js'
+import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
+import { later, oneIn } from './share.js'
 import { runOp } from './tiny.js'
 
 interface Scaling {
@@ -207,7 +207,7 @@ caught(
   edited('layers.F', instr =>
     instr.kind === 'scaledContract' ? { ...instr, ins: [...instr.ins.slice(0, 2), instr.ins[3], instr.ins[2]] } : instr,
   ),
-  /was scaled by %norm1.amax'1, not by %attn.q.amax'1/,
+  /was scaled by %norm1.amax'1, not by %attn.q.amax/,
 )
 caught(
   'T7',
@@ -237,10 +237,78 @@ caught(
 caught(
   'I1',
   'a tensor is scaled by what was greatest in another',
-  edited('layers.B', instr =>
-    instr.kind === 'quantize' && instr.ins[0] === 'attn.k' ? { ...instr, ins: ['attn.k', 'attn.v.amax'] } : instr,
+  edited('layers.C', instr =>
+    instr.kind === 'quantize' && instr.ins[0] === 'attn.k' ? { ...instr, ins: ['attn.k', "attn.v.amax'1"] } : instr,
   ),
   /computes something the serial program does not/,
+)
+
+const isParam = (role: number) => program.segments['layers.C'].roles[role].name.is === 'param'
+const firstCoding = ({ steps }: Program['streams'][number]): Call =>
+  steps.find((step): step is Call => step.kind === 'call' && step.segment === 'layers.C')!
+
+/** Bits of all parameters after two steps. */
+function trained(plan: PlanInput): ReadonlyMap<string, ArrayLike<number>> {
+  const job = shallow(jobOf('llama', { dp: 2, microbatches: 2, ...fp8, ...plan }))
+  const compiled = compileJob(job)
+  const machine = boot(compiled, { seed: 1, precision: 'f32' })
+  const data = dataFor(compiled, optionsOf(job))
+  for (const step of [0, 1]) machine.step({ inputs: data(step), lr: 1e-3, step })
+  return new Map(compiled.params.map(({ name }) => [name, [...machine.parameter(name)]]))
+}
+
+for (const recipe of ['current', 'blocks'] as const)
+  later(`${recipe}: weights that are coded once a step are as if they were in every call`, () => {
+    const plan = { zero: 3, fp8: { recipe, block: 2 } } as const
+    deepEqual(trained({ ...plan, gather: 'step' }), trained(plan))
+  })
+
+test('weights are coded once a step where they are whole for as long, in every call else: the bits are the same', () => {
+  const plan = { zero: 3, fp8: { recipe: 'mx', block: 2 } } as const
+  deepEqual(trained({ ...plan, gather: 'step' }), trained(plan))
+  const codedIn = (plan: PlanInput) => {
+    const { segments, streams } = compileJob(jobOf('llama', { microbatches: 4, ...fp8, ...plan }))
+    const codes = Object.values(segments).filter(({ instrs }) =>
+      instrs.some(instr => instr.kind === 'quantize' && instr.ins[0] === 'attn.q'),
+    )
+    const calls = streams[0].steps.filter(
+      step => step.kind === 'call' && codes.some(({ name }) => name === step.segment),
+    )
+    return [codes.map(({ name }) => name).join(), calls.length]
+  }
+  const layers = compileJob(jobOf('llama', fp8)).blocks.filter(({ kind }) => kind === 'layers').length
+  deepEqual(codedIn({ dp: 2, zero: 1 }), ['layers.C', layers])
+  deepEqual(codedIn({ dp: 2, zero: 3, gather: 'step' }), ['layers.C', layers])
+  deepEqual(codedIn({ dp: 2, zero: 3 }), ['layers.F,layers.B', 8 * layers])
+})
+
+caught(
+  'L6',
+  'weights of a layer are not coded',
+  {
+    ...program,
+    streams: program.streams.map(stream => ({
+      ...stream,
+      steps: stream.steps.filter(step => !(step.kind === 'call' && step.segment === 'layers.C' && step.block === 1)),
+    })),
+  },
+  /coded@1/,
+)
+caught(
+  'I1',
+  'a layer reads codes of the weights of another',
+  {
+    ...program,
+    streams: program.streams.map(stream => ({
+      ...stream,
+      steps: stream.steps.map(step =>
+        step.kind === 'call' && step.segment === 'layers.C' && step.block === 2
+          ? { ...step, bind: step.bind.map((frame, i) => (isParam(i) ? firstCoding(stream).bind[i] : frame)) }
+          : step,
+      ),
+    })),
+  },
+  /layers.1, microbatch 0 computes something the serial program does not/,
 )
 
 const wide = { embed: 1024, heads: 8, ffn: 4096, vocab: 8 }

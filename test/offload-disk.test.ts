@@ -93,6 +93,56 @@ for (const [law, what, from, to, says] of broken)
     match(found[0].message, says)
   })
 
+const paramsThere = jobOf('mlp', { dp: 2, zero: 3, offload: { parameters: 'disk' } }, { clip: 0.5 })
+const carriesThere = jobOf('mlp', { recompute: 'full', offload: { activations: 'boundaries', boundaries: 'disk' } })
+
+const brokenThere = [
+  [
+    'L9',
+    'a parameter that begins within a page',
+    paramsThere,
+    /(parameters \d+ @)4096 disk/,
+    '$14160 disk',
+    /within a page/,
+  ],
+  [
+    'T8',
+    'a gather from the disk',
+    paramsThere,
+    /(segment "gather [\s\S]*?role param\.\S+ parameters \d+)\n/,
+    '$1 disk\n',
+    /disk/,
+  ],
+  [
+    'L10',
+    'a parameter that is not written back',
+    paramsThere,
+    /\n {2}call "up [^\n]*\n/,
+    '\n',
+    /disk\.\S+ is left for the next step/,
+  ],
+  ['L4', 'a part that is gathered before it was read', paramsThere, /\n {2}wait tag="lift gather 1"/, '', /in flight/],
+  [
+    'L9',
+    'a carry that begins within a page',
+    carriesThere,
+    /(activations \d+ @)4096 disk/,
+    '$14160 disk',
+    /within a page/,
+  ],
+  ['L4', 'a carry that is read before it has come', carriesThere, /\n {2}wait tag="back [^\n]*/, '', /in flight/],
+] as const
+
+for (const [law, what, job, from, to, says] of brokenThere)
+  test(`[${law}] ${what}`, () => {
+    const text = print(compileJob(job))
+    const changed = text.replace(from, to)
+    ok(changed !== text, 'nothing was changed')
+    const found = verify(parse(changed)).filter(violation => violation.law === law)
+    ok(found.length > 0, JSON.stringify(verify(parse(changed)).slice(0, 3)))
+    match(found[0].message, says)
+  })
+
 test('a disk that is too full is a problem before anything starts', async () => {
   const free = mock.method(disk, 'free', () => 1000)
   await rejects(start(), ({ message }: Error) => {
@@ -132,14 +182,16 @@ for (const kernels of ['native', 'wasm'] as const)
     closeSync(full)
   })
 
-const yaml = (offloaded: string) =>
+const yaml = (offloaded: string, zero = 1) =>
   [
     'model: { family: gpt, layers: 1, embed: 8, heads: 2, ffn: 8, vocab: 8 }',
     'training: { seq: 4, globalBatch: 4, steps: 4, optimizer: { kind: adamw, lr: 2e-2 } }',
-    `plan: { dp: 2, zero: 1, precision: bf16${offloaded} }`,
+    `plan: { dp: 2, zero: ${zero}, precision: bf16${offloaded} }`,
   ].join('\n')
 writeFileSync(at('plain.yaml'), yaml(''))
 writeFileSync(at('disk.yaml'), yaml(', offload: { optimizer: disk }'))
+writeFileSync(at('parts.yaml'), yaml('', 3))
+writeFileSync(at('files.yaml'), yaml(', offload: { optimizer: disk, parameters: disk }', 3))
 
 let ran = 0
 async function train(name: string, args: readonly string[], changes: Partial<Io> = {}) {
@@ -162,16 +214,23 @@ const tensorsIn = (saved: string) =>
       return [name, bytes.subarray(8 + Number(bytes.readBigUInt64LE())).toString('base64')]
     })
 
-later('checkpoints are those of the same plan without offload, to the byte, and each resumes the other', async () => {
-  const every = ['--save-every', '2']
-  for (const name of ['plain', 'disk']) equal((await train(name, ['--save', at(`of ${name}`), ...every])).code, 0)
-  const last = tensorsIn(at('of plain', 'step-00000004'))
-  ok(last.length > 0)
-  deepEqual(tensorsIn(at('of disk', 'step-00000004')), last)
-  const resumed = ['--resume', at('of plain', 'step-00000002'), '--save', at('resumed'), '--offload-dir', folder]
-  equal((await train('disk', resumed)).code, 0)
-  deepEqual(tensorsIn(at('resumed', 'step-00000004')), last)
-})
+for (const [plain, offloaded] of [
+  ['plain', 'disk'],
+  ['parts', 'files'],
+])
+  later(
+    `${offloaded}: checkpoints are those of the same plan without offload, to the byte, and each resumes the other`,
+    async () => {
+      const every = ['--save-every', '2']
+      for (const name of [plain, offloaded]) equal((await train(name, ['--save', at(`of ${name}`), ...every])).code, 0)
+      const last = tensorsIn(at(`of ${plain}`, 'step-00000004'))
+      ok(last.length > 0)
+      deepEqual(tensorsIn(at(`of ${offloaded}`, 'step-00000004')), last)
+      const [from, to] = [at(`of ${plain}`, 'step-00000002'), at(`${offloaded} resumed`)]
+      equal((await train(offloaded, ['--resume', from, '--save', to, '--offload-dir', folder])).code, 0)
+      deepEqual(tensorsIn(join(to, 'step-00000004')), last)
+    },
+  )
 
 later('a disk that fails between two checkpoints leaves the last one good', async () => {
   const files: RoomFile[] = []

@@ -149,12 +149,14 @@ const boundaries: readonly (readonly [ModelName, Plan, Asked?])[] = [
   ['gpt', { pp: 2, microbatches: 4, schedule: 'looped-bfs' }],
   ['mlp', { pp: 2, microbatches: 4, schedule: 'dualpipe-v', recompute: 'full' }],
   ['llama', { cp: 2, attention: 'ring', recompute: 'full' }],
+  ['llama', { pp: 2, dp: 2, zero: 1, microbatches: 4, recompute: 'full', precision: 'bf16' }, { boundaries: 'disk' }],
+  ['gpt tied', { recompute: 'full', microbatches: 2 }, { boundaries: 'disk', optimizer: 'disk' }],
 ]
 
 for (const [model, plan, more = {}] of boundaries) {
   const job = jobOf(model, plan)
   const asked = { ...more, activations: 'boundaries' } as const
-  const title = `${model}, ${titleOf(plan)}, carries on the host`
+  const title = `${model}, ${titleOf(plan)}, carries on the ${more.boundaries ?? 'host'}`
   tested(`${title}: lawful, and what one rank computes`, () => {
     computesWhatOneRankComputes(away(job, asked))
   })
@@ -164,7 +166,7 @@ for (const [model, plan, more = {}] of boundaries) {
   )
 }
 
-/** Parameters on the host: gathered from there under every cut of them, for each call or once a step, alone and with everything else. */
+/** Parameters elsewhere: gathered from there under every cut of them, for each call or once a step, alone and with everything else. */
 const parameters: readonly (readonly [ModelName, Plan, Training?, Asked?])[] = [
   ['gpt', { dp: 2, zero: 3 }],
   ['llama', { zero: 3, microbatches: 2, precision: 'bf16' }],
@@ -181,12 +183,21 @@ const parameters: readonly (readonly [ModelName, Plan, Training?, Asked?])[] = [
   ['gpt', { dp: 2, zero: 3, prefetch: 2, reduce: 'step', compress: { gather: 'bf16' } }, { ema: { decay: 0.9 } }, host],
   ['llama', { dp: 2, zero: 3 }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
   ['llama', { dp: 2, zero: 3 }, { optimizer: { kind: 'adafactor', lr: 1e-3 } }, host],
+  ['gpt', { dp: 2, zero: 3, precision: 'bf16' }, {}, { parameters: 'disk' }],
+  ['llama', { dp: 3, zero: 3 }, { globalBatch: 12 }, { parameters: 'disk', optimizer: 'host' }],
+  ['gpt tied', { zero: 3, microbatches: 2, gather: 'step' }, {}, { parameters: 'disk', optimizer: 'disk' }],
+  [
+    'llama',
+    { pp: 2, dp: 2, zero: 3, microbatches: 4, precision: 'pure-bf16', recompute: 'full', compress: { gather: 'int8' } },
+    { optimizer: { kind: 'lamb', lr: 1e-3 } },
+    { parameters: 'disk', optimizer: 'disk', activations: 'boundaries', boundaries: 'disk' },
+  ],
 ]
 
 for (const [model, plan, training, more = {}] of parameters) {
   const job = jobOf(model, plan, { clip: 0.5, ...training })
-  const asked = { ...more, parameters: 'host' } as const
-  const title = `${model}, ${titleOf(plan)}, parameters on the host`
+  const asked = { parameters: 'host', ...more } as const
+  const title = `${model}, ${titleOf(plan)}, parameters on the ${asked.parameters}`
   tested(`${title}: lawful, and what one rank computes`, () => {
     computesWhatOneRankComputes(away(job, asked))
   })

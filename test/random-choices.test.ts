@@ -61,6 +61,9 @@ const plans: readonly (readonly Plan[])[] = [
     { zero: 3, offload: { parameters: 'host' } },
     { zero: 3, offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
     { zero: 3, offload: { optimizer: 'disk', parameters: 'host' } },
+    { zero: 3, offload: { parameters: 'disk' } },
+    { zero: 3, offload: { optimizer: 'disk', parameters: 'disk', activations: 'boundaries' } },
+    { offload: { activations: 'boundaries', boundaries: 'disk' } },
   ],
   [{}, {}, { gradients: 'bf16' }, { gradients: 'f32' }],
   [
@@ -109,7 +112,7 @@ for (let n = 0; n < count; n++) {
     precision,
     gradients,
     compress,
-    ...(offload && { optimizerOn: offload.optimizer, parametersOn: offload.parameters }),
+    ...(offload && { offload }),
     fp8: fp8?.recipe,
     ...kinds,
   }).filter(([, value]) => value !== undefined)

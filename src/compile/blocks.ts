@@ -4,7 +4,7 @@
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
 import { claimOf, type Dim, type Layout, type Op, partialAxes, whole } from '../base/index.js'
-import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
+import { type Kind, type Phase, type Ref, type RoleName, showRole } from '../ir/index.js'
 import { type Block, type Node, type Sharding, shardingOf, type Value, type ValueId } from '../model/index.js'
 import { paramBehind } from './codes.js'
 import type { ByKind, ParamLayouts, TrainedBy } from './compiled.js'
@@ -44,6 +44,8 @@ export interface ProducedGradient {
 
 export interface BlockDrafts {
   readonly segments: Readonly<Partial<Record<PhaseName, SegmentDraft>>>
+  /** What makes the codes of its parameters, once a step; it does nothing where that is done in every phase. */
+  readonly codes: SegmentDraft
   readonly produced: readonly ProducedGradient[]
   /** Carries handed through untouched: name out -> name in, and gradients likewise: name in -> name out. */
   readonly through: Readonly<Record<string, string>>
@@ -60,14 +62,20 @@ interface StashedValue {
 type Stash = Map<ValueId, readonly StashedValue[]>
 
 export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
-  const [{ graph }, { F }] = [context.graphs[block.kind], context.nodes[block.kind]]
-  const forward = new PhaseWriter(block, context)
-  forward.run(trains(context) ? F : neededIn(graph, F))
+  const [{ graph }, { C, F, B }] = [context.graphs[block.kind], context.nodes[block.kind]]
+  const needed = trains(context) ? [...C, ...F] : neededIn(graph, [...C, ...F])
+  const coder = new PhaseWriter(block, context)
+  coder.run(needed.filter(node => C.includes(node)))
+  const made = C.filter(node => needed.includes(node)).flatMap(node => graph.nodes[node].outs)
+  const coded = coder.stash(made, trains(context) ? [...F, ...B] : F, { is: 'coded' }, 'parameters')
+  const forward = new PhaseWriter(block, context, coded)
+  forward.run(needed.filter(node => !C.includes(node)))
   const through = forward.hand(graph.exports, 'out', 'carry')
-  const backward = trains(context) ? draftBackward(block, context, forward) : undefined
+  const backward = trains(context) ? draftBackward(block, context, forward, coded) : undefined
   const { lossLayout } = forward
   return {
     segments: { F: forward.draft('F'), ...backward?.segments },
+    codes: coder.draft('C', 'begin'),
     produced: [...forward.produced, ...(backward?.produced ?? [])],
     through,
     dthrough: backward?.dthrough ?? {},
@@ -78,17 +86,18 @@ export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
 const trains = ({ phases }: BlockContext): boolean => phases.some(phase => phase !== 'F')
 
 /** B; or I and then W, where the schedule runs them apart; or all three. */
-function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter) {
+function draftBackward(block: Block, context: BlockContext, forward: PhaseWriter, coded: Stash) {
   const { phases } = context
   const { carryGrads } = context.graphs[block.kind]
   const { B, I, W, keptForI, keptForW, held } = context.nodes[block.kind]
   // Frames end with their last reader: one stash if B reads it all, two if I is done with its part before W.
-  const kept = phases.includes('I')
+  const stashed = phases.includes('I')
     ? new Map([
         ...forward.stash(keptForI, B, { is: 'keep', of: 'I' }),
         ...forward.stash(keptForW, B, { is: 'keep', of: 'W' }),
       ])
     : forward.stash([...keptForI, ...keptForW], B, { is: 'keep' })
+  const kept = new Map([...coded, ...stashed])
   const run = (nodes: readonly number[], known: Stash) => {
     const writer = new PhaseWriter(block, context, known)
     writer.run(nodes)
@@ -166,11 +175,11 @@ class PhaseWriter {
   }
 
   /** Values other phases will need, in the smallest versions that those who read them can use. */
-  stash(values: readonly ValueId[], readers: readonly number[], role: RoleName): Stash {
+  stash(values: readonly ValueId[], readers: readonly number[], role: RoleName, kind: Kind = 'activations'): Stash {
     const stashed: Stash = new Map()
     let offset = 0
     const settle = ({ ref, layout }: Version): StashedValue => {
-      const slot = this.#writer.slotOf(ref) ?? { role, kind: 'activations' as const, offset }
+      const slot = this.#writer.slotOf(ref) ?? { role, kind, offset }
       if (this.#writer.isScratch(ref)) offset += align(this.#writer.bytesOf(ref))
       this.#writer.settle(ref, slot)
       return { layout, slot }
@@ -204,8 +213,8 @@ class PhaseWriter {
     return shardingOf(op, dims(ins), dims(outs))
   }
 
-  draft(phase: PhaseName): SegmentDraft {
-    return this.#writer.draft(`${this.#block.kind}.${phase}`, phase)
+  draft(name: PhaseName | 'C', phase: Phase = name as PhaseName): SegmentDraft {
+    return this.#writer.draft(`${this.#block.kind}.${name}`, phase)
   }
 
   #value(id: ValueId): Value {

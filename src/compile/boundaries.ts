@@ -1,5 +1,5 @@
 /**
- * What layers hand to each other, where it waits on the host for the backward pass: for each kind of block, and each carry that its
+ * What layers hand to each other, where it waits elsewhere for the backward pass: for each kind of block, and each carry that its
  * backward reads, what takes it there and what brings it back.
  */
 import { offloadOf } from '../plan/index.js'
@@ -28,12 +28,12 @@ export function draftBoundaries(sharding: Sharding): Boundaries {
 
 type Buffers = SegmentDraft['buffers'] extends ReadonlyMap<string, infer Draft> ? Draft : never
 
-function movesOf({ s }: Sharding, kind: string, { tensor, layout, slot }: Buffers): [string, BoundaryDrafts][] {
+function movesOf({ s, plan }: Sharding, kind: string, { tensor, layout, slot }: Buffers): [string, BoundaryDrafts][] {
   if (typeof slot === 'string' || slot.role.is !== 'in') return []
   const { of } = slot.role
   const [here, there] = [
     { layout, slot },
-    { layout, slot: awaySlot(of, 'activations', 'host') },
+    { layout, slot: awaySlot(of, 'activations', offloadOf(plan).boundaries) },
   ]
   const move = (way: string, from: typeof here, to: typeof here) =>
     draftMoves(s, `${way} ${kind}.${of}`, [{ tensor, from, to }])

@@ -216,6 +216,10 @@ function blocksOfExperts(rows: Value, w: Value, fp8: Fp8): ProductBlocks {
   }
 }
 
+/** A parameter is there as a whole from its first reader to its last: it is coded for the first, once a step. */
+export const codesOnce = ({ zero, gather, offload }: Pick<Plan, 'zero' | 'gather' | 'offload'>): boolean =>
+  (zero < 3 || gather === 'step') && offload?.parameters !== 'host'
+
 /** The parameter that codes stand for. */
 export function paramBehind({ values, nodes }: Graph, { source }: Value): string | undefined {
   if (source.kind !== 'node' || nodes[source.node].op.kind !== 'quantize') return undefined

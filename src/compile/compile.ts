@@ -31,7 +31,7 @@ import type { Model } from '../model/index.js'
 import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import { type Boundaries, draftBoundaries } from './boundaries.js'
-import { codedModel } from './codes.js'
+import { codedModel, codesOnce } from './codes.js'
 import {
   type CompiledParam,
   type CompileInput,
@@ -70,7 +70,7 @@ export function shardStep(given: CompileInput): Sharding {
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
   const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
-  const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute))
+  const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute, codesOnce(plan)))
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, s, plan)
   const facts = { ...given, model, s, graphs, nodes, stageOf, held: stagesHeld(schedule), layouts }
@@ -138,7 +138,10 @@ function segmentsOf(
     [begin, reduce, norm, down, deal?.mean, update, up].filter(draft => draft !== undefined)
   const rounds = held.flatMap((_, pp) => roundsOf(params.filter(({ holders }) => holders.includes(pp))))
   const all = [
-    ...Object.values(blocks).flatMap(({ segments }) => Object.values(segments)),
+    ...Object.values(blocks).flatMap(({ segments, codes }) => [
+      ...(codes.instrs.length > 0 ? [codes] : []),
+      ...Object.values(segments),
+    ]),
     ...Object.values(boundaries).flatMap(carries => Object.values(carries).flatMap(({ out, back }) => [out, back])),
     ...params.flatMap(ofParam),
     ...rounds.map(({ draft }) => draft),

@@ -46,7 +46,7 @@ function policyOf(sharding: Sharding): DataPolicy {
   }
 }
 
-/** Whether calls read another frame than the parameter's own, or that one once it is whole. Of what lives on the host too. */
+/** Whether calls read another frame than the parameter's own, or that one once it is whole. Of what lives elsewhere too. */
 export const isGathered =
   (plan: Pick<Plan, 'compress'>) =>
   (param: CompiledParam): boolean =>
@@ -65,7 +65,8 @@ function dataCalls(sharding: Sharding, drafter: FlightDrafter, pp: number): Data
   const callOf = (block: number, phase: PhaseName): DataCall[] => {
     const { kind, params } = model.blocks[block]
     const draft = blocks[kind].segments[phase]!
-    known[block][phase] ??= draft.instrs.length === 0 ? [] : [drafter.callOf(draft, local => params[local])]
+    const codes = phase === 'F' ? [blocks[kind].codes] : []
+    known[block][phase] ??= draft.instrs.length === 0 ? [] : [drafter.callOf(draft, local => params[local], codes)]
     return known[block][phase]
   }
   const stages = blocksOfStages({ schedule, stageOf })
@@ -110,10 +111,10 @@ export class FlightDrafter {
     this.#paramOf = paramOf
   }
 
-  /** The call of a segment of a block; `nameOf` says what the block calls its parameters. */
-  callOf(draft: SegmentDraft, nameOf: (local: string) => string): DataCall {
+  /** The call of a segment of a block, behind others that read for it; `nameOf` says what the block calls its parameters. */
+  callOf(draft: SegmentDraft, nameOf: (local: string) => string, before: readonly SegmentDraft[] = []): DataCall {
     const used = this.#used.get(draft) ?? {
-      reads: rolesUsed(draft, ['param']),
+      reads: [...new Set([...before, draft].flatMap(each => rolesUsed(each, ['param'])))],
       makes: rolesUsed(draft, ['grad', 'fresh']),
     }
     this.#used.set(draft, used)

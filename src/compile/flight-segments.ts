@@ -43,7 +43,7 @@ export function draftGather(sharding: Sharding, params: readonly CompiledParam[]
     // Inside the whole a part would be overwritten by what is left of it.
     const wire = inside ? undefined : wireOf(dtype, compress?.gather)
     const isSent = travels(sharding.plan, params[i])
-    if (space) w.lifts(tensor, kept, isSent ? slot : full)
+    if (space) w.lifts(tensor, kept, isSent ? slot : full, space)
     if (!isSent) continue
     if (wire === 'int8') {
       gatherCodes(w, tensor, layouts, { run: compress!.run })

@@ -1,5 +1,5 @@
 /** Writes the segments of one flight: what packs, what moves and what unpacks. */
-import { type Axis, type Layout, layoutKey } from '../base/index.js'
+import { type Axis, type Elsewhere, type Layout, layoutKey } from '../base/index.js'
 import type { DType, Holding, Instr, Kind, Phase, RoleName } from '../ir/index.js'
 import type { Sharding } from './compiled.js'
 import type { ShardedMesh } from './layouts.js'
@@ -7,8 +7,8 @@ import { awaySlot, draftMoves, type Moved } from './offload.js'
 import { type SegmentDraft, SegmentWriter, type Slot, type Tensor, type Version } from './segment.js'
 
 /**
- * What moves, what packs and unpacks it where it travels in another form, and for gradients of one call what adds them up. What lives on
- * the host is lifted first: to the part that is gathered, or to where it is read if nobody holds another part.
+ * What moves, what packs and unpacks it where it travels in another form, and for gradients of one call what adds them up. What lives
+ * elsewhere is lifted first: to the part that is gathered, or to where it is read if nobody holds another part.
  */
 export interface FlightSegments {
   readonly lifts?: SegmentDraft
@@ -62,9 +62,9 @@ export class FlightWriter {
     this.#last.push(instr)
   }
 
-  /** From the host, where it lies by itself. */
-  lifts(tensor: Tensor, { layout }: Holding, slot: Slot): void {
-    const from = { layout, slot: awaySlot(tensor.name, 'parameters', 'host') }
+  /** From where it lies by itself. */
+  lifts(tensor: Tensor, { layout }: Holding, slot: Slot, space: Elsewhere): void {
+    const from = { layout, slot: awaySlot(tensor.name, 'parameters', space) }
     this.#lifted.push({ tensor, from, to: { layout, slot } })
   }
 

@@ -12,6 +12,8 @@ import type { DerivedGraph } from './differentiate.js'
 export type Recompute = (typeof recomputePolicies)[number] | readonly string[]
 
 export interface Phases {
+  /** Nodes that make codes of parameters, where that is done once a step. */
+  readonly C: readonly number[]
   /** Nodes each phase runs, in order. */
   readonly F: readonly number[]
   readonly I: readonly number[]
@@ -27,25 +29,28 @@ export interface Phases {
 /** Selective recomputation repeats the attention core: little arithmetic, much memory (Korthikanti et al. 2022). */
 const selective = opKinds.filter(kind => opFacts[kind].recomputed === 'selective')
 
-export function recompute(derived: DerivedGraph, what: Recompute): Phases {
+/** `once`: a parameter is whole for the length of a step, and so are its codes. */
+export function recompute(derived: DerivedGraph, what: Recompute, once: boolean): Phases {
   const { graph, forward, inputSide } = derived
   const asked = what === 'cheap' ? cheaply(derived) : named(derived, what)
   // A parameter is there anyway: its codes would be kept for every microbatch under way.
   const isCodeOfParam = (node: number) => paramBehind(graph, graph.values[graph.nodes[node].outs[0]]) !== undefined
   const repeats = (node: number) => asked(node) || isCodeOfParam(node)
-  const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count)
+  const C = once ? codesOfParams(derived) : []
+  const isRepeated = (node: number) => !C.includes(node) && repeats(node)
+  const all = range(0, forward).filter(node => graph.nodes[node].outs[0] !== graph.count && !C.includes(node))
   const backward = range(forward, graph.nodes.length)
 
   const I = close(
     graph,
     backward.filter(node => inputSide.has(node)),
-    repeats,
+    isRepeated,
     forward,
     new Set(),
   )
   const rest = backward.filter(node => !inputSide.has(node))
-  const W = close(graph, rest, repeats, forward, new Set(I))
-  const B = close(graph, backward, repeats, forward, new Set())
+  const W = close(graph, rest, isRepeated, forward, new Set(I))
+  const B = close(graph, backward, isRepeated, forward, new Set())
 
   const madeBy = (nodes: readonly number[]) => new Set(nodes.flatMap(node => graph.nodes[node].outs))
   const [madeF, madeI, madeW] = [madeBy(all), madeBy(I), madeBy(W)]
@@ -55,6 +60,7 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
   const isForBackward = (node: number) => isCodeOfParam(node) && !graph.nodes[node].outs.some(id => needF.has(id))
   const keptForW = [...madeF].filter(id => stashed(id) && needW.has(id) && !madeI.has(id))
   return {
+    C,
     F: all.filter(node => !isForBackward(node)),
     I,
     W,
@@ -63,6 +69,16 @@ export function recompute(derived: DerivedGraph, what: Recompute): Phases {
     keptForW,
     held: [...madeI].filter(id => needW.has(id) && !madeW.has(id)),
   }
+}
+
+/** What is greatest in a parameter, and its codes. What scales of later steps follow is found in every microbatch. */
+function codesOfParams({ graph, forward }: DerivedGraph): number[] {
+  const isParam = (id: ValueId) => graph.values[id].source.kind === 'param'
+  const tallied = new Set(Object.values(graph.tallies ?? {}))
+  return range(0, forward).filter(node => {
+    const { op, ins, outs } = graph.nodes[node]
+    return (op.kind === 'absMax' || op.kind === 'quantize') && isParam(ins[0]) && !tallied.has(outs[0])
+  })
 }
 
 /** Of forward nodes those that an evaluation needs: what is counted for a parameter, or coded for backward, nobody reads there. */

@@ -297,13 +297,17 @@ function draftUpdates(
   }
 }
 
-const awayAt = (of: string, kind: Kind, layout: Layout) => ({ layout, slot: awaySlot(of, kind, 'host') })
+const awayAt = (of: string, kind: Kind, layout: Layout, space: Slot['space'] = 'host') => ({
+  layout,
+  slot: awaySlot(of, kind, space),
+})
 
 /** The parameter, where it does not live where it is updated. */
 function ownMoved({ spec, dtype }: ParamClass, { kept, state, space }: UpdateSources, isAway: boolean): Moved[] {
-  if (isAway === (space !== undefined)) return []
-  const [onDevice, there] = [{ ...kept, slot: paramSlot }, awayAt('param', 'parameters', state)]
-  const [from, to] = isAway ? [onDevice, there] : [there, onDevice]
+  if (space === (isAway ? 'host' : undefined)) return []
+  const [onDevice, there] = [{ ...kept, slot: paramSlot }, awayAt('param', 'parameters', state, space)]
+  const updated = isAway ? { layout: state, slot: onHost(paramSlot) } : onDevice
+  const [from, to] = space === undefined ? [onDevice, there] : [there, updated]
   return [{ tensor: { ...spec, name: 'param', dtype }, from, to }]
 }
 

@@ -72,3 +72,14 @@ export const headParameters = ({ vocab, embed, norm, tied }: Shape, ranks: numbe
 
 /** Ranks that share a table of ours: one that tp does not divide is whole on every rank. */
 export const tableRanks = ({ vocab }: Shape, tp: number): number => (vocab % tp === 0 ? tp : 1)
+
+/** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */
+export function tensorCounts({ gated, biases, norm }: Pick<Shape, 'gated' | 'biases' | 'norm'>) {
+  const norms = norm === 'layer' ? 4 : 2
+  return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
+}
+
+export function layerTensors(shape: Pick<Shape, 'gated' | 'biases' | 'norm'>): number {
+  const { matrices, split, whole } = tensorCounts(shape)
+  return matrices + split + whole
+}

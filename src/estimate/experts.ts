@@ -25,6 +25,10 @@ export const hasCopies = (split: ExpertGrid): boolean =>
 /** How far apart they are. */
 export const expertStride = (split: Split): number => split.ep * expertTensor(split)
 
+/** Layers without experts are there, and come before those with some. */
+export const comeFirst = ({ experts }: Pick<Shape, 'experts'>): boolean =>
+  experts !== undefined && experts.dense > 0 && !experts.spread
+
 /** Of all layers, those that are routed. */
 export const routedShare = ({ layers, experts }: Shape): number => (experts ? 1 - experts.dense / layers : 0)
 

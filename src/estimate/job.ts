@@ -95,11 +95,11 @@ const unusualFlights = ({ bucket, prefetch }: Plan): Pick<Split, 'bucket' | 'pre
   ...(prefetch !== usualFlights.prefetch && { prefetch }),
 })
 
-/** What lives on the host. */
+/** What lives elsewhere than on the device. */
 const offloadSplit = ({ offload }: Plan): Pick<Split, 'offload' | 'lifted' | 'waiting'> => ({
   ...(offload && offload.optimizer !== 'device' && { offload: offload.optimizer }),
-  ...(offload?.parameters === 'host' && { lifted: true }),
-  ...(offload?.activations === 'boundaries' && { waiting: true }),
+  ...(offload && offload.parameters !== 'device' && { lifted: offload.parameters }),
+  ...(offload?.activations === 'boundaries' && { waiting: offload.boundaries }),
 })
 
 /**

@@ -11,11 +11,13 @@ import {
   type Precision,
 } from '../base/index.js'
 import { diskOf } from '../cluster/index.js'
+import { tensorCounts } from './counts.js'
 import { expertCopies } from './experts.js'
 import { factorCost, sendsFactors } from './factor-cost.js'
 import { type MovedUpdate, playMoved, type Tensors, tensorsOf } from './moved-cost.js'
 import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
+import { codingOfWeights } from './own/coding.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Placed, Setup } from './setup.js'
 import type { HeldParameters, MostHeld } from './step-cost.js'
@@ -114,23 +116,24 @@ function placesOf(setup: Setup, bytes: number): UpdatePlaces {
   const onHost = split.offload !== undefined && optimizerFacts[optimizer.kind].given === undefined
   const [states, many] = [stateBytes(setup, optimizer), fullStates(optimizer, master).length + (averages ? 1 : 0)]
   const [onLink, onDisk] = [split.offload === 'host' && !onHost, split.offload === 'disk']
-  const visits = { disk: onDisk ? states : 0, onDisk: onDisk ? many : 0 }
   const besideOnLink = onLink ? { bytes: states, many } : { bytes: 0, many: 0 }
-  // The parameter goes where it is updated, and back, unless it lives there.
-  const own = onHost === (split.lifted === true) ? 0 : element
-  const way = (gradients: number, parameter: number): Way => ({
-    ...visits,
-    link: gradients + parameter + besideOnLink.bytes,
-    onLink: (gradients > 0 ? 1 : 0) + (parameter > 0 ? 1 : 0) + besideOnLink.many,
+  // The parameter goes where it is updated, and back, unless it lives there: over the host's link, or from a file and to it.
+  const file = split.lifted === 'disk' ? element : 0
+  const own = file > 0 || onHost === (split.lifted === 'host') ? 0 : element
+  const way = (gradients: number, goes: boolean): Way => ({
+    link: gradients + (goes ? own : 0) + besideOnLink.bytes,
+    onLink: (gradients > 0 ? 1 : 0) + (goes && own > 0 ? 1 : 0) + besideOnLink.many,
+    disk: (onDisk ? states : 0) + (goes ? file : 0),
+    onDisk: (onDisk ? many : 0) + (goes && file > 0 ? 1 : 0),
   })
   return {
     ...{ norm, onHost, update: bytes - norm },
-    before: way(onHost ? gradient : 0, master ? 0 : own),
-    after: way(0, own),
+    before: way(onHost ? gradient : 0, !master),
+    after: way(0, true),
   }
 }
 
-/** States that visit the device from a disk go by way of the host. */
+/** What visits the device from a disk goes by way of the host. */
 function movedUpdate(setup: Setup, places: UpdatePlaces, { elements }: Tensors, beside: number): MovedUpdate {
   const { host, device } = setup.cluster
   const { onHost, update, before, after } = places
@@ -150,20 +153,18 @@ function movedUpdate(setup: Setup, places: UpdatePlaces, { elements }: Tensors, 
   }
 }
 
-/** Parameters of a layer: matrices and vectors that tp splits, and those that it does not. */
-function countsOf({ shape: { gated, biases, norm } }: Setup) {
-  const norms = norm === 'layer' ? 4 : 2
-  return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
-}
-
 /** LAMB sums two lengths of each parameter; Adafactor means of rows and columns of matrices, then a length; Muon gathers matrices. */
 function meetingsCost(setup: Setup, table: PriceTable, layers: number): number {
   const { split, optimizer = usualOptimizer } = setup
   if (optimizer.kind === 'muon') return muonCost(setup, table, optimizer, layers)
   if (optimizer.kind !== 'lamb' && optimizer.kind !== 'adafactor') return 0
-  const { matrices, split: vectors, whole } = countsOf(setup)
+  const { matrices, split: vectors, whole } = tensorCounts(setup.shape)
   const data = split.zero === 0 ? 1 : dataRanks(split)
   const met = (size: number, stride: number) => (size > 1 ? table.collective('all-reduce', 8, size, stride) : 0)
   const parts = (optimizer.kind === 'lamb' ? 1 : 2) * matrices + vectors
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
 }
+
+/** Seconds in which the weights of layers become codes. */
+export const codingCost = (setup: Setup, prices: Prices, { layers }: MostHeld): number =>
+  codingOfWeights(setup, layers * (prices.layerParameters - prices.expertParameters))

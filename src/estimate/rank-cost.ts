@@ -11,6 +11,8 @@ import type { MostHeld } from './step-cost.js'
 /** Seconds of the tasks of a layer, and of what embedding and head add to theirs. */
 export interface StageParts {
   readonly layer: TaskTimes
+  /** A layer without experts less one with some, where layers are a mean of both. */
+  readonly lighter?: TaskTimes
   readonly ends: Ends
   /** What the host adds to each stage and microbatch. */
   readonly host: number
@@ -25,6 +27,14 @@ export const taskTimes = ({ forward, input, weight }: PassTimes): TaskTimes => (
 export const layerTimes = (layer: LayerCost): TaskTimes =>
   'block' in layer ? (layer as OwnLayerCost).block.seconds : taskTimes(layer) // of our own layers every task is known
 
+/** What a layer without experts takes less one with some: of our own, where those come first. */
+export function lighterTimes(layer: LayerCost): TaskTimes | undefined {
+  const { kinds } = layer as Partial<OwnLayerCost>
+  if (!kinds) return undefined
+  const [plain, routed] = [kinds.plain.seconds, kinds.routed.seconds]
+  return { F: plain.F - routed.F, I: plain.I - routed.I, W: plain.W - routed.W, B: plain.B - routed.B }
+}
+
 /** Of others' programs. */
 export const usualEnds = ({ embedding, head }: OthersTimes, { tpEmbedding }: Prices): Ends => ({
   first: taskTimes({ forward: embedding.forward + tpEmbedding, input: embedding.input, weight: embedding.weight }),
@@ -34,6 +44,19 @@ export const usualEnds = ({ embedding, head }: OthersTimes, { tpEmbedding }: Pri
 /** All of one microbatch; where some backward passes are in two, the lesser. */
 export const totalOf = ({ F, I, W, B }: TaskTimes, { backward }: Pick<StageParts, 'backward'>): number =>
   F + (backward === 'whole' ? B : backward === 'split' ? I + W : Math.min(B, I + W))
+
+/** Of the mean layer, of one without experts less one with some, and of the one that takes longest. */
+export interface MeanSeconds {
+  readonly mean: number
+  readonly lighter: number
+  readonly most: number
+}
+
+/** Seconds that the parameters of a layer are on their way for one call, and its gradients for one microbatch. */
+export interface FlownEach {
+  readonly gather: MeanSeconds
+  readonly rest: MeanSeconds
+}
 
 export interface Busiest {
   readonly rank: PipelineRank
@@ -70,9 +93,15 @@ export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): MostHeld 
   return { all, experts: mostLayers * prices.expertParameters, layers, mostLayers }
 }
 
+const times = ({ F, I, W, B }: TaskTimes, by: number): TaskTimes => ({ F: by * F, I: by * I, W: by * W, B: by * B })
+
 /** Seconds a rank works in a step. */
-export const busyOf = ({ turns, layerTurns, firstTurns, lastTurns }: PipelineRank, parts: StageParts): number =>
+export const busyOf = (
+  { turns, layerTurns, firstTurns, lastTurns, excessTurns }: PipelineRank,
+  parts: StageParts,
+): number =>
   turns * parts.host +
+  (parts.lighter ? totalOf(times(parts.lighter, excessTurns), parts) : 0) +
   layerTurns * totalOf(parts.layer, parts) +
   firstTurns * totalOf(parts.ends.first, parts) +
   lastTurns * totalOf(parts.ends.last, parts)
@@ -86,10 +115,18 @@ export function meanTimes(rank: PipelineRank, { layer, ends }: StageParts, micro
 }
 
 /** Of every task of every stage; `late`: what a message costs the rank that sends it. */
-export function stageTimes({ stages }: Pipeline, { layer, ends, host }: StageParts, late: number): TaskTimes[] {
+export function stageTimes(
+  { stages, excess }: Pipeline,
+  { layer, lighter, ends, host }: StageParts,
+  late: number,
+): TaskTimes[] {
   return stages.map((layers, stage) => {
     const [first, last] = [stage === 0 ? 1 : 0, stage === stages.length - 1 ? 1 : 0]
-    const of = (kind: keyof TaskTimes) => layers * layer[kind] + first * ends.first[kind] + last * ends.last[kind]
+    const of = (kind: keyof TaskTimes) =>
+      layers * layer[kind] +
+      first * ends.first[kind] +
+      last * ends.last[kind] +
+      (lighter && excess ? excess[stage] * lighter[kind] : 0)
     return { F: of('F') + late + host, I: of('I') + late, W: of('W'), B: of('B') + late }
   })
 }
@@ -102,36 +139,41 @@ export const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices
 /**
  * When a step can be done at the soonest, whatever the order of its tasks. One microbatch passes all stages and comes back;
  * no microbatch comes to a rank before it has passed the stages before, and when the rank has sent its last gradient
- * that must pass them again. And a rank's lane carries all it fetches and all it gives away: `flown` says for how long,
- * for each layer and microbatch, with so many fetches each.
+ * that must pass them again. And a rank's lane carries all it fetches and all it gives away.
  */
 export function leastEnd(
   { stages, layers, ranks, lasts }: Pipeline,
   parts: StageParts,
   message: number,
-  flown: (fetches: number) => number,
+  { gather, rest }: FlownEach,
 ): number {
-  const { layer, ends } = parts
+  const { layer, ends, lighter = noTime } = parts
   const whole = parts.backward === 'whole'
   const [back, backToFirst, backToLast] = [backOf(layer, whole), backOf(ends.first, whole), backOf(ends.last, whole)]
+  const lighterBack = whole ? lighter.B : lighter.I
   const [pass, passFirst, passLast] = [layer.F + back, ends.first.F + backToFirst, ends.last.F + backToLast]
   // On a V the turn at the bottom is not sent.
   const hops = ranks.length === 1 ? 0 : Math.max(0, stages.length - 2)
   let least = layers * pass + passFirst + passLast + 2 * hops * message
   for (let i = 0; i < lasts.length; i++) {
     const rank = lasts[i]
-    const { layersBefore, stagesBefore, layerTurns, firstTurns, lastTurns } = rank
+    const { layersBefore, stagesBefore, layerTurns, firstTurns, lastTurns, excessTurns, excessBefore } = rank
     const entered = stagesBefore > 0 ? 1 : 0
     const way = stagesBefore * message
-    const start = layersBefore * layer.F + entered * ends.first.F + way
-    const home = layersBefore * back + entered * backToFirst + way
+    const start = layersBefore * layer.F + excessBefore * lighter.F + entered * ends.first.F + way
+    const home = layersBefore * back + excessBefore * lighterBack + entered * backToFirst + way
     const own = start + busyOf(rank, parts)
-    const sent = start + layerTurns * pass + firstTurns * passFirst + lastTurns * passLast
-    const fetches = rank.layers === 0 ? 0 : Math.max(0, (2 * (rank.layers - rank.stages.length)) / rank.layers)
-    least = Math.max(least, own, sent + home, layerTurns * flown(fetches))
+    const more = excessTurns * (lighter.F + lighterBack)
+    const sent = start + layerTurns * pass + more + firstTurns * passFirst + lastTurns * passLast
+    const all = (of: MeanSeconds) => layerTurns * of.mean + excessTurns * of.lighter
+    // Forward and backward fetch, but a call may find what the one before it has fetched.
+    const fetched = Math.max(0, 2 * (all(gather) - rank.turns * gather.most))
+    least = Math.max(least, own, sent + home, fetched + all(rest))
   }
   return least
 }
+
+const noTime: TaskTimes = { F: 0, I: 0, W: 0, B: 0 }
 
 /** Of one microbatch, until its gradient can be sent on. */
 const backOf = ({ I, B }: TaskTimes, whole: boolean): number => (whole ? B : Math.min(I, B))

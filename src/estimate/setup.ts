@@ -2,7 +2,7 @@
  * Everything the price of a step depends on. The plan here is plain numbers, not a job: other people's runs are priced
  * too, and some of them do what our compiler does not (yet).
  */
-import type { AxisSizes, MeshAxis, Optimizer, Seconds, Wire } from '../base/index.js'
+import type { AxisSizes, Elsewhere, MeshAxis, Optimizer, Seconds, Wire } from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import type { Fp8Recipe, ScheduleName } from '../plan/index.js'
 import type { EstimateBook } from './book.js'
@@ -47,11 +47,11 @@ export interface Split extends AxisSizes {
   /** Products of linear layers read codes: its setup has the precision of them. */
   readonly fp8?: Fp8Recipe
   /** Our own program keeps the optimizer's states there, and updates there. */
-  readonly offload?: 'host' | 'disk'
-  /** ZeRO-3: our own program keeps parts of parameters on the host, and lifts them before they are gathered. */
-  readonly lifted?: true
-  /** What layers hand to each other waits on the host for the backward pass. */
-  readonly waiting?: true
+  readonly offload?: Elsewhere
+  /** ZeRO-3: our own program keeps parts of parameters there, and lifts them before they are gathered. */
+  readonly lifted?: Elsewhere
+  /** What layers hand to each other waits there for the backward pass. */
+  readonly waiting?: Elsewhere
 }
 
 export interface Setup {

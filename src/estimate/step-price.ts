@@ -7,8 +7,9 @@ import { seconds } from '../base/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import type { TaskKind } from '../schedule/index.js'
 import { type KnownPipeline, pipelineIn, tableOf } from './book.js'
+import { routedShare } from './experts.js'
 import { flopsOfStep } from './flops.js'
-import { optimizerCost } from './optimizer-cost.js'
+import { codingCost, optimizerCost } from './optimizer-cost.js'
 import { type LayerCost, layerCost } from './others/layer-cost.js'
 import { type KnownFlights, pipelineFlights } from './own/data.js'
 import { type Ends, ownEnds } from './own/ends.js'
@@ -20,8 +21,11 @@ import type { Prices, PriceTable } from './prices.js'
 import {
   type Busiest,
   busiestOf,
+  type FlownEach,
   layerTimes,
   leastEnd,
+  lighterTimes,
+  type MeanSeconds,
   meanTimes,
   mostHeld,
   type StageParts,
@@ -57,6 +61,7 @@ export class CutPrice {
   readonly prices: Prices
   readonly layer: LayerCost
   readonly times: TaskTimes
+  readonly lighter: TaskTimes | undefined
   readonly ends: Ends
   /** Seconds of a message to the next rank, and to the farthest. */
   readonly near: number
@@ -64,7 +69,7 @@ export class CutPrice {
   readonly #setup: Setup
   readonly #flying: (() => Flying) | undefined
   #known: Flying | undefined
-  #each: MovedEach | undefined
+  #each: readonly MovedEach[] | undefined
 
   constructor(setup: Setup) {
     this.#setup = setup
@@ -72,6 +77,7 @@ export class CutPrice {
     this.prices = this.table.of(setup.split)
     this.layer = layerCost(setup, this.table, this.prices)
     this.times = layerTimes(this.layer)
+    this.lighter = lighterTimes(this.layer)
     this.near = messageCost(setup, this.table, this.prices, 1)
     this.far = messageCost(setup, this.table, this.prices, setup.split.pp - 1)
     const { table, prices, layer } = this
@@ -84,8 +90,8 @@ export class CutPrice {
     this.ends = { first: ends.first.seconds, last: ends.last.seconds }
     this.#flying = () => {
       const traffic = trafficOf(setup, table)
-      const { block } = layer as OwnLayerCost // asked above
-      return { traffic, blocks: flyingBlocks(setup, prices, traffic, block, ends), known: new Map() }
+      const own = layer as OwnLayerCost // asked above
+      return { traffic, blocks: flyingBlocks(setup, prices, traffic, own, ends), known: new Map() }
     }
   }
 
@@ -106,7 +112,7 @@ export class CutPrice {
   least(): number {
     const { shape, split } = this.#setup
     const layers = shape.layers / split.pp
-    const flown = split.microbatches * layers * this.flownEach(0, anyBackward(split))
+    const flown = split.microbatches * layers * this.flownEach(anyBackward(split)).rest.mean
     const end = Math.max(this.busy() / split.pp, flown)
     return (
       (end +
@@ -123,12 +129,16 @@ export class CutPrice {
   /** What the stages of a pipeline are made of. */
   partsOf({ schedule, chunks }: Pick<Split, 'schedule' | 'chunks'>): StageParts {
     const host = this.#setup.software.launch.batch / chunks
-    return { layer: this.times, ends: this.ends, host, backward: scheduleFacts[schedule].backward }
+    const { lighter } = this
+    return {
+      ...{ layer: this.times, ends: this.ends, host, backward: scheduleFacts[schedule].backward },
+      ...(lighter && { lighter }),
+    }
   }
 
   /** When the tasks of such a pipeline can be done at the soonest, whatever their order. */
   leastEnd(pipeline: Pipeline, parts: StageParts): number {
-    return leastEnd(pipeline, parts, this.near, fetches => this.flownEach(fetches, parts.backward))
+    return leastEnd(pipeline, parts, this.near, this.flownEach(parts.backward))
   }
 
   /** No step with such a pipeline takes less, as far as the order of its tasks is known. */
@@ -152,31 +162,40 @@ export class CutPrice {
 
   optimizer(pipeline: Pipeline): number {
     const held = mostHeld(pipeline, this.prices)
-    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held)
+    const coding = codingCost(this.#setup, this.prices, held)
+    return optimizerCost(this.#setup, this.table, this.prices, held) + packingOnce(this.#setup, held) + coding
   }
 
   /**
-   * Seconds a layer's gradients, and so many times its parameters, are on their way for each microbatch, at the least:
-   * forward and backward fetch, but a call may find what the one before it has fetched. Where the collectives of a layer use the
-   * same links they wait for what left before, and what leaves later waits for its call to end.
+   * Seconds a layer's gradients, and its parameters for one call, are on their way for each microbatch. Where the collectives of a layer
+   * use the same links they wait for what left before, and what leaves later waits for its call to end.
    */
-  flownEach(fetches: number, backward: StageParts['backward']): number {
+  flownEach(backward: StageParts['backward']): FlownEach {
     this.#each ??= this.#movedEach()
-    const { gather, reduce, beside } = this.#each
-    return fetches * gather + reduce + (beside ? totalOf(beside, { backward }) : 0)
+    const kinds = this.#each
+    const share = kinds.length > 1 ? routedShare(this.#setup.shape) : 0
+    const meanOf = (of: (kind: MovedEach) => number): MeanSeconds => {
+      const [plain = 0, routed = plain] = kinds.map(of)
+      return { mean: share * routed + (1 - share) * plain, lighter: plain - routed, most: Math.max(plain, routed) }
+    }
+    return {
+      gather: meanOf(({ gather }) => gather),
+      rest: meanOf(({ reduce, beside }) => reduce + (beside ? totalOf(beside, { backward }) : 0)),
+    }
   }
 
-  #movedEach(): MovedEach {
+  /** Of each kind of layer, those without experts first. */
+  #movedEach(): MovedEach[] {
     const { split } = this.#setup
     const [fetches, reduces] = [fetchesEach(split), reducesEach(split)]
     const flying = fetches || reduces ? this.flying : undefined
-    if (!flying) return { gather: 0, reduce: 0 }
+    if (!flying) return []
     const { traffic, blocks } = flying
-    return {
-      gather: fetches ? blocks.layer.gather : 0,
-      reduce: reduces ? blocks.layer.reduce : 0,
-      ...((traffic.besideTp || traffic.besideApart) && { beside: besideFlights(traffic, blocks.layer) }),
-    }
+    return blocks.layers.map(layer => ({
+      gather: fetches ? layer.gather : 0,
+      reduce: reduces ? layer.reduce : 0,
+      ...((traffic.besideTp || traffic.besideApart) && { beside: besideFlights(traffic, layer) }),
+    }))
   }
 
   withPipeline(setup: Setup): StepPrice {

@@ -29,6 +29,8 @@ export type RoleName =
   | { readonly is: 'in' | 'out' | 'din' | 'dout'; readonly of: string }
   /** What the forward keeps for the backward: all of it, or what ends with I and what ends with W. */
   | { readonly is: 'keep'; readonly of?: 'I' | 'W' }
+  /** Codes of the parameters of a block, which are made once a step. */
+  | { readonly is: 'coded' }
   /** What I computes and W needs again. */
   | { readonly is: 'hold' }
   /** A data input of one microbatch. */
@@ -66,6 +68,7 @@ const words: Readonly<
   dout: of => of !== '',
   keep: of => ['', 'I', 'W'].includes(of),
   hold: of => of === '',
+  coded: of => of === '',
   input: of => of !== '',
   away: of => of !== '',
   next: of => stateNames.some(state => state === of),

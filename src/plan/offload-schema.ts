@@ -1,6 +1,6 @@
 /** What a plan keeps elsewhere than on the device. */
 import { z } from 'zod'
-import { spaces } from '../base/index.js'
+import { elsewheres, spaces } from '../base/index.js'
 
 export const Offload = z.strictObject({
   optimizer: z
@@ -10,9 +10,10 @@ export const Offload = z.strictObject({
   activations: z
     .enum(['none', 'boundaries'])
     .default('none')
-    .describe('boundaries: what layers hand to each other waits on the host for the backward pass'),
+    .describe('boundaries: what layers hand to each other waits elsewhere for the backward pass'),
+  boundaries: z.enum(elsewheres).default('host').describe('where that waits'),
   parameters: z
-    .enum(['device', 'host'])
+    .enum(spaces)
     .default('device')
     .describe('ZeRO-3: where the parts of parameters live between their gathers'),
 })

@@ -5,7 +5,7 @@ import type { Offload } from './offload-schema.js'
 import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
-const nothingAway: Offload = { optimizer: 'device', activations: 'none', parameters: 'device' }
+const nothingAway: Offload = { optimizer: 'device', activations: 'none', boundaries: 'host', parameters: 'device' }
 
 export const offloadOf = ({ offload }: Pick<Plan, 'offload'>): Offload => offload ?? nothingAway
 
@@ -22,7 +22,8 @@ export function stateSpace(plan: Pick<Plan, 'offload'>, of?: Pick<ParamSpec, 'ba
 
 /** Where the parts of parameters live between their gathers; what follows counts is small, and stays. */
 export function paramSpace(plan: Pick<Plan, 'offload'>, spec: Pick<ParamSpec, 'balance' | 'track'>): Residence {
-  return offloadOf(plan).parameters === 'device' || isFollower(spec) ? {} : { space: 'host' }
+  const { parameters: space } = offloadOf(plan)
+  return space === 'device' || isFollower(spec) ? {} : { space }
 }
 
 /**

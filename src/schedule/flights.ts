@@ -17,7 +17,7 @@ export interface Flight {
 }
 
 /**
- * `lift`: parts that live on the host leave for the device, from where a flight takes them. `add`: what a reduced flight of one call
+ * `lift`: parts that live elsewhere leave for the device, from where a flight takes them. `add`: what a reduced flight of one call
  * brought is added to the sums of the step.
  */
 export interface FlightEvent {
@@ -42,7 +42,7 @@ export interface DataPolicy {
   readonly bucket: number
   /** Calls that read parameters ahead of which they are gathered. */
   readonly prefetch: number
-  /** Parameters live on the host. */
+  /** Parameters live elsewhere. */
   readonly lifts?: boolean
   /** Nothing travels while blocks compute. */
   readonly waits: boolean

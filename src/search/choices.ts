@@ -2,8 +2,16 @@
  * Choices that change what numbers are stored in, how parameters are updated, where state lives and what is sent: each with what a job
  * has of it, what it would have without, and what else it might. What they cost is found by pricing both (choice-prices.ts).
  */
-import { gradientIn, gradientsFor, optimizerKinds, planPrecisions } from '../base/index.js'
-import { Job, type JobInput } from '../plan/index.js'
+import {
+  elsewheres,
+  gradientIn,
+  gradientsFor,
+  optimizerKinds,
+  planPrecisions,
+  sparings,
+  wireFormats,
+} from '../base/index.js'
+import { fp8Recipes, Job, type JobInput } from '../plan/index.js'
 
 export const choiceNames = [
   'precision',
@@ -87,7 +95,7 @@ export const choiceFacts: Readonly<Record<ChoiceName, ChoiceFacts>> = {
   fp8: {
     of: ({ plan }) => plan.fp8?.recipe ?? none,
     usual: () => none,
-    others: () => ['current', 'delayed', 'blocks'],
+    others: () => fp8Recipes,
     set: (job, word) => inPlan(job, { fp8: word === none ? undefined : { recipe: word } }),
   },
   optimizer: {
@@ -102,10 +110,10 @@ export const choiceFacts: Readonly<Record<ChoiceName, ChoiceFacts>> = {
     others: () => ['kept'],
     set: (job, word) => inTraining(job, { ema: word === none ? undefined : {} }),
   },
-  'offload.optimizer': offloaded('optimizer', ['host', 'disk']),
-  'offload.parameters': offloaded('parameters', ['host']),
+  'offload.optimizer': offloaded('optimizer', elsewheres),
+  'offload.parameters': offloaded('parameters', elsewheres),
   'offload.activations': offloaded('activations', ['boundaries']),
-  'compress.reduce': compressed('reduce', ['bf16', 'int8', 'powersgd']),
+  'compress.reduce': compressed('reduce', [...wireFormats, ...sparings]),
   'compress.gather': compressed('gather', ['bf16', 'int8']),
   recompute: {
     of: ({ plan }) => (typeof plan.recompute === 'string' ? plan.recompute : 'some ops'),

@@ -33,7 +33,8 @@ export class Flights {
       if (!this.#params.has(name)) this.#params.set(name, this.#params.get(params[local])!)
       return name
     }
-    return this.#drafter.callOf(blocks[of].segments[kind]!, nameOf)
+    const codes = kind === 'F' ? [blocks[of].codes] : []
+    return this.#drafter.callOf(blocks[of].segments[kind]!, nameOf, codes)
   }
 
   /** `segments` gets those that are called. */

@@ -184,6 +184,8 @@ function tagsOf({ stages, microbatches }: Schedule): TagOf {
 
 /** The call of a block, and what of its parameters travels. */
 interface BlockCall {
+  /** What makes codes of its parameters, before its first forward. */
+  readonly codes?: Call
   readonly call: Call
   readonly data: DataCall
 }
@@ -208,7 +210,9 @@ function callsOf(
       const segment = segments[`${blocks[block].kind}.${kind}`]
       if (segment.instrs.length === 0) return []
       const call: Call = { kind: 'call', segment: segment.name, block, microbatch: 0, bind: [] }
-      return [{ call, data: flights.callOf(block, kind, layer) }]
+      const coding = kind === 'F' ? segments[`${blocks[block].kind}.C`] : undefined
+      const codes: Call | undefined = coding && { ...call, segment: coding.name, microbatch: -1 }
+      return [{ call, data: flights.callOf(block, kind, layer), ...(codes && { codes }) }]
     })
   }
   return (stage, kind) => {
@@ -230,15 +234,18 @@ function tasksAmong(
   const { begin, before, after, later, end } = flightsOf(data)
   const steps = [...begin]
   const ready: Step[] = []
+  const coded = new Set<number>()
   let calls = 0
   for (const [at, cue] of cues.entries()) {
     const sends = isSend(cues[at + 1])
     if ('stage' in cue)
-      for (const [i, { call }] of callsFor(cue.stage, cue.kind).entries()) {
+      for (const [i, { call, codes }] of callsFor(cue.stage, cue.kind).entries()) {
         const last = i === callsFor(cue.stage, cue.kind).length - 1
-        steps.push(...before(calls, last), call, ...after(calls, last))
+        const first = codes && !coded.has(cue.stage) ? [codes] : []
+        steps.push(...before(calls, last), ...first, call, ...after(calls, last))
         ready.push(...later(calls++, last))
         if (!sends) steps.push(...ready.splice(0))
+        if (last && cue.kind === 'F') coded.add(cue.stage)
       }
     else steps.push(cue)
     if (!sends) steps.push(...ready.splice(0))

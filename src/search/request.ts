@@ -130,8 +130,8 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
 
 const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] => ({
   ...(offload && { optimizer: offload }),
-  ...(lifted && { parameters: 'host' }),
-  ...(waiting && { activations: 'boundaries' }),
+  ...(lifted && { parameters: lifted }),
+  ...(waiting && { activations: 'boundaries', boundaries: waiting }),
 })
 
 /** The same with what its job says beside it. */

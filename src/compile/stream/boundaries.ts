@@ -1,5 +1,5 @@
 /**
- * When carries leave for the host and come back: out behind the forward call that reads them last, waited for behind the call after;
+ * When carries leave for the host, or the disk, and come back: out behind the forward call that reads them last, waited for behind the call after;
  * back some calls before the backward call that needs them. What is needed again at once stays.
  */
 import type { RoleName } from '../../ir/index.js'

@@ -1,5 +1,5 @@
 /**
- * The flights of a stream: a call that only starts, the wait for it, and the call that adds up what arrived. What lives on the host is
+ * The flights of a stream: a call that only starts, the wait for it, and the call that adds up what arrived. What lives elsewhere is
  * lifted before, and waited for where nobody else holds a part of it; what travels in fewer bits is packed before and unpacked after.
  */
 import type { RoleName } from '../../ir/index.js'

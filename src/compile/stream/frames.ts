@@ -8,7 +8,7 @@ export const frameNames = {
   param: (param: string): string => param,
   /** The whole parameter, for the length of a step or for the call of a block (and those that find it still there). */
   full: (param: string, call?: number): string => (call === undefined ? `full.${param}` : `full.${param}@${call}`),
-  /** The rank's part of a parameter that lives on the host, for the length of a flight. */
+  /** The rank's part of a parameter that lives elsewhere, for the length of a flight. */
   part: (tag: string, param: string): string => `part.${param}@${tag.replace(' ', '.')}`,
   grad: (param: string): string => `grad.${param}`,
   /** The gradient that one call of a block makes. */
@@ -33,6 +33,8 @@ export const frameNames = {
   /** The carry, back from the host for the backward pass. */
   back: (carry: string, block: number, microbatch: number): string => `back.${carry}@${block}.${microbatch}`,
   gradient: (carry: string, block: number, microbatch: number): string => `d.${carry}@${block}.${microbatch}`,
+  /** Codes of the parameters of a block. */
+  coded: (block: number): string => `coded@${block}`,
   /** What one phase of a block keeps for another. */
   stash: (role: RoleName, block: number, microbatch: number): string => `${showRole(role)}@${block}.${microbatch}`,
 }

@@ -20,6 +20,8 @@ export class BlockCalls {
   readonly #ranks: number
   /** Calls made so far: flights are planned around them. */
   #calls = 0
+  /** Blocks whose parameters have been coded. */
+  readonly #coded = new Set<number>()
   /** Flights of the whole step that are ready to leave. */
   readonly #ready: FlightEvent[] = []
   readonly #boundaries: BoundaryMoves
@@ -62,6 +64,7 @@ export class BlockCalls {
     if (segment.instrs.length === 0) return
     const call = this.#calls++
     fly(this.#context, flights.plan.before[call])
+    if (phase === 'F' && !this.#coded.has(block)) this.#code(block)
     this.#boundaries.before(call)
     const lasting = this.#lasting(segment, block, microbatch)
     const frames = segment.roles.map((role, i) => lasting[i] ?? this.#passing(role, { phase, block, microbatch, call }))
@@ -70,6 +73,16 @@ export class BlockCalls {
     const { now, later } = departures(flights.plan.after[call], last || this.#ready.length > 0)
     fly(this.#context, now)
     this.#ready.push(...later)
+  }
+
+  /** Before its first forward: its parameters are there then. */
+  #code(block: number): void {
+    const { compiled, out } = this.#context
+    this.#coded.add(block)
+    const { codes } = compiled.blocks[compiled.model.blocks[block].kind]
+    if (codes.instrs.length === 0) return
+    const segment = placed(this.#context, codes)
+    out.bound(segment, { block, microbatch: -1 }, this.#lasting(segment, block, 0))
   }
 
   /** What the task sends has left: so does what is ready. */
@@ -86,6 +99,7 @@ export class BlockCalls {
     const { params } = this.#context.compiled.model.blocks[block]
     const bindings = this.#context.out.bindings(segment, role => {
       if (role.is === 'param') return lastingParam(this.#context, params[role.of!])
+      if (role.is === 'coded') return frameNames.coded(block)
       if (role.is === 'grad') return frameNames.addend(params[role.of!], rankOf(params[role.of!]))
       return ['result', 'scalar', 'named'].includes(role.is) ? onceFrame(role) : undefined
     })

@@ -38,6 +38,7 @@ export const sharedFields = [
   'ring',
   'imbalance',
   'recompute',
+  'fp8',
 ] as const satisfies readonly (keyof Split)[]
 
 export function cutFacts(placed: Placed): CutFacts {

@@ -1,21 +1,24 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
 import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
-import { kvSplit, layerCounts } from '../counts.js'
-import { expertCopies, expertStride } from '../experts.js'
+import { expertParameters, kvSplit, layerCounts, layerParameters, layerTensors } from '../counts.js'
+import { denseOf, expertCopies, expertStride, routedOf } from '../experts.js'
+import { moveSeconds } from '../moves.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
+import type { Shape } from '../shape.js'
 import type { HeldParameters } from '../step-cost.js'
 import type { Ends } from './ends.js'
 import { lanesOf } from './lanes.js'
-import type { BlockTime } from './layer.js'
+import type { BlockTime, OwnLayerCost } from './layer.js'
 import { isCoded, packing, travelOf } from './wire.js'
 
 /** Parameters that always fly together, in elements. */
 export interface Flyer {
   readonly name: string
   readonly elements: number
+  readonly tensors: number
   /** Of the gradients, those that tp sums up as well: over all its ranks, or over the copies of key-value heads. */
   readonly overAll: number
   readonly overCopies: number
@@ -66,7 +69,11 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
     },
     lift: params => {
       const [all, experts] = [total(params, p => p.elements), total(params, p => p.experts)]
-      return liftSeconds(setup, (all - experts) / data + experts / sharing)
+      return liftSeconds(
+        setup,
+        (all - experts) / data + experts / sharing,
+        total(params, p => p.tensors),
+      )
     },
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
@@ -95,17 +102,16 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   }
 }
 
-/** Of so many elements, where parameters live on the host. */
-function liftSeconds({ split, cluster: { host, device }, precision }: Setup, elements: number): number {
+/** Of so many elements, where parameters live elsewhere. */
+function liftSeconds({ split, cluster, precision }: Setup, elements: number, tensors: number): number {
   if (!split.lifted) return 0
-  const bytes = activationBytes(precision) * elements
-  if (!host) return (2 * bytes) / (device.bandwidth * device.curves.memory.efficiency)
-  return host.link.latency + (bytes + host.link.half) / (host.link.bandwidth * host.link.efficiency)
+  return moveSeconds(cluster, { space: split.lifted, way: 'in', bytes: activationBytes(precision) * elements, tensors })
 }
 
 /** What all stages of a plan are made of. */
 export interface FlyingBlocks {
-  readonly layer: FlyingBlock
+  /** Layers without experts and those with some, where there are both. */
+  readonly layers: readonly FlyingBlock[]
   readonly layerAt: (number: number) => FlyingBlock
   /** Found when asked for: bounds ask for layers alone. */
   readonly ends: () => FlyingEnds
@@ -122,15 +128,16 @@ export function flyingBlocks(
   setup: Setup,
   prices: Prices,
   traffic: BlockTraffic,
-  layer: BlockTime,
+  { block: layer, kinds }: Pick<OwnLayerCost, 'block' | 'kinds'>,
   { first, last }: Ends<BlockTime>,
 ): FlyingBlocks {
   const { shape, split, software } = setup
   const sums = split.sequenceParallel && split.tp > 1
   const flyer = (name: string, elements: number, whole: number, overCopies = 0, experts = 0, exact = 0): Flyer => ({
-    ...{ name, elements, overAll: sums ? whole : 0, overCopies, experts, exact },
+    ...{ name, elements, tensors: name === 'layer' ? layerTensors(shape) : 1 },
+    ...{ overAll: sums ? whole : 0, overCopies, experts, exact },
   })
-  const { whole, byKvHeads } = layerCounts(shape)
+  const { byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
   const copied = split.tp > kv ? byKvHeads / kv : 0
   const block = ({ seconds, acts }: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
@@ -141,8 +148,13 @@ export function flyingBlocks(
     add: addSeconds(setup, params, pieces) + packing(setup, 'reduce', heldIn(params), pieces),
     unpack: packing(setup, 'gather', heldIn(params), pieces),
   })
-  const params = flyer('layer', prices.layerParameters, whole, copied, prices.expertParameters)
-  const each = block(layer, software.pieces, params)
+  const layerOf = (of: Shape, time: BlockTime): FlyingBlock => {
+    const [all, experts] = of === shape ? [prices.layerParameters, prices.expertParameters] : ownParameters(of, split)
+    return block(time, software.pieces, flyer('layer', all, layerCounts(of).whole, copied, experts))
+  }
+  const layers = kinds
+    ? [layerOf(denseOf(shape), kinds.plain), layerOf(routedOf(shape), kinds.routed)]
+    : [layerOf(shape, layer)]
   const endsOf = (): FlyingEnds => {
     const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
     const several = shape.tied && split.pp > 1 ? prices.embeddingParameters : 0
@@ -156,7 +168,7 @@ export function flyingBlocks(
     }
   }
   let known: FlyingEnds | undefined
-  return { layer: each, layerAt: numberedLayers(each), ends: () => (known ??= endsOf()) }
+  return { layers, layerAt: numberedLayers(layers, kinds?.dense ?? 0), ends: () => (known ??= endsOf()) }
 }
 
 const heldIn = (params: readonly Flyer[]): HeldParameters => ({
@@ -164,10 +176,16 @@ const heldIn = (params: readonly Flyer[]): HeldParameters => ({
   experts: params.reduce((sum, { experts }) => sum + experts, 0),
 })
 
-/** Layers by number: the parameters of each are its own. Made once for all pipelines. */
-function numberedLayers(layer: FlyingBlock): (number: number) => FlyingBlock {
+const ownParameters = (shape: Shape, split: Setup['split']): readonly [all: number, experts: number] => [
+  layerParameters(shape, split),
+  expertParameters(shape, split),
+]
+
+/** Layers by number, so many of the first kind before the others: the parameters of each are its own. Made once for all pipelines. */
+function numberedLayers(kinds: readonly FlyingBlock[], first: number): (number: number) => FlyingBlock {
   const known: FlyingBlock[] = []
   return number => {
+    const layer = kinds[number < first ? 0 : kinds.length - 1]
     known[number] ??= { ...layer, params: layer.params.map(param => ({ ...param, name: `${param.name} ${number}` })) }
     return known[number]
   }

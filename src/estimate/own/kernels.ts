@@ -25,7 +25,7 @@ export interface KernelPrices {
   readonly of: (kernel: Kernel) => number
   /** Bound by memory: so many bytes read or written by so many kernels. */
   readonly memory: (bytes: number, kernels?: number) => number
-  /** In 8 bits where the precision has them, with all that makes codes. */
+  /** In 8 bits where the precision has them, with all that makes codes of tokens. */
   readonly linear: (rows: number, from: number, to: number, coded?: Coded) => Linear
   /** In no fewer bits than what is kept. */
   readonly plain: (rows: number, from: number, to: number) => Linear
@@ -74,11 +74,8 @@ export function kernelPrices(
       if (!isCast(precision)) return linear
       return {
         ...linear,
-        forward: linear.forward + codingMade(input) + coding(from * to),
-        input:
-          linear.input +
-          (isMade && !isKnownFirst ? codingMade(gradient) : ways * coding(gradient)) +
-          coding(from * to, true),
+        forward: linear.forward + codingMade(input),
+        input: linear.input + (isMade && !isKnownFirst ? codingMade(gradient) : ways * coding(gradient)),
       }
     },
     grouped: (experts, rows, from, to) => {

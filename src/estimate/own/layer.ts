@@ -7,8 +7,9 @@ import { activationBytes, isCast, type MeshAxis, precisionFacts } from '../../ba
 import { type Kernel, priceInStep } from '../../cost/index.js'
 import type { TaskKind } from '../../schedule/index.js'
 import { entry } from '../entry.js'
-import { expertLoad, expertTensor, routedShare, routedTokens } from '../experts.js'
+import { comeFirst, expertLoad, expertTensor, routedShare, routedTokens } from '../experts.js'
 import type { Cut } from '../layer.js'
+import { carriedSeconds } from '../moves.js'
 import type { LayerCost } from '../others/layer-cost.js'
 import type { OwnLayers, PriceTable } from '../prices.js'
 import type { Acts } from '../schedules/acts.js'
@@ -44,6 +45,15 @@ export function blockTime(clocks: Readonly<Record<TaskKind, Clock>>): BlockTime 
 
 export interface OwnLayerCost extends LayerCost {
   readonly block: BlockTime
+  /** Where that is a mean of layers that follow each other. */
+  readonly kinds?: LayerKinds
+}
+
+/** So many layers without experts, and those with some after them. */
+export interface LayerKinds {
+  readonly dense: number
+  readonly plain: BlockTime
+  readonly routed: BlockTime
 }
 
 /** Of all parts of a layer. */
@@ -158,7 +168,26 @@ const productsOf = ({ queries, keys, values, out, feed, down }: OwnWork): number
 export function ownLayerCost(setup: Setup, table: PriceTable, { work, known }: OwnLayers): OwnLayerCost {
   const { split } = setup
   const { whole, inTwo } = known.of(split, () => meanLayers(new CutLayer(setup, table, work, known.shared), split))
-  return splitsAll(split) ? inTwo : whole
+  const cost = splitsAll(split) ? inTwo : whole
+  return split.waiting ? beyondMoves(cost, carriedSeconds(setup)) : cost
+}
+
+/** A carry leaves while the next layer computes, and comes back while one does: what it takes longer than that is waited for. */
+function beyondMoves(cost: OwnLayerCost, moves: ReturnType<typeof carriedSeconds>): OwnLayerCost {
+  const { seconds, acts } = cost.block
+  const out = Math.max(0, moves.out - seconds.F)
+  const back = { B: Math.max(0, moves.in - seconds.B), I: Math.max(0, moves.in - seconds.I - seconds.W) }
+  if (out + back.B + back.I === 0) return cost
+  return {
+    ...cost,
+    forward: cost.forward + out,
+    input: cost.input + back.B,
+    gather: cost.gather + out + back.B,
+    block: {
+      seconds: { F: seconds.F + out, I: seconds.I + back.I, W: seconds.W, B: seconds.B + back.B },
+      acts: { F: acts.F.longerBy(out), I: acts.I.longerBy(back.I), W: acts.W, B: acts.B.longerBy(back.B) },
+    },
+  }
 }
 
 /** Its backward passes are one task each, or two. */
@@ -209,17 +238,17 @@ export class OwnLayerCosts {
 
 /** Where only some layers are routed, the mean: what it does is what most of them do. */
 function meanLayers(layer: CutLayer, { recompute }: LayerSplit): LayerCosts {
-  const { share } = layer
+  const { share, dense } = layer
   const some = share > 0 ? layer.played(recompute, true) : undefined
   const others = share < 1 ? layer.played(recompute, false) : undefined
   const of = (inTwo: boolean): OwnLayerCost => {
     if (!some || !others) return costOf((some ?? others)!, inTwo) // one of them is there
-    return meanCost(costOf(some, inTwo), costOf(others, inTwo), share)
+    return meanCost(costOf(some, inTwo), costOf(others, inTwo), share, dense)
   }
   return { whole: of(false), inTwo: of(true) }
 }
 
-function meanCost(some: OwnLayerCost, others: OwnLayerCost, share: number): OwnLayerCost {
+function meanCost(some: OwnLayerCost, others: OwnLayerCost, share: number, dense: number | undefined): OwnLayerCost {
   const mean = (a: number, b: number) => share * a + (1 - share) * b
   const { block: a, ...cost } = some
   const { block: b, ...other } = others
@@ -227,7 +256,11 @@ function meanCost(some: OwnLayerCost, others: OwnLayerCost, share: number): OwnL
   const seconds = { F: 0, I: 0, W: 0, B: 0 }
   for (const kind of ['F', 'I', 'W', 'B'] as const) seconds[kind] = mean(a.seconds[kind], b.seconds[kind])
   const costs = Object.fromEntries(names.map(name => [name, mean(cost[name], other[name])]))
-  return { ...(costs as unknown as LayerCost), block: { seconds, acts: share < 0.5 ? b.acts : a.acts } } // the same names
+  return {
+    ...(costs as unknown as LayerCost), // the same names
+    block: { seconds, acts: share < 0.5 ? b.acts : a.acts },
+    ...(dense !== undefined && { kinds: { dense, plain: b, routed: a } }),
+  }
 }
 
 type Clocks = Readonly<Record<TaskKind, Clock>>
@@ -236,6 +269,8 @@ type Clocks = Readonly<Record<TaskKind, Clock>>
 class CutLayer {
   /** Of the layers, those with experts. */
   readonly share: number
+  /** Those without, where they come first. */
+  readonly dense: number | undefined
   readonly #work: OwnWork
   readonly #traffic: LayerTraffic
   readonly #contention: number
@@ -245,6 +280,7 @@ class CutLayer {
     shared.traffic ??= trafficOf(setup, table)
     const { common, ...traffic } = shared.traffic
     this.share = routedShare(setup.shape)
+    this.dense = comeFirst(setup.shape) ? setup.shape.experts?.dense : undefined
     this.#work = work
     this.#traffic = { ...traffic, common: { ...common, accumulate: accumulation(setup) } }
     this.#contention = setup.software.contention

@@ -30,6 +30,7 @@ import {
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Placed } from '../setup.js'
+import { keptCodes } from './coding.js'
 import { type CutFacts, cutFacts, type Held, ranksOfTable } from './cut-facts.js'
 import { layerStash, type Stash } from './stash.js'
 import { isCoded, travelOf } from './wire.js'
@@ -227,10 +228,17 @@ function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: h
   }
 }
 
-/** ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. */
-function gatheredBytes({ placed: { split }, element, data }: Facts, { all, experts }: Held): number {
-  if (split.gather !== 'step') return 0
-  return element * (data > 1 || split.lifted ? all : expertCopies(split) > 1 ? experts : 0)
+/**
+ * ZeRO-3 that gathers once a step: parameters as they are computed with, until the last call that reads them. So long lie codes of
+ * weights that are made once a step, in place of the weights where nobody else reads these.
+ */
+function gatheredBytes({ placed, element, data }: Facts, { all, experts, ends }: HeldByRank): number {
+  const { split } = placed
+  const codes = keptCodes(placed)
+  const coded = codes * (all - experts - ends)
+  if (split.gather !== 'step' || split.zero < 3) return coded
+  const read = codes > 0 ? experts + ends : all
+  return coded + element * (data > 1 || split.lifted ? read : expertCopies(split) > 1 ? experts : 0)
 }
 
 /** Gradients that leave once a step in fewer bits lie there packed until it ends. */

@@ -3,6 +3,7 @@
  * what lies between the two halves of that, and what each needs beside it while it is at work. Read off what the compiler
  * keeps (compile/recompute.ts) and where values live; tests hold the sums to its arenas.
  */
+import { isCast } from '../../base/index.js'
 import { denseOf, expertTensor, routedOf, routedShare } from '../experts.js'
 import type { Placed } from '../setup.js'
 import type { Experts } from '../shape.js'
@@ -76,7 +77,22 @@ export function layerStash(placed: Placed, w: Widths, share = routedShare(placed
   return { open: mean('open'), pending: mean('pending'), work: most('work'), input: most('input') }
 }
 
+/**
+ * What is kept where products read codes: of what norms and the activation make a byte each, and of what attention makes one more. Norms and
+ * activations are not made again then, since it is not their results that are read.
+ */
 function stashOf(placed: Placed, w: Widths): Stash {
+  const { shape, split, precision } = placed
+  const { recompute } = split
+  if (!isCast(precision) || recompute === 'full' || shape.experts) return plainStash(placed, w)
+  const plain = recompute === 'cheap' ? plainStash({ ...placed, split: { ...split, recompute: 'none' } }, w) : undefined
+  const { open, pending, ...work } = plain ?? plainStash(placed, w)
+  const { results } = attendedWidths(shape, split.tp)
+  const halves = (2 * w.residual + shape.ffn / split.tp) / 2
+  return { ...work, open: open - halves + results / 2, pending: pending - halves - results / 2 }
+}
+
+function plainStash(placed: Placed, w: Widths): Stash {
   const { shape, split } = placed
   const { recompute, tp, sequenceParallel } = split
   const slices = shape.experts !== undefined && tp > 1 && !sequenceParallel && expertTensor(split) === 1

@@ -14,6 +14,11 @@ export class Acts {
     this.#contention = contention
   }
 
+  /** The same, and so many seconds more. */
+  longerBy(seconds: number): Acts {
+    return seconds > 0 ? new Acts([...this.#list, works, seconds], this.#contention) : this
+  }
+
   /** As numbers in a row, and how they go with nothing else on their links. Found when somebody asks: few do. */
   get alone(): ActsAlone {
     this.#alone ??= actsAlone(Float64Array.from(this.#list), 1 + this.#contention)

@@ -1,7 +1,7 @@
 /** Which layers the stages and ranks of a pipeline hold, and how often a step passes them. */
 import { evenParts, type MeshAxis } from '../../base/index.js'
 import { type ScheduleName, scheduleFacts } from '../../plan/index.js'
-import { hasCopies } from '../experts.js'
+import { comeFirst, hasCopies, routedShare } from '../experts.js'
 import type { Split } from '../setup.js'
 import type { Shape } from '../shape.js'
 
@@ -24,12 +24,17 @@ export interface PipelineRank extends RankLayers {
   /** Stages that a microbatch passes before it comes here first, and their layers. */
   readonly stagesBefore: number
   readonly layersBefore: number
+  /** As `excess`: of its layers, each counted as often as a step passes it, and of those before. */
+  readonly excessTurns: number
+  readonly excessBefore: number
 }
 
 export interface Pipeline {
   /** Layers of each stage, and of all of them. */
   readonly stages: readonly number[]
   readonly layers: number
+  /** Of each stage: layers without experts, less those that it would have if they were spread. None, where they are. */
+  readonly excess?: readonly number[]
   readonly ranks: readonly PipelineRank[]
   /** Of ranks that do as much the first, and the one that a microbatch comes to last. */
   readonly firsts: readonly PipelineRank[]
@@ -42,9 +47,13 @@ export function pipelineOf(shape: Shape, split: Split): Pipeline {
   const stages = split.layers ?? evenParts(shape.layers, pp * chunks)
   const before = [0]
   for (const [stage, layers] of stages.entries()) before.push(before[stage] + layers)
-  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(shape, { stages, before }, split, rank))
-  return { stages, layers: shape.layers, ranks, ...alike(ranks) }
+  const excess = comeFirst(shape) ? excessOf(shape, stages, before) : undefined
+  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(shape, { stages, before, excess }, split, rank))
+  return { stages, layers: shape.layers, ...(excess && { excess }), ranks, ...alike(ranks) }
 }
+
+const excessOf = (shape: Shape, stages: readonly number[], before: readonly number[]): number[] =>
+  stages.map((layers, stage) => denseIn(shape, layers, before[stage]) - layers * (1 - routedShare(shape)))
 
 function alike(ranks: readonly PipelineRank[]): Pick<Pipeline, 'firsts' | 'lasts'> {
   const [firsts, lasts]: PipelineRank[][] = [[], []]
@@ -65,6 +74,7 @@ const doesAsMuch = (a: PipelineRank, b: PipelineRank): boolean =>
   a.last === b.last &&
   a.turns === b.turns &&
   a.layerTurns === b.layerTurns &&
+  a.excessTurns === b.excessTurns &&
   a.firstTurns === b.firstTurns &&
   a.lastTurns === b.lastTurns
 
@@ -72,19 +82,21 @@ const doesAsMuch = (a: PipelineRank, b: PipelineRank): boolean =>
 interface StageLayers {
   readonly stages: readonly number[]
   readonly before: readonly number[]
+  readonly excess: readonly number[] | undefined
 }
 
-function rankOf(shape: Shape, { stages, before }: StageLayers, split: Split, rank: number): PipelineRank {
+function rankOf(shape: Shape, { stages, before, excess }: StageLayers, split: Split, rank: number): PipelineRank {
   const visits = visitsOf(split, rank)
   const last = stages.length - 1
   let nearest = last
-  let [layers, dense, turns, layerTurns, firstTurns, lastTurns] = [0, 0, 0, 0, 0, 0]
+  let [layers, dense, turns, layerTurns, firstTurns, lastTurns, excessTurns] = [0, 0, 0, 0, 0, 0, 0]
   for (const { stage, times } of visits) {
     nearest = Math.min(nearest, stage)
     layers += stages[stage]
     dense += denseIn(shape, stages[stage], before[stage])
     turns += times
     layerTurns += times * stages[stage]
+    if (excess) excessTurns += times * excess[stage]
     if (stage === 0) firstTurns += times
     if (stage === last) lastTurns += times
   }
@@ -97,6 +109,8 @@ function rankOf(shape: Shape, { stages, before }: StageLayers, split: Split, ran
     ...{ turns, layerTurns, firstTurns, lastTurns },
     stagesBefore: nearest,
     layersBefore: before[nearest],
+    excessTurns,
+    excessBefore: excess ? excess.slice(0, nearest).reduce((sum, one) => sum + one, 0) : 0,
   }
 }
 
@@ -148,4 +162,4 @@ export const fetchesEach = (split: Pick<Split, MeshAxis | 'etp' | 'zero' | 'gath
 
 /** Parameters are not where they are computed with. */
 export const isFetched = (split: Pick<Split, MeshAxis | 'etp' | 'lifted'>): boolean =>
-  hasCopies(split) || split.lifted === true
+  hasCopies(split) || split.lifted !== undefined

@@ -191,7 +191,8 @@ class RankLowering {
     this.#panels?.touch(index)
     this.#cleared.delete(index) // nobody asked for it, and from here on the bytes are another's
     this.#list.write(command, { kind: countOf(space, kind), bytes })
-    if (!this.#world.options.poison) return
+    // A file is not in memory: at its offset lies something else.
+    if (!this.#world.options.poison || space === 'disk') return
     // Two NaN of 16 bits side by side are one of 32.
     const out = this.#frame(index) + markOf('bf16')
     this.#list.write('fill', { out, n: bytes / bytesPer.bf16, value: Number.NaN })
