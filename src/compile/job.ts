@@ -71,7 +71,7 @@ function sentExactly(job: Job): string[] {
   const { plan } = job
   const schedule = typeof plan.schedule === 'string' ? plan : { ...plan, schedule: 'gpipe' as const }
   const { params } = shardStep(inputOf(job, scheduleOf(schedule)))
-  const isSent = plan.compress?.reduce === 'topk' ? remembers : (param: CompiledParam) => sendsCodes(plan, param)
+  const isSent = plan.compress?.reduce === 'int8' ? (param: CompiledParam) => sendsCodes(plan, param) : remembers
   return params.filter(param => !isSent(param)).map(({ spec }) => spec.name)
 }
 

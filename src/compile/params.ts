@@ -52,7 +52,7 @@ function playedBy({ params, dims: sizes }: Model, plan: Plan): Map<string, Playe
     const { storage } = layoutsOfParam(spec, s)
     const blocks = spec.dims.map(({ name }) => ways(splitOf(storage, name)))
     const isExact = isFollower(spec) || ranks.exact.includes(spec.name)
-    const remembers = !isExact && keptShare(wire, spec) !== undefined
+    const remembers = !isExact && (keptShare(wire, spec) !== undefined || wire.reduce === 'onebit')
     const codes = !isExact && wire.reduce === 'int8' && storage.flat !== undefined
     return {
       ...(storage.flat && { played: { parts: ways(storage.flat), blocks } }),

@@ -1,7 +1,18 @@
 /** Gradients of which less is sent than there is: how each becomes a sum, and what is kept of what was not sent. */
-import { factorColumns, keptShare, type Layout, layoutKey, partialAxes, type States } from '../base/index.js'
+import {
+  factorColumns,
+  keptShare,
+  type Layout,
+  layoutKey,
+  partialAxes,
+  type States,
+  sendsSigns,
+  type Wire,
+} from '../base/index.js'
 import type { StateTensor } from '../ir/index.js'
 import { isFollower } from '../model/index.js'
+import { toldFor } from '../plan/index.js'
+import { sendSigns, signStates } from './onebit.js'
 import { factorStates, sendFactors } from './powersgd.js'
 import type { SegmentWriter, Version } from './segment.js'
 import { at, gradientOf, slotOf, stateSlot } from './slots.js'
@@ -11,8 +22,9 @@ import { addendLayout, errorState, sendGreatest } from './topk.js'
 /** Counts are few, and what is sent of a gradient is made step by step: neither flies. */
 export function ownReduction(param: ParamClass, { compress }: ParamContext['plan']): Reduction | undefined {
   if (isFollower(param.spec)) return { kind: 'route' }
-  const columns = compress?.waiting ? undefined : factorColumns(compress ?? {}, param.spec)
-  const ratio = compress?.waiting ? undefined : shareSent(param, compress)
+  const wire: Wire = compress?.waiting ? {} : (compress ?? {})
+  const [columns, ratio] = [factorColumns(wire, param.spec), compress?.waiting ? undefined : shareSent(param, compress)]
+  if (sendsSigns(wire)) return { kind: 'signs' }
   if (ratio !== undefined) return { kind: 'greatest', ratio }
   return columns === undefined ? undefined : { kind: 'factors', columns }
 }
@@ -25,7 +37,10 @@ function shareSent({ spec, produced, layouts }: ParamClass, compress: ParamConte
   return isExact ? undefined : keptShare(compress ?? {}, spec)
 }
 
-export const spares = ({ kind }: Reduction): boolean => kind === 'factors' || kind === 'greatest'
+export const spares = (reduction: Reduction): boolean => reduction.kind === 'factors' || hasAddends(reduction)
+
+/** What is sent depends on which rank adds what. */
+export const hasAddends = ({ kind }: Reduction): boolean => kind === 'greatest' || kind === 'signs'
 
 /** What is kept of what was not sent. */
 export function rememberedOf(
@@ -34,8 +49,10 @@ export function rememberedOf(
   { compress }: ParamContext['plan'],
 ): States<StateTensor> {
   const { spec, layouts } = param
+  const wire: Wire = compress ?? {}
+  if (wire.reduce === 'onebit') return signStates(spec, produced, layouts.ranks)
   if (shareSent(param, compress) !== undefined) return errorState(spec, produced, layouts.ranks)
-  const columns = factorColumns(compress ?? {}, spec)
+  const columns = factorColumns(wire, spec)
   return columns === undefined ? {} : factorStates(spec, columns, produced)
 }
 
@@ -59,14 +76,19 @@ export function addendsOf(w: SegmentWriter, param: ParamClass, own: Version, pro
 /** What no flight sends. */
 export function send(
   w: SegmentWriter,
-  { spec, layouts }: ParamClass,
+  { spec, layouts, stateDtype }: ParamClass,
   sent: Gradient,
   gradient: Version,
-  { s }: ParamContext,
+  { s, plan, training }: ParamContext,
 ) {
   const { reduction, accumulated: produced } = sent
   const site = { w, spec, produced, gradient, sum: at('grad') }
   if (reduction.kind === 'factors') sendFactors({ ...site, columns: reduction.columns, stateSlot })
+  const { optimizer } = toldFor(training, spec.role)
+  if (reduction.kind === 'signs' && optimizer.kind === 'adamw') {
+    const mean = { dtype: stateDtype, layout: plan.zero >= 1 ? layouts.storage : layouts.compute }
+    sendSigns({ ...site, s, beta1: optimizer.beta1, played: layouts.ranks, mean, stateSlot })
+  }
   if (reduction.kind === 'greatest') {
     const errorSlot = (is: 'state' | 'next') => stateSlot('error', is)
     sendGreatest({ ...site, s, ratio: reduction.ratio, played: layouts.ranks, errorSlot })
