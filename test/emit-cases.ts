@@ -120,6 +120,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, tp: 2, zero: 1, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
   ['gpt tied', { dp: 2, pp: 2, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
+  ['llama', { dp: 2, tp: 2, zero: 1, microbatches: 2, compress: { reduce: 'topk', ratio: 0.2 } }],
   [
     'gpt tied',
     { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'onebit', from: 1 } },

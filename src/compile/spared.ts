@@ -3,6 +3,7 @@ import {
   factorColumns,
   keptShare,
   type Layout,
+  layoutKey,
   partialAxes,
   type States,
   sendsSigns,
@@ -19,13 +20,21 @@ import type { Gradient, ParamClass, ParamContext, Reduction } from './tail.js'
 import { addendLayout, errorState, sendGreatest } from './topk.js'
 
 /** Counts are few, and what is sent of a gradient is made step by step: neither flies. */
-export function ownReduction({ spec }: ParamClass, { compress }: ParamContext['plan']): Reduction | undefined {
-  if (isFollower(spec)) return { kind: 'route' }
+export function ownReduction(param: ParamClass, { compress }: ParamContext['plan']): Reduction | undefined {
+  if (isFollower(param.spec)) return { kind: 'route' }
   const wire: Wire = compress?.waiting ? {} : (compress ?? {})
-  const [columns, ratio] = [factorColumns(wire, spec), keptShare(wire, spec)]
+  const [columns, ratio] = [factorColumns(wire, param.spec), compress?.waiting ? undefined : shareSent(param, compress)]
   if (sendsSigns(wire)) return { kind: 'signs' }
   if (ratio !== undefined) return { kind: 'greatest', ratio }
   return columns === undefined ? undefined : { kind: 'factors', columns }
+}
+
+/** Of a gradient that lies in other blocks than its parameter (positions under sequence parallelism) all is sent: it is small, and no block is anybody's. */
+function shareSent({ spec, produced, layouts }: ParamClass, compress: ParamContext['plan']['compress']) {
+  const blocks = ({ splits }: Layout) => layoutKey({ splits, partial: {} })
+  const isApart = produced === undefined || blocks(produced) !== blocks(layouts.compute)
+  const isExact = isApart || compress?.virtual?.exact.includes(spec.name)
+  return isExact ? undefined : keptShare(compress ?? {}, spec)
 }
 
 export const spares = (reduction: Reduction): boolean => reduction.kind === 'factors' || hasAddends(reduction)
@@ -35,13 +44,14 @@ export const hasAddends = ({ kind }: Reduction): boolean => kind === 'greatest' 
 
 /** What is kept of what was not sent. */
 export function rememberedOf(
-  { spec, layouts }: ParamClass,
+  param: ParamClass,
   produced: Layout,
   { compress }: ParamContext['plan'],
 ): States<StateTensor> {
+  const { spec, layouts } = param
   const wire: Wire = compress ?? {}
   if (wire.reduce === 'onebit') return signStates(spec, produced, layouts.ranks)
-  if (keptShare(wire, spec) !== undefined) return errorState(spec, produced, layouts.ranks)
+  if (shareSent(param, compress) !== undefined) return errorState(spec, produced, layouts.ranks)
   const columns = factorColumns(wire, spec)
   return columns === undefined ? {} : factorStates(spec, columns, produced)
 }

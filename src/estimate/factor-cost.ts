@@ -1,6 +1,9 @@
-/** What takes the place of flights: each matrix is summed as two factors, or as signs, when its step has ended, and what they lack is kept. */
-import { bytesPer, dataRanks, factorColumns, isSparing, type Wire } from '../base/index.js'
-import { type Kernel, priceInStep } from '../cost/index.js'
+/**
+ * What takes the place of flights: each matrix is summed as two factors, as its greatest numbers or as signs, when its step has ended, and what
+ * those lack is kept.
+ */
+import { bytesPer, dataRanks, factorColumns, isSparing, keptShare, keptSizes, type Wire } from '../base/index.js'
+import { type Kernel, priceInStep, selectionPasses } from '../cost/index.js'
 import { type Matrices, matricesOf } from './muon-cost.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Setup, Split } from './setup.js'
@@ -19,7 +22,10 @@ export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest
   if (!sendsFactors(split)) return { errors: 0, next: 0 }
   // Owners remember of the sum as well.
   const kept = isOnebit(split) ? all * (1 + 1 / split.dp) : all
-  return { errors: wide * kept, next: wide * (kept + (dataRanks(split) > 1 ? largest : 0)) }
+  return {
+    errors: wide * kept,
+    next: wide * (kept + (dataRanks(split) > 1 || split.wire?.reduce !== 'powersgd' ? largest : 0)),
+  }
 }
 
 /** Seconds of all that a rank holds: so many layers, and what is left of it as one matrix. */
@@ -53,14 +59,36 @@ function signsCost({ cluster, split }: Setup, table: PriceTable, { rows, columns
   const addends = 3 * pass(2 * block, block) + pass(block, block) + coded(block)
   const sum = 2 * pass((2 * block) / data, block / data) + pass(block / data, block / data) + coded(block / data)
   const met = (kind: 'all-to-all' | 'all-gather', bytes: number) =>
-    data > 1 ? table.collective(kind, bytes, data, split.tp) : 0
+    data > 1 ? table.collective(kind, bytes, data, split.tp * split.cp) : 0
   const meetings = met('all-to-all', signs) + met('all-to-all', wide * data) + met('all-gather', signs)
   // What cp adds is added up before.
   const before = split.cp > 1 ? table.collective('all-reduce', block, split.cp, split.tp) : 0
   return before + addends + pass(signs, block / data) + sum + meetings + pass(signs, block)
 }
 
-function oneCost(
+const oneCost: typeof factored = (setup, table, wire, matrices) =>
+  (wire.reduce === 'topk' ? sparse : factored)(setup, table, wire, matrices)
+
+/** Values and places are gathered one after the other; what is sent is laid out to be taken off. */
+function sparse(
+  { cluster, split }: Setup,
+  table: PriceTable,
+  wire: Wire,
+  { rows, columns, split: over }: Matrices,
+): number {
+  const { dp, cp, tp } = split
+  const pass = (read: number, written: number) => priceInStep({ kind: 'memory', read, written }, cluster.device)
+  const [elements, ratio = 1] = [(rows * columns) / over, keptShare(wire, { role: 'matrix' })]
+  const [block, kept] = [wide * elements, wide * keptSizes(elements, { ratio }).kept]
+  const gathered = dp > 1 ? 2 * table.collective('all-gather', dp * kept, dp, tp * cp) : 0
+  const added = cp > 1 ? table.collective('all-reduce', block, cp, tp) : 0
+  const part = split.zero > 0 && dataRanks(split) > 1 ? pass(block / dataRanks(split), block / dataRanks(split)) : 0
+  const laid = pass(2 * kept, block) + pass(2 * dp * kept, block)
+  // Added to its error, what is sent taken off, and what is left kept.
+  return 3 * pass(2 * block, block) + pass(selectionPasses * block, 2 * kept) + laid + gathered + added + part
+}
+
+function factored(
   { cluster, split, precision }: Setup,
   table: PriceTable,
   wire: Wire,
