@@ -1,17 +1,30 @@
 /** Plans that do what a user allows beside the usual: found as surely as the others, compiled, and listed with them. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { compileJob } from '../src/compile/index.js'
-import { extraNames, extraWords, findPlans, jobOf, planInput, search, searchAll } from '../src/search/index.js'
+import {
+  extraNames,
+  extraWords,
+  findPlans,
+  jobOf,
+  planInput,
+  search,
+  searchAll,
+  searchedRecipes,
+} from '../src/search/index.js'
 import { lockstep } from './memory-io.js'
 import { requestOf } from './search-requests.js'
 import { oneIn, test } from './share.js'
 
 const tested = oneIn(3)
-for (const name of extraNames)
-  tested(`pruned and unpruned plans find the same with ${name}`, () => {
+const searches = [
+  ...extraNames.filter(name => name !== 'fp8').map(name => ({ name, recipe: undefined })),
+  ...searchedRecipes.map(recipe => ({ name: 'fp8', recipe }) as const),
+]
+for (const { name, recipe } of searches)
+  tested(`pruned and unpruned plans find the same with ${[name, recipe].join(' ')}`, () => {
     const asked = { devices: 4, batch: 4, layers: 4, memory: 40, software: 'lockstep' } as const
     const [quick, whole] = [true, false].map(prune =>
-      search({ ...requestOf(asked), extras: [name] }, { keep: 20, prune }),
+      search({ ...requestOf(asked), extras: [name], ...(recipe && { recipe }) }, { keep: 20, prune }),
     )
     ok(whole.best.length > 0)
     deepEqual(
@@ -22,17 +35,29 @@ for (const name of extraNames)
       quick.front.map(({ bytes }) => bytes),
       whole.front.map(({ bytes }) => bytes),
     )
-    for (const { split } of quick.best) deepEqual(extraWords(split), [name])
+    for (const { split } of quick.best)
+      deepEqual(extraWords(split), [recipe && recipe !== 'current' ? `${name}:${recipe}` : name])
   })
 
 test('what is allowed is ranked beside the usual: the best of all is the best of each', () => {
   const request = {
-    ...requestOf({ devices: 4, batch: 4, layers: 4, memory: 40, software: 'lockstep' }),
+    ...requestOf({
+      devices: 4,
+      batch: 4,
+      layers: 4,
+      memory: 40,
+      software: 'lockstep',
+      constraints: ['recompute=none'],
+    }),
     allowed: extraNames,
   }
   const all = searchAll(request, { keep: 5 })
   const sets = Array.from({ length: 2 ** extraNames.length }, (_, bits) => extraNames.filter((_, i) => (bits >> i) & 1))
-  const apart = sets.flatMap(extras => search({ ...request, extras }, { keep: 1 }).best)
+  const apart = sets.flatMap(extras =>
+    (extras.includes('fp8') ? searchedRecipes : [undefined]).flatMap(
+      recipe => search({ ...request, extras, ...(recipe && { recipe }) }, { keep: 1 }).best,
+    ),
+  )
   equal(all.best[0].estimate.step, Math.min(...apart.map(({ estimate }) => estimate.step)))
   for (const name of ['offload', 'wire', 'fp8'] as const) ok(apart.some(({ split }) => split[name]))
   ok(all.front.every(({ bytes }, i) => i === 0 || bytes < all.front[i - 1].bytes))

@@ -1,19 +1,22 @@
 /** Plans with what a request allows beside the usual, each combination searched by itself, and all of them ranked together. */
 import { finish, type Work } from '../base/index.js'
 import type { ExtraName } from './extra-names.js'
+import { searchedRecipes } from './extras.js'
 import type { Request } from './request.js'
 import { type Found, type Options, type Priced, searching } from './search.js'
 
-/** All that a request allows, none of it first. */
-const combinationsOf = (allowed: readonly ExtraName[]): (readonly ExtraName[])[] =>
-  Array.from({ length: 2 ** allowed.length }, (_, bits) => allowed.filter((_, i) => (bits >> i) & 1))
+/** All that a request allows, none of it first; with codes, once for each of their recipes. */
+const combinationsOf = (allowed: readonly ExtraName[]): Pick<Request, 'extras' | 'recipe'>[] =>
+  Array.from({ length: 2 ** allowed.length }, (_, bits) => allowed.filter((_, i) => (bits >> i) & 1)).flatMap(extras =>
+    extras.includes('fp8') ? searchedRecipes.map(recipe => ({ extras, recipe })) : [{ extras }],
+  )
 
 /** The search of a request, and of all that it allows besides. */
 export function* searchingAll(request: Request, options: Options): Work<Found> {
   const all: Found[] = []
   const combinations = combinationsOf(request.allowed ?? [])
   for (const extras of combinations) {
-    const parts = searching({ ...request, extras }, options)
+    const parts = searching({ ...request, ...extras }, options)
     let next = parts.next()
     for (; !next.done; next = parts.next()) yield (all.length + next.value) / combinations.length
     all.push(next.value)

@@ -3,8 +3,12 @@
  * is a search of its own, whose plans all do it (allowed.ts).
  */
 import type { Split } from '../estimate/index.js'
+import type { Fp8Recipe } from '../plan/index.js'
 import type { ExtraName } from './extra-names.js'
 import type { Group } from './space.js'
+
+/** Scales that are searched one by one; those of MX are for GPUs that multiply them. */
+export const searchedRecipes = ['current', 'delayed', 'blocks'] as const satisfies readonly Fp8Recipe[]
 
 export type Extras = Pick<Split, 'wire' | 'offload' | 'fp8'>
 
@@ -27,14 +31,16 @@ export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
     isOfUse: () => true,
   },
   fp8: {
-    words: 'products of linear layers read 8-bit codes',
+    words: `products of linear layers read 8-bit codes, with each of the recipes ${searchedRecipes.join(', ')}`,
     extras: { fp8: 'current' },
     isOfUse: () => true,
   },
 }
 
-export const extrasOf = (names: readonly ExtraName[]): Extras =>
-  Object.assign({}, ...names.map(name => extraFacts[name].extras))
+export const extrasOf = (names: readonly ExtraName[], recipe?: Fp8Recipe): Extras => {
+  const extras: Extras = Object.assign({}, ...names.map(name => extraFacts[name].extras))
+  return extras.fp8 && recipe ? { ...extras, fp8: recipe } : extras
+}
 
 export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 'cp'>): boolean =>
   names.every(name => extraFacts[name].isOfUse(group))
@@ -43,5 +49,5 @@ export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 
 export const extraWords = ({ wire, offload, fp8 }: Extras): string[] => [
   ...(wire ? ['compress'] : []),
   ...(offload ? ['offload'] : []),
-  ...(fp8 ? ['fp8'] : []),
+  ...(fp8 ? [fp8 === 'current' ? 'fp8' : `fp8:${fp8}`] : []),
 ]
