@@ -13,6 +13,7 @@ import {
   type States,
   type StepScalar,
   scalarsOf,
+  sendsSigns,
   stateEntries,
   statesKept,
   statesOf,
@@ -38,7 +39,7 @@ import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 import { at, gradientOf, scalarSlot, slotOf, stateSlot } from './slots.js'
-import { addendsOf, ownReduction, rememberedOf, send, spares } from './spared.js'
+import { addendsOf, hasAddends, ownReduction, rememberedOf, send, spares } from './spared.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -87,12 +88,12 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, as the greatest of its numbers, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, as the greatest of its numbers, as signs of Adam's mean, or by a route of several moves. */
 export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
   | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'greatest'; readonly ratio: number }
-  | { readonly kind: 'route' | 'none' }
+  | { readonly kind: 'route' | 'none' | 'signs' }
 
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
@@ -187,7 +188,7 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   if (moves || meets || scaled || spared) {
     const own = w.held('own', gradientOf(param), from, from.slot)
     const met = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
-    const all = reduction.kind === 'greatest' ? addendsOf(w, param, met, accumulated) : met
+    const all = hasAddends(reduction) ? addendsOf(w, param, met, accumulated) : met
     if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
     send(w, param, gradient, all, context)
     const summed = spared ? 'sum' : meets ? 'all' : 'own'
@@ -268,7 +269,7 @@ const historyOf = ({ length }: { readonly length: number }): StateTensor => ({
 })
 
 /** States that other ops than the optimizer move. */
-const feedbackStates = ['error', 'basis'] as const
+const feedbackStates = ['error', 'sumError', 'basis'] as const
 
 /**
  * The state says where: what else the update needs goes there before, and goes back after. The host has nothing but the rank's part of
@@ -333,7 +334,8 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamCo
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
-  const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
+  const { optimizer: usual, weightDecay, rate } = toldFor(training, spec.role)
+  const optimizer = usual.kind === 'adamw' && sendsSigns(plan.compress ?? {}) ? { ...usual, frozen: true } : usual
   const lying = isUpdatedAway(param, context) ? onHost : (slot: Slot) => slot
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated

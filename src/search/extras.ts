@@ -4,13 +4,15 @@
  */
 import type { Split } from '../estimate/index.js'
 import type { Fp8Recipe } from '../plan/index.js'
+import type { Away } from './aways.js'
 import type { ExtraName } from './extra-names.js'
+import type { Request } from './request.js'
 import type { Group } from './space.js'
 
 /** Scales that are searched one by one; those of MX are for GPUs that multiply them. */
 export const searchedRecipes = ['current', 'delayed', 'blocks'] as const satisfies readonly Fp8Recipe[]
 
-export type Extras = Pick<Split, 'wire' | 'offload' | 'fp8'>
+export type Extras = Pick<Split, 'wire' | 'fp8'> & Away
 
 interface ExtraFacts {
   readonly words: string
@@ -26,7 +28,8 @@ export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
     isOfUse: ({ dp, cp }) => dp * cp > 1,
   },
   offload: {
-    words: 'optimizer state lives on the host, which updates parameters',
+    words:
+      'states of the optimizer, parts of parameters (ZeRO-3), what layers hand to each other live on the host, or on a disk where it has no room',
     extras: { offload: 'host' },
     isOfUse: () => true,
   },
@@ -37,17 +40,26 @@ export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
   },
 }
 
-export const extrasOf = (names: readonly ExtraName[], recipe?: Fp8Recipe): Extras => {
-  const extras: Extras = Object.assign({}, ...names.map(name => extraFacts[name].extras))
-  return extras.fp8 && recipe ? { ...extras, fp8: recipe } : extras
+/** `away`: what lives elsewhere, and `recipe`: what codes are scaled by, where that is not the usual. */
+export function extrasOf(names: readonly ExtraName[], { away, recipe }: Pick<Request, 'away' | 'recipe'> = {}): Extras {
+  const own: Partial<Record<ExtraName, Extras | undefined>> = { offload: away, fp8: recipe && { fp8: recipe } }
+  return Object.assign({}, ...names.map(name => own[name] ?? extraFacts[name].extras))
 }
 
 export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 'cp'>): boolean =>
   names.every(name => extraFacts[name].isOfUse(group))
 
 /** What a plan does beside the usual, in words that fit in a cell. */
-export const extraWords = ({ wire, offload, fp8 }: Extras): string[] => [
+export const extraWords = ({ wire, fp8, ...away }: Extras): string[] => [
   ...(wire ? ['compress'] : []),
-  ...(offload ? ['offload'] : []),
+  ...awayWords(away),
   ...(fp8 ? [fp8 === 'current' ? 'fp8' : `fp8:${fp8}`] : []),
 ]
+
+/** Of states on the host nothing more is said. */
+function awayWords({ offload, lifted, waiting }: Away): string[] {
+  if (!offload && !lifted && !waiting) return []
+  const parts = Object.entries({ states: offload, parameters: lifted, carries: waiting })
+  const words = parts.flatMap(([what, space]) => (space ? [space === 'disk' ? `${what}@disk` : what] : []))
+  return [words.join() === 'states' ? 'offload' : `offload:${words.join('+')}`]
+}

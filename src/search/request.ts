@@ -14,6 +14,7 @@ import {
 import type { ModelConfig } from '../model/index.js'
 import { type Fp8Recipe, Job, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
+import type { Away } from './aways.js'
 import { type Constraint, parseConstraints } from './constraint.js'
 import type { ExtraName } from './extra-names.js'
 
@@ -33,6 +34,8 @@ export interface Request {
   readonly extras?: readonly ExtraName[]
   /** What codes are scaled by, where all plans of a search have some. */
   readonly recipe?: Fp8Recipe
+  /** Where they offload: what all of them keep elsewhere. */
+  readonly away?: Away
   /** What a job says that is not searched. */
   readonly said?: Said
   /** What plans of this request, and of requests made from it, share. */
