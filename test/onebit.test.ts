@@ -313,6 +313,9 @@ test('check refuses what 1-bit Adam cannot do, and says what it means', () => {
   deepEqual(problems({ dp: 2 }), [depends])
   deepEqual(problems({ dp: 2 }, { clip: 1 }), [depends, 'warning training.clip'])
   deepEqual(problems({ dp: 2, zero: 1 }), [depends, 'error plan.zero'])
+  // Gradients of positions are split by tokens then.
+  deepEqual(problems({ dp: 2, cp: 2 }), [depends, 'error plan.compress.reduce'])
+  deepEqual(problems({ dp: 2, tp: 2, sequenceParallel: true }), [depends, 'error plan.compress.reduce'])
   deepEqual(problems({ dp: 2, compress: { reduce: 'onebit' } }), [depends, 'error plan.compress.from'])
   const adamw = { kind: 'adamw', lr: 1e-3 }
   deepEqual(problems({ dp: 2 }, { optimizer: adamw }), [depends, 'error training.optimizer.uncorrected'])

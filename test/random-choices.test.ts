@@ -7,7 +7,7 @@ import { check, Job, type JobInput } from '../src/plan/index.js'
 import { computesWhatOneRankComputes, titleOf } from './jobs.js'
 import { randomJob } from './random-job.js'
 import { routedJobs } from './routed-jobs.js'
-import { oneIn, test } from './share.js'
+import { later, oneIn, test } from './share.js'
 
 type Training = Partial<JobInput['training']>
 type Plan = Partial<NonNullable<JobInput['plan']>>
@@ -118,5 +118,19 @@ for (let n = 0; n < count; n++) {
   }).filter(([, value]) => value !== undefined)
   tested(`${titleOf(Object.fromEntries(said))} (SEED=${process.env.SEED ?? 1} #${n})`, () =>
     computesWhatOneRankComputes(job),
+  )
+}
+
+/** 1-bit Adam has conditions that draws seldom meet together. */
+for (let n = 0; n < 8; n++) {
+  const seed = 77000 + 1000 * Number(process.env.SEED ?? 1) + n
+  const { plan, training, ...rest } = randomJob(seed)
+  const optimizer = { kind: 'adamw' as const, lr: 1e-3, uncorrected: true }
+  const how = { zero: 0, compress: { reduce: 'onebit' as const, from: 1 } }
+  const found = Job.safeParse({ ...rest, training: { ...training, optimizer }, plan: { ...plan, ...how } })
+  if (!found.success || hasErrors(check(found.data))) continue
+  const { dp, tp, pp, cp } = found.data.plan
+  later(`onebit, ${titleOf({ dp, tp, pp, cp })} (SEED=${process.env.SEED ?? 1} #${n})`, () =>
+    computesWhatOneRankComputes(found.data),
   )
 }

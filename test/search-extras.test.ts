@@ -1,17 +1,31 @@
 /** Plans that do what a user allows beside the usual: found as surely as the others, compiled, and listed with them. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { compileJob } from '../src/compile/index.js'
-import { awaysOf, extraNames, extraWords, findPlans, jobOf, planInput, search, searchAll } from '../src/search/index.js'
+import {
+  awaysOf,
+  extraNames,
+  extraWords,
+  findPlans,
+  jobOf,
+  planInput,
+  search,
+  searchAll,
+  searchedRecipes,
+} from '../src/search/index.js'
 import { lockstep } from './memory-io.js'
 import { requestOf } from './search-requests.js'
 import { oneIn, test } from './share.js'
 
 const tested = oneIn(3)
-for (const name of extraNames)
-  tested(`pruned and unpruned plans find the same with ${name}`, () => {
+const searches = [
+  ...extraNames.filter(name => name !== 'fp8').map(name => ({ name, recipe: undefined })),
+  ...searchedRecipes.map(recipe => ({ name: 'fp8', recipe }) as const),
+]
+for (const { name, recipe } of searches)
+  tested(`pruned and unpruned plans find the same with ${[name, recipe].join(' ')}`, () => {
     const asked = { devices: 4, batch: 4, layers: 4, memory: 40, software: 'lockstep' } as const
     const [quick, whole] = [true, false].map(prune =>
-      search({ ...requestOf(asked), extras: [name] }, { keep: 20, prune }),
+      search({ ...requestOf(asked), extras: [name], ...(recipe && { recipe }) }, { keep: 20, prune }),
     )
     ok(whole.best.length > 0)
     deepEqual(
@@ -22,7 +36,8 @@ for (const name of extraNames)
       quick.front.map(({ bytes }) => bytes),
       whole.front.map(({ bytes }) => bytes),
     )
-    for (const { split } of quick.best) deepEqual(extraWords(split), [name])
+    for (const { split } of quick.best)
+      deepEqual(extraWords(split), [recipe && recipe !== 'current' ? `${name}:${recipe}` : name])
   })
 
 const small = { devices: 4, batch: 4, layers: 2, memory: 40, software: 'lockstep' } as const
@@ -61,12 +76,14 @@ test('what hosts have no room for goes to disks, and what they have room for doe
 })
 
 test('what is allowed is ranked beside the usual: the best of all is the best of each', () => {
-  const request = { ...requestOf({ ...small, batch: 2, constraints: ['recompute=none|full'] }), allowed: extraNames }
+  const request = { ...requestOf({ ...small, batch: 2, constraints: ['recompute=none'] }), allowed: extraNames }
   const all = searchAll(request, { keep: 5 })
   const sets = Array.from({ length: 2 ** extraNames.length }, (_, bits) => extraNames.filter((_, i) => (bits >> i) & 1))
   const apart = sets.flatMap(extras =>
-    (extras.includes('offload') ? awaysOf(request) : [undefined]).flatMap(
-      away => search({ ...request, extras, ...(away && { away }) }, { keep: 1 }).best,
+    (extras.includes('offload') ? awaysOf(request) : [undefined]).flatMap(away =>
+      (extras.includes('fp8') ? searchedRecipes : [undefined]).flatMap(
+        recipe => search({ ...request, extras, ...(away && { away }), ...(recipe && { recipe }) }, { keep: 1 }).best,
+      ),
     ),
   )
   equal(all.best[0].estimate.step, Math.min(...apart.map(({ estimate }) => estimate.step)))

@@ -1,4 +1,7 @@
-/** What PowerSGD and top-k take in the place of flights: each matrix is summed as two factors, or as its greatest numbers, when its step has ended, and what those lack is kept. */
+/**
+ * What takes the place of flights: each matrix is summed as two factors, as its greatest numbers or as signs, when its step has ended, and what
+ * those lack is kept.
+ */
 import { bytesPer, dataRanks, factorColumns, isSparing, keptShare, keptSizes, type Wire } from '../base/index.js'
 import { type Kernel, priceInStep, selectionPasses } from '../cost/index.js'
 import { type Matrices, matricesOf } from './muon-cost.js'
@@ -12,11 +15,17 @@ const wide = bytesPer.f32
 export const sendsFactors = ({ wire }: Pick<Split, 'wire'>): boolean =>
   wire?.reduce !== undefined && isSparing(wire.reduce) && wire.waiting !== true
 
+const isOnebit = ({ wire }: Pick<Split, 'wire'>): boolean => wire?.reduce === 'onebit'
+
 /** Bytes beside those of other plans: errors, and while parameters are updated what they become and one share of the largest. */
 export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest: number) {
-  return sendsFactors(split)
-    ? { errors: wide * all, next: wide * (all + (dataRanks(split) > 1 || split.wire?.reduce === 'topk' ? largest : 0)) }
-    : { errors: 0, next: 0 }
+  if (!sendsFactors(split)) return { errors: 0, next: 0 }
+  // Owners remember of the sum as well.
+  const kept = isOnebit(split) ? all * (1 + 1 / split.dp) : all
+  return {
+    errors: wide * kept,
+    next: wide * (kept + (dataRanks(split) > 1 || split.wire?.reduce !== 'powersgd' ? largest : 0)),
+  }
 }
 
 /** Seconds of all that a rank holds: so many layers, and what is left of it as one matrix. */
@@ -30,9 +39,31 @@ export function factorCost(setup: Setup, table: PriceTable, prices: Prices, { al
   const tables = Math.round(
     Math.max(0, all - layers * prices.layerParameters) / ((shape.vocab * shape.embed) / split.tp),
   )
-  const each = (matrices: Matrices) =>
-    matrices.count * matrices.share * matrices.each * oneCost(setup, table, split.wire!, matrices)
-  return layers * matricesOf(setup).reduce((sum, one) => sum + each(one), 0) + tables * each(ofTable)
+  const each = (matrices: Matrices) => {
+    const cost = isOnebit(split) ? signsCost(setup, table, matrices) : oneCost(setup, table, split.wire!, matrices)
+    return matrices.count * matrices.share * matrices.each * cost
+  }
+  const norms: Matrices = { ...ofTable, count: 2, rows: 1, split: 1 }
+  const ofLayer = isOnebit(split) ? [...matricesOf(setup), norms] : matricesOf(setup)
+  return layers * ofLayer.reduce((sum, one) => sum + each(one), 0) + tables * each(ofTable)
+}
+
+/** Signs of one tensor: to the owners of its parts and back, with all that is added and taken off. */
+function signsCost({ cluster, split }: Setup, table: PriceTable, { rows, columns, split: over }: Matrices): number {
+  const data = split.dp
+  const block = (wide * rows * columns) / over
+  const signs = block / 32
+  const pass = (read: number, written: number) => priceInStep({ kind: 'memory', read, written }, cluster.device)
+  const coded = (bytes: number) => pass(bytes, bytes / 32) + pass(bytes / 32, bytes)
+  // The mean, its error, what was sent taken off, and what is left kept; of the sum all but the first.
+  const addends = 3 * pass(2 * block, block) + pass(block, block) + coded(block)
+  const sum = 2 * pass((2 * block) / data, block / data) + pass(block / data, block / data) + coded(block / data)
+  const met = (kind: 'all-to-all' | 'all-gather', bytes: number) =>
+    data > 1 ? table.collective(kind, bytes, data, split.tp * split.cp) : 0
+  const meetings = met('all-to-all', signs) + met('all-to-all', wide * data) + met('all-gather', signs)
+  // What cp adds is added up before.
+  const before = split.cp > 1 ? table.collective('all-reduce', block, split.cp, split.tp) : 0
+  return before + addends + pass(signs, block / data) + sum + meetings + pass(signs, block)
 }
 
 const oneCost: typeof factored = (setup, table, wire, matrices) =>

@@ -100,10 +100,17 @@ function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
 }
 
 /** 1-bit Adam: plain Adam until v stands still, and then m is all that meets. */
-const frozenMoments: Rule = function* ({ plan, training: { optimizer, clip } }) {
+const frozenMoments: Rule = function* ({ plan, model, training: { optimizer, clip } }) {
   if (plan.compress?.reduce !== 'onebit') return
   const refuse = (path: string, message: string, suggestion: string) =>
     error('plan/compress', path, message, suggestion)
+  const { cp, tp, sequenceParallel } = plan
+  if (model.family === 'gpt' && (cp > 1 || (sequenceParallel && tp > 1)))
+    yield refuse(
+      'plan.compress.reduce',
+      `onebit sends signs of the blocks that ranks hold, but cp ${cp} and tp ${tp} split the gradient of positions by tokens, and not the positions`,
+      cp > 1 ? 'set cp to 1, or try topk' : 'leave sequenceParallel out, or try topk',
+    )
   if (optimizer.kind !== 'adamw')
     return yield refuse(
       'plan.compress.reduce',

@@ -1,17 +1,23 @@
 /** Plans with what a request allows beside the usual, each combination searched by itself, and all of them ranked together. */
 import { finish, type Work } from '../base/index.js'
 import { awaysOf } from './aways.js'
+import { searchedRecipes } from './extras.js'
 import type { Request } from './request.js'
 import { type Counts, type Found, type Options, searching } from './search.js'
 
-/** All that a request allows, none of it first; and of what may live elsewhere every set. */
-function combinationsOf(request: Request): Pick<Request, 'extras' | 'away'>[] {
+type Combination = Pick<Request, 'extras' | 'away' | 'recipe'>
+
+/** All that a request allows, none of it first; of what may live elsewhere every set, and with codes each of their recipes. */
+function combinationsOf(request: Request): Combination[] {
   const allowed = request.allowed ?? []
   const sets = Array.from({ length: 2 ** allowed.length }, (_, bits) => allowed.filter((_, i) => (bits >> i) & 1))
-  const away = allowed.includes('offload') ? awaysOf(request) : []
-  return sets.flatMap((extras): Pick<Request, 'extras' | 'away'>[] =>
-    extras.includes('offload') ? away.map(one => ({ extras, away: one })) : [{ extras }],
-  )
+  const aways = allowed.includes('offload') ? awaysOf(request) : []
+  return sets.flatMap(extras => {
+    const placed: Combination[] = extras.includes('offload') ? aways.map(away => ({ extras, away })) : [{ extras }]
+    return extras.includes('fp8')
+      ? placed.flatMap(one => searchedRecipes.map((recipe): Combination => ({ ...one, recipe })))
+      : placed
+  })
 }
 
 /** The search of a request, and of all that it allows besides: each knows what those before it have found. */

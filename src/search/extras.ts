@@ -3,9 +3,14 @@
  * is a search of its own, whose plans all do it (allowed.ts).
  */
 import type { Split } from '../estimate/index.js'
+import type { Fp8Recipe } from '../plan/index.js'
 import type { Away } from './aways.js'
 import type { ExtraName } from './extra-names.js'
+import type { Request } from './request.js'
 import type { Group } from './space.js'
+
+/** Scales that are searched one by one; those of MX are for GPUs that multiply them. */
+export const searchedRecipes = ['current', 'delayed', 'blocks'] as const satisfies readonly Fp8Recipe[]
 
 export type Extras = Pick<Split, 'wire' | 'fp8'> & Away
 
@@ -29,15 +34,17 @@ export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
     isOfUse: () => true,
   },
   fp8: {
-    words: 'products of linear layers read 8-bit codes',
+    words: `products of linear layers read 8-bit codes, with each of the recipes ${searchedRecipes.join(', ')}`,
     extras: { fp8: 'current' },
     isOfUse: () => true,
   },
 }
 
-/** `away`: what lives elsewhere, where that is not the usual. */
-export const extrasOf = (names: readonly ExtraName[], away?: Away): Extras =>
-  Object.assign({}, ...names.map(name => (name === 'offload' && away) || extraFacts[name].extras))
+/** `away`: what lives elsewhere, and `recipe`: what codes are scaled by, where that is not the usual. */
+export function extrasOf(names: readonly ExtraName[], { away, recipe }: Pick<Request, 'away' | 'recipe'> = {}): Extras {
+  const own: Partial<Record<ExtraName, Extras | undefined>> = { offload: away, fp8: recipe && { fp8: recipe } }
+  return Object.assign({}, ...names.map(name => own[name] ?? extraFacts[name].extras))
+}
 
 export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 'cp'>): boolean =>
   names.every(name => extraFacts[name].isOfUse(group))
@@ -46,7 +53,7 @@ export const areOfUse = (names: readonly ExtraName[], group: Pick<Group, 'dp' | 
 export const extraWords = ({ wire, fp8, ...away }: Extras): string[] => [
   ...(wire ? ['compress'] : []),
   ...awayWords(away),
-  ...(fp8 ? ['fp8'] : []),
+  ...(fp8 ? [fp8 === 'current' ? 'fp8' : `fp8:${fp8}`] : []),
 ]
 
 /** Of states on the host nothing more is said. */

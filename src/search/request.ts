@@ -12,7 +12,7 @@ import {
   shapeOf,
 } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { Job, type PlanInput } from '../plan/index.js'
+import { type Fp8Recipe, Job, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
 import type { Away } from './aways.js'
 import { type Constraint, parseConstraints } from './constraint.js'
@@ -32,6 +32,8 @@ export interface Request {
   /** What plans may do beside the usual; and, within a search, what all of them do. */
   readonly allowed?: readonly ExtraName[]
   readonly extras?: readonly ExtraName[]
+  /** What codes are scaled by, where all plans of a search have some. */
+  readonly recipe?: Fp8Recipe
   /** Where they offload: what all of them keep elsewhere. */
   readonly away?: Away
   /** What a job says that is not searched. */
@@ -125,7 +127,9 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(recompute !== 'none' && recompute !== 'per-op' && { recompute }),
     ...(layers && { layers: { first: layers[0], last: layers[layers.length - 1] } }),
     ...(stored !== 'f32' && { precision: stored }),
-    ...((split.fp8 || precisionFacts[precision].coded) && { fp8: {} }),
+    ...((split.fp8 || precisionFacts[precision].coded) && {
+      fp8: split.fp8 && split.fp8 !== 'current' ? { recipe: split.fp8 } : {},
+    }),
     ...((split.offload || split.lifted || split.waiting) && { offload: offloadOf(split) }),
     ...(split.wire && { compress: split.wire as PlanInput['compress'] }), // as a plan had it
   }

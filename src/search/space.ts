@@ -90,8 +90,9 @@ type Allowing = (globalBatch: number, split: Partial<Split>) => boolean
 /** Whether a plan passes `check`. Of the jobs that are asked about all but the plan is read once. */
 function allowing(request: Request): Allowing {
   const job = jobOf(request, plainSplit)
+  const coded = request.recipe && { fp8: request.recipe } // some splits would cut a block
   return (globalBatch, split) => {
-    const plan = Plan.parse(planInput({ ...plainSplit, ...split }, request.precision))
+    const plan = Plan.parse(planInput({ ...plainSplit, ...coded, ...split }, request.precision))
     const asked = { ...job, training: { ...job.training, globalBatch }, plan }
     return !check(asked).some(({ severity }) => severity === 'error')
   }
@@ -106,8 +107,8 @@ export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
   const meetingsOf = meetings(request)
   const isAllowed = allowing(request)
-  const { extras: asked = [], away } = request
-  const extras = asked.length > 0 && { extras: extrasOf(asked, away) }
+  const { extras: asked = [] } = request
+  const extras = asked.length > 0 && { extras: extrasOf(asked, request) }
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
     for (const pp of divisors(cluster.devices / (tp * cp))) {
       const dp = cluster.devices / (tp * cp * pp)
