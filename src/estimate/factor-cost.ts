@@ -12,11 +12,12 @@ const wide = bytesPer.f32
 export const sendsFactors = ({ wire }: Pick<Split, 'wire'>): boolean =>
   wire?.reduce !== undefined && isSparing(wire.reduce) && wire.waiting !== true
 
-/** Bytes beside those of other plans: errors, and while parameters are updated what they become and one share of the largest. */
+/** Bytes beside those of other plans: errors, and while parameters are updated what they become, one share of the largest, and parts of sums. */
 export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest: number) {
-  return sendsFactors(split)
-    ? { errors: wide * all, next: wide * (all + (dataRanks(split) > 1 ? largest : 0)) }
-    : { errors: 0, next: 0 }
+  if (!sendsFactors(split)) return { errors: 0, next: 0 }
+  const data = dataRanks(split)
+  const parts = data > 1 && split.zero > 0 ? all / data : 0
+  return { errors: wide * all, next: wide * (all + parts + (data > 1 ? largest : 0)) }
 }
 
 /** Seconds of all that a rank holds: so many layers, and what is left of it as one matrix. */
