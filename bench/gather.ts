@@ -48,7 +48,7 @@ function gathersIn({ segments, streams }: Program): ReadonlySet<number>[] {
   return gathers
 }
 
-/** The mean of all gathers of a step: from when the last rank has come to one until all ranks have everything. */
+/** Of a step's gathers the fastest: from when the last rank has come to it until all ranks have everything. */
 function secondsOf(gathers: readonly ReadonlySet<number>[], spans: readonly Span[]): number {
   const seconds = gathers.map(steps => {
     const [came, ended] = [new Float64Array(ranks).fill(Number.POSITIVE_INFINITY), new Float64Array(ranks)]
@@ -59,7 +59,7 @@ function secondsOf(gathers: readonly ReadonlySet<number>[], spans: readonly Span
     }
     return Math.max(...ended) - Math.max(...came)
   })
-  return seconds.reduce((sum, one) => sum + one, 0) / seconds.length
+  return Math.min(...seconds)
 }
 
 async function contenderOf(name: string, bytes: number, plan: PlanInput) {

@@ -63,7 +63,7 @@ static void encode(signed char *codes, const float *x, size n, float unit) {
   if (unit < 0x1p-100f || !multiply(codes, x, n, 1 / unit)) divide(codes, x, n, unit);
 }
 
-static float pack_run(signed char *codes, struct numbers x, size first, size n) {
+static float unit_of(struct numbers x, size first, size n) {
   float space[CHUNK];
   uint32_t most = 0;
   for (size at = 0, count; at < n; at += count) {
@@ -71,29 +71,36 @@ static float pack_run(signed char *codes, struct numbers x, size first, size n) 
     const uint32_t here = greatest(wide(x, first + at, count, space), count);
     most = here > most ? here : most;
   }
-  const float unit = most >= 0x7f800000 ? of_bits(0x7fc00000) : of_bits(most) / 128;
+  return most >= 0x7f800000 ? of_bits(0x7fc00000) : of_bits(most) / 128;
+}
+
+static void encode_run(signed char *codes, struct numbers x, size first, size n, float unit) {
+  float space[CHUNK];
   if (!(unit > 0)) {
     __builtin_memset(codes, 0, (size_t)n);
-    return unit;
+    return;
   }
   for (size at = 0, count; at < n; at += count) {
     count = min_size(CHUNK, n - at);
     encode(codes + at, wide(x, first + at, count, space), count, unit);
   }
-  return unit;
 }
 
+// A unit is known late, after all numbers of its run: those of several runs are found before any is coded, so that nobody waits for one.
 COMMAND(pack) {
+  enum { AT_ONCE = 8 };
   signed char *codes = (signed char *)address(c, w[PACK_CODES]);
   float *units = floats(c, w[PACK_UNITS]);
   const struct numbers x = numbers_of(c, w[PACK_X]);
   const size n = (size)w[PACK_N], parts = (size)w[PACK_PARTS], part = (size)w[PACK_PART], run = (size)w[PACK_RUN];
   for (size p = 0; p < parts; p++)
-    for (size at = 0; at < part; at += run) {
-      const size first = p * part + at, length = min_size(run, part - at);
-      const size there = max_size(0, min_size(length, n - first));
-      *units++ = there > 0 ? pack_run(codes + first, x, first, there) : 0;
-      if (there < length) __builtin_memset(codes + first + there, 0, (size_t)(length - there));
+    for (size start = 0; start < part; start += AT_ONCE * run) {
+      const size base = p * part, end = min_size(part, start + AT_ONCE * run), there = max_size(start, min_size(end, n - base));
+      float *unit = units;
+      for (size at = start; at < end; at += run) *units++ = at < there ? unit_of(x, base + at, min_size(run, there - at)) : 0;
+      for (size at = start; at < there; at += run)
+        encode_run(codes + base + at, x, base + at, min_size(run, there - at), *unit++);
+      if (there < end) __builtin_memset(codes + base + there, 0, (size_t)(end - there));
     }
 }
 
@@ -103,12 +110,14 @@ static void decode(float *restrict out, const signed char *restrict codes, float
 
 void decode_part(struct numbers out, size at, const signed char *codes, const float *units, size run, size from, size to) {
   float space[CHUNK];
-  for (size n; from < to; from += n, at += n) {
-    n = min_size(min_size(run - from % run, to - from), CHUNK);
-    float *y = room(out, at, space);
-    decode(y, codes + from, units[from / run], n);
-    put(out, at, n, y);
-  }
+  units += from / run;
+  for (size end = from / run * run + run; from < to; units++, end += run)
+    for (size n; from < min_size(end, to); from += n, at += n) {
+      n = min_size(min_size(end, to) - from, CHUNK);
+      float *y = room(out, at, space);
+      decode(y, codes + from, *units, n);
+      put(out, at, n, y);
+    }
 }
 
 // A run of the sum of all addends.

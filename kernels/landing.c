@@ -67,22 +67,30 @@ static void unpack_brought(struct context *c, const double *w, size me) {
   }
 }
 
-COMMAND(waitCodes) {
-  const struct collective m = collective_of(w);
+static void take_pieces(struct context *c, const double *w, const struct collective *m, int share, int way) {
   const size piece = c->tuning.moving.piece / 4;
   size whole = 0;
-  for (size i = 0; i < (size)w[WAIT_CODES_COUNT]; i++) whole += m.members * tensor_of(w, i).part;
+  for (size i = 0; i < (size)w[WAIT_CODES_COUNT]; i++) whole += m->members * tensor_of(w, i).part;
   const size pieces = max_size(1, (whole + piece - 1) / piece);
+  for (size taken; (taken = lockstep_take(c, m, share, pieces)) >= 0; lockstep_finish(c, m, share, pieces))
+    work_on(c, w, (size)share, way, taken * piece, min_size(whole, (taken + 1) * piece));
+}
+
+// Who is done waits for a rank that is late as long as its own share took: such a rank may have come, and have no core.
+COMMAND(waitCodes) {
+  const struct collective m = collective_of(w);
   if (!lockstep_meet(c, &m, ARRIVED)) return;
+  const double start = lockstep_now();
   const int mine = lockstep_choose(c, &m, m.me, UNPACKED);
+  take_pieces(c, w, &m, m.me, mine);
+  const double until = 2 * lockstep_now() - start;
   int span = 1;
   while (span < m.members) span *= 2;
-  for (int i = 0; i < span; i++) {
+  for (int i = 1; i < span; i++) {
     const int share = m.me ^ i;
     if (share >= m.members) continue;
-    const int way = lockstep_choose(c, &m, share, BROUGHT);
-    for (size taken; (taken = lockstep_take(c, &m, share, pieces)) >= 0; lockstep_finish(c, &m, share, pieces))
-      work_on(c, w, share, way, taken * piece, min_size(whole, (taken + 1) * piece));
+    lockstep_await_choice(c, &m, share, until - lockstep_now());
+    take_pieces(c, w, &m, share, lockstep_choose(c, &m, share, BROUGHT));
   }
-  if (lockstep_meet(c, &m, DONE) && mine == BROUGHT) unpack_brought(c, w, m.me);
+  if (!c->error && lockstep_meet(c, &m, DONE) && mine == BROUGHT) unpack_brought(c, w, (size)m.me);
 }

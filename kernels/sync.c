@@ -17,7 +17,7 @@
 #include "sync.h"
 
 enum { SLEEPERS, EPOCH };  // the words of a bell
-enum { SLICE_MS = 20 };
+static const double SLICE = 20e-3;
 // On a busy machine a yield can last as long as others' turns: who sleeps is given a core again sooner than who yields.
 static const double MOST_YIELDING = 200e-6;
 
@@ -42,15 +42,16 @@ INLINE void give_way(void) {
 #endif
 }
 
-static void sleep_on(int *epoch, int seen) {
+static void sleep_on(int *epoch, int seen, double seconds) {
+  const long nanoseconds = (long)((seconds < SLICE ? seconds : SLICE) * 1e9);
 #if defined(__linux__)
-  struct timespec slice = {0, SLICE_MS * 1000000L};
+  struct timespec slice = {0, nanoseconds};
   syscall(SYS_futex, epoch, FUTEX_WAIT_PRIVATE, seen, &slice, 0, 0);
 #elif defined(__wasm__)
-  __builtin_wasm_memory_atomic_wait32(epoch, seen, SLICE_MS * 1000000LL);
+  __builtin_wasm_memory_atomic_wait32(epoch, seen, (long long)nanoseconds);
 #else
   struct timespec moment = {0, 50000L};
-  (void)epoch, (void)seen;
+  (void)epoch, (void)seen, (void)nanoseconds;
   nanosleep(&moment, 0);
 #endif
 }
@@ -105,7 +106,7 @@ static int wait_for(struct context *c, int *bell, const int *counters, int count
       give_up(c);
       break;
     }
-    sleep_on(&bell[EPOCH], seen);
+    sleep_on(&bell[EPOCH], seen, SLICE);
   }
   __atomic_sub_fetch(&bell[SLEEPERS], 1, __ATOMIC_SEQ_CST);
   return !c->error;
@@ -147,11 +148,30 @@ void lockstep_finish(struct context *c, const struct collective *m, int share, s
   come(c, m, share, DONE);
 }
 
+static int chosen(struct context *c, const struct collective *m, int share) {
+  return (look(member_line(c, m->sync, share) + WAY) >> 1) - m->number >= 0;
+}
+
 int lockstep_choose(struct context *c, const struct collective *m, int share, int way) {
-  int *chosen = member_line(c, m->sync, share) + WAY, seen = __atomic_load_n(chosen, __ATOMIC_SEQ_CST);
+  int *word = member_line(c, m->sync, share) + WAY, seen = look(word), *bell = group_bell(c, m->sync);
   while ((seen >> 1) - m->number < 0)
-    if (__atomic_compare_exchange_n(chosen, &seen, m->number << 1 | way, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return way;
+    if (__atomic_compare_exchange_n(word, &seen, m->number << 1 | way, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+      if (look(&bell[SLEEPERS])) ring(bell);
+      return way;
+    }
   return seen & 1;  // of a later collective: of this one nothing is left to do
+}
+
+void lockstep_await_choice(struct context *c, const struct collective *m, int share, double seconds) {
+  int *bell = group_bell(c, m->sync);
+  const double until = lockstep_now() + seconds;
+  __atomic_add_fetch(&bell[SLEEPERS], 1, __ATOMIC_SEQ_CST);
+  for (double left = seconds; left > 0; left = until - lockstep_now()) {
+    const int seen = look(&bell[EPOCH]);
+    if (chosen(c, m, share) || aborted(c)) break;
+    sleep_on(&bell[EPOCH], seen, left);
+  }
+  __atomic_sub_fetch(&bell[SLEEPERS], 1, __ATOMIC_SEQ_CST);
 }
 
 COMMAND(start) {

@@ -34,6 +34,8 @@ void lockstep_finish(struct context *c, const struct collective *m, int share, s
 
 // Which way a member's share goes: this one, unless somebody has said so before.
 int lockstep_choose(struct context *c, const struct collective *m, int share, int way);
+// Sleeps until somebody has said so, but not longer.
+void lockstep_await_choice(struct context *c, const struct collective *m, int share, double seconds);
 
 // Every collective: everybody has come, the work, all of it is done. A share has `whole` elements (or bytes), a piece of
 // it `piece`, and `work` does those from `low` to `high`. In collectives.c.

@@ -37,14 +37,27 @@ describe('a plan that does not fit', () => {
     }
   })
 
+  test('what could leave the device is suggested with the bytes that are left', () => {
+    const bare = { recompute: 'full', microbatches: 64 }
+    const [here, away] = [bare, { ...bare, offload: { optimizer: 'host' } }].map(arenaOf)
+    match(suggestionFor(bare, here - 1), /^try offload.optimizer: host \([\d.]+ MiB\)/)
+    ok(away < here)
+  })
+
   test('where no single change is enough, all of them together', () => {
     const all = { ...plan, sequenceParallel: true, zero: 3, recompute: 'full', microbatches: 32 }
     match(
       suggestionFor(plan, arenaOf(all)),
       /^no single change is enough; try sequenceParallel: true, zero: 3, recompute: full/,
     )
+    const offload = { optimizer: 'host', activations: 'boundaries' }
+    const least = arenaOf({ ...all, offload })
     match(
       suggestionFor(plan, arenaOf(all) - 1),
+      /zero: 3, recompute: full, microbatches: 32, offload.optimizer: host, offload.activations: boundaries \(/,
+    )
+    match(
+      suggestionFor(plan, least - 1),
       /would still need .*: spread the model over more ranks, with a larger tp \(now 2\)/,
     )
   })

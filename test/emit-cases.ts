@@ -120,6 +120,12 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, tp: 2, zero: 1, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
   ['gpt tied', { dp: 2, pp: 2, microbatches: 2, compress: { reduce: 'powersgd', rank: 2, rate: 1 } }],
+  ['llama', { dp: 2, tp: 2, zero: 1, microbatches: 2, compress: { reduce: 'topk', ratio: 0.2 } }],
+  [
+    'gpt tied',
+    { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'onebit', from: 1 } },
+    { optimizer: { kind: 'adamw', lr: 3e-3, eps: 1e-5, uncorrected: true } },
+  ],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],

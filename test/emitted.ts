@@ -9,8 +9,8 @@ import { type Batch, batchAt, batchesInOrder } from '../src/data/index.js'
 import { emit } from '../src/emit/index.js'
 import { boot, type Interpreter, type Options } from '../src/engine/index.js'
 import type { Program } from '../src/ir/index.js'
-import { type Job, lrAt } from '../src/plan/index.js'
-import { syntheticOf } from '../src/train/index.js'
+import { type Job, lrAt, nameOfPhase, phaseOfStep } from '../src/plan/index.js'
+import { earlierPrograms, syntheticOf } from '../src/train/index.js'
 import { oneThread } from './python.js'
 
 export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), 'lockstep-emit-'))
@@ -31,7 +31,10 @@ export interface Programs {
 export const programsOf = (job: Job): Programs => ({ training: compileJob(job), judging: compileEvaluation(job) })
 
 export const emittedFiles = (job: Job, { training, judging }: Programs = programsOf(job)) =>
-  emit(training, runOf(job, 'job.yaml', syntheticOf(job), undefined), runtimeFiles(), judging)
+  emit(
+    ...([training, runOf(job, 'job.yaml', syntheticOf(job), undefined), runtimeFiles(), judging] as const),
+    Object.fromEntries(earlierPrograms(job)),
+  )
 
 export function writeEmittedJob(folder: string, job: Job): void {
   writeFiles(folder, emittedFiles(job))
@@ -54,11 +57,15 @@ export function expectedOf(
   { training, judging }: Programs = programsOf(job),
 ): Expected {
   const { seed, globalBatch, evalBatches } = job.training
-  const machine = boot(training, { seed, precision })
   const { train, heldOut } = syntheticOf(job)
-  const results = Array.from({ length: steps }, (_, step) =>
-    machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step }),
-  )
+  const earlier = earlierPrograms(job)
+  const programAt = (step: number) => earlier.get(nameOfPhase(phaseOfStep(job, step))) ?? training
+  let machine = boot(programAt(0), { seed, precision })
+  const results = Array.from({ length: steps }, (_, step) => {
+    if (step > 0 && programAt(step) !== programAt(step - 1))
+      machine = handedOver(machine, programAt(step), { seed, precision })
+    return machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step })
+  })
   return {
     losses: results.map(({ loss }) => loss),
     norms: results.map(({ normSquared }) => Math.sqrt(normSquared)),
@@ -66,6 +73,17 @@ export function expectedOf(
     parameter: machine.parameter,
     names: training.params.map(({ name }) => name),
   }
+}
+
+/** A machine of another program that goes on where this one is. */
+function handedOver(from: Interpreter, program: Program, options: Options): Interpreter {
+  const machine = boot(program, options)
+  for (const { name } of program.params) {
+    machine.setParameter(name, from.parameter(name))
+    machine.setStates(name, from.states(name))
+  }
+  machine.setScalars(from.scalars())
+  return machine
 }
 
 function judged(program: Program, options: Options, trained: Interpreter, batches: readonly Batch[]): number {

@@ -163,6 +163,15 @@ test('nobody meets before a product, and the text is read back', () => {
   deepEqual(parse(text), program)
 })
 
+test('ranks agree on all numbers that lie alike at once, when a step ends', () => {
+  const { steps } = program.streams[0]
+  const calls = steps.flatMap(step => (step.kind === 'call' && step.segment.startsWith('agree') ? [step.segment] : []))
+  const scales = program.params.filter(({ name }) => name.endsWith('.scale'))
+  const agreed = calls.map(name => program.segments[name].instrs[0]).flatMap(instr => ('ins' in instr ? instr.ins : []))
+  ok(calls.length <= 3 && new Set(calls).size === calls.length, calls.join())
+  equal(agreed.length, scales.length)
+})
+
 const edited = (
   test: (name: string) => boolean,
   edit: (instr: Instr) => Instr | readonly Instr[],
@@ -201,7 +210,7 @@ caught(
   'T4',
   'every rank follows the greatest of its own part',
   edited(
-    name => name.startsWith('reduce') && name.endsWith('.scale'),
+    name => name.startsWith('agree'),
     instr => (instr.kind === 'all-reduce' || instr.kind === 'wait' ? [] : instr),
   ),
   /scale/,
@@ -246,7 +255,7 @@ test('[I2] what is greatest on the two holders of a stage is added up', () => {
   const [held, one] = [compileJob(twice), compileJob(serialJob(twice, 4))]
   deepEqual(verify(held, one).map(showViolation), [])
   const summed = edited(
-    name => name.startsWith('reduce') && name.includes('.scale'),
+    name => name.startsWith('agree'),
     instr => (instr.kind === 'all-reduce' ? { ...instr, combine: 'sum' } : instr),
     held,
   )

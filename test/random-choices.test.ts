@@ -75,6 +75,8 @@ const plans: readonly (readonly Plan[])[] = [
     { compress: { gather: 'int8' } },
     { compress: { reduce: 'powersgd', rank: 2, rate: 0.5 } },
     { reduce: 'step', compress: { reduce: 'powersgd', rank: 1, rate: 1, from: 3 } },
+    { compress: { reduce: 'topk', ratio: 0.1 } },
+    { reduce: 'step', compress: { reduce: 'topk', ratio: 0.5, gather: 'int8' } },
     { compress: { reduce: 'int8', run: 8 } },
     { compress: { reduce: 'int8', gather: 'int8', run: 5 } },
   ],

@@ -1,7 +1,7 @@
 /** Plans that do what a user allows beside the usual: found as surely as the others, compiled, and listed with them. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { compileJob } from '../src/compile/index.js'
-import { extraNames, extraWords, findPlans, jobOf, planInput, search, searchAll } from '../src/search/index.js'
+import { awaysOf, extraNames, extraWords, findPlans, jobOf, planInput, search, searchAll } from '../src/search/index.js'
 import { lockstep } from './memory-io.js'
 import { requestOf } from './search-requests.js'
 import { oneIn, test } from './share.js'
@@ -25,14 +25,50 @@ for (const name of extraNames)
     for (const { split } of quick.best) deepEqual(extraWords(split), [name])
   })
 
+const small = { devices: 4, batch: 4, layers: 2, memory: 40, software: 'lockstep' } as const
+const testedAway = oneIn(7)
+for (const away of awaysOf(requestOf(small)).toReversed())
+  testedAway(`pruned and unpruned plans find the same with ${extraWords(away).join()}`, () => {
+    const request = { ...requestOf(small), extras: ['offload'], away } as const
+    const [quick, whole] = [true, false].map(prune => search(request, { keep: 10, prune }))
+    ok(whole.best.length > 0)
+    deepEqual(
+      quick.best.map(({ estimate }) => estimate.step),
+      whole.best.map(({ estimate }) => estimate.step),
+    )
+    deepEqual(
+      quick.front.map(({ bytes }) => bytes),
+      whole.front.map(({ bytes }) => bytes),
+    )
+    for (const { split } of quick.best) {
+      deepEqual(extraWords(split), extraWords(away))
+      ok(!away.lifted || split.zero === 3)
+    }
+  })
+
+test('what hosts have no room for goes to disks, and what they have room for does not', () => {
+  const request = requestOf(small)
+  const withHost = (memory: number) => ({
+    ...request,
+    cluster: { ...request.cluster, host: { ...request.cluster.host!, memory } },
+  })
+  const placesOf = (memory: number) => awaysOf(withHost(memory)).flatMap(away => extraWords(away))
+  ok(placesOf(1e15).every(words => !words.includes('disk')))
+  const tight = placesOf(1)
+  deepEqual([tight[0], tight[1], tight[2]], ['offload:states@disk', 'offload:parameters@disk', 'offload:carries'])
+  const found = search({ ...withHost(1), extras: ['offload'], away: { offload: 'host' } }, { keep: 1 })
+  equal(found.best.length, 0)
+})
+
 test('what is allowed is ranked beside the usual: the best of all is the best of each', () => {
-  const request = {
-    ...requestOf({ devices: 4, batch: 4, layers: 4, memory: 40, software: 'lockstep' }),
-    allowed: extraNames,
-  }
+  const request = { ...requestOf({ ...small, batch: 2, constraints: ['recompute=none|full'] }), allowed: extraNames }
   const all = searchAll(request, { keep: 5 })
   const sets = Array.from({ length: 2 ** extraNames.length }, (_, bits) => extraNames.filter((_, i) => (bits >> i) & 1))
-  const apart = sets.flatMap(extras => search({ ...request, extras }, { keep: 1 }).best)
+  const apart = sets.flatMap(extras =>
+    (extras.includes('offload') ? awaysOf(request) : [undefined]).flatMap(
+      away => search({ ...request, extras, ...(away && { away }) }, { keep: 1 }).best,
+    ),
+  )
   equal(all.best[0].estimate.step, Math.min(...apart.map(({ estimate }) => estimate.step)))
   for (const name of ['offload', 'wire', 'fp8'] as const) ok(apart.some(({ split }) => split[name]))
   ok(all.front.every(({ bytes }, i) => i === 0 || bytes < all.front[i - 1].bytes))

@@ -4,16 +4,17 @@
  */
 import { deepEqual, ok } from 'node:assert/strict'
 import { after } from 'node:test'
-import { elementsOf } from '../src/base/index.js'
+import { bytesPer, elementsOf, sizeOfAll } from '../src/base/index.js'
 import { checkpointProblems, loadCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { boot, compareRun, dataFor } from '../src/engine/index.js'
 import { nativeMissing, Pool } from '../src/engine/native/index.js'
-import { type Param, parse, print, verify } from '../src/ir/index.js'
-import { check, earlierJobs, type Job, type PlanInput } from '../src/plan/index.js'
+import { isCollective, type Param, type Program, parse, print, verify } from '../src/ir/index.js'
+import { check, earlierJobs, Job, type PlanInput } from '../src/plan/index.js'
 import { lossesOf, startSession, syntheticOf } from '../src/train/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, serialOf, shallow, titleOf } from './jobs.js'
+import { compared } from './random-plans.js'
 import { isWithinBounds, record } from './recorded.js'
 import { saved } from './saved.js'
 import { later, oneIn, test } from './share.js'
@@ -31,8 +32,9 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['gpt', { dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', compress }],
   ['latent', { dp: 2, zero: 1, overlap: false, precision: 'bf16', compress }],
   ['llama', { tp: 4, compress }],
+  ['gpt', { dp: 2, tp: 2, microbatches: 2, sequenceParallel: true, compress }],
 ]
-const tested = oneIn(11)
+const tested = oneIn(12)
 for (const [model, plan] of plans)
   tested(`${model}, ${titleOf(plan)}: computes what one rank computes that plays these`, () => {
     computesWhatOneRankComputes(jobOf(model, plan, plan.dp === 3 ? { globalBatch: 24 } : {}), 3)
@@ -273,4 +275,56 @@ test('of equals the first are kept; what is no number counts as infinite', () =>
     [0, 2],
   ])
   deepEqual(kept([0, 0, 0], 0.1, 1), [[0], [0]])
+})
+
+const wide = { family: 'llama', layers: 6, embed: 2048, heads: 16, kvHeads: 8, ffn: 5632, vocab: 32000 } as const
+const priced: readonly PlanInput[] = [
+  { dp: 4, zero: 1 },
+  { dp: 2, tp: 2, pp: 2, microbatches: 4, zero: 1 },
+  { dp: 4 },
+  { dp: 2, cp: 2 },
+  { dp: 8, zero: 3, reduce: 'step' },
+  { tp: 4, dp: 2, sequenceParallel: true },
+]
+const pricedIn = oneIn(6)
+for (const plan of priced)
+  pricedIn(`${titleOf(plan)}: the estimate is within 3 % of the simulation, and of the bytes that are compiled`, () => {
+    const { dp = 1, microbatches = 1 } = plan
+    const job = Job.parse({
+      ...{ model: wide, training: { seq: 2048, globalBatch: 2 * dp * microbatches } },
+      plan: { precision: 'bf16', ...plan, compress: { reduce: 'topk' } },
+    })
+    const { time, memory } = compared({ job, device: 'h100' })!
+    ok(Math.abs(time) <= 0.03 && Math.abs(memory) <= 0.03, `${time} ${memory}`)
+  })
+
+/** Bytes that the data axes carry to a rank in a step. */
+function carried({ streams, segments, mesh }: Program): number {
+  const bytes = (name: string) =>
+    segments[name].instrs
+      .filter(isCollective)
+      .filter(({ group }) => group.axes.includes('dp'))
+      .flatMap(instr => {
+        const ranks = sizeOfAll(mesh, instr.group.axes)
+        const all = instr.kind === 'all-gather' ? instr.outs : instr.ins
+        const times = instr.kind === 'all-reduce' ? 2 : 1
+        return all.map(ref => {
+          const { dims, dtype } = segments[name].buffers[ref]
+          return (times * (ranks - 1) * elementsOf(dims) * bytesPer[dtype]) / ranks
+        })
+      })
+  const calls = streams.flatMap(({ steps }) => steps.flatMap(step => (step.kind === 'call' ? bytes(step.segment) : [])))
+  return calls.reduce((a, b) => a + b, 0)
+}
+
+test('what is sent is the share that is asked for, and errors are bytes', () => {
+  const training = { seq: 512, globalBatch: 16 }
+  const [plain, sparse] = [{}, { compress: { reduce: 'topk', ratio: 0.001 } }].map(how =>
+    compileJob(Job.parse({ model: { ...wide, layers: 2 }, training, plan: { dp: 16, ...how } })),
+  )
+  // 8 bytes a number and rank against twice 4 bytes.
+  const share = carried(sparse) / carried(plain)
+  ok(Math.abs(share / (16 * 0.001) - 1) < 0.05, `${share}`)
+  const [before, after] = [plain, sparse].map(({ streams: [{ peak }] }) => peak.optimizer)
+  ok(after > 1.49 * before && after < 1.51 * before, 'beside two moments, an error')
 })

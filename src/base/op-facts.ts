@@ -6,7 +6,7 @@ import type { OpKind, OpTable } from './op.js'
 import { type OptimizerKind, optimizerFacts, optimizerKinds } from './optimizer.js'
 
 /**
- * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; Gram and Schmidt, column by column; a pass over memory in which every operand is read
+ * What an op costs: a product of matrices; one for each expert, of rows or of gradients; attention, forward or backward; Newton and Schulz; Gram and Schmidt, column by column; a choice of the greatest, digit by digit; a pass over memory in which every operand is read
  * and every result written once; or a look into one operand, of which no more is read than is written.
  */
 export type OpWork =
@@ -17,6 +17,7 @@ export type OpWork =
   | 'attentionBackward'
   | 'orthogonal'
   | 'columns'
+  | 'selection'
   | 'pass'
   | { readonly lookInto: number }
 
@@ -143,7 +144,7 @@ export const opFacts: OpTable<OpFacts> = {
   gramSchmidt: op('x -> out', { work: 'columns', statistic: 0 }),
   become: op('next normSquared -> state', { updates: true, lists: true }),
   beside: op('x ... -> out', { statistic: 0, moves: true }),
-  greatest: op('x -> values places', { like: 0, index: 1 }),
+  greatest: op('x -> values places', { work: 'selection', like: 0, index: 1 }),
   scatter: op('values places -> out', { statistic: 0 }),
   sumSquares: op('x -> out', { updates: true, lists: true }),
   lambSquares: op('grad normSquared taken param m v -> paramSquared stepSquared', { statistic: 0 }),

@@ -26,7 +26,7 @@ export const isSparing = (format: WireFormat | Sparing): format is Sparing => sp
 
 /** What arrives depends on which rank adds what: one rank computes the same only if it plays them all. */
 export const dependsOnAddends = (format: WireFormat | Sparing | undefined): boolean =>
-  format === 'int8' || format === 'topk'
+  format === 'int8' || format === 'topk' || format === 'onebit'
 
 /** Numbers that share a unit, where a plan does not say. */
 export const usualRun = 256
@@ -66,6 +66,9 @@ export function factorColumns(
   const factor = Math.min(rank, rows, columns)
   return (rows + columns) * factor * rate < rows * columns ? factor : undefined
 }
+
+/** Whether the signs of Adam's mean are sent: of every parameter that it moves. */
+export const sendsSigns = ({ reduce, waiting = false }: Wire): boolean => reduce === 'onebit' && !waiting
 
 /** Of what share of its numbers a gradient is sent; nothing, where it is sent as it is: vectors. */
 export const keptShare = ({ reduce, ratio = 1 }: Wire, { role }: { readonly role: ParamRole }): number | undefined =>

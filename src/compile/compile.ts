@@ -29,6 +29,7 @@ import {
 } from '../ir/index.js'
 import type { Model } from '../model/index.js'
 import { type Plan, scalarStarts, stateSpace } from '../plan/index.js'
+import { agreementsOf } from './agreements.js'
 import { type BlockContext, draftBlock } from './blocks.js'
 import { type Boundaries, draftBoundaries } from './boundaries.js'
 import { codedModel, codesOnce } from './codes.js'
@@ -130,12 +131,18 @@ function shard(facts: Facts): Drafts {
 }
 
 function segmentsOf(
-  { blocks, params, once, held }: Sharding,
+  { s, blocks, params, once, held }: Sharding,
   flights: readonly FlightDrafts[],
   boundaries: Boundaries,
 ): SegmentDraft[] {
   const ofParam = ({ segments: { begin, reduce, norm, update, deal, down, up } }: CompiledParam) =>
     [begin, reduce, norm, down, deal?.mean, update, up].filter(draft => draft !== undefined)
+  const agreements = held.flatMap((_, pp) =>
+    agreementsOf(
+      s,
+      params.filter(({ holders }) => holders.includes(pp)),
+    ),
+  )
   const rounds = held.flatMap((_, pp) => roundsOf(params.filter(({ holders }) => holders.includes(pp))))
   const all = [
     ...Object.values(blocks).flatMap(({ segments, codes }) => [
@@ -145,6 +152,7 @@ function segmentsOf(
     ...Object.values(boundaries).flatMap(carries => Object.values(carries).flatMap(({ out, back }) => [out, back])),
     ...params.flatMap(ofParam),
     ...rounds.map(({ draft }) => draft),
+    ...agreements.map(({ draft }) => draft),
     ...flights.flatMap(({ segments }) => [...segments.values()].flatMap(draft => Object.values(draft))),
     ...ofOnce(once),
   ]

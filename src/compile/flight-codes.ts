@@ -22,20 +22,20 @@ import type { ShardedMesh } from './layouts.js'
 import type { SegmentWriter, Slot, Tensor, Version } from './segment.js'
 
 /** Codes and units as they lie in one frame: of a part, of all parts, or of the addends of all ranks. */
-interface Coded {
+export interface Coded {
   readonly codes: Version
   readonly units: Version
 }
 
 /** Each as a tensor of lines, with what else there is of it. */
-interface CodedTensors {
+export interface CodedTensors {
   readonly codes: Tensor
   readonly units: Tensor
   /** The axes that split the dims of what is coded. */
   readonly split: readonly Axis[]
 }
 
-function codedTensors(
+export function codedTensors(
   { mesh }: ShardedMesh,
   { name, dims }: Tensor,
   layout: Layout,
@@ -65,7 +65,7 @@ function codedAt(
   return { codes: lines, units: w.given(units.name, units, layoutOf('unit'), { ...slot, offset }) }
 }
 
-const refsOf = ({ codes, units }: Coded) => [codes.ref, units.ref]
+export const refsOf = ({ codes, units }: Coded) => [codes.ref, units.ref]
 
 /** A parameter in codes: of its part, gathered, and back to numbers. One rank that plays several codes what they would. */
 export function gatherCodes(
@@ -159,7 +159,11 @@ const plainly = (): Layout => ({ splits: {}, partial: {} })
 /** The sum as its owner has it before it is coded again. */
 const partOf = (tensor: Tensor): Tensor => ({ ...tensor, name: `${tensor.name}.part`, dtype: 'f32' })
 
-function scratchCodes(w: SegmentWriter, { codes, units }: CodedTensors, layoutOf: (dim: string) => Layout): Coded {
+export function scratchCodes(
+  w: SegmentWriter,
+  { codes, units }: CodedTensors,
+  layoutOf: (dim: string) => Layout,
+): Coded {
   const make = (tensor: Tensor, dim: string) => w.make(tensor.name, tensor, layoutOf(dim), 'workspace')
   return { codes: make(codes, 'line'), units: make(units, 'unit') }
 }

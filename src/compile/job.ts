@@ -5,7 +5,7 @@ import { buildModel, type DocumentsShape, type StepShape } from '../model/index.
 import type { Documents, Job, Plan } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compiling, shardStep } from './compile.js'
-import type { CompileInput } from './compiled.js'
+import type { CompiledParam, CompileInput } from './compiled.js'
 import { sendsCodes } from './flight-codes.js'
 
 /** `schedule` is the parsed file of a plan that names one. */
@@ -62,17 +62,20 @@ export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
 function playing(job: Job): Plan['compress'] {
   const { compress, etp, zero, microbatches } = job.plan
   if (!compress || (compress.gather !== 'int8' && !dependsOnAddends(compress.reduce))) return compress
-  const exact = compress.reduce === 'int8' ? sentExactly(job) : []
+  const exact = dependsOnAddends(compress.reduce) ? sentExactly(job) : []
   return { ...compress, virtual: { ...sizesOf(job.plan), etp, zero, microbatches, exact } }
 }
 
-/** Parameters whose gradients ranks send as they are, though others are sent in codes. */
+/** Parameters whose gradients ranks send as they are, though others are sent in codes, or in part. */
 function sentExactly(job: Job): string[] {
   const { plan } = job
   const schedule = typeof plan.schedule === 'string' ? plan : { ...plan, schedule: 'gpipe' as const }
   const { params } = shardStep(inputOf(job, scheduleOf(schedule)))
-  return params.filter(param => !sendsCodes(plan, param)).map(({ spec }) => spec.name)
+  const isSent = plan.compress?.reduce === 'int8' ? (param: CompiledParam) => sendsCodes(plan, param) : remembers
+  return params.filter(param => !isSent(param)).map(({ spec }) => spec.name)
 }
+
+const remembers = ({ segments }: CompiledParam): boolean => segments.states.error !== undefined
 
 /** The pipeline coordinate whose arena is the largest. */
 export const heaviest = (streams: readonly Stream[]): number =>

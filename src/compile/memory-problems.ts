@@ -4,7 +4,7 @@
  */
 import { either, error, hasErrors, type Problem, showBytes } from '../base/index.js'
 import { kinds, type Program } from '../ir/index.js'
-import { check, type Job, type Plan } from '../plan/index.js'
+import { check, type Job, type Offload, offloadOf, type Plan } from '../plan/index.js'
 import { compileJob, heaviest } from './job.js'
 
 export function memoryProblems(program: Program, job: Job): Problem[] {
@@ -17,7 +17,10 @@ export function memoryProblems(program: Program, job: Job): Problem[] {
   return [error('plan/memory', 'plan.deviceMemory', message, remedy(job, deviceMemory))]
 }
 
-type Change = Partial<Pick<Plan, 'zero' | 'recompute' | 'sequenceParallel' | 'microbatches'>>
+interface Change extends Partial<Pick<Plan, 'zero' | 'recompute' | 'sequenceParallel' | 'microbatches'>> {
+  /** What leaves beside what has left. */
+  readonly offload?: Partial<Offload>
+}
 
 /** Changes that save memory on the same ranks, those that cost the least time first. */
 function changesOf({ plan, training }: Job): Change[] {
@@ -30,7 +33,24 @@ function changesOf({ plan, training }: Job): Change[] {
     ...(Number.isInteger(most) && most > plan.microbatches ? [{ microbatches: most }] : []),
     ...zeros.slice(1),
     ...(plan.recompute === 'full' ? [] : [{ recompute: 'full' as const }]),
+    ...offloadsOf(plan),
   ]
+}
+
+/** What may leave the device: states, what layers hand to each other, parts of parameters. */
+function offloadsOf(plan: Plan): Change[] {
+  const { optimizer, activations, parameters } = offloadOf(plan)
+  return [
+    ...(optimizer === 'device' ? [{ offload: { optimizer: 'host' as const } }] : []),
+    ...(activations === 'none' ? [{ offload: { activations: 'boundaries' as const } }] : []),
+    ...(parameters === 'device' && plan.zero === 3 ? [{ offload: { parameters: 'host' as const } }] : []),
+  ]
+}
+
+/** All of them at once. */
+function together(changes: readonly Change[]): Change {
+  const offload: Change['offload'] = Object.assign({}, ...changes.map(change => change.offload))
+  return { ...Object.assign({}, ...changes), ...(Object.keys(offload ?? {}).length > 0 && { offload }) }
 }
 
 const mostSuggestions = 3
@@ -43,22 +63,28 @@ function remedy(job: Job, memory: number): string {
   const enough = sized.filter(({ bytes }) => bytes <= memory).slice(0, mostSuggestions)
   if (enough.length > 0)
     return `try ${either(enough.map(({ change, bytes }) => `${show(change)} (${showBytes(bytes)})`))}`
-  const all: Change = Object.assign({}, ...changes)
-  const least = bytesWith(job, all)
-  if (changes.length > 1 && least <= memory) return `no single change is enough; try ${show(all)} (${showBytes(least)})`
+  // What leaves the device costs most time: it is asked for where the rest does not do.
+  const here = together(changes.filter(({ offload }) => offload === undefined))
+  const all = together(changes)
+  const [leastHere, least] = [bytesWith(job, here), bytesWith(job, all)]
+  const [several, bytes] = leastHere <= memory ? [here, leastHere] : [all, least]
+  if (changes.length > 1 && bytes <= memory)
+    return `no single change is enough; try ${show(several)} (${showBytes(bytes)})`
   const even = Number.isFinite(least) && changes.length > 0 ? `${show(all)} would still need ${showBytes(least)}: ` : ''
   return `${even}spread the model over more ranks, with ${more}`
 }
 
 /** Infinite: it cannot be compiled. */
-function bytesWith(job: Job, change: Change): number {
-  const changed: Job = { ...job, plan: { ...job.plan, ...change, deviceMemory: undefined } }
+function bytesWith(job: Job, { offload, ...change }: Change): number {
+  const away = offload && { offload: { ...offloadOf(job.plan), ...offload } }
+  const changed: Job = { ...job, plan: { ...job.plan, ...change, ...away, deviceMemory: undefined } }
   if (hasErrors(check(changed))) return Number.POSITIVE_INFINITY
   const { streams } = compileJob(changed)
   return streams[heaviest(streams)].arena
 }
 
-const show = (change: Change): string =>
-  Object.entries(change)
-    .map(([field, value]) => `${field}: ${value}`)
-    .join(', ')
+const show = ({ offload = {}, ...change }: Change): string =>
+  [
+    ...Object.entries(change).map(([field, value]) => `${field}: ${value}`),
+    ...Object.entries(offload).map(([field, value]) => `offload.${field}: ${value}`),
+  ].join(', ')

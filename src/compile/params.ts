@@ -51,8 +51,9 @@ function playedBy({ params, dims: sizes }: Model, plan: Plan): Map<string, Playe
   const playedOf = (spec: ParamSpec): Played => {
     const { storage } = layoutsOfParam(spec, s)
     const blocks = spec.dims.map(({ name }) => ways(splitOf(storage, name)))
-    const remembers = !isFollower(spec) && keptShare(wire, spec) !== undefined
-    const codes = wire.reduce === 'int8' && storage.flat !== undefined && !ranks.exact.includes(spec.name)
+    const isExact = isFollower(spec) || ranks.exact.includes(spec.name)
+    const remembers = !isExact && (keptShare(wire, spec) !== undefined || wire.reduce === 'onebit')
+    const codes = !isExact && wire.reduce === 'int8' && storage.flat !== undefined
     return {
       ...(storage.flat && { played: { parts: ways(storage.flat), blocks } }),
       ...(remembers && { ranks: { addends, blocks } }),

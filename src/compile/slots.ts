@@ -13,7 +13,11 @@ export const at = (is: 'grad' | 'reduced'): Slot => slotOf({ is }, 'gradients')
 export const stateSlot = (of: StateName, is: 'state' | 'next'): Slot =>
   slotOf({ is, of }, is === 'state' ? 'optimizer' : 'workspace')
 
-export const gradientOf = ({ spec, gradientDtype }: ParamClass) => ({ ...spec, name: 'grad', dtype: gradientDtype })
+export const gradientOf = ({ spec, gradientDtype }: Pick<ParamClass, 'spec' | 'gradientDtype'>) => ({
+  ...spec,
+  name: 'grad',
+  dtype: gradientDtype,
+})
 
 /** Where a number of the whole step lies: a sum of it, one that it is told, or one that lives from step to step. */
 export function scalarSlot(of: StepScalar): Slot {

@@ -13,6 +13,7 @@ import {
   type States,
   type StepScalar,
   scalarsOf,
+  sendsSigns,
   stateEntries,
   statesKept,
   statesOf,
@@ -38,7 +39,7 @@ import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 import { at, gradientOf, scalarSlot, slotOf, stateSlot } from './slots.js'
-import { addendsOf, ownReduction, rememberedOf, send, spares } from './spared.js'
+import { addendsOf, hasAddends, ownReduction, rememberedOf, send, spares } from './spared.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -59,6 +60,8 @@ export interface ParamClass extends ParamDtypes {
 export interface ParamDrafts extends Residence {
   readonly begin?: SegmentDraft
   readonly reduce?: SegmentDraft
+  /** Ranks agree on what was greatest for it, together with others: it is that of a part so far, on these axes and on these holders. */
+  readonly agrees?: Layout
   readonly norm?: SegmentDraft
   readonly update?: SegmentDraft
   /** Where whole matrices are dealt out before the update. */
@@ -85,12 +88,12 @@ export interface Gradient {
   readonly reduction: Reduction
 }
 
-/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, as the greatest of its numbers, or by a route of several moves. */
+/** How a gradient becomes a sum over the ranks: in place, scattered or as a whole, as factors of so many columns, as the greatest of its numbers, as signs of Adam's mean, or by a route of several moves. */
 export type Reduction =
   | { readonly kind: 'scatter' | 'sum'; readonly axes: readonly Axis[] }
   | { readonly kind: 'factors'; readonly columns: number }
   | { readonly kind: 'greatest'; readonly ratio: number }
-  | { readonly kind: 'route' | 'none' }
+  | { readonly kind: 'route' | 'none' | 'signs' }
 
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
@@ -185,7 +188,7 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   if (moves || meets || scaled || spared) {
     const own = w.held('own', gradientOf(param), from, from.slot)
     const met = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
-    const all = reduction.kind === 'greatest' ? addendsOf(w, param, met, accumulated) : met
+    const all = hasAddends(reduction) ? addendsOf(w, param, met, accumulated) : met
     if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
     send(w, param, gradient, all, context)
     const summed = spared ? 'sum' : meets ? 'all' : 'own'
@@ -234,14 +237,13 @@ function draftFollower(
   param: ParamClass,
   produced: Layout,
   { s, training }: ParamContext,
-): Pick<ParamDrafts, 'reduce' | 'update' | 'states'> {
+): Pick<ParamDrafts, 'reduce' | 'agrees' | 'update' | 'states'> {
   const { spec, dtype, holders, layouts } = param
   const sum = new SegmentWriter(s)
   const axes = partialAxes(produced)
   let counts = sum.given('grad', gradientOf(param), produced, at('grad'))
-  const combine = spec.track ? 'max' : 'sum'
-  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes }, combine)
-  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders }, combine)
+  if (axes.length > 0) counts = sum.reduceInPlace('grad', counts, layouts.compute, { axes })
+  if (holders.length > 1) sum.reduceInPlace('grad', counts, layouts.compute, { axes: ['pp'], stages: holders })
   const reduce = sum.draft(`reduce ${param.name}`, 'reduce')
   const w = new SegmentWriter(s)
   const own = { ...spec, name: 'param', dtype }
@@ -258,6 +260,7 @@ function draftFollower(
     w.emit({ kind: 'track', ...track, ...told, outs: [followed, history] })
   }
   const update = w.draft(`update ${param.name}`, 'update')
+  if (spec.track) return { update, states, agrees: produced }
   return { update, states, ...(reduce.instrs.length > 0 && { reduce }) }
 }
 
@@ -266,7 +269,7 @@ const historyOf = ({ length }: { readonly length: number }): StateTensor => ({
 })
 
 /** States that other ops than the optimizer move. */
-const feedbackStates = ['error', 'basis'] as const
+const feedbackStates = ['error', 'sumError', 'basis'] as const
 
 /**
  * The state says where: what else the update needs goes there before, and goes back after. The host has nothing but the rank's part of
@@ -331,7 +334,8 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamCo
   const w = new SegmentWriter(s)
   const { spec, dtype } = param
   const { reduced, kept, state, states } = sources
-  const { optimizer, weightDecay, rate } = toldFor(training, spec.role)
+  const { optimizer: usual, weightDecay, rate } = toldFor(training, spec.role)
+  const optimizer = usual.kind === 'adamw' && sendsSigns(plan.compress ?? {}) ? { ...usual, frozen: true } : usual
   const lying = isUpdatedAway(param, context) ? onHost : (slot: Slot) => slot
   const ofState = (name: StateName) => {
     const { layout, ...tensor } = states[name]! // what is kept is what is updated

@@ -34,7 +34,7 @@ export const addendLayout = (produced: Layout): Layout => ({
   partial: Object.fromEntries(addendAxes(produced).map(axis => [axis, 'sum'])),
 })
 
-const besides = (dims: readonly Dim[], played: PlayedRanks | undefined): readonly Dim[] =>
+export const besides = (dims: readonly Dim[], played: PlayedRanks | undefined): readonly Dim[] =>
   played ? [{ name: 'addend', size: played.addends }, ...dims] : dims
 
 /** What is kept of a parameter: the error as addends of the ranks, or side by side on one that plays them. */

@@ -97,6 +97,7 @@ const byWork: Readonly<Record<Extract<OpWork, string>, (instr: Compute, place: P
   expertsBackward: (instr, place) => ofExperts(instr, [instr.ins[0], instr.outs[0], instr.ins[1]], place),
   orthogonal,
   columns,
+  selection,
   pass,
 }
 
@@ -169,6 +170,14 @@ function columns(instr: Compute, place: Place): Kernel {
   const { columns } = shapeOfMatrix(place.segment.buffers[instr.ins[0]].dims, inputs)
   const bytes = total(instr.outs, place)
   return { kind: 'memory', read: bytes * (2 * columns + 1), written: bytes * (columns + 1), op: instr.kind }
+}
+
+/** Three digits of what is the least to be kept, each in a pass, and one more that keeps. */
+export const selectionPasses = 4
+
+function selection(instr: Compute, place: Place): Kernel {
+  const [read, written] = [selectionPasses * total(instr.ins, place), total(instr.outs, place)]
+  return { kind: 'memory', read, written, op: instr.kind }
 }
 
 /** Every row meets the weights of one expert: as many products as there are experts, of an even share of the rows. */

@@ -27,7 +27,8 @@ export const packingRules = {
     const results = outs.map(ref => site.result(ref)).join(', ')
     const operands = ins.map(ref => (hasAddends(site, ref) ? `*${site.name(ref)}` : site.name(ref)))
     const told = signs && {
-      whole: signs === 'line',
+      whole: signs === 'line' ? 'True' : 'False',
+      ...(hasAddends(site, outs[0]) && { apart: 'True' }),
       ...(isFlat(site, ins[0]) && { count: partOf(site, ins[0], 'count_of') }),
     }
     const made = call(signs ? 'pack_signs' : 'pack', [`[${operands.join(', ')}]`], { ...codingOf(instr), ...told })
@@ -39,7 +40,7 @@ export const packingRules = {
     const sizes = layout.flat ? [partOf(site, out, 'part_of')] : dims.map(({ size }) => `${size}`)
     const told = instr.signs && {
       ...(layout.flat && { count: partOf(site, out, 'count_of') }),
-      ...(hasAddends(site, out) && { apart: true }),
+      ...(hasAddends(site, out) && { apart: 'True' }),
     }
     const made = call(instr.signs ? 'unpack_signs' : 'unpack', instr.ins.map(site.name), {
       ...{ ...codingOf(instr), ...told, sizes: `(${sizes.join(', ')},)`, dtype: quote(dtype) },

@@ -302,6 +302,9 @@ export const torchOf: Rules<string[], Site> = {
   muon: (instr, site) => update(instr, site, { momentum: instr.momentum, stretch: instr.stretch }),
   lion: (instr, site) => update(instr, site, { betas: tuple([instr.beta1, instr.beta2]) }),
   'all-reduce'(instr, site) {
+    const { ins, outs, group, combine } = instr
+    if (combine === 'max' && ins.length > 1 && ins.every(ref => site.dims(ref).length === 0))
+      return [`${outs.map(site.result).join(', ')} = here.greatest(${tuple(ins.map(site.name))}, ${site.group(group)})`]
     // A value nobody reads any more need not be copied before it is summed into.
     const name = site.consumed(instr.ins[0], instr, instr.outs[0]) ? 'all_reduce_' : 'all_reduce'
     return collective(name, () => (instr.combine === 'max' ? ['"max"'] : []))(instr, site)

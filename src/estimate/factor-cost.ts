@@ -1,6 +1,6 @@
-/** What PowerSGD takes in the place of flights: each matrix is summed as two factors when its step has ended, and what they lack is kept. */
-import { bytesPer, dataRanks, factorColumns, isSparing, type Wire } from '../base/index.js'
-import { type Kernel, priceInStep } from '../cost/index.js'
+/** What PowerSGD and top-k take in the place of flights: each matrix is summed as two factors, or as its greatest numbers, when its step has ended, and what those lack is kept. */
+import { bytesPer, dataRanks, factorColumns, isSparing, keptShare, keptSizes, type Wire } from '../base/index.js'
+import { type Kernel, priceInStep, selectionPasses } from '../cost/index.js'
 import { type Matrices, matricesOf } from './muon-cost.js'
 import type { Prices, PriceTable } from './prices.js'
 import type { Setup, Split } from './setup.js'
@@ -17,7 +17,8 @@ export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest
   if (!sendsFactors(split)) return { errors: 0, next: 0 }
   const data = dataRanks(split)
   const parts = data > 1 && split.zero > 0 ? all / data : 0
-  return { errors: wide * all, next: wide * (all + parts + (data > 1 ? largest : 0)) }
+  const share = data > 1 || split.wire?.reduce === 'topk' ? largest : 0
+  return { errors: wide * all, next: wide * (all + parts + share) }
 }
 
 /** Seconds of all that a rank holds: so many layers, and what is left of it as one matrix. */
@@ -36,7 +37,29 @@ export function factorCost(setup: Setup, table: PriceTable, prices: Prices, { al
   return layers * matricesOf(setup).reduce((sum, one) => sum + each(one), 0) + tables * each(ofTable)
 }
 
-function oneCost(
+const oneCost: typeof factored = (setup, table, wire, matrices) =>
+  (wire.reduce === 'topk' ? sparse : factored)(setup, table, wire, matrices)
+
+/** Values and places are gathered one after the other; what is sent is laid out to be taken off. */
+function sparse(
+  { cluster, split }: Setup,
+  table: PriceTable,
+  wire: Wire,
+  { rows, columns, split: over }: Matrices,
+): number {
+  const { dp, cp, tp } = split
+  const pass = (read: number, written: number) => priceInStep({ kind: 'memory', read, written }, cluster.device)
+  const [elements, ratio = 1] = [(rows * columns) / over, keptShare(wire, { role: 'matrix' })]
+  const [block, kept] = [wide * elements, wide * keptSizes(elements, { ratio }).kept]
+  const gathered = dp > 1 ? 2 * table.collective('all-gather', dp * kept, dp, tp * cp) : 0
+  const added = cp > 1 ? table.collective('all-reduce', block, cp, tp) : 0
+  const part = split.zero > 0 && dataRanks(split) > 1 ? pass(block / dataRanks(split), block / dataRanks(split)) : 0
+  const laid = pass(2 * kept, block) + pass(2 * dp * kept, block)
+  // Added to its error, what is sent taken off, and what is left kept.
+  return 3 * pass(2 * block, block) + pass(selectionPasses * block, 2 * kept) + laid + gathered + added + part
+}
+
+function factored(
   { cluster, split, precision }: Setup,
   table: PriceTable,
   wire: Wire,

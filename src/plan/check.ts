@@ -249,9 +249,9 @@ const memory: Rule = function* ({ model, training: { seq, optimizer, ema }, plan
   const isHere = offloadOf(plan).optimizer === 'device'
   const states = isHere ? fullStates(optimizer, hasMaster(plan.precision)).length + (ema ? 1 : 0) : 0
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
-  const numbersAt = (stage: number) => {
+  const numbersAt = (stage: number, kept = states) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
-    return copies * (widthOfParameter(plan) / share(3) + widthOfGradient(plan) / share(2) + states / share(1))
+    return copies * (widthOfParameter(plan) / share(3) + widthOfGradient(plan) / share(2) + kept / share(1))
   }
   const held = parametersOf(model, seq) / (tp * pp)
   const width = bytesPerNumber(plan)
@@ -268,7 +268,10 @@ const memory: Rule = function* ({ model, training: { seq, optimizer, ema }, plan
     enough === undefined
       ? `at least ${ranks} ranks must share them: by tp x pp (now ${tp * pp}), or by dp with zero 3`
       : `with zero ${enough} they need ${showBytes(bytesAt(enough))}`
-  yield error('plan/memory', 'plan.deviceMemory', equation, instead)
+  const away = Math.floor(held * numbersAt(zero, 0) * width)
+  const elsewhere =
+    states > 0 && away <= deviceMemory ? `; with offload.optimizer host they need ${showBytes(away)}` : ''
+  yield error('plan/memory', 'plan.deviceMemory', equation, `${instead}${elsewhere}`)
 }
 
 const rulesOfSteps: readonly Rule[] = [

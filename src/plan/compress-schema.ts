@@ -14,7 +14,7 @@ const sizes = Object.fromEntries([...meshAxes, 'etp'].map(axis => [axis, ranks])
 
 export const Compression = z.strictObject({
   reduce: z
-    .enum(['bf16', 'f16', 'int8', 'powersgd', 'topk'])
+    .enum(['bf16', 'f16', 'int8', 'powersgd', 'topk', 'onebit'])
     .optional()
     .describe('gradients, where they are summed over the data axes'),
   gather: z.enum(['bf16', 'int8']).optional().describe('parameters, where ZeRO-3 gathers them'),
@@ -51,7 +51,7 @@ export const Compression = z.strictObject({
       exact: z.array(z.string()).default([]).describe('parameters whose gradients they send as they are'),
     })
     .optional()
-    .describe('one rank does to numbers what so many ranks would: int8 and topk depend on how they are cut'),
+    .describe('one rank does to numbers what so many ranks would: int8, topk and onebit depend on how they are cut'),
 })
 
 export type Compression = z.output<typeof Compression>

@@ -47,6 +47,7 @@ export const compression: Rule = function* (job) {
       'bf16 loses digits alone, whatever the plan',
     )
   yield* sumsOfAddends(job)
+  yield* frozenMoments(job)
   if (compress.virtual && ranksOf(plan) > 1)
     yield error(
       'plan/compress',
@@ -87,7 +88,7 @@ function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
       `what ${reduce} does not send is needed on the device, but states of the optimizer are on the ${space}`,
       'leave offload.optimizer out',
     )
-  const [axes, ranks] = reduce === 'topk' ? ['dp', plan.dp] : ['the data axes', dataRanks(plan)]
+  const [axes, ranks] = dependsOnAddends(reduce) ? ['dp', plan.dp] : ['the data axes', dataRanks(plan)]
   if (ranks === 1 && !plan.compress?.virtual)
     yield warning(
       'plan/unwise',
@@ -96,6 +97,50 @@ function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
       'leave reduce out',
     )
   if (reduce === 'topk' && ranks > 1) yield* dearShare(plan)
+}
+
+/** 1-bit Adam: plain Adam until v stands still, and then m is all that meets. */
+const frozenMoments: Rule = function* ({ plan, training: { optimizer, clip } }) {
+  if (plan.compress?.reduce !== 'onebit') return
+  const refuse = (path: string, message: string, suggestion: string) =>
+    error('plan/compress', path, message, suggestion)
+  if (optimizer.kind !== 'adamw')
+    return yield refuse(
+      'plan.compress.reduce',
+      `onebit sends the mean of gradients that Adam keeps, but the optimizer is ${optimizer.kind}`,
+      'set training.optimizer.kind to adamw, or try topk',
+    )
+  if (!optimizer.uncorrected)
+    yield refuse(
+      'training.optimizer.uncorrected',
+      'with onebit v stands still, and what corrects it for its start would go on: steps would change their length',
+      'set uncorrected to true',
+    )
+  for (const option of ['coupled', 'amsgrad'] as const)
+    if (optimizer[option])
+      yield refuse(
+        `training.optimizer.${option}`,
+        `onebit sends the mean of gradients alone, as AdamW keeps it, but ${option} is set`,
+        `leave ${option} out`,
+      )
+  if (plan.zero > 0)
+    yield refuse(
+      'plan.zero',
+      `every rank needs all of m to make its addend of it, but zero ${plan.zero} leaves it a part`,
+      'set zero to 0, or try powersgd',
+    )
+  if (plan.compress.from === 0)
+    yield refuse(
+      'plan.compress.from',
+      'v stands still from step 0 on, when it is 0, and nothing would move',
+      'set from to the step at which the learning rate has risen, or 100',
+    )
+  if (clip !== undefined && clip > 0)
+    yield warning(
+      'plan/compress',
+      'training.clip',
+      `from step ${plan.compress.from} on no gradient meets the others: clip ${clip} shortens the mean m, whose norm is that of the step`,
+    )
 }
 
 /** Every rank is sent the numbers and places of all others; a ring sends every number twice, whatever the ranks. */
@@ -117,11 +162,12 @@ const sumsOfAddends: Rule = function* ({ plan, model }) {
   if (!dependsOnAddends(reduce)) return
   const refused = (message: string, suggestion: string) =>
     error('plan/compress', 'plan.compress.reduce', `${reduce}: ${message}`, suggestion)
-  const shared = reduce === 'topk' ? 1 : cp // what cp shares out topk adds up before
+  const remembers = reduce !== undefined && isSparing(reduce)
+  const shared = remembers ? 1 : cp // what cp shares out is added up before
   if (shared > 1 || ep > 1)
     yield refused(
       `every addend must be the gradient of whole sequences, but cp ${cp} and ep ${ep} share them out`,
-      `set ${reduce === 'topk' ? 'ep' : 'cp and ep'} to 1, or try bf16`,
+      `set ${remembers ? 'ep' : 'cp and ep'} to 1, or try bf16`,
     )
   if (
     reduce === 'int8' &&
@@ -143,8 +189,6 @@ const sumsOfAddends: Rule = function* ({ plan, model }) {
       'plan/compress',
       'plan.compress.reduce',
       `${reduce}: results depend on which rank adds what, so they change with dp and tp (now ${dp} and ${tp})`,
-      reduce === 'topk'
-        ? 'powersgd keeps back the same, whatever the plan'
-        : 'bf16 loses digits alone, whatever the plan',
+      remembers ? 'powersgd keeps back the same, whatever the plan' : 'bf16 loses digits alone, whatever the plan',
     )
 }

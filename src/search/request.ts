@@ -14,6 +14,7 @@ import {
 import type { ModelConfig } from '../model/index.js'
 import { Job, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
+import type { Away } from './aways.js'
 import { type Constraint, parseConstraints } from './constraint.js'
 import type { ExtraName } from './extra-names.js'
 
@@ -31,6 +32,8 @@ export interface Request {
   /** What plans may do beside the usual; and, within a search, what all of them do. */
   readonly allowed?: readonly ExtraName[]
   readonly extras?: readonly ExtraName[]
+  /** Where they offload: what all of them keep elsewhere. */
+  readonly away?: Away
   /** What a job says that is not searched. */
   readonly said?: Said
   /** What plans of this request, and of requests made from it, share. */

@@ -55,6 +55,8 @@ export interface Options {
   readonly kinds?: number
   /** Bytes a rank may take, where that is not the request's capacity. */
   readonly capacity?: number
+  /** Plans that were found before: what cannot be kept beside them is left out. */
+  readonly known?: readonly Priced[]
   /** False: no front is asked for, and more can be left out. */
   readonly front?: boolean
   /** False prices everything: the truth that pruning is compared with. */
@@ -85,7 +87,7 @@ export function* searching(given: Request, options: Options): Work<Found> {
   const { prune = true, capacity = capacityOf(request) } = options
   const groups = boundedGroups(request, prune ? capacity : Number.POSITIVE_INFINITY)
   const considered = groups.plans
-  const visit = new Visit(request, { front: true, kinds: options.keep, ...options, prune, capacity }, groups)
+  const visit = new Visit(request, { front: true, kinds: options.keep, known: [], ...options, prune, capacity }, groups)
   let [steps, done] = [0, 0]
   while ((done = visit.next()) >= 0) if (++steps % 64 === 0) yield (done / considered) ** costOfFirst
   return visit.found(considered)

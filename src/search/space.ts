@@ -106,8 +106,8 @@ export function* groupsOf(request: Request): Generator<Group> {
   const { cluster, globalBatch, shape, constraints } = request
   const meetingsOf = meetings(request)
   const isAllowed = allowing(request)
-  const { extras: asked = [] } = request
-  const extras = asked.length > 0 && { extras: extrasOf(asked) }
+  const { extras: asked = [], away } = request
+  const extras = asked.length > 0 && { extras: extrasOf(asked, away) }
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
     for (const pp of divisors(cluster.devices / (tp * cp))) {
       const dp = cluster.devices / (tp * cp * pp)
@@ -310,7 +310,7 @@ export function layerSplits(layers: number, stages: number, head = 1): { readonl
 export const headWeight = ({ heads, kvHeads, headDim, ffn, gated, vocab }: Shape): number =>
   vocab / (2 * headDim * (heads + kvHeads) + (gated ? 3 : 2) * ffn)
 
-type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches'>
+type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches' | 'extras'>
 
 export function savingsOf(copies: Copies, constraints: readonly Constraint[] = []): Saving[] {
   // `cheap` where it is asked for: a fourth kind of saving for every plan is a third more of them.
@@ -318,7 +318,8 @@ export function savingsOf(copies: Copies, constraints: readonly Constraint[] = [
     one => one.field === 'recompute' && one.relation === '=' && one.values.includes('cheap'),
   )
   const kinds = recomputePolicies.filter(kind => kind !== 'cheap' || asked)
-  const zeros = zerosOf(copies).filter(zero => keeps(zero, constraints))
+  const lifts = copies.extras?.lifted !== undefined
+  const zeros = zerosOf(copies).filter(zero => keeps(zero, constraints) && (zero.zero === 3 || !lifts))
   return zeros
     .filter(zero => !zeros.some(other => comesTo(zero, other)))
     .flatMap(zero => kinds.map(recompute => ({ ...zero, recompute })))
@@ -337,8 +338,9 @@ function comesTo({ zero, reduce, gather }: Zero, other: Zero): boolean {
 type Zero = Omit<Saving, 'recompute'>
 
 /** What is split over the copies, and whether it moves once a step. Of one microbatch gradients are reduced once anyway. */
-export function zerosOf({ dp, cp, microbatches }: Copies): Zero[] {
-  if (dp * cp === 1) return [{ zero: 0 }]
+export function zerosOf({ dp, cp, microbatches, extras }: Copies): Zero[] {
+  // Parts that live elsewhere are gathered from there, if there is one part.
+  if (dp * cp === 1) return [{ zero: extras?.lifted ? 3 : 0 }]
   const reduces: readonly Pick<Zero, 'reduce'>[] = microbatches > 1 ? [{}, { reduce: 'step' }] : [{}]
   const gathers: readonly Pick<Zero, 'gather'>[] = [{}, { gather: 'step' }]
   return [

@@ -17,6 +17,7 @@ import {
 } from '../estimate/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
+import { hasRoomFor } from './aways.js'
 import { Best } from './best.js'
 import { byteBounds, type CommonPrices, commonPrices, stepBound } from './bounds.js'
 import { type Request, setupOf } from './request.js'
@@ -112,11 +113,16 @@ export class Visit {
   #priced = 0
   #unfit = 0
 
-  constructor(request: Request, { keep, kinds, capacity, front, prune }: Required<Options>, groups: BoundedGroups) {
+  constructor(
+    request: Request,
+    { keep, kinds, capacity, front, prune, known }: Required<Options>,
+    groups: BoundedGroups,
+  ) {
     this.#request = request
     this.#capacity = capacity
     this.#prune = prune
     this.#best = new Best({ keep, kinds, front })
+    for (const plan of known) this.#best.offer(plan)
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
     this.#priceOf = groups.priceOf
@@ -296,12 +302,12 @@ export interface BoundedGroups {
 
 export function boundedGroups(request: Request, capacity: number): BoundedGroups {
   const [pipelinesFor, savingsFor, bytesOf] = [pipelinesOnce(request), savingsOnce(request), byteBounds(request)]
-  const priceOf = commonPrices(request)
+  const [priceOf, isKept] = [commonPrices(request), hasRoomFor(request)]
   const fitting: Bounded[] = []
   let [all, tooHeavy] = [0, 0]
   let heavy: Group | undefined
   for (const group of groupsOf(request)) {
-    const [pipelines, savings] = [pipelinesFor(group), savingsFor(group)]
+    const [pipelines, savings] = [pipelinesFor(group), savingsFor(group).filter(saving => isKept(group, saving))]
     const plans = pipelines.length * savings.length
     all += plans
     if (plans === 0) continue

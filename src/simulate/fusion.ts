@@ -28,7 +28,7 @@ export function fusedKernels({
 }
 
 function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
-  const small = segment.instrs.map(instr => workOf(instr, segment, { mesh }).kind === 'memory')
+  const small = segment.instrs.map(instr => workOf(instr, segment, { mesh }).kind === 'memory' && !isAlone(instr))
   const bytesOf = (ref: Ref) => bufferBytes(mesh, segment.buffers[ref])
   const makers = new Map<Ref, number>()
   const readers = new Map<number, Map<Ref, boolean>>()
@@ -54,6 +54,9 @@ function sparedIn(mesh: Mesh, segment: Segment): SparedBytes {
     }),
   )
 }
+
+/** What reads a tensor several times, or writes where places say, is a kernel of its own. */
+const isAlone = ({ kind }: Instr): boolean => kind === 'greatest' || kind === 'scatter'
 
 /** What is greatest in all of it must be known first: it is written, and read again. */
 const isScaledWhole = (instr: Instr): instr is InstrOf<'quantize'> =>

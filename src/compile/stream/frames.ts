@@ -75,6 +75,10 @@ export function dealtFrame(role: RoleName, params: readonly string[]): string | 
     : onceFrame(role)
 }
 
+/** What plays a role where ranks agree on what was greatest for these parameters. */
+export const agreedFrame = (role: RoleName, params: readonly string[]): string | undefined =>
+  role.is === 'grad' && role.of !== undefined ? frameNames.grad(params[Number(role.of)]) : onceFrame(role)
+
 export const unplayed = (role: RoleName): never => {
   throw new Error(`internal: nothing plays ${showRole(role)} here`)
 }

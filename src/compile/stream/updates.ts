@@ -11,10 +11,16 @@ import { dealtFrame, onceFrame } from './frames.js'
 /** How many parameters ahead gradients leave: small ones take no time in which that of a large one could come. */
 const ahead = 4
 
+const isAway = ({ segments: { down, up } }: CompiledParam) => down !== undefined || up !== undefined
+
+/** The first few gradients leave as soon as they are whole: what is left to do before the first update hides them. */
+export function leave(context: StreamContext): void {
+  for (const param of context.held.filter(isAway).slice(0, ahead)) start(context, 'down', param)
+}
+
 export function updates(context: StreamContext): void {
   const { compiled, held, out } = context
   if (held.length > 0) callOnce(context, [compiled.once.loads.lr])
-  const isAway = ({ segments: { down, up } }: CompiledParam) => down !== undefined || up !== undefined
   const away = held.filter(isAway)
   const here = held.filter(param => !isAway(param))
   for (const param of here) if (!param.segments.deal) callParam(context, param, param.segments.update)
@@ -26,7 +32,6 @@ export function updates(context: StreamContext): void {
   }
   if (away.length === 0) return
   for (const draft of compiled.once.down) out.call(placed(context, draft), { ...once, tag: draft.name }, onceFrame)
-  for (const param of away.slice(0, ahead)) start(context, 'down', param)
   for (const draft of compiled.once.down) out.wait(draft.name)
   for (const [i, param] of away.entries()) {
     start(context, 'down', away[i + ahead])

@@ -74,7 +74,10 @@ def scale(amax: torch.Tensor, form: str, by: str = "amax") -> torch.Tensor:
     is 1.75 times a power of two. `exact`: what makes amax the greatest code. Others: powers of two as MX has them, of amax rounded down,
     up, or to the digits of a code. 0 where amax is not finite.
     """
-    full = amax.clamp(min=LEAST).float()
+    least = amax.clamp(min=LEAST)
+    if by == "exact" and amax.dtype == torch.float64:
+        return GREATEST[form] / least
+    full = least.float()
     bits = full.view(torch.int32)
     if by == "exact":
         made = torch.full_like(full, GREATEST[form]) / full

@@ -170,6 +170,12 @@ def all_reduce(x: torch.Tensor, group: Group, combine: str = "sum", in_place: bo
     return Pending(work, lambda: out, text)
 
 
+def greatest(numbers: Sequence[torch.Tensor], group: Group) -> List[Pending]:
+    all_numbers = torch.stack(list(numbers))
+    one = all_reduce(all_numbers, group, "max", in_place=True)
+    return [Pending(one.work, lambda i=i: numbers[i].copy_(all_numbers[i]), one.text) for i in range(len(numbers))]
+
+
 # gloo adds these in 16 bits, or in older releases not at all.
 HALVES = (torch.bfloat16, torch.float16)
 

@@ -214,6 +214,10 @@ class Here:
     def all_reduce(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
         return comm.all_reduce(x, self.groups[group], combine)
 
+    def greatest(self, numbers: Sequence[torch.Tensor], group: str) -> Sequence[comm.Pending]:
+        """Of each number the greatest that a member has, all of them in one message."""
+        return comm.greatest(numbers, self.groups[group])
+
     def all_reduce_(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
         """Into x itself, which nobody reads any more."""
         return comm.all_reduce(x, self.groups[group], combine, in_place=True)

@@ -14,10 +14,13 @@ def blend_(grad: torch.Tensor, m: torch.Tensor, beta1: float, ranks: int) -> tor
     return grad.mul_(1 - beta1).add_(m, alpha=beta1 / ranks)
 
 
-def pack_signs(tensors: Sequence[torch.Tensor], parts: int, whole: bool, count: Optional[int] = None) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Codes and units, of several tensors one behind the other."""
+def pack_signs(
+    tensors: Sequence[torch.Tensor], parts: int, whole: bool, count: Optional[int] = None, apart: bool = False
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Codes and units, of several tensors one behind the other; or side by side, where they stay apart."""
     made = [_pack(x.reshape(-1), parts, whole, count) for x in tensors]
-    return torch.cat([codes for codes, _ in made]), torch.cat([units for _, units in made])
+    beside = torch.stack if apart else torch.cat
+    return beside([codes for codes, _ in made]), beside([units for _, units in made])
 
 
 def _pack(line: torch.Tensor, parts: int, whole: bool, count: Optional[int]) -> Tuple[torch.Tensor, torch.Tensor]:
@@ -49,8 +52,8 @@ def unpack_signs(
     addends = units.numel() // parts
     elements = torch.Size(sizes).numel() // (addends if apart else 1)
     part = -(-elements // parts)
-    bits = codes.view(torch.uint8).view(addends, parts, -1, 1).bitwise_and(_powers(codes.device).to(torch.uint8)) != 0
-    of_units = units.view(addends, parts, 1)
+    bits = codes.contiguous().view(torch.uint8).view(addends, parts, -1, 1).bitwise_and(_powers(codes.device).to(torch.uint8)) != 0
+    of_units = units.contiguous().view(addends, parts, 1)
     each = torch.where(bits.view(addends, parts, -1)[..., :part], -of_units, of_units).reshape(addends, -1)[:, :elements]
     if apart:
         made = each

@@ -7,12 +7,13 @@ import {
   type Dim,
   elementsOf,
   type Formats,
+  leastAmax,
   type OpKind,
   type OpOf,
   type Scaled,
   squaredLimit,
 } from '../../base/index.js'
-import { type Shape, strideOf } from '../../geometry/index.js'
+import { type Cells, type Shape, strideOf } from '../../geometry/index.js'
 import { contract } from './contract.js'
 import { aligned } from './elementwise.js'
 import { expertContract, expertWeightGrad } from './experts.js'
@@ -43,11 +44,11 @@ export const absMax: Prepare<'absMax'> = ({ blocks }, [x], [amax]) => {
 
 /** Rounded when it is stored, as everything is. A comparison with a NaN is false: it stays one. */
 export const quantize: Prepare<'quantize'> = ({ format, blocks, by }, [x, amax], [codes]) => {
-  const scaleOf = scaling(by)
   const { greatest } = codeFacts[format]
   const [xs] = aligned([x], codes)
   const at = blockOf(codes.dims, amax.dims, blocks)
   return (cells, [from, max], [to]) => {
+    const scaleOf = scaling(by, cells)
     for (let i = 0; i < xs.length; i++) {
       const value = cells[from.at + xs[i]] * scaleOf(format, cells[max.at + at[i]])
       cells[to.at + i] = value > greatest ? greatest : value < -greatest ? -greatest : value
@@ -55,9 +56,12 @@ export const quantize: Prepare<'quantize'> = ({ format, blocks, by }, [x, amax],
   }
 }
 
-/** Where the number is the scale itself, it is that. */
-const scaling = (by: Scaled['by']) => (format: CodeType, number: number) =>
-  by === 'scale' ? number : codeScale(format, number, by)
+/** Where the number is the scale itself, it is that. A machine in f64 keeps all digits of an exact scale too. */
+const scaling = (by: Scaled['by'], cells: Cells) => (format: CodeType, number: number) => {
+  if (by === 'exact' && !(cells instanceof Float32Array))
+    return codeFacts[format].greatest / Math.max(number, leastAmax)
+  return by === 'scale' ? number : codeScale(format, number, by)
+}
 
 /** Operands of a product that are codes, each with the one that says how it was scaled; those come last. */
 type CodedOperands = readonly (readonly [codes: number, scale: number])[]
@@ -66,7 +70,6 @@ type CodedOperands = readonly (readonly [codes: number, scale: number])[]
 const ofNumbers =
   <K extends OpKind>(product: Prepare<K>, plain: OpOf<K>, coded: CodedOperands) =>
   ({ formats, blocks = [], by }: Formats & Scaled, ins: readonly Shape[], outs: readonly Shape[]): Kernel => {
-    const scaleOf = scaling(by)
     const given = ins.slice(0, ins.length - coded.length)
     const multiply = product(plain, given, outs)
     const blockAt = coded.map(([codes, scale], i) => blockOf(ins[codes].dims, ins[scale].dims, blocks[i]))
@@ -74,6 +77,7 @@ const ofNumbers =
     const at = lengths.map((_, i) => lengths.slice(0, i).reduce((sum, length) => sum + length, 0))
     const room = new Float64Array(lengths.reduce((sum, length) => sum + length, 0))
     return (cells, places, [to], moment) => {
+      const scaleOf = scaling(by, cells)
       for (const i of given.keys()) room.set(cells.subarray(places[i].at, places[i].at + lengths[i]), at[i])
       for (const [i, [codes, scale]] of coded.entries())
         for (const [j, block] of blockAt[i].entries())

@@ -43,6 +43,8 @@ export type Act = {
   | { readonly op: 'add'; readonly ins: readonly number[]; readonly out: number; readonly beside?: true }
   | { readonly op: 'accumulate'; readonly in: number; readonly out: number }
   | { readonly op: 'deduct'; readonly in: number; readonly out: number }
+  /** A gradient becomes an addend of a mean, where it lies. */
+  | { readonly op: 'blend'; readonly in: number; readonly out: number }
   | { readonly op: 'zero'; readonly outs: readonly number[] }
   | { readonly op: 'keep'; readonly in: number; readonly out: number }
   /** The value in fewer bits. */
@@ -221,6 +223,8 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
       return { op: 'update', ins, outs, states: ['history'], trains: false, reads: [], limit: instr.limit }
     case 'deduct':
       return { op: 'deduct', in: ins[0], out: outs[0] }
+    case 'blend':
+      return { op: 'blend', in: ins[0], out: outs[0] }
     case 'become':
       return { op: 'become', in: ins[0], norm: ins[1], out: outs[0], limit: instr.limit }
     case 'balance':
@@ -245,11 +249,11 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
 }
 
 /** What differs between plans and changes no value: who counts, who meets, whether somebody looks, how a line is cut. */
-const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'lines']
+const apart = ['kind', 'ins', 'outs', 'once', 'group', 'guarded', 'lines', 'ranks']
 const ofLines = ['parts', 'blocks']
 const inLines: readonly Instr['kind'][] = ['pack', 'unpack', 'greatest', 'scatter']
 /** What has addends side by side is the sum of what has them on several ranks. */
-const ofAddends: readonly Instr['kind'][] = ['scatter', 'become']
+const ofAddends: readonly Instr['kind'][] = ['scatter', 'become', 'unpack', 'blend', 'unscale']
 /** Rows that move to other ranks are the rows that one rank would have. */
 const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as const
 
@@ -257,8 +261,9 @@ const opOfRouted = { 'all-dispatch': 'dispatch', 'all-combine': 'combine' } as c
 function meaningOf(segment: Segment, instr: Instr): string {
   const routed = isRouted(instr) ? opOfRouted[instr.kind] : undefined
   if (!isCompute(instr) && !routed) return instr.kind === 'load' ? `load ${instr.input}` : instr.kind
+  const cuts = 'signs' in instr && instr.signs ? [...ofLines, 'run'] : ofLines // signs of a part share a unit
   const named = Object.entries(instr).filter(
-    ([key]) => !apart.includes(key) && !(ofLines.includes(key) && inLines.includes(instr.kind)),
+    ([key]) => !apart.includes(key) && !(cuts.includes(key) && inLines.includes(instr.kind)),
   )
   const attributes = named.sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => `${key}=${JSON.stringify(value)}`)
   const ofStack = instr.kind === 'newtonSchulz' ? instr.lines?.dims : undefined

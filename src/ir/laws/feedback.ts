@@ -1,9 +1,10 @@
 /**
  * E1: nothing is lost. Where less is sent of a gradient than was given, the error is the state that remembers the rest: what was given, with
  * the error of the step before, less what was sent, which is what the update is given. Values are elements of a group, so
- * whichever ops work that out, the law is one equation.
+ * whichever ops work that out, the law is one equation. Where owners of the sum send it on, and keep back of it as well, there are two
+ * accounts: what the first sends, the second is given.
  */
-import { stateEntries } from '../../base/index.js'
+import { type StateName, stateEntries } from '../../base/index.js'
 import type { Program } from '../program.js'
 import type { Act } from './acts.js'
 import { type CallFrame, frameOf, placeIn, valueIn } from './call.js'
@@ -16,13 +17,16 @@ interface Noted {
   readonly value: Value
 }
 
-/** What happens to the error of a parameter on one stream. */
+/** What happens to the error of a parameter, or of its sum, on one stream. */
 interface Account {
   readonly param: string
+  readonly of: string
   readonly pipeline: number
   /** The frame in which its gradient is added up. */
   readonly grad: number | undefined
   readonly error: Value
+  /** That of the sum. */
+  readonly next?: Account
   /** Where the addends of ranks that one rank plays lie side by side. */
   side?: { readonly frame: CallFrame; readonly slot: number }
   given?: Noted
@@ -35,11 +39,14 @@ export class Feedback {
 
   constructor({ params }: Program) {
     this.#accounts = params.flatMap(({ name: param, frames }) =>
-      Object.entries(frames).flatMap(([pipeline, { grad, states }]): Account[] =>
-        stateEntries(states).some(([state]) => state === 'error')
-          ? [{ param, pipeline: Number(pipeline), grad, error: startOf(param, 'error') }]
-          : [],
-      ),
+      Object.entries(frames).flatMap(([pipeline, { grad, states }]): Account[] => {
+        const has = (state: StateName) => stateEntries(states).some(([name]) => name === state)
+        const base = { param, pipeline: Number(pipeline) }
+        const error = startOf(param, 'sumError')
+        const next = has('sumError') && { ...base, of: `the sum of ${param}`, grad: undefined, error }
+        const first = { ...base, of: param, grad, error: startOf(param, 'error') }
+        return has('error') ? (next ? [{ ...first, next }, next] : [first]) : next ? [next] : []
+      }),
     )
   }
 
@@ -53,8 +60,9 @@ export class Feedback {
     )
     if (!account) return
     const others = ins.filter((_, i) => !same(values[i], account.error))
-    const { side, grad } = account
-    const isGiven = (slot: number) => frameOf(frame, slot) === grad || (side?.frame === frame && side.slot === slot)
+    const { side, grad, of, param } = account
+    const isGiven = (slot: number) =>
+      of !== param || frameOf(frame, slot) === grad || (side?.frame === frame && side.slot === slot)
     if (others.length === 1 && isGiven(others[0]))
       account.given = { place: placeIn(frame, instr), value: valueIn(frame, others[0]) }
   }
@@ -78,24 +86,26 @@ export class Feedback {
   updated(place: Place, param: string, grad: Value): Value | undefined {
     const account = this.#accounts.find(one => one.param === param && one.pipeline === place.pipeline)
     if (!account) return grad
-    account.sent = { place, value: grad }
+    const last = account.next ?? account
+    last.sent = { place, value: grad }
+    if (account.next) account.sent = account.next.given ?? { place, value: grad }
     return account.given?.value
   }
 
   findings = (): Finding[] => this.#accounts.flatMap(account => this.#balance(account))
 
-  #balance({ param, pipeline, error, given, sent, rest }: Account): Finding[] {
+  #balance({ of, param, pipeline, error, given, sent, rest }: Account): Finding[] {
     const say = (message: string, { place }: Partial<Noted> = {}): Finding[] => [
       { law: 'E1', ...placeOf(place ?? { pipeline }), message },
     ]
     if (!sent) return [] // P3 says so
     // Who keeps nothing back leaves it alone.
-    if (!rest) return given ? say(`the error of ${param} is sent, and stays`, given) : []
-    if (!given) return say(`the error of ${param} is not added to its gradient`, rest)
+    if (!rest) return given ? say(`the error of ${of} is sent, and stays`, given) : []
+    if (!given) return say(`the error of ${of} is not added to ${of === param ? 'its gradient' : 'what arrives'}`, rest)
     return same(rest.value, minus(plus(error, given.value), sent.value))
       ? []
       : say(
-          `the error of ${param} becomes something else than what was given, with the error before, less what was sent`,
+          `the error of ${of} becomes something else than what was given, with the error before, less what was sent`,
           rest,
         )
   }

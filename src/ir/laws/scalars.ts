@@ -35,7 +35,7 @@ const scalarAt = ({ scalars }: Program, pipeline: number, frame: number): Scalar
 export type Left = (pipeline: number, frame: number) => Value | undefined
 
 /** Acts that concern what lives from step to step. */
-type Decided = 'move' | 'unscale' | 'average' | 'become' | 'deduct'
+type Decided = 'move' | 'unscale' | 'average' | 'become' | 'deduct' | 'blend'
 
 export class Verdicts {
   readonly moves: ScalarMove[] = []
@@ -53,6 +53,7 @@ export class Verdicts {
     else if (act.op === 'average') this.#average(frame, act)
     else if (act.op === 'unscale') this.#unscale(frame, act)
     else if (act.op === 'become') this.#become(frame, act)
+    else if (act.op === 'blend') this.#blend(frame, act)
     else put(frame, act.out, minus(valueIn(frame, act.out), valueIn(frame, act.in)))
   }
 
@@ -86,6 +87,14 @@ export class Verdicts {
   #become(frame: CallFrame, act: Extract<Act, { op: 'become' }>): void {
     this.#updates.push({ ...placeIn(frame, act.instr), norm: valueIn(frame, act.norm), limit: act.limit })
     put(frame, act.out, this.feedback.become(frame, act))
+  }
+
+  /** A mean is divided by the scale if the gradient was. */
+  #blend(frame: CallFrame, act: Extract<Act, { op: 'blend' }>): void {
+    const [m, x] = [valueIn(frame, act.in), valueIn(frame, act.out)]
+    const after = hashValues(act.salt, [m, x])
+    if (this.#unscaled.has(keyOf(x.a, x.b))) this.#unscaled.add(keyOf(after.a, after.b))
+    put(frame, act.out, after)
   }
 
   /** Divides by the scale of the step's start, and never twice. */
