@@ -151,6 +151,30 @@ function waitedEarly(program: Program): Program {
   return { ...program, streams: program.streams.map(stream => ({ ...stream, steps: early(stream.steps) })) }
 }
 
+/** Flights start behind the call that follows, where that is before they are waited for: what packs them is then not right before. */
+function startedLate(program: Program): Program {
+  const late = (steps: readonly Step[]): Step[] => {
+    const all = [...steps]
+    for (const step of steps) {
+      if (step.kind !== 'call' || !step.tag?.startsWith('gather')) continue
+      const at = all.indexOf(step)
+      const next = all.findIndex((other, i) => i > at && other.kind !== 'alloc' && other.kind !== 'free')
+      if (all[next]?.kind === 'call') all.splice(next, 0, ...all.splice(at, 1))
+    }
+    return all
+  }
+  return { ...program, streams: program.streams.map(stream => ({ ...stream, steps: late(stream.steps) })) }
+}
+
+/** Frames of this name are kept: somebody might read them. */
+const withoutFrees = (program: Program, name: string): Program => ({
+  ...program,
+  streams: program.streams.map(({ steps, ...stream }) => ({
+    ...stream,
+    steps: steps.filter(step => step.kind !== 'free' || !stream.frames[step.frame].name.startsWith(name)),
+  })),
+})
+
 const plans: readonly (readonly ['mlp' | 'gpt' | 'llama', PlanInput, 'native' | 'wasm'])[] = [
   ['mlp', { dp: 5, zero: 3, compress: { gather: 'int8', run: 7 } }, 'native'],
   ['gpt', { dp: 2, tp: 2, zero: 3, precision: 'bf16', microbatches: 2, compress: { gather: 'int8', run: 32 } }, 'wasm'],
@@ -170,8 +194,11 @@ for (const [model, plan, kernels] of plans)
     ok(counts(program, 'waitCodes') > 0)
     ok(counts(apart, 'waitCodes') < counts(program, 'waitCodes'))
     ok(counts(apart, 'unpack') > counts(program, 'unpack'))
+    const late = startedLate(program)
+    equal(counts(late, 'waitCodes'), counts(program, 'waitCodes'))
+    ok(counts(late, 'copyBytes') > counts(program, 'copyBytes'))
     const found = []
-    for (const one of [program, apart]) {
+    for (const one of [program, apart, late]) {
       const engine = await startEngine(one, { seed: 1, kernels, pool, poison: true, timeoutMs: 20_000 })
       const data = dataFor(one, optionsOf(job))
       const losses: number[] = []
@@ -180,21 +207,20 @@ for (const [model, plan, kernels] of plans)
       await engine.stop()
     }
     ok(found[0].losses.every(Number.isFinite))
-    deepEqual(found[0], found[1])
+    deepEqual(found[1], found[0])
+    deepEqual(found[2], found[0])
   })
 
 test('what anybody else reads, or what is not unpacked at once, is gathered first', () => {
   const program = compileJob(jobOf('mlp', { dp: 2, zero: 3, overlap: false, compress: { gather: 'int8', run: 4 } }))
   equal(counts(program, 'unpack'), 0)
-  const kept: Program = {
-    ...program,
-    streams: program.streams.map(stream => ({
-      ...stream,
-      steps: stream.steps.filter(step => step.kind !== 'free' || !stream.frames[step.frame].name.startsWith('arrived')),
-    })),
-  }
+  equal(counts(program, 'copyBytes'), 0) // each packs where others read
+  const kept = withoutFrees(program, 'arrived')
   equal(counts(kept, 'waitCodes'), 0)
   ok(counts(kept, 'unpack') > 0)
+  const lasting = withoutFrees(program, 'wire')
+  ok(counts(lasting, 'copyBytes') > 0)
+  equal(counts(lasting, 'waitCodes'), counts(program, 'waitCodes'))
   const doubled = Object.fromEntries(
     Object.entries(program.segments).map(([name, segment]) =>
       name.startsWith('unpack') ? [name, { ...segment, instrs: segment.instrs.flatMap(i => [i, i]) }] : [name, segment],

@@ -3,8 +3,8 @@
  * writes them down and reads them again. The program stays as it is: a flight that lands so ends with the call that unpacks it,
  * not at its wait, and between the two there is nothing but memory that comes and goes.
  *
- * Each rank copies its own codes to their place among all before it starts. That frame stays until they are unpacked, while what was
- * packed is free at the wait. Of a rank that is late the others bring the codes there, as they would have done without this, and go on.
+ * Each rank has its own codes at their place among all when it starts: there they are packed, at the last moment, or copied. That frame stays until
+ * they are unpacked, while that of what was packed is free at the wait. Of a rank that is late the others bring the codes there, as they would have done without this, and go on.
  */
 import { sizeOfAll } from '../../../base/index.js'
 import { sizeIn } from '../../../geometry/index.js'
@@ -19,6 +19,7 @@ import {
   type Segment,
   type Stream,
   spaceOf,
+  traitsOf,
 } from '../../../ir/index.js'
 import { markOf } from '../kernels/dtypes.js'
 import { wordOf, wordsAt } from './list.js'
@@ -31,14 +32,22 @@ interface Landed {
   readonly codes: number
   readonly units: number
   readonly unpack: InstrOf<'unpack'>
+  /** What packs them, where nobody else sees what it packs. */
+  readonly pack?: InstrOf<'pack'>
 }
 
-/** The calls of a stream that start such a flight, by step: the step that unpacks it, and what each of its collectives brings. */
-export interface Landing {
+/** A call of the stream, at a step. */
+interface Called {
   readonly at: number
   readonly call: Call
   readonly segment: Segment
+}
+
+/** The calls of a stream that start such a flight, by step: the step that unpacks it, and what each of its collectives brings. */
+export interface Landing extends Called {
   readonly tensors: ReadonlyMap<Collective, readonly Landed[]>
+  /** The call before, whose work is done as the flight starts. */
+  readonly packs?: Called
 }
 
 export function landingsIn({ segments, mesh }: Program, { steps }: Stream): ReadonlyMap<number, Landing> {
@@ -62,9 +71,54 @@ export function landingsIn({ segments, mesh }: Program, { steps }: Stream): Read
       return found && lastsUntilThen ? [[instr, found] as const] : []
     })
     const isApart = new Set(call.bind).size === call.bind.length
-    if (isApart && tensors.length > 0) landings.set(start, { at, call, segment, tensors: new Map(tensors) })
+    if (!isApart || tensors.length === 0) continue
+    const landing: Landing = { at, call, segment, tensors: new Map(tensors) }
+    landings.set(start, packedLate(landing, packsBefore(segments, steps, { start, waited, at }), from))
   }
   return landings
+}
+
+/** The call that packs, if it stands right before the flight and what it writes is read by that alone. */
+function packsBefore(
+  segments: Program['segments'],
+  steps: Stream['steps'],
+  { start, waited, at: end }: { readonly start: number; readonly waited: number; readonly at: number },
+): Called | undefined {
+  const at = steps.findLastIndex((step, i) => i < start && step.kind !== 'alloc')
+  const call = steps[at]
+  if (call?.kind !== 'call' || call.tag !== undefined) return undefined
+  const segment = segments[call.segment]
+  if (segment.instrs.some(instr => instr.kind !== 'pack' || instr.parts > 1 || instr.ins.length > 1)) return undefined
+  const freed = new Set(steps.slice(waited, end).map(step => (step.kind === 'free' ? step.frame : -1)))
+  const written = segment.instrs.flatMap(instr =>
+    traitsOf(instr).writes.map(ref => call.bind[segment.buffers[ref].role]),
+  )
+  const isRead = steps
+    .slice(start + 1, waited)
+    .some(step => step.kind === 'call' && written.some(frame => step.bind.includes(frame)))
+  return !isRead && written.every(frame => freed.has(frame)) ? { at, call, segment } : undefined
+}
+
+/** With what packs each tensor, if that is all that the call before does. */
+function packedLate(landing: Landing, packs: Called | undefined, from: Lying): Landing {
+  if (!packs) return landing
+  const to = placesIn(packs.call, packs.segment)
+  const nameOf = (refs: readonly Ref[], lying: Lying) =>
+    refs.map(ref => `${lying(ref).frame} ${lying(ref).offset}`).join()
+  const byPlace = new Map(
+    packs.segment.instrs.flatMap(instr => (instr.kind === 'pack' ? [[nameOf(instr.outs, to), instr] as const] : [])),
+  )
+  const tensors = [...landing.tensors].map(([instr, landed]) => {
+    const packed = landed.map(one => {
+      const pack = byPlace.get(nameOf([instr.ins[one.codes], instr.ins[one.units]], from))
+      return { ...one, ...(pack && { pack }) }
+    })
+    return [instr, packed] as const
+  })
+  const found = tensors.flatMap(([, landed]) => landed.flatMap(({ pack }) => pack ?? []))
+  return new Set(found).size === packs.segment.instrs.length
+    ? { ...landing, tensors: new Map(tensors), packs }
+    : landing
 }
 
 const bringsCodes =
@@ -111,6 +165,8 @@ export interface LandingTensor {
   readonly run: number
   readonly n: number
   readonly full: number
+  /** Where what it packs lies; absent: it is packed already. */
+  readonly x?: number
 }
 
 export const landingTensors = (
@@ -120,28 +176,32 @@ export const landingTensors = (
   arenas: RankPlace['arenas'],
   elements: (segment: Segment, ref: Ref) => number,
 ): readonly LandingTensor[] | undefined =>
-  landing?.tensors.get(instr)?.map(({ codes, units, unpack }) => {
-    const { call, segment } = landing
+  landing?.tensors.get(instr)?.map(({ codes, units, unpack, pack }) => {
+    const place = ({ call, segment }: Called, ref: Ref) => {
+      const { role, offset, dtype } = segment.buffers[ref]
+      const frame = frames[call.bind[role]]
+      return arenas[spaceOf(frame)] + frame.offset + offset + markOf(dtype)
+    }
     const [out] = unpack.outs
-    const { role, offset, dtype } = segment.buffers[out]
-    const frame = frames[call.bind[role]]
     const pair = (i: number) => ({ in: instr.ins[i], out: instr.outs[i] })
     return {
-      ...{ unpack, codes: pair(codes), units: pair(units), run: unpack.run, n: elements(segment, out) },
-      full: arenas[spaceOf(frame)] + frame.offset + offset + markOf(dtype),
+      ...{ unpack, codes: pair(codes), units: pair(units), run: unpack.run, n: elements(landing.segment, out) },
+      ...{ full: place(landing, out), ...(pack && landing.packs && { x: place(landing.packs, pack.ins[0]) }) },
     }
   })
 
 /** A rank's own codes go to their place among all, where the others find them. */
 export function layOwn(tensors: readonly LandingTensor[], { me }: RankCollective, s: Site): void {
-  for (const { codes, units } of tensors)
-    for (const [pair, width] of [
-      [codes, 1],
-      [units, 4],
-    ] as const) {
-      const bytes = size(s, pair.in) * width
-      s.list.write('copyBytes', { out: s.at(pair.out) + me * bytes, x: s.at(pair.in), bytes })
+  for (const { codes, units, run, x } of tensors) {
+    const [part, bytes] = [size(s, codes.in), 4 * size(s, units.in)]
+    const to = { codes: s.at(codes.out) + me * part, units: s.at(units.out) + me * bytes }
+    if (x !== undefined) {
+      s.list.write('pack', { ...to, x, n: part, part, parts: 1, run })
+      continue
     }
+    s.list.write('copyBytes', { out: to.codes, x: s.at(codes.in), bytes: part })
+    s.list.write('copyBytes', { out: to.units, x: s.at(units.in), bytes })
+  }
 }
 
 /** Where the parts of all ranks lie, and where each unpacks them: two pairs a tensor. */

@@ -138,8 +138,9 @@ class RankLowering {
   readonly #flying = new Map<string, Extract<Step, { kind: 'send' | 'recv' }>>()
   /** Calls that only started, by tag. */
   readonly #started = new Map<string, { readonly step: number; readonly segment: Segment; readonly site: Site }>()
-  /** Flights that are unpacked as they end, by the step that starts them; and those that were waited for, by the step that unpacks them. */
+  /** Flights that are unpacked as they end, by the step that starts them; steps whose work they do; and those that were waited for, by the step that unpacks them. */
   readonly #landings: ReadonlyMap<number, Landing>
+  readonly #late: ReadonlySet<number | undefined>
   readonly #landing = new Map<number, { readonly open: OpenCollective; readonly site: Site }[]>()
 
   constructor(world: World, rank: Rank) {
@@ -149,6 +150,7 @@ class RankLowering {
     this.#stream = streamOf(world.program, rank)
     this.#arenas = world.map.ranks[rank].arenas
     this.#landings = world.once(this.#stream, () => landingsIn(world.program, this.#stream))
+    this.#late = new Set([...this.#landings.values()].map(({ packs }) => packs?.at))
     this.#panels = world.options.panels && new Panels(world.options.panels)
     this.copier = world.options.copiers ? copierWriter(world.map.control) : undefined
   }
@@ -254,6 +256,7 @@ class RankLowering {
   }
 
   #call(call: Call, index: number): void {
+    if (this.#late.has(index)) return
     const segment = this.#world.program.segments[call.segment]
     const fusion = this.#fusionOf(call, segment)
     const site = this.#siteOf(call, segment, fusion, this.#landings.get(index))
