@@ -17,15 +17,15 @@ export const sendsFactors = ({ wire }: Pick<Split, 'wire'>): boolean =>
 
 const isOnebit = ({ wire }: Pick<Split, 'wire'>): boolean => wire?.reduce === 'onebit'
 
-/** Bytes beside those of other plans: errors, and while parameters are updated what they become and one share of the largest. */
+/** Bytes beside those of other plans: errors, and while parameters are updated what they become, one share of the largest, and parts of sums. */
 export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest: number) {
   if (!sendsFactors(split)) return { errors: 0, next: 0 }
+  const data = dataRanks(split)
   // Owners remember of the sum as well.
   const kept = isOnebit(split) ? all * (1 + 1 / split.dp) : all
-  return {
-    errors: wide * kept,
-    next: wide * (kept + (dataRanks(split) > 1 || split.wire?.reduce !== 'powersgd' ? largest : 0)),
-  }
+  const parts = data > 1 && split.zero > 0 ? all / data : 0
+  const share = data > 1 || split.wire?.reduce !== 'powersgd' ? largest : 0
+  return { errors: wide * kept, next: wide * (kept + parts + share) }
 }
 
 /** Seconds of all that a rank holds: so many layers, and what is left of it as one matrix. */

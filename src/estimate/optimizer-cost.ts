@@ -82,9 +82,14 @@ export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, h
   const meetings = meetingsCost(setup, table, held.mostLayers)
   if (!split.offload && !split.lifted) return (owned * bytes) / memory + meetings + factors
   const places = placesOf(setup, bytes)
+  // Muon leaves all but matrices to AdamW.
+  const rest: Setup = { ...setup, optimizer: usualOptimizer }
+  const others = setup.optimizer?.kind === 'muon' ? placesOf(rest, bytesEach(rest)) : places
   const tensors = tensorsOf(setup, prices, held)
   const matrices = tensors.reduce((sum, { count, isMatrix }) => sum + (isMatrix ? count : 0), 0)
-  const moved = playMoved(tensors, one => movedUpdate(setup, places, one, one.isMatrix ? meetings / matrices : 0))
+  const moved = playMoved(tensors, one =>
+    one.isMatrix ? movedUpdate(setup, places, one, meetings / matrices) : movedUpdate(setup, others, one, 0),
+  )
   return (owned * places.norm) / memory + moved + factors
 }
 

@@ -159,8 +159,11 @@ export function ownMemory(placed: Placed): PipelineMemory {
       )
       const { parameters, gradients, optimizer } = statesOf(facts, held)
       // When parameters are updated, activations are gone, and so is what was gathered.
-      const { errors, next } = factorRoom(placed, held.all, facts.largest)
-      const room = Math.max(workspace, whole + next - activations - gathered)
+      const { errors, next } = factorRoom(placed, held.all, Math.max(facts.largest, held.ends > 0 ? facts.table : 0))
+      // Matrices of one kind are the last that are made orthogonal: of the others the errors are what they become.
+      const beside = held.all > 0 ? (next * holding.layers * facts.largest) / held.all : 0
+      const updated = Math.max(next, whole + (whole > 0 ? beside : 0))
+      const room = Math.max(workspace, updated - activations - gathered)
       const kept = optimizer + errors
       return {
         parameters: parameters + gathered,

@@ -3,6 +3,7 @@
  * DualPipe. They are made one parameter after the other when everything else of a rank is done.
  */
 import { dataRanks } from '../../base/index.js'
+import { sendsFactors } from '../factor-cost.js'
 import type { Prices, PriceTable } from '../prices.js'
 import { isHeldTwice, type Pipeline, type PipelineRank } from '../schedules/stages.js'
 import type { Setup } from '../setup.js'
@@ -18,8 +19,10 @@ export function holderSums(
   const { shape, split, software } = setup
   const { tp, pp, zero } = split
   const size = dataRanks(split)
+  // What is sent as factors lies whole until then.
+  const parts = zero === 0 || sendsFactors(split) ? 1 : size
   const sum = (elements: number, apart: number) =>
-    table.collective('all-reduce', (software.reduceBytes * elements) / (zero === 0 ? 1 : size), 2, tp * size * apart)
+    table.collective('all-reduce', (software.reduceBytes * elements) / parts, 2, tp * size * apart)
   if (isHeldTwice(split))
     return done.map((at, rank) => {
       const apart = Math.abs(pp - 1 - 2 * rank)
