@@ -1,9 +1,10 @@
 /** Advice that helps: a change that is suggested was tried, and the data of a job is looked at before it runs. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { describe, test } from 'node:test'
+import { describe } from 'node:test'
 import { compileJob, heaviest, memoryProblems } from '../src/compile/index.js'
 import { Job } from '../src/plan/index.js'
 import { lockstep } from './memory-io.js'
+import { later, test } from './share.js'
 
 const given = {
   model: { family: 'gpt', layers: 4, embed: 64, heads: 4, vocab: 256 },
@@ -44,7 +45,7 @@ describe('a plan that does not fit', () => {
     ok(away < here)
   })
 
-  test('where no single change is enough, all of them together', () => {
+  later('where no single change is enough, all of them together', () => {
     const all = { ...plan, sequenceParallel: true, zero: 3, recompute: 'full', microbatches: 32 }
     match(
       suggestionFor(plan, arenaOf(all)),
