@@ -105,6 +105,17 @@ for (const plan of [
     0.005,
   )
 
+const mla = { queryRank: 1536, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 }
+agrees(
+  'a window of latent attention',
+  {
+    model: { ...small, kvHeads: 32, mla, window: 1024 },
+    training: { seq: 32768, globalBatch: 16 },
+    plan: { dp: 8, zero: 1, microbatches: 2 },
+  },
+  0.005,
+)
+
 /** Mean and worst absolute error of the prices of some plans. */
 function errorsOf(request: Request, splits: readonly Split[]): { mean: number; worst: number; text: string } {
   const simulator = new PlanSimulator(request)

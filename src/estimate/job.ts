@@ -27,7 +27,7 @@ export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
       ...{ ...sizes, kvHeads, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
       ...(experts && { experts }),
       ...(mla && { latent: latentOf(mla) }),
-      ...(window !== undefined && !mla && { window: { tokens: window, layers: 'all' as const } }),
+      ...(window !== undefined && { window: { tokens: window, layers: 'all' as const } }),
     }
   }
   const headDim = embed / heads
