@@ -17,7 +17,7 @@ const apart = `
   .split(/\s+/)
   .map(name => `${name}.test.ts`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans. */
-const whole = ['estimate-memory-own.test.ts', 'estimate-optimizers.test.ts', 'estimate-plans.test.ts']
+const whole = ['kinds', 'memory-own', 'optimizers', 'plans'].map(of => `estimate-${of}.test.ts`)
 /**
  * The others share a few processes, neighbours by name: what one has made the compiler of JavaScript learn, the next need not
  * teach it again, which saves a third of their time.

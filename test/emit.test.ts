@@ -143,7 +143,8 @@ const filesBySeed = new Map<number, Readonly<Record<string, string>>>()
 
 const seeds = some(
   Array.from({ length: 60 }, (_, i) => i + 1),
-  4,
+  6,
+  3,
 )
 for (const seed of seeds)
   test(`any job can be written (SEED=${seed})`, () => {

@@ -69,12 +69,12 @@ const costs: readonly (readonly [ChoiceName, Given, string])[] = [
   [
     'offload.optimizer',
     { plan: { offload: { optimizer: 'host' } } },
-    'offload.optimizer host | device | +14.0 ms | +314.6 % | -384.03 MiB | 18 (18) |  | +192.01 MiB',
+    'offload.optimizer host | device | +13.9 ms | +313.6 % | -384.03 MiB | 18 (18) |  | +192.01 MiB',
   ],
   [
     'offload.optimizer',
     { plan: { offload: { optimizer: 'disk' } } },
-    'offload.optimizer disk | device | +127 ms | +2862.7 % | -384.03 MiB | 18 (18) |  | +960.07 MiB',
+    'offload.optimizer disk | device | +127 ms | +2859.5 % | -384.03 MiB | 18 (18) |  | +960.07 MiB',
   ],
   [
     'offload.parameters',
