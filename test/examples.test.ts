@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { oneIn } from './share.js'
 
-const tested = oneIn(4)
+const tested = oneIn(7)
 for (const file of readdirSync('examples').filter(name => name.endsWith('.ts')))
   tested(`examples/${file} prints what it says`, () => {
     const promised = readFileSync(`examples/${file}`, 'utf8').match(/(?<=^\/\/> ).*$/gm)
