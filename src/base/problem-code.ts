@@ -125,6 +125,7 @@ export const problemCodes = {
   'group/call': 'a call on a group of ranks names a tensor, a rank or a count that cannot be',
   'run/foreign': 'a file of somebody else would be overwritten',
   'run/exists': 'the run folder belongs to another run',
+  'run/unreadable': 'a folder is not that of a run',
   'run/write': 'a file cannot be written',
   'run/choices': 'there are no choices of experts to record',
   'emit/exists': 'the folder to emit into belongs to another run',

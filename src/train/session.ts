@@ -6,6 +6,7 @@ import { batchOfStep, error, type Problem, ProblemsError, unwatched, type Watche
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
+import type { HealthEvent } from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
 import { type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
@@ -46,6 +47,8 @@ export interface StepRecord {
   readonly checkpoint?: string
   /** What this step is the first to show. */
   readonly warning?: Problem
+  /** What was found in it; in metrics.jsonl each has a line of its own. */
+  readonly events?: readonly HealthEvent[]
 }
 
 export interface Session {

@@ -6,6 +6,7 @@ import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
+import { type RunInfo, runFormat } from '../../health/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
@@ -105,12 +106,13 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const place = options.out ?? freeFolder(session.job, path, io)
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireUnused(place, io)
-  const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run: randomUUID(), job, tokenizer })
+  const run = randomUUID()
+  const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run, job, tokenizer })
   try {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
     // Opened when all that may refuse the run has had its say: the file is there from then on.
     const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
-    const folder = openRunFolder(place, job, io)
+    const folder = openRunFolder(place, job, infoOf(session, run, io), io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
     const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
     return await shown(session, { folder, saving, choices }, setting)
@@ -118,6 +120,11 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     checkpoints?.close()
   }
 }
+
+const infoOf = ({ job, kernels }: Session, run: string, io: Io): RunInfo => ({
+  ...{ format: runFormat, run, started: new Date().toISOString(), software: 'engine' },
+  ...{ world: worldOfPlan(job.plan), kernels, host: io.process.host },
+})
 
 async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
   const { job, trainer, behind } = session
@@ -188,8 +195,11 @@ async function follow(session: Session, display: Display, places: Places, io: Io
       }
       traced.push(trainer.spans)
       if (traced.length > stepsTraced) traced.shift()
-      folder.log({ ...record, cursor })
+      const { events = [], ...line } = record
+      folder.log({ ...line, cursor })
+      for (const event of events) folder.log(event)
       display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
+      for (const event of events) display.event(event)
       if (record.warning) display.note(showProblem(record.warning))
       if (stopped !== undefined) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread

@@ -1,6 +1,7 @@
 /** The folder of a run: the job as it was run, its metrics line by line, and what else it made. */
 import { basename, extname, join } from 'node:path'
 import { error, ProblemsError, save, writing } from '../../base/index.js'
+import type { RunInfo } from '../../health/index.js'
 import type { Job } from '../../plan/index.js'
 import type { Io } from '../io.js'
 import { folderProblems } from './folder-record.js'
@@ -13,7 +14,7 @@ export interface RunFolder {
 }
 
 /** What a run writes into its folder. */
-const names = ['job.json', 'tokenizer.json', 'metrics.jsonl', 'flight.txt']
+const names = ['job.json', 'run.json', 'tokenizer.json', 'metrics.jsonl', 'flight.txt']
 
 /** The folder of another run is refused, and so is one in which a file, or a link, has a name that a run needs. */
 export function requireUnused(path: string, io: Io): void {
@@ -25,12 +26,13 @@ export function requireUnused(path: string, io: Io): void {
   if (problems.length > 0) throw new ProblemsError(problems)
 }
 
-export function openRunFolder(path: string, job: Job, io: Io): RunFolder {
+export function openRunFolder(path: string, job: Job, info: RunInfo, io: Io): RunFolder {
   requireUnused(path, io)
   writing(path, () => io.makeFolder(path))
   const saveHere = (name: string, text: string) => save(join(path, name), text, io)
   const metrics = join(path, 'metrics.jsonl')
   saveHere('job.json', `${JSON.stringify(job, null, 2)}\n`)
+  saveHere('run.json', `${JSON.stringify(info, null, 2)}\n`)
   return {
     path,
     save: saveHere,

@@ -1,4 +1,5 @@
 /** A run on the screen: a picture that is drawn over on a terminal, plain lines elsewhere, one JSON object a step for programs. */
+import { type HealthEvent, showEvent } from '../../health/index.js'
 import type { Job } from '../../plan/index.js'
 import { curveText, laneLetters, lanesText } from '../../report/index.js'
 import type { Shares, Span } from '../../trace/index.js'
@@ -10,6 +11,8 @@ import { duration, scaled, showPercent, showTime } from './numbers.js'
 export interface Display {
   /** `spans` are asked for when they are drawn. */
   step(record: StepRecord, spans?: () => readonly Span[]): void
+  /** What was found in the last step. */
+  event(event: HealthEvent): void
   /** Something worth a line of its own. */
   note(text: string): void
   /** No step follows: what is shown stays. */
@@ -21,7 +24,8 @@ export const displayOf = (job: Job, io: Io, json: boolean, peak?: number): Displ
   json ? jsonLines(io) : io.terminal() ? livePicture(job, io, peak) : plainLines(job, io, peak)
 
 const jsonLines = (io: Io): Display => ({
-  step: record => io.out(`${JSON.stringify(record)}\n`),
+  step: ({ events: _, ...record }) => io.out(`${JSON.stringify(record)}\n`),
+  event: event => io.out(`${JSON.stringify(event)}\n`),
   note: text => io.err(`${text}\n`),
   finish: () => {},
 })
@@ -39,6 +43,7 @@ function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefin
       if (due || record.evalLoss !== undefined || record.checkpoint !== undefined || record.skipped !== undefined)
         io.out(`${lineOf(record, steps, peak)}\n`)
     },
+    event: event => io.out(`${showEvent(event)}\n`),
     note: text => io.out(`${text}\n`),
     finish: () => {},
   }
@@ -85,6 +90,10 @@ function livePicture(job: Job, io: Io, peak: number | undefined): Display {
     if (lines > 0) io.control('out', `\x1b[${lines}A\x1b[0J`)
     lines = 0
   }
+  const note = (text: string) => {
+    erase()
+    io.out(`${text}\n`)
+  }
   return {
     step(record, spans = () => []) {
       losses.push(record.skipped === undefined ? record.loss : Number.NaN)
@@ -102,10 +111,8 @@ function livePicture(job: Job, io: Io, peak: number | undefined): Display {
       io.out(`${picture.join('\n')}\n`)
       lines = picture.length
     },
-    note(text) {
-      erase()
-      io.out(`${text}\n`)
-    },
+    event: event => note(showEvent(event)),
+    note,
     finish: () => {
       lines = 0
     },

@@ -1,0 +1,86 @@
+/**
+ * Something about a run that its owner should know: a line of metrics.jsonl, a line on the screen, a row of a report. Every
+ * part of a run that finds something says it in this one form.
+ */
+
+/** What can be found, and what each means. */
+export const eventKinds = {
+  notFinite: 'a number that is not finite was made: where first, and of what',
+  skipped: 'a step changed nothing: its gradient norm was not finite, or too large',
+  lossSpike: 'the loss of a step is far from what the steps before it led to expect',
+  normSpike: 'so is its gradient norm',
+  straggler: 'a rank computes longer than others that do the same, or than predicted, and they wait for it',
+  imbalance: 'stages of the pipeline, experts or ranks have different amounts of work',
+  memory: 'memory is nearly or wholly used',
+  scaleStuck: 'the loss scale stays at its minimum, or falls and falls',
+  dataRepeats: 'tokens that were trained on come again',
+  deadUnits: 'parts of the model that no longer learn: their gradients are exactly zero',
+  replicasDiffer: 'ranks that hold the same parameter hold different bits',
+  restart: 'the run went on from an earlier state after a failure',
+  replanned: 'the run went on with another plan',
+  checkpointDamaged: 'a checkpoint could not be used',
+  checkpointDropped: 'a checkpoint was due while the one before it was still being written',
+  saveFailed: 'a checkpoint could not be written',
+  timeout: 'an instruction took much longer than it should',
+  slowLink: 'a link moves fewer bytes a second than predicted, or than others like it',
+  dataLoader: 'ranks wait for data',
+  prediction: 'the time of a step is not what was predicted',
+} as const
+
+export type EventKind = keyof typeof eventKinds
+
+export const severities = ['note', 'warning', 'error'] as const
+export type Severity = (typeof severities)[number]
+
+export interface HealthEvent {
+  /** The step that showed it; counts from 1, 0: before the first. */
+  readonly step: number
+  readonly event: EventKind
+  readonly severity: Severity
+  readonly rank?: number
+  /** `layers.1 ffn, microbatch 2` */
+  readonly where?: string
+  readonly message: string
+  /** What the message is made from; null: not finite, for which JSON has no word. */
+  readonly numbers: Readonly<Record<string, number | null>>
+  readonly advice?: string
+  /** What to run next. */
+  readonly command?: string
+}
+
+/** `warning at step 12, rank 3 (layers.1 ffn): ...; try ... (lockstep doctor RUN) [straggler]` */
+export function showEvent({ step, event, severity, rank, where, message, advice, command }: HealthEvent): string {
+  const place = `${step > 0 ? ` at step ${step}` : ''}${rank === undefined ? '' : `${step > 0 ? ',' : ''} rank ${rank}`}`
+  const whose = where === undefined ? '' : ` (${where})`
+  return `${severity}${place}${whose}: ${message}${advice ? `; ${advice}` : ''}${command ? ` (${command})` : ''} [${event}]`
+}
+
+/** The event that a line of metrics.jsonl holds, or nothing: the line is of a step, or of others. */
+export function eventOf(value: unknown): HealthEvent | undefined {
+  if (typeof value !== 'object' || value === null || !('event' in value)) return undefined
+  const said = value as Partial<Record<keyof HealthEvent, unknown>> // each field is looked at below
+  const { step, event, severity, rank, where, message, numbers, advice, command } = said
+  if (!isKind(event) || !isSeverity(severity) || typeof message !== 'string') return undefined
+  return {
+    ...{ step: isCount(step) ? step : 0, event, severity, message, numbers: numbersIn(numbers) },
+    ...(isCount(rank) && { rank }),
+    ...(typeof where === 'string' && { where }),
+    ...(typeof advice === 'string' && { advice }),
+    ...(typeof command === 'string' && { command }),
+  }
+}
+
+const isKind = (value: unknown): value is EventKind => typeof value === 'string' && Object.hasOwn(eventKinds, value)
+
+const isSeverity = (value: unknown): value is Severity => severities.some(severity => severity === value)
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
+
+const numbersIn = (value: unknown): Record<string, number | null> =>
+  typeof value !== 'object' || value === null
+    ? {}
+    : Object.fromEntries(
+        Object.entries(value).filter((entry): entry is [string, number | null] =>
+          [typeof entry[1] === 'number', entry[1] === null].includes(true),
+        ),
+      )

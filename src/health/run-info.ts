@@ -1,0 +1,37 @@
+/** run.json: what ran, where and since when. */
+import type { Shares } from '../trace/index.js'
+
+export const runFormat = 'lockstep-run-1'
+
+export interface RunInfo {
+  readonly format: typeof runFormat
+  /** Tells it from every other run. */
+  readonly run: string
+  /** ISO 8601. */
+  readonly started: string
+  readonly software: 'engine' | 'emitted'
+  readonly world: number
+  /** What computes: the kernels of the engine, or the device of an emitted program. */
+  readonly kernels?: string
+  readonly device?: string
+  readonly host: string
+  /** What a step was predicted to take, where somebody did. */
+  readonly prediction?: Prediction
+}
+
+export interface Prediction {
+  /** On what, in words. */
+  readonly cluster: string
+  /** Of a step. */
+  readonly seconds: number
+  readonly shares?: Shares
+}
+
+/** undefined: not a run.json, or of a later format. */
+export function runInfoOf(value: unknown): RunInfo | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const info = value as Partial<RunInfo> // what is used is looked at below
+  const named = typeof info.run === 'string' && typeof info.started === 'string' && typeof info.host === 'string'
+  const known = info.software === 'engine' || info.software === 'emitted'
+  return info.format === runFormat && named && known && typeof info.world === 'number' ? (info as RunInfo) : undefined
+}
