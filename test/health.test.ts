@@ -69,8 +69,8 @@ describe('a run folder', () => {
 
   test('says what ran, where it says so', () => {
     const info = { format: 'lockstep-run-1', run: 'a', started: '', software: 'emitted', world: 4, host: 'h' }
-    deepEqual(folder('', { 'run.json': JSON.stringify(info), 'job.json': '{"plan":{}}' }).info, info)
-    equal(folder('', { 'run.json': '{"format":"lockstep-run-2"}' }).info, undefined)
+    deepEqual(folder('', { 'about.json': JSON.stringify(info), 'job.json': '{"plan":{}}' }).info, info)
+    equal(folder('', { 'about.json': '{"format":"lockstep-run-2"}' }).info, undefined)
   })
 
   test('another folder is refused', () => {

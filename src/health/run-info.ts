@@ -1,4 +1,4 @@
-/** run.json: what ran, where and since when. */
+/** about.json: what ran, where and since when. */
 import type { Shares } from '../trace/index.js'
 
 export const runFormat = 'lockstep-run-1'
@@ -27,7 +27,7 @@ export interface Prediction {
   readonly shares?: Shares
 }
 
-/** undefined: not a run.json, or of a later format. */
+/** undefined: not a about.json, or of a later format. */
 export function runInfoOf(value: unknown): RunInfo | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const info = value as Partial<RunInfo> // what is used is looked at below

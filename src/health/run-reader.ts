@@ -31,7 +31,7 @@ export interface StepLine {
 
 export interface RunRead {
   readonly path: string
-  /** Undefined where the run is older than run.json, or of an older emitted program. */
+  /** Undefined where the run is older than about.json, or of an older emitted program. */
   readonly info: RunInfo | undefined
   /** The job as it was run, not parsed. */
   readonly job: unknown
@@ -61,7 +61,7 @@ export function readRun(path: string, files: Pick<Files, 'read' | 'exists'>): Ru
   const steps = new Map(values.flatMap(value => stepOf(value) ?? []).map(line => [line.step, line]))
   return {
     path,
-    info: runInfoOf(jsonOf(textOf(within(path, 'run.json'), files))),
+    info: runInfoOf(jsonOf(textOf(within(path, 'about.json'), files))),
     job: jsonOf(textOf(within(path, 'job.json'), files)),
     steps: [...steps.values()].sort((a, b) => a.step - b.step),
     events: values.flatMap(value => eventOf(value) ?? []),

@@ -14,7 +14,7 @@ export interface RunFolder {
 }
 
 /** What a run writes into its folder. */
-const names = ['job.json', 'run.json', 'tokenizer.json', 'metrics.jsonl', 'flight.txt']
+const names = ['job.json', 'about.json', 'tokenizer.json', 'metrics.jsonl', 'flight.txt']
 
 /** The folder of another run is refused, and so is one in which a file, or a link, has a name that a run needs. */
 export function requireUnused(path: string, io: Io): void {
@@ -32,7 +32,7 @@ export function openRunFolder(path: string, job: Job, info: RunInfo, io: Io): Ru
   const saveHere = (name: string, text: string) => save(join(path, name), text, io)
   const metrics = join(path, 'metrics.jsonl')
   saveHere('job.json', `${JSON.stringify(job, null, 2)}\n`)
-  saveHere('run.json', `${JSON.stringify(info, null, 2)}\n`)
+  saveHere('about.json', `${JSON.stringify(info, null, 2)}\n`)
   return {
     path,
     save: saveHere,
