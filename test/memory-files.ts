@@ -11,13 +11,14 @@ export function memoryFiles(): Files {
     if (!content) throw new Error('no such file')
     return content.subarray(begin, end)
   }
+  const read = (path: string) => new TextDecoder().decode(readBytes(path))
   return {
     readBytes,
-    read: path => new TextDecoder().decode(readBytes(path)),
+    read,
     list: path => (files.has(path) ? undefined : below(path)),
     exists: path => below(path).length > 0,
     write: (path, content) => void files.set(path, bytes(content)),
-    append: (path, text) => void files.set(path, bytes((files.has(path) ? readBytes(path).toString() : '') + text)),
+    append: (path, text) => void files.set(path, bytes((files.has(path) ? read(path) : '') + text)),
     create: (path, content) => !files.has(path) && files.set(path, bytes(content)) !== undefined,
     rename(from, to) {
       for (const file of below(from)) {

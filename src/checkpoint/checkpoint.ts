@@ -22,10 +22,24 @@ export interface Checkpoint extends Position {
   tensor(name: string): Float64Array
   /** Parts of a tensor, from whatever parts it was written in; each of these is read once. Returns all that is wrong with them. */
   fill(name: string, targets: readonly Target[]): string[]
+  /** All that is not as it was written, of weights or of everything: every file is read to its end. */
+  damages(share?: Share): Damage[]
   /** The job whose weights these are, as JSON: its `model` is their config. Throws an Error fit to print; so does `tokenizer`. */
   job(): unknown
   /** The tokenizer.json its text was encoded with; undefined where the job needs none. */
   tokenizer(): string | undefined
+}
+
+/** Weights alone, to start from; or all that a step leaves to the next, to go on from. */
+export type Share = 'weights' | 'everything'
+
+/** What is wrong with a file of a checkpoint: of one tensor in it, where it is not the file itself, and who wrote it. */
+export interface Damage {
+  readonly file: string
+  readonly tensor?: string
+  readonly rank?: number
+  /** Fit to print; names all three. */
+  readonly message: string
 }
 
 export interface Target extends Box {
@@ -37,7 +51,8 @@ export type ReadFile = (file: string, begin: number, end: number) => Uint8Array
 
 /** Throws an Error fit to print. */
 export function readCheckpoint(read: ReadFile): Checkpoint {
-  const manifest = parseManifest(new TextDecoder().decode(read('manifest.json', 0, Number.MAX_SAFE_INTEGER)))
+  const bytes = located('manifest.json', () => read('manifest.json', 0, Number.MAX_SAFE_INTEGER))
+  const manifest = parseManifest(new TextDecoder().decode(bytes))
   const { step, seed, data, run, tensors } = manifest
   const valuesOf = shardReader(manifest, read)
   const fill: Checkpoint['fill'] = (name, targets) =>
@@ -51,14 +66,44 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
     tensors: new Map(Object.entries(tensors).map(([name, { dims }]) => [name, dims])),
     files: Object.keys(manifest.files).sort(),
     fill,
+    damages: (share = 'everything') => damagesIn(manifest, read, share),
     tensor(name) {
       const whole = wholeOf(tensors[name]?.dims ?? [])
       const wrong = fill(name, [whole])
       if (wrong.length > 0) throw new Error(wrong.join('; '))
       return whole.values
     },
-    job: () => JSON.parse(textOf('job.json', manifest, read) ?? 'null'),
-    tokenizer: () => textOf('tokenizer.json', manifest, read),
+    job: () => JSON.parse(located('job.json', () => textOf('job.json', manifest, read)) ?? 'null'),
+    tokenizer: () => located('tokenizer.json', () => textOf('tokenizer.json', manifest, read)),
+  }
+}
+
+function damagesIn(manifest: Manifest, read: ReadFile, share: Share): Damage[] {
+  const valuesOf = shardReader(manifest, read)
+  const wanted = Object.entries(manifest.tensors).filter(
+    ([name]) => share === 'everything' || name.startsWith('param.'),
+  )
+  const damages = wanted.flatMap(([tensor, { dims, shards }]) => {
+    const wrong = shards.flatMap(part =>
+      damageOf({ file: part.file, tensor, rank: part.rank }, () => void valuesOf(part, tensor)),
+    )
+    const held = shards.reduce((sum, part) => sum + elementsIn(part), 0)
+    const covered = held === elementsOf(dims)
+    const message = `manifest.json: the shards of ${tensor} do not cover it`
+    return covered ? wrong : [...wrong, { file: 'manifest.json', tensor, message }]
+  })
+  const texts = ['job.json', 'tokenizer.json'].flatMap(file =>
+    damageOf({ file }, () => void located(file, () => textOf(file, manifest, read))),
+  )
+  return [...damages, ...texts]
+}
+
+function damageOf(what: Omit<Damage, 'message'>, work: () => void): Damage[] {
+  try {
+    work()
+    return []
+  } catch (e) {
+    return [{ ...what, message: messageOf(e) }]
   }
 }
 
@@ -87,6 +132,7 @@ interface ShardFile {
 
 function openShards(read: (begin: number, end: number) => Uint8Array): ShardFile {
   const file = openSafetensors(read)
+  if (read(file.end, file.end + 1).length > 0) throw new Error(`is longer than the ${file.end} bytes that were written`)
   return { file, parts: parsed(file.metadata.parts ?? '{}') }
 }
 
@@ -150,7 +196,7 @@ export function requireFinite(name: string, values: Numbers): void {
 function textOf(file: string, { files }: Manifest, read: ReadFile): string | undefined {
   if (!Object.hasOwn(files, file)) return undefined
   const bytes = read(file, 0, Number.MAX_SAFE_INTEGER)
-  if (sumOf(bytes) !== files[file]) throw new Error(`${file} is damaged: its CRC-32 is not the one in the manifest`)
+  if (sumOf(bytes) !== files[file]) throw new Error('is damaged: its CRC-32 is not the one in the manifest')
   return new TextDecoder().decode(bytes)
 }
 

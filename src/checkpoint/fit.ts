@@ -2,11 +2,8 @@
 import { error, type Problem, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { elementsIn, type Numbers } from './box.js'
-import { type Checkpoint, sizes, wholeOf } from './checkpoint.js'
+import { type Checkpoint, type Damage, type Share, sizes } from './checkpoint.js'
 import { besides, ownStates, type Shard, shardsOf } from './shards.js'
-
-/** Weights alone, to start from; or all that a step leaves to the next, to go on from. */
-export type Share = 'weights' | 'everything'
 
 /** What keeps a program from taking its weights, or all of its state, from a checkpoint. */
 export function checkpointProblems(program: Program, { tensors }: Checkpoint, share: Share = 'weights'): Problem[] {
@@ -61,37 +58,29 @@ export function loadCheckpoint(
     if (!byTensor.has(tensor)) byTensor.set(tensor, [])
     byTensor.get(tensor)!.push(shard)
   }
-  return damages([...byTensor.keys()], tensor => {
-    const shards = byTensor.get(tensor)!
+  const damages = [...byTensor].flatMap(([tensor, shards]) => {
     const targets = shards.map(shard => ({ shard, ...shard, values: new Float64Array(elementsIn(shard)) }))
     const wrong = checkpoint.fill(tensor, targets)
     if (wrong.length === 0)
       for (const { shard, values } of targets)
         for (const [i, part] of besides(shard).entries())
           hold(part, i > 0 || isLater(shard) ? new Float64Array(values.length) : values)
-    return wrong
+    return wrong.map(message => ({ tensor, message }))
   })
+  return damageProblems(damages)
 }
 
 /** Of ranks that hold addends the first is given the sum, for the first of those it has. */
 const isLater = ({ rank, addends = [rank] }: Shard): boolean => rank !== addends[0]
 
-/** Reads every weight to its end, and gives it to nobody. */
-export const weightProblems = ({ params }: Program, checkpoint: Checkpoint): Problem[] =>
-  damages(
-    params.map(({ name }) => `param.${name}`),
-    tensor => checkpoint.fill(tensor, [wholeOf(checkpoint.tensors.get(tensor) ?? [])]),
-  )
-
 /** A file that is missing is one problem, whatever lies in it: what is said of many tensors is said of the first. */
-function damages(tensors: readonly string[], wrongWith: (tensor: string) => readonly string[]): Problem[] {
+export function damageProblems(damages: readonly Pick<Damage, 'tensor' | 'message'>[]): Problem[] {
   const said = new Map<string, { message: string; more: number }>()
-  for (const tensor of tensors)
-    for (const message of wrongWith(tensor)) {
-      const known = said.get(message.replace(tensor, ''))
-      if (known) known.more++
-      else said.set(message.replace(tensor, ''), { message, more: 0 })
-    }
+  for (const { tensor = '', message } of damages) {
+    const known = said.get(message.replace(tensor, ''))
+    if (known) known.more++
+    else said.set(message.replace(tensor, ''), { message, more: 0 })
+  }
   return [...said.values()].map(({ message, more }) =>
     error('checkpoint/damaged', '', more > 0 ? `${message}, and of ${more} more tensors` : message),
   )

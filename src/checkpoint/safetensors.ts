@@ -29,6 +29,8 @@ export interface Safetensors {
   readonly metadata: Readonly<Record<string, string>>
   /** The CRC-32 of its length and its header, in eight digits. */
   readonly headSum: string
+  /** The bytes it has, by its header. */
+  readonly end: number
   tensor(name: string): SafeTensor
 }
 
@@ -56,6 +58,7 @@ export function openSafetensors(read: (begin: number, end: number) => Uint8Array
   return {
     metadata,
     headSum: crc32(head).toString(16).padStart(8, '0'),
+    end: 8 + size + lastIn(header),
     tensor(name) {
       const { dtype, shape, begin, end } = entryOf(header, name)
       // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
@@ -83,6 +86,13 @@ function metadataOf({ __metadata__: metadata }: Mapping): Readonly<Record<string
   const entries = isMapping(metadata) ? Object.entries(metadata) : []
   return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
 }
+
+/** Where the last tensor ends, behind the header. */
+const lastIn = ({ __metadata__: _, ...tensors }: Mapping): number =>
+  Object.values(tensors).reduce((last: number, entry) => {
+    const offsets = isMapping(entry) ? entry.data_offsets : undefined
+    return isSizes(offsets) ? Math.max(last, ...offsets) : last
+  }, 0)
 
 function entryOf(header: Mapping, name: string) {
   const entry = Object.hasOwn(header, name) ? header[name] : refuse(`there is no tensor ${name}`)

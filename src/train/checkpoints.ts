@@ -1,23 +1,22 @@
 /** The checkpoint a run begins with: found, checked against its job, and loaded. */
-import { error, type Files, type Problem, ProblemsError, within } from '../base/index.js'
-import {
-  type Checkpoint,
-  checkpointProblems,
-  loadCheckpoint,
-  type Position,
-  readCheckpoint,
-  type Share,
-} from '../checkpoint/index.js'
+import { error, type Files, type Problem, ProblemsError, warning } from '../base/index.js'
+import { type Checkpoint, checkpointProblems, loadCheckpoint, type Position, type Share } from '../checkpoint/index.js'
 import { cursorAt, type Dataset } from '../data/index.js'
 import { resumedScalars, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
+import { markLoad } from './loading.js'
+import { type DamagedCheckpoint, foundAt, problemsOf } from './newest.js'
 
 /** What a run begins with, if not with the weights its seed gives. */
 export interface Beginning {
   readonly path: string
   readonly checkpoint: Checkpoint
   readonly share: Share
+  /** Newer ones that were passed over. */
+  readonly damaged?: readonly DamagedCheckpoint[]
+  /** Called when it is about to be loaded; gives what to call when that is done. */
+  readonly loading?: () => () => void
 }
 
 /** Steps that were behind it, those that were skipped included. */
@@ -33,45 +32,20 @@ export interface Origin {
   readonly init?: string
 }
 
+/** Read to its end and found whole: of a folder the newest that is. Throws what is wrong where none is. */
 export function beginningOf({ resume, init }: Origin, files: Files): Beginning | undefined {
   const asked = resume ?? init
   if (asked === undefined) return undefined
-  const path = completeIn(asked, files)
   const share = resume === undefined ? 'weights' : 'everything'
-  return { path, share, checkpoint: reading(path, () => readCheckpoint(readerOf(path, files))) }
+  const { good, damaged } = foundAt(asked, files, share)
+  return { ...good, share, ...(damaged.length > 0 && { damaged }), loading: () => markLoad(good.path, files) }
 }
 
-const readerOf =
-  (path: string, files: Files) =>
-  (file: string, begin: number, end: number): Uint8Array =>
-    files.readBytes(within(path, file), begin, end)
+/** Checkpoints that were passed over because they are damaged, as warnings. */
+export const passedOver = ({ damaged = [], path }: Beginning): Problem[] =>
+  damaged.flatMap(problemsOf).map(({ code, message }) => warning(code, '', message, `${path} is used instead`))
 
-const refusal = (message: string, suggestion?: string): ProblemsError =>
-  new ProblemsError([error('checkpoint/damaged', '', message, suggestion)])
-
-function reading<T>(path: string, work: () => T): T {
-  try {
-    return work()
-  } catch (e) {
-    throw refusal(`${path}: ${e instanceof Error ? e.message : String(e)}`)
-  }
-}
-
-/** The folder itself, or the last of the checkpoints in it that have got their names: those are whole. */
-function completeIn(asked: string, files: Files): string {
-  if (files.exists(within(asked, 'manifest.json'))) return asked
-  if (!files.exists(asked)) throw refusal(`there is no ${asked}`)
-  const found = reading(asked, () => files.list(asked)) ?? []
-  const stepOf = (file: string) => Number(/[/\\]step-(\d+)[/\\]manifest\.json$/.exec(file)?.[1] ?? Number.NaN)
-  const [last] = found.filter(file => stepOf(file) >= 0).sort((a, b) => stepOf(b) - stepOf(a))
-  if (last !== undefined) return last.slice(0, -'/manifest.json'.length)
-  throw refusal(
-    `${asked} holds no checkpoint`,
-    'name a folder with a manifest.json in it, or the folder of such folders',
-  )
-}
-
-/** Everything but damage, which shows when it is read. */
+/** Everything but damage, which was looked for before. */
 export function beginningProblems(
   beginning: Beginning,
   program: Program,
@@ -129,7 +103,9 @@ function positionProblems(position: Position, training: Job['training'], { train
 /** Throws what is wrong with it, all of it; the trainer is then of no use. */
 export function load(beginning: Beginning, program: Program, trainer: Trainer): void {
   const { checkpoint, share } = beginning
+  const loaded = beginning.loading?.()
   const problems = loadCheckpoint(program, checkpoint, share, (shard, values) => trainer.hold(shard, values))
   if (share === 'everything') trainer.setScalars(resumedScalars(program, checkpoint.scalars))
+  loaded?.()
   if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
 }

@@ -6,6 +6,7 @@ import { error, type Files, type Problem, ProblemsError, save, within, writing }
 import { NotFinite, printCheckpoint, type Snapshot } from '../checkpoint/index.js'
 import { cursorAt } from '../data/index.js'
 import { type Lock, lockProblems, takeLock } from './lock.js'
+import { checkpointsIn, isUsable } from './newest.js'
 import type { Session } from './session.js'
 
 export interface SavingOptions {
@@ -45,15 +46,18 @@ export function openCheckpoints(folder: string, session: Session, options: Savin
     lock.release()
     throw new ProblemsError(later)
   }
+  const notes = [...(lock.note === undefined ? [] : [lock.note]), ...setAside(folder, { behind, run, files })]
   return {
-    ...(lock.note !== undefined && { note: lock.note }),
+    ...(notes.length > 0 && { note: notes.join('\n') }),
     save: () => saveCheckpoint({ folder, lock, files, snapshot: { run, job, tokenizer } }, session),
     close: () => lock.release(),
   }
 }
 
 function laterProblems(folder: string, behind: number, files: Files): Problem[] {
-  const steps = stepsIn(folder, files).filter(step => step > behind)
+  const steps = laterSteps(folder, behind, files).filter(
+    step => behind === 0 || isUsable(within(folder, nameOf(step)), files),
+  )
   if (steps.length === 0) return []
   const last = nameOf(Math.max(...steps))
   const [resume, other] = [`resume with --resume ${within(folder, last)}`, 'name another folder with --save']
@@ -74,12 +78,18 @@ function laterProblems(folder: string, behind: number, files: Files): Problem[] 
   ]
 }
 
-/** Steps of the checkpoints in a folder. */
-function stepsIn(folder: string, files: Files): number[] {
-  const from = within(folder, '').length
-  return (files.list(folder) ?? []).flatMap(file => {
-    const [, step] = /^step-(\d+)[/\\]manifest\.json$/.exec(file.slice(from)) ?? []
-    return step === undefined ? [] : [Number(step)]
+/** Steps of the checkpoints in a folder that a run with so many steps behind it has not reached. */
+const laterSteps = (folder: string, behind: number, files: Files): number[] =>
+  checkpointsIn(folder, files)
+    .filter(({ step }) => step > behind && files.exists(within(folder, nameOf(step))))
+    .map(({ step }) => step)
+
+/** Later ones that nobody can go on from give up their names to those of this run; nothing of them is lost. Returns what to say. */
+function setAside(folder: string, { behind, run, files }: { behind: number; run: string; files: Files }): string[] {
+  return laterSteps(folder, behind, files).map(step => {
+    const [path, aside] = [within(folder, nameOf(step)), within(folder, `${nameOf(step)}.${run}.damaged`)]
+    writing(aside, () => files.rename(path, aside))
+    return `${path}, which is damaged, is now called ${aside}`
   })
 }
 

@@ -5,6 +5,7 @@ import {
   type Beginning,
   beginningOf,
   beginningText,
+  passedOver,
   type StepRecord,
   savingProblems,
   stepsBehind,
@@ -43,6 +44,7 @@ export async function launchCommand(path: string, options: LaunchOptions, io: Io
   const job = withOptions(loaded.job, options)
   const folder = options.out ?? freeFolder(job, path, io)
   const beginning = beginningOf(options, io)
+  if (beginning) io.err(showProblems(passedOver(beginning), io, path))
   const plan = savePlanOf(options, folder)
   const refusals = plan ? savingProblems(plan.folder, stepsBehind(beginning), io) : []
   if (refusals.length > 0) throw new ProblemsError(refusals)

@@ -22,6 +22,7 @@ import {
   openCheckpoints,
   openChoices,
   openData,
+  passedOver,
   type Session,
   type StepRecord,
   startSession,
@@ -75,6 +76,7 @@ async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io):
   const { job, schedule, program } = loaded
   const { session, tokenizer } = await withProgress(io, async watcher => {
     const beginning = beginningOf(options, io)
+    if (beginning) io.err(showProblems(passedOver(beginning), io, path))
     const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
     const session = await startSession(job, dataset, {
       ...{ program, schedule, beginning, kernels: options.kernels, watcher },

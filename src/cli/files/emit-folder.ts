@@ -3,20 +3,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { error, ProblemsError, sequencesUntil, type Watcher } from '../../base/index.js'
-import { weightProblems } from '../../checkpoint/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
-import type { Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { type Job, mostSkipsOf } from '../../plan/index.js'
-import {
-  type Beginning,
-  beginningProblems,
-  earlierPrograms,
-  evaluationOf,
-  inCheckpoint,
-  openData,
-} from '../../train/index.js'
+import { type Beginning, beginningProblems, earlierPrograms, evaluationOf, openData } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { type Content, writeFolder } from './folder-record.js'
 import { besides, portable } from './load.js'
@@ -78,17 +69,14 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     ...files,
     ...(ids && { [tokenFile]: bytesOf(ids) }),
     ...(job.data?.choices !== undefined && { [choiceFile]: { copyOf: besides(path, job.data.choices) } }),
-    ...(beginning && carries ? copiesOf(program, beginning) : {}),
+    ...(beginning && carries ? copiesOf(beginning) : {}),
   }
   writeFolder(folder, contents, { io, later: ['metrics.jsonl', 'torchrun.log'] })
   return { folder, files: Object.keys(contents), data: dataset.description }
 }
 
-/** The files of the folder `init`, and those of the checkpoint they are copies of, once every weight was found sound. */
-function copiesOf(program: Program, beginning: Beginning): Record<string, Content> {
-  const { path, checkpoint } = beginning
-  const problems = weightProblems(program, checkpoint)
-  if (problems.length > 0) throw new ProblemsError(inCheckpoint(beginning, problems))
+/** The files of the folder `init`, and those of the checkpoint they are copies of. */
+function copiesOf({ path, checkpoint }: Beginning): Record<string, Content> {
   return Object.fromEntries(
     ['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, { copyOf: join(path, file) }]),
   )
