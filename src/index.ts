@@ -4,7 +4,17 @@
  */
 
 // 1. What is wrong, as data.
-export { type Files, type Problem, type ProblemCode, ProblemsError, problemCodes, showProblem } from './base/index.js'
+export {
+  type Fault,
+  FaultBook,
+  type Files,
+  type Problem,
+  parseFaults,
+  type ProblemCode,
+  ProblemsError,
+  problemCodes,
+  showProblem,
+} from './base/index.js'
 
 // 2. A job: a model, how it is trained, and the plan that lays it on ranks.
 export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'

@@ -127,6 +127,7 @@ export const problemCodes = {
   'run/exists': 'the run folder belongs to another run',
   'run/unreadable': 'a folder is not that of a run',
   'run/write': 'a file cannot be written',
+  'run/fault': 'a fault to rehearse cannot be understood, or cannot happen in this run',
   'run/choices': 'there are no choices of experts to record',
   'emit/exists': 'the folder to emit into belongs to another run',
   'launch/python': 'there is no Python with PyTorch',

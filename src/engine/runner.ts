@@ -1,5 +1,5 @@
 /** What runs a program, on whatever kernels: the one interface of the reference interpreter and of the native engine. */
-import type { Elsewhere, Rank, Scalars, States, Watcher } from '../base/index.js'
+import type { Elsewhere, FaultBook, Rank, Scalars, States, Watcher } from '../base/index.js'
 import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
@@ -88,6 +88,8 @@ export interface StartOptions {
   readonly flightRecord?: string
   /** A folder of the disk on which files lie where a plan keeps anything there. */
   readonly offloadFolder?: string | undefined
+  /** What is to go wrong. The interpreter has no ranks of its own that could fail. */
+  readonly faults?: FaultBook | undefined
   /** Is shown how far the start is, where it takes long. */
   readonly watcher?: Watcher
 }

@@ -92,6 +92,12 @@ function handOver({ params }: Program, from: Runner, to: Runner): void {
 /** What an evaluation reads: the average of a parameter, where there is one. */
 const judged = (engine: Runner, name: string): ArrayLike<number> => engine.states(name).ema ?? engine.parameter(name)
 
+/** Nothing is measured, and nothing goes wrong. */
+const judging = (options: TrainerOptions): StartOptions => ({
+  ...options,
+  ...{ measure: false, choices: false, faults: undefined, watcher: unwatched },
+})
+
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
   const start = startOf(first, kernelsFor(options.kernels))
   let program = first
@@ -100,7 +106,7 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
   let orders: Int32Array | undefined
   const ready = async (): Promise<Runner> => {
     if (!options.evaluation) throw new Error('this trainer was started without an evaluation program')
-    judge ??= await start(options.evaluation, { ...options, measure: false, choices: false, watcher: unwatched })
+    judge ??= await start(options.evaluation, judging(options))
     for (const { name } of program.params) judge.setParameter(name, judged(engine, name))
     return judge
   }

@@ -134,6 +134,7 @@ export const nodePlatform: Platform = {
     port.on('message', (message: To) => hear(message))
     return (message: From) => port.postMessage(message)
   },
+  die: () => process.exit(1),
   cpuSeconds() {
     const { user, system } = process.cpuUsage()
     return (user + system) / 1e6

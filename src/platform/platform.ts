@@ -91,6 +91,8 @@ export interface Platform {
   spawn<To, From>(module: URL, events: ThreadEvents<From>): ThreadHandle<To>
   /** In a thread: hears main from now on, and returns how to answer. */
   listen<To, From>(hear: (message: To) => void): (message: From) => void
+  /** In a thread: ends it at once, as a crash would. */
+  die(): never
   /** Processor time of this process so far. */
   cpuSeconds(): number
   /** Makes files readable at once by `read`. */

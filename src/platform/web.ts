@@ -93,6 +93,12 @@ export function webPlatform(): Platform {
       port.postMessage({ type: 'listening' })
       return (message: From) => port.postMessage(message)
     },
+    die() {
+      const scope = globalThis as unknown as { close(): void; reportError(e: Error): void } // in a worker
+      scope.reportError(new Error('its thread ended'))
+      scope.close()
+      throw new Error('its thread ended')
+    },
     cpuSeconds: () => performance.now() / 1000, // a page is not told
     async fetch(urls) {
       requireIsolation()

@@ -2,7 +2,15 @@
  * A training session: a job on the ranks of this machine, step by step, data in and numbers out. Showing the numbers and
  * keeping them is left to the caller.
  */
-import { batchOfStep, error, type Problem, ProblemsError, unwatched, type Watcher } from '../base/index.js'
+import {
+  batchOfStep,
+  error,
+  type FaultBook,
+  type Problem,
+  ProblemsError,
+  unwatched,
+  type Watcher,
+} from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
 import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
@@ -17,6 +25,7 @@ import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, leastScale, risingLoss, tooManySkips, whySkipped } from './divergence.js'
 import { whatBroke } from './fault.js'
+import { injectionProblems } from './injection.js'
 import { earlierPrograms } from './ramp.js'
 
 export interface StepRecord {
@@ -92,6 +101,8 @@ export interface SessionOptions {
   readonly flightRecord?: string
   /** A folder of the disk on which the engine keeps what the plan offloads to one. */
   readonly offloadFolder?: string | undefined
+  /** What is to go wrong; a run that starts again is given the same. */
+  readonly faults?: FaultBook | undefined
   readonly watcher?: Watcher
 }
 
@@ -103,6 +114,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
   const behind = stepsBehind(beginning)
   const program = programs(behind)
   required(options.choices ? recordingProblems(job) : [])
+  required(injectionProblems(options.faults, program, kernels))
   required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
   watcher.say('starting the ranks')
   const evaluation = evaluationOf(job, dataset, schedule)
@@ -113,6 +125,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
       measure: options.measure ?? kernels !== 'reference',
       ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
       choices: options.choices ?? false,
+      faults: options.faults,
       offloadFolder: options.offloadFolder,
       ...(evaluation ? { evaluation } : {}),
     }),

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { dirname, join, resolve } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
+import { coordinatesOf, type FaultBook, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
@@ -35,6 +35,7 @@ import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../fil
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
+import { faultsOf } from '../text/fault-option.js'
 import { duration, scaled } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { Progress, withProgress } from '../text/progress.js'
@@ -50,6 +51,7 @@ export interface TrainOptions extends CheckpointOptions {
   readonly json?: boolean
   readonly spans?: string
   readonly recordChoices?: string
+  readonly fault?: readonly string[]
   readonly seed?: number
   readonly beside?: number
   readonly demo?: boolean
@@ -57,10 +59,11 @@ export interface TrainOptions extends CheckpointOptions {
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
   requireOutputs(io, options.spans)
+  const faults = faultsOf(options.fault ?? [])
   const { loaded, problems } = await tryProgram(path, io)
   if (loaded) {
     io.err(showProblems(problems, io, path))
-    return run(path, { ...loaded, job: changed(loaded.job, options) }, options, io)
+    return run(path, { ...loaded, job: changed(loaded.job, options), faults }, options, io)
   }
   if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
   else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
@@ -72,14 +75,18 @@ const changed = (job: Job, { steps, seed }: TrainOptions): Job => ({
   training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
 })
 
-async function run(path: string, loaded: Loaded, options: TrainOptions, io: Io): Promise<number> {
-  const { job, schedule, program } = loaded
+interface Rehearsed {
+  readonly faults: FaultBook | undefined
+}
+
+async function run(path: string, loaded: Loaded & Rehearsed, options: TrainOptions, io: Io): Promise<number> {
+  const { job, schedule, program, faults } = loaded
   const { session, tokenizer } = await withProgress(io, async watcher => {
     const beginning = beginningOf(options, io)
     if (beginning) io.err(showProblems(passedOver(beginning), io, path))
     const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
     const session = await startSession(job, dataset, {
-      ...{ program, schedule, beginning, kernels: options.kernels, watcher },
+      ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },
       ...(options.spans !== undefined && { measure: true }),
       choices: options.recordChoices !== undefined,
       flightRecord: join(options.out ?? '.', 'flight.txt'),

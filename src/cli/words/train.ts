@@ -6,6 +6,7 @@ import { flopsDefinition } from '../../model/flops-definition.js'
 import type { TrainOptions } from '../commands/train.js'
 import type { Io } from '../io.js'
 import { withCheckpointOptions } from '../text/checkpoint-options.js'
+import { faultOption } from '../text/fault-option.js'
 import { integer, positive } from '../text/integer.js'
 
 /** Steps whose spans are kept: enough to look at, and bounded. */
@@ -34,6 +35,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
     .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
+    .addOption(faultOption())
     .option('--demo', 'a small GPT on the sources of lockstep itself')
   withCheckpointOptions(command)
     .option('--json', 'one JSON object a step')

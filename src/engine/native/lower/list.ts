@@ -26,6 +26,17 @@ const header = 2
 export const wordOf = <N extends CommandName>(name: N, field: keyof WordsOf<N> & string): number =>
   header + (commands[name] as readonly string[]).indexOf(field)
 
+/**
+ * Room for one command at a time: a line that says what is armed and how many commands are behind, then a list of `config`, maybe
+ * `dither`, and the command.
+ */
+export const Hand = { armed: 0, behind: 1, list: 64 } as const
+
+export function handBytes({ words, starts }: CommandList): number {
+  const longest = starts.reduce((most, start) => Math.max(most, header + words[start + 1]), 0)
+  return Hand.list + 8 * (3 * longest + header)
+}
+
 type SteppedCommand = 'dropout' | 'attention' | 'attentionGrad' | 'dither'
 
 export class ListWriter {

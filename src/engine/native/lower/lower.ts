@@ -32,7 +32,7 @@ import { type Copier, copierOf, copierWriter } from './copiers.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type Landing, landingPlaces, landingsIn, landingTensors } from './landing.js'
-import { type CommandList, ListWriter, wordOf } from './list.js'
+import { type CommandList, handBytes, ListWriter, wordOf } from './list.js'
 import { bytesBefore, partsIn, placedOn, remembering, type Shapes, shapesIn, sumsBytes } from './local.js'
 import { type MapOptions, type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
 import { type PanelOptions, Panels } from './panels.js'
@@ -64,6 +64,8 @@ export interface LoweredProgram {
   readonly listAt: readonly number[]
   readonly spansAt: readonly number[]
   readonly spanCapacity: number
+  /** By rank, room for a list of one command (`run/by-hand.ts`). */
+  readonly handAt: readonly number[]
   /** Lists beside those of ranks. */
   readonly copiers: readonly Copier[]
   /** Counters that are cleared before every step. */
@@ -93,12 +95,13 @@ export function lower(program: Program, options: LowerOptions): LoweredProgram {
   const listAt = lists.map(({ words }) => region.take(words.byteLength))
   const spanCapacity = options.spans ? Math.max(...lists.map(({ starts }) => starts.length)) : 0
   const spansAt = lists.map(() => (options.spans ? region.take(spanCapacity * spanBytes) : 0))
+  const handAt = lists.map(list => region.take(handBytes(list)))
   for (const [rank, { words }] of lists.entries()) {
     words[wordOf('config', 'spans')] = spansAt[rank]
     words[wordOf('config', 'spanCapacity')] = spanCapacity
   }
   const copiers = ranks.flatMap(({ copier }, rank) => (copier ? copierOf(rank, copier, region) : []))
-  return { map, lists, listAt, spansAt, spanCapacity, copiers, sync, bytes: region.bytes }
+  return { map, lists, listAt, spansAt, spanCapacity, handAt, copiers, sync, bytes: region.bytes }
 }
 
 /** (command, start, end), f64 each. */

@@ -15,6 +15,7 @@ import type { PanelOptions } from '../lower/panels.js'
 import { waitingFor } from '../lower/waiting.js'
 import { Crew } from './crew.js'
 import { openRooms, type Rooms } from './disk.js'
+import { Injector } from './faults.js'
 import { failureOf } from './flight.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
 import type { Pool } from './pool.js'
@@ -80,8 +81,12 @@ async function startIn(
   const words = new Int32Array(memory.buffer)
   const ranks = lowered.lists.length
   const drawing = state.drawing(options.seed)
+  const injector = options.faults && new Injector(options.faults, lowered, memory.buffer)
   const members = [
-    ...lowered.map.ranks.map(({ status }, rank) => ({ ranks, drawing, list: lowered.listAt[rank], status })),
+    ...lowered.map.ranks.map(({ status }, rank) => ({
+      ...{ ranks, drawing, list: lowered.listAt[rank], status },
+      ...{ hand: lowered.handAt[rank], deeds: injector?.deeds(rank) },
+    })),
     ...lowered.copiers.map(({ at, status }) => ({ ranks: undefined, list: at, status })),
   ]
   const { control } = lowered.map
@@ -104,7 +109,7 @@ async function startIn(
   )
   options.tamper?.(lowered, memory.buffer)
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
-  return runnerOf({ description, measure, crew, state, rooms, checked: stepCheckOf(program) })
+  return runnerOf({ description, measure, crew, state, rooms, injector, checked: stepCheckOf(program) })
 }
 
 /** What a rank may spend on packed operands; the memory of WebAssembly ends at 4 GiB. */
@@ -152,10 +157,11 @@ interface Parts {
   readonly crew: Crew
   readonly state: State
   readonly rooms: Rooms | undefined
+  readonly injector: Injector | undefined
   readonly checked: (data: StepData) => StepData
 }
 
-function runnerOf({ description, measure, crew, state, rooms, checked }: Parts): Runner<Promise<EngineStep>> {
+function runnerOf({ description, measure, crew, state, rooms, injector, checked }: Parts): Runner<Promise<EngineStep>> {
   let spans: readonly Span[] = []
   return {
     description,
@@ -165,8 +171,10 @@ function runnerOf({ description, measure, crew, state, rooms, checked }: Parts):
       state.prepare(checked(data))
       const before = state.scalars()
       const start = performance.now()
+      injector?.arm(data.step + 1)
       await crew.step()
       const took = (performance.now() - start) / 1000
+      for (const flip of injector?.flips(data.step + 1) ?? []) state.flip(flip)
       if (measure) spans = state.spans()
       return { ...state.result(before), seconds: took }
     },

@@ -7,7 +7,7 @@ import type { Program, Step } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
 import { showInstr, showStep } from '../../text.js'
 import { commandNames, type ExecError, errorMeanings, Status } from '../lower/commands.js'
-import { type CommandList, wordOf } from '../lower/list.js'
+import { type CommandList, Hand, wordOf } from '../lower/list.js'
 import type { LoweredProgram } from '../lower/lower.js'
 import { Control, streamOf } from '../lower/map.js'
 import type { Trouble } from './crew.js'
@@ -71,7 +71,8 @@ function reportOf(
   { program, lowered, words, trouble }: Scene,
 ): RankReport {
   const status = lowered.map.ranks[rank].status / 4
-  const command = Math.min(words[status + Status.command], list.starts.length - 1)
+  const behind = words[lowered.handAt[rank] / 4 + Hand.behind]
+  const command = Math.min(behind + words[status + Status.command], list.starts.length - 1)
   const missing = words[status + Status.waitingFor]
   const asked = words[lowered.map.control / 4 + Control.go]
   const peers = list.peers.get(command) ?? []

@@ -3,6 +3,7 @@
  * of shared memory and done by one call of exec. Only what main must be woken for is a message.
  */
 import type { Kernels, SharedMemory, Tuning } from '../kernels/kernels.js'
+import type { Deed } from './deeds.js'
 import type { Drawing } from './draw.js'
 
 /** To a rank, or to a copier, whose number follows those of the ranks. */
@@ -17,6 +18,9 @@ export interface Assignment {
   readonly control: number
   readonly list: number
   readonly status: number
+  /** Where the rank runs a command at a time, and what faults may happen to it; a rank without faults has none. */
+  readonly hand?: number | undefined
+  readonly deeds?: readonly Deed[] | undefined
   /** The initial weights, of which every rank draws a share before the first step; copiers and a group of collectives have none. */
   readonly drawing?: Drawing | undefined
 }

@@ -2,7 +2,9 @@
 
 import { type Exec, loadKernels } from '../kernels/kernels.js'
 import { errors, Status } from '../lower/commands.js'
+import { Hand } from '../lower/list.js'
 import { Control } from '../lower/map.js'
+import { type Deed, runDeeds } from './deeds.js'
 import { draw } from './draw.js'
 import type { Assignment, FromRank } from './protocol.js'
 
@@ -38,20 +40,25 @@ export function serve(assignment: Assignment, tell: (message: FromRank) => void)
 }
 
 /** One rank that fails stops all: the others see the flag where they wait. */
-function step(
-  exec: Exec,
-  { rank, list, status, control }: Assignment,
-  words: Int32Array,
-  tell: (message: FromRank) => void,
-): void {
+function step(exec: Exec, assignment: Assignment, words: Int32Array, tell: (message: FromRank) => void): void {
+  const { rank, list, status, control } = assignment
   const fail = (message: string) => {
     Atomics.store(words, control / 4 + Control.abort, 1)
     tell({ type: 'failed', rank, message })
   }
   try {
-    const code = exec(list, status)
+    const deeds = armed(assignment, words)
+    const places = { buffer: assignment.memory.buffer, list, status, hand: assignment.hand ?? 0, abort: control }
+    const code = deeds.length > 0 ? runDeeds(exec, places, deeds) : exec(list, status)
     if (code !== 0) fail(errors[code] ?? `error ${code}`)
   } catch (error) {
     fail((error as Error).message)
   }
+}
+
+/** What happens to the rank in this step. */
+function armed({ hand, deeds }: Assignment, words: Int32Array): readonly Deed[] {
+  if (hand === undefined || deeds === undefined) return []
+  const mask = Atomics.load(words, hand / 4 + Hand.armed)
+  return deeds.filter((_, i) => (mask >>> i) & 1)
 }

@@ -2,6 +2,7 @@
 import {
   coordinatesOf,
   elementsOf,
+  type FaultOf,
   heldElements,
   mapStates,
   type Rank,
@@ -187,6 +188,19 @@ export class State {
       layNumbers(kept.dtype, elements, partOf({ mesh, dims, ...kept.holding }, coordinatesOf(mesh, rank), values))
       if (file !== undefined) writeTo(file, bytesOf(elements), at)
     }
+  }
+
+  /** Turns one bit of a rank's own copy, as a memory that fails does. */
+  flip({ rank, parameter, index = 0, bit = 6 }: FaultOf<'flip'>): void {
+    const param = this.#param(parameter)
+    const part = this.#parts(param, parameterOf(param)).find(part => part.rank === rank)
+    if (!part) return
+    const { elements, file, at } = part
+    const bytes = bytesOf(elements)
+    const bits = 8 * elements.BYTES_PER_ELEMENT
+    const place = elements.BYTES_PER_ELEMENT * (index % elements.length) + ((bit % bits) >> 3)
+    bytes[place] ^= 1 << (bit & 7)
+    if (file !== undefined) writeTo(file, bytes, at)
   }
 
   parameter(name: string): Whole {

@@ -1,0 +1,224 @@
+/**
+ * Faults to rehearse: what is to go wrong in a run, when and where. `--fault kill:rank=3,step=5,at=17`. One grammar for the engine
+ * and for emitted programs (emit/runtime/faults.py).
+ */
+import { didYouMean } from './issues.js'
+import { error, type Problem } from './problem.js'
+import { either, shorten } from './text.js'
+
+/** Steps count from 1. `at` counts the commands of a rank (engine), or its calls (emitted), from 0; without it: the first that will do. */
+interface Place {
+  readonly rank: number
+  readonly step: number
+  readonly at?: number
+}
+
+export type Fault =
+  | ({ readonly kind: 'kill' } & Place)
+  | ({ readonly kind: 'lose' } & Place)
+  /** Without seconds: until the run is given up. */
+  | ({ readonly kind: 'stall'; readonly seconds?: number } & Place)
+  /** Transient 1: gone when the step is run again, as with failing hardware; else it is there again, as with bad code or data. */
+  | ({ readonly kind: 'nan'; readonly transient?: number } & Place)
+  | {
+      readonly kind: 'slow'
+      readonly rank: number
+      /** So many times as long as it would take. */
+      readonly factor: number
+      readonly from?: number
+      readonly to?: number
+    }
+  | {
+      readonly kind: 'flip'
+      readonly rank: number
+      readonly step: number
+      readonly parameter: string
+      readonly index?: number
+      readonly bit?: number
+    }
+  | { readonly kind: 'full-disk'; readonly step?: number }
+  | { readonly kind: 'damage'; readonly file: string; readonly step?: number }
+
+export type FaultKind = Fault['kind']
+export type FaultOf<K extends FaultKind> = Extract<Fault, { kind: K }>
+
+interface Key {
+  readonly is: 'count' | 'number' | 'text'
+  readonly least?: number
+  readonly most?: number
+  readonly needed?: boolean
+}
+
+const count = (least: number, needed = false): Key => ({ is: 'count', least, needed })
+const place = { rank: count(0, true), step: count(1, true), at: count(0) }
+
+/** What each kind does, for people, and the keys it takes. */
+export const faultKinds: Readonly<
+  Record<FaultKind, { readonly does: string; readonly keys: Readonly<Record<string, Key>> }>
+> = {
+  kill: { does: 'the rank ends before command `at` of the step', keys: place },
+  stall: {
+    does: 'the rank stands still before command `at`, for so many seconds or for good',
+    keys: { ...place, seconds: { is: 'number', least: 0 } },
+  },
+  slow: {
+    does: 'the rank computes `factor` times as long, in steps `from` to `to`',
+    keys: { rank: count(0, true), factor: { is: 'number', least: 1, needed: true }, from: count(1), to: count(1) },
+  },
+  nan: {
+    does: 'the result of command `at` gets a NaN; with `transient=1` not when the step is run again',
+    keys: { ...place, transient: { is: 'count', least: 0, most: 1 } },
+  },
+  flip: {
+    does: 'after the step, one bit of the rank’s copy of a parameter is another',
+    keys: {
+      rank: count(0, true),
+      step: count(1, true),
+      parameter: { is: 'text', needed: true },
+      index: count(0),
+      bit: { is: 'count', least: 0, most: 63 },
+    },
+  },
+  lose: { does: 'the message, or the arrival at a collective, of command `at` never comes', keys: place },
+  'full-disk': { does: 'the writes of the next checkpoint fail: the disk is full', keys: { step: count(1) } },
+  damage: {
+    does: 'a byte of a checkpoint file that matches the pattern is another after it was written',
+    keys: { file: { is: 'text', needed: true }, step: count(1) },
+  },
+}
+
+export const faultNames = Object.keys(faultKinds) as readonly FaultKind[] // its own keys
+
+/** Every fault that was understood, and what is wrong with the others. */
+export function parseFaults(texts: readonly string[]): {
+  readonly faults: readonly Fault[]
+  readonly problems: readonly Problem[]
+} {
+  const read = texts.map(parseFault)
+  return { faults: read.flatMap(({ faults }) => faults), problems: read.flatMap(({ problems }) => problems) }
+}
+
+function parseFault(text: string): { readonly faults: readonly Fault[]; readonly problems: readonly Problem[] } {
+  const refuse = (message: string, suggestion?: string) => refused(text, message, suggestion)
+  const [name, ...rest] = text.trim().split(':')
+  if (!Object.hasOwn(faultKinds, name))
+    return {
+      faults: [],
+      problems: [refuse(`there is no fault \`${shorten(name, 40)}\``, didYouMean(name, faultNames))],
+    }
+  const kind = name as FaultKind // asked above
+  const { keys } = faultKinds[kind]
+  const given = rest
+    .join(':')
+    .split(',')
+    .filter(part => part.trim() !== '')
+  const pairs = given.map(part => part.split('=').map(side => side.trim()))
+  const problems = [
+    ...pairs.flatMap(([key, ...value], i) => pairProblems(keys, key, value.join('='), given[i], refuse)),
+    ...repeated(pairs.map(([key]) => key)).map(key => refuse(`${key} is given twice`, 'give it once')),
+    ...Object.keys(keys)
+      .filter(key => keys[key].needed && !pairs.some(([one]) => one === key))
+      .map(key => refuse(`${key} is missing`, `write it like ${exampleOf(kind)}`)),
+  ]
+  if (problems.length > 0) return { faults: [], problems }
+  const values = pairs.map(([key, ...value]) => [key, keys[key].is === 'text' ? value.join('=') : Number(value[0])])
+  return { faults: [{ kind, ...Object.fromEntries(values) } as Fault], problems } // every key was checked
+}
+
+type Refuse = (message: string, suggestion?: string) => Problem
+
+function pairProblems(
+  keys: Readonly<Record<string, Key>>,
+  key: string,
+  value: string,
+  text: string,
+  refuse: Refuse,
+): Problem[] {
+  if (!Object.hasOwn(keys, key))
+    return [refuse(`it has no key \`${shorten(key, 40)}\``, didYouMean(key, Object.keys(keys)))]
+  const { is, least = 0, most = Number.MAX_SAFE_INTEGER } = keys[key]
+  if (value === '') return [refuse(`${shorten(text.trim(), 40)} has no value`, `write ${key}=...`)]
+  if (is === 'text') return []
+  const number = /^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(value) ? Number(value) : Number.NaN
+  const what = is === 'count' ? 'a whole number' : 'a number'
+  if (Number.isNaN(number) || (is === 'count' && !Number.isInteger(number)))
+    return [refuse(`${key}=${shorten(value, 40)} is not ${what}`)]
+  return number < least || number > most
+    ? [refuse(`${key}=${value} is not ${what} from ${least} ${most < 100 ? `to ${most}` : 'up'}`)]
+    : []
+}
+
+const repeated = (words: readonly string[]): string[] => [
+  ...new Set(words.filter((word, i) => words.indexOf(word) !== i)),
+]
+
+const refused = (text: string, message: string, suggestion?: string): Problem =>
+  error('run/fault', `--fault ${shorten(text, 60)}`, message, suggestion)
+
+/** With every key that is needed: `kill:rank=0,step=1`. */
+function exampleOf(kind: FaultKind): string {
+  const { keys } = faultKinds[kind]
+  const examples: Readonly<Record<string, string>> = { parameter: 'wte', file: 'rank-0', factor: '1.3' }
+  const needed = Object.keys(keys).filter(key => keys[key].needed)
+  return `${kind}:${needed.map(key => `${key}=${examples[key] ?? keys[key].least}`).join(',')}`
+}
+
+export const showFault = ({ kind, ...values }: Fault): string =>
+  [kind, Object.entries(values).map(([key, value]) => `${key}=${value}`)]
+    .map(part => String(part))
+    .filter(part => part !== '')
+    .join(':')
+
+/** What keeps faults from happening in a run of so many ranks with these parameters. */
+export function faultProblems(
+  faults: readonly Fault[],
+  { ranks, params }: { readonly ranks: number; readonly params: readonly { readonly name: string }[] },
+): Problem[] {
+  const names = params.map(({ name }) => name)
+  return faults.flatMap(fault => [
+    ...('rank' in fault && fault.rank >= ranks
+      ? [refused(showFault(fault), `there is no rank ${fault.rank}: the plan has ${ranks}`, `take 0 to ${ranks - 1}`)]
+      : []),
+    ...(fault.kind === 'flip' && !names.includes(fault.parameter)
+      ? [refused(showFault(fault), `there is no parameter ${fault.parameter}`, didYouMean(fault.parameter, names))]
+      : []),
+  ])
+}
+
+/** Kinds that happen to the files of checkpoints, at the first one from a step on. */
+const ofFiles: readonly FaultKind[] = ['full-disk', 'damage']
+
+/** Faults that are to happen, each of them once, however often a run starts again. Keep it over restarts. */
+export class FaultBook {
+  readonly faults: readonly Fault[]
+  readonly #happened = new Set<Fault>()
+
+  constructor(faults: readonly Fault[]) {
+    this.faults = faults
+  }
+
+  /** Those of these kinds that happen in this step, and from now on have. A slow rank is one in every step it is said of. */
+  take<K extends FaultKind>(step: number, ...kinds: readonly K[]): FaultOf<K>[] {
+    const due = this.faults.filter(
+      (fault): fault is FaultOf<K> =>
+        kinds.some(kind => kind === fault.kind) && !this.#happened.has(fault) && isDue(fault, step),
+    )
+    for (const fault of due) if (fault.kind !== 'slow') this.#happened.add(fault)
+    return due
+  }
+
+  /** Those that happen again where the step is run again to find out what was wrong with it. */
+  again(step: number): FaultOf<'nan'>[] {
+    return this.faults.filter(
+      (fault): fault is FaultOf<'nan'> => fault.kind === 'nan' && fault.step === step && !fault.transient,
+    )
+  }
+}
+
+function isDue(fault: Fault, step: number): boolean {
+  if (fault.kind === 'slow') return step >= (fault.from ?? 1) && step <= (fault.to ?? Number.POSITIVE_INFINITY)
+  return ofFiles.includes(fault.kind) ? step >= (fault.step ?? 1) : step === fault.step
+}
+
+/** `kill, stall, ... or damage`, for the help of a command. */
+export const faultList = (): string => either(faultNames)

@@ -1,0 +1,18 @@
+/** --fault, of commands that run steps. */
+import { Option } from 'commander'
+import { FaultBook, faultList, ProblemsError, parseFaults } from '../../base/index.js'
+
+const collected = (text: string, before: readonly string[] | undefined): string[] => [...(before ?? []), text]
+
+export const faultOption = (): Option =>
+  new Option(
+    '--fault <kind:key=value,...>',
+    `something that is to go wrong, such as kill:rank=1,step=5 (${faultList()}; may be repeated)`,
+  ).argParser(collected)
+
+/** All that is wrong with them at once. */
+export function faultsOf(texts: readonly string[]): FaultBook | undefined {
+  const { faults, problems } = parseFaults(texts)
+  if (problems.length > 0) throw new ProblemsError(problems)
+  return faults.length > 0 ? new FaultBook(faults) : undefined
+}
