@@ -61,11 +61,11 @@ const job = jobOf('gpt', { dp: 2, tp: 2, pp: 2, microbatches: 2 })
 const program = compileJob(job)
 const given = (step: number) => ({ inputs: syntheticData(inputsOf(program), 8, 1)(step), lr: 1e-3, step })
 const run = (faults: readonly string[], options: Partial<EngineOptions> = {}) =>
-  startEngine(program, { seed: 1, timeoutMs: 500, pool, faults: new FaultBook(parseFaults(faults).faults), ...options })
+  startEngine(program, { seed: 1, pool, faults: new FaultBook(parseFaults(faults).faults), ...options })
 
 /** Takes so many steps, the last of which must fail. */
-async function failing(steps: number, ...faults: string[]): Promise<EngineError> {
-  const engine = await run(faults)
+async function failing(steps: number, fault: string, timeoutMs = 60_000): Promise<EngineError> {
+  const engine = await run([fault], { timeoutMs })
   for (let step = 0; step < steps - 1; step++) await engine.step(given(step))
   const failure = await engine.step(given(steps - 1)).then(
     () => assert.fail('the step did not fail'),
@@ -83,19 +83,14 @@ test('a rank that is killed ends before its command, and all know', async () => 
 })
 
 later('a rank can be killed at every boundary of its commands', async () => {
-  const ends = (await failing(1, 'kill:rank=1,step=1,at=0')).ranks.length
-  assert.equal(ends, 8)
-  const noticed: number[] = []
   for (let at = 0; at < Number(process.env.KILLS ?? 12); at++) {
-    const before = performance.now()
     const { ranks } = await failing(1, `kill:rank=1,step=1,at=${at}`)
-    noticed.push(performance.now() - before)
     assert.deepEqual([ranks[1].state, ranks[1].command], ['dead', at])
   }
 })
 
 test('a rank that stalls is waited for by name, and one that goes on in time changes no bit', async () => {
-  const { ranks } = await failing(1, 'stall:rank=2,step=1,at=30')
+  const { ranks } = await failing(1, 'stall:rank=2,step=1,at=30', 1500)
   assert.deepEqual([ranks[2].state, ranks[2].command], ['running', 30])
   assert.ok(ranks.some(({ waitsFor }) => waitsFor.includes(2)))
   const [still, free] = [await run(['stall:rank=2,step=1,at=30,seconds=0.05']), await run([])]
@@ -105,7 +100,7 @@ test('a rank that stalls is waited for by name, and one that goes on in time cha
 })
 
 test('a message that is lost is waited for by who should have it', async () => {
-  const { ranks } = await failing(1, 'lose:rank=0,step=1')
+  const { ranks } = await failing(1, 'lose:rank=0,step=1', 1500)
   assert.ok(ranks.some(({ state, waitsFor }) => state === 'waiting' && waitsFor.includes(0)))
   assert.ok(ranks.every(({ state }) => state !== 'dead'))
 })
