@@ -72,7 +72,8 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     remove: path => {
       for (const file of Object.keys(written)) if (file === path || file.startsWith(`${path}/`)) delete written[file]
     },
-    append: (path, text) => {
+    append: (path, content) => {
+      const text = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
       written[path] = (written[path] ?? '') + text
     },
     makeFolder: () => {},

@@ -265,7 +265,7 @@ describe('interrupts and full disks', () => {
         },
         append: (path, text) => {
           io.append(path, text)
-          if (when.startsWith('before') && text.startsWith('{"step":2,')) interrupt()
+          if (when.startsWith('before') && String(text).startsWith('{"step":2,')) interrupt()
         },
       }
       equal((await train(job, ['--save', saved], changes)).code, 130)

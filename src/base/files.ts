@@ -15,7 +15,7 @@ export interface Files {
   exists(path: string): boolean
   /** Writes all of it or, if that fails, nothing. */
   write(path: string, content: string | Uint8Array): void
-  append(path: string, text: string): void
+  append(path: string, content: string | Uint8Array): void
   /** Makes a new file with its content; false where the name is taken. */
   create(path: string, content: string): boolean
   /** A file or a folder gets another name, which nothing else has. */

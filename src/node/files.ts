@@ -32,7 +32,7 @@ export const nodeFiles = (): Files => ({
   create: (path, content) => plainly(() => create(path, content)),
   rename: (from, to) => plainly(() => rename(from, to)),
   remove: path => plainly(() => rmSync(path, { recursive: true, force: true })),
-  append: (path, text) => plainly(() => appendFileSync(path, text)),
+  append: (path, content) => plainly(() => appendFileSync(path, content)),
   makeFolder: path => plainly(() => makeFolder(resolve(path)), noFolder),
   process: processName(),
   hasEnded,

@@ -29,6 +29,7 @@ import {
   train,
 } from '../../train/index.js'
 import { besides, portable } from '../files/load.js'
+import { type MonitorOptions, type Monitors, openMonitors } from '../files/monitors.js'
 import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
@@ -43,7 +44,7 @@ import { summaryOf } from '../text/summary.js'
 import { stepsTraced } from '../words/train.js'
 import { paragraph } from './check.js'
 
-export interface TrainOptions extends CheckpointOptions {
+export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly steps?: number
   readonly kernels: KernelName | 'auto'
   readonly out?: string
@@ -124,7 +125,8 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     const folder = openRunFolder(place, job, infoOf(session, run, io), io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
     const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
-    return await shown(session, { folder, saving, choices }, setting)
+    const monitors = openMonitors(session, options, io)
+    return await shown(session, { folder, saving, choices, monitors }, setting)
   } finally {
     checkpoints?.close()
   }
@@ -168,10 +170,11 @@ interface Places {
   /** Every so many steps (0: only after the last one) what saves a checkpoint and returns where it is. */
   readonly saving: { readonly every: number; readonly save: () => string } | undefined
   readonly choices: ChoiceFile | undefined
+  readonly monitors: Monitors
 }
 
 async function follow(session: Session, display: Display, places: Places, io: Io): Promise<Followed> {
-  const { folder, saving, choices } = places
+  const { folder, saving, choices, monitors } = places
   const { job, trainer, dataset } = session
   const { steps } = job.training
   let { program } = session
@@ -206,7 +209,11 @@ async function follow(session: Session, display: Display, places: Places, io: Io
       if (traced.length > stepsTraced) traced.shift()
       const { events = [], ...line } = record
       folder.log({ ...line, cursor })
-      for (const event of events) folder.log(event)
+      monitors.step(line)
+      for (const event of events) {
+        folder.log(event)
+        monitors.event(event)
+      }
       display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
       for (const event of events) display.event(event)
       if (record.warning) display.note(showProblem(record.warning))
@@ -232,7 +239,7 @@ const kernelsText = ({ trainer, kernels }: Session): string => {
   return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
 }
 
-const introduction = (session: Session, { folder, choices }: Places): string[] => {
+const introduction = (session: Session, { folder, choices, monitors }: Places): string[] => {
   const { job, trainer, dataset, beginning } = session
   return [
     paragraph(job),
@@ -240,6 +247,7 @@ const introduction = (session: Session, { folder, choices }: Places): string[] =
     ...(beginning ? [beginningText(beginning)] : []),
     `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
     ...(choices ? [`Choices of experts are recorded in ${choices.path}.`] : []),
+    ...monitors.notes,
     ...sharing(job, trainer),
     ...patience(job, trainer),
   ]

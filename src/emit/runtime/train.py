@@ -17,6 +17,7 @@ from .lock import Refused
 from .safetensors import Damaged
 from .saving import Saving
 from .stopping import Skipped, Stopped, Stopping
+from .tensorboard import TensorBoard
 from .trainer import Trainer, read_json
 from .watchdog import EXIT_PEER_LOST, Watchdog
 
@@ -46,6 +47,7 @@ def arguments(folder: str) -> argparse.Namespace:
         "--record-choices", help="a new file: what tokens chose, a line a step, which data.choices repeats; segments run as written"
     )
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
+    parser.add_argument("--tensorboard", help="a folder: event files for TensorBoard")
     options = parser.parse_args()
     if options.save_every and not options.save:
         options.save = os.path.join(folder, "checkpoints")
@@ -159,6 +161,7 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
 def train(trainer: Trainer, options: argparse.Namespace) -> None:
     reports = trainer.here.rank == trainer.program["reporter"]
     steps, evaluation = trainer.settings["steps"], trainer.settings.get("evaluation")
+    board = TensorBoard(options.tensorboard, trainer.first + 1) if reports and options.tensorboard else None
     for step in range(trainer.first + 1, steps + 1):
         record = trainer.step(step - 1)
         # Before the others write: what they would save is of no use. A step that was skipped has changed nothing.
@@ -171,6 +174,8 @@ def train(trainer: Trainer, options: argparse.Namespace) -> None:
             record["checkpoint"] = trainer.save(step)
         if reports:
             tell(record, trainer.position(step)["data"], options.metrics)
+            if board:
+                board.step(record)
         if trainer.overflows():
             raise least_scale(trainer, step)
         if trainer.skips >= trainer.settings["mostSkips"]:

@@ -1,0 +1,2 @@
+export * from './event-file.js'
+export * from './tensorboard.js'
