@@ -77,6 +77,7 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
       written[path] = (written[path] ?? '') + text
     },
     makeFolder: () => {},
+    modified: path => (io.exists(path) ? Date.now() / 1000 : undefined),
     process: { host: 'here', pid: 1 },
     hasEnded: () => false,
     terminal: () => undefined,

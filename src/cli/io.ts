@@ -1,5 +1,5 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
-import { copyFileSync } from 'node:fs'
+import { copyFileSync, statSync } from 'node:fs'
 import type { Files } from '../base/index.js'
 import { kindOf, nodeFiles, plainly } from '../node/index.js'
 
@@ -12,6 +12,8 @@ export interface Io extends Files {
   /** '-' is standard input. */
   read(path: string): string
   copy(from: string, to: string): void
+  /** When a file was last written, in seconds since 1970 by the clock of its disk; undefined: there is none. */
+  modified(path: string): number | undefined
   /** What has this name: a link is one, wherever it leads. */
   kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined
   /** What standard output is shown on, if it is a screen. */
@@ -44,6 +46,10 @@ export function processIo(): Io {
     ...nodeFiles(),
     kindOf,
     copy: (from, to) => plainly(() => copyFileSync(from, to)),
+    modified: path => {
+      const stats = plainly(() => statSync(path, { throwIfNoEntry: false }))
+      return stats && stats.mtimeMs / 1000
+    },
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }

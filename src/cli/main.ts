@@ -29,6 +29,7 @@ const commands: Readonly<Record<string, Listed>> = {
   compile: { summary: 'compile the program of every rank', words: () => import('./words/compile.js') },
   verify: { summary: 'prove a program, and compare it with one rank', words: () => import('./words/verify.js') },
   train: { summary: 'train a job on the ranks of this machine', words: () => import('./words/train.js') },
+  watch: { summary: 'show a run live, here or in a shared folder', words: () => import('./words/watch.js') },
   rehearse: {
     summary: 'run a plan of thousands of ranks here, at a small size',
     words: () => import('./words/rehearse.js'),

@@ -1,5 +1,5 @@
 /** A run on the screen: a picture that is drawn over on a terminal, plain lines elsewhere, one JSON object a step for programs. */
-import { type HealthEvent, showEvent } from '../../health/index.js'
+import { type HealthEvent, type StepLine, showEvent } from '../../health/index.js'
 import type { Job } from '../../plan/index.js'
 import { curveText, laneLetters, lanesText } from '../../report/index.js'
 import type { Shares, Span } from '../../trace/index.js'
@@ -49,7 +49,7 @@ function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefin
   }
 }
 
-export function lineOf(record: StepRecord, steps: number, peak?: number): string {
+export function lineOf(record: StepLine, steps: number, peak?: number): string {
   const { step, evalLoss, checkpoint } = record
   return [
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
@@ -61,7 +61,7 @@ export function lineOf(record: StepRecord, steps: number, peak?: number): string
 }
 
 /** The loss of a step that was skipped is marked. */
-const lossText = ({ loss, skipped }: StepRecord): string =>
+const lossText = ({ loss, skipped }: StepLine): string =>
   `loss ${skipped === undefined ? loss.toFixed(4) : `(${loss.toFixed(4)}) skipped: ${skipped}`}`
 
 const percent = (share: number): string => showPercent(share, 0)
@@ -120,7 +120,7 @@ function livePicture(job: Job, io: Io, peak: number | undefined): Display {
 }
 
 export interface Picture {
-  readonly record: StepRecord
+  readonly record: StepLine
   /** The step that the first loss is of. */
   readonly first: number
   readonly losses: readonly number[]
@@ -157,15 +157,17 @@ export function pictureOf(picture: Picture, io: Io): string[] {
   ]
 }
 
-const numbersOf = (record: StepRecord, peak: number | undefined): string[] => {
+const numbersOf = (record: StepLine, peak: number | undefined): string[] => {
   const { seconds, gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares } = record
+  const known = (value: number | undefined, words: (value: number) => string) =>
+    value === undefined ? [] : [words(value)]
   return [
-    `norm ${gradientNorm.toPrecision(3)}`,
-    `lr ${lr.toExponential(2)}`,
+    ...known(gradientNorm, norm => `norm ${norm.toPrecision(3)}`),
+    ...known(lr, lr => `lr ${lr.toExponential(2)}`),
     `${showTime(seconds)}/step`,
-    `${scaled(tokensPerSecond)} tokens/s`,
-    `${scaled(flopsPerSecond, ' ')}FLOP/s`,
-    ...(peak === undefined ? [] : [`MFU ${percent(flopsPerSecond / peak)}`]),
+    ...known(tokensPerSecond, rate => `${scaled(rate)} tokens/s`),
+    ...known(flopsPerSecond, rate => `${scaled(rate, ' ')}FLOP/s`),
+    ...known(peak && flopsPerSecond && flopsPerSecond / peak, share => `MFU ${percent(share)}`),
     ...(shares ? sharesText(shares) : []),
   ]
 }

@@ -1,0 +1,56 @@
+/** A run as far as its lines tell: what it has reached, how fast it is, and whether it still goes on. */
+import { median } from '../base/index.js'
+import { eventOf, type HealthEvent, linesOf, type StepLine, stepOf } from '../health/index.js'
+
+export interface RunProgress {
+  /** By step; those that are taken again are dropped. */
+  readonly steps: readonly StepLine[]
+  readonly events: readonly HealthEvent[]
+  /** How often steps were taken again. */
+  readonly restarts: number
+}
+
+export const notBegun: RunProgress = { steps: [], events: [], restarts: 0 }
+
+/** With some more lines of metrics.jsonl. */
+export function withLines(run: RunProgress, lines: readonly string[]): RunProgress {
+  const [steps, events] = [[...run.steps], [...run.events]]
+  let { restarts } = run
+  for (const value of linesOf(lines.join('\n'))) {
+    const [event, step] = [eventOf(value), stepOf(value)]
+    if (event) events.push(event)
+    if (!step) continue
+    const known = steps.length
+    while (steps.length > 0 && steps[steps.length - 1].step >= step.step) steps.pop()
+    if (steps.length < known) restarts++
+    steps.push(step)
+  }
+  return { steps, events, restarts }
+}
+
+/** Steps whose median is the usual pace. */
+const paced = 32
+/** A run is silent when it has said nothing for so many times a usual step, and for so many seconds. */
+const [patientSteps, patientSeconds] = [8, 10]
+
+export type RunStatus = 'waiting' | 'running' | 'silent' | 'done'
+
+export interface Pace {
+  readonly status: RunStatus
+  /** Seconds of a usual step, evaluation and checkpoints left out. */
+  readonly usual: number | undefined
+  /** Seconds since the last line. */
+  readonly age: number | undefined
+  /** Seconds until the last step. */
+  readonly left: number | undefined
+}
+
+/** `steps`: of the whole run, where that is known. */
+export function paceOf({ steps: lines }: RunProgress, steps: number | undefined, age: number | undefined): Pace {
+  const last = lines.at(-1)
+  const usual = last && median(lines.slice(-paced).map(({ seconds }) => seconds))
+  const done = last !== undefined && steps !== undefined && last.step >= steps
+  const silent = age !== undefined && age > Math.max(patientSeconds, patientSteps * (usual ?? 0))
+  const left = usual === undefined || steps === undefined ? undefined : usual * Math.max(0, steps - (last?.step ?? 0))
+  return { status: done ? 'done' : silent ? 'silent' : last ? 'running' : 'waiting', usual, age, left }
+}
