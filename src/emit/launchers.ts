@@ -40,6 +40,7 @@ function launchScript(run: Run, world: number): string {
 # On several, on each of them with its own NODE_RANK (the folder at the same path everywhere):
 #   NNODES=4 NODE_RANK=0 MASTER_ADDR=host-of-node-0 sh launch.sh
 # What follows is given to train.py (--help lists it): sh launch.sh --steps 10
+# With --elastic all ranks start again from the newest checkpoint when one is lost.
 set -eu
 cd "$(dirname "$0")"
 RUN=${shellQuote(printable(run.title))}
@@ -60,8 +61,12 @@ export PYTORCH_CUDA_ALLOC_CONF="\${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:
 # Seconds in which all nodes, and then all ranks, must have come.
 RENDEZVOUS="\${RENDEZVOUS:-600}"
 PER_NODE=$((WORLD / NNODES))
+ELASTIC=
+for word in "$@"; do
+  if [ "$word" = --elastic ]; then ELASTIC=--elastic; fi
+done
 # With underscores: PyTorch 1.13 knows no other names.
-"$PYTHON" -m runtime.torchrun --nnodes="$NNODES" --node_rank="$NODE_RANK" --nproc_per_node="$PER_NODE" \\
+"$PYTHON" -m runtime.torchrun $ELASTIC --nnodes="$NNODES" --node_rank="$NODE_RANK" --nproc_per_node="$PER_NODE" \\
   --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --rdzv_conf timeout="$RENDEZVOUS" \\
   train.py --rendezvous "$RENDEZVOUS" "$@" &
 torchrun=$!

@@ -24,6 +24,7 @@ ${run.globalBatch} sequences of ${run.seq} tokens.
 
     sh launch.sh --save saved --save-every 100              checkpoints: after 100, 200, ... steps and after the last
     sh launch.sh --resume saved          resumes from the last of them, whatever plan wrote it
+    sh launch.sh --elastic --save-every 100                 goes on from the last of them when a rank is lost
 
 With --save, Ctrl-C and SIGTERM write a checkpoint before the run ends.
 
@@ -39,7 +40,7 @@ It needs PyTorch and this folder, nothing else. \`sh launch.sh --help\` lists wh
 | \`run.json\` | steps, seed, learning rate, data |
 | \`job.json\` | the job; checkpoints carry it, and the tokenizer where there is one |
 ${run.evaluation ? '| `evaluation/` | the forward alone, as a program of its own: the loss over held-out data |\n' : ''}| \`runtime/\` | the hand-written part, the same for every program |
-| \`metrics.jsonl\` | a line of JSON a step, once it has run |
+| \`metrics.jsonl\`, \`about.json\` | once it has run: a line of JSON a step and one for every event, and which run it was |
 
 ## What to expect
 

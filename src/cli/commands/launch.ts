@@ -1,6 +1,7 @@
 /** lockstep launch: emit a job and run it here, every rank a process of torchrun on gloo (or on this machine's GPUs). */
 import { join, resolve } from 'node:path'
 import { error, ProblemsError, worldOf } from '../../base/index.js'
+import { eventOf } from '../../health/index.js'
 import {
   type Beginning,
   beginningOf,
@@ -13,10 +14,10 @@ import {
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder } from '../files/run-folder.js'
-import { pythonWithTorch, startTorchrun } from '../files/torchrun.js'
+import { type Listeners, pythonWithTorch, startTorchrun } from '../files/torchrun.js'
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
-import { displayOf } from '../text/display.js'
+import { type Display, displayOf } from '../text/display.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
@@ -27,12 +28,22 @@ export interface LaunchOptions extends CheckpointOptions {
   readonly out?: string
   readonly steps?: number
   readonly seed?: number
-  readonly timeout: number
+  readonly timeout?: number
   readonly device: string
+  readonly elastic?: boolean
+  readonly shrink?: boolean
+  readonly fault?: readonly string[]
   readonly json?: boolean
 }
 
-export async function launchCommand(path: string, options: LaunchOptions, io: Io): Promise<number> {
+/** What a run that restarts by itself loses at most, if nobody says otherwise; emitted programs have the same. */
+const elasticSaveEvery = 20
+
+const completed = (options: LaunchOptions): LaunchOptions =>
+  options.elastic ? { ...options, saveEvery: options.saveEvery ?? elasticSaveEvery } : options
+
+export async function launchCommand(path: string, asked: LaunchOptions, io: Io): Promise<number> {
+  const options = completed(asked)
   const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
@@ -54,22 +65,24 @@ export async function launchCommand(path: string, options: LaunchOptions, io: Io
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 
-/** The start has these beside the time-out: Python and PyTorch take long to load on a busy machine. */
-const startSeconds = 20
+/** The start has so long, or as long as the time-out and some more: Python and PyTorch take long to load on a busy machine. */
+const startSeconds = { all: 140, more: 20 }
 
 /** What train.py is told; it runs in its own folder. */
-function argumentsOf({ timeout, device, save, saveEvery, resume, init }: LaunchOptions): string[] {
+function argumentsOf({ timeout, device, elastic, fault = [], ...saving }: LaunchOptions): string[] {
+  const { save, saveEvery, resume, init } = saving
   const given = {
     timeout,
-    rendezvous: timeout + startSeconds,
+    rendezvous: timeout === undefined ? startSeconds.all : timeout + startSeconds.more,
     device,
     save: save && resolve(save),
     'save-every': saveEvery,
   }
   const from = { resume: resume && resolve(resume), init: init && resolve(init) }
-  return Object.entries({ ...given, ...from }).flatMap(([name, value]) =>
+  const words = Object.entries({ ...given, ...from }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, String(value)],
   )
+  return [...words, ...(elastic ? ['--elastic'] : []), ...fault.flatMap(text => ['--fault', text])]
 }
 
 interface Session {
@@ -84,9 +97,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   const ranks = worldOf(loaded.program.mesh)
   const display = displayOf(loaded.job, io, options.json === true)
   const log = join(folder, 'torchrun.log')
-  const records: StepRecord[] = []
-  const complaints: string[] = []
-  let stopped: number | undefined
+  const heard = new Heard(display, text => io.append(log, `${text}\n`))
   if (!options.json)
     io.out(
       [
@@ -96,26 +107,11 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
         `${ranks} processes of torchrun. Folder: ${folder}\n`,
       ].join('\n'),
     )
-  const args = argumentsOf(options)
-  const torchrun = startTorchrun(
-    session.python,
-    { folder, ranks, args },
-    {
-      line(text) {
-        const record = recordOf(text)
-        if (!record) return io.append(log, `${text}\n`)
-        records.push(record)
-        display.step(record)
-      },
-      complaint(text) {
-        io.append(log, `${text}\n`)
-        if (stopped === undefined && isOurs(text)) complaints.push(text)
-      },
-    },
-  )
+  const own = [...(options.elastic ? ['--elastic'] : []), ...(options.shrink ? ['--shrink'] : [])]
+  const torchrun = startTorchrun(session.python, { folder, ranks, own, args: argumentsOf(options) }, heard)
   const saves = savePlanOf(options, folder) !== undefined
   let forget = io.onInterrupt(code => {
-    stopped = code
+    heard.stopped = code
     display.note(
       `${saves ? 'stopping after a step, when it is saved' : 'ending all ranks'}; Ctrl-C again stops at once`,
     )
@@ -125,24 +121,63 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   const code = await torchrun.done
   forget()
   display.finish()
-  if (stopped === undefined && code !== 0) throw failure(code, complaints, log)
+  const { stopped, records } = heard
+  if (stopped === undefined && code !== 0) throw failure(code, heard.complaints, log)
   if (!options.json) for (const line of summaryOf(loaded.job, records, stepsBehind(beginning))) display.note(line)
   if (stopped !== undefined && saves && records.at(-1)?.checkpoint === undefined)
     io.err(`launch: stopped before a checkpoint could be written; what the ranks said is in ${log}\n`)
   return stopped ?? 0
 }
 
-/** A line of metrics, or something else that was printed. */
-function recordOf(line: string): StepRecord | undefined {
+/** What the ranks and their launcher print: steps are shown, the rest is kept. */
+class Heard implements Listeners {
+  readonly records: StepRecord[] = []
+  /** Since the last restart. */
+  complaints: string[] = []
+  /** The exit code, once somebody has asked the run to stop. */
+  stopped: number | undefined
+  readonly #display: Display
+  readonly #log: (text: string) => void
+
+  constructor(display: Display, log: (text: string) => void) {
+    this.#display = display
+    this.#log = log
+  }
+
+  line(text: string): void {
+    const value = jsonOf(text)
+    const [record, event] = [recordOf(value), eventOf(value)]
+    if (record) {
+      this.records.push(record)
+      this.#display.step(record)
+    } else if (event) this.#display.event(event)
+    else this.#log(text)
+  }
+
+  complaint(text: string): void {
+    this.#log(text)
+    if (this.stopped === undefined && isOurs(text)) this.complaints.push(text)
+    if (!restartPattern.test(text)) return
+    this.complaints = []
+    this.#display.note(text.replace(restartPattern, ''))
+  }
+}
+
+const restartPattern = /^lockstep: restart: /
+
+/** undefined: something else was printed. */
+function jsonOf(line: string): unknown {
   try {
-    const value: unknown = JSON.parse(line)
-    return typeof value === 'object' && value !== null && 'step' in value && 'loss' in value
-      ? { ...(value as StepRecord), ...unfinite(value as StepRecord) } // the runtime writes these fields
-      : undefined
+    return JSON.parse(line)
   } catch {
     return undefined
   }
 }
+
+const recordOf = (value: unknown): StepRecord | undefined =>
+  typeof value === 'object' && value !== null && 'step' in value && 'loss' in value
+    ? { ...(value as StepRecord), ...unfinite(value as StepRecord) } // the runtime writes these fields
+    : undefined
 
 /** JSON has no word for what is not finite. */
 const unfinite = ({ loss, gradientNorm }: StepRecord) => ({
@@ -176,4 +211,4 @@ function inOrderOfBlame(complaints: readonly string[]): string[] {
   return [...(verdict === undefined ? [] : [verdict]), ...groups.filter(isBlamed).flat(), ...others.flat()]
 }
 
-const verdictPattern = /^lockstep: (?:rank (\d+) was killed by|the first to fail was rank (\d+),)/
+const verdictPattern = /^lockstep: (?:rank (\d+) was (?:killed by|suspended)|the first to fail was rank (\d+),)/

@@ -29,17 +29,21 @@ export interface Torchrun {
 }
 
 export interface Listeners {
-  readonly line: (text: string) => void
-  readonly complaint: (text: string) => void
+  line(text: string): void
+  complaint(text: string): void
 }
 
-export function startTorchrun(
-  python: string,
-  { folder, ranks, args }: { folder: string; ranks: number; args: readonly string[] },
-  { line, complaint }: Listeners,
-): Torchrun {
+export interface Command {
+  readonly folder: string
+  readonly ranks: number
+  /** What runtime/torchrun.py is told beside torchrun, and what train.py is. */
+  readonly own: readonly string[]
+  readonly args: readonly string[]
+}
+
+export function startTorchrun(python: string, { folder, ranks, own, args }: Command, listeners: Listeners): Torchrun {
   // The option has an underscore: PyTorch 1.13 knows no other name.
-  const command = ['-m', 'runtime.torchrun', '--standalone', `--nproc_per_node=${ranks}`, 'train.py', ...args]
+  const command = ['-m', 'runtime.torchrun', ...own, '--standalone', `--nproc_per_node=${ranks}`, 'train.py', ...args]
   // A group of its own: Ctrl-C reaches us, and we tell them.
   const child = spawn(python, command, {
     cwd: folder,
@@ -47,8 +51,8 @@ export function startTorchrun(
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, OMP_NUM_THREADS: process.env.OMP_NUM_THREADS ?? '1', TORCH_CPP_LOG_LEVEL: 'ERROR' },
   })
-  createInterface({ input: child.stdout }).on('line', line)
-  createInterface({ input: child.stderr }).on('line', complaint)
+  createInterface({ input: child.stdout }).on('line', text => listeners.line(text))
+  createInterface({ input: child.stderr }).on('line', text => listeners.complaint(text))
   const forget = endingWithUs(child)
   const done = new Promise<number | null>((resolve, reject) => {
     child.on('error', reject)

@@ -15,18 +15,27 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--steps <n>', 'number of steps, instead of the job’s', integer)
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--device <name>', 'auto, cpu or cuda', 'cpu')
-    .option('--timeout <seconds>', 'how long a rank waits for its peers', seconds, 120)
+    .option(
+      '--timeout <seconds>',
+      'how long a rank waits for its peers (default: ten times what the very call has taken at most, 10 s at least)',
+      seconds,
+    )
+    .option('--elastic', 'restart from the newest checkpoint when a rank is lost (saves every 20 steps)')
+    .option('--shrink', 'with --elastic: do not replace a lost rank, go on with fewer')
+    .option('--fault <kind:key=value,...>', 'something that is to go wrong, such as kill:rank=1,step=5', collected)
   withCheckpointOptions(command)
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep launch job.yaml --steps 20\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted, 143: terminated.',
+      '\nExample:\n  lockstep launch job.yaml --steps 20\n  lockstep launch job.yaml --elastic --fault kill:rank=1,step=30\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string, options: LaunchOptions) => {
       const { launchCommand } = await import('../commands/launch.js')
       done(await launchCommand(path, options, io))
     })
 }
+
+const collected = (text: string, before: readonly string[] | undefined): string[] => [...(before ?? []), text]
 
 function seconds(text: string): number {
   const value = Number(text)

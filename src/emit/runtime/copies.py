@@ -12,6 +12,7 @@ from typing import Dict, Optional, Tuple
 from torch.distributed.elastic.multiprocessing import api
 
 POLL_SECONDS = 0.01
+TOLD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Copy:
@@ -21,12 +22,15 @@ class Copy:
         self.returncode: Optional[int] = None
         sys.stdout.flush()
         sys.stderr.flush()
+        # A copy that is told to end before it has handlers of its own would end as a launcher does.
+        signal.pthread_sigmask(signal.SIG_BLOCK, TOLD)
         with warnings.catch_warnings():
             # The launcher has threads; a copy has none of them, and uses nothing that they may have locked.
             warnings.simplefilter("ignore")
             self.pid = os.fork()
         if self.pid == 0:
             os._exit(become(args, env))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, TOLD)
 
     def poll(self) -> Optional[int]:
         if self.returncode is None:
@@ -50,6 +54,7 @@ def become(args: Tuple, env: Dict[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, TOLD)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # sockets of the launcher
     os.environ.clear()
     os.environ.update(env)

@@ -13,11 +13,11 @@ from .stage import Stage
 
 
 class Judge:
-    def __init__(self, folder: str, program, settings, trained: Stage, groups: Groups, compiled: bool):
+    def __init__(self, folder: str, programs: str, program, settings, trained: Stage, groups: Groups, compiled: bool):
         here = trained.here
         data = held_out_of(settings, folder, program.get("documentRanks", 1))
         self.here = Here(here.mesh, here.rank, groups, here.device, here.dtypes, data, here.seed)
-        self.stage = Stage(os.path.join(folder, "evaluation"), program, self.here, compiled, trained)
+        self.stage = Stage(os.path.join(programs, "evaluation"), program, self.here, compiled, trained)
         self.trained = trained
         self.batches = settings["evaluation"]["batches"]
 

@@ -90,6 +90,8 @@ class Stage:
         self.sides = {frame: (frames[0], widths, i) for frames, widths in schedule.get("apart", []) for i, frame in enumerate(frames)}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
+        # Who does something beside each call of the step: given its index, and the call.
+        self.around: Optional[Callable[[int, Callable[[], None]], None]] = None
         # Where it is, for whoever asks why it takes so long.
         self.at: List = ["start"]
         self.done = 0
@@ -121,7 +123,7 @@ class Stage:
         """The same first weights as the engine's, each rank its own part."""
         self.set_scalars(self.starts)
         for param in self.params:
-            for frame, layout in [*self._held(param), *self._averaged(param)]:
+            for frame, layout in [*self.held(param), *self._averaged(param)]:
                 index = self._elements(param, layout)
                 first = _initial(param, index, self.here.seed)
                 with spaces.changing(self.own_part(frame, param, layout)) as values:
@@ -153,7 +155,7 @@ class Stage:
         inside = param.get("keptInside") and frame == param["frames"][str(self.pp)]["param"]
         return self.here.own(values, *layout["flat"]) if inside else values
 
-    def _held(self, param: Dict):
+    def held(self, param: Dict):
         """Frames that hold the parameter's values here, and how: its own, and that of its f32 master."""
         frames = param["frames"].get(str(self.pp))
         if frames is None:
@@ -171,7 +173,7 @@ class Stage:
         before = []
         for param in self.params:
             for frame, _ in self._averaged(param):
-                [(own, layout), *_] = self._held(param)
+                [(own, layout), *_] = self.held(param)
                 average = spaces.in_memory(self.values(frame))
                 with spaces.changing(self.own_part(own, param, layout)) as values:
                     before.append((self.own_part(own, param, layout), values.clone()))
@@ -186,12 +188,12 @@ class Stage:
 
     def parameter(self, param: Dict):
         """What this rank holds of a parameter, if anything."""
-        held = self._held(param)
+        held = self.held(param)
         return spaces.in_memory(self.own_part(held[0][0], param, held[0][1])) if held else None
 
     def master(self, param: Dict):
         """The same in the precision the optimizer keeps."""
-        held = self._held(param)
+        held = self.held(param)
         return spaces.in_memory(self.own_part(held[-1][0], param, held[-1][1])) if held else None
 
     def result(self, name: str):
@@ -217,11 +219,26 @@ class Stage:
         for i, self.at in enumerate(self.steps):
             if i == self.guarded_until:
                 self.here.require_room()
-            getattr(self, "_" + self.at[0])(*self.at[1:])
+            if self.around is None:
+                getattr(self, "_" + self.at[0])(*self.at[1:])
+            else:
+                self.around(i, lambda: getattr(self, "_" + self.at[0])(*self.at[1:]))
             self.done += 1
         if self.guarded_until == len(self.steps):
             self.here.require_room()
         self.at = ["end of the step"]
+
+    def poison(self) -> bool:
+        """Puts a NaN into what the call has made that was the last. False: it made no numbers."""
+        kind, name, *rest = self.at
+        if kind not in ("call", "start"):
+            return False
+        bind = rest[2] if kind == "call" else rest[0]
+        made = [self.frames[bind[role]].get(offset) for role, offset in self.segments[name].gives]
+        numbers = [x for x in made if isinstance(x, torch.Tensor) and x.is_floating_point() and x.numel() > 0]
+        for x in numbers[:1]:
+            x[(0,) * x.dim()] = float("nan")
+        return bool(numbers)
 
     def forget_gradients(self) -> None:
         """As every step begins: gradients of the step before need not lie there until then."""

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from typing import Dict, List, Tuple
+from typing import Dict, List, Set, Tuple
 
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import Std
@@ -14,6 +14,8 @@ from torch.distributed.elastic.multiprocessing.api import PContext, SignalExcept
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from .copies import start_ranks_as_copies
+from .lock import stat_of
+from .restarts import LAST_WORDS_SECONDS, Restarts, take_own
 
 # What a rank exits with when a peer was lost: it is not the one to blame.
 EXIT_PEER_LOST = 76
@@ -28,17 +30,21 @@ TOLD_TO_END = {*STOPPED, -signal.SIGTERM, -PEER_FAILED}
 
 def main() -> None:
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    own = take_own(sys.argv)
+    suspended: Set[int] = set()
     mend_redirects()
-    end_gently()
+    end_gently(suspended, LAST_WORDS_SECONDS if own else 30)
+    if own:
+        Restarts(sys.argv, "--shrink" in own, blame, suspended).watch()
     if on_cpu(sys.argv):
         start_ranks_as_copies()
     try:
         run.main()
     except ChildFailedError as error:
-        exits = {rank: failure.exitcode for rank, failure in error.failures.items()}
-        if set(exits.values()) <= set(STOPPED):
-            end(f"stopped by {STOPPED[max(exits.values())]}", max(exits.values()))
-        end(blame(exits))
+        codes = {failure.exitcode for failure in error.failures.values()}
+        if codes <= set(STOPPED):
+            end(f"stopped by {STOPPED[max(codes)]}", max(codes))
+        end(blame(error.failures, suspended)[1])
     except SignalException as error:
         end(f"stopped by {error.sigval.name}", 128 + error.sigval)
     except Exception as error:  # nodes that did not meet
@@ -50,34 +56,40 @@ def on_cpu(words: List[str]) -> bool:
     return ("--device", "cpu") in zip(words, words[1:]) and hasattr(os, "fork")
 
 
-def blame(exits: Dict[int, int]) -> str:
-    """Of all ranks that have ended, whose fault it was: one that was killed, else one that failed by itself."""
+def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str]:
+    """Whose fault it was: of a rank that was suspended, else of one that was killed, else of the first that failed by itself."""
 
-    def order(item: Tuple[int, int]) -> Tuple[int, int]:
-        rank, code = item
+    def order(rank: int) -> Tuple[int, int]:
+        code = failures[rank].exitcode
         return (3 if code in TOLD_TO_END else 2 if code == EXIT_PEER_LOST else 0 if code < 0 else 1, rank)
 
-    rank, code = min(exits.items(), key=order)
+    rank = min(failures, key=order)
+    code = failures[rank].exitcode
+    if suspended:
+        rank += min(suspended) - failures[rank].local_rank
+        return rank, f"rank {rank} was suspended (SIGSTOP)"
     if code < 0:
-        return f"rank {rank} was killed by {signal.Signals(-code).name}"
-    return f"the first to fail was rank {rank}, with exit code {code}"
+        return rank, f"rank {rank} was killed by {signal.Signals(-code).name}"
+    return rank, f"the first to fail was rank {rank}, with exit code {code}"
 
 
-def end_gently() -> None:
+def end_gently(suspended: Set[int], patience: int) -> None:
     """
     Ranks that are asked to end have the time to save; when one has failed, the others are told so. A rank that was
-    suspended (SIGSTOP) hears either only when it continues.
+    suspended (SIGSTOP) hears either only when it continues, and is remembered.
     """
     close = PContext.close
 
     def closing(self, death_sig=None, timeout=30):
         asked = isinstance(sys.exc_info()[1], SignalException)
-        for pid in self.pids().values():
+        for local_rank, pid in self.pids().items():
             try:
+                if (stat_of(pid) or {}).get("state") == "T":
+                    suspended.add(local_rank)
                 os.kill(pid, signal.SIGCONT)
             except OSError:
                 pass  # it has ended
-        return close(self, death_sig if asked else PEER_FAILED, SAVING_SECONDS if asked else timeout)
+        return close(self, death_sig if asked else PEER_FAILED, SAVING_SECONDS if asked else patience)
 
     PContext.close = closing
 

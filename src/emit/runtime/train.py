@@ -1,63 +1,29 @@
 """A run: every rank starts here, meets the others, trains, and ends with a word about why if it must."""
 import argparse
-import json
 import math
 import os
 import re
 import sys
 import traceback
 from datetime import timedelta
-from typing import Dict, Optional, Tuple
+from typing import Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
 from . import attention, products, stage
+from .faults import Faults
 from .lock import Refused
+from .metrics import Metrics, write_run
+from .options import arguments
+from .patience import Patience
+from .plans import plan_for
 from .safetensors import Damaged
-from .saving import Saving
+from .saving import Saving, steps_in
 from .stopping import Skipped, Stopped, Stopping
 from .tensorboard import TensorBoard
-from .trainer import Trainer, read_json
-from .watchdog import EXIT_PEER_LOST, Watchdog
-
-
-def arguments(folder: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Trains the program in this folder; started by torchrun.")
-    parser.add_argument("--steps", type=int, help="steps, instead of the run's")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument("--precision", choices=["plan", "f64"], default="plan", help="f64: everything in double")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds without progress before a rank gives up")
-    parser.add_argument("--rendezvous", type=float, default=600, help="seconds in which all ranks must have come")
-    parser.add_argument("--attention", default="", help="on a GPU: cudnn, flash or math; else the first that works")
-    parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
-    parser.add_argument("--tune", action="store_true", help="try more kernels before the first step, for faster ones after")
-    parser.add_argument(
-        "--same-bits", action="store_true", help="on a GPU: no choice of kernels by time, so that every run has the same bits"
-    )
-    parser.add_argument("--no-graph", action="store_true", help="on one GPU: run call by call, not as a CUDA graph")
-    parser.add_argument("--save", help="a folder: write a checkpoint there after the last step")
-    parser.add_argument(
-        "--save-every", type=int, default=0,
-        help="and after every so many steps (into checkpoints/, where --save names no other folder)",
-    )
-    parser.add_argument("--resume", help="resume from a checkpoint of any plan, or from the last one in a folder")
-    parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start with, at step 1")
-    parser.add_argument(
-        "--record-choices", help="a new file: what tokens chose, a line a step, which data.choices repeats; segments run as written"
-    )
-    parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
-    parser.add_argument("--tensorboard", help="a folder: event files for TensorBoard")
-    options = parser.parse_args()
-    if options.save_every and not options.save:
-        options.save = os.path.join(folder, "checkpoints")
-    return options
-
-
-def default_init(folder: str) -> Optional[str]:
-    """Weights that were emitted with the program."""
-    init = os.path.join(folder, "init")
-    return init if os.path.isdir(init) else None
+from .trainer import Trainer
+from .watchdog import EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 
 
 def meet(rank: int, world: int, backend: str, timeout: timedelta):
@@ -92,12 +58,14 @@ def main(script: str) -> None:
     folder = os.path.dirname(os.path.abspath(script))
     options = arguments(folder)
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    watchdog = Watchdog(rank, options.timeout, saves=bool(options.save))
+    watchdog = Watchdog(rank, Patience(options.timeout), saves=bool(options.save))
     try:
         trainer, store = start(folder, rank, world, options, watchdog)
+        if options.fault:
+            trainer.faults = Faults(options.fault, folder, rank, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
         watchdog.watch(trainer)
         begin(trainer, folder, options, store)
-        train(trainer, options)
+        train(trainer, options, opened_metrics(trainer, folder, options))
     except BaseException as error:  # also an interrupt: nobody ends without a word
         watchdog.quiet = True
         code = report(error, watchdog)
@@ -115,9 +83,7 @@ START_SECONDS = 20
 
 def start(folder: str, rank: int, world: int, options: argparse.Namespace, watchdog: Watchdog) -> Tuple:
     """The rank, and the store it shares with the others."""
-    expected = read_json(folder, "program.json")["world"]
-    if world != expected:
-        raise RuntimeError(f"the program is for {expected} ranks, but torchrun started {world}")
+    programs = plan_for(folder, world)
     cuda = options.device == "cuda" or (options.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
     if cuda:
@@ -126,22 +92,23 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     store = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
-    watchdog.enter(f"the start of {world} ranks: making their groups", options.timeout + START_SECONDS)
+    watchdog.enter(f"the start of {world} ranks: making their groups", watchdog.patience.most + START_SECONDS)
     # PyTorch 1 has no compiler.
     compiled = cuda and not options.no_compile and not options.record_choices and hasattr(torch, "compile")
     products.choosing = not options.same_bits
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
-    patience = timedelta(seconds=2 * options.timeout + 60)
-    recorded = cuda and world == 1 and not options.no_graph and not options.record_choices
-    return Trainer(folder, rank, device, options.precision, compiled, recorded, patience), store
+    patience = timedelta(seconds=2 * watchdog.patience.most + 60)
+    recorded = cuda and world == 1 and not (options.no_graph or options.record_choices or options.fault)
+    return Trainer(folder, rank, device, options.precision, compiled, recorded, patience, programs=programs), store
 
 
 def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> None:
     """Where the run starts, and where it saves."""
     trainer.settings["steps"] = options.steps or trainer.settings["steps"]
-    asked, weights_only = options.resume or options.init, not options.resume
+    newest = options.save if options.elastic and steps_in(options.save) else options.resume
+    asked, weights_only = newest or options.init, not newest
     found = trainer.find(asked, weights_only) if asked else None
     if found and not weights_only:
         trainer.first = found[1]["step"]
@@ -158,24 +125,39 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
         print(f"lockstep: {say}", file=sys.stderr)
 
 
-def train(trainer: Trainer, options: argparse.Namespace) -> None:
-    reports = trainer.here.rank == trainer.program["reporter"]
+def opened_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -> Optional[Metrics]:
+    """On the rank that reports."""
+    if trainer.here.rank != trainer.program["reporter"]:
+        return None
+    device, restarted = trainer.here.device, "LOCKSTEP_RESTART" in os.environ
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    write_run(folder, trainer.here.mesh.world, name, trainer.settings.get("expected"), restarted)
+    metrics = Metrics(options.metrics, TensorBoard(options.tensorboard, trainer.first + 1) if options.tensorboard else None)
+    if restarted:
+        metrics.restarted(trainer.first)
+    return metrics
+
+
+def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metrics]) -> None:
     steps, evaluation = trainer.settings["steps"], trainer.settings.get("evaluation")
-    board = TensorBoard(options.tensorboard, trainer.first + 1) if reports and options.tensorboard else None
     for step in range(trainer.first + 1, steps + 1):
         record = trainer.step(step - 1)
         # Before the others write: what they would save is of no use. A step that was skipped has changed nothing.
-        if reports and "skipped" not in record and not math.isfinite(record["loss"]):
+        if metrics and "skipped" not in record and not math.isfinite(record["loss"]):
+            metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]})
             raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warm-up, or clip")
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
         stop = trainer.stopping.agreed() if trainer.stopping else 0
         if options.save and (stop or is_due(step, steps, options.save_every)):
             record["checkpoint"] = trainer.save(step)
-        if reports:
-            tell(record, trainer.position(step)["data"], options.metrics)
-            if board:
-                board.step(record)
+        if trainer.faults:
+            trainer.faults.after(trainer, step)
+        if metrics:
+            metrics.step(record, trainer.position(step)["data"])
+            if "skipped" in record:
+                severity = "note" if "scale" in record else "warning"
+                metrics.event(step, "skipped", severity, record["skipped"], {"gradientNorm": record["gradientNorm"]})
         if trainer.overflows():
             raise least_scale(trainer, step)
         if trainer.skips >= trainer.settings["mostSkips"]:
@@ -214,14 +196,6 @@ def is_due(step: int, steps: int, every: int) -> bool:
     return step == steps or (every > 0 and step % every == 0)
 
 
-def tell(record: Dict, cursor: Dict, metrics: str) -> None:
-    # JSON has no word for what is not finite.
-    said = {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in record.items()}
-    print(json.dumps(said), flush=True)
-    with open(metrics, "a") as file:
-        file.write(json.dumps({**said, "cursor": cursor}) + "\n")
-
-
 def report(error: BaseException, watchdog: Watchdog) -> int:
     """Says what was wrong. Returns what to exit with: a rank that has lost a peer is not the one to blame."""
     lost = peer_was_lost(error)
@@ -231,7 +205,7 @@ def report(error: BaseException, watchdog: Watchdog) -> int:
             print(f"lockstep: {error}, which is saved", file=sys.stderr)
         return error.code
     if isinstance(error, Skipped):
-        return 1
+        return EXIT_FINAL
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, Refused) and watchdog.rank != 0):
         return EXIT_PEER_LOST
     what = str(error).strip().split("\n")[0] or type(error).__name__
@@ -240,7 +214,7 @@ def report(error: BaseException, watchdog: Watchdog) -> int:
     watchdog.say(f"{what}\n  at {watchdog.place(error)}")
     if os.environ.get("LOCKSTEP_DEBUG"):
         traceback.print_exception(type(error), error, error.__traceback__)
-    return EXIT_PEER_LOST if lost else 1
+    return EXIT_PEER_LOST if lost else EXIT_FINAL if isinstance(error, Refused) else 1
 
 
 def peer_was_lost(error: BaseException) -> bool:

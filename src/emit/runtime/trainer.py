@@ -14,6 +14,7 @@ from .comm import Groups
 from .data import batches_of
 from .dtypes import DTYPES
 from .evaluation import Judge
+from .faults import Faults
 from .graph import Recorded
 from .here import Here
 from .lock import Refused
@@ -62,24 +63,28 @@ def dtypes_of(precision: str) -> Dict[str, torch.dtype]:
 
 
 HOUR = timedelta(hours=1)
+# Steps after which its calls take what they take: the first ones compile and record.
+FAMILIAR = 3
 
 
 class Trainer:
-    """One rank of a run, ready to step."""
+    """One rank of a run, ready to step. The folder has settings and data, `programs` the plan, if it is not the folder's own."""
 
     def __init__(
-        self, folder: str, rank: int, device, precision="plan", compiled=False, recorded=False, patience=HOUR, groups=None
+        self, folder: str, rank: int, device, precision="plan", compiled=False, recorded=False, patience=HOUR, groups=None,
+        programs: str = "",
     ):
         self.settings = read_json(folder, "run.json")
-        self._folder, self._compiled, self._recorded = folder, compiled, recorded
-        self.program = read_json(folder, "program.json")
+        programs = programs or folder
+        self._folder, self._programs, self._compiled, self._recorded = folder, programs, compiled, recorded
+        self.program = read_json(programs, "program.json")
         mesh = Mesh(self.program["mesh"])
         backend = "nccl" if device.type == "cuda" else "gloo"
         made = Groups(mesh, rank, self.program["groups"], backend, patience, groups)
         self.data = batches_of(self.settings, folder, self.program.get("documentRanks", 1))
         self.here = Here(mesh, rank, made, device, dtypes_of(precision), self.data, self.settings["seed"])
         self.phase = (self.settings["globalBatch"], False)
-        self.stage = Stage(folder, self.program, self.here, compiled)
+        self.stage = Stage(programs, self.program, self.here, compiled)
         self.stage.initialise()
         made.open(rank, device)
         # A rank that meets no other can replay its step from a recording.
@@ -95,6 +100,10 @@ class Trainer:
         # Made when it is first asked for: most runs train for a while before.
         self.judge: Optional[Judge] = None
         self.judging = False
+        # Faults on purpose, where somebody wants them.
+        self.faults: Optional[Faults] = None
+        # How often this program has stepped, saved and judged.
+        self.plays = self.saves = self.judgements = 0
 
     def _grow(self, step: int) -> None:
         """
@@ -105,10 +114,10 @@ class Trainer:
         waiting = step < self.settings.get("compressFrom", 0)
         if (batch, waiting) == self.phase:
             return
-        self.phase = (batch, waiting)
+        self.phase, self.plays = (batch, waiting), 0
         last = self.phase == (self.settings["globalBatch"], False)
         name = f"plain-{batch}" if waiting else f"batch-{batch}"
-        folder = self._folder if last else os.path.join(self._folder, name)
+        folder = self._programs if last else os.path.join(self._programs, name)
         self.program = read_json(folder, "program.json")
         here, made = self.here, self.here.groups
         groups = Groups(here.mesh, here.rank, self.program["groups"], made.backend, made.timeout, made.made)
@@ -137,6 +146,9 @@ class Trainer:
 
     def save(self, step: int) -> str:
         self.stage.at = ["save", f"the checkpoint of step {step}"]
+        self.saves += 1
+        if self.faults:
+            self.faults.before_saving(step)
         return checkpoint.save(self.saving, self.program, self.stage, {**self.position(step), "scalars": self.stage.scalars()})
 
     def find(self, asked: str, weights_only: bool = False) -> Tuple[str, Dict]:
@@ -158,12 +170,13 @@ class Trainer:
     def evaluate(self) -> Optional[float]:
         """The loss over the held-out samples, with the parameters of now, on ranks that know it. Changes nothing."""
         if self.judge is None:
-            program, made = read_json(self._folder, "evaluation/program.json"), self.here.groups
+            program, made = read_json(self._programs, "evaluation/program.json"), self.here.groups
             groups = Groups(self.here.mesh, self.here.rank, program["groups"], made.backend, made.timeout, made.made)
-            self.judge = Judge(self._folder, program, self.settings, self.stage, groups, self._compiled)
+            self.judge = Judge(self._folder, self._programs, program, self.settings, self.stage, groups, self._compiled)
         self.judging = True
         loss = self.judge.loss()
         self.judging = False
+        self.judgements += 1
         return loss
 
     def lr(self, taken: int) -> float:
@@ -191,7 +204,9 @@ class Trainer:
         self._grow(step)
         run, lr, before = self.settings, self.lr(self.taken), self.taken
         started = time.perf_counter()
+        self.stage.around = self.faults and self.faults.around(self.stage, step + 1)
         self.runner.run(step, lr)
+        self.plays += 1
         if self.choices:
             self.choices.write(step, self.here.chosen, self.data)
         # All ranks have the same number, and end together where too many steps are skipped.
@@ -227,6 +242,15 @@ class Trainer:
     def progress(self) -> int:
         """Grows with everything the rank does."""
         return self.stage.done + (self.judge.stage.done if self.judge else 0)
+
+    def call(self) -> Tuple[str, bool]:
+        """The very call the rank is at, and whether it was there before."""
+        judging = self.judging and self.judge
+        kind, *rest = (self.judge.stage if judging else self.stage).at
+        if kind in ("save", "load"):
+            return kind, self.saves > 1
+        familiar = self.judgements > 0 if judging else self.plays > FAMILIAR
+        return f"{'judging ' if judging else ''}{kind} {rest[:3]}", familiar
 
     def where(self) -> str:
         """What the rank is doing, in words."""

@@ -1,5 +1,5 @@
 """
-No rank waits for ever, and none ends without a word. A thread looks on: when nothing has moved for the time-out, or
+No rank waits for ever, and none ends without a word. A thread looks on: when nothing has moved for the time-out (patience.py), or
 when somebody ends the run, it says where this rank is and ends it. A run that saves is asked to stop instead.
 """
 import math
@@ -11,11 +11,17 @@ import time
 import traceback
 from typing import Optional
 
+from .patience import Patience
+
 EXIT_STALLED = 75
 # What a rank exits with when a peer was lost (torchrun.py knows it too): it is not the one to blame.
 EXIT_PEER_LOST = 76
+# And when another start would end in the same way.
+EXIT_FINAL = 77
 # What torchrun.py sends when a rank has failed: there is no step that the others could still finish.
 PEER_FAILED = signal.SIGUSR2
+# How often to look, in seconds.
+LOOK_SECONDS = 0.5
 # A terminal signals every process and the launcher then signals its ranks: only what comes later was sent again.
 AGAIN_SECONDS = 3
 # What a rank that has begun to say why it ends has for that.
@@ -25,8 +31,10 @@ LAST_WORDS_SECONDS = 2
 class Watchdog:
     """`saves`: whether the run has something to save when it is told to end."""
 
-    def __init__(self, rank: int, seconds: float, saves: bool = False):
-        self.rank, self.seconds = rank, seconds
+    def __init__(self, rank: int, patience: Patience, saves: bool = False):
+        self.rank, self.patience = rank, patience
+        # Ranks of torchrun do not outlive it.
+        self.launcher = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
         self.asked_at = math.inf
         # What is watched: something with progress() and where().
         self.trainer = None
@@ -61,19 +69,25 @@ class Watchdog:
             self.trainer.saving.close()
 
     def _look(self) -> None:
-        seen, moved = -1, time.monotonic()
+        seen, moved, call = -1, time.monotonic(), ("", False)
         while True:
-            told = self._told_to_end(min(1.0, self.seconds / 4))
+            told = self._told_to_end(min(LOOK_SECONDS, self.patience.most / 4))
             if told and not self._stops_after_step(told):
                 self._end(told)
+            if self.launcher not in (None, os.getppid()):
+                self._give_up("its launcher is gone", EXIT_PEER_LOST)
             now = self.trainer.progress() if self.trainer else self.starting
-            limit = self.seconds if self.trainer else self.limit
+            waited = time.monotonic() - moved
             if now != seen or self.quiet:
-                seen, moved = now, time.monotonic()
-            elif time.monotonic() - moved > limit:
-                self.say(f"nothing has moved for {limit:g} s at {self.place()}")
-                self.close()
-                os._exit(EXIT_STALLED)
+                self.patience.took(call[0], waited)
+                seen, moved, call = now, time.monotonic(), self.trainer.call() if self.trainer else ("", False)
+            elif waited > (self.patience.limit(*call) if self.trainer else self.limit):
+                self._give_up(f"nothing has moved for {waited:.3g} s", EXIT_STALLED)
+
+    def _give_up(self, why: str, code: int) -> None:
+        self.say(f"{why} at {self.place()}")
+        self.close()
+        os._exit(code)
 
     def _told_to_end(self, seconds: float) -> int:
         """The signal that says so; 0: none has come."""

@@ -1,0 +1,223 @@
+"""
+Faults on purpose: what a run does when a rank dies, stalls, is slow, computes nonsense or loses a message is found out before
+it happens. `--fault KIND:key=value,...`, as lockstep train has it; steps count from 1, and calls from 0 in the steps of
+stageN.json. A fault happens once: a run that restarts finds it in the list of those that have happened.
+"""
+import errno
+import fnmatch
+import glob
+import json
+import math
+import os
+import signal
+import sys
+import time
+from typing import Callable, Dict, List, NamedTuple, Optional
+
+import torch
+
+from . import checkpoint, spaces
+
+# Of each kind what must be said, and what may be.
+KEYS = {
+    "kill": (("rank", "step"), ("at",)),
+    "stall": (("rank", "step"), ("at", "seconds")),
+    "slow": (("rank", "factor"), ("from", "to")),
+    "nan": (("rank", "step"), ("at", "transient")),
+    "flip": (("rank", "step", "parameter"), ("index", "bit")),
+    "lose": (("rank", "step"), ("at",)),
+    "full-disk": ((), ("step",)),
+    "damage": (("file",), ("step",)),
+}
+WORDS = ("parameter", "file")
+NUMBERS = ("factor", "seconds")
+
+
+class Fault(NamedTuple):
+    text: str
+    kind: str
+    said: Dict
+
+    def has(self, key: str, default=None):
+        return self.said.get(key, default)
+
+
+def parse(text: str) -> Fault:
+    kind, _, rest = text.partition(":")
+    if kind not in KEYS:
+        raise ValueError(f"there is no fault {kind!r}; try {', '.join(KEYS)}")
+    must, may = KEYS[kind]
+    said: Dict = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals or key not in (*must, *may):
+            raise ValueError(f"{text}: {part!r} is not one of {', '.join(f'{name}=' for name in (*must, *may))}")
+        said[key] = _value(text, key, value)
+    missing = [key for key in must if key not in said]
+    if missing:
+        raise ValueError(f"{text}: {missing[0]}= is missing")
+    return Fault(text, kind, said)
+
+
+def _value(text: str, key: str, value: str):
+    if key in WORDS:
+        return value
+    try:
+        number = float(value) if key in NUMBERS else int(value)
+    except ValueError:
+        number = -1
+    least = 1 if key in ("factor", "step", "from", "to") else 0
+    if not (least <= number < math.inf):
+        raise ValueError(f"{text}: {key}={value} is not {'a number' if key in NUMBERS else 'a whole number'} from {least} on")
+    return number
+
+
+class Faults:
+    """Those of one rank."""
+
+    def __init__(self, texts: List[str], folder: str, rank: int, restarts: int):
+        self.rank = rank
+        # What concerns files is done by the first rank, but that every rank's writes fail on a full disk.
+        everyones = {"full-disk": rank, "damage": 0}
+        parsed = [parse(text) for text in texts]
+        self.mine = [fault for fault in parsed if fault.has("rank", everyones.get(fault.kind)) == rank]
+        self.record = os.path.join(folder, f"faults-{rank}.json")
+        self.happened: List[str] = []
+        if os.path.exists(self.record):
+            if restarts:
+                with open(self.record) as file:
+                    self.happened = json.load(file)
+            else:
+                os.remove(self.record)
+
+    def due(self, step: int, *kinds: str) -> List[Fault]:
+        """Those that have not happened and that this step, or one before, was to have."""
+        return [
+            fault for fault in self.mine
+            if fault.kind in kinds and fault.text not in self.happened and fault.has("step", 1) <= step
+        ]
+
+    def happens(self, fault: Fault) -> None:
+        """Written down before it does: a rank that is killed has no time for it afterwards."""
+        print(f"lockstep: rank {self.rank}: fault on purpose: {fault.text}", file=sys.stderr, flush=True)
+        self.happened.append(fault.text)
+        with open(self.record, "w") as file:
+            file.write(json.dumps(self.happened))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def around(self, stage, step: int) -> Optional[Callable[[int, Callable], None]]:
+        """What is to be done in the calls of this step, beside the calls themselves."""
+        due = [fault for fault in self.due(step, "kill", "stall", "nan", "lose") if fault.has("step") == step]
+        slow = [f for f in self.mine if f.kind == "slow" and f.has("from", 1) <= step <= f.has("to", math.inf)]
+        if not due and not slow:
+            return None
+        factor = math.prod(fault.has("factor") for fault in slow)
+
+        def run(i: int, call: Callable[[], None]) -> None:
+            now = [fault for fault in due if fault.text not in self.happened and i >= self._place(fault, stage)]
+            for fault in now:
+                if fault.kind in ("kill", "stall"):
+                    self._end_or_wait(fault)
+            lost = next((fault for fault in now if fault.kind == "lose"), None)
+            if lost and self._lose(lost, stage):
+                return
+            started = time.perf_counter()
+            call()
+            if factor > 1:
+                if stage.here.device.type == "cuda":
+                    torch.cuda.synchronize(stage.here.device)
+                time.sleep((factor - 1) * (time.perf_counter() - started))
+            for fault in now:
+                if fault.kind == "nan" and stage.poison():
+                    self.happens(fault)
+
+        return run
+
+    @staticmethod
+    def _place(fault: Fault, stage) -> int:
+        """The index of the call. A message is lost at the first there is, and a NaN made by the first call of a microbatch."""
+        if fault.has("at") is not None or fault.kind not in ("lose", "nan"):
+            return fault.has("at", 0)
+        sought = (lambda row: row[0] == "send") if fault.kind == "lose" else (lambda row: row[0] == "call" and row[3] >= 0)
+        return next((i for i, row in enumerate(stage.steps) if sought(row)), 0)
+
+    def _end_or_wait(self, fault: Fault) -> None:
+        self.happens(fault)
+        if fault.kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif fault.has("seconds") is not None:
+            time.sleep(fault.has("seconds"))
+        else:
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def _lose(self, fault: Fault, stage) -> bool:
+        """True: the message of this call is not sent. Where the call sends none, the next that is waited for never arrives."""
+        self.happens(fault)
+        if stage.at[0] == "send":
+            stage.messages[stage.at[3]] = []
+            return True
+        stage.here.wait = lambda pending: _never(stage.here, pending.text)
+        return False
+
+    def after(self, trainer, step: int) -> None:
+        """When a step has ended, and maybe its checkpoint was written."""
+        for fault in self.due(step, "flip"):
+            self.happens(fault)
+            flip(trainer.stage, fault)
+        for fault in self.due(step, "damage"):
+            if trainer.saving and damage(trainer.saving.folder, fault.has("file"), lambda: self.happens(fault)):
+                return
+
+    def before_saving(self, step: int) -> None:
+        for fault in self.due(step, "full-disk"):
+            self.happens(fault)
+            fail_next_write()
+
+
+def _never(here, text: str) -> None:
+    here.waiting_for = text
+    while True:
+        time.sleep(60)
+
+
+def flip(stage, fault: Fault) -> None:
+    """One bit of what this rank holds of a parameter, as the next step reads it."""
+    param = next((param for param in stage.params if param["name"] == fault.has("parameter")), None)
+    held = stage.held(param) if param else []
+    if not held:
+        raise RuntimeError(f"{fault.text}: rank {stage.here.rank} holds no parameter {fault.has('parameter')}")
+    with spaces.changing(stage.own_part(held[0][0], param, held[0][1])) as values:
+        kinds = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+        # A copy, since what lies beside others is no line of its own.
+        bits = values.contiguous().view(-1).clone().view(kinds[values.element_size()])
+        at, bit = fault.has("index", 0) % bits.numel(), fault.has("bit", 0) % (8 * values.element_size())
+        top = bit == 8 * values.element_size() - 1
+        bits[at] ^= -(1 << bit) if top else 1 << bit
+        values.copy_(bits.view(values.dtype).view(values.shape))
+
+
+def damage(folder: str, pattern: str, happens: Callable[[], None]) -> bool:
+    """One bit of the first file of the newest checkpoint that has such a name, once there is one."""
+    whole = sorted(glob.glob(os.path.join(glob.escape(folder), "step-*", "manifest.json")))
+    names = sorted(os.listdir(os.path.dirname(whole[-1]))) if whole else []
+    found = next((name for name in names if fnmatch.fnmatch(name, pattern)), None)
+    if found is None:
+        return False
+    happens()
+    with open(os.path.join(os.path.dirname(whole[-1]), found), "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)[0]
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    return True
+
+
+def fail_next_write() -> None:
+    write = checkpoint.write
+
+    def full(path: str, *_) -> None:
+        checkpoint.write = write
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    checkpoint.write = full

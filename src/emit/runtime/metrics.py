@@ -1,0 +1,76 @@
+"""What a run writes down: about.json says which run it is, metrics.jsonl has a line a step and a line an event."""
+import json
+import math
+import os
+import socket
+import time
+import uuid
+from datetime import datetime, timezone
+from typing import Dict, Optional
+
+from .tensorboard import TensorBoard
+
+FORMAT = "lockstep-run-1"
+
+
+def write_run(folder: str, world: int, device: str, expected: Optional[Dict], restarted: bool) -> None:
+    """By one rank. A run that restarts is the run it was."""
+    path = os.path.join(folder, "about.json")
+    if restarted and os.path.exists(path):
+        return
+    started = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    said = {"format": FORMAT, "run": str(uuid.uuid4()), "started": started, "software": "emitted"}
+    where = {"world": world, "device": device, "host": socket.gethostname()}
+    prediction = {"prediction": {"cluster": expected["cluster"], "seconds": expected["secondsPerStep"]}} if expected else {}
+    with open(path, "w") as file:
+        file.write(json.dumps({**said, **where, **prediction}, indent=2) + "\n")
+
+
+def finite(record: Dict) -> Dict:
+    """JSON has no word for what is not."""
+    return {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in record.items()}
+
+
+class Metrics:
+    """The file, as the rank that reports has it."""
+
+    def __init__(self, path: str, board: Optional[TensorBoard] = None):
+        self.path, self.board = path, board
+
+    def step(self, record: Dict, cursor: Dict) -> None:
+        said = finite(record)
+        print(json.dumps(said), flush=True)
+        self._append({**said, "cursor": cursor})
+        if self.board:
+            self.board.step(record)
+
+    def event(self, step: int, event: str, severity: str, message: str, numbers: Dict, rank: Optional[int] = None, **more) -> None:
+        whose = {} if rank is None else {"rank": rank}
+        said = {"step": step, "event": event, "severity": severity, **whose, "message": message, "numbers": finite(numbers), **more}
+        print(json.dumps(said), flush=True)
+        self._append(said)
+
+    def restarted(self, first: int) -> None:
+        """What the launcher tells of the failure, and what it cost."""
+        told = json.loads(os.environ["LOCKSTEP_RESTART"])
+        lost = max(0, self._last_step() - first)
+        again = f"{lost} step{'' if lost == 1 else 's'} run again" if lost else "no step is lost"
+        restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+        numbers = {"restarts": restarts, "from": first, "lostSteps": lost, "seconds": round(time.time() - told["at"], 3)}
+        self.event(first, "restart", "warning", f"{told['why']}; goes on after step {first}, {again}", numbers, told["rank"])
+
+    def _append(self, said: Dict) -> None:
+        with open(self.path, "a") as file:
+            file.write(json.dumps(said) + "\n")
+
+    def _last_step(self) -> int:
+        """Of the lines that are whole."""
+        last = 0
+        if os.path.exists(self.path):
+            with open(self.path) as file:
+                for line in file:
+                    try:
+                        last = max(last, json.loads(line)["step"])
+                    except (ValueError, KeyError, TypeError):
+                        continue
+        return last

@@ -1,0 +1,38 @@
+"""
+How long a rank waits before it gives up: so many times what the very call has ever taken, but a few seconds at least, since
+machines are busy at times. What nobody has seen yet (a first step, which compiles) has all the time there is.
+"""
+from typing import Dict, Optional
+
+# So many times as long as it ever took.
+TIMES = 10
+# Never less than so many seconds: of a call, and of what waits for storage.
+LEAST_SECONDS = 10.0
+STORAGE_SECONDS = 60.0
+# For what has never been done before.
+FIRST_SECONDS = 300.0
+
+STORAGE = ("save", "load")
+
+
+class Patience:
+    """`seconds`: the same for all, where somebody has said so."""
+
+    def __init__(self, seconds: Optional[float] = None):
+        self.seconds = seconds
+        self._longest: Dict[str, float] = {}
+
+    @property
+    def most(self) -> float:
+        return self.seconds or FIRST_SECONDS
+
+    def took(self, call: str, seconds: float) -> None:
+        self._longest[call] = max(seconds, self._longest.get(call, 0.0))
+
+    def limit(self, call: str, familiar: bool) -> float:
+        if self.seconds is not None:
+            return self.seconds
+        if not familiar:
+            return FIRST_SECONDS
+        least = STORAGE_SECONDS if call.startswith(STORAGE) else LEAST_SECONDS
+        return max(least, TIMES * self._longest.get(call, 0.0))

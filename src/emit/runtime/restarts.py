@@ -1,0 +1,94 @@
+"""
+A run that goes on when it loses a rank: torchrun starts all of them anew, and they continue from the newest checkpoint. What
+is added here is judgement: what was to blame, whether there was progress since the last time, and with how many ranks to go on.
+"""
+import json
+import os
+import sys
+import time
+from typing import Callable, Dict, List, Set, Tuple
+
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+
+from .plans import plans_in
+from .saving import steps_in
+
+# Failures in a row without a new checkpoint: the next would be in vain.
+MOST_IN_VAIN = 3
+# More than any run has.
+RESTARTS = 1_000_000
+# What ranks have to say where they were, before they are killed.
+LAST_WORDS_SECONDS = 5
+# What a rank exits with when the next start would end in the same way (watchdog.py knows it too).
+EXIT_FINAL = 77
+
+OWN = ("--elastic", "--shrink")
+
+
+def take_own(words: List[str]) -> List[str]:
+    """Of the words of torchrun those that are ours, which it does not know; they stand before the script."""
+    script = script_in(words)
+    own = [word for word in words[:script] if word in OWN]
+    words[:script] = [word for word in words[:script] if word not in OWN]
+    if own:
+        words[1:1] = [f"--max_restarts={RESTARTS}", "--monitor_interval=0.1"]
+    return own
+
+
+def script_in(words: List[str]) -> int:
+    return next((i for i, word in enumerate(words) if i > 0 and word.endswith(".py")), len(words))
+
+
+class Restarts:
+    """`words` are those of torchrun, with the script and what the script is told."""
+
+    def __init__(self, words: List[str], shrink: bool, blame: Callable[[Dict, Set[int]], Tuple[int, str]], suspended: Set[int]):
+        self.folder = os.path.dirname(os.path.abspath(words[script_in(words)]))
+        told = dict(zip(words, words[1:]))
+        self.saved = os.path.join(self.folder, told.get("--save", "checkpoints"))
+        self.shrink, self.blame, self.suspended = shrink, blame, suspended
+        self.in_vain, self.newest = 0, self._newest()
+
+    def watch(self) -> None:
+        monitor, judge = LocalElasticAgent._monitor_workers, self.judge
+
+        def monitoring(agent, group):
+            result = monitor(agent, group)
+            if result.is_failed():
+                judge(agent, result.failures)
+            return result
+
+        LocalElasticAgent._monitor_workers = monitoring
+
+    def judge(self, agent, failures: Dict) -> None:
+        """Says what has happened, and what happens now: the agent restarts while it has restarts left."""
+        rank, why = self.blame(failures, self.suspended)
+        newest = self._newest()
+        self.in_vain = 1 if newest > self.newest else self.in_vain + 1
+        self.newest = newest
+        from_step = f"from the checkpoint of step {newest}" if newest else "from the beginning"
+        if any(failure.exitcode == EXIT_FINAL for failure in failures.values()):
+            agent._remaining_restarts = 0
+        elif self.in_vain >= MOST_IN_VAIN:
+            agent._remaining_restarts = 0
+            say(f"{why}; gave up: {self.in_vain} failures without a new checkpoint, the last good state is {from_step[5:]}")
+        else:
+            ranks = self._ranks_left(agent)
+            self.suspended.clear()
+            os.environ["LOCKSTEP_RESTART"] = json.dumps({"rank": rank, "why": why, "at": time.time()})
+            say(f"restart: {why}; all {ranks} ranks start again {from_step}")
+
+    def _ranks_left(self, agent) -> int:
+        """Of one node: without the rank that was lost, if it is not to be replaced and there is a plan for fewer."""
+        spec = agent._worker_group.spec
+        fewer = [world for world in plans_in(self.folder) if world < spec.local_world_size]
+        if self.shrink and fewer and agent._worker_group.group_world_size == 1:
+            spec.local_world_size = max(fewer)
+        return spec.local_world_size * agent._worker_group.group_world_size
+
+    def _newest(self) -> int:
+        return max(steps_in(self.saved), default=0)
+
+
+def say(text: str) -> None:
+    print(f"lockstep: {text}", file=sys.stderr, flush=True)

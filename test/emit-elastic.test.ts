@@ -1,0 +1,229 @@
+/** Emitted runs that lose a rank: they notice, start again from the newest checkpoint, and end with the bits of an undisturbed run. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { finished, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { Forking } from './forked.js'
+import { jobOf } from './jobs.js'
+import { findPython, noPython } from './python.js'
+import { later, test } from './share.js'
+
+const python = findPython()
+const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
+const skip = !python ? noPython : existsSync('/proc') ? false : 'processes are looked up in /proc'
+const launcher = ['-c', 'from runtime.torchrun import main; main()']
+
+/** Every tensor of a checkpoint, in its own bytes: what lies behind the header, which names the run. */
+const tensorsIn = (folder: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(folder)
+      .filter(name => name.endsWith('.safetensors'))
+      .map(name => {
+        const bytes = readFileSync(join(folder, name))
+        return [name, bytes.subarray(8 + Number(bytes.readBigUInt64LE())).toString('base64')]
+      }),
+  )
+
+const linesOf = (path: string): { step: number; event?: string; [key: string]: unknown }[] =>
+  readFileSync(path, 'utf8')
+    .split('\n')
+    .filter(line => line !== '')
+    .map(line => JSON.parse(line))
+
+describe('emitted runs that restart', { skip }, () => {
+  const folder = temporaryFolder()
+  let copies: Forking
+  let undisturbed: Record<string, string>
+  const run = async (saved: string, own: readonly string[], ...args: string[]) => {
+    rmSync(join(folder, 'metrics.jsonl'), { force: true })
+    const words = [...own, '--standalone', '--nproc_per_node=2', 'train.py', '--device', 'cpu', '--save', saved]
+    const { done } = await copies.start([...launcher, ...words, ...args], { cwd: folder })
+    return done
+  }
+  before(async () => {
+    copies = new Forking(python!)
+    writeEmittedJob(folder, jobOf('gpt', { dp: 2 }, { steps: 6 }))
+    const { code, err } = await run('undisturbed', [])
+    equal(code, 0, err)
+    undisturbed = tensorsIn(join(folder, 'undisturbed', 'step-00000006'))
+  })
+  after(async () => {
+    await copies.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test('a rank that dies within a step: all start again from the newest checkpoint, and end with the same bits', async () => {
+    const faults = ['--fault', 'kill:rank=1,step=4,at=9']
+    const { code, err } = await run('killed', ['--elastic'], '--elastic', '--save-every', '2', ...faults)
+    equal(code, 0, err)
+    match(err, /rank 1 was killed by SIGKILL; all 2 ranks start again from the checkpoint of step 2\n/)
+    deepEqual(tensorsIn(join(folder, 'killed', 'step-00000006')), undisturbed)
+    const lines = linesOf(join(folder, 'metrics.jsonl'))
+    deepEqual(
+      lines.map(({ step, event }) => event ?? step),
+      [1, 2, 3, 'restart', 3, 4, 5, 6],
+    )
+    const { rank, severity, message, numbers } = lines[3]
+    deepEqual({ rank, severity }, { rank: 1, severity: 'warning' })
+    equal(message, 'rank 1 was killed by SIGKILL; goes on after step 2, 1 step run again')
+    deepEqual({ ...(numbers as object), seconds: 0 }, { restarts: 1, from: 2, lostSteps: 1, seconds: 0 })
+    const { format, software, world } = JSON.parse(readFileSync(join(folder, 'about.json'), 'utf8'))
+    deepEqual({ format, software, world }, { format: 'lockstep-run-1', software: 'emitted', world: 2 })
+  })
+
+  later('three failures without a new checkpoint: it gives up, and says why', async () => {
+    const faults = ['kill:rank=0,step=1', 'kill:rank=0,step=1,at=2', 'kill:rank=0,step=2']
+    const given = faults.flatMap(fault => ['--fault', fault])
+    const { code, err } = await run('never', ['--elastic'], '--elastic', '--save-every', '3', ...given)
+    equal(code, 1)
+    match(err, /rank 0 was killed by SIGKILL; gave up: 3 failures without a new checkpoint, .* the beginning\n/)
+    equal(err.match(/start again/g)?.length, 2)
+  })
+
+  later('a rank that is suspended: it is the one that is blamed, and the run goes on', async () => {
+    const asked = ['--elastic', '--timeout', '3', '--save-every', '2', '--fault', 'stall:rank=1,step=4']
+    const { code, err } = await run('suspended', ['--elastic'], ...asked)
+    equal(code, 0, err)
+    match(err, /rank 0: nothing has moved for 3[.\d]* s at step 4: /)
+    match(err, /rank 1 was suspended \(SIGSTOP\); all 2 ranks start again from the checkpoint of step 2\n/)
+    deepEqual(tensorsIn(join(folder, 'suspended', 'step-00000006')), undisturbed)
+  })
+
+  later(
+    'other faults: a NaN is skipped, a flipped bit stays, a slow rank is slow, a message that is lost ends the wait',
+    async () => {
+      const odd = [
+        'nan:rank=1,step=2',
+        'slow:rank=0,factor=1.5,from=2,to=3',
+        'flip:rank=1,step=5,parameter=embed.tokens,bit=3',
+      ]
+      const faulty = await run('odd', [], ...odd.flatMap(fault => ['--fault', fault]))
+      equal(faulty.code, 0, faulty.err)
+      const lines = linesOf(join(folder, 'metrics.jsonl'))
+      deepEqual(
+        lines.filter(({ event }) => event).map(({ step, event }) => [step, event]),
+        [[2, 'skipped']],
+      )
+      const lost = await run(
+        'lost',
+        ['--elastic'],
+        '--elastic',
+        '--timeout',
+        '3',
+        '--save-every',
+        '2',
+        '--fault',
+        'lose:rank=1,step=3',
+      )
+      equal(lost.code, 0, lost.err)
+      match(lost.err, /start again from the checkpoint of step 2\n/)
+      deepEqual(tensorsIn(join(folder, 'lost', 'step-00000006')), undisturbed)
+      const refused = await run('refused', [], '--fault', 'kill:rnk=1')
+      match(refused.err, /--fault: kill:rnk=1: 'rnk=1' is not one of rank=, step=, at=\n/)
+    },
+  )
+})
+
+/** KILLS=50 kills so many, at random moments from the first step on. */
+const kills = Number(process.env.KILLS ?? 1)
+
+describe('lockstep launch --elastic', { skip }, () => {
+  const root = temporaryFolder()
+  before(() => {
+    mkdirSync(root, { recursive: true })
+    writeFileSync(join(root, 'job.json'), JSON.stringify(jobOf('gpt', { dp: 2 }, { steps: 40 })))
+  })
+  after(() => rmSync(root, { recursive: true, force: true }))
+
+  const launch = (out: string, ...args: string[]) =>
+    finished(process.execPath, [cli, 'launch', 'job.json', '--out', out, ...args], {
+      cwd: root,
+      env: { LOCKSTEP_PYTHON: python! },
+    })
+  const last = (out: string) => tensorsIn(join(root, out, 'checkpoints', 'step-00000040'))
+
+  /** Ranks are the children of the one process that works there and is nobody's child of those. */
+  const ranksIn = (folder: string): number[] => {
+    const parents = new Map(
+      readdirSync('/proc')
+        .filter(name => /^\d+$/.test(name))
+        .flatMap(pid => {
+          try {
+            if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return []
+            const [, parent] = readFileSync(`/proc/${pid}/status`, 'utf8').match(/^PPid:\s+(\d+)$/m)!
+            return [[Number(pid), Number(parent)] as const]
+          } catch {
+            return [] // it has ended
+          }
+        }),
+    )
+    return [...parents.keys()].filter(pid => parents.has(parents.get(pid)!))
+  }
+
+  /** Until this was printed so often; false: the run ended before. */
+  const printed = async ({ child, said }: ReturnType<typeof launch>, text: RegExp, times = 1): Promise<boolean> => {
+    while ((said.out.match(text)?.length ?? 0) < times) {
+      if (child.exitCode !== null) return false
+      await setTimeout(5)
+    }
+    return true
+  }
+
+  later(`kill -9 of a rank, ${kills} times: noticed, started again, and the same bits at the end`, async () => {
+    equal((await launch('plain', '--save-every', '40').done).code, 0)
+    const expected = last('plain')
+    const noticed: number[] = []
+    for (let done = 0, i = 0; done < kills; i++) {
+      const out = `killed-${i}`
+      const started = launch(out, '--elastic', '--save-every', '3')
+      // Several in one run, the next when the one before is forgotten: a checkpoint was written since.
+      while (
+        done < kills &&
+        (await printed(started, /saved /g, (started.said.out.match(/saved /g)?.length ?? 0) + 1))
+      ) {
+        await setTimeout(Math.random() * 200)
+        const ranks = ranksIn(join(root, out))
+        const restarts = started.said.out.match(/start again/g)?.length ?? 0
+        if (ranks.length < 2 || started.said.out.includes('step 40/40')) break
+        const at = performance.now()
+        process.kill(ranks[Math.floor(Math.random() * ranks.length)], 'SIGKILL')
+        if (!(await printed(started, /start again/g, restarts + 1))) break
+        noticed.push(performance.now() - at)
+        done++
+      }
+      const { code, err } = await started.done
+      equal(code, 0, err)
+      deepEqual(last(out), expected)
+      rmSync(join(root, out), { recursive: true })
+    }
+    if (process.env.KILLS) {
+      const sorted = noticed.toSorted((a, b) => a - b)
+      console.log(
+        `noticed ${noticed.length} deaths: median ${sorted[sorted.length >> 1]} ms, longest ${sorted.at(-1)} ms`,
+      )
+      ok(Math.max(...noticed) < 2000)
+    }
+  })
+
+  later('SIGTERM while the ranks start again: they end, and the newest checkpoint is whole', async () => {
+    const started = launch(
+      'stopped',
+      '--elastic',
+      '--save-every',
+      '2',
+      '--fault',
+      'kill:rank=1,step=5',
+      '--steps',
+      '100000',
+    )
+    ok(await printed(started, /start again/g))
+    started.child.kill('SIGTERM')
+    const { code, err } = await started.done
+    equal(code, 143, err)
+    deepEqual(ranksIn(join(root, 'stopped')), [])
+    ok(readdirSync(join(root, 'stopped', 'checkpoints')).includes('step-00000004'))
+  })
+})
