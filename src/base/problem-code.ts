@@ -128,6 +128,7 @@ export const problemCodes = {
   'run/unreadable': 'a folder is not that of a run',
   'run/write': 'a file cannot be written',
   'run/fault': 'a fault to rehearse cannot be understood, or cannot happen in this run',
+  'run/port': 'nothing can listen on the port for metrics',
   'run/choices': 'there are no choices of experts to record',
   'emit/exists': 'the folder to emit into belongs to another run',
   'launch/python': 'there is no Python with PyTorch',

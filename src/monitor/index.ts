@@ -1,4 +1,6 @@
 export * from './event-file.js'
+export * from './metrics.js'
 export * from './progress.js'
+export * from './prometheus.js'
 export * from './tail.js'
 export * from './tensorboard.js'

@@ -125,8 +125,12 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     const folder = openRunFolder(place, job, infoOf(session, run, io), io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
     const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
-    const monitors = openMonitors(session, options, io)
-    return await shown(session, { folder, saving, choices, monitors }, setting)
+    const monitors = await openMonitors(session, { ...options, run }, io)
+    try {
+      return await shown(session, { folder, saving, choices, monitors }, setting)
+    } finally {
+      monitors.close()
+    }
   } finally {
     checkpoints?.close()
   }

@@ -1,34 +1,70 @@
-/** What a run tells others while it goes on. */
+/** What a run tells others while it goes on: event files for TensorBoard, metrics for Prometheus. */
 import type { HealthEvent, StepLine } from '../../health/index.js'
-import { openTensorBoard } from '../../monitor/index.js'
-import type { Job } from '../../plan/index.js'
+import { kinds } from '../../ir/index.js'
+import { metricsOf, openTensorBoard, prometheusText } from '../../monitor/index.js'
+import { type Job, type Plan, worldOfPlan } from '../../plan/index.js'
 import type { Session } from '../../train/index.js'
 import { paragraph } from '../commands/check.js'
 import type { Io } from '../io.js'
+import { serveMetrics } from './metrics-server.js'
 
 export interface MonitorOptions {
   readonly tensorboard?: string
+  /** [host:]port */
+  readonly prometheus?: string
 }
 
 export interface Monitors {
-  /** For people who ask where to look. */
+  /** Where to look, for people. */
   readonly notes: readonly string[]
   step(line: StepLine): void
   event(event: HealthEvent): void
+  close(): void
 }
 
+type Asked = MonitorOptions & { readonly run: string }
+
 /** Those that were asked for, told together. */
-export function openMonitors(session: Session, { tensorboard }: MonitorOptions, io: Io): Monitors {
-  const { job, behind } = session
-  const about = { about: aboutJob(job), first: behind + 1 }
-  const now = () => Date.now() / 1000
-  const board = tensorboard === undefined ? undefined : openTensorBoard(tensorboard, { files: io, now, ...about })
+export async function openMonitors(session: Session, asked: Asked, io: Io): Promise<Monitors> {
+  const board = boardOf(session, asked, io)
+  const served = await metricsServed(session, asked)
+  const all = [...(board ? [board] : []), ...(served ? [served] : [])]
   return {
-    notes: board ? [`TensorBoard: tensorboard --logdir ${tensorboard}`] : [],
-    step: line => board?.step(line),
-    event: event => board?.event(event),
+    notes: [
+      ...(board ? [`TensorBoard: tensorboard --logdir ${asked.tensorboard}`] : []),
+      ...(served ? [`Prometheus: ${served.address}`] : []),
+    ],
+    step: line => all.forEach(monitor => void monitor.step(line)),
+    event: event => all.forEach(monitor => void monitor.event(event)),
+    close: () => served?.close(),
   }
+}
+
+const now = () => Date.now() / 1000
+
+function boardOf({ job, behind }: Session, { tensorboard }: MonitorOptions, io: Io) {
+  const about = { about: aboutJob(job), first: behind + 1 }
+  return tensorboard === undefined ? undefined : openTensorBoard(tensorboard, { files: io, now, ...about })
 }
 
 /** Markdown. */
 const aboutJob = (job: Job): string => [paragraph(job), '```json', JSON.stringify(job, null, 2), '```'].join('\n')
+
+async function metricsServed({ job, trainer, kernels }: Session, { prometheus, run }: Asked) {
+  if (prometheus === undefined) return undefined
+  const metrics = metricsOf({
+    info: { run, name: job.name ?? '', plan: planTitle(job.plan), kernels },
+    ...{ ranks: worldOfPlan(job.plan), steps: job.training.steps, now },
+    memory: () =>
+      trainer.peaks.flatMap((peak, rank) =>
+        kinds.flatMap(kind => (peak[kind] > 0 ? [{ rank, kind, bytes: peak[kind] }] : [])),
+      ),
+  })
+  return { ...metrics, ...(await serveMetrics(prometheus, () => prometheusText(metrics.read()))) }
+}
+
+/** `dp 2 tp 2 pp 2 zero 1` */
+const planTitle = (plan: Plan): string =>
+  (['dp', 'cp', 'tp', 'ep', 'pp', 'zero'] as const)
+    .flatMap(name => (plan[name] > (name === 'zero' ? 0 : 1) ? [`${name} ${plan[name]}`] : []))
+    .join(' ')

@@ -20,3 +20,11 @@ export function size(text: string): number {
   if (!value) throw new InvalidArgumentError('expected a whole number from 1 up, such as 8192 or 8k (which is 8192).')
   return value
 }
+
+/** `9464`, or `0.0.0.0:9464`. */
+export function port(text: string): string {
+  const [, number] = /^(?:[^\s:]+:|\[[\da-fA-F:.]+\]:)?(\d{1,5})$/.exec(text) ?? []
+  if (number === undefined || Number(number) > 65535)
+    throw new InvalidArgumentError('expected a port, such as 9464 or 0.0.0.0:9464.')
+  return text
+}

@@ -7,7 +7,7 @@ import type { TrainOptions } from '../commands/train.js'
 import type { Io } from '../io.js'
 import { withCheckpointOptions } from '../text/checkpoint-options.js'
 import { faultOption } from '../text/fault-option.js'
-import { integer, positive } from '../text/integer.js'
+import { integer, port, positive } from '../text/integer.js'
 
 /** Steps whose spans are kept: enough to look at, and bounded. */
 export const stepsTraced = 5
@@ -34,6 +34,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
     .option('--tensorboard <folder>', 'event files for TensorBoard, written as the run goes on')
+    .option(
+      '--prometheus <port>',
+      'metrics for Prometheus at http://127.0.0.1:<port>/metrics ([host:]port; 0: a free one)',
+      port,
+    )
     .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
     .addOption(faultOption())
