@@ -276,18 +276,26 @@ describe('interrupts and full disks', () => {
       equal(next.step, losses.length + 1)
     })
 
-  test('a full disk: one line, and the checkpoint before is as it was', async () => {
+  test('a full disk: one line, the run goes on, and the checkpoint before is as it was; of the last one it is an error', async () => {
     const saved = at('full')
     const io = processIo()
-    const write: Io['write'] = (path, content) => {
-      if (path.includes('step-00000002') && path.endsWith('manifest.json')) throw new Error('no space left on the disk')
-      io.write(path, content)
-    }
-    const { code, out } = await train(job, ['--save', saved, '--save-every', '1', '--steps', '3'], { write })
-    equal(code, 1)
-    match(out, /cannot write .*step-00000002\.[\w-]+\.partial\/manifest\.json: no space left on the disk/)
-    deepEqual(readdirSync(saved), ['step-00000001'])
-    equal((await steps(job, '--steps', '2', '--resume', saved))[0].step, 2)
+    const full = (step: string): Partial<Io> => ({
+      startWriter: undefined,
+      write(path, content) {
+        if (path.includes(step) && path.endsWith('manifest.json')) throw new Error('no space left on the disk')
+        io.write(path, content)
+      },
+    })
+    const args = ['--save', saved, '--save-every', '1', '--steps', '3']
+    const { code, out } = await train(job, args, full('step-00000002'))
+    equal(code, 0, out)
+    match(out, /"event":"saveFailed".*cannot write .*step-00000002\.[\w-]+\.partial\/manifest\.json: no space left/)
+    deepEqual(readdirSync(saved), ['step-00000001', 'step-00000003'])
+    const more = await train(job, ['--resume', saved, '--save', saved, '--steps', '4'], full('step-00000004'))
+    equal(more.code, 1)
+    match(more.out, /cannot write .*no space left on the disk/)
+    deepEqual(readdirSync(saved), ['step-00000001', 'step-00000003'])
+    equal((await steps(job, '--steps', '5', '--resume', saved))[0].step, 4)
   })
 
   test('a folder that cannot be made is refused before the first step', async () => {

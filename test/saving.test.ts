@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, 
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { readCheckpoint } from '../src/checkpoint/index.js'
 import { type Io, processIo } from '../src/cli/io.js'
@@ -130,7 +131,7 @@ describe('locks that were left behind', () => {
     const [saved, cli] = [at('killed'), fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))]
     const args = ['train', at('job.yaml'), '--kernels', 'reference', '--save', saved, '--save-every', '1', '--json']
     const { child, done } = finished(process.execPath, [cli, ...args, '--steps', '100000', '--out', at('killed-run')])
-    await new Promise(resolve => child.stdout.once('data', resolve))
+    while (!existsSync(saved) || !namesIn(saved).some(name => /^step-\d+$/.test(name))) await setTimeout(20)
     child.kill('SIGKILL')
     await done
     ok(existsSync(join(saved, 'run.lock')))

@@ -12,6 +12,8 @@ import { openSafetensors, type Safetensors } from './safetensors.js'
 export interface Checkpoint extends Position {
   /** The run that wrote it. */
   readonly run: string
+  /** The runs it went on from, the last one first. */
+  readonly line: readonly string[]
   /** Numbers of its program that live from step to step. */
   readonly scalars: Scalars<number>
   /** 'param.NAME', 'm.NAME', 'v.NAME' -> its dims. */
@@ -53,7 +55,7 @@ export type ReadFile = (file: string, begin: number, end: number) => Uint8Array
 export function readCheckpoint(read: ReadFile): Checkpoint {
   const bytes = located('manifest.json', () => read('manifest.json', 0, Number.MAX_SAFE_INTEGER))
   const manifest = parseManifest(new TextDecoder().decode(bytes))
-  const { step, seed, data, run, tensors } = manifest
+  const { step, seed, data, run, line = [], tensors } = manifest
   const valuesOf = shardReader(manifest, read)
   const fill: Checkpoint['fill'] = (name, targets) =>
     Object.hasOwn(tensors, name) ? filled(name, tensors[name], targets, valuesOf) : [`the checkpoint holds no ${name}`]
@@ -63,6 +65,7 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
     ...(data && { data }),
     scalars: scalarsOf(manifest),
     run,
+    line,
     tensors: new Map(Object.entries(tensors).map(([name, { dims }]) => [name, dims])),
     files: Object.keys(manifest.files).sort(),
     fill,
@@ -184,8 +187,9 @@ function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
 export class NotFinite extends Error {}
 
 export function requireFinite(name: string, values: Numbers): void {
-  const first = values.findIndex(value => !Number.isFinite(value))
-  if (first < 0) return
+  let first = 0
+  while (first < values.length && Number.isFinite(values[first])) first++
+  if (first === values.length) return
   let count = 0
   for (const value of values) if (!Number.isFinite(value)) count++
   throw new NotFinite(

@@ -5,4 +5,13 @@ export { checkpointProblems, damageProblems, loadCheckpoint } from './fit.js'
 export { type Manifest, type Position, printManifest } from './manifest.js'
 export { parseSafetensors, printSafetensors, type SafeTensor } from './safetensors.js'
 export { type Shard, shardsOf } from './shards.js'
-export { printCheckpoint, type Snapshot } from './write.js'
+export {
+  type Captured,
+  captureParts,
+  type Heading,
+  type PartsOfRank,
+  printCheckpoint,
+  printParts,
+  type Snapshot,
+  writtenParts,
+} from './write.js'

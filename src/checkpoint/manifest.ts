@@ -35,6 +35,8 @@ export interface Manifest extends Position {
   readonly name: string
   /** The run that wrote it: a UUID, which every shard repeats. */
   readonly run: string
+  /** The runs it went on from, the last one first. */
+  readonly line?: readonly string[]
   readonly tensors: Readonly<Record<string, Entry>>
   /** Every file beside the manifest -> its CRC-32; that of a shard covers its head, which has those of its tensors. */
   readonly files: Readonly<Record<string, string>>
@@ -71,8 +73,9 @@ const unknownFormat = (found: unknown): string =>
       ? `its format is "${found}", and this version of lockstep reads "${format}": resume it with the version that wrote it`
       : `manifest.json is not that of a ${format}`
 
-const isSound = ({ step, seed, run, files, tensors, scalars }: Manifest): boolean =>
+const isSound = ({ step, seed, run, line = [], files, tensors, scalars }: Manifest): boolean =>
   [step, seed].every(Number.isSafeInteger) &&
+  Array.isArray(line) &&
   isRecordOfNumbers(scalars ?? {}) &&
   typeof run === 'string' &&
   [files, tensors].every(value => typeof value === 'object' && value !== null) &&

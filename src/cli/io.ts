@@ -1,7 +1,8 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
 import { copyFileSync, statSync } from 'node:fs'
 import type { Files } from '../base/index.js'
-import { kindOf, nodeFiles, plainly } from '../node/index.js'
+import { kindOf, nodeFiles, plainly, startWriter } from '../node/index.js'
+import type { Writer } from '../train/index.js'
 
 export interface Io extends Files {
   /** Text for standard output and standard error, line breaks included; control characters in it are shown, not obeyed. */
@@ -25,6 +26,8 @@ export interface Io extends Files {
    * to forget it.
    */
   onInterrupt(stop: (code: number) => void): () => void
+  /** A thread that writes checkpoints while a run goes on; without one the run stands still meanwhile. */
+  readonly startWriter?: (() => Writer) | undefined
   readonly colors: boolean
   readonly env: Readonly<Record<string, string | undefined>>
 }
@@ -67,6 +70,7 @@ export function processIo(): Io {
       for (const signal of Object.keys(interrupts)) process.once(signal, heard)
       return forget
     },
+    startWriter,
     colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
     env: process.env,
   }

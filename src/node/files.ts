@@ -4,6 +4,7 @@ import {
   closeSync,
   existsSync,
   fstatSync,
+  fsyncSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -52,6 +53,7 @@ function makeFolder(path: string): void {
   const above = dirname(path)
   if (above !== path) makeFolder(above)
   mkdirSync(path)
+  syncFolder(above)
 }
 
 /** Reads no more than a bound: a path may name a device that never ends. */
@@ -110,7 +112,24 @@ function create(path: string, content: string): boolean {
 
 function rename(from: string, to: string): void {
   if (existsSync(to)) throw new Error('the name is taken')
+  // What is in a folder is on the disk before the folder has its name, and the name before anybody depends on it.
+  if (statSync(from).isDirectory()) syncFolder(from)
   renameSync(from, to)
+  for (const folder of new Set([dirname(resolve(from)), dirname(resolve(to))])) syncFolder(folder)
+}
+
+/** Names are on the disk; some systems cannot be asked for that. */
+function syncFolder(path: string): void {
+  const unknown = ['EACCES', 'EINVAL', 'EISDIR', 'ENOTSUP', 'EPERM']
+  let folder: number | undefined
+  try {
+    folder = openSync(path, 'r')
+    fsyncSync(folder)
+  } catch (e) {
+    if (!unknown.includes((e as NodeJS.ErrnoException).code ?? '')) throw e // errors of the system carry a code
+  } finally {
+    if (folder !== undefined) closeSync(folder)
+  }
 }
 
 function filesBelow(folder: string): string[] {

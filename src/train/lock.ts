@@ -16,8 +16,8 @@ export interface Holder extends ProcessName {
 export interface Lock {
   /** A word about a run that ended without releasing the folder. */
   readonly note?: string
-  /** Throws where another run has taken the folder since. */
-  require(): void
+  /** That run. */
+  readonly before?: string
   release(): void
 }
 
@@ -32,22 +32,22 @@ export function takeLock(folder: string, run: string, files: Files): Lock {
   const path = within(folder, lockFile)
   const holder: Holder = { run, ...files.process, since: new Date().toISOString() }
   const before = takenOver(folder, holder, files)
-  const isOurs = () => holderOf(path, files)?.run === run
   return {
-    ...(before && { note: `${path} was that of ${told(before)}, which has ended: taken over` }),
-    require() {
-      if (isOurs()) return
-      const other = holderOf(path, files)
-      throw new ProblemsError([
-        other
-          ? heldProblem(folder, other, files)
-          : error('checkpoint/locked', '', `${path} was removed during the run`),
-      ])
-    },
+    ...(before && { before: before.run, note: `${path} was that of ${told(before)}, which has ended: taken over` }),
     release() {
-      if (isOurs()) files.remove(path)
+      if (holderOf(path, files)?.run === run) files.remove(path)
     },
   }
+}
+
+/** Throws where another run has taken the folder since. */
+export function requireLock(folder: string, run: string, files: Files): void {
+  const path = within(folder, lockFile)
+  const holder = holderOf(path, files)
+  if (holder?.run === run) return
+  throw new ProblemsError([
+    holder ? heldProblem(folder, holder, files) : error('checkpoint/locked', '', `${path} was removed during the run`),
+  ])
 }
 
 /** Writes the lock. Returns the holder that had ended without removing its own. */

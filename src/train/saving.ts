@@ -1,13 +1,26 @@
 /**
  * The checkpoints a run writes. A folder of them belongs to one line of runs: it is locked while one of them writes, and
  * a run that begins before the last checkpoint there would mix its own with those of another run, so it is refused.
+ *
+ * Where there is a thread to write them, the run stands still only while its numbers are copied. One is written at a time;
+ * what became of it is known some steps later, and a disk that is full ends no run.
  */
-import { error, type Files, type Problem, ProblemsError, save, within, writing } from '../base/index.js'
-import { NotFinite, printCheckpoint, type Snapshot } from '../checkpoint/index.js'
+import { error, type FaultBook, type Files, type Problem, ProblemsError, within, writing } from '../base/index.js'
+import { captureParts, type Heading, type Snapshot, writtenParts } from '../checkpoint/index.js'
 import { cursorAt } from '../data/index.js'
-import { type Lock, lockProblems, takeLock } from './lock.js'
+import { lockProblems, takeLock } from './lock.js'
 import { checkpointsIn, isUsable } from './newest.js'
 import type { Session } from './session.js'
+import { type Keep, nameOf, type Order, removeRemains, write } from './writing.js'
+
+/** A thread that writes, one checkpoint at a time. */
+export interface Writer {
+  /** Whether it has nothing to write, after so many milliseconds at most. */
+  isFree(patience: number): Promise<boolean>
+  /** Fails with a ProblemsError. */
+  write(order: Order): Promise<void>
+  stop(): Promise<void>
+}
 
 export interface SavingOptions {
   readonly files: Files
@@ -17,14 +30,43 @@ export interface SavingOptions {
   readonly job?: Snapshot['job']
   /** The tokenizer.json that text was encoded with. */
   readonly tokenizer?: string | undefined
+  /** Without it all are kept. */
+  readonly keep?: Keep | undefined
+  /** Without it the run stands still while one is written. */
+  readonly writer?: Writer | undefined
+  /** What is to go wrong; a run that starts again is given the same. */
+  readonly faults?: FaultBook | undefined
+}
+
+/** What became of a checkpoint. */
+export interface Saved {
+  readonly step: number
+  readonly path: string
+  /** Why it is not there; none: it is. */
+  readonly problems: readonly Problem[]
+  /** It was not begun: the one before it was still being written. */
+  readonly dropped?: true
+  /** How long the run stood still for it. */
+  readonly stood: number
+  /** From then on, until it was written. */
+  readonly seconds: number
 }
 
 /** The folder a session writes its checkpoints to: locked until it is closed. */
 export interface CheckpointFolder {
-  /** A word about a run that ended without releasing the folder. */
+  /** A word about a run that ended without releasing the folder, or about what it left. */
   readonly note?: string
   /** Writes what the session is now: all of it, under its name; or, if that fails, nothing. Returns where it is. */
   save(): string
+  /**
+   * Begins to. Returns where it will be when what the session is was copied, or, where nothing writes beside it, written.
+   * The last one of a run waits for the one before it however long that takes.
+   */
+  start(isLast?: boolean): Promise<string>
+  /** What became of those that were started, since it was last asked. Throws where no later one could be written either. */
+  ended(): readonly Saved[]
+  /** The same when the last one has ended. */
+  finish(): Promise<readonly Saved[]>
   close(): void
 }
 
@@ -34,7 +76,7 @@ export const savingProblems = (folder: string, behind: number, files: Files): Pr
 
 /** Locks the folder; throws all that is wrong with it. */
 export function openCheckpoints(folder: string, session: Session, options: SavingOptions): CheckpointFolder {
-  const { files, run, job = session.job, tokenizer } = options
+  const { files, run, writer } = options
   const { behind } = session
   const problems = savingProblems(folder, behind, files)
   if (problems.length > 0) throw new ProblemsError(problems)
@@ -47,12 +89,20 @@ export function openCheckpoints(folder: string, session: Session, options: Savin
     throw new ProblemsError(later)
   }
   const notes = [...(lock.note === undefined ? [] : [lock.note]), ...setAside(folder, { behind, run, files })]
+  removeRemains(folder, [...lineOf(session), ...(lock.before === undefined ? [] : [lock.before])], files)
   return {
     ...(notes.length > 0 && { note: notes.join('\n') }),
-    save: () => saveCheckpoint({ folder, lock, files, snapshot: { run, job, tokenizer } }, session),
-    close: () => lock.release(),
+    ...savingOf(folder, session, options),
+    close() {
+      void writer?.stop()
+      lock.release()
+    },
   }
 }
+
+/** The runs that a session goes on from, the last first; enough of them to tell what lies in a folder. */
+const lineOf = ({ beginning }: Session): readonly string[] =>
+  beginning?.share === 'everything' ? [beginning.checkpoint.run, ...beginning.checkpoint.line].slice(0, 100) : []
 
 function laterProblems(folder: string, behind: number, files: Files): Problem[] {
   const steps = laterSteps(folder, behind, files).filter(
@@ -93,48 +143,90 @@ function setAside(folder: string, { behind, run, files }: { behind: number; run:
   })
 }
 
-const nameOf = (step: number): string => `step-${String(step).padStart(8, '0')}`
+/** A checkpoint that is due while the one before it is being written waits so long for it, and is dropped then. */
+const patienceMs = 60_000
 
-interface SavingFolder {
-  readonly folder: string
-  readonly lock: Lock
-  readonly files: Files
-  readonly snapshot: Pick<Snapshot, 'run' | 'job' | 'tokenizer'>
-}
+/** Later checkpoints would meet the same. */
+const lasting: readonly string[] = ['checkpoint/values', 'checkpoint/locked']
 
-function saveCheckpoint({ folder, lock, files, snapshot }: SavingFolder, session: Session): string {
-  const { program, trainer, dataset, behind: step } = session
-  const { training } = session.job
-  const path = within(folder, nameOf(step))
-  const partial = `${path}.${snapshot.run}.partial`
-  const data = cursorAt(dataset.train, training, { step, fingerprint: dataset.fingerprint })
-  try {
-    lock.require()
-    writing(partial, () => files.makeFolder(partial))
-    const contents = printCheckpoint(
-      program,
-      { step, seed: training.seed, data, scalars: trainer.scalars(), ...snapshot },
-      shard => trainer.held(shard),
-    )
-    for (const [name, content] of printed(contents, path)) save(within(partial, name), content, files)
-    lock.require()
-    writing(path, () => files.rename(partial, path))
-    return path
-  } catch (e) {
-    files.remove(partial)
-    throw e
+type SavingWays = Pick<CheckpointFolder, 'save' | 'start' | 'ended' | 'finish'>
+
+function savingOf(folder: string, session: Session, options: SavingOptions): SavingWays {
+  const { files, writer } = options
+  let saved: Saved[] = []
+  let flying: Promise<void> | undefined
+  let room: SharedArrayBuffer | undefined
+  const order = (parts: Order['parts']) => orderOf(folder, session, options, parts)
+  const save = () => write(order(writtenParts(session.program, shard => session.trainer.held(shard))), files)
+  const tell = (step: number, problems: readonly Problem[], times: Pick<Saved, 'stood' | 'seconds' | 'dropped'>) => {
+    saved.push({ step, path: within(folder, nameOf(step)), problems, ...times })
+  }
+  const ended = () => {
+    const told = saved
+    saved = []
+    const problems = told.flatMap(({ problems }) => problems.filter(({ code }) => lasting.includes(code)))
+    if (problems.length > 0) throw new ProblemsError(problems)
+    return told
+  }
+  return {
+    save,
+    ended,
+    async start(isLast = false) {
+      const { behind: step, program, trainer } = session
+      const [path, begun] = [within(folder, nameOf(step)), performance.now()]
+      const stood = () => (performance.now() - begun) / 1000
+      if (!writer || isOnDisk(session)) {
+        const problems = await problemsIn(async () => void save())
+        tell(step, problems, { stood: stood(), seconds: 0 })
+        return path
+      }
+      if (!(await writer.isFree(isLast ? Number.POSITIVE_INFINITY : patienceMs))) {
+        tell(step, [], { dropped: true, stood: stood(), seconds: 0 })
+        return path
+      }
+      await flying // what became of it is told before the next is begun
+      const copy = captureParts(program, shard => trainer.held(shard), room)
+      room = copy.room
+      const captured = order(copy.parts)
+      const times = { stood: stood() }
+      flying = problemsIn(() => writer.write(captured)).then(problems => {
+        flying = undefined
+        tell(step, problems, { ...times, seconds: stood() - times.stood })
+      })
+      return path
+    },
+    async finish() {
+      await flying
+      return ended()
+    },
   }
 }
 
-/** Values that are not finite are a problem of the run. */
-function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
+function orderOf(folder: string, session: Session, options: SavingOptions, parts: Order['parts']): Order {
+  const { keep, faults: book } = options
+  const heading = headingOf(session, options)
+  const faults = book?.take(heading.step, 'full-disk', 'damage') ?? []
+  return { folder, heading, parts, ...(keep && { keep }), ...(faults.length > 0 && { faults }) }
+}
+
+/** What the plan keeps on a disk is more than memory holds: it is written as it is read. */
+const isOnDisk = ({ program }: Session): boolean => program.streams.some(({ elsewhere }) => elsewhere?.disk)
+
+function headingOf(session: Session, options: Pick<SavingOptions, 'run' | 'job' | 'tokenizer'>): Heading {
+  const { program, trainer, dataset, behind: step } = session
+  const { training } = session.job
+  const { run, job = session.job, tokenizer } = options
+  const data = cursorAt(dataset.train, training, { step, fingerprint: dataset.fingerprint })
+  const position = { step, seed: training.seed, data, scalars: trainer.scalars() }
+  return { ...{ run, line: lineOf(session), job, tokenizer, name: program.name }, ...position }
+}
+
+async function problemsIn(work: () => Promise<void>): Promise<readonly Problem[]> {
   try {
-    yield* items
+    await work()
+    return []
   } catch (e) {
-    if (!(e instanceof NotFinite)) throw e
-    const message = `${path} is not written: ${e.message}`
-    throw new ProblemsError([
-      error('checkpoint/values', 'training', message, 'resume an earlier one with a smaller lr, or with clip'),
-    ])
+    if (!(e instanceof ProblemsError)) throw e
+    return e.problems
   }
 }

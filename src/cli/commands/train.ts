@@ -6,7 +6,7 @@ import { coordinatesOf, type FaultBook, save, showBytes, showProblem } from '../
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
-import { type RunInfo, runFormat } from '../../health/index.js'
+import { type HealthEvent, type RunInfo, runFormat } from '../../health/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
@@ -16,8 +16,8 @@ import {
   beginningOf,
   beginningText,
   type ChoiceFile,
+  damageEvents,
   divergenceOf,
-  isDue,
   oneRankLosses,
   openCheckpoints,
   openChoices,
@@ -33,13 +33,14 @@ import { type MonitorOptions, type Monitors, openMonitors } from '../files/monit
 import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
+import { type RunSaving, runSaving } from '../files/run-saving.js'
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
 import { faultsOf } from '../text/fault-option.js'
 import { duration, scaled } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { Progress, withProgress } from '../text/progress.js'
+import { withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { stepsTraced } from '../words/train.js'
 import { paragraph } from './check.js'
@@ -96,13 +97,13 @@ async function run(path: string, loaded: Loaded & Rehearsed, options: TrainOptio
     return { session, tokenizer }
   })
   try {
-    return await recorded(session, { path, tokenizer, options, io })
+    return await recorded(session, { path, tokenizer, options, faults, io })
   } finally {
     await session.stop()
   }
 }
 
-interface Setting {
+interface Setting extends Rehearsed {
   /** The path of the job. */
   readonly path: string
   readonly tokenizer: string | undefined
@@ -112,19 +113,24 @@ interface Setting {
 
 /** Opens the folders of a run, and closes them behind it. */
 async function recorded(session: Session, setting: Setting): Promise<number> {
-  const { path, tokenizer, options, io } = setting
+  const { path, tokenizer, options, faults, io } = setting
   const place = options.out ?? freeFolder(session.job, path, io)
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireUnused(place, io)
   const run = randomUUID()
-  const checkpoints = plan && openCheckpoints(plan.folder, session, { files: io, run, job, tokenizer })
+  const writer = plan && !options.saveSync ? io.startWriter?.() : undefined
+  const keep = plan?.keep
+  const checkpoints =
+    plan && openCheckpoints(plan.folder, session, { files: io, run, job, tokenizer, keep, writer, faults })
   try {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
     // Opened when all that may refuse the run has had its say: the file is there from then on.
     const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
     const folder = openRunFolder(place, job, infoOf(session, run, io), io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
-    const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
+    for (const event of session.beginning ? damageEvents(session.beginning) : []) folder.log(event)
+    const { steps } = session.job.training
+    const saving = plan && checkpoints && runSaving(checkpoints, { every: plan.every, steps }, io)
     const monitors = await openMonitors(session, { ...options, run }, io)
     try {
       return await shown(session, { folder, saving, choices, monitors }, setting)
@@ -132,6 +138,7 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
       monitors.close()
     }
   } finally {
+    await checkpoints?.finish().catch(() => {}) // a run that fails has said why
     checkpoints?.close()
   }
 }
@@ -171,8 +178,7 @@ interface Followed {
 
 interface Places {
   readonly folder: RunFolder
-  /** Every so many steps (0: only after the last one) what saves a checkpoint and returns where it is. */
-  readonly saving: { readonly every: number; readonly save: () => string } | undefined
+  readonly saving: RunSaving | undefined
   readonly choices: ChoiceFile | undefined
   readonly monitors: Monitors
 }
@@ -189,18 +195,16 @@ async function follow(session: Session, display: Display, places: Places, io: Io
     stopped = code
     display.note('stopping after this step; Ctrl-C again stops at once')
   })
-  const { say, erase } = new Progress(io)
-  const saved = (record: StepRecord): StepRecord => {
-    if (!saving) return record
-    say(`writing the checkpoint of step ${record.step}`)
-    const checkpoint = saving.save()
-    erase()
-    return { ...record, checkpoint }
+  const saved = async (record: StepRecord) => saving?.after(record, stopped !== undefined) ?? record
+  const tell = (event: HealthEvent) => {
+    folder.log(event)
+    monitors.event(event)
+    display.event(event)
   }
   try {
     for await (const done of train(session)) {
       choices?.write() // before the checkpoint: who resumes from it has them
-      const record = saving && (stopped !== undefined || isDue(done.step, steps, saving.every)) ? saved(done) : done
+      const record = await saved(done)
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
       if (program !== session.program) {
@@ -214,19 +218,16 @@ async function follow(session: Session, display: Display, places: Places, io: Io
       const { events = [], ...line } = record
       folder.log({ ...line, cursor })
       monitors.step(line)
-      for (const event of events) {
-        folder.log(event)
-        monitors.event(event)
-      }
       display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
-      for (const event of events) display.event(event)
+      for (const event of events) tell(event)
       if (record.warning) display.note(showProblem(record.warning))
       if (stopped !== undefined) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
     // Whoever interrupts while a step is being shown wants it saved too.
     const last = records.pop()
-    if (last) records.push(stopped !== undefined && last.checkpoint === undefined ? saved(last) : last)
+    if (last) records.push(stopped === undefined ? last : await saved(last))
+    for (const event of (await saving?.finish()) ?? []) tell(event)
   } finally {
     forget()
     display.finish()

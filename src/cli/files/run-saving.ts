@@ -1,0 +1,49 @@
+/** The checkpoints of a run that is followed: when they are due, and what is said of them. */
+import { ProblemsError } from '../../base/index.js'
+import type { HealthEvent } from '../../health/index.js'
+import { type CheckpointFolder, isDue, type Saved, type StepRecord, savedEvents } from '../../train/index.js'
+import type { Io } from '../io.js'
+import { Progress } from '../text/progress.js'
+
+export interface RunSaving {
+  /** Saves the step where it is due or where the run stops after it. Adds where it is, and what became of those before it. */
+  after(record: StepRecord, stops: boolean): Promise<StepRecord>
+  /** Waits for the last one. Throws where that is not there. */
+  finish(): Promise<readonly HealthEvent[]>
+}
+
+/** `every`: so many steps; 0: after the last one alone. */
+export function runSaving(
+  folder: CheckpointFolder,
+  { every, steps }: { every: number; steps: number },
+  io: Io,
+): RunSaving {
+  const { say, erase } = new Progress(io)
+  let [last, failed] = [0, undefined as Saved | undefined]
+  const told = (saved: readonly Saved[]): HealthEvent[] => {
+    failed = saved.find(({ step, problems, dropped }) => step === last && (problems.length > 0 || dropped)) ?? failed
+    return saved.flatMap(savedEvents)
+  }
+  const start = async (record: StepRecord, isLast: boolean): Promise<string> => {
+    say(`saving step ${record.step}`)
+    last = record.step
+    failed = undefined
+    const path = await folder.start(isLast)
+    erase()
+    return path
+  }
+  return {
+    async after(record, stops) {
+      const earlier = told(folder.ended())
+      const due = last < record.step && (stops || isDue(record.step, steps, every))
+      const checkpoint = due ? await start(record, stops || record.step === steps) : record.checkpoint
+      const events = [...(record.events ?? []), ...earlier, ...told(folder.ended())]
+      return { ...record, ...(checkpoint && { checkpoint }), ...(events.length > 0 && { events }) }
+    },
+    async finish() {
+      const events = told(await folder.finish())
+      if (failed) throw new ProblemsError(failed.problems)
+      return events
+    },
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * The writing of a checkpoint, on whatever thread: files into a folder of another name, which gets its own when all of it
+ * is on the disk. What it replaces is removed after that, and only when it was read back whole.
+ */
+import { error, type Files, ProblemsError, save, within, writing } from '../base/index.js'
+import { type Heading, NotFinite, type PartsOfRank, printParts, readCheckpoint } from '../checkpoint/index.js'
+import { type DiskFault, damageFiles, filesWith } from './disk-faults.js'
+import { requireLock } from './lock.js'
+import { checkpointsIn, problemsOf, readWhole } from './newest.js'
+
+/** What is to be written, and where. A plain value: a thread can be given it. */
+export interface Order {
+  /** The folder of checkpoints, which the run has locked. */
+  readonly folder: string
+  readonly heading: Heading
+  readonly parts: Iterable<PartsOfRank>
+  readonly keep?: Keep
+  /** What is to go wrong with it. */
+  readonly faults?: readonly DiskFault[]
+}
+
+/** Which checkpoints of its own line a run leaves in the folder. */
+export interface Keep {
+  /** So many of the last. */
+  readonly last: number
+  /** And those of every so many steps. */
+  readonly every?: number
+}
+
+export const nameOf = (step: number): string => `step-${String(step).padStart(8, '0')}`
+
+/** Writes all of it under its name or, if that fails, nothing. Returns where it is. */
+export function write(order: Order, files: Files): string {
+  const { folder, heading, parts, faults = [] } = order
+  const disk = filesWith(faults, files)
+  const { run, step } = heading
+  const path = within(folder, nameOf(step))
+  const partial = `${path}.${run}.partial`
+  try {
+    requireLock(folder, run, files)
+    writing(partial, () => files.makeFolder(partial))
+    for (const [name, content] of printed(printParts(heading, parts), path)) save(within(partial, name), content, disk)
+    requireLock(folder, run, files)
+    writing(path, () => files.rename(partial, path))
+  } catch (e) {
+    quietly(() => files.remove(partial))
+    throw e
+  }
+  damageFiles(faults, path, files)
+  if (order.keep) prune(path, order.keep, order, files)
+  return path
+}
+
+/** Values that are not finite are a problem of the run. */
+function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
+  try {
+    yield* items
+  } catch (e) {
+    if (!(e instanceof NotFinite)) throw e
+    const message = `${path} is not written: ${e.message}`
+    throw new ProblemsError([
+      error('checkpoint/values', 'training', message, 'resume an earlier one with a smaller lr, or with clip'),
+    ])
+  }
+}
+
+/** Removes what need not be kept: of this line of runs alone, and only when the newest was read back whole. */
+function prune(newest: string, keep: Keep, { folder, heading }: Order, files: Files): void {
+  const { run, line = [], step } = heading
+  const ours = new Set([run, ...line])
+  const old = checkpointsIn(folder, files)
+    .filter(({ path, step }) => files.exists(within(folder, nameOf(step))) && ours.has(runOf(path, files) ?? ''))
+    .slice(keep.last)
+    .filter(({ step }) => keep.every === undefined || step % keep.every > 0)
+  if (old.length === 0) return
+  const { damages } = readWhole(newest, files, 'everything')
+  if (damages) throw new ProblemsError(problemsOf({ path: newest, step, damages }))
+  for (const { path } of old) {
+    // Half of a checkpoint must not have the name of one.
+    const going = `${path}.${run}.removed`
+    writing(path, () => files.rename(path, going))
+    writing(going, () => files.remove(going))
+  }
+}
+
+function runOf(path: string, files: Files): string | undefined {
+  try {
+    return readCheckpoint((file, begin, end) => files.readBytes(within(path, file), begin, end)).run
+  } catch {
+    return undefined
+  }
+}
+
+/** What runs of this line were writing or removing when they were killed. */
+export function removeRemains(folder: string, runs: readonly string[], files: Files): void {
+  const remains = new Set<string>()
+  for (const file of files.list(folder) ?? []) {
+    const [, path, run] = /^(.*[/\\]step-\d+\.([\w-]+)\.(?:partial|removed))[/\\]/.exec(file) ?? []
+    if (path !== undefined && runs.includes(run)) remains.add(path)
+  }
+  for (const path of remains) quietly(() => files.remove(path))
+}
+
+function quietly(work: () => void): void {
+  try {
+    work()
+  } catch {}
+}
