@@ -1,11 +1,10 @@
 /** The space: every plan of it is sound, none is there twice, and none of those it promises is missing. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { choices } from '../src/base/index.js'
+import { choices, divisors } from '../src/base/index.js'
 import { CutPrice, type FrameworkName, frameworks, type Split, splitOf } from '../src/estimate/index.js'
 import { check, Job, layersPerStage, worldOfPlan } from '../src/plan/index.js'
 import {
   abilitiesOf,
-  divisors,
   groupsOf,
   holds,
   jobOf,

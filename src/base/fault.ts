@@ -191,10 +191,17 @@ const ofFiles: readonly FaultKind[] = ['full-disk', 'damage']
 /** Faults that are to happen, each of them once, however often a run starts again. Keep it over restarts. */
 export class FaultBook {
   readonly faults: readonly Fault[]
-  readonly #happened = new Set<Fault>()
+  readonly #happened: Set<Fault>
 
-  constructor(faults: readonly Fault[]) {
+  constructor(faults: readonly Fault[], happened: Set<Fault> = new Set()) {
     this.faults = faults
+    this.#happened = happened
+  }
+
+  /** Those that can still happen where so many ranks go on with another program: its commands have other numbers. */
+  elsewhere(ranks: number): FaultBook {
+    const can = (fault: Fault) => !('rank' in fault) || (fault.rank < ranks && !('at' in fault))
+    return new FaultBook(this.faults.filter(can), this.#happened)
   }
 
   /** Those of these kinds that happen in this step, and from now on have. A slow rank is one in every step it is said of. */

@@ -4,6 +4,14 @@ export const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b
 
 export const roundUp = (n: number, multiple: number): number => Math.ceil(n / multiple) * multiple
 
+/** In order. */
+export function divisors(n: number): number[] {
+  const small: number[] = []
+  for (let i = 1; i * i <= n; i++) if (n % i === 0) small.push(i)
+  const large = small.filter(i => i * i < n).map(i => n / i)
+  return [...small, ...large.reverse()]
+}
+
 /** The divisors of n nearest to `around`, below and above, nearest first. */
 export function divisorsNear(n: number, around: number): number[] {
   const divisors: number[] = []

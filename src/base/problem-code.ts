@@ -129,6 +129,8 @@ export const problemCodes = {
   'run/write': 'a file cannot be written',
   'run/fault': 'a fault to rehearse cannot be understood, or cannot happen in this run',
   'run/port': 'nothing can listen on the port for metrics',
+  'run/given-up': 'the run failed three times without a step of progress',
+  'run/ranks': 'no plan is admissible on the ranks that are left',
   'run/choices': 'there are no choices of experts to record',
   'emit/exists': 'the folder to emit into belongs to another run',
   'launch/python': 'there is no Python with PyTorch',

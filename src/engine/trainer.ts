@@ -9,6 +9,7 @@ import { type Choices, choicesInOrder } from './choices.js'
 import { type KernelName, kernelNames } from './kernel-names.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
 import { startEngine } from './native/run/engine.js'
+import type { Pool } from './native/run/pool.js'
 import { startReference } from './reference/engine.js'
 import type { Runner, Start, StartOptions, StepData, StepResult } from './runner.js'
 import { ordersIn } from './step-data.js'
@@ -77,6 +78,8 @@ export interface Trainer extends Pick<Runner, OfRunner> {
 
 export interface TrainerOptions extends StartOptions {
   readonly kernels: KernelName | 'auto'
+  /** Threads to use; without it every runner starts its own and ends them. The interpreter needs none. */
+  readonly pool?: Pool | undefined
   readonly evaluation?: Program
 }
 

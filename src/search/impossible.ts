@@ -4,22 +4,13 @@
  * every suggestion was searched and has a plan.
  */
 
-import { asPart, either, showBytes, type Work } from '../base/index.js'
+import { asPart, divisors, either, showBytes, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { searchingAll } from './allowed.js'
 import { type Constraint, keeps } from './constraint.js'
 import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf } from './search.js'
-import {
-  divisors,
-  type Group,
-  groupsOf,
-  layerSplitsOf,
-  pipelinesOf,
-  savingsOf,
-  searchedAxes,
-  splitFrom,
-} from './space.js'
+import { type Group, groupsOf, layerSplitsOf, pipelinesOf, savingsOf, searchedAxes, splitFrom } from './space.js'
 
 export interface Impossible {
   readonly cause: Cause

@@ -2,20 +2,11 @@
  * The plans next to a plan: one decision taken differently, and what follows from it (when tp doubles, something else
  * must halve; fewer stages hold fewer chunks). They are what an engineer would try next.
  */
-import { type AxisSizes, type MeshAxis, sizesOf } from '../base/index.js'
+import { type AxisSizes, divisors, type MeshAxis, sizesOf } from '../base/index.js'
 import { roomForRows, type Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
 import type { Request } from './request.js'
-import {
-  divisors,
-  longSequence,
-  meetingName,
-  meetingsAlong,
-  pipelinesOf,
-  rooms,
-  searchedAxes,
-  zerosOf,
-} from './space.js'
+import { longSequence, meetingName, meetingsAlong, pipelinesOf, rooms, searchedAxes, zerosOf } from './space.js'
 
 export interface Move {
   /** What is decided differently: 'tp x2, dp /2'. */

@@ -4,7 +4,7 @@
  * chunks, layer split) and what trades memory for time (ZeRO stage, recomputation). Every plan of the space passes
  * `check`. Experts are shared by ep of the ranks of dp x cp x tp, each whole (etp 1) unless a user asks for more.
  */
-import { evenParts, type MeshAxis } from '../base/index.js'
+import { divisors, evenParts, type MeshAxis } from '../base/index.js'
 import { CutPrice, type Experts, footprint, roomForRows, type Shape, type Split } from '../estimate/index.js'
 import {
   check,
@@ -54,13 +54,6 @@ export interface Saving {
   readonly recompute: (typeof recomputePolicies)[number]
   readonly reduce?: 'step'
   readonly gather?: 'step'
-}
-
-export function divisors(n: number): number[] {
-  const small: number[] = []
-  for (let i = 1; i * i <= n; i++) if (n % i === 0) small.push(i)
-  const large = small.filter(i => i * i < n).map(i => n / i)
-  return [...small, ...large.reverse()]
 }
 
 /** tp, sequence parallelism and cp as model and sequence allow them; the rest of a plan has no say in that. */

@@ -8,12 +8,21 @@ import {
   type FaultBook,
   type Problem,
   ProblemsError,
+  type Rank,
   unwatched,
   type Watcher,
 } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
-import { type KernelName, kernelsFor, type StepResult, startTrainer, type Trainer } from '../engine/index.js'
+import {
+  EngineError,
+  type KernelName,
+  kernelsFor,
+  type Pool,
+  type StepResult,
+  startTrainer,
+  type Trainer,
+} from '../engine/index.js'
 import type { HealthEvent } from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
@@ -77,11 +86,21 @@ export interface Session {
   step(): Promise<StepRecord>
   /** Why it must not go on. */
   readonly broken: readonly Problem[]
-  /** The loss that a run which learns stays below. */
-  readonly divergenceLimit: number
+  /** What it knows of the steps behind it. */
+  readonly standing: Standing
   /** The mean loss over the held-out samples; undefined where the job has none. */
   evaluate(): Promise<number | undefined>
   stop(): Promise<void>
+}
+
+/** What a session that goes on where another ended must know of its steps. */
+export interface Standing {
+  /** The loss that a run which learns stays below. */
+  readonly divergenceLimit: number
+  /** Whether it was said that the loss is above that. */
+  readonly warned: boolean
+  /** Steps in a row that were skipped, the last one included. */
+  readonly skips: number
 }
 
 export interface SessionOptions {
@@ -103,6 +122,10 @@ export interface SessionOptions {
   readonly offloadFolder?: string | undefined
   /** What is to go wrong; a run that starts again is given the same. */
   readonly faults?: FaultBook | undefined
+  /** Of the session that it takes over from. */
+  readonly standing?: Standing | undefined
+  /** Threads to use; without it the session starts its own and ends them. */
+  readonly pool?: Pool | undefined
   readonly watcher?: Watcher
 }
 
@@ -125,7 +148,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
       measure: options.measure ?? kernels !== 'reference',
       ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
       choices: options.choices ?? false,
-      faults: options.faults,
+      ...{ faults: options.faults, pool: options.pool },
       offloadFolder: options.offloadFolder,
       ...(evaluation ? { evaluation } : {}),
     }),
@@ -139,7 +162,8 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
     await trainer.stop()
     throw e
   }
-  return sessionOf({ job, programs, dataset, kernels, trainer, ...(beginning && { beginning }) })
+  const { standing } = options
+  return sessionOf({ job, programs, dataset, kernels, trainer, standing, ...(beginning && { beginning }) })
 }
 
 /** By how many steps are behind. */
@@ -153,7 +177,8 @@ function programsOf(job: Job, { program, schedule }: SessionOptions): Programs {
   return behind => earlier.get(nameOfPhase(phaseOfStep(job, behind))) ?? last
 }
 
-function runnable(job: Job, schedule: Schedule | undefined): Program {
+/** Throws what does not fit. */
+export function runnable(job: Job, schedule: Schedule | undefined): Program {
   const program = compileJob(job, schedule)
   required(memoryProblems(program, job))
   return program
@@ -175,17 +200,18 @@ function growingFrom(programs: Programs, behind: number, trainer: Trainer) {
   }
 }
 
-type Parts = Pick<Session, 'job' | 'dataset' | 'kernels' | 'trainer' | 'beginning'> & { readonly programs: Programs }
+type Parts = Pick<Session, 'job' | 'dataset' | 'kernels' | 'trainer' | 'beginning'> &
+  Pick<SessionOptions, 'standing'> & { readonly programs: Programs }
 
-function sessionOf({ programs, ...parts }: Parts): Session {
+function sessionOf({ programs, standing, ...parts }: Parts): Session {
   const { job, dataset, trainer } = parts
   const { training } = job
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
   let behind = stepsBehind(parts.beginning)
   const growing = growingFrom(programs, behind, trainer)
   const taken = () => trainer.scalars().taken ?? behind
-  let limit = divergenceLimit(job)
-  let [warned, skips] = [false, 0]
+  let limit = standing?.divergenceLimit ?? divergenceLimit(job)
+  let { warned, skips } = standing ?? { warned: false, skips: 0 }
   let broken: readonly Problem[] = []
   return {
     ...parts,
@@ -201,8 +227,8 @@ function sessionOf({ programs, ...parts }: Parts): Session {
     get broken() {
       return broken
     },
-    get divergenceLimit() {
-      return limit
+    get standing() {
+      return { divergenceLimit: limit, warned, skips }
     },
     async step() {
       required(broken)
@@ -230,7 +256,10 @@ function sessionOf({ programs, ...parts }: Parts): Session {
       warned ||= rises
       return rises ? { ...record, warning: risingLoss(behind, loss, limit) } : record
     },
-    evaluate: async () => (heldOut.length > 0 ? (await trainer.evaluate(heldOut)).loss : undefined),
+    evaluate: async () =>
+      heldOut.length > 0
+        ? (await engineFailures(`the evaluation after step ${behind}`, () => trainer.evaluate(heldOut))).loss
+        : undefined,
     stop: () => trainer.stop(),
   }
 }
@@ -300,12 +329,23 @@ const required = (problems: readonly Problem[]): void => {
   if (problems.length > 0) throw new ProblemsError(problems)
 }
 
+/** An engine that stopped in the middle of its work: whoever has an earlier state may go on from that. */
+export class EngineFailure extends ProblemsError {
+  /** Ranks that are gone, with all that they held. */
+  readonly lost: readonly Rank[]
+  constructor(when: string, cause: unknown) {
+    super([error('engine/failed', '', `${when}: ${cause instanceof Error ? cause.message : String(cause)}`)])
+    this.lost =
+      cause instanceof EngineError ? cause.ranks.flatMap(({ rank, state }) => (state === 'dead' ? [rank] : [])) : []
+  }
+}
+
 /** What stops an engine (a rank that died, a peer that never came) is told as it tells it. */
 export async function engineFailures<T>(when: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (e) {
     if (e instanceof ProblemsError || e instanceof TypeError) throw e
-    throw new ProblemsError([error('engine/failed', '', `${when}: ${e instanceof Error ? e.message : String(e)}`)])
+    throw new EngineFailure(when, e)
   }
 }

@@ -163,7 +163,7 @@ async function shown(session: Session, places: Places, { path, options, io }: Se
   if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
-  const diverged = divergenceOf(losses, session.divergenceLimit)
+  const diverged = divergenceOf(losses, session.standing.divergenceLimit)
   if (diverged.length > 0 && options.json) io.out(`${JSON.stringify({ ok: false, problems: diverged })}\n`)
   else if (diverged.length > 0) io.err(showProblems(diverged, io, path))
   return stopped ?? (diverged.length > 0 ? 1 : 0)

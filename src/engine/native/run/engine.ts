@@ -34,7 +34,7 @@ export interface EngineOptions extends StartOptions {
   /** Memory that is not in use is NaN. */
   readonly poison?: boolean
   /** Threads to use; without it the engine starts its own and ends them. */
-  readonly pool?: Pool
+  readonly pool?: Pool | undefined
   /** Whether threads beside the ranks do their moves; without it, where a core is left for one. */
   readonly copiers?: boolean
   /** For tests of faults: called with everything in place, before the first step. */

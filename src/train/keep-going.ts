@@ -1,0 +1,337 @@
+/**
+ * A session that survives its engine. The step is the transaction: what lives from step to step is copied between steps
+ * into the memory of the ranks, and when an engine fails, the newest good state (of the ranks' memory, then of the disk)
+ * is given to another one, under the same plan or one for the ranks that are left. A step that is repeated on the way is
+ * told once. Three failures without a step of progress end the run.
+ */
+import { error, ProblemsError } from '../base/index.js'
+import { type Copies, openCopies } from '../checkpoint/index.js'
+import { cursorAt, type Dataset } from '../data/index.js'
+import { Pool } from '../engine/index.js'
+import type { HealthEvent } from '../health/index.js'
+import type { Program } from '../ir/index.js'
+import { type Job, jobOfBatch, jobsFor, planTitle, worldOfPlan } from '../plan/index.js'
+import type { Schedule } from '../schedule/index.js'
+import { type Beginning, stepsBehind } from './checkpoints.js'
+import {
+  EngineFailure,
+  engineFailures,
+  runnable,
+  type Session,
+  type SessionOptions,
+  type Standing,
+  type StepRecord,
+  startSession,
+} from './session.js'
+
+/** Failures in a row without a step of progress that end a run. */
+export const mostFailures = 3
+
+export interface KeepOptions extends Omit<SessionOptions, 'flightRecord' | 'standing'> {
+  /** Steps between two copies in the memory of the ranks; 1 if not given, 0: none. */
+  readonly snapshotEvery?: number
+  /** Ranks that share a node, and fail together; half of them if not given. */
+  readonly ranksPerNode?: number
+  /** A rank that died is not replaced: the others go on with another plan. */
+  readonly shrink?: boolean
+  /** The newest good checkpoint on disk, where there is one. */
+  readonly onDisk?: () => Beginning | undefined
+  /** Where the flight record of the first, the second, ... failure goes. */
+  readonly flightRecords?: (failure: number) => string
+  /** Hears what happens to the run. */
+  readonly heard?: (event: HealthEvent) => void
+}
+
+/** What keeping copies took. */
+export interface Copying {
+  readonly copies: number
+  readonly seconds: number
+  /** Of one: what was written, and what of it would cross a network. */
+  readonly bytes: number
+  readonly sentBytes: number
+}
+
+export interface KeptSession extends Session {
+  /** Failures it went on after. */
+  readonly failures: number
+  readonly copying: Copying
+  /** Goes on with a plan for so many ranks, from the step it is at. */
+  resize(ranks: number): Promise<void>
+}
+
+/** Throws what `startSession` throws. */
+export async function keepGoing(job: Job, dataset: Dataset, options: KeepOptions = {}): Promise<KeptSession> {
+  const program = options.program ?? programOf(job, options.schedule)
+  const kept = new Kept({ job, program }, dataset, options)
+  await kept.start()
+  return kept
+}
+
+/** Of the last phase of the run. */
+const programOf = (job: Job, schedule?: Schedule): Program =>
+  runnable(jobOfBatch(job, job.training.globalBatch), schedule)
+
+/** What is run. */
+interface Planned {
+  readonly job: Job
+  readonly program: Program
+}
+
+/** A state to go on from, and where it lies. */
+interface Source {
+  readonly beginning: Beginning | undefined
+  readonly standing?: Standing | undefined
+  readonly where: string
+}
+
+const inMemory = 'the ranks’ memory'
+
+class Kept implements KeptSession {
+  readonly dataset: Dataset
+  declare readonly beginning?: Beginning
+  readonly #options: KeepOptions
+  readonly #asked: Planned
+  /** Threads that survive go on as they are. */
+  readonly #pool: Pool
+  #planned: Planned
+  /** Ranks that there are; a plan may leave some idle. */
+  #ranks: number
+  #session!: Session // there before anybody has this
+  #copies: { readonly of: Program; readonly kept: Copies; readonly standing: Standing } | undefined
+  #took = { copies: 0, seconds: 0 }
+  /** The last step that was told. */
+  #told = 0
+  #failuresSince = 0
+  /** When the work began that is under way. */
+  #since = 0
+  failures = 0
+
+  constructor(asked: Planned, dataset: Dataset, options: KeepOptions) {
+    this.dataset = dataset
+    if (options.beginning) this.beginning = options.beginning
+    this.#options = options
+    this.#pool = options.pool ?? new Pool()
+    this.#asked = asked
+    this.#planned = asked
+    this.#ranks = worldOfPlan(asked.job.plan)
+  }
+
+  get job() {
+    return this.#planned.job
+  }
+  get program() {
+    return this.#session.program
+  }
+  get trainer() {
+    return this.#session.trainer
+  }
+  get kernels() {
+    return this.#session.kernels
+  }
+  get behind() {
+    return this.#session.behind
+  }
+  get taken() {
+    return this.#session.taken
+  }
+  get broken() {
+    return this.#session.broken
+  }
+  get standing() {
+    return this.#session.standing
+  }
+  get copying(): Copying {
+    const { bytes = 0, sentBytes = 0 } = this.#copies?.kept ?? {}
+    return { ...this.#took, bytes, sentBytes }
+  }
+
+  async start(): Promise<void> {
+    this.#session = await this.#startedFrom(this.#origin())
+    this.#told = this.behind
+  }
+
+  async step(): Promise<StepRecord> {
+    for (;;) {
+      const record = await this.#surely(() => this.#stepped())
+      if (record.step <= this.#told) continue
+      this.#told = record.step
+      this.#failuresSince = 0
+      return record
+    }
+  }
+
+  evaluate = (): Promise<number | undefined> => this.#surely(() => this.#session.evaluate())
+
+  async stop(): Promise<void> {
+    await this.#session.stop()
+    if (!this.#options.pool) await this.#pool.close()
+  }
+
+  async resize(ranks: number): Promise<void> {
+    await this.#surely(() => this.#copy())
+    await this.#session.stop()
+    this.#ranks = ranks
+    this.#replan()
+    await this.#surely(() => this.#resume())
+  }
+
+  async #stepped(): Promise<StepRecord> {
+    const record = await this.#session.step()
+    const { snapshotEvery = 1 } = this.#options
+    if (snapshotEvery > 0 && record.step % snapshotEvery === 0) await this.#copy()
+    return record
+  }
+
+  /** What was copied before is gone, also where this fails. */
+  async #copy(): Promise<void> {
+    const { program, trainer, behind: step, standing } = this.#session
+    const { training } = this.job
+    const data = cursorAt(this.dataset.train, training, { step, fingerprint: this.dataset.fingerprint })
+    const before = this.#copies
+    this.#copies = undefined
+    const kept = before?.of === program ? before.kept : openCopies(program, this.#options.ranksPerNode)
+    const started = performance.now()
+    await engineFailures(`the copy after step ${step}`, async () =>
+      kept.take({ step, seed: training.seed, data, scalars: trainer.scalars() }, at => trainer.held(at)),
+    )
+    this.#copies = { of: program, kept, standing }
+    this.#took = { copies: this.#took.copies + 1, seconds: this.#took.seconds + secondsSince(started) }
+  }
+
+  /** Does it again, from an earlier state, where the engine fails. */
+  async #surely<T>(work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      this.#since = performance.now()
+      try {
+        return await work()
+      } catch (e) {
+        await this.#recover(e)
+      }
+    }
+  }
+
+  /** A restart may fail as well. */
+  async #recover(e: unknown): Promise<void> {
+    const failure = this.#survivable(e)
+    try {
+      await this.#restart(failure)
+    } catch (again) {
+      await this.#recover(again)
+    }
+  }
+
+  /** Throws what no other state would cure, and the last of too many failures. */
+  #survivable(e: unknown): EngineFailure {
+    if (!(e instanceof EngineFailure)) throw e
+    this.failures++
+    this.#failuresSince++
+    if (this.#failuresSince < mostFailures) return e
+    const message = `${mostFailures} failures without a step of progress; the last: ${e.problems[0].message}`
+    const suggestion = 'read the flight records: what fails each time at the same place is no accident'
+    throw new ProblemsError([error('run/given-up', '', message, suggestion)])
+  }
+
+  async #restart({ lost, problems: [{ message }] }: EngineFailure): Promise<void> {
+    const [after, started] = [secondsSince(this.#since), performance.now()]
+    this.#copies?.kept.lose(lost)
+    await this.#session.stop()
+    if (this.#options.shrink) {
+      this.#ranks -= lost.length
+      if (worldOfPlan(this.job.plan) > this.#ranks) this.#replan()
+    }
+    const where = await this.#resume()
+    const [from, repeated] = [this.behind, this.#told - this.behind]
+    const again = repeated > 0 ? `, and repeats ${repeated} step${repeated > 1 ? 's' : ''}` : ''
+    this.#say({
+      ...{ step: this.#told + 1, event: 'restart', severity: 'warning' },
+      ...(lost.length > 0 && { rank: lost[0] }),
+      message: `${message.split('\n')[0]}; goes on after step ${from}, from ${where}${again}`,
+      numbers: { failure: this.failures, from, repeated, lost: lost.length, after, seconds: secondsSince(started) },
+    })
+  }
+
+  /** From the newest state that is good. Returns where that was. */
+  async #resume(): Promise<string> {
+    const [newest] = this.#sources().sort((a, b) => stepsBehind(b.beginning) - stepsBehind(a.beginning))
+    this.#session = await this.#startedFrom(newest)
+    // What a lost rank kept is gone: until it is copied again, a second loss would leave parts without a copy.
+    if (this.#options.snapshotEvery !== 0 && this.behind > 0) await this.#copy()
+    return newest.where
+  }
+
+  /** Good ones; of the same step the ranks' memory comes before a disk. */
+  #sources(): Source[] {
+    const checkpoint = this.#copies?.kept.checkpoint()
+    const [damage] = checkpoint?.damages() ?? []
+    if (damage) this.#passOver(`the copy of step ${checkpoint?.step} in ${inMemory}: ${damage.message}`)
+    const disk = this.#options.onDisk?.()
+    for (const { path, damages } of disk?.damaged ?? []) this.#passOver(`${path}: ${damages[0].message}`)
+    const copy: Source[] =
+      checkpoint && !damage
+        ? [
+            {
+              beginning: { path: inMemory, checkpoint, share: 'everything' },
+              ...{ standing: this.#copies?.standing, where: inMemory },
+            },
+          ]
+        : []
+    return [...copy, ...(disk ? [{ beginning: disk, where: disk.path }] : []), this.#origin()]
+  }
+
+  #passOver(message: string): void {
+    this.#say({ step: this.#told, event: 'checkpointDamaged', severity: 'warning', message, numbers: {} })
+  }
+
+  #origin(): Source {
+    const { beginning } = this.#options
+    return { beginning, where: beginning?.path ?? 'the weights of its seed' }
+  }
+
+  async #startedFrom({ beginning, standing, where }: Source): Promise<Session> {
+    const { flightRecords, schedule, faults, ...options } = this.#options
+    const { job, program } = this.#planned
+    const asAsked = job === this.#asked.job
+    const session = await startSession(job, this.dataset, {
+      ...{ ...options, program, beginning, standing, pool: this.#pool },
+      ...(asAsked ? { schedule, faults } : { faults: faults?.elsewhere(worldOfPlan(job.plan)) }),
+      ...(flightRecords && { flightRecord: flightRecords(this.failures + 1) }),
+    })
+    if (where === inMemory && this.#copies?.of === session.program)
+      this.#copies.kept.restoreAddends((shard, values) => session.trainer.hold(shard, values))
+    return session
+  }
+
+  /** For the ranks that there are: the plan that was asked for, or the first of the best that fits. */
+  #replan(): void {
+    const { job: before } = this.#planned
+    const enough = worldOfPlan(this.#asked.job.plan) <= this.#ranks
+    this.#planned = enough ? this.#asked : fitting(this.#asked.job, this.#ranks)
+    const [now, then] = [this.job, before].map(({ plan }) => planTitle(plan))
+    this.#say({
+      ...{ step: this.#told, event: 'replanned', severity: 'warning' },
+      message: `${this.#ranks} ranks are there: ${now}, instead of ${then}`,
+      numbers: { ranks: worldOfPlan(this.job.plan), before: worldOfPlan(before.plan), there: this.#ranks },
+    })
+  }
+
+  #say(event: HealthEvent): void {
+    this.#options.heard?.(event)
+  }
+}
+
+const secondsSince = (started: number): number => (performance.now() - started) / 1000
+
+/** The best plan for so many ranks whose program fits. */
+function fitting(asked: Job, ranks: number): Planned {
+  let refused: ProblemsError | undefined
+  for (const job of jobsFor(asked, ranks))
+    try {
+      return { job, program: programOf(job) }
+    } catch (e) {
+      if (!(e instanceof ProblemsError)) throw e
+      refused ??= e
+    }
+  const why = refused ? `: ${refused.problems[0].message}` : ''
+  const message = `no plan with at most ${ranks} ranks and ${asked.training.globalBatch} sequences a step fits${why}`
+  throw new ProblemsError([error('run/ranks', 'plan', message, 'resume with more ranks, or with a plan of your own')])
+}
