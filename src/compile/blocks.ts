@@ -4,7 +4,7 @@
  * carries in canonical layout, parameters as they are kept, and a stash of what the forward keeps for the backward.
  */
 import { claimOf, type Dim, type Layout, type Op, partialAxes, whole } from '../base/index.js'
-import { type Kind, type Phase, type Ref, type RoleName, showRole } from '../ir/index.js'
+import { type Kind, type Ref, type RoleName, showRole } from '../ir/index.js'
 import { type Block, type Node, type Sharding, shardingOf, type Value, type ValueId } from '../model/index.js'
 import { paramBehind } from './codes.js'
 import type { ByKind, ParamLayouts, TrainedBy } from './compiled.js'
@@ -75,7 +75,7 @@ export function draftBlock(block: Block, context: BlockContext): BlockDrafts {
   const { lossLayout } = forward
   return {
     segments: { F: forward.draft('F'), ...backward?.segments },
-    codes: coder.draft('C', 'begin'),
+    codes: coder.draft('C'),
     produced: [...forward.produced, ...(backward?.produced ?? [])],
     through,
     dthrough: backward?.dthrough ?? {},
@@ -213,8 +213,8 @@ class PhaseWriter {
     return shardingOf(op, dims(ins), dims(outs))
   }
 
-  draft(name: PhaseName | 'C', phase: Phase = name as PhaseName): SegmentDraft {
-    return this.#writer.draft(`${this.#block.kind}.${name}`, phase)
+  draft(phase: PhaseName | 'C'): SegmentDraft {
+    return this.#writer.draft(`${this.#block.kind}.${phase}`, phase)
   }
 
   #value(id: ValueId): Value {

@@ -69,6 +69,7 @@ const phases: Readonly<Record<Segment['phase'], string>> = {
   I: 'Gradient of the input',
   W: 'Gradients of the weights',
   B: 'Backward',
+  C: 'Codes of the weights',
   begin: 'Start of the step',
   load: 'Data',
   count: 'What the loss is divided by',

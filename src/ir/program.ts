@@ -54,14 +54,16 @@ export interface Role {
 }
 
 /**
- * What a segment is for. F forward, I input gradient, W weight gradient, B both; `gather` fetches parameters, `reduce`
- * sums gradients over ranks, `add` adds what was reduced, `move` takes things to another space; the others happen once a step.
+ * What a segment is for. F forward, I input gradient, W weight gradient, B both, C the codes of parameters that these read;
+ * `gather` fetches parameters, `reduce` sums gradients over ranks, `add` adds what was reduced, `move` takes things to another
+ * space; the others happen once a step.
  */
 export type Phase =
   | 'F'
   | 'I'
   | 'W'
   | 'B'
+  | 'C'
   | 'begin'
   | 'load'
   | 'count'

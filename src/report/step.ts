@@ -61,7 +61,16 @@ const sameTask = ({ task: a }: Box, { task: b }: Box): boolean =>
 
 const kindOfPhase: Readonly<Record<Phase, BoxKind>> = {
   ...{ F: 'F', B: 'B', I: 'I', W: 'W', norm: 'optimizer', update: 'optimizer' },
-  ...{ begin: 'other', load: 'other', count: 'other', move: 'other', gather: 'other', reduce: 'other', add: 'other' },
+  ...{
+    C: 'other',
+    begin: 'other',
+    load: 'other',
+    count: 'other',
+    move: 'other',
+    gather: 'other',
+    reduce: 'other',
+    add: 'other',
+  },
 }
 
 function worked(program: Program, span: Span): Box {

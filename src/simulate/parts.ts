@@ -35,6 +35,7 @@ export const partOfPhase: Readonly<Record<Phase, Part>> = {
   I: 'compute',
   W: 'compute',
   B: 'compute',
+  C: 'other',
   begin: 'other',
   load: 'other',
   count: 'other',

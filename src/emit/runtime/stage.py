@@ -15,7 +15,7 @@ from .here import Here, keep_out_of_compiled_code
 # A frame's tensors, by their place in it.
 Frame = Dict[int, torch.Tensor]
 
-COMPILED_PHASES = {"F", "I", "W", "B"}
+COMPILED_PHASES = {"F", "I", "W", "B", "C"}
 # What torch.compile is told beside the function.
 COMPILE: Dict = {"dynamic": False}
 

@@ -201,7 +201,22 @@ const readInside = (words: readonly string[]) =>
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
 const dtype = oneOf<DType>(...dtypes)
-const phaseOf = oneOf('F', 'I', 'W', 'B', 'begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'move', 'update')
+const phaseOf = oneOf(
+  'F',
+  'I',
+  'W',
+  'B',
+  'C',
+  'begin',
+  'load',
+  'count',
+  'gather',
+  'reduce',
+  'add',
+  'norm',
+  'move',
+  'update',
+)
 
 function initOf(words: readonly string[]): Init {
   const [kind, std] = atMost(words[0] === 'normal' ? 2 : 1, words)
