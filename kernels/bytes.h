@@ -18,7 +18,8 @@ INLINE void stream_line(char *to, const char *from) {
 #endif
 }
 
-static __attribute__((unused)) void stream_bytes(char *to, const char *from, size bytes) {
+// Others may see such stores after later ones: who says that they are done calls stream_end first.
+INLINE void stream_some(char *to, const char *from, size bytes) {
   enum { AHEAD = 1024 };
   const size head = min_size(bytes, -(size)(intptr_t)to & (CACHE_LINE - 1));
   __builtin_memcpy(to, from, (size_t)head);
@@ -28,13 +29,17 @@ static __attribute__((unused)) void stream_bytes(char *to, const char *from, siz
     stream_line(to + i, from + i);
   }
   __builtin_memcpy(to + i, from + i, (size_t)(bytes - i));
-  _mm_sfence();  // such stores may be seen after later ones, as the counter that says they are done
 }
+INLINE void stream_end(void) { _mm_sfence(); }
 #else
-static __attribute__((unused)) void stream_bytes(char *to, const char *from, size bytes) {
-  __builtin_memcpy(to, from, (size_t)bytes);
-}
+INLINE void stream_some(char *to, const char *from, size bytes) { __builtin_memcpy(to, from, (size_t)bytes); }
+INLINE void stream_end(void) {}
 #endif
+
+static __attribute__((unused)) void stream_bytes(char *to, const char *from, size bytes) {
+  stream_some(to, from, bytes);
+  stream_end();
+}
 
 // Some of a result, large or not.
 INLINE void copy_bytes(char *to, const char *from, size bytes, int large) {

@@ -2,6 +2,7 @@
 // parts, runs begin with each; beyond the last number codes and units are 0. A run with an infinity, or with what is no number, has
 // no number for a unit, so that whoever reads it sees that.
 #include "codes.h"
+#include "bytes.h"
 
 #define CHUNK 1024
 
@@ -108,16 +109,24 @@ static void decode(float *restrict out, const signed char *restrict codes, float
   for (size i = 0; i < n; i++) out[i] = (float)codes[i] * unit;
 }
 
-void decode_part(struct numbers out, size at, const signed char *codes, const float *units, size run, size from, size to) {
+static void decode_runs(float *out, const signed char *codes, const float *units, size run, size from, size to) {
+  for (size end; from < to; out += end - from, from = end) {
+    end = min_size(to, (from / run + 1) * run);
+    decode(out, codes + from, units[from / run], end - from);
+  }
+}
+
+void decode_part(struct numbers out, size at, const signed char *codes, const float *units, size run, size from, size to, int large) {
   float space[CHUNK];
-  units += from / run;
-  for (size end = from / run * run + run; from < to; units++, end += run)
-    for (size n; from < min_size(end, to); from += n, at += n) {
-      n = min_size(min_size(end, to) - from, CHUNK);
-      float *y = room(out, at, space);
-      decode(y, codes + from, *units, n);
-      put(out, at, n, y);
-    }
+  const int streamed = large && !is_narrow(out.dtype);
+  for (size n; from < to; from += n, at += n) {
+    n = min_size(to - from, CHUNK);
+    float *y = streamed ? space : room(out, at, space);
+    decode_runs(y, codes, units, run, from, from + n);
+    if (streamed) stream_some((char *)((float *)out.at + at), (const char *)y, n * 4);
+    else put(out, at, n, y);
+  }
+  if (streamed) stream_end();
 }
 
 // A run of the sum of all addends.
@@ -138,7 +147,7 @@ COMMAND(unpack) {
   float space[CHUNK];
   for (size p = 0; p < parts; p++, codes += part, units += part_units) {
     const size first = p * part, there = min_size(part, n - first);
-    if (addends == 1) decode_part(out, first, codes, units, run, 0, there);
+    if (addends == 1) decode_part(out, first, codes, units, run, 0, there, n * 4 >= c->tuning.moving.streamed);
     else
       for (size at = 0, count; at < there; at += count) {
         count = min_size(min_size(run - at % run, there - at), CHUNK);
