@@ -8,18 +8,12 @@ import { packSigns, unpackSigns } from './signs.js'
 /** For every element of a tensor its place among the codes, and that of its unit among the units. */
 function placesOf({ dims }: Shape, coding: Coding): { code: Int32Array; unit: Int32Array } {
   const elements = elementsOf(dims)
-  const { lines, part, units } = codedSizes(elements, coding)
-  const { run, parts, blocks = [] } = coding
+  const { part, units } = codedSizes(elements, coding)
+  const { run, parts, blocks } = coding
+  const sizes = dims.map(({ size }) => size)
   const [code, unit] = [new Int32Array(elements), new Int32Array(elements)]
   for (let e = 0; e < elements; e++) {
-    const [line, at] =
-      lines === 1
-        ? [0, e]
-        : inBlock(
-            dims.map(({ size }) => size),
-            blocks,
-            e,
-          )
+    const [line, at] = inBlock(sizes, blocks, e)
     const inPart = at % part
     code[e] = line * parts * part + at
     unit[e] = (line * parts + (at - inPart) / part) * units + Math.floor(inPart / run)

@@ -20,16 +20,10 @@ function partsOf(shape: Shape, coding: Coding) {
   const dims = summedDims(shape.dims)
   const elements = elementsOf(dims)
   const { lines, part, bytes } = codedSizes(elements, coding)
-  const { parts, blocks = [] } = coding
+  const { parts, blocks } = coding
+  const sizes = dims.map(({ size }) => size)
   const places = Array.from({ length: elements }, (_, e) => {
-    const [line, at] =
-      lines === 1
-        ? [0, e]
-        : inBlock(
-            dims.map(({ size }) => size),
-            blocks,
-            e,
-          )
+    const [line, at] = inBlock(sizes, blocks, e)
     return [line * parts + Math.floor(at / part), at % part] as const
   })
   return { places, bytes, parts, all: lines * parts }

@@ -19,7 +19,7 @@ function linesOf({ dims }: Shape, how: Kept): Int32Array[] {
   const found = Array.from({ length: lines }, () => new Int32Array(line))
   const sizes = own.map(({ size }) => size)
   for (let e = 0; e < elements; e++) {
-    const [block, at] = lines === 1 ? [0, e] : inBlock(sizes, how.blocks!, e) // of one line nothing is said
+    const [block, at] = inBlock(sizes, how.blocks, e)
     found[block][at] = e
   }
   return found
