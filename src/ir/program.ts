@@ -58,21 +58,11 @@ export interface Role {
  * `gather` fetches parameters, `reduce` sums gradients over ranks, `add` adds what was reduced, `move` takes things to another
  * space; the others happen once a step.
  */
-export type Phase =
-  | 'F'
-  | 'I'
-  | 'W'
-  | 'B'
-  | 'C'
-  | 'begin'
-  | 'load'
-  | 'count'
-  | 'gather'
-  | 'reduce'
-  | 'add'
-  | 'norm'
-  | 'move'
-  | 'update'
+export const phases = [
+  ...(['F', 'I', 'W', 'B', 'C'] as const),
+  ...(['begin', 'load', 'count', 'gather', 'reduce', 'add', 'norm', 'move', 'update'] as const),
+] as const
+export type Phase = (typeof phases)[number]
 
 export interface Segment {
   readonly name: string

@@ -5,7 +5,7 @@
  */
 import { type Axis, type Dim, dtypes, nearest, ProblemsError, scalarNames, stateNames } from '../../base/index.js'
 import { alone, type Instr, type InstrKind } from '../instr.js'
-import { type DType, type Init, noBytes, type Param, type Program, type Role, type Step } from '../program.js'
+import { type DType, type Init, noBytes, type Param, type Program, phases, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
 import {
   atMost,
@@ -201,22 +201,7 @@ const readInside = (words: readonly string[]) =>
 const growing = (shaped: ReturnType<typeof readShaped>) => shaped as Growing<typeof shaped> // fresh from the parser
 
 const dtype = oneOf<DType>(...dtypes)
-const phaseOf = oneOf(
-  'F',
-  'I',
-  'W',
-  'B',
-  'C',
-  'begin',
-  'load',
-  'count',
-  'gather',
-  'reduce',
-  'add',
-  'norm',
-  'move',
-  'update',
-)
+const phaseOf = oneOf(...phases)
 
 function initOf(words: readonly string[]): Init {
   const [kind, std] = atMost(words[0] === 'normal' ? 2 : 1, words)
