@@ -4,6 +4,7 @@ import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
 import type { Choices } from './choices.js'
+import type { Look, Replay } from './look.js'
 
 /** The data of one training step. */
 export interface StepData {
@@ -49,6 +50,10 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   readonly concurrent: boolean
   /** Runs the program once. Fails with an error that names rank and instruction where a rank fails or no rank can move. */
   step(data: StepData): Answer
+  /** Runs a step again and looks at every result. Nothing changes. Undefined: the runner cannot. */
+  look?(data: StepData): Promise<Look>
+  /** Runs it twice, and compares every result. */
+  replay?(data: StepData): Promise<Replay>
   /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
   parameter(name: string): Float64Array
   /** Gives every rank its part of the whole tensor, of a master too; gradients and other states stay as they are. */

@@ -28,51 +28,20 @@ import { meaningOf } from '../../text.js'
 import { markOf } from '../kernels/dtypes.js'
 import { finishCollective, meetsOnce } from './collectives.js'
 import { countOf } from './commands.js'
-import { type Copier, copierOf, copierWriter } from './copiers.js'
+import { copierOf, copierWriter } from './copiers.js'
 import { keepChoices, routesOf } from './experts.js'
 import { type Fusion, fusionOf } from './fuse.js'
 import { type Landing, landingPlaces, landingsIn, landingTensors } from './landing.js'
-import { type CommandList, handBytes, ListWriter, wordOf } from './list.js'
+import { handBytes, ListWriter, wordOf } from './list.js'
 import { bytesBefore, partsIn, placedOn, remembering, type Shapes, shapesIn, sumsBytes } from './local.js'
-import { type MapOptions, type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
-import { type PanelOptions, Panels } from './panels.js'
+import { type LoweredProgram, type LowerOptions, spanBytes } from './lowered.js'
+import { type MemoryMap, mapOf, type RankPlace, Region, streamOf } from './map.js'
+import { finishedBy, NoteWriter, touchedBy } from './notes.js'
+import { Panels } from './panels.js'
 import { RendezvousTable } from './rendezvous.js'
 import { rules } from './rules.js'
 import { Refusal, RefusalError } from './shapes.js'
-import type { DiskFile, OpenCollective, Site } from './site.js'
-import type { Waiting } from './waiting.js'
-
-export interface LowerOptions extends MapOptions {
-  readonly seed: number
-  readonly waiting: Waiting
-  /** Fill what is allocated, and what is freed, with NaN: a program that reads what is not there shows it. */
-  readonly poison?: boolean
-  /** Record when each command started and ended. */
-  readonly spans?: boolean
-  /** Operands that several products share are packed once. */
-  readonly panels?: PanelOptions | undefined
-  /** Every rank that moves anything to another space has a thread that does it, while the rank goes on. */
-  readonly copiers?: boolean | undefined
-  /** Of every rank that keeps anything on a disk. */
-  readonly files?: readonly DiskFile[] | undefined
-}
-
-export interface LoweredProgram {
-  readonly map: MemoryMap
-  readonly lists: readonly CommandList[]
-  /** Where the lists go, by rank, and the rings of spans (0 without). */
-  readonly listAt: readonly number[]
-  readonly spansAt: readonly number[]
-  readonly spanCapacity: number
-  /** By rank, room for a list of one command (`run/by-hand.ts`). */
-  readonly handAt: readonly number[]
-  /** Lists beside those of ranks. */
-  readonly copiers: readonly Copier[]
-  /** Counters that are cleared before every step. */
-  readonly sync: { readonly offset: number; readonly bytes: number }
-  /** Size of the whole memory. */
-  readonly bytes: number
-}
+import type { OpenCollective, Site } from './site.js'
 
 export function lower(program: Program, options: LowerOptions): LoweredProgram {
   const region = new Region(options.reserved)
@@ -101,11 +70,9 @@ export function lower(program: Program, options: LowerOptions): LoweredProgram {
     words[wordOf('config', 'spanCapacity')] = spanCapacity
   }
   const copiers = ranks.flatMap(({ copier }, rank) => (copier ? copierOf(rank, copier, region) : []))
-  return { map, lists, listAt, spansAt, spanCapacity, handAt, copiers, sync, bytes: region.bytes }
+  const notes = ranks.flatMap(({ notes }) => notes ?? [])
+  return { map, lists, listAt, spansAt, spanCapacity, handAt, notes, copiers, sync, bytes: region.bytes }
 }
-
-/** (command, start, end), f64 each. */
-export const spanBytes = 24
 
 /** Elements of a frame: the byte at which they begin, with what they are in, and how many. */
 interface ElementRun {
@@ -133,6 +100,7 @@ class RankLowering {
   readonly #arenas: RankPlace['arenas']
   readonly #list = new ListWriter()
   readonly copier: ListWriter | undefined
+  readonly notes: NoteWriter | undefined
   readonly #panels: Panels | undefined
   readonly #members = new Map<Group, readonly Rank[]>()
   /** Frames of which a run of elements is to be 0, and that nobody has touched since. */
@@ -155,6 +123,7 @@ class RankLowering {
     this.#landings = world.once(this.#stream, () => landingsIn(world.program, this.#stream))
     this.#late = new Set([...this.#landings.values()].map(({ packs }) => packs?.at))
     this.#panels = world.options.panels && new Panels(world.options.panels)
+    this.notes = world.options.notes ? new NoteWriter() : undefined
     this.copier = world.options.copiers ? copierWriter(world.map.control) : undefined
   }
 
@@ -183,12 +152,16 @@ class RankLowering {
 
   /** Where a frame lies. Whoever asks touches it, so what was only said to be 0 becomes so first. */
   #frame(index: number): number {
-    const frame = this.#stream.frames[index]
-    const out = this.#arenas[spaceOf(frame)] + frame.offset
+    const out = this.#place(index)
     const cleared = this.#cleared.get(index)
     if (cleared) this.#list.write('fill', { out: out + cleared.from, n: cleared.n, value: 0 })
     this.#cleared.delete(index)
     return out
+  }
+
+  #place(index: number): number {
+    const frame = this.#stream.frames[index]
+    return this.#arenas[spaceOf(frame)] + frame.offset
   }
 
   #account(command: 'alloc' | 'free', index: number): void {
@@ -243,8 +216,15 @@ class RankLowering {
         continue
       }
       this.#list.origin = { step, instr: segment.instrs.indexOf(open.instr) }
-      this.#attempt(segment, open.instr, () => finishCollective(open, site))
+      const touched = finishedBy(open.instr, site)
+      this.#noted(site, touched, () => this.#attempt(segment, open.instr, () => finishCollective(open, site)))
     }
+  }
+
+  #noted(site: Site, touched: Parameters<NoteWriter['write']>[2], work: () => void): void {
+    const first = this.#list.count
+    work()
+    this.notes?.write(first, this.#list.count, touched, site)
   }
 
   /** Does what can be done; what cannot is written down. */
@@ -263,14 +243,18 @@ class RankLowering {
     const segment = this.#world.program.segments[call.segment]
     const fusion = this.#fusionOf(call, segment)
     const site = this.#siteOf(call, segment, fusion, this.#landings.get(index))
+    const first = this.#list.count
     const landed = this.#land(index)
+    const writes = [...landed].flatMap(instr => traitsOf(instr).writes)
+    this.notes?.write(first, this.#list.count, { reads: [], writes }, site)
     for (const [instr, written] of segment.instrs.entries()) {
       for (const ref of traitsOf(written).writes) this.#panels?.touch(call.bind[segment.buffers[ref].role])
       const what = fusion?.instead.has(written) ? fusion.instead.get(written) : written
       if (!what || landed.has(what)) continue
       this.#list.origin = { step: index, instr: what === written ? instr : segment.instrs.indexOf(what) }
       this.#observe(call, what, site)
-      this.#attempt(segment, what, () => applyRule(rules, what, site))
+      const touched = touchedBy(what, site, fusion)
+      this.#noted(site, touched, () => this.#attempt(segment, what, () => applyRule(rules, what, site)))
       if (what.kind === 'topK') keepChoices(what, site, this.#world.map)
     }
     if (call.tag !== undefined) this.#started.set(call.tag, { step: index, segment, site })
@@ -334,6 +318,7 @@ class RankLowering {
     const before = (ref: Ref) => bytesBefore(mesh, buffer(ref), this.#at)
     const planned = (ref: Ref) => this.#frame(frameOf(ref)) + buffer(ref).offset + before(ref)
     const mark = (ref: Ref) => markOf(buffer(ref).dtype)
+    const lies = (ref: Ref) => this.#place(frameOf(ref)) + buffer(ref).offset + before(ref)
     const at = (ref: Ref) => planned(fusion?.places.get(ref) ?? ref) + mark(ref)
     const runOf = (ref: Ref): ElementRun => ({ from: buffer(ref).offset + before(ref) + mark(ref), n: elements(ref) })
     const isCleared = (ref: Ref) => {
@@ -361,6 +346,7 @@ class RankLowering {
       block: program.blocks[call.block]?.name ?? '',
       param: call.param ?? '',
       at,
+      lies: ref => lies(fusion?.places.get(ref) ?? ref),
       clear: ref => {
         if (!isCleared(ref)) this.#frame(frameOf(ref))
         this.#cleared.set(frameOf(ref), runOf(ref))

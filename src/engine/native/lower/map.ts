@@ -52,6 +52,8 @@ export interface RankPlace {
 
 export interface MemoryMap {
   readonly control: number
+  /** The same words for threads that look at a step (`run/look.ts`). */
+  readonly looking: number
   readonly inputs: ReadonlyMap<string, InputPlace>
   /** The learning rate of the step, in f32. */
   readonly lr: number
@@ -75,7 +77,7 @@ export const streamOf = (program: Program, rank: Rank): Stream =>
 const pageBytes = 4096
 
 export function mapOf(program: Program, options: MapOptions, region: Region): MemoryMap {
-  const control = region.take(Control.bytes)
+  const [control, looking] = [region.take(Control.bytes), region.take(Control.bytes)]
   const inputs = new Map(
     inputsOf(program).map(({ name, dtype, dims }): [string, InputPlace] => {
       const elements = elementsOf(dims)
@@ -96,7 +98,7 @@ export function mapOf(program: Program, options: MapOptions, region: Region): Me
     }
   })
   const choices = new Map(options.choices ? choicesOf(program, region) : [])
-  return { control, inputs, lr, ranks, choices }
+  return { control, looking, inputs, lr, ranks, choices }
 }
 
 const choicesOf = (program: Program, region: Region): [string, ChoicePlace][] =>

@@ -45,6 +45,8 @@ export interface Site {
   readonly place: Coordinates
   /** Byte offset of a buffer, and what its numbers are in (`markOf`). */
   at(ref: Ref): number
+  /** The same without what its numbers are in, and without being touched. */
+  lies(ref: Ref): number
   /** The buffer is to be 0, which is written only once somebody touches it. */
   clear(ref: Ref): void
   /** Whether it is 0 and nothing was written: the caller must write all of it instead of adding to it. */

@@ -3,7 +3,7 @@
  * call of exec, which knows nothing of this.
  */
 import type { Exec } from '../kernels/kernels.js'
-import { commands, errors, opcodes, Status } from '../lower/commands.js'
+import { commandNames, commands, errors, opcodes, Status } from '../lower/commands.js'
 import { Hand, wordOf } from '../lower/list.js'
 
 export interface HandPlaces {
@@ -12,6 +12,8 @@ export interface HandPlaces {
   readonly list: number
   readonly status: number
   readonly hand: number
+  /** Where the flag is that ends the step. */
+  readonly abort: number
 }
 
 /** Hooks may throw `Ended`. */
@@ -33,11 +35,11 @@ export class Ended extends Error {
 const header = 2
 const configWords = header + commands.config.length
 
-/** The code that exec gives. */
-export function runByHand(exec: Exec, places: HandPlaces, hooks: Hooks): number {
+/** The code that exec gives. Frozen: parameters and their states are not updated; scalars may be. */
+export function runByHand(exec: Exec, places: HandPlaces, hooks: Hooks, how: { readonly frozen?: boolean } = {}): number {
   let code = 0
   try {
-    runEach(exec, places, hooks)
+    runEach(exec, places, hooks, how.frozen === true)
   } catch (e) {
     if (!(e instanceof Ended)) throw e
     code = e.code
@@ -46,11 +48,12 @@ export function runByHand(exec: Exec, places: HandPlaces, hooks: Hooks): number 
   return code
 }
 
-function runEach(exec: Exec, { buffer, list, status, hand }: HandPlaces, hooks: Hooks): void {
+function runEach(exec: Exec, { buffer, list, status, hand, abort }: HandPlaces, hooks: Hooks, frozen: boolean): void {
   const [words, all] = [new Int32Array(buffer), new Float64Array(buffer)]
   const room = (hand + Hand.list) / 8
   const spans = spansOf(all, list / 8, words, status)
   all.copyWithin(room, list / 8, list / 8 + configWords)
+  all[room + wordOf('config', 'abort')] = abort
   // How a command rounds is said by the one before it: the two share a list.
   let [filled, inRoom] = [room + configWords, 1]
   for (let [index, at] = [0, list / 8]; ; index++, at += header + all[at + 1]) {
@@ -66,6 +69,7 @@ function runEach(exec: Exec, { buffer, list, status, hand }: HandPlaces, hooks: 
       continue
     }
     all.fill(0, end, end + header)
+    if (frozen) freeze(all, filled)
     const code = exec(hand + Hand.list, status)
     if (code !== 0) throw new Ended(errors[code])
     spans(index, inRoom)
@@ -73,6 +77,14 @@ function runEach(exec: Exec, { buffer, list, status, hand }: HandPlaces, hooks: 
     ;[filled, inRoom] = [room + configWords, 1]
   }
 }
+
+/** No gradient norm is below 0: whatever lives from step to step stays as it is. */
+function freeze(all: Float64Array, at: number): void {
+  const limit = limits[all[at]]
+  if (limit >= 0) all[at + header + limit] = 0
+}
+
+const limits = commandNames.map(name => (commands[name] as readonly string[]).indexOf('limit'))
 
 /** Exec counts commands of the list it is given: its spans are given the index in the rank's list. */
 function spansOf(all: Float64Array, list: number, words: Int32Array, status: number) {

@@ -25,6 +25,8 @@ export interface CrewOptions {
   /** Threads to use; without it the crew starts its own and ends them. */
   readonly pool?: Pool
   readonly timeoutMs: number
+  /** Hears every message of a step. */
+  readonly heard?: (message: FromRank) => void
   /** The error to throw, made while the memory is as the ranks left it. */
   readonly failure: (trouble: Trouble) => Error
 }
@@ -126,6 +128,7 @@ export class Crew {
   }
 
   #hear(message: FromRank): void {
+    this.#options.heard?.(message)
     if (message.type === 'stepped') this.#settle()
     if (message.type !== 'failed') return
     this.#failed.set(message.rank, message.message)

@@ -13,9 +13,12 @@ export type Deed =
 /** As hardware makes it: quiet, positive. */
 const nanBits = { wide: 0x7fc00000, narrow: 0x7fff } as const
 
-export function runDeeds(exec: Exec, places: HandPlaces & { readonly abort: number }, deeds: readonly Deed[]): number {
+export const runDeeds = (exec: Exec, places: HandPlaces, deeds: readonly Deed[]): number =>
+  runByHand(exec, places, deedHooks(places, deeds))
+
+export function deedHooks(places: HandPlaces, deeds: readonly Deed[]): Hooks {
   let started = 0
-  const hooks: Hooks = {
+  return {
     before(index) {
       for (const deed of deeds) if ('command' in deed && deed.command === index && !befalls(deed, places)) return false
       started = performance.now()
@@ -29,11 +32,10 @@ export function runDeeds(exec: Exec, places: HandPlaces & { readonly abort: numb
       }
     },
   }
-  return runByHand(exec, places, hooks)
 }
 
 /** What happens before the command; false: the command does not. */
-function befalls(deed: Exclude<Deed, { kind: 'slow' }>, places: HandPlaces & { readonly abort: number }): boolean {
+function befalls(deed: Exclude<Deed, { kind: 'slow' }>, places: HandPlaces): boolean {
   if (deed.kind === 'kill') platform.die()
   if (deed.kind === 'stall') linger(1000 * deed.seconds, places)
   return deed.kind !== 'lose'
@@ -44,7 +46,7 @@ const leastSleep = 0.3
 const slice = 20
 
 /** Stands still, until the run is given up at the latest. */
-function linger(milliseconds: number, { buffer, abort }: { buffer: SharedArrayBuffer; abort: number }): void {
+function linger(milliseconds: number, { buffer, abort }: HandPlaces): void {
   const words = new Int32Array(buffer)
   const until = performance.now() + milliseconds
   for (let left = milliseconds; left > 0; left = until - performance.now()) {

@@ -10,13 +10,15 @@ import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js
 import { stepCheckOf } from '../../step-data.js'
 import { numbersIn } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
-import { type LoweredProgram, lower } from '../lower/lower.js'
+import { lower } from '../lower/lower.js'
+import { type LoweredProgram } from '../lower/lowered.js'
 import type { PanelOptions } from '../lower/panels.js'
 import { waitingFor } from '../lower/waiting.js'
 import { Crew } from './crew.js'
 import { openRooms, type Rooms } from './disk.js'
 import { Injector } from './faults.js'
 import { failureOf } from './flight.js'
+import { Looker } from './looker.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
 import type { Pool } from './pool.js'
 import type { Assignment } from './protocol.js'
@@ -74,7 +76,8 @@ async function startIn(
   const panels = panelsOf(kernels)
   const { copiers = rooms !== undefined || worldOf(program.mesh) < platform.cores } = options
   const more = { copiers, files: rooms?.files }
-  const lowered = lower(program, { ...options, ...more, spans: measure, waiting, reserved, workspaceBytes, panels })
+  const asked = { ...options, ...more, spans: measure, waiting, reserved, workspaceBytes, panels }
+  const lowered = lower(program, asked)
   affords(program, lowered.bytes)
   const memory = kernels.memory(lowered.bytes - reserved)
   const state = new State(program, lowered, memory.buffer, rooms)
@@ -98,18 +101,23 @@ async function startIn(
       failure: trouble => failureOf({ program, lowered, words, trouble }, options.flightRecord),
     },
   )
+  const assignmentOf = (rank: Rank): Assignment => ({
+    ...{ kernels: kernels.kind, tuning: kernels.tuning, memory, rank, control },
+    ...members[rank],
+  })
+  const looker = new Looker({
+    ...{ program, state, injector, assignmentOf, buffer: memory.buffer, timeoutMs: waiting.timeoutMs },
+    ...{ pool: options.pool, noted: () => lower(program, { ...asked, notes: true }) },
+  })
   const watcher = options.watcher ?? unwatched
   watcher.expect({ [phase]: 1 })
   await watcher.run(
     phase,
-    starting(crew, ranks, rank => ({
-      ...{ kernels: kernels.kind, tuning: kernels.tuning, memory, rank, control },
-      ...members[rank],
-    })),
+    starting(crew, ranks, assignmentOf),
   )
   options.tamper?.(lowered, memory.buffer)
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
-  return runnerOf({ description, measure, crew, state, rooms, injector, checked: stepCheckOf(program) })
+  return runnerOf({ description, measure, crew, state, rooms, injector, looker, checked: stepCheckOf(program) })
 }
 
 /** What a rank may spend on packed operands; the memory of WebAssembly ends at 4 GiB. */
@@ -158,10 +166,11 @@ interface Parts {
   readonly state: State
   readonly rooms: Rooms | undefined
   readonly injector: Injector | undefined
+  readonly looker: Looker
   readonly checked: (data: StepData) => StepData
 }
 
-function runnerOf({ description, measure, crew, state, rooms, injector, checked }: Parts): Runner<Promise<EngineStep>> {
+function runnerOf({ description, measure, crew, state, rooms, injector, looker, checked }: Parts): Runner<Promise<EngineStep>> {
   let spans: readonly Span[] = []
   return {
     description,
@@ -177,6 +186,14 @@ function runnerOf({ description, measure, crew, state, rooms, injector, checked 
       for (const flip of injector?.flips(data.step + 1) ?? []) state.flip(flip)
       if (measure) spans = state.spans()
       return { ...state.result(before), seconds: took }
+    },
+    async look(data) {
+      crew.mustBeReady()
+      return looker.look(checked(data))
+    },
+    async replay(data) {
+      crew.mustBeReady()
+      return looker.replay(checked(data))
     },
     parameter: name => state.parameter(name).values,
     setParameter(name, values) {

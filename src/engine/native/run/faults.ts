@@ -13,7 +13,7 @@ import {
 } from '../../../base/index.js'
 import { type CommandName, commandNames } from '../lower/commands.js'
 import { type CommandList, Hand } from '../lower/list.js'
-import type { LoweredProgram } from '../lower/lower.js'
+import type { LoweredProgram } from '../lower/lowered.js'
 import type { Deed } from './deeds.js'
 
 /** Those of ranks that do something in a step; of the others only `flip` concerns an engine. */

@@ -8,7 +8,7 @@ import { platform } from '../../../platform/index.js'
 import { showInstr, showStep } from '../../text.js'
 import { commandNames, type ExecError, errorMeanings, Status } from '../lower/commands.js'
 import { type CommandList, Hand, wordOf } from '../lower/list.js'
-import type { LoweredProgram } from '../lower/lower.js'
+import type { LoweredProgram } from '../lower/lowered.js'
 import { Control, streamOf } from '../lower/map.js'
 import type { Trouble } from './crew.js'
 

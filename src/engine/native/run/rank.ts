@@ -6,6 +6,7 @@ import { Hand } from '../lower/list.js'
 import { Control } from '../lower/map.js'
 import { type Deed, runDeeds } from './deeds.js'
 import { draw } from './draw.js'
+import { lookAtStep } from './look.js'
 import type { Assignment, FromRank } from './protocol.js'
 
 export function serve(assignment: Assignment, tell: (message: FromRank) => void): void {
@@ -41,19 +42,31 @@ export function serve(assignment: Assignment, tell: (message: FromRank) => void)
 
 /** One rank that fails stops all: the others see the flag where they wait. */
 function step(exec: Exec, assignment: Assignment, words: Int32Array, tell: (message: FromRank) => void): void {
-  const { rank, list, status, control } = assignment
+  const { rank, control } = assignment
   const fail = (message: string) => {
     Atomics.store(words, control / 4 + Control.abort, 1)
     tell({ type: 'failed', rank, message })
   }
   try {
-    const deeds = armed(assignment, words)
-    const places = { buffer: assignment.memory.buffer, list, status, hand: assignment.hand ?? 0, abort: control }
-    const code = deeds.length > 0 ? runDeeds(exec, places, deeds) : exec(list, status)
+    const code = runIn(exec, assignment, armed(assignment, words), tell)
     if (code !== 0) fail(errors[code] ?? `error ${code}`)
   } catch (error) {
     fail((error as Error).message)
   }
+}
+
+/** The whole list at once, unless something happens to the rank or is looked for. */
+function runIn(
+  exec: Exec,
+  { rank, list, status, hand = 0, control, memory, looks }: Assignment,
+  deeds: readonly Deed[],
+  tell: (message: FromRank) => void,
+): number {
+  const places = { buffer: memory.buffer, list, status, hand, abort: control }
+  if (!looks) return deeds.length > 0 ? runDeeds(exec, places, deeds) : exec(list, status)
+  const { code, sight } = lookAtStep(exec, { ...places, commands: looks.commands }, looks.notes, deeds)
+  tell({ type: 'looked', rank, sight })
+  return code
 }
 
 /** What happens to the rank in this step. */

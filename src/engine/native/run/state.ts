@@ -8,6 +8,7 @@ import {
   type Rank,
   type Scalars,
   type Space,
+  type StateName,
   type States,
   seconds,
   stateEntries,
@@ -40,11 +41,13 @@ import {
 } from '../../../ir/index.js'
 import { type Span, spanOf } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
+import type { BadState } from '../../look.js'
 import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
 import type { Held, StepData, StepResult } from '../../runner.js'
 import { type Elements, layNumbers, numbersIn, viewOf } from '../kernels/dtypes.js'
+import { firstNotFinite } from '../kernels/finite.js'
 import { countOf, counts, Status } from '../lower/commands.js'
-import { type LoweredProgram, spanBytes } from '../lower/lower.js'
+import { type LoweredProgram, spanBytes } from '../lower/lowered.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
 import { type Rooms, writeTo } from './disk.js'
 import type { Drawing } from './draw.js'
@@ -188,6 +191,20 @@ export class State {
       layNumbers(kept.dtype, elements, partOf({ mesh, dims, ...kept.holding }, coordinatesOf(mesh, rank), values))
       if (file !== undefined) writeTo(file, bytesOf(elements), at)
     }
+  }
+
+  /** The first parameter, or state of one, that holds a number which is not finite, and who holds that. */
+  firstBad(): BadState | undefined {
+    for (const param of this.#program.params) {
+      const states = Object.keys(Object.values(param.frames)[0].states) as StateName[] // its own keys
+      for (const state of [undefined, ...states]) {
+        const kept = state === undefined ? parameterOf(param) : stateOf(param, state)
+        const bad = this.#parts(param, kept).filter(({ elements }) => firstNotFinite(kept.dtype, elements) >= 0)
+        const ranks = bad.map(({ rank }) => rank)
+        if (ranks.length > 0) return { parameter: param.name, ...(state !== undefined && { state }), ranks }
+      }
+    }
+    return undefined
   }
 
   /** Turns one bit of a rank's own copy, as a memory that fails does. */

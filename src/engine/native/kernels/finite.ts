@@ -1,0 +1,30 @@
+/** Which numbers are not finite, and how large the others are. */
+import type { ElementType } from '../../../base/index.js'
+import { decode, type Elements } from './dtypes.js'
+
+/** Of a number that is not finite all bits of the exponent are set. */
+const exponents: Readonly<Partial<Record<string, number>>> = { bf16: 0x7f80, f16: 0x7c00 } satisfies Partial<
+  Record<ElementType, number>
+>
+
+/** The first that is not finite; -1: all are. -infinity may be a number here. */
+export function firstNotFinite(dtype: Parameters<typeof decode>[0], elements: Elements, ofNothing = false): number {
+  const exponent = exponents[dtype]
+  for (let i = 0; i < elements.length; i++) {
+    const bits = elements[i]
+    if (exponent === undefined ? bits - bits === 0 : (bits & exponent) !== exponent) continue
+    if (!ofNothing || decode(dtype, bits) !== Number.NEGATIVE_INFINITY) return i
+  }
+  return -1
+}
+
+/** The greatest size; NaN where one is among them. */
+export function greatestIn(dtype: Parameters<typeof decode>[0], elements: Elements): number {
+  let greatest = 0
+  for (const bits of elements) {
+    const size = Math.abs(decode(dtype, bits))
+    if (Number.isNaN(size)) return size
+    if (size > greatest) greatest = size
+  }
+  return greatest
+}
