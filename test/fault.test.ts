@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
-import { boot, dataFor, type Fault, firstFault, type Interpreter } from '../src/engine/index.js'
+import { type BadNumber, boot, dataFor, firstFault, type Interpreter } from '../src/engine/index.js'
 import type { Job } from '../src/plan/index.js'
 import { startSession, syntheticOf, train } from '../src/train/index.js'
 import { jobOf, optionsOf } from './jobs.js'
@@ -12,7 +12,7 @@ function faultOf(
   job: Job,
   prepare: (machine: Interpreter) => void = () => {},
   spoil?: [string, number],
-): Fault | undefined {
+): BadNumber | undefined {
   const program = compileJob(job)
   const inputs = dataFor(program, optionsOf(job))(0)
   const data = (name: string) => {

@@ -217,7 +217,8 @@ export class FaultBook {
   /** Those that happen again where the step is run again to find out what was wrong with it. */
   again(step: number): FaultOf<'nan'>[] {
     return this.faults.filter(
-      (fault): fault is FaultOf<'nan'> => fault.kind === 'nan' && fault.step === step && !fault.transient,
+      (fault): fault is FaultOf<'nan'> =>
+        fault.kind === 'nan' && fault.step === step && !fault.transient && this.#happened.has(fault),
     )
   }
 }

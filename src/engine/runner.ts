@@ -5,6 +5,7 @@ import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span } from '../trace/index.js'
 import type { Choices } from './choices.js'
 import type { Look, Replay } from './look.js'
+import type { Disagreement } from './replicas.js'
 
 /** The data of one training step. */
 export interface StepData {
@@ -72,6 +73,8 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   gradient(name: string): Float64Array
   /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
   spread(name: string): number
+  /** Copies of parameters and of their states whose bits differ although they should not; undefined: nobody can tell. */
+  replicas?(): Disagreement[]
   /** Per rank, the greatest sum of live bytes of each kind so far. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
   /** The same in other spaces than the device's. */

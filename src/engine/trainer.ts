@@ -7,10 +7,12 @@ import { error, isCodeType, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Choices, choicesInOrder } from './choices.js'
 import { type KernelName, kernelNames } from './kernel-names.js'
+import type { Replay } from './look.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
 import { startEngine } from './native/run/engine.js'
 import type { Pool } from './native/run/pool.js'
 import { startReference } from './reference/engine.js'
+import type { Disagreement } from './replicas.js'
 import type { Runner, Start, StartOptions, StepData, StepResult } from './runner.js'
 import { ordersIn } from './step-data.js'
 
@@ -67,6 +69,10 @@ type OfRunner =
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
+  /** Runs a step twice and looks at every result: what is not finite, and whose bits differ. Nothing changes. Undefined: these kernels cannot. */
+  readonly replay: ((data: StepData) => Promise<Replay>) | undefined
+  /** Copies whose bits differ although they should not. */
+  replicas(): readonly Disagreement[]
   /** Goes on with another program of the same parameters and states: what these hold, and scalars, it takes over to the bit. */
   change(program: Program): Promise<void>
   /** As tokens follow each other. */
@@ -99,6 +105,12 @@ const judged = (engine: Runner, name: string): ArrayLike<number> => engine.state
 const judging = (options: TrainerOptions): StartOptions => ({
   ...options,
   ...{ measure: false, choices: false, faults: undefined, watcher: unwatched },
+})
+
+/** Of the engine that runs when it is asked. */
+const checkedBy = (engine: () => Runner): Pick<Trainer, 'replay' | 'replicas'> => ({
+  replay: engine().replay && (data => engine().replay?.(data) ?? Promise.resolve({})),
+  replicas: () => engine().replicas?.() ?? [],
 })
 
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
@@ -138,8 +150,8 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
       }
       return { loss: sum / count, count }
     },
-    parameter: name => engine.parameter(name),
-    scalars: () => engine.scalars(),
+    ...checkedBy(() => engine),
+    ...{ parameter: name => engine.parameter(name), scalars: () => engine.scalars() },
     setScalars: scalars => engine.setScalars(scalars),
     held: at => engine.held(at),
     hold: (at, values) => engine.hold(at, values),

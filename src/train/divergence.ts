@@ -8,8 +8,19 @@ import { type Job, mostSkipsOf, type Training } from '../plan/index.js'
 
 const remedy = 'try a smaller lr, a warm-up, or clip'
 
-/** Why the run must not go on after a step that was taken; steps count from 1. */
-export const brokenBy = (loss: number, step: number): Problem[] =>
+/** Why the run must not go on after a step; `before`: the scalars before it. */
+export const brokenBy = (
+  training: Pick<Training, 'mostSkips' | 'lossScale'>,
+  before: Scalars<number>,
+  result: StepResult,
+  skipping: Skips,
+): Problem[] =>
+  result.skipped
+    ? [...leastScale(training, before, result, skipping), ...tooManySkips(training, skipping)].slice(0, 1)
+    : lostLoss(result.loss, skipping.step)
+
+/** Of a step that was taken; steps count from 1. */
+const lostLoss = (loss: number, step: number): Problem[] =>
   Number.isFinite(loss) ? [] : [error('training/loss', 'training', `the loss of step ${step} is ${loss}`, remedy)]
 
 /** Why a step with such a gradient norm was skipped, and what became of the scale. */

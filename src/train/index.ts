@@ -1,3 +1,4 @@
+export type { BitChecks } from './bit-checks.js'
 export * from './checkpoints.js'
 export * from './choices.js'
 export * from './data-problems.js'

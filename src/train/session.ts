@@ -29,12 +29,13 @@ import { flopsPerToken } from '../model/index.js'
 import { type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Shares, sharesOf } from '../trace/index.js'
+import { type BitChecks, replayEvents, replicaEvents } from './bit-checks.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
 import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
-import { brokenBy, divergenceLimit, leastScale, risingLoss, tooManySkips, whySkipped } from './divergence.js'
-import { whatBroke } from './fault.js'
+import { brokenBy, divergenceLimit, risingLoss, whySkipped } from './divergence.js'
 import { injectionProblems } from './injection.js'
+import { isNotFinite, whatBroke } from './not-finite.js'
 import { earlierPrograms } from './ramp.js'
 
 export interface StepRecord {
@@ -103,7 +104,7 @@ export interface Standing {
   readonly skips: number
 }
 
-export interface SessionOptions {
+export interface SessionOptions extends BitChecks {
   /** The program of the job, where it was compiled and checked before. */
   readonly program?: Program
   /** The schedule, where the plan names a file. */
@@ -163,7 +164,8 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
     throw e
   }
   const { standing } = options
-  return sessionOf({ job, programs, dataset, kernels, trainer, standing, ...(beginning && { beginning }) })
+  const rest = { standing, checks: options, ...(beginning && { beginning }) }
+  return sessionOf({ job, programs, dataset, kernels, trainer, ...rest })
 }
 
 /** By how many steps are behind. */
@@ -201,9 +203,9 @@ function growingFrom(programs: Programs, behind: number, trainer: Trainer) {
 }
 
 type Parts = Pick<Session, 'job' | 'dataset' | 'kernels' | 'trainer' | 'beginning'> &
-  Pick<SessionOptions, 'standing'> & { readonly programs: Programs }
+  Pick<SessionOptions, 'standing'> & { readonly programs: Programs; readonly checks: BitChecks }
 
-function sessionOf({ programs, standing, ...parts }: Parts): Session {
+function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
   const { job, dataset, trainer } = parts
   const { training } = job
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
@@ -236,40 +238,55 @@ function sessionOf({ programs, standing, ...parts }: Parts): Session {
       const inputs = withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind)
       const before = trainer.scalars()
       const lr = lrAt(training, taken())
+      const data = { inputs, lr, step: behind }
+      const events = await replayEvents({ program, trainer }, data, checks)
       const started = performance.now()
-      const result = await engineFailures(`step ${behind + 1}`, () => trainer.step({ inputs, lr, step: behind }))
+      const result = await engineFailures(`step ${behind + 1}`, () => trainer.step(data))
       const seconds = (performance.now() - started) / 1000
       behind++
       const { loss, skipped } = result
-      const record = recordOf({ job, program, trainer }, result, { step: behind, lr, seconds })
+      events.push(...replicaEvents(parts, behind, checks))
+      const done = recordOf({ job, program, trainer }, result, { step: behind, lr, seconds })
       skips = skipped ? skips + 1 : 0
-      if (skipped) {
-        const skipping = { skips, step: behind, why: record.skipped ?? '' }
-        broken = [...leastScale(training, before, result, skipping), ...tooManySkips(training, skipping)].slice(0, 1)
-        broken = explained(broken, () => whatBroke({ ...parts, program }, { inputs, lr, step: behind - 1 }, before))
-        return record
-      }
-      broken = brokenBy(loss, behind)
+      broken = brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
+      const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))
+      const cause = looks ? await looked(() => whatBroke({ ...parts, program }, data, before)) : undefined
+      broken = explained(broken, cause)
+      const found = [...events, ...(cause ? [cause] : [])]
+      const record = { ...done, ...(found.length > 0 && { events: found }) }
+      if (skipped) return record
       required(broken)
       if (result.taken === 1) limit = divergenceLimit(job, loss)
       const rises = loss > limit && !warned
       warned ||= rises
       return rises ? { ...record, warning: risingLoss(behind, loss, limit) } : record
     },
-    evaluate: async () =>
-      heldOut.length > 0
-        ? (await engineFailures(`the evaluation after step ${behind}`, () => trainer.evaluate(heldOut))).loss
-        : undefined,
+    evaluate: () => heldOutLoss(trainer, heldOut, behind),
     stop: () => trainer.stop(),
   }
 }
 
+async function heldOutLoss(
+  trainer: Trainer,
+  heldOut: Parameters<Trainer['evaluate']>[0],
+  behind: number,
+): Promise<number | undefined> {
+  if (heldOut.length === 0) return undefined
+  return (await engineFailures(`the evaluation after step ${behind}`, () => trainer.evaluate(heldOut))).loss
+}
+
 /** A run that ends says what broke its last step, where that can be found out. */
-function explained(problems: readonly Problem[], what: () => string | undefined): readonly Problem[] {
-  const said = problems.length > 0 ? what() : undefined
-  return said === undefined
-    ? problems
-    : problems.map(problem => ({ ...problem, message: `${problem.message}; ${said}` }))
+const explained = (problems: readonly Problem[], cause: HealthEvent | undefined): readonly Problem[] =>
+  cause ? problems.map(problem => ({ ...problem, message: `${problem.message}; ${cause.message}` })) : problems
+
+/** Whoever looks for a cause may find no room, or no end; the run goes on without. */
+async function looked(look: () => Promise<HealthEvent | undefined>): Promise<HealthEvent | undefined> {
+  try {
+    return await look()
+  } catch (e) {
+    if (e instanceof TypeError) throw e
+    return undefined
+  }
 }
 
 function recordOf(

@@ -54,6 +54,8 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly spans?: string
   readonly recordChoices?: string
   readonly fault?: readonly string[]
+  readonly hashEvery?: number
+  readonly replayEvery?: number
   readonly seed?: number
   readonly beside?: number
   readonly demo?: boolean
@@ -89,6 +91,7 @@ async function run(path: string, loaded: Loaded & Rehearsed, options: TrainOptio
     const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
     const session = await startSession(job, dataset, {
       ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },
+      ...{ hashEvery: options.hashEvery, replayEvery: options.replayEvery },
       ...(options.spans !== undefined && { measure: true }),
       choices: options.recordChoices !== undefined,
       flightRecord: join(options.out ?? '.', 'flight.txt'),

@@ -2,21 +2,11 @@
  * Which instruction made the first number that is not finite. A step that was skipped has changed nothing, so it can be run again,
  * with every result looked at: the first that is not finite although all it was made of is.
  */
-import type { Rank } from '../../base/index.js'
-import { type Call, type Instr, isCollective, isCompute, type Program, type Ref } from '../../ir/index.js'
+import { type Instr, isCollective, isCompute, type Program, type Ref } from '../../ir/index.js'
+import type { BadNumber } from '../look.js'
 import type { StepData } from '../runner.js'
 import { boot, type Interpreter } from './machine.js'
 import type { Observation, Options } from './world.js'
-
-export interface Fault {
-  readonly rank: Rank
-  readonly call: Call
-  readonly instr: Instr
-  /** The result, its first number that is not finite, and where that stands. */
-  readonly made: { readonly ref: Ref; readonly value: number; readonly index: number }
-  /** What it was made of: the greatest size of each operand, all of them finite. */
-  readonly of: readonly { readonly ref: Ref; readonly most: number }[]
-}
 
 /** `prepare` gives the machine what the step began with. Undefined where every number of the step is finite. */
 export function firstFault(
@@ -24,8 +14,8 @@ export function firstFault(
   options: Omit<Options, 'observe'>,
   prepare: (machine: Interpreter) => void,
   data: StepData,
-): Fault | undefined {
-  let fault: Fault | undefined
+): BadNumber | undefined {
+  let fault: BadNumber | undefined
   const observe = (done: Observation) => {
     fault = faultIn(program, done)
     if (fault) throw new Error('the step has shown what it was run for')
@@ -41,7 +31,7 @@ export function firstFault(
 }
 
 /** What arrives was there before it was sent, or overflowed as it was summed. */
-function faultIn(program: Program, { rank, call, instr, read }: Observation): Fault | undefined {
+function faultIn(program: Program, { rank, call, instr, read }: Observation): BadNumber | undefined {
   const { instrs } = program.segments[call.segment]
   const maker = instr.kind === 'wait' ? instrs.find(one => isCollective(one) && one.outs.includes(instr.on)) : instr
   for (const [i, ref] of writtenBy(instr).entries()) {

@@ -1,7 +1,7 @@
 export * from './compare.js'
 export * from './data.js'
 export * from './errors.js'
-export { type Fault, firstFault } from './fault.js'
+export { firstFault } from './fault.js'
 export type { Kernel, Moment, Prepare } from './kernel.js'
 export { kernels, prepare } from './kernels.js'
 export * from './machine.js'

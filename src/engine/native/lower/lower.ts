@@ -342,11 +342,8 @@ class RankLowering {
     return {
       ...{ list: this.#list, copier: this.copier, file: options.files?.[this.#rank] },
       lying: ref => this.#lying(frameOf(ref), buffer(ref).offset + before(ref)),
-      seed: options.seed,
-      block: program.blocks[call.block]?.name ?? '',
-      param: call.param ?? '',
-      at,
-      lies: ref => lies(fusion?.places.get(ref) ?? ref),
+      ...{ seed: options.seed, block: program.blocks[call.block]?.name ?? '', param: call.param ?? '' },
+      ...{ at, lies: (ref: Ref) => lies(fusion?.places.get(ref) ?? ref) },
       clear: ref => {
         if (!isCleared(ref)) this.#frame(frameOf(ref))
         this.#cleared.set(frameOf(ref), runOf(ref))

@@ -36,7 +36,12 @@ const header = 2
 const configWords = header + commands.config.length
 
 /** The code that exec gives. Frozen: parameters and their states are not updated; scalars may be. */
-export function runByHand(exec: Exec, places: HandPlaces, hooks: Hooks, how: { readonly frozen?: boolean } = {}): number {
+export function runByHand(
+  exec: Exec,
+  places: HandPlaces,
+  hooks: Hooks,
+  how: { readonly frozen?: boolean } = {},
+): number {
   let code = 0
   try {
     runEach(exec, places, hooks, how.frozen === true)

@@ -27,6 +27,8 @@ export interface CrewOptions {
   readonly timeoutMs: number
   /** Hears every message of a step. */
   readonly heard?: (message: FromRank) => void
+  /** Whether a message of the step is still to come when all ranks are done. */
+  readonly awaits?: () => boolean
   /** The error to throw, made while the memory is as the ranks left it. */
   readonly failure: (trouble: Trouble) => Error
 }
@@ -102,13 +104,15 @@ export class Crew {
     this.#call()
     await done
     // Messages of different threads come in any order: the last rank's may overtake that of the one that failed first.
-    for (let i = 0; i < 1000 && !this.#stopped && this.#unheard(); i++)
+    for (let i = 0; i < 1000 && !this.#stopped && this.#awaits(); i++)
       await new Promise<void>(resolve => platform.later(1, resolve))
     this.#stepping = false
     for (const thread of this.#threads) thread.idle()
     if (this.#stopped) throw new Error('the engine was stopped during the step')
     if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()
   }
+
+  #awaits = (): boolean => this.#unheard() || (this.#dead.size === 0 && (this.#options.awaits?.() ?? false))
 
   /** Whether a rank that failed has not been heard yet. */
   #unheard(): boolean {

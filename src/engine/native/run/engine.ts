@@ -11,15 +11,15 @@ import { stepCheckOf } from '../../step-data.js'
 import { numbersIn } from '../kernels/dtypes.js'
 import { type Kernels, loadKernels, prepareKernels } from '../kernels/kernels.js'
 import { lower } from '../lower/lower.js'
-import { type LoweredProgram } from '../lower/lowered.js'
+import type { LoweredProgram } from '../lower/lowered.js'
 import type { PanelOptions } from '../lower/panels.js'
 import { waitingFor } from '../lower/waiting.js'
 import { Crew } from './crew.js'
 import { openRooms, type Rooms } from './disk.js'
 import { Injector } from './faults.js'
 import { failureOf } from './flight.js'
-import { Looker } from './looker.js'
 import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
+import { Looker } from './looker.js'
 import type { Pool } from './pool.js'
 import type { Assignment } from './protocol.js'
 import { State } from './state.js'
@@ -111,10 +111,7 @@ async function startIn(
   })
   const watcher = options.watcher ?? unwatched
   watcher.expect({ [phase]: 1 })
-  await watcher.run(
-    phase,
-    starting(crew, ranks, assignmentOf),
-  )
+  await watcher.run(phase, starting(crew, ranks, assignmentOf))
   options.tamper?.(lowered, memory.buffer)
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
   return runnerOf({ description, measure, crew, state, rooms, injector, looker, checked: stepCheckOf(program) })
@@ -170,31 +167,25 @@ interface Parts {
   readonly checked: (data: StepData) => StepData
 }
 
-function runnerOf({ description, measure, crew, state, rooms, injector, looker, checked }: Parts): Runner<Promise<EngineStep>> {
-  let spans: readonly Span[] = []
+/** A step run again, between steps. */
+const lookedBy = (crew: Crew, looker: Looker, checked: Parts['checked']): Pick<Runner, 'look' | 'replay'> => ({
+  async look(data) {
+    crew.mustBeReady()
+    return looker.look(checked(data))
+  },
+  async replay(data) {
+    crew.mustBeReady()
+    return looker.replay(checked(data))
+  },
+})
+
+type HeldIn =
+  | ('parameter' | 'setParameter' | 'states' | 'setStates' | 'scalars' | 'setScalars')
+  | ('held' | 'hold' | 'gradient' | 'spread')
+
+/** What lives from step to step. */
+function heldIn(crew: Crew, state: State): Pick<Runner, HeldIn> {
   return {
-    description,
-    concurrent: true,
-    async step(data) {
-      crew.mustBeReady()
-      state.prepare(checked(data))
-      const before = state.scalars()
-      const start = performance.now()
-      injector?.arm(data.step + 1)
-      await crew.step()
-      const took = (performance.now() - start) / 1000
-      for (const flip of injector?.flips(data.step + 1) ?? []) state.flip(flip)
-      if (measure) spans = state.spans()
-      return { ...state.result(before), seconds: took }
-    },
-    async look(data) {
-      crew.mustBeReady()
-      return looker.look(checked(data))
-    },
-    async replay(data) {
-      crew.mustBeReady()
-      return looker.replay(checked(data))
-    },
     parameter: name => state.parameter(name).values,
     setParameter(name, values) {
       crew.mustBeReady()
@@ -215,6 +206,38 @@ function runnerOf({ description, measure, crew, state, rooms, injector, looker, 
     gradient: name => state.gradient(name),
     spread: name =>
       Math.max(...[state.parameter(name), ...Object.values(state.states(name))].map(({ spread }) => spread)),
+  }
+}
+
+function runnerOf({
+  description,
+  measure,
+  crew,
+  state,
+  rooms,
+  injector,
+  looker,
+  checked,
+}: Parts): Runner<Promise<EngineStep>> {
+  let spans: readonly Span[] = []
+  return {
+    description,
+    concurrent: true,
+    async step(data) {
+      crew.mustBeReady()
+      state.prepare(checked(data))
+      const before = state.scalars()
+      const start = performance.now()
+      injector?.arm(data.step + 1)
+      await crew.step()
+      const took = (performance.now() - start) / 1000
+      for (const flip of injector?.flips(data.step + 1) ?? []) state.flip(flip)
+      if (measure) spans = state.spans()
+      return { ...state.result(before), seconds: took }
+    },
+    ...lookedBy(crew, looker, checked),
+    ...heldIn(crew, state),
+    replicas: () => state.disagreements(),
     get peaks() {
       return state.peaks().map(({ device }) => device)
     },

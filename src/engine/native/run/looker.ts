@@ -88,6 +88,7 @@ export class Looker {
         heard: message => {
           if (message.type === 'looked') sights[sights.length - 1][message.rank] = message.sight
         },
+        awaits: () => sights[sights.length - 1].flat().length < ranks.length,
         failure: trouble => failureOf({ program, lowered, words, trouble }),
       },
     )
@@ -129,7 +130,10 @@ interface Spot {
 
 const order = (orders: readonly Int32Array[], { rank, command }: Spot): number => orders[rank][command]
 
-const madeOf = ({ ref, value, index, of }: Found): Pick<BadNumber, 'made' | 'of'> => ({ made: { ref, value, index }, of })
+const madeOf = ({ ref, value, index, of }: Found): Pick<BadNumber, 'made' | 'of'> => ({
+  made: { ref, value, index },
+  of,
+})
 
 /** Of each rank the first command whose bits were others. */
 const differencesOf = (one: readonly Sight[], two: readonly Sight[]): Spot[] =>

@@ -42,6 +42,7 @@ import {
 import { type Span, spanOf } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
 import type { BadState } from '../../look.js'
+import type { Disagreement } from '../../replicas.js'
 import { placedScalars, scalarStartsOf, scalarsIn, stepResultOf } from '../../result.js'
 import type { Held, StepData, StepResult } from '../../runner.js'
 import { type Elements, layNumbers, numbersIn, viewOf } from '../kernels/dtypes.js'
@@ -51,6 +52,7 @@ import { type LoweredProgram, spanBytes } from '../lower/lowered.js'
 import { type MemoryMap, streamOf } from '../lower/map.js'
 import { type Rooms, writeTo } from './disk.js'
 import type { Drawing } from './draw.js'
+import { disagreementsIn } from './replicas.js'
 
 /** A rank's own part of a tensor: where it begins, in memory or in its file, and its elements. */
 interface OwnPart {
@@ -206,6 +208,8 @@ export class State {
     }
     return undefined
   }
+
+  disagreements = (): Disagreement[] => disagreementsIn(this.#program, (param, kept) => this.#parts(param, kept))
 
   /** Turns one bit of a rank's own copy, as a memory that fails does. */
   flip({ rank, parameter, index = 0, bit = 6 }: FaultOf<'flip'>): void {
