@@ -2,9 +2,12 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe } from 'node:test'
+import { after, before, describe, test as inAll } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { readCheckpoint } from '../src/checkpoint/index.js'
+import { jobsOfRanks } from '../src/cli/files/other-ranks.js'
+import { Job } from '../src/plan/index.js'
 import { finished, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
@@ -14,6 +17,8 @@ import { later, test } from './share.js'
 const python = findPython()
 const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
 const skip = !python ? noPython : existsSync('/proc') ? false : 'processes are looked up in /proc'
+/** Too large for the rest. */
+const large = process.env.LOCKSTEP_TESTS === 'all' ? inAll : ((() => {}) as unknown as typeof inAll)
 const launcher = ['-c', 'from runtime.torchrun import main; main()']
 
 /** Every tensor of a checkpoint, in its own bytes: what lies behind the header, which names the run. */
@@ -127,6 +132,76 @@ describe('emitted runs that restart', { skip }, () => {
   )
 })
 
+describe('emitted folders with several plans', { skip }, () => {
+  const folder = temporaryFolder()
+  let copies: Forking
+  const job = Job.parse({
+    model: { family: 'llama', layers: 4, embed: 24, heads: 6, ffn: 24, vocab: 24 },
+    training: { seq: 8, globalBatch: 24, steps: 9 },
+    plan: { pp: 2, tp: 2, dp: 2, zero: 1, microbatches: 2 },
+  })
+  const run = async (ranks: number, own: readonly string[], ...args: string[]) => {
+    const words = [...own, '--standalone', `--nproc_per_node=${ranks}`, 'train.py', '--device', 'cpu', ...args]
+    const { code, out, err } = await (await copies.start([...launcher, ...words], { cwd: folder })).done
+    equal(code, 0, err)
+    return { out, err }
+  }
+  const saved = (name: string) => {
+    const at = join(folder, name, 'step-00000009')
+    return readCheckpoint((file, begin, end) => readFileSync(join(at, file)).subarray(begin, end))
+  }
+  /** The largest difference, relative to the largest number of a tensor. */
+  const apart = (a: string, b: string): number => {
+    const [one, other] = [saved(a), saved(b)]
+    const errors = [...one.tensors.keys()].map(name => {
+      const [x, y] = [one.tensor(name), other.tensor(name)]
+      const largest = x.reduce((most, value) => Math.max(most, Math.abs(value)), 0) || 1
+      return x.reduce((most, value, i) => Math.max(most, Math.abs(value - y[i])), 0) / largest
+    })
+    return Math.max(...errors)
+  }
+  before(() => {
+    copies = new Forking(python!)
+    writeEmittedJob(folder, job, jobsOfRanks(job, { numbers: [4, 6], each: true }))
+  })
+  after(async () => {
+    await copies.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  for (const [precision, tolerance] of [
+    ['f64', 1e-12],
+    ['plan', 1e-6],
+  ] as const)
+    large(`8 -> 4 -> 6 ranks under torchrun, ${precision}: what 8 ranks train, to ${tolerance}`, async () => {
+      const asked = ['--precision', precision, '--elastic', '--save-every', '3']
+      await run(8, [], ...asked, '--save', `whole-${precision}`)
+      for (const [ranks, steps] of [
+        [8, '3'],
+        [4, '6'],
+        [6, '9'],
+      ] as const)
+        await run(ranks, ['--elastic'], ...asked, '--steps', steps, '--save', `parts-${precision}`)
+      const error = apart(`whole-${precision}`, `parts-${precision}`)
+      ok(error < tolerance, `${error}`)
+    })
+
+  large('--shrink: a rank that is lost is not replaced, the largest plan that is left goes on', async () => {
+    rmSync(join(folder, 'metrics.jsonl'), { force: true })
+    const faults = ['kill:rank=7,step=4', 'kill:rank=5,step=7'].flatMap(fault => ['--fault', fault])
+    const asked = ['--precision', 'f64', '--elastic', '--save-every', '3', '--save', 'shrunk']
+    const { err } = await run(8, ['--elastic', '--shrink'], ...asked, ...faults)
+    match(err, /rank 7 was killed by SIGKILL; 6 ranks go on from the checkpoint of step 3\n/)
+    match(err, /rank 5 was killed by SIGKILL; 4 ranks go on from the checkpoint of step 6\n/)
+    await run(8, [], '--precision', 'f64', '--save', 'unshrunk')
+    ok(apart('unshrunk', 'shrunk') < 1e-12)
+    deepEqual(
+      linesOf(join(folder, 'metrics.jsonl')).flatMap(({ event }) => (event ? [event] : [])),
+      ['restart', 'replanned', 'restart', 'replanned'],
+    )
+  })
+})
+
 /** KILLS=50 kills so many, at random moments from the first step on. */
 const kills = Number(process.env.KILLS ?? 1)
 
@@ -172,7 +247,7 @@ describe('lockstep launch --elastic', { skip }, () => {
     return true
   }
 
-  later(`kill -9 of a rank, ${kills} times: noticed, started again, and the same bits at the end`, async () => {
+  large(`kill -9 of a rank, ${kills} times: noticed, started again, and the same bits at the end`, async () => {
     equal((await launch('plain', '--save-every', '40').done).code, 0)
     const expected = last('plain')
     const noticed: number[] = []

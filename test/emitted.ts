@@ -30,14 +30,20 @@ export interface Programs {
 
 export const programsOf = (job: Job): Programs => ({ training: compileJob(job), judging: compileEvaluation(job) })
 
-export const emittedFiles = (job: Job, { training, judging }: Programs = programsOf(job)) =>
+/** `others`: the job planned for other numbers of ranks. */
+export const emittedFiles = (
+  job: Job,
+  { training, judging }: Programs = programsOf(job),
+  others: readonly Job[] = [],
+) =>
   emit(
     ...([training, runOf(job, 'job.yaml', syntheticOf(job), undefined), runtimeFiles(), judging] as const),
     Object.fromEntries(earlierPrograms(job)),
+    others.map(other => ({ program: compileJob(other), evaluation: compileEvaluation(other) })),
   )
 
-export function writeEmittedJob(folder: string, job: Job): void {
-  writeFiles(folder, emittedFiles(job))
+export function writeEmittedJob(folder: string, job: Job, others: readonly Job[] = []): void {
+  writeFiles(folder, emittedFiles(job, programsOf(job), others))
 }
 
 export interface Expected {

@@ -133,6 +133,7 @@ export const problemCodes = {
   'run/ranks': 'no plan is admissible on the ranks that are left',
   'run/choices': 'there are no choices of experts to record',
   'emit/exists': 'the folder to emit into belongs to another run',
+  'emit/ranks': 'there is no plan for so many ranks with the same global batch',
   'launch/python': 'there is no Python with PyTorch',
   'launch/failed': 'torchrun ended with an error',
   'simulate/rank': 'there is no such rank',

@@ -25,12 +25,26 @@ export type Files = Readonly<Record<string, string>>
 
 /**
  * `runtime` is the text of the files of src/emit/runtime, by name; `evaluation` the forward-only program of the same
- * job, for the runs that are to judge what they train; `earlier` the programs of steps before the last phase, by the name of theirs.
+ * job, for the runs that are to judge what they train; `earlier` the programs of steps before the last phase, by the name of theirs;
+ * `others` the same for other numbers of ranks, of which train.py takes the one that fits.
  */
-export const emit = (program: Program, run: Run, runtime: Files, evaluation?: Program, earlier?: Earlier): Files =>
-  finish(emitting(program, run, runtime, evaluation, earlier))
+export const emit = (
+  program: Program,
+  run: Run,
+  runtime: Files,
+  evaluation?: Program,
+  earlier?: Earlier,
+  others?: readonly Programs[],
+): Files => finish(emitting(program, run, runtime, evaluation, earlier, others))
 
 export type Earlier = Readonly<Record<string, Program>>
+
+/** All programs of one plan. */
+export interface Programs {
+  readonly program: Program
+  readonly evaluation?: Program | undefined
+  readonly earlier?: Earlier
+}
 
 export function* emitting(
   compiled: Program,
@@ -38,24 +52,37 @@ export function* emitting(
   runtime: Files,
   evaluation?: Program,
   earlier: Earlier = {},
+  others: readonly Programs[] = [],
 ): Work<Files> {
   const program = headsMerged(compiled)
-  const beside = besideIn(program)
-  const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program, beside))
-  const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation, besideIn(evaluation, beside))))
+  const share = 1 / (1 + others.length)
+  const trains = yield* asPart(0, share, writingPlan({ program: compiled, evaluation, earlier }))
+  const folders: Record<string, string> = {}
+  for (const [i, other] of others.entries()) {
+    const files = yield* asPart(share * (i + 1), share * (i + 2), writingPlan(other))
+    Object.assign(folders, below(`ranks-${worldOf(other.program.mesh)}`, files))
+  }
   const { job, tokenizer, ...settings } = run
+  const worlds = others.map(other => worldOf(other.program.mesh))
   return {
-    'README.md': readme(program, run),
+    'README.md': readme(program, run, worlds),
     'train.py': entry,
     'run.json': `${JSON.stringify(settings, null, 2)}\n`,
     'job.json': `${JSON.stringify(job, null, 2)}\n`,
     ...(tokenizer === undefined ? {} : { 'tokenizer.json': tokenizer }),
     ...trains,
-    ...(evaluates && below('evaluation', evaluates)),
-    ...earlierSteps(earlier, program, beside),
+    ...folders,
     ...below('runtime', runtime),
     ...launchers(run, worldOf(program.mesh)),
   }
+}
+
+function* writingPlan({ program: compiled, evaluation, earlier = {} }: Programs): Work<Files> {
+  const program = headsMerged(compiled)
+  const beside = besideIn(program)
+  const trains = yield* asPart(0, evaluation ? 0.8 : 1, writingProgram(program, beside))
+  const evaluates = evaluation && (yield* asPart(0.8, 1, writingProgram(evaluation, besideIn(evaluation, beside))))
+  return { ...trains, ...(evaluates && below('evaluation', evaluates)), ...earlierSteps(earlier, program, beside) }
 }
 
 /** Folders of programs that work on what the last one works on: it must lie alike in all of them. */

@@ -44,7 +44,7 @@ function launchScript(run: Run, world: number): string {
 set -eu
 cd "$(dirname "$0")"
 RUN=${shellQuote(printable(run.title))}
-WORLD=${world}
+WORLD="\${WORLD:-${world}}"
 NNODES="\${NNODES:-1}"
 NODE_RANK="\${NODE_RANK:-0}"
 MASTER_ADDR="\${MASTER_ADDR:-127.0.0.1}"

@@ -7,7 +7,8 @@ import type { Run } from './run.js'
 /** Within a code span: one line, no tick that could end it. */
 const code = (text: string): string => `\`${text.replace(/[`\s]+/g, ' ').slice(0, 200)}\``
 
-export function readme(program: Program, run: Run): string {
+/** `others`: numbers of ranks for which there are plans too. */
+export function readme(program: Program, run: Run, others: readonly number[] = []): string {
   const world = worldOf(program.mesh)
   const axes = program.mesh.axes.filter(({ size }) => size > 1).map(({ name, size }) => `${name} ${size}`)
   return `# ${code(run.title)}
@@ -26,7 +27,7 @@ ${run.globalBatch} sequences of ${run.seq} tokens.
     sh launch.sh --resume saved          resumes from the last of them, whatever plan wrote it
     sh launch.sh --elastic --save-every 100                 goes on from the last of them when a rank is lost
 
-With --save, Ctrl-C and SIGTERM write a checkpoint before the run ends.
+${others.length > 0 ? `    WORLD=${others[0]} sh launch.sh --elastic          other numbers of ranks that it has plans for: ${others.join(', ')}\n\n` : ''}With --save, Ctrl-C and SIGTERM write a checkpoint before the run ends.
 
 It needs PyTorch and this folder, nothing else. \`sh launch.sh --help\` lists what a run can be told.
 
@@ -39,7 +40,7 @@ It needs PyTorch and this folder, nothing else. \`sh launch.sh --help\` lists wh
 | \`program.json\` | mesh, process groups, parameters |
 | \`run.json\` | steps, seed, learning rate, data |
 | \`job.json\` | the job; checkpoints carry it, and the tokenizer where there is one |
-${run.evaluation ? '| `evaluation/` | the forward alone, as a program of its own: the loss over held-out data |\n' : ''}| \`runtime/\` | the hand-written part, the same for every program |
+${run.evaluation ? '| `evaluation/` | the forward alone, as a program of its own: the loss over held-out data |\n' : ''}${others.length > 0 ? '| `ranks-*/` | the same for other numbers of ranks; `train.py` takes what fits the number that is started |\n' : ''}| \`runtime/\` | the hand-written part, the same for every program |
 | \`metrics.jsonl\`, \`about.json\` | once it has run: a line of JSON a step and one for every event, and which run it was |
 
 ## What to expect

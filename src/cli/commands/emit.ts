@@ -8,10 +8,12 @@ import { printSchedule } from '../../schedule/index.js'
 import { beginningOf } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { writeFolder } from '../files/folder-record.js'
+import { jobsOfRanks } from '../files/other-ranks.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
+import type { Ranks } from '../text/ranks.js'
 import { expectedOn } from './simulate.js'
 
 export interface EmitOptions {
@@ -19,6 +21,7 @@ export interface EmitOptions {
   readonly steps?: number
   readonly seed?: number
   readonly init?: string
+  readonly also?: Ranks
   readonly cluster?: string
   readonly devices?: number
   readonly scheduleCsv?: boolean
@@ -40,7 +43,8 @@ export async function emitCommand(path: string, options: EmitOptions, io: Io): P
     const on = cluster === undefined ? undefined : { cluster, ...(devices && { devices }) }
     const expected = on && (await expectedOn(changed.program, on, io, watcher))
     const beginning = beginningOf(options, io)
-    return writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, io, watcher })
+    const others = options.also ? jobsOfRanks(changed.job, options.also) : []
+    return writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, others, io, watcher })
   })
   io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
   return 0

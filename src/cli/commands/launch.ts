@@ -1,7 +1,8 @@
 /** lockstep launch: emit a job and run it here, every rank a process of torchrun on gloo (or on this machine's GPUs). */
 import { join, resolve } from 'node:path'
-import { error, ProblemsError, worldOf } from '../../base/index.js'
+import { error, faultProblems, type Problem, ProblemsError, parseFaults, worldOf } from '../../base/index.js'
 import { eventOf } from '../../health/index.js'
+import type { Program } from '../../ir/index.js'
 import {
   type Beginning,
   beginningOf,
@@ -12,6 +13,7 @@ import {
   stepsBehind,
 } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
+import { fewerRanks, jobsOfRanks } from '../files/other-ranks.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder } from '../files/run-folder.js'
 import { type Listeners, pythonWithTorch, startTorchrun } from '../files/torchrun.js'
@@ -20,6 +22,7 @@ import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.j
 import { type Display, displayOf } from '../text/display.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
+import type { Ranks } from '../text/ranks.js'
 import { summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 import { withOptions } from './emit.js'
@@ -32,6 +35,7 @@ export interface LaunchOptions extends CheckpointOptions {
   readonly device: string
   readonly elastic?: boolean
   readonly shrink?: boolean
+  readonly also?: Ranks
   readonly fault?: readonly string[]
   readonly json?: boolean
 }
@@ -51,6 +55,8 @@ export async function launchCommand(path: string, asked: LaunchOptions, io: Io):
     return 1
   }
   io.err(showProblems(problems, io, path))
+  const refused = faultRefusals(options.fault ?? [], loaded.program)
+  if (refused.length > 0) throw new ProblemsError(refused)
   const python = pythonWithTorch(io)
   const job = withOptions(loaded.job, options)
   const folder = options.out ?? freeFolder(job, path, io)
@@ -59,10 +65,16 @@ export async function launchCommand(path: string, asked: LaunchOptions, io: Io):
   const plan = savePlanOf(options, folder)
   const refusals = plan ? savingProblems(plan.folder, stepsBehind(beginning), io) : []
   if (refusals.length > 0) throw new ProblemsError(refusals)
+  const others = options.also ? jobsOfRanks(job, options.also) : options.shrink ? fewerRanks(job) : []
   const emitted = await withProgress(io, watcher =>
-    writeEmitted({ ...loaded, job }, { path, folder, beginning, io, watcher }),
+    writeEmitted({ ...loaded, job }, { path, folder, beginning, others, io, watcher }),
   )
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
+}
+
+function faultRefusals(texts: readonly string[], { mesh, params }: Program): Problem[] {
+  const { faults, problems } = parseFaults(texts)
+  return [...problems, ...faultProblems(faults, { ranks: worldOf(mesh), params })]
 }
 
 /** The start has so long, or as long as the time-out and some more: Python and PyTorch take long to load on a busy machine. */

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { error, ProblemsError, sequencesUntil, type Watcher } from '../../base/index.js'
+import { compileJob } from '../../compile/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
 import { flopsPerToken } from '../../model/index.js'
@@ -42,12 +43,14 @@ export interface Target {
   readonly carries?: boolean
   /** What a simulation said of a step. */
   readonly expected?: Run['expected'] | undefined
+  /** Plans for other numbers of ranks. */
+  readonly others?: readonly Job[]
   readonly io: Io
   readonly watcher: Watcher
 }
 
 export async function writeEmitted({ job, program, schedule }: Loaded, target: Target): Promise<EmittedFolder> {
-  const { path, folder, beginning, carries, expected, io, watcher } = target
+  const { path, folder, beginning, carries, expected, others = [], io, watcher } = target
   if (io.exists(join(folder, 'metrics.jsonl')))
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
@@ -62,8 +65,13 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
   }
   const evaluation = evaluationOf(job, dataset, schedule)
   const earlier = Object.fromEntries(earlierPrograms(job))
+  const fewer = others.map(other => ({
+    program: compileJob(other),
+    evaluation: evaluationOf(other, dataset, undefined),
+    earlier: Object.fromEntries(earlierPrograms(other)),
+  }))
   watcher.expect({ emitting: 1 })
-  const files = await watcher.run('emitting', emitting(program, run, runtimeFiles(), evaluation, earlier))
+  const files = await watcher.run('emitting', emitting(program, run, runtimeFiles(), evaluation, earlier, fewer))
   watcher.say('writing the files')
   const contents = {
     ...files,

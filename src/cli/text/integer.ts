@@ -1,6 +1,7 @@
 /** Whole numbers on a command line, for commander: 500, 10k, 1M. */
 import { InvalidArgumentError } from 'commander'
 import { parseCount } from '../../base/index.js'
+import { parseRanks, type Ranks } from './ranks.js'
 
 /** A whole number from 0 up; 10k is 10,000. */
 export function integer(text: string): number {
@@ -27,4 +28,11 @@ export function port(text: string): string {
   if (number === undefined || Number(number) > 65535)
     throw new InvalidArgumentError('expected a port, such as 9464 or 0.0.0.0:9464.')
   return text
+}
+
+/** Numbers of ranks: 4,6 or 4..8. */
+export function ranksOf(text: string): Ranks {
+  const ranks = parseRanks(text)
+  if (!ranks) throw new InvalidArgumentError('expected numbers of ranks, such as 4,6 or 4..8.')
+  return ranks
 }

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { EmitOptions } from '../commands/emit.js'
 import type { Io } from '../io.js'
-import { integer, size } from '../text/integer.js'
+import { integer, ranksOf, size } from '../text/integer.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
@@ -14,6 +14,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--steps <n>', 'number of steps, instead of the job’s', integer)
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
+    .option(
+      '--also <ranks>',
+      'plans for other numbers of ranks too, such as 4,6 or 4..8: train.py takes what fits',
+      ranksOf,
+    )
     .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
     .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', size)
     .option('--schedule-csv', 'only the schedule, as the CSV of PyTorch’s pipelining (schedule.csv)')

@@ -3,7 +3,8 @@ import { type Command, InvalidArgumentError } from 'commander'
 import type { LaunchOptions } from '../commands/launch.js'
 import type { Io } from '../io.js'
 import { withCheckpointOptions } from '../text/checkpoint-options.js'
-import { integer } from '../text/integer.js'
+import { faultOption } from '../text/fault-option.js'
+import { integer, ranksOf } from '../text/integer.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
@@ -22,7 +23,8 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .option('--elastic', 'restart from the newest checkpoint when a rank is lost (saves every 20 steps)')
     .option('--shrink', 'with --elastic: do not replace a lost rank, go on with fewer')
-    .option('--fault <kind:key=value,...>', 'something that is to go wrong, such as kill:rank=1,step=5', collected)
+    .addOption(faultOption())
+    .option('--also <ranks>', 'with --shrink: numbers of ranks to go on with, such as 4,6 or 4..7', ranksOf)
   withCheckpointOptions(command)
     .option('--json', 'one JSON object a step')
     .addHelpText(
@@ -34,8 +36,6 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       done(await launchCommand(path, options, io))
     })
 }
-
-const collected = (text: string, before: readonly string[] | undefined): string[] => [...(before ?? []), text]
 
 function seconds(text: string): number {
   const value = Number(text)

@@ -58,6 +58,8 @@ class Metrics:
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
         numbers = {"restarts": restarts, "from": first, "lostSteps": lost, "seconds": round(time.time() - told["at"], 3)}
         self.event(first, "restart", "warning", f"{told['why']}; goes on after step {first}, {again}", numbers, told["rank"])
+        if "ranks" in told:
+            self.event(first, "replanned", "note", f"goes on with the plan for {told['ranks']} ranks", {"ranks": told["ranks"]})
 
     def _append(self, said: Dict) -> None:
         with open(self.path, "a") as file:

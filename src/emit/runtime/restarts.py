@@ -73,10 +73,12 @@ class Restarts:
             agent._remaining_restarts = 0
             say(f"{why}; gave up: {self.in_vain} failures without a new checkpoint, the last good state is {from_step[5:]}")
         else:
-            ranks = self._ranks_left(agent)
+            before, ranks = agent._worker_group.spec.local_world_size, self._ranks_left(agent)
             self.suspended.clear()
-            os.environ["LOCKSTEP_RESTART"] = json.dumps({"rank": rank, "why": why, "at": time.time()})
-            say(f"restart: {why}; all {ranks} ranks start again {from_step}")
+            told = {"rank": rank, "why": why, "at": time.time(), **({"ranks": ranks} if ranks != before else {})}
+            os.environ["LOCKSTEP_RESTART"] = json.dumps(told)
+            who = f"all {ranks} ranks start again" if ranks == before else f"{ranks} ranks go on"
+            say(f"restart: {why}; {who} {from_step}")
 
     def _ranks_left(self, agent) -> int:
         """Of one node: without the rank that was lost, if it is not to be replaced and there is a plan for fewer."""
@@ -84,7 +86,7 @@ class Restarts:
         fewer = [world for world in plans_in(self.folder) if world < spec.local_world_size]
         if self.shrink and fewer and agent._worker_group.group_world_size == 1:
             spec.local_world_size = max(fewer)
-        return spec.local_world_size * agent._worker_group.group_world_size
+        return spec.local_world_size
 
     def _newest(self) -> int:
         return max(steps_in(self.saved), default=0)
