@@ -129,6 +129,8 @@ export const problemCodes = {
   'run/write': 'a file cannot be written',
   'run/fault': 'a fault to rehearse cannot be understood, or cannot happen in this run',
   'run/port': 'nothing can listen on the port for metrics',
+  'replan/unmeasured': 'a run did not measure its instructions',
+  'replan/cluster': 'nobody knows what a run ran on',
   'run/given-up': 'the run failed three times without a step of progress',
   'run/ranks': 'no plan is admissible on the ranks that are left',
   'run/choices': 'there are no choices of experts to record',

@@ -16,7 +16,8 @@ export function measuredSpans(program: Program, spans: readonly Span[]): Span[] 
   }))
 }
 
-function collectiveOf(program: Program, span: Span): number {
+/** The index of the instruction that a span is of; of a wait, that of the collective it waits for. */
+export function collectiveOf(program: Program, span: Span): number {
   const { step, instr } = doneBy(program, span)
   if (step.kind !== 'call' || instr?.kind !== 'wait') return span.instr
   const { instrs } = program.segments[step.segment]

@@ -7,6 +7,7 @@ import type { Session } from '../../train/index.js'
 import { paragraph } from '../commands/check.js'
 import type { Io } from '../io.js'
 import { serveMetrics } from './metrics-server.js'
+import { closeRecords, openRecords } from './run-report.js'
 
 export interface MonitorOptions {
   readonly tensorboard?: string
@@ -22,21 +23,30 @@ export interface Monitors {
   close(): void
 }
 
-type Asked = MonitorOptions & { readonly run: string }
+type Asked = MonitorOptions & { readonly run: string; readonly folder: string }
 
 /** Those that were asked for, told together. */
 export async function openMonitors(session: Session, asked: Asked, io: Io): Promise<Monitors> {
   const board = boardOf(session, asked, io)
   const served = await metricsServed(session, asked)
+  const records = openRecords(asked.folder, session, io)
   const all = [...(board ? [board] : []), ...(served ? [served] : [])]
   return {
     notes: [
       ...(board ? [`TensorBoard: tensorboard --logdir ${asked.tensorboard}`] : []),
       ...(served ? [`Prometheus: ${served.address}`] : []),
     ],
-    step: line => all.forEach(monitor => void monitor.step(line)),
-    event: event => all.forEach(monitor => void monitor.event(event)),
-    close: () => served?.close(),
+    step: line => {
+      records.step()
+      for (const monitor of all) monitor.step(line)
+    },
+    event: event => {
+      for (const monitor of all) monitor.event(event)
+    },
+    close: () => {
+      served?.close()
+      closeRecords(records, io)
+    },
   }
 }
 

@@ -14,7 +14,15 @@ export interface RunFolder {
 }
 
 /** What a run writes into its folder. */
-const names = ['job.json', 'about.json', 'tokenizer.json', 'metrics.jsonl', 'flight.txt']
+const names = [
+  'job.json',
+  'about.json',
+  'tokenizer.json',
+  'metrics.jsonl',
+  'measured.json',
+  'report.html',
+  'flight.txt',
+]
 
 /** The folder of another run is refused, and so is one in which a file, or a link, has a name that a run needs. */
 export function requireUnused(path: string, io: Io): void {
