@@ -131,15 +131,10 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
     const folder = openRunFolder(place, job, infoOf(session, run, io), io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
-<<<<<<< HEAD
     for (const event of session.beginning ? damageEvents(session.beginning) : []) folder.log(event)
     const { steps } = session.job.training
     const saving = plan && checkpoints && runSaving(checkpoints, { every: plan.every, steps }, io)
-    const monitors = await openMonitors(session, { ...options, run }, io)
-=======
-    const saving = plan && checkpoints && { every: plan.every, save: checkpoints.save }
     const monitors = await openMonitors(session, { ...options, run, folder: place }, io)
->>>>>>> 83fb588f (report: a run as one page; replan: the search again with the rates a run has measured)
     try {
       return await shown(session, { folder, saving, choices, monitors }, setting)
     } finally {

@@ -39,6 +39,7 @@ export function openRecords(folder: string, session: Session, io: Io): RunRecord
     },
     close() {
       keepTimes()
+      if (!io.exists(join(folder, 'metrics.jsonl'))) return // not one step was taken
       const most = heaviestPeak(session)
       saveReport(folder, { about: paragraph(session.job), program, ...(most && { memory: most }) }, io)
     },
@@ -89,7 +90,8 @@ export function closeRecords(records: RunRecords, io: Io): void {
   try {
     records.close()
   } catch (e) {
-    if (!(e instanceof ProblemsError)) throw e
-    io.err(`no report: ${e.problems.map(({ message }) => message).join('; ')}\n`)
+    // Where the run itself failed, that is what is to be said.
+    const why = e instanceof ProblemsError ? e.problems.map(({ message }) => message).join('; ') : String(e)
+    io.err(`no report: ${why}\n`)
   }
 }
