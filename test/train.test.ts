@@ -143,7 +143,12 @@ test('the run folder has the job as it was run, and a line of metrics for every 
   const text = { 'jobs/text/a.txt': 'abc '.repeat(60), 'jobs/text/b.bin': Uint8Array.of(0, 1, 2) }
   const { code, out, written } = await train(['jobs/a.yaml', '--steps', '3'], { ...files, ...text })
   equal(code, 0, out)
-  deepEqual(Object.keys(written).sort(), ['runs/a/about.json', 'runs/a/job.json', 'runs/a/metrics.jsonl'])
+  deepEqual(Object.keys(written).sort(), [
+    'runs/a/about.json',
+    'runs/a/job.json',
+    'runs/a/metrics.jsonl',
+    'runs/a/report.html',
+  ])
   const lines = written['runs/a/metrics.jsonl']
     .trimEnd()
     .split('\n')
@@ -316,7 +321,7 @@ test('on a real disk: folders are made and found, and are not used twice', async
   const out = join(folder, 'deep', 'run')
   const io = { ...processIo(), out: () => {}, err: () => {}, read: () => job() }
   equal(await run(['train', '--kernels', 'reference', 'job.yaml', '--steps', '1', '--out', out], io), 0)
-  deepEqual(readdirSync(out).sort(), ['about.json', 'job.json', 'metrics.jsonl'])
+  deepEqual(readdirSync(out).sort(), ['about.json', 'job.json', 'metrics.jsonl', 'report.html'])
   equal(JSON.parse(readFileSync(join(out, 'metrics.jsonl'), 'utf8')).step, 1)
   equal(await run(['train', '--kernels', 'reference', 'job.yaml', '--steps', '1', '--out', out], io), 1)
   rmSync(folder, { recursive: true })
