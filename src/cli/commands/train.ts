@@ -1,8 +1,7 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { randomUUID } from 'node:crypto'
-import { dirname, join, resolve } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { coordinatesOf, type FaultBook, save, showBytes, showProblem } from '../../base/index.js'
+import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
@@ -13,7 +12,6 @@ import { thisHost } from '../../node/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import { printChrome, type Span, waitsApart } from '../../trace/index.js'
 import {
-  beginningOf,
   beginningText,
   type ChoiceFile,
   damageEvents,
@@ -21,14 +19,11 @@ import {
   oneRankLosses,
   openCheckpoints,
   openChoices,
-  openData,
-  passedOver,
   type Session,
   type StepRecord,
-  startSession,
   train,
 } from '../../train/index.js'
-import { besides, portable } from '../files/load.js'
+import { portable } from '../files/load.js'
 import { type MonitorOptions, type Monitors, openMonitors } from '../files/monitors.js'
 import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
@@ -40,10 +35,10 @@ import { type Display, displayOf } from '../text/display.js'
 import { faultsOf } from '../text/fault-option.js'
 import { duration, scaled } from '../text/numbers.js'
 import { countProblems, showProblems } from '../text/problems.js'
-import { withProgress } from '../text/progress.js'
 import { summaryOf } from '../text/summary.js'
 import { stepsTraced } from '../words/train.js'
 import { paragraph } from './check.js'
+import { keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
 
 export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly steps?: number
@@ -56,6 +51,9 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly fault?: readonly string[]
   readonly hashEvery?: number
   readonly replayEvery?: number
+  readonly keepGoing?: boolean
+  readonly snapshotEvery?: number
+  readonly shrink?: boolean
   readonly seed?: number
   readonly beside?: number
   readonly demo?: boolean
@@ -79,45 +77,28 @@ const changed = (job: Job, { steps, seed }: TrainOptions): Job => ({
   training: { ...job.training, ...(steps === undefined ? {} : { steps }), ...(seed === undefined ? {} : { seed }) },
 })
 
-interface Rehearsed {
-  readonly faults: FaultBook | undefined
-}
-
 async function run(path: string, loaded: Loaded & Rehearsed, options: TrainOptions, io: Io): Promise<number> {
-  const { job, schedule, program, faults } = loaded
-  const { session, tokenizer } = await withProgress(io, async watcher => {
-    const beginning = beginningOf(options, io)
-    if (beginning) io.err(showProblems(passedOver(beginning), io, path))
-    const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
-    const session = await startSession(job, dataset, {
-      ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },
-      ...{ hashEvery: options.hashEvery, replayEvery: options.replayEvery },
-      ...(options.spans !== undefined && { measure: true }),
-      choices: options.recordChoices !== undefined,
-      flightRecord: join(options.out ?? '.', 'flight.txt'),
-      offloadFolder: options.offloadDir ?? dirname(resolve(options.out ?? 'runs')),
-    })
-    return { session, tokenizer }
-  })
+  const place = options.out ?? freeFolder(loaded.job, path, io)
+  const { session, ...started } = await startedSession({ path, place }, loaded, options, io)
   try {
-    return await recorded(session, { path, tokenizer, options, faults, io })
+    return await recorded(session, { ...started, path, place, options, faults: loaded.faults, io })
   } finally {
     await session.stop()
   }
 }
 
-interface Setting extends Rehearsed {
+interface Setting extends Rehearsed, Omit<Started, 'session'> {
   /** The path of the job. */
   readonly path: string
-  readonly tokenizer: string | undefined
+  /** The run folder. */
+  readonly place: string
   readonly options: TrainOptions
   readonly io: Io
 }
 
 /** Opens the folders of a run, and closes them behind it. */
 async function recorded(session: Session, setting: Setting): Promise<number> {
-  const { path, tokenizer, options, faults, io } = setting
-  const place = options.out ?? freeFolder(session.job, path, io)
+  const { path, place, tokenizer, options, faults, io } = setting
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireUnused(place, io)
   const run = randomUUID()
@@ -151,18 +132,20 @@ const infoOf = ({ job, kernels }: Session, run: string, io: Io): RunInfo => ({
   ...{ world: worldOfPlan(job.plan), kernels, host: io.process.host },
 })
 
-async function shown(session: Session, places: Places, { path, options, io }: Setting): Promise<number> {
-  const { job, trainer, behind } = session
+async function shown(session: Session, places: Places, { path, options, hearing, io }: Setting): Promise<number> {
+  const { job, behind } = session
   const peak = options.json ? undefined : peakOf(session)
   const display = displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
-  const { records, traced, stopped } = await follow(session, display, places, io)
+  const { records, traced, stopped } = await follow(session, display, { ...places, hearing }, io)
   const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))
   if (options.spans !== undefined) saveSpans(options.spans, session.program, traced, io)
   if (!options.json || records.length === 0)
     for (const line of summaryOf(job, records, behind, peak?.flops)) display.note(line)
-  if (!options.json && records.length > 0) display.note(memoryLine(session.program, trainer))
+  if (!options.json && records.length > 0)
+    for (const line of [memoryLine(session.program, session.trainer), ...keptLines(session, records)])
+      display.note(line)
   if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
@@ -186,9 +169,13 @@ interface Places {
   readonly monitors: Monitors
 }
 
-async function follow(session: Session, display: Display, places: Places, io: Io): Promise<Followed> {
-  const { folder, saving, choices, monitors } = places
-  const { job, trainer, dataset } = session
+async function follow(
+  session: Session,
+  display: Display,
+  { folder, saving, choices, monitors, hearing }: Places & Pick<Started, 'hearing'>,
+  io: Io,
+): Promise<Followed> {
+  const { job, dataset } = session
   const { steps } = job.training
   let { program } = session
   const records: StepRecord[] = []
@@ -204,6 +191,7 @@ async function follow(session: Session, display: Display, places: Places, io: Io
     monitors.event(event)
     display.event(event)
   }
+  hearing.hear = tell
   try {
     for await (const done of train(session)) {
       choices?.write() // before the checkpoint: who resumes from it has them
@@ -214,8 +202,10 @@ async function follow(session: Session, display: Display, places: Places, io: Io
         // Spans of another program say nothing of this one.
         program = session.program
         traced.length = 0
-        display.note(`${record.globalBatch} sequences a step from step ${record.step} on`)
+        if (record.globalBatch !== undefined)
+          display.note(`${record.globalBatch} sequences a step from step ${record.step} on`)
       }
+      const { trainer } = session
       traced.push(trainer.spans)
       if (traced.length > stepsTraced) traced.shift()
       const { events = [], ...line } = record

@@ -44,12 +44,27 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--hash-every <n>', 'compare the copies of parameters bit by bit after every n steps', positive)
     .option('--replay-every <n>', 'run every n-th step twice before it is taken, and compare all bits', positive)
     .addOption(faultOption())
+    .option(
+      '--keep-going',
+      'after a failure of ranks go on from the newest good state: a copy in the memory of ranks, or a checkpoint; three failures without a step of progress end the run',
+    )
+    .addOption(
+      new Option('--snapshot-every <n>', 'steps between two copies in the memory of ranks (default: 1)')
+        .argParser(positive)
+        .implies({ keepGoing: true }),
+    )
+    .addOption(
+      new Option(
+        '--shrink',
+        'replace no rank that died: go on with a plan for those that are left, with the same batch and data',
+      ).implies({ keepGoing: true }),
+    )
     .option('--demo', 'a small GPT on the sources of lockstep itself')
   withCheckpointOptions(command)
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string | undefined, options: TrainOptions) => {
       if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')

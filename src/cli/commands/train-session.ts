@@ -1,0 +1,96 @@
+/** The session of `lockstep train`: as the options ask for it, and, where they do, one that goes on after failures. */
+import { dirname, join, resolve } from 'node:path'
+import { type FaultBook, showBytes } from '../../base/index.js'
+import type { HealthEvent } from '../../health/index.js'
+import {
+  type Beginning,
+  beginningOf,
+  type KeptSession,
+  keepGoing,
+  newestGood,
+  openData,
+  passedOver,
+  type Session,
+  type StepRecord,
+  startSession,
+} from '../../train/index.js'
+import { besides } from '../files/load.js'
+import type { Loaded } from '../files/program.js'
+import type { Io } from '../io.js'
+import { savePlanOf } from '../text/checkpoint-options.js'
+import { showPercent, showTime } from '../text/numbers.js'
+import { showProblems } from '../text/problems.js'
+import { withProgress } from '../text/progress.js'
+import type { TrainOptions } from './train.js'
+
+export interface Rehearsed {
+  readonly faults: FaultBook | undefined
+}
+
+/** Whoever shows a run says here what is to be done with what happens to it. */
+export interface Hearing {
+  hear(event: HealthEvent): void
+}
+
+export interface Started {
+  readonly session: Session
+  readonly tokenizer: string | undefined
+  readonly hearing: Hearing
+}
+
+/** `place`: the run folder. */
+export async function startedSession(
+  { path, place }: { readonly path: string; readonly place: string },
+  { job, schedule, program, faults }: Loaded & Rehearsed,
+  options: TrainOptions,
+  io: Io,
+): Promise<Started> {
+  const hearing: Hearing = { hear() {} }
+  return withProgress(io, async watcher => {
+    const beginning = beginningOf(options, io)
+    if (beginning) io.err(showProblems(passedOver(beginning), io, path))
+    const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
+    const asked = {
+      ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },
+      ...{ hashEvery: options.hashEvery, replayEvery: options.replayEvery },
+      ...(options.spans !== undefined && { measure: true }),
+      choices: options.recordChoices !== undefined,
+      offloadFolder: options.offloadDir ?? dirname(resolve(options.out ?? 'runs')),
+    }
+    const session = options.keepGoing
+      ? await keepGoing(job, dataset, {
+          ...{ ...asked, snapshotEvery: options.snapshotEvery ?? 1, shrink: options.shrink ?? false },
+          flightRecords: failure => join(place, `flight-${failure}.txt`),
+          onDisk: () => newestOf(savePlanOf(options, place)?.folder, io),
+          heard: event => hearing.hear(event),
+        })
+      : await startSession(job, dataset, { ...asked, flightRecord: join(place, 'flight.txt') })
+    return { session, tokenizer, hearing }
+  })
+}
+
+/** What a run that failed may go on from, of the checkpoints it has written. */
+function newestOf(folder: string | undefined, io: Io): Beginning | undefined {
+  if (folder === undefined || !io.exists(folder)) return undefined
+  const { good, damaged } = newestGood(folder, io)
+  return good && { ...good, share: 'everything', damaged }
+}
+
+const isKept = (session: Session): session is KeptSession => 'copying' in session
+
+/** What going on after failures has cost, where it was asked for. */
+export function keptLines(session: Session, records: readonly StepRecord[]): string[] {
+  if (!isKept(session)) return []
+  const { failures, copying } = session
+  const { copies, seconds, bytes, sentBytes } = copying
+  const spent = records.reduce((sum, record) => sum + record.seconds, 0)
+  const each = `${showTime(seconds / copies)} each, ${showPercent(seconds / (spent + seconds), 1)} of the time`
+  return [
+    ...(failures > 0 ? [`went on after ${failures} failure${failures > 1 ? 's' : ''}`] : []),
+    ...(copies > 0
+      ? [
+          `copies in the ranks’ memory: ${copies} of ${showBytes(bytes)}, ${showBytes(sentBytes)} of it to other ranks; ${each}`,
+        ]
+      : []),
+  ]
+}
