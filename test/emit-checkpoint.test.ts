@@ -1,7 +1,7 @@
 /** Checkpoints of emitted runs: read here, resumed by train and back, refused when damaged or of two runs. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe } from 'node:test'
@@ -69,6 +69,67 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     deepEqual(checkpointProblems(compileJob(job), checkpoint), [])
   })
 
+  const runs = /[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g
+  /** The files of a checkpoint, whichever run wrote them. */
+  const contents = (path: string) =>
+    readdirSync(path)
+      .filter(name => name !== 'manifest.json')
+      .map(name => [name, readFileSync(join(path, name)).toString('latin1').replace(runs, 'run')])
+  const eventsIn = (out: string) =>
+    out
+      .split('\n')
+      .flatMap(line => (line.includes('"event"') ? [JSON.parse(line) as { event: string; step: number }] : []))
+
+  test('written beside the run they are byte for byte what is written while it stands still; a full disk is said, and the next is there', async () => {
+    const args = [
+      '--precision',
+      'f64',
+      '--save-sync',
+      '--save',
+      'now',
+      '--save-every',
+      '1',
+      '--fault',
+      'full-disk:step=1',
+    ]
+    const started = await copies.ranks(4, ['train.py', ...args, '--metrics', 'now.jsonl'], join(root, 'first'))
+    const ended = await Promise.all(started.map(({ done }) => done))
+    for (const { code, err } of ended) equal(code, 0, err)
+    const [failed] = eventsIn(ended.map(({ out }) => out).join('\n'))
+    deepEqual([failed.event, failed.step], ['saveFailed', 1])
+    deepEqual(readdirSync(join(root, 'first', 'now')), ['step-00000002', 'step-00000003', 'step-00000004'])
+    for (const step of ['step-00000002', 'step-00000004'])
+      deepEqual(contents(join(root, 'first', 'now', step)), contents(join(root, 'first', 'checkpoints', step)))
+  })
+
+  later(
+    '--keep leaves the last; a full disk at the end is an error of the run, and what was there is there',
+    async () => {
+      const train = async (...args: string[]) => {
+        const words = ['train.py', '--save', 'few', '--save-every', '1', ...args]
+        const started = await copies.ranks(2, words, join(root, 'second'))
+        return Promise.all(started.map(({ done }) => done))
+      }
+      for (const { code, err } of await train('--steps', '3', '--keep', '1', '--keep-every', '2')) equal(code, 0, err)
+      const left = () => readdirSync(join(root, 'second', 'few'))
+      deepEqual(left(), ['step-00000002', 'step-00000003'])
+      const [first] = await train('--steps', '4', '--resume', 'few', '--keep', '1', '--fault', 'full-disk:step=4')
+      ok(first.code !== 0)
+      match(first.err, /the last checkpoint could not be written: No space left on device: \S+rank-00000\.safetensors/)
+      deepEqual(left(), ['step-00000002', 'step-00000003'])
+    },
+  )
+
+  const damages = Number(process.env.DAMAGES ?? 20)
+  test(`${damages} flipped bits, files cut short, longer or gone: the runtime finds and names each, and takes the one before`, async () => {
+    const script = readFileSync(new URL('../../test/damage.py', import.meta.url), 'utf8')
+    cpSync(join(root, 'first', 'checkpoints'), join(root, 'first', 'damaged'), { recursive: true })
+    const { done } = await copies.start(['-c', script, 'damaged', String(damages)], { cwd: join(root, 'first') })
+    const { out, err } = await done
+    ok(out, err)
+    deepEqual(JSON.parse(out), { missed: [], whole: ['damaged/step-00000004', []] })
+  })
+
   /** From a step of an emitted run `train` goes on under another plan, and a third plan, emitted, from what train has saved. */
   async function goesOn(from: string, expected: readonly number[], plan: Job, emitted: string, ranks: number) {
     const near = (actual: readonly number[], expected: readonly number[]) => {
@@ -111,8 +172,8 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
   test('an emitted program finds the last whole one, and refuses those of another seed, other data, another batch', async () => {
     const { said } = await asked(
       'import json, sys',
-      'from runtime import checkpoint',
-      'found = checkpoint.complete_in("checkpoints")',
+      'from runtime import checkpoint, newest',
+      'found = newest.candidates("checkpoints")["paths"][0]',
       'manifest = checkpoint.read_manifest(found)',
       'def said(**changes):',
       '    position = {"step": manifest["step"], "seed": manifest["seed"], "data": manifest["data"], **changes}',
@@ -140,7 +201,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     'import json, os, shutil, sys',
     'from runtime import checkpoint',
     'from runtime.lock import Lock, Refused',
-    'from runtime.saving import Saving',
+    'from runtime.saving import Beginning, Saving',
     'def refusal(work, *args):',
     '    try: work(*args)',
     '    except (checkpoint.Damaged, Refused) as error: return str(error)',
@@ -209,7 +270,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     }
     const { said, err } = await asked(
       ...refusals,
-      'opened = lambda folder, taken: refusal(Saving, folder, ".", taken, 0, store)',
+      'opened = lambda folder, taken: refusal(Saving, folder, ".", Beginning(taken), 0, store)',
       'said = [opened("../held", 0), opened("../left", 0), opened("checkpoints", 0), opened("checkpoints", 2)]',
       'print(json.dumps([*said, opened("checkpoints", 4), sorted(os.listdir("checkpoints"))]))',
     )

@@ -82,19 +82,26 @@ const startSeconds = { all: 140, more: 20 }
 
 /** What train.py is told; it runs in its own folder. */
 function argumentsOf({ timeout, device, elastic, fault = [], ...saving }: LaunchOptions): string[] {
-  const { save, saveEvery, resume, init } = saving
+  const { save, saveEvery, saveSync, keep, keepEvery, resume, init } = saving
   const given = {
     timeout,
     rendezvous: timeout === undefined ? startSeconds.all : timeout + startSeconds.more,
     device,
     save: save && resolve(save),
     'save-every': saveEvery,
+    keep,
+    'keep-every': keepEvery,
   }
   const from = { resume: resume && resolve(resume), init: init && resolve(init) }
   const words = Object.entries({ ...given, ...from }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, String(value)],
   )
-  return [...words, ...(elastic ? ['--elastic'] : []), ...fault.flatMap(text => ['--fault', text])]
+  return [
+    ...words,
+    ...(saveSync ? ['--save-sync'] : []),
+    ...(elastic ? ['--elastic'] : []),
+    ...fault.flatMap(text => ['--fault', text]),
+  ]
 }
 
 interface Session {

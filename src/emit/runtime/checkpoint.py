@@ -7,18 +7,17 @@ plan has written.
     step-00000100/rank-00003.safetensors
     step-00000100/job.json               the job whose weights these are; its tokenizer.json too, where it has one
 """
-import glob
 import json
 import os
 import re
+import shutil
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
 import torch
-import torch.distributed as dist
 
 from .mesh import Mesh
-from .safetensors import Damaged, Reader, require_finite, sum_of, write
-from .saving import Saving, name_of
+from .safetensors import Damaged, NotFinite, Reader, require_finite, sum_of, write
+from .saving import Saving, name_of, sync_folder, write_text
 from .spaces import Held, OnDisk, changing, in_memory
 
 FORMAT = "lockstep checkpoint 2"
@@ -157,36 +156,63 @@ def box_of(part: Dict) -> Dict:
 
 
 def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
-    """All ranks together. The folder gets its name when all of it is there. `position` says how far the run is."""
+    """
+    All ranks together. What they hold is copied with the position, which says how far the run is; then it is written while the
+    run goes on, or, where the run saves so, before it does. The folder gets its name when all of it is there.
+    """
     here = stage.here
-    final = os.path.join(saving.folder, name_of(position["step"]))
-    partial = f"{final}.{saving.run}.partial"
-    os.makedirs(partial, exist_ok=True)
-    manifest = {**manifest_of(program, here.mesh, position), "run": saving.run}
+    manifest = {**manifest_of(program, here.mesh, position), "run": saving.run, **({"line": saving.line} if saving.line else {})}
     held = [(shard, summed_values(stage, shard)) for shard in shards_of(program, stage.pp)]
     mine = {shard.tensor: values for shard, values in held if owner(here.mesh, shard, here.rank)}
-    if mine:
-        parts = {
-            name: box_of(part)
-            for name in mine
-            for part in manifest["tensors"][name]["shards"]
-            if part["rank"] == here.rank
-        }
+    parts = {
+        name: box_of(part) for name in mine for part in manifest["tensors"][name]["shards"] if part["rank"] == here.rank
+    }
+    said = {"run": saving.run, "step": str(position["step"]), "rank": str(here.rank), "parts": json.dumps(parts)}
+    order = Order(saving, manifest, here.rank, here.mesh.world, {"format": FORMAT, **said})
+    saving.writer.start(order, mine, here.device)
+    return order.final
+
+
+class Order:
+    """A checkpoint that is to be written: what this rank does of it, and what the first does when all have done theirs."""
+
+    def __init__(self, saving: Saving, manifest: Dict, rank: int, world: int, said: Dict[str, str]):
+        self.saving, self.manifest, self.rank, self.world, self.said = saving, manifest, rank, world, said
+        self.step = manifest["step"]
+        self.final = os.path.join(saving.folder, name_of(self.step))
+        self.partial = f"{self.final}.{saving.run}.partial"
+
+    def write_mine(self, mine: Dict[str, Held]) -> None:
+        os.makedirs(self.partial, exist_ok=True)
+        if not mine:
+            return
         try:
             for name, values in mine.items():
                 require_finite(name, in_memory(values))
-        except Damaged as error:
-            raise Damaged(f"{final} is not written: {error}") from None
-        said = {"run": saving.run, "step": str(position["step"]), "rank": str(here.rank), "parts": json.dumps(parts)}
-        write(os.path.join(partial, file_of(here.rank)), mine, {"format": FORMAT, **said})
-    dist.barrier()
-    if here.rank == 0:
-        _seal(partial, manifest, saving)
-        saving.lock.require()
+        except NotFinite as error:
+            raise NotFinite(f"{self.final} is not written: {error}") from None
+        path = os.path.join(self.partial, file_of(self.rank))
+        write(path, mine, self.said)
+        if self.saving.keep:
+            # Others are removed for it: it is read back first.
+            reader = Reader(path)
+            for name in mine:
+                reader.tensor(name)
+            reader.file.close()
+
+    def seal(self) -> None:
+        """By the first rank, when the files of all are there."""
+        self.saving.lock.require()
+        _seal(self.partial, self.manifest, self.saving)
+        self.saving.lock.require()
+        sync_folder(self.partial)
         # Fails where another run has written a checkpoint of that name.
-        os.rename(partial, final)
-    dist.barrier()
-    return final
+        os.rename(self.partial, self.final)
+        sync_folder(self.saving.folder)
+        self.saving.prune(self.step)
+
+    def abandon(self) -> None:
+        shutil.rmtree(self.partial, ignore_errors=True)
 
 
 def _seal(partial: str, manifest: Dict, saving: Saving) -> None:
@@ -200,43 +226,23 @@ def _seal(partial: str, manifest: Dict, saving: Saving) -> None:
                 sums[part["file"]] = reader.head_sum
     for name, text in saving.texts.items():
         sums[name] = sum_of(text.encode())
-        with open(os.path.join(partial, name), "wb") as file:
-            file.write(text.encode())
+        write_text(os.path.join(partial, name), text)
     body = json.dumps({**manifest, "files": sums}, indent=1)[: -len("\n}")]
-    with open(os.path.join(partial, "manifest.json"), "w") as file:
-        file.write(f'{body},\n "checksum": "{sum_of(body.encode())}"\n}}\n')
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def complete_in(folder: str) -> str:
-    """The folder itself, or the last of the checkpoints below it that have got their names: those are whole."""
-    if os.path.exists(os.path.join(folder, "manifest.json")):
-        return folder
-    found = glob.glob(os.path.join(glob.escape(folder), "**", "step-*", "manifest.json"), recursive=True)
-    named = [path for path in map(os.path.dirname, found) if step_in(path) >= 0]
-    if not named:
-        raise Damaged(f"{folder} holds no checkpoint")
-    return max(named, key=step_in)
-
-
-def step_in(path: str) -> int:
-    digits = os.path.basename(path)[len("step-") :]
-    return int(digits) if digits.isdigit() else -1
+    write_text(os.path.join(partial, "manifest.json"), f'{body},\n "checksum": "{sum_of(body.encode())}"\n}}\n')
 
 
 def read_manifest(folder: str) -> Dict:
     try:
-        with open(os.path.join(folder, "manifest.json")) as file:
-            text = file.read()
-        manifest = json.loads(text)
+        with open(os.path.join(folder, "manifest.json"), "rb") as file:
+            data = file.read()
+        manifest = json.loads(data)
         if manifest["format"] != FORMAT:
             other = f"its format is {manifest['format']}, and this program reads {FORMAT}"
             raise ValueError(f"{other}; resume it with the version of lockstep that wrote it")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{folder} cannot be read: {error}") from None
-    end = re.search(r',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', text)
-    if end is None or sum_of(text[: end.start()].encode()) != end[1]:
+        raise Damaged(f"{folder}: manifest.json cannot be read: {error}") from None
+    end = re.search(rb',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', data)
+    if end is None or sum_of(data[: end.start()]) != end[1].decode():
         raise Damaged(f"{folder}: manifest.json is damaged or was changed: its CRC-32 is not the one that was written")
     return manifest
 

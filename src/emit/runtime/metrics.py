@@ -6,7 +6,7 @@ import socket
 import time
 import uuid
 from datetime import datetime, timezone
-from typing import Dict, Optional
+from typing import Dict, List, Optional
 
 from .tensorboard import TensorBoard
 
@@ -49,6 +49,10 @@ class Metrics:
         said = {"step": step, "event": event, "severity": severity, **whose, "message": message, "numbers": finite(numbers), **more}
         print(json.dumps(said), flush=True)
         self._append(said)
+
+    def events(self, events: List[Dict]) -> None:
+        for event in events:
+            self.event(**event)
 
     def restarted(self, first: int) -> None:
         """What the launcher tells of the failure, and what it cost."""

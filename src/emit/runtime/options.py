@@ -54,7 +54,10 @@ def add_checkpoints(parser: argparse.ArgumentParser, folder: str) -> None:
         "--save-every", type=int, default=0,
         help="and after every so many steps (into checkpoints/, where --save names no other folder)",
     )
-    parser.add_argument("--resume", help="resume from a checkpoint of any plan, or from the last one in a folder")
+    parser.add_argument("--save-sync", action="store_true", help="stand still until a checkpoint is written: no memory for a copy")
+    parser.add_argument("--keep", type=int, default=0, help="remove all but the last so many checkpoints of this line of runs")
+    parser.add_argument("--keep-every", type=int, default=0, help="with --keep: leave those of every so many steps too")
+    parser.add_argument("--resume", help="resume from a checkpoint of any plan, or from the last whole one in a folder")
     parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start with, at step 1")
     parser.add_argument(
         "--elastic", action="store_true",

@@ -20,6 +20,10 @@ class Damaged(RuntimeError):
     """A file that is not what was written. The message says which."""
 
 
+class NotFinite(Damaged):
+    """Nobody could go on from it."""
+
+
 def _bytes(tensor: torch.Tensor):
     """The memory of a contiguous tensor, as it lies there."""
     return (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
@@ -39,7 +43,7 @@ def require_finite(name: str, values: torch.Tensor) -> None:
     if not finite.all():
         flat, bad = values.reshape(-1), (~finite).reshape(-1).nonzero().reshape(-1)
         first = f"the first ({flat[bad[0]].item()}) at element {bad[0].item()}"
-        raise Damaged(f"tensor {name} holds {len(bad)} of {len(flat)} values that are not finite, {first}")
+        raise NotFinite(f"tensor {name} holds {len(bad)} of {len(flat)} values that are not finite, {first}")
 
 
 def write(path: str, tensors: Dict[str, Held], metadata: Dict[str, str]) -> None:
@@ -82,7 +86,10 @@ class Reader:
             self.start = 8 + size
             self.metadata = self.header["__metadata__"]
             self.sums = json.loads(self.metadata["crc32"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            end = self.start + max((entry["data_offsets"][1] for name, entry in self.header.items() if name != "__metadata__"), default=0)
+            if os.path.getsize(path) > end:
+                raise ValueError(f"it is longer than the {end} bytes that were written")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise Damaged(f"{path} cannot be read: {error}") from None
 
     def tensor(self, name: str) -> torch.Tensor:

@@ -2,13 +2,17 @@
 The folder a run saves into. It belongs to one line of runs: its first rank locks it, and a run that begins before the last
 checkpoint there would mix its own with those of another run, so it is refused.
 """
+import errno
 import json
 import os
 import re
+import shutil
+import sys
 import uuid
-from typing import Dict, List, Optional
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .lock import Lock, Refused
+from .writer import Writer
 
 
 def name_of(step: int) -> str:
@@ -22,35 +26,97 @@ def steps_in(folder: str) -> List[int]:
     return [int(found[1]) for found in (re.match(r"step-(\d+)\Z", name) for name in whole) if found]
 
 
-class Saving:
-    """`source` is the folder of the program; `taken` the number of steps the run begins after. All ranks make one together."""
+class Keep(NamedTuple):
+    """Which checkpoints of its own line a run leaves in the folder: so many of the last, and those of every so many steps (0: none)."""
 
-    def __init__(self, folder: str, source: str, taken: int, rank: int, store):
-        self.folder = folder
+    last: int
+    every: int = 0
+
+
+class Beginning(NamedTuple):
+    """What a run goes on from: steps behind it, the runs that took them, the last first, and newer checkpoints that are damaged."""
+
+    taken: int = 0
+    line: Sequence[str] = ()
+    damaged: Sequence[str] = ()
+
+
+class Saving:
+    """`source` is the folder of the program. All ranks make one together."""
+
+    def __init__(
+        self, folder: str, source: str, begun: Beginning, rank: int, store,
+        keep: Optional[Keep] = None, beside: bool = False, alive: Callable[[], None] = lambda: None,
+    ):
+        self.folder, self.keep = folder, keep
+        # A hundred are enough to tell what lies in a folder.
+        self.line = list(begun.line)[:100]
         self.lock: Optional[Lock] = None
         self.texts = texts_of(source)
         if rank == 0:
-            told = self._open(taken)
+            told = self._open(begun)
             store.set("saving", json.dumps(told))
         else:
             told = json.loads(store.get("saving"))
         if "refused" in told:
             raise Refused(told["refused"])
         self.run: str = told["run"]
+        self.writer = Writer(store, beside, alive)
 
-    def _open(self, taken: int) -> Dict:
+    def _open(self, begun: Beginning) -> Dict:
         run = str(uuid.uuid4())
         try:
             self.lock = Lock(self.folder, run)
-            require_no_later(self.folder, taken)
+            damaged = {os.path.realpath(path) for path in begun.damaged}
+            set_aside(self.folder, [path for path in damaged if os.path.dirname(path) == os.path.realpath(self.folder)], run)
+            require_no_later(self.folder, begun.taken)
+            remove_remains(self.folder, [*self.line, *([self.lock.before] if self.lock.before else [])])
         except (Refused, OSError) as error:
             self.close()
             return {"refused": str(error)}
         return {"run": run}
 
+    def prune(self, newest: int) -> None:
+        """Removes what need not be kept: only of this line of runs. The newest was read back by those who wrote it."""
+        if not self.keep:
+            return
+        ours = {self.run, *self.line}
+        steps = sorted((step for step in steps_in(self.folder) if step <= newest and self._run_of(step) in ours), reverse=True)
+        for step in steps[self.keep.last :]:
+            if self.keep.every and step % self.keep.every == 0:
+                continue
+            path = os.path.join(self.folder, name_of(step))
+            # Half of a checkpoint must not have the name of one.
+            going = f"{path}.{self.run}.removed"
+            os.rename(path, going)
+            shutil.rmtree(going)
+
+    def _run_of(self, step: int) -> Optional[str]:
+        try:
+            with open(os.path.join(self.folder, name_of(step), "manifest.json"), "rb") as file:
+                return json.load(file)["run"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
     def close(self) -> None:
         if self.lock:
             self.lock.release()
+
+
+def set_aside(folder: str, damaged: List[str], run: str) -> None:
+    """They give up their names to those of this run; nothing of them is lost."""
+    for path in damaged:
+        aside = f"{path}.{run}.damaged"
+        os.rename(path, aside)
+        print(f"lockstep: {path}, which is damaged, is now called {aside}", file=sys.stderr)
+
+
+def remove_remains(folder: str, runs: List[str]) -> None:
+    """What runs of this line were writing or removing when they were killed."""
+    for name in os.listdir(folder):
+        found = re.match(r"step-\d+\.([\w-]+)\.(?:partial|removed)\Z", name)
+        if found and found[1] in runs:
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 
 def require_no_later(folder: str, taken: int) -> None:
@@ -74,3 +140,22 @@ def texts_of(source: str) -> Dict[str, str]:
             with open(path, encoding="utf-8", newline="") as file:
                 texts[name] = file.read()
     return texts
+
+
+def write_text(path: str, text: str) -> None:
+    with open(path, "wb") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: str) -> None:
+    """Names are on the disk; some systems cannot be asked for that."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EPERM, errno.EACCES):
+            raise
+    finally:
+        os.close(number)

@@ -19,7 +19,7 @@ from .options import arguments
 from .patience import Patience
 from .plans import plan_for
 from .safetensors import Damaged
-from .saving import Saving, steps_in
+from .saving import Beginning, Keep, Saving, steps_in
 from .stopping import Skipped, Stopped, Stopping
 from .tensorboard import TensorBoard
 from .trainer import Trainer
@@ -109,16 +109,21 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
     trainer.settings["steps"] = options.steps or trainer.settings["steps"]
     newest = options.save if options.elastic and steps_in(options.save) else options.resume
     asked, weights_only = newest or options.init, not newest
-    found = trainer.find(asked, weights_only) if asked else None
+    found = trainer.find(asked, store, weights_only) if asked else None
+    begun = Beginning()
     if found and not weights_only:
-        trainer.first = found[1]["step"]
+        trainer.first = found.manifest["step"]
+        line = [found.manifest["run"], *found.manifest.get("line", [])]
+        begun = Beginning(trainer.first, line, [path for path, _ in found.passed])
     if options.save:
-        trainer.saving = Saving(options.save, folder, trainer.first, trainer.here.rank, store)
+        keep = Keep(options.keep, options.keep_every) if options.keep else None
+        beside = not options.save_sync
+        trainer.saving = Saving(options.save, folder, begun, trainer.here.rank, store, keep, beside, trainer.alive)
         trainer.stopping = Stopping(trainer.here.device, trainer.here.mesh.world)
     if options.record_choices:
         trainer.record_choices(options.record_choices, store)
     if found:
-        trainer.load(*found, weights_only)
+        trainer.load(found.folder, found.manifest, weights_only)
     if trainer.first >= trainer.settings["steps"] and trainer.here.rank == 0:
         taken, steps = trainer.first, trainer.settings["steps"]
         say = f"the checkpoint has taken {taken} steps, the run has {steps}: nothing is left to train; try --steps"
@@ -135,6 +140,7 @@ def opened_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -
     metrics = Metrics(options.metrics, TensorBoard(options.tensorboard, trainer.first + 1) if options.tensorboard else None)
     if restarted:
         metrics.restarted(trainer.first)
+    metrics.events(trainer.passed_over())
     return metrics
 
 
@@ -149,23 +155,35 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
         stop = trainer.stopping.agreed() if trainer.stopping else 0
+        events = trainer.failed_saves()
         if options.save and (stop or is_due(step, steps, options.save_every)):
             record["checkpoint"] = trainer.save(step)
         if trainer.faults:
             trainer.faults.after(trainer, step)
         if metrics:
             metrics.step(record, trainer.position(step)["data"])
+            metrics.events(events)
             if "skipped" in record:
                 severity = "note" if "scale" in record else "warning"
                 metrics.event(step, "skipped", severity, record["skipped"], {"gradientNorm": record["gradientNorm"]})
-        if trainer.overflows():
-            raise least_scale(trainer, step)
-        if trainer.skips >= trainer.settings["mostSkips"]:
-            raise too_many_skips(trainer, step)
-        if stop and step < steps:
-            raise Stopped(stop, step)
+        ending = ends_after(trainer, step, stop)
+        if ending or step == steps:
+            events = trainer.finish_saving()
+            if metrics:
+                metrics.events(events)
+        if ending:
+            raise ending
     if trainer.stopping:
         trainer.stopping.close()
+
+
+def ends_after(trainer: Trainer, step: int, stop: int) -> Optional[Exception]:
+    """Why a run ends before its last step, on all ranks alike."""
+    if trainer.overflows():
+        return least_scale(trainer, step)
+    if trainer.skips >= trainer.settings["mostSkips"]:
+        return too_many_skips(trainer, step)
+    return Stopped(stop, step) if stop and step < trainer.settings["steps"] else None
 
 
 def too_many_skips(trainer: Trainer, step: int) -> Skipped:

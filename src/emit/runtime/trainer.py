@@ -2,13 +2,15 @@
 import json
 import math
 import os
+import sys
 import time
 from datetime import timedelta
-from typing import Dict, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import torch
+import torch.distributed as dist
 
-from . import checkpoint
+from . import checkpoint, newest
 from .choices import ChoiceFile
 from .comm import Groups
 from .data import batches_of
@@ -17,6 +19,7 @@ from .evaluation import Judge
 from .faults import Faults
 from .graph import Recorded
 from .here import Here
+from .loading import loading
 from .lock import Refused
 from .mesh import Mesh
 from .saving import Saving
@@ -62,6 +65,13 @@ def dtypes_of(precision: str) -> Dict[str, torch.dtype]:
     return {name: torch.float64 if wide and dtype.is_floating_point else dtype for name, dtype in DTYPES.items()}
 
 
+def not_saved(outcome: Dict) -> Dict:
+    """As an event."""
+    said = {"step": outcome["step"], "event": "saveFailed", "severity": "warning", "numbers": {}}
+    advice = "the run goes on, and tries again at the next checkpoint"
+    return {**said, "message": f"cannot write {outcome['path']}: {outcome['error']}", "advice": advice}
+
+
 HOUR = timedelta(hours=1)
 # Steps after which its calls take what they take: the first ones compile and record.
 FAMILIAR = 3
@@ -95,6 +105,9 @@ class Trainer:
         # Numbers that live from step to step, as they are and as they were before the last step.
         self.scalars = self.before = dict(self.stage.starts)
         self.saving: Optional[Saving] = None
+        # Damaged checkpoints that were passed over: where they are, and what is wrong.
+        self.passed: List[Tuple[str, str]] = []
+        self.begun = ""
         self.stopping: Optional[Stopping] = None
         self.choices: Optional[ChoiceFile] = None
         # Made when it is first asked for: most runs train for a while before.
@@ -151,18 +164,46 @@ class Trainer:
             self.faults.before_saving(step)
         return checkpoint.save(self.saving, self.program, self.stage, {**self.position(step), "scalars": self.stage.scalars()})
 
-    def find(self, asked: str, weights_only: bool = False) -> Tuple[str, Dict]:
-        """The folder of a checkpoint, and its manifest."""
-        folder = checkpoint.complete_in(asked)
-        manifest = checkpoint.read_manifest(folder)
+    def find(self, asked: str, store, weights_only: bool = False) -> newest.Found:
+        """The checkpoint to begin with. All ranks together: each reads a share of it."""
+        self.stage.at = ["find", f"the checkpoint {asked}"]
+        found = newest.find(asked, self.here.rank, self.here.mesh.world, store, weights_only, self.alive)
+        self.begun, self.passed = found.folder, found.passed
+        if self.here.rank == 0:
+            for _, text in found.passed:
+                print(f"lockstep: {text}; {found.folder} is used instead", file=sys.stderr, flush=True)
         if not weights_only:
-            checkpoint.require_continuation(folder, manifest, self.position(manifest["step"]))
-        return folder, manifest
+            checkpoint.require_continuation(found.folder, found.manifest, self.position(found.manifest["step"]))
+        return found
+
+    def passed_over(self) -> List[Dict]:
+        """Of damaged checkpoints, newer than the one the run begins with, as events."""
+        say = {"step": 0, "event": "checkpointDamaged", "severity": "warning", "numbers": {}}
+        return [{**say, "message": text, "advice": f"{self.begun} is used instead"} for _, text in self.passed]
+
+    def failed_saves(self) -> List[Dict]:
+        """What could not be written since this was last asked, as events; the run goes on. Raises where it is in vain."""
+        return [not_saved(one) for one in self.saving.writer.ended()] if self.saving else []
+
+    def finish_saving(self) -> List[Dict]:
+        """Waits for the last checkpoint, and gives the same. Raises, on all ranks, where it is not there."""
+        if not self.saving:
+            return []
+        self.stage.at = ["save", "the last checkpoint"]
+        self.saving.writer.wait()
+        # Nobody ends while another asks what became of it.
+        dist.barrier()
+        return [not_saved(one) for one in self.saving.writer.finish()]
+
+    def alive(self) -> None:
+        """Something moves, though it is no call of the program."""
+        self.stage.done += 1
 
     @torch.no_grad()
     def load(self, folder: str, manifest: Dict, weights_only: bool = False) -> None:
         self.stage.at = ["load", f"the checkpoint {folder}"]
-        checkpoint.load(folder, manifest, self.program, self.stage, weights_only)
+        with loading(folder, self.here.rank):
+            checkpoint.load(folder, manifest, self.program, self.stage, weights_only)
         self.scalars = self.stage.scalars()
         self.taken = int(self.scalars["taken"])
 
