@@ -85,7 +85,7 @@ function timesIn(program: Program, spans: readonly Span[]): Map<string, { times:
     const key = keyOf(program, span)
     if (key === undefined) continue
     const isCarried = span.lane === 'network'
-    const from = isCarried ? Math.max(span.start, begun(span) ?? span.start) : span.start
+    const from = isCarried ? Math.max(span.start, begun(span)?.time ?? span.start) : span.start
     const place = `${span.rank} ${span.step} ${key}`
     const known = places.get(place) ?? { key, seconds: 0, disturbed: false }
     places.set(place, known)

@@ -25,6 +25,11 @@ export const eventKinds = {
   slowLink: 'a link moves fewer bytes a second than predicted, or than others like it',
   dataLoader: 'ranks wait for data',
   prediction: 'the time of a step is not what was predicted',
+  diverges: 'the loss rises and does not come back',
+  bubble: 'ranks wait for their neighbours in the pipeline for much of a step',
+  network: 'collectives take much of a step',
+  microbatches: 'microbatches are too small for the device',
+  axisOrder: 'axes that talk much lie on slow links',
 } as const
 
 export type EventKind = keyof typeof eventKinds

@@ -1,3 +1,8 @@
+export { bestMove } from './balance.js'
+export * from './detect.js'
 export * from './event.js'
+export { median } from './median.js'
 export * from './run-info.js'
 export * from './run-reader.js'
+export { watchSpikes } from './spikes.js'
+export { foundIn, type RunFacts, type Watch } from './watch.js'

@@ -1,5 +1,5 @@
 /** about.json: what ran, where and since when. */
-import type { Shares } from '../trace/index.js'
+import type { Along, Shares } from '../trace/index.js'
 
 export const runFormat = 'lockstep-run-1'
 
@@ -15,6 +15,8 @@ export interface RunInfo {
   readonly kernels?: string
   readonly device?: string
   readonly host: string
+  /** Of the host, where ranks are threads of it. */
+  readonly cores?: number
   /** What a step was predicted to take, where somebody did. */
   readonly prediction?: Prediction
 }
@@ -24,7 +26,12 @@ export interface Prediction {
   readonly cluster: string
   /** Of a step. */
   readonly seconds: number
+  /** Where the time of the ranks goes. */
   readonly shares?: Shares
+  /** Seconds that a rank of each pipeline coordinate is busy. */
+  readonly stages?: readonly number[]
+  /** Seconds of a step in collectives along each axis that nothing hides. */
+  readonly network?: Readonly<Partial<Record<Along, number>>>
 }
 
 /** undefined: not a about.json, or of a later format. */

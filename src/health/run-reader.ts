@@ -3,7 +3,7 @@
  * with lines and files of others in it. `lockstep train` and emitted programs write the same lines.
  */
 import { error, type Files, ProblemsError, within } from '../base/index.js'
-import type { Shares } from '../trace/index.js'
+import type { RankTimes, Shares } from '../trace/index.js'
 import { eventOf, type HealthEvent } from './event.js'
 import { type RunInfo, runInfoOf } from './run-info.js'
 
@@ -25,8 +25,22 @@ export interface StepLine {
   readonly flopsPerSecond?: number
   readonly evalLoss?: number
   readonly shares?: Shares
+  readonly ranks?: RankTimes
+  /** Seconds of it in which its data was made. */
+  readonly loading?: number
+  /** Samples that came before, although the data has not been passed once. */
+  readonly repeated?: number
+  readonly experts?: {
+    readonly layer: string
+    readonly busiest: number
+    readonly idle: number
+    readonly busiestRank?: number
+  }
+  readonly cursor?: { readonly samples: number; readonly epoch: number }
   readonly checkpoint?: string
   readonly peakBytes?: number
+  /** Times that an allocator gave memory back and asked again, since the run began. */
+  readonly allocationRetries?: number
 }
 
 export interface RunRead {

@@ -1,6 +1,7 @@
 export * from './chrome.js'
 export * from './meet.js'
 export * from './name.js'
+export * from './ranks.js'
 export * from './round.js'
 export * from './share.js'
 export * from './span.js'

@@ -2,21 +2,31 @@
  * When the members of a collective have all begun it. A rank that waits for it before that waits for the others; after
  * that it communicates.
  */
-import { type Coordinates, coordinatesOf, type Rank, seconds } from '../base/index.js'
+import { axisOfGroup, type Coordinates, coordinatesOf, type MeshAxis, type Rank, seconds } from '../base/index.js'
 import { type Call, type Group, type Instr, isCollective, type Program, type Step } from '../ir/index.js'
 import { doneBy, type Span, streamOf } from './span.js'
 
-/** For the span of a wait: when the last member began what is waited for; undefined for every other span. */
-export type Begun = (span: Span) => number | undefined
+/** When the last member began a collective, who that was, and the axis along which they meet, if it is one. */
+export interface LastBegun {
+  readonly time: number
+  readonly rank: Rank
+  readonly axis: MeshAxis | undefined
+}
+
+/** For the span of a wait: who began last what is waited for; undefined for every other span. */
+export type Begun = (span: Span) => LastBegun | undefined
 
 export function begunIn(program: Program, spans: readonly Span[]): Begun {
   const places = new Places(program)
-  const begun = new Map<string, number>()
+  const begun = new Map<string, LastBegun>()
   for (const span of spans)
-    for (const place of places.startedBy(span)) begun.set(place, Math.max(begun.get(place) ?? 0, span.end))
+    for (const { name, axis } of places.startedBy(span)) {
+      const before = begun.get(name)
+      if (!before || span.end > before.time) begun.set(name, { time: span.end, rank: span.rank, axis })
+    }
   return span => {
-    const times = places.awaitedBy(span).flatMap(place => begun.get(place) ?? [])
-    return times.length === 0 ? undefined : Math.max(...times)
+    const all = places.awaitedBy(span).flatMap(({ name }) => begun.get(name) ?? [])
+    return all.length === 0 ? undefined : all.reduce((a, b) => (b.time > a.time ? b : a))
   }
 }
 
@@ -24,7 +34,7 @@ export function begunIn(program: Program, spans: readonly Span[]): Begun {
 export function waitsApart(program: Program, spans: readonly Span[]): Span[] {
   const begun = begunIn(program, spans)
   return spans.flatMap(span => {
-    const all = span.lane === 'network' ? begun(span) : undefined
+    const all = span.lane === 'network' ? begun(span)?.time : undefined
     if (all === undefined || all <= span.start) return [span]
     const between = seconds(Math.min(all, span.end))
     return [
@@ -34,7 +44,12 @@ export function waitsApart(program: Program, spans: readonly Span[]): Span[] {
   })
 }
 
-/** Names of collectives that are the same for all members and differ from all others of a step. */
+/** A collective, by a name that is the same for all members and differs from all others of a step. */
+interface Place {
+  readonly name: string
+  readonly axis: MeshAxis | undefined
+}
+
 class Places {
   readonly #program: Program
   readonly #coordinates = new Map<Rank, Coordinates>()
@@ -43,12 +58,12 @@ class Places {
     this.#program = program
   }
 
-  startedBy({ rank, step, instr }: Span): string[] {
+  startedBy({ rank, step, instr }: Span): Place[] {
     const done = doneBy(this.#program, { rank, step, instr })
     return done.step.kind === 'call' && done.instr ? this.#named(rank, done.step, step, [done.instr]) : []
   }
 
-  awaitedBy({ rank, step, instr }: Span): string[] {
+  awaitedBy({ rank, step, instr }: Span): Place[] {
     const done = doneBy(this.#program, { rank, step, instr })
     if (done.step.kind === 'call' && done.instr?.kind === 'wait') {
       const { on } = done.instr
@@ -60,19 +75,20 @@ class Places {
   }
 
   /** The collectives of a call that only started, whose wait is a step of its own. */
-  #ofTag(rank: Rank, tag: string): string[] {
+  #ofTag(rank: Rank, tag: string): Place[] {
     const steps: readonly Step[] = streamOf(this.#program, rank)?.steps ?? []
     const at = steps.findIndex(step => step.kind === 'call' && step.tag === tag)
     const call = steps[at]
     return call?.kind === 'call' ? this.#named(rank, call, at, this.#program.segments[call.segment].instrs) : []
   }
 
-  #named(rank: Rank, call: Call, step: number, instrs: readonly Instr[]): string[] {
+  #named(rank: Rank, call: Call, step: number, instrs: readonly Instr[]): Place[] {
     return instrs.filter(isCollective).map(({ outs: [out], group }) => {
       // Streams of different stages count their steps differently.
       const acrossStages = group.stages !== undefined || group.axes.some(axis => axis.startsWith('pp'))
       const when = acrossStages ? `${call.microbatch} ${call.param ?? call.block}` : step
-      return `${call.segment} ${out} ${when} ${this.#others(rank, group)}`
+      const name = `${call.segment} ${out} ${when} ${this.#others(rank, group)}`
+      return { name, axis: axisOfGroup(group.axes) }
     })
   }
 

@@ -4,11 +4,10 @@
  * where ranks share cores, that is mostly for a core. Bubble: waiting for neighbours in the pipeline, and whatever no span
  * covers.
  */
-import { worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
-import { begunIn } from './meet.js'
+import { type RankTimes, rankTimesOf } from './ranks.js'
 import { overlapOf } from './round.js'
-import { endOf, type Span, startOf } from './span.js'
+import type { Span } from './span.js'
 
 export interface Shares {
   readonly compute: number
@@ -19,27 +18,20 @@ export interface Shares {
   readonly overlap?: number
 }
 
-export function sharesOf(program: Program, spans: readonly Span[]): Shares {
-  const time = (endOf(spans) - startOf(spans)) * worldOf(program.mesh)
+export const sharesOf = (program: Program, spans: readonly Span[]): Shares => {
+  const overlap = overlapOf(program, spans)
+  return { ...sharesOfRanks(rankTimesOf(program, spans)), ...(overlap !== undefined && { overlap }) }
+}
+
+/** All ranks together. */
+export function sharesOfRanks({ seconds, compute, network, waiting }: RankTimes): Omit<Shares, 'overlap'> {
+  const time = seconds * compute.length
   if (!(time > 0)) return { compute: 0, communication: 0, waiting: 0, bubble: 0 }
-  const [begun, overlap] = [begunIn(program, spans), overlapOf(program, spans)]
-  let [compute, communication, waiting] = [0, 0, 0]
-  for (const span of spans) {
-    const length = span.end - span.start
-    if (span.lane !== 'network') compute += length
-    else {
-      const all = begun(span)
-      if (span.instr < 0 && all === undefined) continue
-      const waited = all === undefined ? 0 : Math.min(length, Math.max(0, all - span.start))
-      waiting += waited
-      communication += length - waited
-    }
-  }
+  const total = (all: readonly number[]) => all.reduce((sum, own) => sum + own, 0) / time
+  const [computing, waited] = [total(compute), total(waiting)]
+  const communication = Object.values(network).reduce((sum, along) => sum + total(along), 0)
   return {
-    compute: compute / time,
-    communication: communication / time,
-    waiting: waiting / time,
-    bubble: Math.max(0, 1 - (compute + communication + waiting) / time),
-    ...(overlap !== undefined && { overlap }),
+    ...{ compute: computing, communication, waiting: waited },
+    bubble: Math.max(0, 1 - computing - communication - waited),
   }
 }

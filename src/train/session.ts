@@ -28,7 +28,6 @@ import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
 import { type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
-import { type Shares, sharesOf } from '../trace/index.js'
 import { type BitChecks, replayEvents, replicaEvents } from './bit-checks.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
 import { recordingProblems } from './choices.js'
@@ -36,9 +35,10 @@ import { evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, risingLoss, whySkipped } from './divergence.js'
 import { injectionProblems } from './injection.js'
 import { isNotFinite, whatBroke } from './not-finite.js'
+import { type Observed, observing, timed, timesIn } from './observed.js'
 import { earlierPrograms } from './ramp.js'
 
-export interface StepRecord {
+export interface StepRecord extends Observed {
   /** Counts from 1. */
   readonly step: number
   readonly loss: number
@@ -60,8 +60,6 @@ export interface StepRecord {
   readonly flopsPerSecond: number
   /** Over the held-out samples, after this step. */
   readonly evalLoss?: number
-  /** Shares of the ranks' time, where it was measured. */
-  readonly shares?: Shares
   /** The checkpoint that was written after it. */
   readonly checkpoint?: string
   /** What this step is the first to show. */
@@ -148,7 +146,8 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
       // The interpreter's clock says nothing of the program, and asking it takes time.
       measure: options.measure ?? kernels !== 'reference',
       ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
-      choices: options.choices ?? false,
+      // Loads of experts are worth watching.
+      choices: options.choices ?? recordingProblems(job).length === 0,
       ...{ faults: options.faults, pool: options.pool },
       offloadFolder: options.offloadFolder,
       ...(evaluation ? { evaluation } : {}),
@@ -215,6 +214,7 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
   let limit = standing?.divergenceLimit ?? divergenceLimit(job)
   let { warned, skips } = standing ?? { warned: false, skips: 0 }
   let broken: readonly Problem[] = []
+  const observed = observing(job, dataset, trainer)
   return {
     ...parts,
     get program() {
@@ -235,31 +235,30 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
     async step() {
       required(broken)
       const program = await growing.reach(behind)
-      const inputs = withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind)
-      const before = trainer.scalars()
-      const lr = lrAt(training, taken())
-      const data = { inputs, lr, step: behind }
+      const batch = timed(withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind))
+      const [before, lr] = [trainer.scalars(), lrAt(training, taken())]
+      const data = { inputs: batch.inputs, lr, step: behind }
       const events = await replayEvents({ program, trainer }, data, checks)
       const started = performance.now()
       const result = await engineFailures(`step ${behind + 1}`, () => trainer.step(data))
       const seconds = (performance.now() - started) / 1000
       behind++
-      const { loss, skipped } = result
       events.push(...replicaEvents(parts, behind, checks))
-      const done = recordOf({ job, program, trainer }, result, { step: behind, lr, seconds })
-      skips = skipped ? skips + 1 : 0
+      const at = { step: behind, lr, seconds }
+      const done = { ...recordOf({ job, program, trainer }, result, at), ...observed(batch, behind) }
+      skips = result.skipped ? skips + 1 : 0
       broken = brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
       const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))
       const cause = looks ? await looked(() => whatBroke({ ...parts, program }, data, before)) : undefined
       broken = explained(broken, cause)
       const found = [...events, ...(cause ? [cause] : [])]
       const record = { ...done, ...(found.length > 0 && { events: found }) }
-      if (skipped) return record
+      if (result.skipped) return record
       required(broken)
-      if (result.taken === 1) limit = divergenceLimit(job, loss)
-      const rises = loss > limit && !warned
-      warned ||= rises
-      return rises ? { ...record, warning: risingLoss(behind, loss, limit) } : record
+      if (result.taken === 1) limit = divergenceLimit(job, result.loss)
+      if (result.loss <= limit || warned) return record
+      warned = true
+      return { ...record, warning: risingLoss(behind, result.loss, limit) }
     },
     evaluate: () => heldOutLoss(trainer, heldOut, behind),
     stop: () => trainer.stop(),
@@ -303,7 +302,7 @@ function recordOf(
     ...(scale && { scale: scale.before }),
     ...{ counted: count, seconds, tokensPerSecond },
     flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq),
-    ...(trainer.concurrent && trainer.spans.length > 0 ? { shares: sharesOf(program, trainer.spans) } : {}),
+    ...timesIn(program, trainer),
   }
 }
 

@@ -54,7 +54,7 @@ export async function startedSession(
       ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },
       ...{ hashEvery: options.hashEvery, replayEvery: options.replayEvery },
       ...(options.spans !== undefined && { measure: true }),
-      choices: options.recordChoices !== undefined,
+      ...(options.recordChoices !== undefined && { choices: true }),
       offloadFolder: options.offloadDir ?? dirname(resolve(options.out ?? 'runs')),
     }
     const session = options.keepGoing

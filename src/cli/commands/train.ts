@@ -1,11 +1,11 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { coordinatesOf, save, showBytes, showProblem } from '../../base/index.js'
+import { coordinatesOf, save, showBytes, showProblem, worldOf } from '../../base/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
-import { type HealthEvent, type RunInfo, runFormat } from '../../health/index.js'
+import { type HealthEvent, type RunFacts, type RunInfo, runFormat, type Watch, watchRun } from '../../health/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
@@ -57,6 +57,7 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly seed?: number
   readonly beside?: number
   readonly demo?: boolean
+  readonly health?: boolean
 }
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
@@ -116,8 +117,9 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     const { steps } = session.job.training
     const saving = plan && checkpoints && runSaving(checkpoints, { every: plan.every, steps }, io)
     const monitors = await openMonitors(session, { ...options, run, folder: place }, io)
+    const watch = options.health === false ? () => [] : watchRun(factsOf(session, place, job))
     try {
-      return await shown(session, { folder, saving, choices, monitors }, setting)
+      return await shown(session, { folder, saving, choices, monitors, watch }, setting)
     } finally {
       monitors.close()
     }
@@ -127,9 +129,13 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   }
 }
 
+const factsOf = ({ program: { mesh } }: Session, path: string, job: Job): RunFacts => ({
+  ...{ path, job, mesh, crowded: worldOf(mesh) > thisHost().cores },
+})
+
 const infoOf = ({ job, kernels }: Session, run: string, io: Io): RunInfo => ({
   ...{ format: runFormat, run, started: new Date().toISOString(), software: 'engine' },
-  ...{ world: worldOfPlan(job.plan), kernels, host: io.process.host },
+  ...{ world: worldOfPlan(job.plan), kernels, host: io.process.host, cores: thisHost().cores },
 })
 
 async function shown(session: Session, places: Places, { path, options, hearing, io }: Setting): Promise<number> {
@@ -166,13 +172,15 @@ interface Places {
   readonly folder: RunFolder
   readonly saving: RunSaving | undefined
   readonly choices: ChoiceFile | undefined
+  /** What looks for what is unusual. */
+  readonly watch: Watch
   readonly monitors: Monitors
 }
 
 async function follow(
   session: Session,
   display: Display,
-  { folder, saving, choices, monitors, hearing }: Places & Pick<Started, 'hearing'>,
+  { folder, saving, choices, monitors, watch, hearing }: Places & Pick<Started, 'hearing'>,
   io: Io,
 ): Promise<Followed> {
   const { job, dataset } = session
@@ -208,7 +216,9 @@ async function follow(
       const { trainer } = session
       traced.push(trainer.spans)
       if (traced.length > stepsTraced) traced.shift()
-      const { events = [], ...line } = record
+      const { events: told = [], ...line } = record
+      const found = watch({ ...line, cursor }).filter(({ event }) => !told.some(other => other.event === event))
+      const events = [...told, ...found]
       folder.log({ ...line, cursor })
       monitors.step(line)
       display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))

@@ -1,0 +1,105 @@
+/**
+ * Spikes of loss and gradient norm. A step is judged by the accepted ones before it: the line through the middles of their
+ * two halves says what to expect, their middle distance from it how much they vary. What was flagged, skipped or is not
+ * finite is not accepted, so one spike hides no other.
+ */
+import type { EventKind, HealthEvent } from './event.js'
+import { median, spreadAround } from './median.js'
+import type { StepLine } from './run-reader.js'
+import { once, type Watch } from './watch.js'
+
+/** Accepted steps that a step is judged by, and how many there must be. */
+const window = 64
+const least = 32
+/** Spikes that follow each other and still are some. */
+const mostInARow = 3
+/** Deviations from which on a step is a spike. */
+const limit = 8
+
+interface Series {
+  readonly kind: EventKind
+  readonly name: string
+  readonly of: (line: StepLine) => number
+  readonly shown: (value: number) => string
+  /** What values vary by at least, of an expected one. */
+  readonly floor: (expected: number) => number
+}
+
+const series: readonly Series[] = [
+  {
+    ...{ kind: 'lossSpike', name: 'loss', of: ({ loss }) => loss, shown: loss => loss.toFixed(4) },
+    floor: expected => 0.005 * Math.abs(expected),
+  },
+  {
+    ...{ kind: 'normSpike', name: 'gradient norm' },
+    of: ({ gradientNorm = Number.NaN }) => Math.log(gradientNorm),
+    shown: log => Math.exp(log).toPrecision(3),
+    floor: () => 0.05,
+  },
+]
+
+export function watchSpikes(): Watch {
+  const watched = series.map(one => ({ one, accepted: [] as number[], spikes: 0 }))
+  const first = once(window)
+  return line => [
+    ...(Number.isFinite(line.loss) || !first(line.step) ? [] : [notFinite(line)]),
+    ...watched.flatMap(one => judged(one, line)),
+  ]
+}
+
+const notFinite = ({ step }: StepLine): HealthEvent => ({
+  ...{ step, event: 'notFinite', severity: 'error', message: 'the loss is not finite', numbers: { loss: null } },
+  advice: 'try a smaller lr, a warm-up, or clip, and look at the data of this step',
+})
+
+/** What is watched, the values it is judged by, and how many in a row were spikes. */
+interface Watched {
+  readonly one: Series
+  readonly accepted: number[]
+  spikes: number
+}
+
+function judged(watched: Watched, line: StepLine): HealthEvent[] {
+  const { one, accepted } = watched
+  const value = one.of(line)
+  if (line.skipped !== undefined || !Number.isFinite(value)) return []
+  const { expected, deviation } = expectedAfter(accepted)
+  const deviations = (value - expected) / Math.max(deviation, one.floor(expected))
+  const spikes = accepted.length >= least && deviations > limit
+  watched.spikes = spikes ? watched.spikes + 1 : 0
+  // What stays is no spike but another level, by which the next steps are judged.
+  if (watched.spikes > mostInARow) accepted.length = 0
+  if (spikes) return watched.spikes > mostInARow ? [] : [spike(one, line.step, { value, expected, deviations })]
+  accepted.push(value)
+  if (accepted.length > window) accepted.shift()
+  return []
+}
+
+function spike(
+  { kind, name, shown }: Series,
+  step: number,
+  { value, expected, deviations }: Record<string, number>,
+): HealthEvent {
+  return {
+    ...{ step, event: kind, severity: 'warning' },
+    message: `${name} ${shown(value)}, where the steps before led to expect ${shown(expected)}: ${deviations.toFixed(0)} deviations above`,
+    numbers: { value: Number(shown(value)), expected: Number(shown(expected)), deviations: Math.round(deviations) },
+    advice: 'look at the data of this step; a smaller lr, a longer warm-up, clip or skipAbove make spikes rarer',
+  }
+}
+
+/** What the next value should be, and how far off values are. */
+export function expectedAfter(values: readonly number[]): { readonly expected: number; readonly deviation: number } {
+  const half = values.length >> 1
+  const [early, late] = [median(values.slice(0, half)), median(values.slice(-half))]
+  const slope = half > 0 ? (late - early) / (values.length - half) : 0
+  const middle = values.length - 1 - (half - 1) / 2
+  const at = (i: number) => late + slope * (i - middle)
+  return {
+    expected: at(values.length),
+    deviation: spreadAround(
+      0,
+      values.map((value, i) => value - at(i)),
+    ),
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Ranks that hold others up. A rank is compared with those that do the same work: its pipeline coordinate's, or, where a
+ * prediction says how much work each coordinate has, all of them. Only what is its own counts: waiting for others looks
+ * like slowness, and is theirs.
+ */
+import { coordinatesOf } from '../base/index.js'
+import type { HealthEvent } from './event.js'
+import { median } from './median.js'
+import type { StepLine } from './run-reader.js'
+import { mostly, type RunFacts, shareOf, tells, type Watch, watchWindow } from './watch.js'
+
+/** Times as long as others, in the middle of the last steps, and in nearly each of them. */
+const limit = 1.15
+const each = 1.08
+/** Times as long as predicted, all ranks together. */
+const allSlow = 1.3
+
+export const watchStragglers = (facts: RunFacts): Watch =>
+  watchWindow(lines => [...slowest(lines, facts), ...slowAll(lines, facts)])
+
+function slowest(lines: readonly StepLine[], { mesh, prediction, ...facts }: RunFacts): HealthEvent[] {
+  if (!mesh || !tells(lines, facts)) return []
+  const stageOf = (rank: number) => coordinatesOf(mesh, rank).pp ?? 0
+  const works = prediction?.stages
+  /** In the work of its coordinate, where that is known. */
+  const busy = ({ ranks }: StepLine, rank: number) => ranks!.busy[rank] / (works?.[stageOf(rank)] ?? 1)
+  const all = lines[0].ranks!.busy.map((_, rank) => rank)
+  const judged = all.flatMap(rank => {
+    const peers = all.filter(other => other !== rank && (works || stageOf(other) === stageOf(rank)))
+    const ratios = lines.map(line => busy(line, rank) / median(peers.map(peer => busy(line, peer))))
+    return peers.length > 0
+      ? [{ rank, peers, factor: median(ratios), share: shareOf(ratios, ratio => ratio > each) }]
+      : []
+  })
+  if (judged.length === 0) return []
+  const { rank, peers, factor, share } = judged.reduce((a, b) => (b.factor > a.factor ? b : a))
+  const late = (of: number) => median(lines.map(({ ranks }) => ranks!.late[of]))
+  const blamed =
+    lines.every(({ ranks }) => ranks!.late.every(time => time === 0)) || peers.every(peer => late(rank) >= late(peer))
+  if (factor < limit || !mostly(share) || !blamed) return []
+  const { step } = lines[lines.length - 1]
+  const seconds = median(lines.map(line => line.ranks!.busy[rank]))
+  const times = factor.toFixed(2)
+  return [
+    {
+      ...{ step, event: 'straggler', severity: 'warning', rank },
+      message: `computes ${times} times as long as ranks with the same work: they wait for it`,
+      numbers: { factor: Number(times), seconds, late: late(rank), gain: 1 - 1 / factor },
+      advice: 'look at its host: clocks, temperature, other processes; or leave it out',
+    },
+  ]
+}
+
+function slowAll(lines: readonly StepLine[], { mesh, prediction, ...facts }: RunFacts): HealthEvent[] {
+  const works = prediction?.stages
+  if (!mesh || !works || !tells(lines, facts)) return []
+  const ratios = lines.map(({ ranks }) =>
+    median(ranks!.busy.map((busy, rank) => busy / works[coordinatesOf(mesh, rank).pp ?? 0])),
+  )
+  const factor = median(ratios)
+  if (factor < allSlow || !mostly(shareOf(ratios, ratio => ratio > (allSlow * each) / limit))) return []
+  return [
+    {
+      ...{ step: lines[lines.length - 1].step, event: 'prediction', severity: 'warning', where: 'compute' },
+      message: `all ranks compute ${factor.toFixed(2)} times as long as predicted on ${prediction.cluster}`,
+      numbers: { factor: Number(factor.toFixed(3)), gain: 1 - 1 / factor },
+      advice:
+        'the device is slower than it was said to be (clocks, power, other processes), or the cluster file is wrong',
+    },
+  ]
+}
