@@ -1,0 +1,52 @@
+/** `lockstep train --keep-going`: what it writes, and what it does when it is interrupted while it starts again. */
+import { deepEqual, equal, match } from 'node:assert/strict'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { type Io, processIo } from '../src/cli/io.js'
+import { run } from '../src/cli/main.js'
+
+const root = mkdtempSync(join(tmpdir(), 'lockstep-keep-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+const at = (...names: string[]) => join(root, ...names)
+
+writeFileSync(
+  at('job.yaml'),
+  [
+    'model: { family: mlp, layers: 2, embed: 4 }',
+    'training: { seq: 2, globalBatch: 4, steps: 5 }',
+    'plan: { dp: 2 }',
+  ].join('\n'),
+)
+
+test('a rank dies, and Ctrl-C comes while the run starts again: it goes on, takes the step, saves and ends', async () => {
+  const heard = new Set<(code: number) => void>()
+  let said = ''
+  const io: Io = {
+    ...processIo(),
+    out: text => {
+      said += text
+      if (text.includes('[restart]')) for (const stop of heard) stop(130)
+    },
+    err: () => {},
+    colors: false,
+    terminal: () => undefined,
+    onInterrupt(stop) {
+      heard.add(stop)
+      return () => void heard.delete(stop)
+    },
+  }
+  const keeping = ['--keep-going', '--fault', 'kill:rank=1,step=2,at=3', '--save', at('saved')]
+  equal(await run(['train', at('job.yaml'), '--out', at('run'), ...keeping], io), 130, said)
+  match(said, /warning at step 2, rank 1: .*goes on after step 1, from the ranks’ memory \[restart\]/)
+  match(said, /went on after 1 failure\n/)
+  const lines = readFileSync(at('run', 'metrics.jsonl'), 'utf8').trim().split('\n')
+  const told = lines.map(line => JSON.parse(line)).map(({ step, event = 'step' }) => `${event} ${step}`)
+  deepEqual(
+    told.filter(line => /^(step|restart) /.test(line)),
+    ['step 1', 'restart 2', 'step 2'],
+  )
+  match(readFileSync(at('run', 'flight-1.txt'), 'utf8'), /rank 1 dead in /)
+  equal(existsSync(at('saved', 'step-00000002', 'manifest.json')), true)
+})
