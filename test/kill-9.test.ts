@@ -18,8 +18,7 @@ after(() => rmSync(root, { recursive: true, force: true }))
 
 const seed = Number(process.env.SEED ?? 1)
 const kills = Number(process.env.KILLS ?? 3)
-/** More than any life gets through. */
-const steps = 40 * kills
+const steps = 40
 
 const job = join(root, 'job.yaml')
 writeFileSync(
@@ -38,20 +37,31 @@ interface Life {
   readonly said: string
 }
 
-/** `lockstep train`, which is killed so many milliseconds after its first step. */
-async function lived(args: readonly string[], killedAfter?: number): Promise<Life> {
+/** So many milliseconds after its start, or after its first step. */
+interface Death {
+  readonly after: 'start' | 'step'
+  readonly milliseconds: number
+}
+
+/** `lockstep train`, which is killed. */
+async function lived(args: readonly string[], death?: Death): Promise<Life> {
   const child = spawn(process.execPath, ['bin/lockstep.mjs', 'train', job, '--json', ...args])
   const numbers = new Map<number, string>()
   let [said, line] = ['', '']
   let armed = false
+  const arm = (when: Death['after']) => {
+    if (death?.after !== when || armed) return
+    armed = true
+    setTimeout(() => child.kill('SIGKILL'), death.milliseconds)
+  }
+  arm('start')
   child.stderr.on('data', text => void (said += text))
   child.stdout.on('data', (text: Buffer) => {
     const lines = `${line}${text}`.split('\n')
     line = lines.pop() ?? ''
     for (const { step, loss, gradientNorm, event } of lines.map(one => JSON.parse(one)))
       if (event === undefined && loss !== undefined) numbers.set(step, `${loss} ${gradientNorm}`)
-    if (!armed && killedAfter !== undefined && numbers.size > 0) setTimeout(() => child.kill('SIGKILL'), killedAfter)
-    armed ||= numbers.size > 0
+    if (numbers.size > 0) arm('step')
   })
   return { numbers, said, code: await ended(child) }
 }
@@ -69,31 +79,37 @@ function tensorsIn(folder: string): Map<string, string> {
   return new Map([...good.checkpoint.tensors.keys()].sort().map(name => [name, bits(name)]))
 }
 
+/** While it starts and loads, one in five; else among its steps and checkpoints. */
+function deathOf(kill: number): Death {
+  const random = uniform({ seed, name: `kill ${kill}` })
+  return random(0) < 0.2
+    ? { after: 'start', milliseconds: 2000 * random(1) }
+    : { after: 'step', milliseconds: 300 * random(1) }
+}
+
 later(`${kills} times killed and resumed (seed ${seed}): the same losses, norms, parameters and moments`, async () => {
-  const [calm, saved] = [join(root, 'calm'), join(root, 'saved')]
+  const calm = join(root, 'calm')
   const expected = await lived(['--save', calm, '--out', join(root, 'calm-run')])
   equal(expected.code, 0, expected.said)
-  const random = uniform({ seed, name: 'kills' })
-  let reached = 0
-  let resumed = 0
-  for (let i = 0; ; i++) {
-    const from = newestIn(saved)
-    const args = ['--save', saved, '--save-every', '1', '--keep', '3', '--out', join(root, `run${i}`)]
-    const life = await lived(
-      [...args, ...(from > 0 ? ['--resume', saved] : [])],
-      i < kills ? 400 * random(i) : undefined,
-    )
-    const [first] = life.numbers.keys()
-    ok(life.code === null || life.code === 0, life.said)
-    equal(first, from + 1, `resumed after step ${from}: ${life.said}`)
-    for (const [step, said] of life.numbers) equal(said, expected.numbers.get(step), `step ${step} of life ${i}`)
-    if (i > 0) resumed++
-    reached = Math.max(reached, ...life.numbers.keys())
-    if (life.code === 0) break
+  let [killed, resumed] = [0, 0]
+  for (let run = 0; killed < kills; run++) {
+    const saved = join(root, `saved${run}`)
+    for (let life = 0, code: number | null = null; code === null; life++) {
+      const from = newestIn(saved)
+      const args = ['--save', saved, '--save-every', '1', '--keep', '3', '--out', join(root, `run${run}-${life}`)]
+      const death = killed < kills ? deathOf(killed) : undefined
+      const lives = await lived([...args, ...(from > 0 ? ['--resume', saved] : [])], death)
+      code = lives.code
+      ok(code === null || code === 0, lives.said)
+      const [first = from + 1] = lives.numbers.keys()
+      equal(first, from + 1, `resumed after step ${from}: ${lives.said}`)
+      for (const [step, said] of lives.numbers) equal(said, expected.numbers.get(step), `step ${step} of life ${life}`)
+      if (code === null) killed++
+      if (life > 0) resumed++
+    }
+    deepEqual(tensorsIn(saved), tensorsIn(calm))
   }
-  equal(reached, steps)
-  deepEqual(tensorsIn(saved), tensorsIn(calm))
-  process.stderr.write(`# ${resumed} of ${resumed} resumed\n`)
+  process.stderr.write(`# ${killed} times killed, ${resumed} of ${resumed} resumed\n`)
 })
 
 /** The step after which a run goes on; 0 where there is nothing yet. */
