@@ -122,9 +122,9 @@ test('the lane of a span follows from the program', () => {
   ])
   match(
     trace,
-    /"ph":"X","name":"send F0\.0 x","cat":"message","ts":0,"dur":500000,"args":\{"tag":"F0\.0 x"\},"pid":0,"tid":1/,
+    /"ph":"X","name":"send F0\.0 x","cat":"message","ts":0,"dur":500000,"args":\{"tag":"F0\.0 x"\},"pid":1,"tid":66/,
   )
-  equal(JSON.parse(trace).traceEvents.length, 4)
+  equal(JSON.parse(trace).traceEvents.length, 7)
 })
 
 describe('the trace of a simulated step', () => {
@@ -136,7 +136,15 @@ describe('the trace of a simulated step', () => {
     start: seconds(span.start + 2763),
     end: seconds(span.end + 2763),
   })
-  type Event = { ph: string; name: string; pid: number; ts: number; id?: number; args?: Record<string, number> }
+  type Event = {
+    ph: string
+    name: string
+    cat?: string
+    pid: number
+    ts: number
+    id?: string
+    args?: Record<string, number>
+  }
   const eventsOf = (spans: readonly Span[]): Event[] => JSON.parse(printChrome(compiled, spans)).traceEvents
   const all = [...spansOf(0), ...spansOf(2)]
   const events = eventsOf(all.map(late))
@@ -159,7 +167,7 @@ describe('the trace of a simulated step', () => {
   })
 
   test('every message is an arrow from its send to the work that needed it', () => {
-    const [starts, ends] = [of('s'), of('f')]
+    const [starts, ends] = ['s', 'f'].map(ph => of(ph).filter(({ cat }) => cat === 'message'))
     equal(starts.length, compiled.streams[0].steps.filter(({ kind }) => kind === 'send').length * 2)
     for (const [i, start] of starts.entries()) {
       equal(start.id, ends[i].id)
@@ -168,7 +176,7 @@ describe('the trace of a simulated step', () => {
   })
 
   test('memory rises to the peak of each kind and falls back to what is resident', () => {
-    const own = of('C').filter(({ pid }) => pid === 0)
+    const own = of('C').filter(({ pid, name }) => pid === 1 && name === 'memory (MiB)')
     const { peak, frames, resident } = compiled.streams[0]
     for (const kind of ['parameters', 'gradients', 'optimizer', 'activations'] as const) {
       const most = Math.max(...own.map(({ args }) => args![kind]))

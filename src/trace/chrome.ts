@@ -1,101 +1,131 @@
 /**
- * Spans as a trace that chrome://tracing and ui.perfetto.dev open: a process per rank, a thread per lane, the memory
- * of the rank as a counter, an arrow for each message, and a track of its own for collectives that are in flight while the
- * rank computes. Times count from the first span.
+ * Spans as a trace that chrome://tracing and ui.perfetto.dev open: a process per rank, named by its coordinates, a thread per
+ * lane and link, memory and bandwidth of the rank as counters, an arrow for each message, one through the members of each
+ * collective, and a track of its own for collectives that are in flight while the rank computes. Times count from the
+ * first span. What readers ask of such a file is in test/trace-rules.ts.
  */
-import { coordinatesOf } from '../base/index.js'
-import { kinds, type Lane, type Program } from '../ir/index.js'
+import { coordinatesOf, worldOf } from '../base/index.js'
+import { kinds, type Program } from '../ir/index.js'
+import { arrowsOf } from './arrows.js'
+import { ratesOf } from './bandwidth.js'
 import { nameOf } from './name.js'
-import { flightsOf, memoryOf, messagesOf, type Round, roundsOf } from './round.js'
+import { flightsOf, memoryOf, type Round, roundsOf } from './round.js'
+import { type Slice, slicesOf, threadsPerRank } from './slice.js'
 import { doneBy, type Span, startOf } from './span.js'
 
-const lanes: readonly Lane[] = ['compute', 'network', 'host']
+/** One event of a trace. */
+export type ChromeEvent = Readonly<Record<string, unknown>>
 
-/** Links of different kinds are used at once: each is a thread. */
-const threadOf = ({ lane, link }: Span): string => (link === undefined ? lane : `${lane}: ${link}`)
-
-export function printChrome(program: Program, all: readonly Span[]): string {
-  // Allocs and frees are told by the counter.
-  const spans = all.filter(span => !['alloc', 'free'].includes(doneBy(program, span).step.kind))
-  const threads = [...new Set([...lanes, ...spans.map(threadOf)])]
-  const rounds = roundsOf(all)
-  const origin = all.length > 0 ? startOf(all) : 0
-  const place = (span: Span) => ({ pid: span.rank, tid: threads.indexOf(threadOf(span)) })
-  const events = [
-    ...[...new Set(spans.map(({ rank }) => rank))]
-      .sort((a, b) => a - b)
-      .flatMap(rank => [...namesOf(program, rank), ...threadNames(rank, threads, spans)]),
-    ...spans.map(span => ({ ...eventOf(program, span, origin), ...place(span) })),
-    ...rounds.flatMap(round => memoryEvents(program, round, origin)),
-    ...rounds.flatMap(round => flightEvents(program, round, origin)),
-    ...messagesOf(program, rounds).flatMap(({ tag, from, to }, id) => [
-      { ph: 's', id, name: tag, cat: 'message', ...place(from), ts: micro(from.start - origin) },
-      { ph: 'f', bp: 'e', id, name: tag, cat: 'message', ...place(to), ts: micro(to.start - origin) },
-    ]),
-  ]
-  // One event a line: such files are large, and are looked at with grep.
-  return `{"displayTimeUnit":"ms","traceEvents":[\n${events.map(event => JSON.stringify(event)).join(',\n')}\n]}\n`
+export interface ChromeOptions {
+  /** The number of the first process: 0 is the idle one to some readers. */
+  readonly first?: number
+  /** Stands behind the name of each process, where a trace holds several steps of one program. */
+  readonly word?: string
 }
 
-function threadNames(rank: number, threads: readonly string[], spans: readonly Span[]): object[] {
-  const used = new Set(spans.filter(span => span.rank === rank).map(threadOf))
-  return threads.flatMap((name, tid) =>
-    used.has(name) ? [{ ph: 'M', name: 'thread_name', pid: rank, tid, args: { name } }] : [],
-  )
+export const printChrome = (program: Program, spans: readonly Span[]): string =>
+  printEvents(chromeEvents(program, spans))
+
+/** One event a line: such files are large, and are looked at with grep. */
+export const printEvents = (events: readonly ChromeEvent[]): string =>
+  `{"displayTimeUnit":"ms","traceEvents":[\n${events.map(event => JSON.stringify(event)).join(',\n')}\n]}\n`
+
+export function chromeEvents(program: Program, all: readonly Span[], options: ChromeOptions = {}): ChromeEvent[] {
+  const { first = 1, word = '' } = options
+  // Allocs and frees are told by the counter.
+  const spans = all.filter(span => !['alloc', 'free'].includes(doneBy(program, span).step.kind))
+  const rounds = roundsOf(all)
+  const origin = all.length > 0 ? startOf(all) : 0
+  const slices = slicesOf(spans, origin)
+  const process = (rank: number) => ({ pid: first + rank })
+  const place = ({ span, thread }: Slice) => ({
+    ...process(span.rank),
+    // Some readers know threads by their number alone: it is nobody else's in the whole file.
+    tid: (first + span.rank) * threadsPerRank + thread + 1,
+  })
+  const ranks = [...new Set(spans.map(({ rank }) => rank))].sort((a, b) => a - b)
+  return [
+    ...ranks.flatMap(rank => processNames(program, rank, word).map(event => ({ ...event, ...process(rank) }))),
+    ...threadNames(slices).flatMap(({ name, slice }) => [
+      { ph: 'M', name: 'thread_name', ...place(slice), args: { name } },
+      { ph: 'M', name: 'thread_sort_index', ...place(slice), args: { sort_index: slice.thread } },
+    ]),
+    ...slices.map(slice => ({ ...eventOf(program, slice), ...place(slice) })),
+    ...rounds
+      .flatMap(round => memoryEvents(program, round, origin))
+      .map(({ rank, ...event }) => ({ ...event, ...process(rank) })),
+    ...ratesOf(program, slices).map(({ rank, ts, rates }) => ({
+      ...{ ph: 'C', name: 'network (GB/s)', ...process(rank), ts, args: rates },
+    })),
+    ...rounds
+      .flatMap(round => flightEvents(program, round, { origin, word }))
+      .map(({ rank, ...event }) => ({ ...event, ...process(rank) })),
+    ...arrowsOf(program, rounds, slices).flatMap(({ name, cat, through }, arrow) =>
+      through.map((slice, i) => ({
+        ph: i === 0 ? 's' : i === through.length - 1 ? 'f' : 't',
+        ...(i === through.length - 1 && { bp: 'e' }),
+        ...{ id: `${word}${cat} ${arrow}`, name, cat, ...place(slice), ts: slice.start },
+      })),
+    ),
+  ]
+}
+
+function threadNames(slices: readonly Slice[]): { readonly name: string; readonly slice: Slice }[] {
+  const known = new Map<string, Slice>()
+  for (const slice of slices) {
+    const key = `${slice.span.rank} ${slice.thread}`
+    if (!known.has(key)) known.set(key, slice)
+  }
+  return [...known.values()].map(slice => ({ name: slice.track, slice }))
 }
 
 /** In MiB, by kind: viewers stack them. */
-function memoryEvents(program: Program, round: Round, origin: number): object[] {
+function memoryEvents(program: Program, round: Round, origin: number) {
   const points = memoryOf(program, round)
   const used = kinds.filter(kind => points.some(({ bytes }) => bytes[kind] > 0))
   const mebibytes = (bytes: number) => Math.round((bytes / 2 ** 20) * 1e3) / 1e3
   return points.map(({ time, bytes }) => ({
-    ...{ ph: 'C', name: 'memory (MiB)', pid: round.rank, ts: micro(time - origin) },
+    ...{ rank: round.rank, ph: 'C', name: 'memory (MiB)', ts: micro(time - origin) },
     args: Object.fromEntries(used.map(kind => [kind, mebibytes(bytes[kind])])),
   }))
 }
 
 /** Begin and end of what is in flight: viewers stack those that overlap. */
-function flightEvents(program: Program, round: Round, origin: number): object[] {
+function flightEvents(program: Program, round: Round, { origin, word }: { origin: number; word: string }) {
+  const { rank, index } = round
   return flightsOf(program, round).flatMap(({ tag, from, start, end, hidden }) => {
-    const event = {
-      cat: 'flight',
-      name: nameOf(program, from),
-      pid: round.rank,
-      id: `${round.rank} ${round.index} ${tag}`,
-    }
+    const event = { rank, cat: 'flight', name: nameOf(program, from), id: `${word}${rank} ${index} ${tag}` }
+    const args = { hidden: `${Math.round((100 * hidden) / (end - start || 1))} %` }
     return [
-      {
-        ph: 'b',
-        ...event,
-        ts: micro(start - origin),
-        args: { hidden: `${Math.round((100 * hidden) / (end - start))} %` },
-      },
+      { ph: 'b', ...event, ts: micro(start - origin), args },
       { ph: 'e', ...event, ts: micro(end - origin) },
     ]
   })
 }
 
-function namesOf(program: Program, rank: number): object[] {
-  const at = Object.entries(coordinatesOf(program.mesh, rank)).filter(
-    ([axis]) => (program.mesh.axes.find(({ name }) => name === axis)?.size ?? 1) > 1,
+/** Names that sort as ranks do: not every reader knows of an order of its own. */
+function processNames(program: Program, rank: number, word: string): ChromeEvent[] {
+  const { mesh } = program
+  const at = Object.entries(coordinatesOf(mesh, rank)).filter(
+    ([axis]) => (mesh.axes.find(({ name }) => name === axis)?.size ?? 1) > 1,
   )
-  const name = `rank ${rank}${at.length > 0 ? ` (${at.map(([axis, index]) => `${axis} ${index}`).join(', ')})` : ''}`
+  const number = String(rank).padStart(String(worldOf(mesh) - 1).length, '0')
+  const where = at.length > 0 ? ` (${at.map(([axis, index]) => `${axis} ${index}`).join(', ')})` : ''
   return [
-    { ph: 'M', name: 'process_name', pid: rank, args: { name } },
-    { ph: 'M', name: 'process_sort_index', pid: rank, args: { sort_index: rank } },
+    { ph: 'M', name: 'process_name', args: { name: `rank ${number}${where}${word === '' ? '' : ` ${word}`}` } },
+    { ph: 'M', name: 'process_sort_index', args: { sort_index: rank } },
   ]
 }
 
-function eventOf(program: Program, span: Span, origin: number): object {
+function eventOf(program: Program, { span, start, end }: Slice): ChromeEvent {
   const { step, instr } = doneBy(program, span)
   const call = step.kind === 'call' ? step : undefined
   return {
     ph: 'X',
     name: nameOf(program, span),
     cat: call ? call.segment : 'message',
-    ts: micro(span.start - origin),
-    dur: micro(span.end - span.start),
+    ts: start,
+    dur: micro((end - start) / 1e6),
     args: {
       op: instr?.kind,
       ...(call && { block: program.blocks[call.block]?.name, microbatch: call.microbatch, param: call.param }),

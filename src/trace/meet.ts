@@ -44,6 +44,9 @@ export function waitsApart(program: Program, spans: readonly Span[]): Span[] {
   })
 }
 
+/** Which collectives spans are of. */
+export const placesOf = (program: Program): Pick<Places, 'startedBy' | 'awaitedBy'> => new Places(program)
+
 /** A collective, by a name that is the same for all members and differs from all others of a step. */
 interface Place {
   readonly name: string

@@ -14,7 +14,7 @@ import {
 import type { Program } from '../../ir/index.js'
 import { thisHost } from '../../node/index.js'
 import { boxesOf, stepRow, stepTimeline, type Timeline, timelineSvg } from '../../report/index.js'
-import { printChrome, type Span } from '../../trace/index.js'
+import { chromeEvents, printEvents, type Span } from '../../trace/index.js'
 import { openData } from '../../train/index.js'
 import { besides } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
@@ -196,15 +196,8 @@ function bothTimelines({
 /** Measured ranks are processes of their own, numbered after the simulated ones. */
 function bothTraces({ program, simulation, spans, ranks }: Compared): string {
   const simulated = Array.from({ length: ranks }, (_, rank) => simulation.spansOf(rank)).flat()
-  const events = (of: readonly Span[], word: string, offset: number) =>
-    JSON.parse(printChrome(program, of)).traceEvents.map(
-      (event: { pid: number; id?: number; name: string; args: { name?: string } }) => ({
-        ...event,
-        pid: event.pid + offset,
-        ...(event.id !== undefined && { id: `${word} ${event.id}` }),
-        ...(event.name === 'process_name' && { args: { name: `${event.args.name} ${word}` } }),
-      }),
-    )
-  const all = [...events(simulated, 'predicted', 0), ...events(spans, 'measured', ranks)]
-  return `{"displayTimeUnit":"ms","traceEvents":[\n${all.map(event => JSON.stringify(event)).join(',\n')}\n]}\n`
+  return printEvents([
+    ...chromeEvents(program, simulated, { word: 'predicted' }),
+    ...chromeEvents(program, spans, { first: ranks + 1, word: 'measured' }),
+  ])
 }
