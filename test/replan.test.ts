@@ -67,6 +67,7 @@ for (const [what, real, plan, expected] of cases)
       Object.keys(expected),
     )
     for (const { what, given, measured } of changes) ok(Math.abs(measured / given / expected[what] - 1) < 0.03, what)
+    equal(refit(program, said, { ...times, memory: 2e9 }).cluster.device.memory, 2e9)
     const off = predictedStep(program, cluster) / times.step - 1
     ok(Math.abs(off) < 0.03, `predicted ${off}`)
   })

@@ -128,7 +128,11 @@ test('train --tensorboard writes the curves of a run', async () => {
     tags.flatMap(([step, tag]) => (tag === 'loss/train' ? [step] : [])),
     [1, 2, 3],
   )
-  ok(tags.some(([step, tag]) => step === 3 && tag === 'loss/eval'))
+  for (const curve of ['loss/eval', 'memory/peak GiB'])
+    ok(
+      tags.some(([step, tag]) => step === 3 && tag === curve),
+      curve,
+    )
 })
 
 const read = `

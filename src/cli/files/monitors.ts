@@ -38,7 +38,7 @@ export async function openMonitors(session: Session, asked: Asked, io: Io): Prom
     ],
     step: line => {
       records.step()
-      for (const monitor of all) monitor.step(line)
+      for (const monitor of all) monitor.step({ peakBytes: arenaOf(session), ...line })
     },
     event: event => {
       for (const monitor of all) monitor.event(event)
@@ -49,6 +49,9 @@ export async function openMonitors(session: Session, asked: Asked, io: Io): Prom
     },
   }
 }
+
+/** Bytes of the fullest rank, which the engine has from the start. */
+const arenaOf = ({ program }: Session): number => Math.max(...program.streams.map(({ arena }) => arena))
 
 const now = () => Date.now() / 1000
 
