@@ -147,7 +147,7 @@ COMMAND(unpack) {
   float space[CHUNK];
   for (size p = 0; p < parts; p++, codes += part, units += part_units) {
     const size first = p * part, there = min_size(part, n - first);
-    if (addends == 1) decode_part(out, first, codes, units, run, 0, there, n * 4 >= c->tuning.moving.streamed);
+    if (addends == 1) decode_part(out, first, codes, units, run, 0, there, n * 4 >= c->tuning.moving.coded);
     else
       for (size at = 0, count; at < there; at += count) {
         count = min_size(min_size(run - at % run, there - at), CHUNK);

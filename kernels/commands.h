@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 413604669
+#define LOCKSTEP_CONTRACT 728783124
 
 enum {
   CMD_END,
@@ -1233,6 +1233,7 @@ enum {
   TUNING_FETCHED,
   TUNING_FETCHED_AHEAD,
   TUNING_STREAMED_BYTES,
+  TUNING_CODED_BYTES,
   TUNING_COUNT
 };
 

@@ -11,9 +11,9 @@ struct blocks {
 };
 
 // How bytes move between ranks: pieces that are taken at once; up to how many elements of a tensor lines to be written are
-// fetched, and how many elements ahead; from how many bytes on a result is written past the caches.
+// fetched, and how many elements ahead; from how many bytes on a result is written past the caches, and one that is made of codes.
 struct moving {
-  size piece, fetched, ahead, streamed;
+  size piece, fetched, ahead, streamed, coded;
 };
 
 // How the kernels are tuned to the machine: the same for all ranks of a run.

@@ -32,7 +32,7 @@ static void unpack_from(const struct context *c, const struct tensor *t, size sh
   const size first = member * t->part, end = min_size(to, t->n - first);
   if (from < end)
     decode_part(numbers_of(c, t->out[share]), first + from, codes_at(c, t, rank, member), units_at(c, t, rank, member), t->run,
-                from, end, t->n * 4 >= c->tuning.moving.streamed);
+                from, end, t->n * 4 >= c->tuning.moving.coded);
 }
 
 // The same as codes, to where `share` has those of all.

@@ -27,5 +27,6 @@ struct tuning tuning_of(const int32_t *words) {
                          .moving = {.piece = words[TUNING_PIECE_BYTES],
                                     .fetched = words[TUNING_FETCHED],
                                     .ahead = words[TUNING_FETCHED_AHEAD],
-                                    .streamed = words[TUNING_STREAMED_BYTES]}};
+                                    .streamed = words[TUNING_STREAMED_BYTES],
+                                    .coded = words[TUNING_CODED_BYTES]}};
 }

@@ -308,16 +308,17 @@ function showChoices(loaded: readonly Loaded[]): string {
       ])
     })
   })
-  const head = ['target', 'tile', 'blocks, rows x k x columns', 'rows in place up to', 'pieces, fetched up to']
+  const head = ['target', 'tile', 'blocks, rows x k x columns', 'rows in place up to', 'pieces, fetched up to', 'codes']
   return `\n${table([...head, 'GFLOP/s', 'of the best', ''], rows)}\n`
 }
 
-/** Tile and blocks of products, pieces of collectives. */
-const showTuning = ({ variant, blockRows, blockK, blockColumns, unpacked, pieceBytes, fetched }: Tuning): string[] => [
-  variant,
-  `${blockRows} x ${blockK} x ${blockColumns}`,
-  unpacked > 0 ? `${unpacked} columns` : '',
-  `${showBytes(pieceBytes)}, ${showBytes(4 * fetched)}`,
+/** Tile and blocks of products, pieces of collectives, how numbers made of codes are written. */
+const showTuning = (tuning: Tuning): string[] => [
+  tuning.variant,
+  `${tuning.blockRows} x ${tuning.blockK} x ${tuning.blockColumns}`,
+  tuning.unpacked > 0 ? `${tuning.unpacked} columns` : '',
+  `${showBytes(tuning.pieceBytes)}, ${showBytes(4 * tuning.fetched)}`,
+  tuning.codedBytes > tuning.streamedBytes ? 'through the caches' : 'past the caches',
 ]
 
 const sameTuning = (a: Tuning, b: Tuning): boolean =>

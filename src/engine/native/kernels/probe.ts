@@ -7,9 +7,9 @@ import { platform } from '../../../platform/index.js'
 import { Sync, tuningWords } from '../lower/commands.js'
 import { KernelBed, productWords } from './bed.js'
 import type { Kernels } from './target.js'
-import { movements, neighbours, type Tuning, tuningFor } from './tuning.js'
+import { movements, neighbours, streamed, type Tuning, tuningFor } from './tuning.js'
 
-/** The speed of a tuning: the geometric mean over the products, or what an all-reduce adds up. */
+/** The speed of a tuning: the geometric mean over the products, what an all-reduce adds up, or numbers that are made of codes. */
 export interface Attempt {
   readonly tuning: Tuning
   readonly gflops: number
@@ -100,11 +100,37 @@ class Reduction {
 /** Elements: 4 MiB a rank, more than a second cache. */
 const reduced = 2 ** 20
 
+/** Numbers made of codes: more than caches hold. */
+class Unpacking {
+  readonly #bed: KernelBed
+  readonly #words
+
+  constructor(kernels: Kernels) {
+    this.#bed = new KernelBed(kernels, 5 * unpacked + unpacked / 32)
+    const [out, codes, units] = [unpacked, unpacked / 4, unpacked / run].map(count => this.#bed.operand(count))
+    for (const { values } of [out, codes, units]) values.fill(1)
+    const sizes = { n: unpacked, part: unpacked, parts: 1, run, addends: 1 }
+    this.#words = { out: out.offset, codes: codes.offset, units: units.offset, ...sizes }
+  }
+
+  seconds(kernels: Kernels): number[] {
+    this.#bed.use(kernels)
+    return [Math.max(this.#bed.time('unpack', this.#words), 1e-6)]
+  }
+}
+
+const unpacked = 2 ** 22
+const run = 256
+
 const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b), Infinity)
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0)
 
 /** Times tunings in turns. */
-function timed(bench: Bench | Reduction, contenders: readonly Kernels[], flops: readonly number[]): Attempt[] {
+function timed(
+  bench: Bench | Reduction | Unpacking,
+  contenders: readonly Kernels[],
+  flops: readonly number[],
+): Attempt[] {
   const turns: number[][][] = [] // [round][contender][product]
   const turn = () => contenders.map(kernels => bench.seconds(kernels))
   turn()
@@ -122,7 +148,8 @@ const fastest = (attempts: readonly Attempt[]): Attempt =>
   attempts.reduce((best, attempt) => (attempt.gflops > margin * best.gflops ? attempt : best))
 
 /**
- * Variants first; then the winner with other blocks, where the machine tells its caches; then how collectives move bytes.
+ * Variants first; then the winner with other blocks, where the machine tells its caches; then how collectives move bytes, and how codes
+ * become numbers.
  * WebAssembly chooses among variants alone.
  */
 export function probe(kernels: Kernels, machine: string): Probed {
@@ -136,7 +163,9 @@ export function probe(kernels: Kernels, machine: string): Probed {
   const blocks = race(caches ? [tuning, ...neighbours(tuning, variant)] : [tuning])
   const moved = fastest(blocks).tuning
   const sums = timed(new Reduction(kernels), tuned([moved, ...movements(moved)]), [reduced])
-  return { machine, chosen: fastest(sums).tuning, races: [variants, blocks, sums] }
+  const summed = fastest(sums).tuning
+  const made = timed(new Unpacking(kernels), tuned([summed, streamed(summed)]), [unpacked])
+  return { machine, chosen: fastest(made).tuning, races: [variants, blocks, sums, made] }
 }
 
 /** What is remembered of this machine, or measured now and remembered. */

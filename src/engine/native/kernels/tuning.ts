@@ -30,12 +30,15 @@ export interface Tuning {
   readonly fetchedAhead: number
   /** From so many bytes on, a result is written past the caches. */
   readonly streamedBytes: number
+  /** The same of results that are made of codes. */
+  readonly codedBytes: number
 }
 
 /** What fetches: all results; only those that the caches of two cores hold; none. */
 const always = { fetched: 2 ** 30, fetchedAhead: 512 }
 const small = { fetched: 32768, fetchedAhead: 128 }
-const moving = { pieceBytes: 65536, ...always, streamedBytes: 4 << 20 }
+const never = 2 ** 31 - 1
+const moving = { pieceBytes: 65536, ...always, streamedBytes: 4 << 20, codedBytes: never }
 
 /** What is packed of both operands, in elements: VECTORS_BYTES of kernels/kernels.h. */
 const mostPacked = 2 ** 20
@@ -81,6 +84,9 @@ export const movements = (tuning: Tuning): Tuning[] => [
   { ...tuning, ...small, pieceBytes: 4 * tuning.pieceBytes },
   { ...tuning, pieceBytes: 4 * tuning.pieceBytes },
 ]
+
+/** The same with large results of codes past the caches. */
+export const streamed = (tuning: Tuning): Tuning => ({ ...tuning, codedBytes: tuning.streamedBytes })
 
 /** As exec is told. */
 export function wordsOf(tuning: Tuning, variants: readonly Variant[], tiles: boolean): Int32Array {

@@ -363,7 +363,7 @@ export const Sync = { lineBytes: 64, messageX: 32, messageOut: 40 } as const
  */
 export const tuningWords = [
   ...['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'],
-  ...['pieceBytes', 'fetched', 'fetchedAhead', 'streamedBytes'],
+  ...['pieceBytes', 'fetched', 'fetchedAhead', 'streamedBytes', 'codedBytes'],
 ] as const
 
 /** What exec returns, and what it means: the order is the code. */
