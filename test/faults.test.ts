@@ -89,6 +89,24 @@ later('a rank can be killed at every boundary of its commands', async () => {
   }
 })
 
+test('a step that stands still is given up after many times what its commands take, and says so', async () => {
+  const engine = await run(['stall:rank=2,step=3,at=30'], { measure: true, patienceMs: 1500 })
+  for (const step of [0, 1]) await engine.step(given(step))
+  const failure = await engine.step(given(2)).catch((e: unknown) => e)
+  await engine.stop()
+  assert.ok(failure instanceof EngineError)
+  assert.match(failure.message, /^nothing moved for 1\.\d s\n/)
+  const { state, command, reason } = failure.ranks[2]
+  assert.deepEqual([state, command], ['running', 30])
+  assert.match(reason ?? '', /^nothing for 1\.\d s, where it has never taken more than [\d.]+ m?s$/)
+})
+
+test('a rank that is late, and computes, is waited for', async () => {
+  const engine = await run(['stall:rank=1,step=1,at=30,seconds=0.3', 'slow:rank=1,factor=50'], { patienceMs: 1000 })
+  assert.ok((await engine.step(given(0))).loss > 0)
+  await engine.stop()
+})
+
 test('a rank that stalls is waited for by name, and one that goes on in time changes no bit', async () => {
   const { ranks } = await failing(1, 'stall:rank=2,step=1,at=30', 1500)
   assert.deepEqual([ranks[2].state, ranks[2].command], ['running', 30])

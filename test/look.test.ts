@@ -74,7 +74,8 @@ async function isNamed(rank: number, at: number): Promise<void> {
   const { look, list } = await named(rank, at)
   const where = `rank ${rank}, command ${at}`
   if (look.before) {
-    assert.deepEqual(look.before.ranks, [rank], where)
+    // Of a gradient that all ranks of tp have, only the first counts its norm: the others' NaN comes to their parameters.
+    assert.ok(look.before.ranks.includes(rank), where)
     return
   }
   assert.ok(look.bad, `${where}: nothing was found`)

@@ -96,6 +96,8 @@ export interface StartOptions {
   readonly flightRecord?: string
   /** A folder of the disk on which files lie where a plan keeps anything there. */
   readonly offloadFolder?: string | undefined
+  /** How long a rank may wait for another before all give up. Without it, by what each command has taken in the steps before. */
+  readonly timeoutMs?: number | undefined
   /** What is to go wrong. The interpreter has no ranks of its own that could fail. */
   readonly faults?: FaultBook | undefined
   /** Is shown how far the start is, where it takes long. */

@@ -119,6 +119,8 @@ export interface SessionOptions extends BitChecks {
   readonly flightRecord?: string
   /** A folder of the disk on which the engine keeps what the plan offloads to one. */
   readonly offloadFolder?: string | undefined
+  /** Seconds that a rank may wait for another; without it, by what each instruction took in the steps before. */
+  readonly timeout?: number | undefined
   /** What is to go wrong; a run that starts again is given the same. */
   readonly faults?: FaultBook | undefined
   /** Of the session that it takes over from. */
@@ -149,6 +151,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
       // Loads of experts are worth watching.
       choices: options.choices ?? recordingProblems(job).length === 0,
       ...{ faults: options.faults, pool: options.pool },
+      timeoutMs: options.timeout === undefined ? undefined : 1000 * options.timeout,
       offloadFolder: options.offloadFolder,
       ...(evaluation ? { evaluation } : {}),
     }),

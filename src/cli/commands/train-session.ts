@@ -52,7 +52,7 @@ export async function startedSession(
     const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
     const asked = {
       ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },
-      ...{ hashEvery: options.hashEvery, replayEvery: options.replayEvery },
+      ...{ timeout: options.timeout, hashEvery: options.hashEvery, replayEvery: options.replayEvery },
       ...(options.spans !== undefined && { measure: true }),
       ...(options.recordChoices !== undefined && { choices: true }),
       offloadFolder: options.offloadDir ?? dirname(resolve(options.out ?? 'runs')),

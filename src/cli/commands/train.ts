@@ -49,6 +49,7 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly spans?: string
   readonly recordChoices?: string
   readonly fault?: readonly string[]
+  readonly timeout?: number
   readonly hashEvery?: number
   readonly replayEvery?: number
   readonly keepGoing?: boolean

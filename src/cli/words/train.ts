@@ -41,6 +41,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
+    .option(
+      '--timeout <seconds>',
+      'how long a rank may wait for another (default: by what each instruction took before)',
+      positive,
+    )
     .option('--hash-every <n>', 'compare the copies of parameters bit by bit after every n steps', positive)
     .option('--replay-every <n>', 'run every n-th step twice before it is taken, and compare all bits', positive)
     .option('--no-health', 'do not look for what is unusual: spikes, slow ranks, uneven stages')

@@ -33,6 +33,8 @@ export class Ended extends Error {
 }
 
 const header = 2
+/** Nobody watches a step that is only looked at: who waits gives up by itself. */
+const mostWhenFrozen = 600_000
 const configWords = header + commands.config.length
 
 /** The code that exec gives. Frozen: parameters and their states are not updated; scalars may be. */
@@ -59,6 +61,7 @@ function runEach(exec: Exec, { buffer, list, status, hand, abort }: HandPlaces, 
   const spans = spansOf(all, list / 8, words, status)
   all.copyWithin(room, list / 8, list / 8 + configWords)
   all[room + wordOf('config', 'abort')] = abort
+  if (frozen) all[room + wordOf('config', 'timeoutMs')] = mostWhenFrozen
   // How a command rounds is said by the one before it: the two share a list.
   let [filled, inRoom] = [room + configWords, 1]
   for (let [index, at] = [0, list / 8]; ; index++, at += header + all[at + 1]) {

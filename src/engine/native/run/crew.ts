@@ -5,6 +5,7 @@ import { Status } from '../lower/commands.js'
 import { Control } from '../lower/map.js'
 import { Pool, type Thread } from './pool.js'
 import type { Assignment, FromRank } from './protocol.js'
+import type { Standstill, Watchdog } from './watchdog.js'
 
 /** The words of shared memory main and ranks talk through: byte offsets. */
 export interface Board {
@@ -19,12 +20,16 @@ export interface Trouble {
   readonly dead: ReadonlyMap<Rank, string>
   /** What exec threw, or the name of the error it gave. */
   readonly failed: ReadonlyMap<Rank, string>
+  /** Nobody got on for so long that the step was given up. */
+  readonly still?: Standstill | undefined
 }
 
 export interface CrewOptions {
   /** Threads to use; without it the crew starts its own and ends them. */
   readonly pool?: Pool
+  /** How long ranks are given to leave a step that has failed. */
   readonly timeoutMs: number
+  readonly watchdog?: Watchdog | undefined
   /** Hears every message of a step. */
   readonly heard?: (message: FromRank) => void
   /** Whether a message of the step is still to come when all ranks are done. */
@@ -41,6 +46,7 @@ export class Crew {
   readonly #threads: Thread[]
   readonly #dead = new Map<Rank, string>()
   readonly #failed = new Map<Rank, string>()
+  #still: Standstill | undefined
   #settle: () => void = () => {}
   #error: Error | undefined
   #stepping = false
@@ -102,14 +108,16 @@ export class Crew {
     })
     Atomics.store(this.#board.words, this.#control + Control.running, this.#threads.length)
     this.#call()
+    const leave = this.#options.watchdog?.watch(still => this.#giveUp(still))
     await done
+    leave?.()
     // Messages of different threads come in any order: the last rank's may overtake that of the one that failed first.
     for (let i = 0; i < 1000 && !this.#stopped && this.#awaits(); i++)
       await new Promise<void>(resolve => platform.later(1, resolve))
     this.#stepping = false
     for (const thread of this.#threads) thread.idle()
     if (this.#stopped) throw new Error('the engine was stopped during the step')
-    if (this.#failed.size > 0 || this.#dead.size > 0) throw this.#fail()
+    if (this.#failed.size > 0 || this.#dead.size > 0 || this.#still) throw this.#fail()
   }
 
   #awaits = (): boolean => this.#unheard() || (this.#dead.size === 0 && (this.#options.awaits?.() ?? false))
@@ -140,6 +148,13 @@ export class Crew {
     platform.later(this.#options.timeoutMs, () => this.#settle())
   }
 
+  /** Ranks that wait leave at once. One that never comes back from a kernel is left behind. */
+  #giveUp(still: Standstill): void {
+    this.#still = still
+    Atomics.store(this.#board.words, this.#control + Control.abort, 1)
+    platform.later(this.#options.timeoutMs, () => this.#settle())
+  }
+
   /** A dead rank cannot count itself out: the step ends when the others have. */
   #bury(rank: Rank, reason: string): void {
     const { words, statuses } = this.#board
@@ -151,7 +166,7 @@ export class Crew {
   }
 
   #fail(): Error {
-    this.#error ??= this.#options.failure({ dead: this.#dead, failed: this.#failed })
+    this.#error ??= this.#options.failure({ dead: this.#dead, failed: this.#failed, still: this.#still })
     return this.#error
   }
 

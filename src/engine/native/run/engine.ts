@@ -16,21 +16,23 @@ import type { PanelOptions } from '../lower/panels.js'
 import { waitingFor } from '../lower/waiting.js'
 import { Crew } from './crew.js'
 import { openRooms, type Rooms } from './disk.js'
+import type { Drawing } from './draw.js'
 import { Injector } from './faults.js'
 import { failureOf } from './flight.js'
-import { affords, defaultTimeoutMs, fits, leastBytes, requireOptions } from './limits.js'
+import { affords, defaultPatienceMs, fits, graceMs, leastBytes, neverMs, requireOptions } from './limits.js'
 import { Looker } from './looker.js'
 import type { Pool } from './pool.js'
 import type { Assignment } from './protocol.js'
 import { State } from './state.js'
+import { Watchdog } from './watchdog.js'
 
 export interface EngineOptions extends StartOptions {
   /** auto: native where it is built, else WebAssembly. */
   readonly kernels?: Kernels['kind'] | 'auto'
   /** Bytes a rank's arena may have. */
   readonly memoryLimit?: number
-  /** How long a rank may wait for another before all give up. */
-  readonly timeoutMs?: number
+  /** The least time that a step may stand still, where no time-out is given. */
+  readonly patienceMs?: number
   /** Keep the gradients the optimizer was given readable after the step. */
   readonly observeGradients?: boolean
   /** Memory that is not in use is NaN. */
@@ -69,11 +71,10 @@ async function startIn(
   const kernels = loadKernels(options.kernels)
   fits(program, options.memoryLimit ?? Infinity)
   affords(program, leastBytes(program, kernels.workspaceBytes))
-  const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? defaultTimeoutMs)
+  const waiting = waitingFor(worldOf(program.mesh), platform.cores, options.timeoutMs ?? neverMs)
   const reserved = kernels.memory(0).start
   const { measure = false } = options
-  const { workspaceBytes } = kernels
-  const panels = panelsOf(kernels)
+  const [{ workspaceBytes }, panels] = [kernels, panelsOf(kernels)]
   const { copiers = rooms !== undefined || worldOf(program.mesh) < platform.cores } = options
   const more = { copiers, files: rooms?.files }
   const asked = { ...options, ...more, spans: measure, waiting, reserved, workspaceBytes, panels }
@@ -85,19 +86,15 @@ async function startIn(
   const ranks = lowered.lists.length
   const drawing = state.drawing(options.seed)
   const injector = options.faults && new Injector(options.faults, lowered, memory.buffer)
-  const members = [
-    ...lowered.map.ranks.map(({ status }, rank) => ({
-      ...{ ranks, drawing, list: lowered.listAt[rank], status },
-      ...{ hand: lowered.handAt[rank], deeds: injector?.deeds(rank) },
-    })),
-    ...lowered.copiers.map(({ at, status }) => ({ ranks: undefined, list: at, status })),
-  ]
+  const members = membersOf(lowered, drawing, injector)
   const { control } = lowered.map
+  const { timeoutMs, patienceMs = defaultPatienceMs } = options
+  const watchdog = timeoutMs === undefined ? new Watchdog({ program, lowered, words, patienceMs }) : undefined
   const crew = new Crew(
     { words, control, statuses: members.map(({ status }) => status) },
     {
       ...(options.pool ? { pool: options.pool } : {}),
-      timeoutMs: waiting.timeoutMs,
+      ...{ timeoutMs: options.timeoutMs ?? graceMs, watchdog },
       failure: trouble => failureOf({ program, lowered, words, trouble }, options.flightRecord),
     },
   )
@@ -106,7 +103,7 @@ async function startIn(
     ...members[rank],
   })
   const looker = new Looker({
-    ...{ program, state, injector, assignmentOf, buffer: memory.buffer, timeoutMs: waiting.timeoutMs },
+    ...{ program, state, injector, assignmentOf, buffer: memory.buffer, timeoutMs: timeoutMs ?? graceMs },
     ...{ pool: options.pool, noted: () => lower(program, { ...asked, notes: true }) },
   })
   const watcher = options.watcher ?? unwatched
@@ -114,7 +111,29 @@ async function startIn(
   await watcher.run(phase, starting(crew, ranks, assignmentOf))
   options.tamper?.(lowered, memory.buffer)
   const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
-  return runnerOf({ description, measure, crew, state, rooms, injector, looker, checked: stepCheckOf(program) })
+  return runnerOf({
+    description,
+    measure,
+    crew,
+    state,
+    rooms,
+    injector,
+    looker,
+    watchdog,
+    checked: stepCheckOf(program),
+  })
+}
+
+/** Ranks, and behind them their copiers: what each is told of itself. */
+function membersOf({ map, listAt, handAt, copiers }: LoweredProgram, drawing: Drawing, injector: Injector | undefined) {
+  const ranks = listAt.length
+  return [
+    ...map.ranks.map(({ status }, rank) => ({
+      ...{ ranks, drawing, list: listAt[rank], status },
+      ...{ hand: handAt[rank], deeds: injector?.deeds(rank) },
+    })),
+    ...copiers.map(({ at, status }) => ({ ranks: undefined, list: at, status })),
+  ]
 }
 
 /** What a rank may spend on packed operands; the memory of WebAssembly ends at 4 GiB. */
@@ -164,6 +183,7 @@ interface Parts {
   readonly rooms: Rooms | undefined
   readonly injector: Injector | undefined
   readonly looker: Looker
+  readonly watchdog: Watchdog | undefined
   readonly checked: (data: StepData) => StepData
 }
 
@@ -217,6 +237,7 @@ function runnerOf({
   rooms,
   injector,
   looker,
+  watchdog,
   checked,
 }: Parts): Runner<Promise<EngineStep>> {
   let spans: readonly Span[] = []
@@ -232,7 +253,10 @@ function runnerOf({
       await crew.step()
       const took = (performance.now() - start) / 1000
       for (const flip of injector?.flips(data.step + 1) ?? []) state.flip(flip)
-      if (measure) spans = state.spans()
+      if (measure) {
+        watchdog?.learn(state.rings())
+        spans = state.spans()
+      }
       return { ...state.result(before), seconds: took }
     },
     ...lookedBy(crew, looker, checked),

@@ -51,7 +51,9 @@ export function failureOf(scene: Scene, path?: string): EngineError {
     reportOf(rank, list, streamOf(scene.program, rank).steps, scene),
   )
   if (path !== undefined) platform.write(path, flightRecord(reports))
-  return new EngineError(reports, copiersIn(scene))
+  const { still } = scene.trouble
+  const given = still ? [`nothing moved for ${showTime(still.seconds)}`] : []
+  return new EngineError(reports, [...copiersIn(scene), ...given])
 }
 
 /** Copiers that failed by themselves, and why. */
@@ -80,7 +82,8 @@ function reportOf(
   const noRoom =
     failed === withoutRoom ? overflowAt(program, list, steps, command, words[status + Status.needed]) : undefined
   const lost = diskFailure(failed, words[status + Status.code])
-  const reason = trouble.dead.get(rank) ?? noRoom ?? lost ?? reasons[failed] ?? trouble.failed.get(rank)
+  const reason =
+    trouble.dead.get(rank) ?? noRoom ?? lost ?? stillIn(trouble, rank) ?? reasons[failed] ?? trouble.failed.get(rank)
   const show = (index: number) => showCommand(program, list, steps, index)
   return {
     rank,
@@ -92,6 +95,17 @@ function reportOf(
     last: Array.from({ length: Math.min(kept, command) }, (_, i) => show(command - Math.min(kept, command) + i)),
   }
 }
+
+/** `nothing for 5.2 s, where it usually takes 12 ms` */
+function stillIn({ still }: Trouble, rank: Rank): string | undefined {
+  if (!still) return undefined
+  const usual = still.usual.get(rank)
+  const before = usual === undefined ? '' : `, where it has never taken more than ${showTime(usual)}`
+  return `nothing for ${showTime(still.seconds)}${before}`
+}
+
+const showTime = (seconds: number): string =>
+  seconds < 1 ? `${Number((1000 * seconds).toPrecision(2))} ms` : `${seconds.toFixed(1)} s`
 
 const diskFailure = (failed: string, code: number): string | undefined =>
   failed === onDisk ? `${errorMeanings[onDisk]}: ${platform.disk?.meaning(code) ?? 'there are no files'}` : undefined

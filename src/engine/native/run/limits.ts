@@ -5,10 +5,15 @@ import { platform } from '../../../platform/index.js'
 import { streamOf } from '../lower/map.js'
 import type { EngineOptions } from './engine.js'
 
-export const defaultTimeoutMs = 60_000
+/** How long a step may stand still at least: a busy machine makes ranks late, and never by so much. */
+export const defaultPatienceMs = 10_000
+/** How long ranks have to leave a step that failed. */
+export const graceMs = 2_000
+/** Ranks wait as long as others get on, which main sees to. */
+export const neverMs = 2 ** 40
 
 /** A timer waits no longer than 2^31 ms, and a limit of NaN would wait for ever. */
-export function requireOptions({ seed, timeoutMs = defaultTimeoutMs }: EngineOptions): void {
+export function requireOptions({ seed, timeoutMs = graceMs }: EngineOptions): void {
   const problems = [
     ...(Number.isSafeInteger(seed) ? [] : [error('engine/options', 'seed', `${seed} is not a whole number`)]),
     ...(timeoutMs > 0 && timeoutMs < 2 ** 31

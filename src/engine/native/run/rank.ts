@@ -71,7 +71,9 @@ function runIn(
 
 /** What happens to the rank in this step. */
 function armed({ hand, deeds }: Assignment, words: Int32Array): readonly Deed[] {
-  if (hand === undefined || deeds === undefined) return []
+  if (hand === undefined) return []
+  Atomics.store(words, hand / 4 + Hand.behind, 0) // a step that was run by hand left its count
+  if (deeds === undefined) return []
   const mask = Atomics.load(words, hand / 4 + Hand.armed)
   return deeds.filter((_, i) => (mask >>> i) & 1)
 }

@@ -292,6 +292,16 @@ export class State {
     )
   }
 
+  /** What spans are made from: (command, start, end), by rank. */
+  rings(): Float64Array[] {
+    const { lists, spansAt, spanCapacity } = this.#lowered
+    return lists.map((_, rank) => {
+      const { status } = this.#map.ranks[rank]
+      const count = Math.min(new Int32Array(this.#buffer, status, 16)[Status.spans], spanCapacity)
+      return new Float64Array(this.#buffer, spansAt[rank], (count * spanBytes) / 8)
+    })
+  }
+
   /** Spans of the commands that ran since this was last called. */
   spans(): Span[] {
     const { lists, spansAt, spanCapacity } = this.#lowered
