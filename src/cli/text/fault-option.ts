@@ -1,6 +1,7 @@
-/** --fault, of commands that run steps. */
+/** --fault, and what notices faults: options of commands that run steps. */
 import { Option } from 'commander'
 import { FaultBook, faultList, ProblemsError, parseFaults } from '../../base/index.js'
+import { positive } from './integer.js'
 
 const collected = (text: string, before: readonly string[] | undefined): string[] => [...(before ?? []), text]
 
@@ -9,6 +10,15 @@ export const faultOption = (): Option =>
     '--fault <kind:key=value,...>',
     `something that is to go wrong, such as kill:rank=1,step=5 (${faultList()}; may be repeated)`,
   ).argParser(collected)
+
+export const timeoutOption = (): Option =>
+  new Option(
+    '--timeout <seconds>',
+    'how long a rank may wait for another (default: by what each instruction took before)',
+  ).argParser(positive)
+
+export const everyOption = (name: string, description: string): Option =>
+  new Option(`${name} <n>`, description).argParser(positive)
 
 /** All that is wrong with them at once. */
 export function faultsOf(texts: readonly string[]): FaultBook | undefined {

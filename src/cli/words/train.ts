@@ -6,7 +6,7 @@ import { flopsDefinition } from '../../model/flops-definition.js'
 import type { TrainOptions } from '../commands/train.js'
 import type { Io } from '../io.js'
 import { withCheckpointOptions } from '../text/checkpoint-options.js'
-import { faultOption } from '../text/fault-option.js'
+import { everyOption, faultOption, timeoutOption } from '../text/fault-option.js'
 import { integer, port, positive } from '../text/integer.js'
 
 /** Steps whose spans are kept: enough to look at, and bounded. */
@@ -41,13 +41,9 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
-    .option(
-      '--timeout <seconds>',
-      'how long a rank may wait for another (default: by what each instruction took before)',
-      positive,
-    )
-    .option('--hash-every <n>', 'compare the copies of parameters bit by bit after every n steps', positive)
-    .option('--replay-every <n>', 'run every n-th step twice before it is taken, and compare all bits', positive)
+    .addOption(timeoutOption())
+    .addOption(everyOption('--hash-every', 'compare the copies of parameters bit by bit after every n steps'))
+    .addOption(everyOption('--replay-every', 'run every n-th step twice before it is taken, and compare all bits'))
     .option('--no-health', 'do not look for what is unusual: spikes, slow ranks, uneven stages')
     .addOption(faultOption())
     .option(
