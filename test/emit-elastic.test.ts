@@ -61,8 +61,8 @@ describe('emitted runs that restart', { skip }, () => {
   })
 
   test('a rank that dies within a step: all start again from the newest checkpoint, and end with the same bits', async () => {
-    const faults = ['--fault', 'kill:rank=1,step=4,at=9']
-    const { code, err } = await run('killed', ['--elastic'], '--elastic', '--save-every', '2', ...faults)
+    const asked = ['--elastic', '--save-every', '2', '--profile-every', '5', '--fault', 'kill:rank=1,step=4,at=9']
+    const { code, err } = await run('killed', ['--elastic'], ...asked)
     equal(code, 0, err)
     match(err, /rank 1 was killed by SIGKILL; all 2 ranks start again from the checkpoint of step 2\n/)
     deepEqual(tensorsIn(join(folder, 'killed', 'step-00000006')), undisturbed)
@@ -75,6 +75,10 @@ describe('emitted runs that restart', { skip }, () => {
     deepEqual({ rank, severity }, { rank: 1, severity: 'warning' })
     equal(message, 'rank 1 was killed by SIGKILL; goes on after step 2, 1 step run again')
     deepEqual({ ...(numbers as object), seconds: 0 }, { restarts: 1, from: 2, lostSteps: 1, seconds: 0 })
+    const { shares, ranks, collectives } = lines[6]
+    deepEqual(Object.keys(shares as object), ['compute', 'communication', 'waiting', 'bubble'])
+    equal((ranks as unknown[]).length, 2)
+    ok((collectives as { kind: string; bytesPerSecond: number }[]).every(({ bytesPerSecond }) => bytesPerSecond > 0))
     const { format, software, world } = JSON.parse(readFileSync(join(folder, 'about.json'), 'utf8'))
     deepEqual({ format, software, world }, { format: 'lockstep-run-1', software: 'emitted', world: 2 })
   })

@@ -37,6 +37,7 @@ export interface LaunchOptions extends CheckpointOptions {
   readonly shrink?: boolean
   readonly also?: Ranks
   readonly fault?: readonly string[]
+  readonly profileEvery?: number
   readonly json?: boolean
 }
 
@@ -81,7 +82,7 @@ function faultRefusals(texts: readonly string[], { mesh, params }: Program): Pro
 const startSeconds = { all: 140, more: 20 }
 
 /** What train.py is told; it runs in its own folder. */
-function argumentsOf({ timeout, device, elastic, fault = [], ...saving }: LaunchOptions): string[] {
+function argumentsOf({ timeout, device, elastic, fault = [], profileEvery, ...saving }: LaunchOptions): string[] {
   const { save, saveEvery, saveSync, keep, keepEvery, resume, init } = saving
   const given = {
     timeout,
@@ -91,6 +92,7 @@ function argumentsOf({ timeout, device, elastic, fault = [], ...saving }: Launch
     'save-every': saveEvery,
     keep,
     'keep-every': keepEvery,
+    'profile-every': profileEvery,
   }
   const from = { resume: resume && resolve(resume), init: init && resolve(init) }
   const words = Object.entries({ ...given, ...from }).flatMap(([name, value]) =>

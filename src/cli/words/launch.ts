@@ -4,7 +4,7 @@ import type { LaunchOptions } from '../commands/launch.js'
 import type { Io } from '../io.js'
 import { withCheckpointOptions } from '../text/checkpoint-options.js'
 import { faultOption } from '../text/fault-option.js'
-import { integer, ranksOf } from '../text/integer.js'
+import { integer, positive, ranksOf } from '../text/integer.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
@@ -24,6 +24,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--elastic', 'restart from the newest checkpoint when a rank is lost (saves every 20 steps)')
     .option('--shrink', 'with --elastic: do not replace a lost rank, go on with fewer')
     .addOption(faultOption())
+    .option(
+      '--profile-every <n>',
+      'in every n-th step: where the time of each rank goes, and what collectives achieve',
+      positive,
+    )
     .option('--also <ranks>', 'with --shrink: numbers of ranks to go on with, such as 4,6 or 4..7', ranksOf)
   withCheckpointOptions(command)
     .option('--json', 'one JSON object a step')

@@ -25,6 +25,10 @@ def arguments(folder: str) -> argparse.Namespace:
         "--record-choices", help="a new file: what tokens chose, a line a step, which data.choices repeats; segments run as written"
     )
     parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
+    parser.add_argument(
+        "--profile-every", type=int, default=0,
+        help="in every so many steps: what ranks compute, communicate and wait, and what each collective achieves",
+    )
     parser.add_argument("--tensorboard", help="a folder: event files for TensorBoard")
     parser.add_argument(
         "--fault", action="append", default=[], type=known_fault, metavar="KIND:KEY=VALUE,...",

@@ -18,6 +18,7 @@ from .metrics import Metrics, write_run
 from .options import arguments
 from .patience import Patience
 from .plans import plan_for
+from .profile import Profile
 from .safetensors import Damaged
 from .saving import Beginning, Keep, Saving, steps_in
 from .stopping import Skipped, Stopped, Stopping
@@ -63,6 +64,7 @@ def main(script: str) -> None:
         trainer, store = start(folder, rank, world, options, watchdog)
         if options.fault:
             trainer.faults = Faults(options.fault, folder, rank, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
+        trainer.profile = Profile(options.profile_every) if options.profile_every else None
         watchdog.watch(trainer)
         begin(trainer, folder, options, store)
         train(trainer, options, opened_metrics(trainer, folder, options))

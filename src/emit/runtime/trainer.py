@@ -4,6 +4,7 @@ import math
 import os
 import sys
 import time
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Dict, List, Optional, Tuple
 
@@ -22,6 +23,7 @@ from .here import Here
 from .loading import loading
 from .lock import Refused
 from .mesh import Mesh
+from .profile import Profile, gpu
 from .saving import Saving
 from .stage import Stage
 from .stopping import Stopping
@@ -115,6 +117,8 @@ class Trainer:
         self.judging = False
         # Faults on purpose, where somebody wants them.
         self.faults: Optional[Faults] = None
+        # Who looks where the time goes, in some of the steps.
+        self.profile: Optional[Profile] = None
         # How often this program has stepped, saved and judged.
         self.plays = self.saves = self.judgements = 0
 
@@ -246,8 +250,13 @@ class Trainer:
         run, lr, before = self.settings, self.lr(self.taken), self.taken
         started = time.perf_counter()
         self.stage.around = self.faults and self.faults.around(self.stage, step + 1)
-        self.runner.run(step, lr)
+        profile = self.profile if self.profile and self.profile.is_due(step + 1) else None
+        # A recording is measured as a whole.
+        parts = profile is not None and self.runner is self.stage
+        with profile.measuring(self.stage) if parts else nullcontext():
+            self.runner.run(step, lr)
         self.plays += 1
+        measured = {} if profile is None else profile.record(self.here) if parts else gpu(self.here.device)
         if self.choices:
             self.choices.write(step, self.here.chosen, self.data)
         # All ranks have the same number, and end together where too many steps are skipped.
@@ -277,6 +286,7 @@ class Trainer:
             "seconds": seconds,
             "tokensPerSecond": tokens,
             "flopsPerSecond": tokens * run["flopsPerToken"],
+            **measured,
             **({"peakBytes": torch.cuda.max_memory_allocated()} if self.here.device.type == "cuda" else {}),
         }
 

@@ -1,0 +1,164 @@
+"""
+Where the time of a step goes, every so many steps (`--profile-every`): what each rank computes, communicates and waits, and how
+fast every collective is. In such a step collectives start when all of their ranks have come and are waited for at once: a step
+takes longer then, and says what each collective takes by itself. Those that join stages of a pipeline stay as they are, since
+a stage may have to send before another comes. Other steps cost nothing.
+"""
+import subprocess
+import time
+from contextlib import contextmanager
+from typing import Callable, Dict, List, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+
+from . import comm, lines, routes
+
+PARTS = ("compute", "communication", "waiting", "bubble")
+
+
+class Done:
+    """A collective that has happened."""
+
+    def wait(self) -> bool:
+        return True
+
+    def is_completed(self) -> bool:
+        return True
+
+
+class TimedCollectives:
+    """Stands for torch.distributed while a step is measured; what it does not time is as it was."""
+
+    def __init__(self, here, labels: Dict[int, str]):
+        self.here, self.labels = here, labels
+        # By kind, group and bytes: how often, and how long.
+        self.times: Dict[Tuple[str, str, int], List[float]] = {}
+        self.communication = self.waiting = 0.0
+
+    def __getattr__(self, name: str):
+        if name == "_coalescing_manager":  # each by itself
+            raise AttributeError(name)
+        return getattr(dist, name)
+
+    def all_reduce(self, x, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        return self._timed("all-reduce", x, group, lambda: dist.all_reduce(x, op, group, async_op=async_op))
+
+    def all_gather(self, into, x, group=None, async_op=False):
+        return self._timed("all-gather", x, group, lambda: dist.all_gather(into, x, group, async_op=async_op), len(into))
+
+    def all_gather_into_tensor(self, into, x, group=None, async_op=False):
+        return self._timed("all-gather", into, group, lambda: dist.all_gather_into_tensor(into, x, group, async_op))
+
+    def reduce_scatter_tensor(self, into, x, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        return self._timed("reduce-scatter", x, group, lambda: dist.reduce_scatter_tensor(into, x, op, group, async_op))
+
+    def all_to_all_single(self, into, x, *sizes, group=None, async_op=False, **more):
+        start = lambda: dist.all_to_all_single(into, x, *sizes, group=group, async_op=async_op, **more)  # noqa: E731
+        return self._timed("all-to-all", x, group, start)
+
+    def _timed(self, kind: str, x: torch.Tensor, group, start: Callable, times: int = 1):
+        if id(group) not in self.labels:
+            return start()
+        began = now(self.here.device)
+        dist.barrier(group)
+        met = now(self.here.device)
+        work = start()
+        if work is not None:
+            work.wait()
+        ended = now(self.here.device)
+        self.waiting += met - began
+        self.communication += ended - met
+        taken = self.times.setdefault((kind, self.labels[id(group)], times * x.numel() * x.element_size()), [])
+        taken.append(ended - met)
+        return Done()
+
+
+def now(device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+class Profile:
+    def __init__(self, every: int):
+        self.every = every
+        self.timed: Optional[TimedCollectives] = None
+        self.seconds = self.bubble = 0.0
+
+    def is_due(self, step: int) -> bool:
+        return step % self.every == 0
+
+    @contextmanager
+    def measuring(self, stage):
+        """While a step of the stage runs; `stage.around` is what is to happen beside its calls."""
+        here, others = stage.here, stage.around
+        timed = self.timed = TimedCollectives(here, labels_of(here))
+        self.seconds = self.bubble = 0.0
+
+        def around(i: int, call: Callable[[], None]) -> None:
+            began, apart = now(here.device), timed.waiting + timed.communication
+            others(i, call) if others else call()
+            seconds = now(here.device) - began
+            self.seconds += seconds
+            if stage.at[0] in ("wait", "recv"):
+                self.bubble += seconds - (timed.waiting + timed.communication - apart)
+
+        stage.around = around
+        comm.dist = lines.dist = routes.dist = timed
+        try:
+            yield
+        finally:
+            comm.dist = lines.dist = routes.dist = dist
+            stage.around = others
+
+    def record(self, here) -> Dict:
+        """By all ranks together: seconds of each of them, shares of the whole, and what collectives of this rank achieved."""
+        timed = self.timed
+        compute = self.seconds - timed.communication - timed.waiting - self.bubble
+        mine = torch.tensor([compute, timed.communication, timed.waiting, self.bubble], dtype=torch.float64, device=here.device)
+        every = [torch.empty_like(mine) for _ in range(here.mesh.world)]
+        if here.mesh.world > 1:
+            dist.all_gather(every, mine)
+        else:
+            every = [mine]
+        rows = [dict(zip(PARTS, row.tolist())) for row in every]
+        whole = sum(sum(row.values()) for row in rows) or 1.0
+        return {
+            "shares": {part: sum(row[part] for row in rows) / whole for part in PARTS},
+            "ranks": rows,
+            "collectives": [rate_of(*key, seconds) for key, seconds in timed.times.items()],
+            **gpu(here.device),
+        }
+
+
+def labels_of(here) -> Dict[int, str]:
+    """Groups whose members do the same in the same order, by the identity of their process group."""
+    groups = here.groups.of_rank.values()
+    alike = [group for group in groups if len({here.mesh.coordinates(rank).get("pp", 0) for rank in group.members}) == 1]
+    return {id(group.process_group): group.label for group in alike if group.size > 1}
+
+
+def rate_of(kind: str, group: str, size: int, seconds: List[float]) -> Dict:
+    least = min(seconds)
+    return {"kind": kind, "group": group, "bytes": size, "calls": len(seconds), "seconds": sum(seconds), "bytesPerSecond": size / least}
+
+
+def gpu(device) -> Dict:
+    """How busy the device is, and what of its memory is taken, by whomever."""
+    if device.type != "cuda":
+        return {}
+    free, total = torch.cuda.mem_get_info(device)
+    busy = utilisation(device)
+    return {"gpu": {**({} if busy is None else {"utilisation": busy}), "usedBytes": total - free, "totalBytes": total}}
+
+
+def utilisation(device) -> Optional[float]:
+    try:
+        return torch.cuda.utilization(device) / 100
+    except Exception:  # without its bindings; nvidia-smi may be there
+        asked = ["nvidia-smi", f"--id={device.index or 0}", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
+        try:
+            return float(subprocess.run(asked, capture_output=True, text=True, timeout=10).stdout) / 100
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return None
