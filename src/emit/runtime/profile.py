@@ -30,8 +30,11 @@ class Done:
 class TimedCollectives:
     """Stands for torch.distributed while a step is measured; what it does not time is as it was."""
 
-    def __init__(self, here, labels: Dict[int, str]):
-        self.here, self.labels = here, labels
+    def __init__(self, here, groups: Dict[int, comm.Group]):
+        self.here, self.groups = here, groups
+        # By members: what this rank waited for them each time.
+        self.waits: Dict[Tuple[int, ...], List[float]] = {}
+        self.network: Dict[str, float] = {}
         # By kind, group and bytes: how often, and how long.
         self.times: Dict[Tuple[str, str, int], List[float]] = {}
         self.communication = self.waiting = 0.0
@@ -58,8 +61,9 @@ class TimedCollectives:
         return self._timed("all-to-all", x, group, start)
 
     def _timed(self, kind: str, x: torch.Tensor, group, start: Callable, times: int = 1):
-        if id(group) not in self.labels:
+        if id(group) not in self.groups:
             return start()
+        label, members = self.groups[id(group)].label, self.groups[id(group)].members
         began = now(self.here.device)
         dist.barrier(group)
         met = now(self.here.device)
@@ -69,8 +73,10 @@ class TimedCollectives:
         ended = now(self.here.device)
         self.waiting += met - began
         self.communication += ended - met
-        taken = self.times.setdefault((kind, self.labels[id(group)], times * x.numel() * x.element_size()), [])
-        taken.append(ended - met)
+        self.waits.setdefault(tuple(members), []).append(met - began)
+        along = label if label in self.here.mesh.sizes else "mesh"
+        self.network[along] = self.network.get(along, 0.0) + ended - met
+        self.times.setdefault((kind, label, times * x.numel() * x.element_size()), []).append(ended - met)
         return Done()
 
 
@@ -93,7 +99,7 @@ class Profile:
     def measuring(self, stage):
         """While a step of the stage runs; `stage.around` is what is to happen beside its calls."""
         here, others = stage.here, stage.around
-        timed = self.timed = TimedCollectives(here, labels_of(here))
+        timed = self.timed = TimedCollectives(here, groups_of(here))
         self.seconds = self.bubble = 0.0
 
         def around(i: int, call: Callable[[], None]) -> None:
@@ -116,27 +122,43 @@ class Profile:
         """By all ranks together: seconds of each of them, shares of the whole, and what collectives of this rank achieved."""
         timed = self.timed
         compute = self.seconds - timed.communication - timed.waiting - self.bubble
-        mine = torch.tensor([compute, timed.communication, timed.waiting, self.bubble], dtype=torch.float64, device=here.device)
-        every = [torch.empty_like(mine) for _ in range(here.mesh.world)]
+        mine = {"compute": compute, "communication": timed.communication, "waiting": timed.waiting, "bubble": self.bubble}
+        mine.update(network=timed.network, waits=timed.waits, seconds=self.seconds)
+        every: List[Dict] = [mine] * here.mesh.world
         if here.mesh.world > 1:
-            dist.all_gather(every, mine)
-        else:
-            every = [mine]
-        rows = [dict(zip(PARTS, row.tolist())) for row in every]
-        whole = sum(sum(row.values()) for row in rows) or 1.0
+            dist.all_gather_object(every, mine)
+        whole = sum(row[part] for row in every for part in PARTS) or 1.0
         return {
-            "shares": {part: sum(row[part] for row in rows) / whole for part in PARTS},
-            "ranks": rows,
+            "shares": {part: sum(row[part] for row in every) / whole for part in PARTS},
+            "ranks": rank_times(every),
             "collectives": [rate_of(*key, seconds) for key, seconds in timed.times.items()],
             **gpu(here.device),
         }
 
 
-def labels_of(here) -> Dict[int, str]:
-    """Groups whose members do the same in the same order, by the identity of their process group."""
+def rank_times(every: List[Dict]) -> Dict:
+    """In seconds, lists by rank; late: what others waited for a rank that was the last to come."""
+    late = [0.0] * len(every)
+    for members in {members for row in every for members in row["waits"]}:
+        for waits in zip(*(every[rank]["waits"][members] for rank in members)):
+            late[members[waits.index(min(waits))]] += sum(waits) - len(waits) * min(waits)
+    compute = [row["compute"] for row in every]
+    labels = sorted({label for row in every for label in row["network"]})
+    return {
+        "seconds": max(row["seconds"] for row in every),
+        "compute": compute,
+        "busy": compute,
+        "network": {label: [row["network"].get(label, 0.0) for row in every] for label in labels},
+        "waiting": [row["waiting"] for row in every],
+        "late": late,
+    }
+
+
+def groups_of(here) -> Dict[int, comm.Group]:
+    """Those whose members do the same in the same order, by the identity of their process group."""
     groups = here.groups.of_rank.values()
     alike = [group for group in groups if len({here.mesh.coordinates(rank).get("pp", 0) for rank in group.members}) == 1]
-    return {id(group.process_group): group.label for group in alike if group.size > 1}
+    return {id(group.process_group): group for group in alike if group.size > 1}
 
 
 def rate_of(kind: str, group: str, size: int, seconds: List[float]) -> Dict:
