@@ -10,7 +10,7 @@ import type { Program } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { keepGoing, openData, type Session, startSession, train } from '../src/train/index.js'
 import { memoryFiles } from './memory-files.js'
-import { later, test } from './share.js'
+import { later } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -101,7 +101,7 @@ async function survives(of: Case, kills: readonly Kill[]): Promise<number[]> {
 
 const seed = Number(process.env.SEED ?? 7)
 
-test('a rank dies in the middle of a step, and another before its updates: the same bits', async () => {
+later('a rank dies in the middle of a step, and another before its updates: the same bits', async () => {
   const of = caseOf(four)
   const counts = await commandsOf(of)
   await survives(of, [
