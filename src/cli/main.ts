@@ -31,6 +31,7 @@ const commands: Readonly<Record<string, Listed>> = {
   train: { summary: 'train a job on the ranks of this machine', words: () => import('./words/train.js') },
   watch: { summary: 'show a run live, here or in a shared folder', words: () => import('./words/watch.js') },
   report: { summary: 'write a run as one HTML page', words: () => import('./words/report.js') },
+  doctor: { summary: 'what ails a run, and what to change', words: () => import('./words/doctor.js') },
   replan: { summary: 'search again with the rates a run has measured', words: () => import('./words/replan.js') },
   rehearse: {
     summary: 'run a plan of thousands of ranks here, at a small size',

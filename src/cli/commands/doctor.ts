@@ -1,0 +1,44 @@
+/** lockstep doctor: what ails a run, and what to change. */
+import { join } from 'node:path'
+import { ProblemsError } from '../../base/index.js'
+import { compileJob } from '../../compile/index.js'
+import { type Diagnosis, diagnose } from '../../doctor/index.js'
+import { readRun, showEvent } from '../../health/index.js'
+import { worldOfPlan } from '../../plan/index.js'
+import { partNames, partTitles } from '../../simulate/index.js'
+import { loadJob } from '../files/load.js'
+import { loadCluster } from '../files/load-cluster.js'
+import type { Io } from '../io.js'
+import { showPercent, showTime } from '../text/numbers.js'
+
+export interface DoctorOptions {
+  readonly cluster?: string
+  readonly json?: boolean
+}
+
+export function doctorCommand(path: string, options: DoctorOptions, io: Io): number {
+  const run = readRun(path, io)
+  const file = join(path, 'job.json')
+  const { job, problems } = loadJob(file, io)
+  if (!job) throw new ProblemsError(problems, file)
+  const cluster = options.cluster === undefined ? undefined : loadCluster(options.cluster, io, worldOfPlan(job.plan))
+  const diagnosis = diagnose({ run, job, program: compileJob(job), cluster })
+  io.out(options.json ? `${JSON.stringify({ ok: true, ...diagnosis }, null, 2)}\n` : textOf(diagnosis))
+  return diagnosis.findings.length > 0 ? 1 : 0
+}
+
+function textOf({ steps, seconds, predicted, parts, findings }: Diagnosis): string {
+  const against = predicted === undefined ? '' : `, predicted ${showTime(predicted)}`
+  const spent = partNames.flatMap(part =>
+    parts && predicted && parts[part] > 0.005 * predicted
+      ? [`${partTitles[part]} ${showPercent(parts[part] / predicted)}`]
+      : [],
+  )
+  return [
+    steps === 0 ? 'No step was taken.' : `${steps} steps, ${showTime(seconds)} each${against}`,
+    ...(spent.length > 0 ? [`predicted: ${spent.join(', ')}`] : []),
+    '',
+    ...(findings.length === 0 ? ['Nothing unusual.'] : findings.map((one, i) => `${i + 1}. ${showEvent(one)}`)),
+    '',
+  ].join('\n')
+}

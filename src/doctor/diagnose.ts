@@ -1,0 +1,96 @@
+/**
+ * What ails a run, from its folder: what its steps show, what its plan costs on the cluster it runs on, and how far what was
+ * measured is from what was predicted. The most important comes first; a healthy run has none.
+ */
+import { worldOf } from '../base/index.js'
+import type { Cluster } from '../cluster/index.js'
+import { foundIn, type HealthEvent, median, type Prediction, type RunRead, watchRun } from '../health/index.js'
+import type { Program } from '../ir/index.js'
+import type { Job } from '../plan/index.js'
+import { clusterPrices, type Parts, type Simulation, simulate } from '../simulate/index.js'
+import { ofPlan } from './plan.js'
+
+export interface Patient {
+  readonly run: RunRead
+  readonly job: Job
+  readonly program: Program
+  /** What it runs on; of a machine whose ranks are threads only its plan is judged by what `train` has seen. */
+  readonly cluster?: Cluster | undefined
+}
+
+export interface Diagnosis {
+  readonly steps: number
+  /** Of a step: the middle of all, as measured and as predicted. */
+  readonly seconds: number
+  readonly predicted?: number
+  /** Where the time of a step goes, as predicted. */
+  readonly parts?: Parts
+  readonly findings: readonly HealthEvent[]
+}
+
+/** Measured over predicted, from which on a run is slow. */
+const slow = 1.25
+
+export function diagnose({ run, job, program, cluster }: Patient): Diagnosis {
+  const seconds = median(run.steps.map(line => line.seconds))
+  const simulation = cluster && simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const prediction = cluster && simulation ? predictionOf(cluster, simulation) : run.info?.prediction
+  const { mesh } = program
+  const crowded = run.info?.cores !== undefined && run.info.cores < worldOf(mesh)
+  const seen = foundIn(watchRun({ path: run.path, job, mesh, prediction, crowded }), run.steps)
+  const shown = causesIn([...run.events.filter(({ severity }) => severity !== 'note'), ...seen])
+  const planned = cluster && simulation ? ofPlan(job, { cluster, simulation, symptoms: shown }) : []
+  const known = [
+    ...shown.filter(one => !planned.some(other => other.event === one.event && one.event === 'memory')),
+    ...planned,
+  ]
+  const unexplained = prediction && !known.some(explains) ? slowerThan(prediction, seconds, run.steps.length) : []
+  return {
+    ...{ steps: run.steps.length, seconds, findings: [...known, ...unexplained].sort(byWeight) },
+    ...(prediction && { predicted: prediction.seconds }),
+    ...(simulation && { parts: simulation.parts }),
+  }
+}
+
+const predictionOf = (cluster: Cluster, { step, stages, parts }: Simulation): Prediction => ({
+  ...{ cluster: cluster.name, seconds: step },
+  stages: stages.map(({ compute, recompute, optimizer, other }) => compute + recompute + optimizer + other),
+  network: { tp: parts.tp, cp: parts.cp, ep: parts.ep, dp: parts.dp },
+})
+
+/** Each cause once, as it was told the last time, with how often. */
+function causesIn(events: readonly HealthEvent[]): HealthEvent[] {
+  const causes = new Map<string, HealthEvent[]>()
+  for (const event of events) {
+    const cause = `${event.event} ${event.rank} ${event.where}`
+    causes.set(cause, [...(causes.get(cause) ?? []), event])
+  }
+  return [...causes.values()].map(told => {
+    const last = told[told.length - 1]
+    const steps = new Set(told.map(({ step }) => step)).size
+    return steps === 1 ? last : { ...last, numbers: { ...last.numbers, times: steps } }
+  })
+}
+
+const explains = ({ event }: HealthEvent): boolean =>
+  ['straggler', 'slowLink', 'dataLoader', 'memory', 'prediction', 'imbalance', 'timeout', 'restart'].includes(event)
+
+const leastSteps = 8
+
+function slowerThan({ cluster, seconds: predicted }: Prediction, seconds: number, steps: number): HealthEvent[] {
+  const factor = seconds / predicted
+  if (factor < slow || steps < leastSteps) return []
+  return [
+    {
+      ...{ step: steps, event: 'prediction', severity: 'warning' },
+      message: `a step takes ${factor.toFixed(2)} times as long as predicted on ${cluster}`,
+      numbers: { seconds, predicted, gain: 1 - 1 / factor },
+      advice: 'measure it: train --spans, or replan, says what is slower than it should be',
+    },
+  ]
+}
+
+const rank = { error: 0, warning: 1, note: 2 } as const
+
+const byWeight = (a: HealthEvent, b: HealthEvent): number =>
+  rank[a.severity] - rank[b.severity] || (b.numbers.gain ?? 0) - (a.numbers.gain ?? 0)

@@ -1,0 +1,77 @@
+/** The cause of each of twelve sick runs is named, most important first; healthy runs are left alone. */
+import { deepEqual, ok } from 'node:assert/strict'
+import { describe } from 'node:test'
+import { diagnose } from '../src/doctor/index.js'
+import type { EventKind } from '../src/health/index.js'
+import { oneIn } from './share.js'
+import { type Illness, runOf } from './sick-runs.js'
+
+const moe = { experts: 8, chosen: 2, ffn: 1792 }
+const scaler = { kind: 'megatron', initial: 65536, min: 1, hysteresis: 1 }
+
+const sick: Readonly<Record<string, readonly [EventKind, Illness]>> = {
+  'too small microbatches': [
+    'microbatches',
+    {
+      model: { embed: 1024, heads: 8, ffn: 3584 },
+      training: { seq: 256, globalBatch: 256 },
+      plan: { microbatches: 128 },
+    },
+  ],
+  'network bound': ['network', { model: { embed: 1024, heads: 16, kvHeads: 16, ffn: 3584 }, plan: { dp: 1, tp: 16 } }],
+  'bubble bound': ['bubble', { training: { globalBatch: 8 }, plan: { dp: 1, tp: 2, pp: 4, microbatches: 4 } }],
+  'memory thrash': [
+    'memory',
+    { lines: step => ({ allocationRetries: 2 * step, peakBytes: 79 * 2 ** 30, seconds: 3 }) },
+  ],
+  straggler: ['straggler', { slowRank: [5, 1.3] }],
+  'divergence by lr': ['diverges', { lines: step => (step < 20 ? {} : { loss: 3 + (step - 20) / 5, lr: 3e-2 }) }],
+  'stuck scaler': [
+    'scaleStuck',
+    { training: { lossScale: scaler }, plan: { precision: 'f16' }, lines: () => ({ scale: 1 }) },
+  ],
+  'imbalanced experts': [
+    'imbalance',
+    {
+      model: { moe },
+      plan: { ep: 2 },
+      lines: () => ({ experts: { layer: 'layers.3', busiest: 5.1, idle: 3, busiestRank: 1.7 } }),
+    },
+  ],
+  'data loader bound': ['dataLoader', { lines: (_, { seconds }) => ({ loading: seconds, seconds: 2 * seconds }) }],
+  'wrong order of axes': ['axisOrder', { plan: { dp: 4, tp: 4, order: 'dp-tp-cp-ep-pp' } }],
+  'one slow link': ['slowLink', { slowLink: [1, 6] }],
+  'repeated data': ['dataRepeats', { lines: () => ({ repeated: 24, globalBatch: 64 }) }],
+}
+
+describe('sick runs', () => {
+  const testSome = oneIn(4)
+  for (const [name, [cause, illness]] of Object.entries(sick))
+    testSome(name, () => {
+      const { findings } = diagnose(runOf(illness))
+      ok(
+        findings.some(({ event }) => event === cause),
+        JSON.stringify(findings.map(({ event, message }) => [event, message])),
+      )
+    })
+})
+
+const healthy = [
+  {},
+  { dp: 8, tp: 1, microbatches: 8 },
+  { dp: 4, tp: 2, microbatches: 16 },
+  { dp: 8, tp: 2, microbatches: 8 },
+  { dp: 2, tp: 2, pp: 2, microbatches: 32, layers: [9, 7] },
+]
+
+describe('healthy runs', () => {
+  const testSome = oneIn(10)
+  for (const plan of healthy)
+    for (const steps of [10, 40, 100, 200])
+      testSome(`${JSON.stringify(plan)}, ${steps} steps`, () =>
+        deepEqual(
+          diagnose(runOf({ plan, steps })).findings.map(({ message }) => message),
+          [],
+        ),
+      )
+})
