@@ -6,7 +6,7 @@ import { compileJob } from '../src/compile/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { lockstep } from './memory-io.js'
-import { test } from './share.js'
+import { later, oneIn, test } from './share.js'
 
 const job = (plan: JobInput['plan']): Job =>
   Job.parse({
@@ -52,14 +52,15 @@ const slowMemory = (by: number): Cluster => ({
 })
 
 const cases: readonly (readonly [string, Cluster, JobInput['plan'], Readonly<Record<string, number>>])[] = [
-  ['as it was said', said, { tp: 2, dp: 8 }, {}],
   ['a network of a tenth', slowNetwork(10), { dp: 16, zero: 1 }, { 'infiniband bandwidth': 0.1 }],
+  ['as it was said', said, { tp: 2, dp: 8 }, {}],
   ['its messages too', slowNetwork(10), { pp: 2, dp: 8, microbatches: 8 }, { 'infiniband bandwidth': 0.1 }],
   ['memory of a third', slowMemory(3), { tp: 2, dp: 8 }, { 'memory bandwidth': 1 / 3 }],
 ]
 
+const fitted = oneIn(cases.length)
 for (const [what, real, plan, expected] of cases)
-  test(`${what}: the rates are found, and with them the step`, () => {
+  fitted(`${what}: the rates are found, and with them the step`, () => {
     const { program, times } = timesOn(real, job(plan))
     const { cluster, changes } = refit(program, said, times)
     deepEqual(
@@ -72,7 +73,7 @@ for (const [what, real, plan, expected] of cases)
     ok(Math.abs(off) < 0.03, `predicted ${off}`)
   })
 
-test('replan finds the plan that a slow network wants, and its step is within 10 %', async () => {
+later('replan finds the plan that a slow network wants, and its step is within 10 %', async () => {
   const real = slowNetwork(20)
   const present = job({ dp: 16, zero: 1, microbatches: 1 })
   const { times } = timesOn(real, present)

@@ -12,7 +12,7 @@ import { fixtureNames, readFixture } from './fixtures.js'
 import { lockstep } from './memory-io.js'
 import { later, test } from './share.js'
 
-test('the record of INTEROP: loss/train 1.25 at step 7', () => {
+test('the bytes of one record: loss/train 1.25 at step 7', () => {
   const hex = Buffer.from(valuesRecord({ time: 1000, step: 7 }, [{ tag: 'loss/train', value: 1.25 }])).toString('hex')
   const payload = '090000000000408f4010072a130a110a0a6c6f73732f747261696e150000a03f'
   equal(hex, `200000000000000029eda950${payload}3c5839c4`)
