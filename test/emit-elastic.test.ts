@@ -44,7 +44,17 @@ describe('emitted runs that restart', { skip }, () => {
   let undisturbed: Record<string, string>
   const run = async (saved: string, own: readonly string[], ...args: string[]) => {
     rmSync(join(folder, 'metrics.jsonl'), { force: true })
-    const words = [...own, '--standalone', '--nproc_per_node=2', 'train.py', '--device', 'cpu', '--save', saved]
+    const words = [
+      ...own,
+      '--standalone',
+      '--nproc_per_node=2',
+      'train.py',
+      '--device',
+      'cpu',
+      '--save-sync',
+      '--save',
+      saved,
+    ]
     const { done } = await copies.start([...launcher, ...words, ...args], { cwd: folder })
     return done
   }
@@ -145,7 +155,16 @@ describe('emitted folders with several plans', { skip }, () => {
     plan: { pp: 2, tp: 2, dp: 2, zero: 1, microbatches: 2 },
   })
   const run = async (ranks: number, own: readonly string[], ...args: string[]) => {
-    const words = [...own, '--standalone', `--nproc_per_node=${ranks}`, 'train.py', '--device', 'cpu', ...args]
+    const words = [
+      ...own,
+      '--standalone',
+      `--nproc_per_node=${ranks}`,
+      'train.py',
+      '--device',
+      'cpu',
+      '--save-sync',
+      ...args,
+    ]
     const { code, out, err } = await (await copies.start([...launcher, ...words], { cwd: folder })).done
     equal(code, 0, err)
     return { out, err }
@@ -251,6 +270,19 @@ describe('lockstep launch --elastic', { skip }, () => {
     return true
   }
 
+  const checkpointsIn = (out: string): number => {
+    const folder = join(root, out, 'checkpoints')
+    return existsSync(folder) ? readdirSync(folder).filter(name => /^step-\d+$/.test(name)).length : 0
+  }
+  /** Until there are so many checkpoints: one that is being written is lost with its ranks. */
+  const written = async ({ child }: ReturnType<typeof launch>, out: string, checkpoints: number): Promise<boolean> => {
+    while (checkpointsIn(out) < checkpoints) {
+      if (child.exitCode !== null) return false
+      await setTimeout(5)
+    }
+    return true
+  }
+
   large(`kill -9 of a rank, ${kills} times: noticed, started again, and the same bits at the end`, async () => {
     equal((await launch('plain', '--save-every', '40').done).code, 0)
     const expected = last('plain')
@@ -259,10 +291,7 @@ describe('lockstep launch --elastic', { skip }, () => {
       const out = `killed-${i}`
       const started = launch(out, '--elastic', '--save-every', '3')
       // Several in one run, the next when the one before is forgotten: a checkpoint was written since.
-      while (
-        done < kills &&
-        (await printed(started, /saved /g, (started.said.out.match(/saved /g)?.length ?? 0) + 1))
-      ) {
+      while (done < kills && (await written(started, out, checkpointsIn(out) + 1))) {
         await setTimeout(Math.random() * 200)
         const ranks = ranksIn(join(root, out))
         const restarts = started.said.out.match(/start again/g)?.length ?? 0
@@ -291,6 +320,7 @@ describe('lockstep launch --elastic', { skip }, () => {
     const started = launch(
       'stopped',
       '--elastic',
+      '--save-sync',
       '--save-every',
       '2',
       '--fault',
