@@ -18,7 +18,7 @@ test('a fault that is read is shown as it was written', () => {
   const texts = [
     ...['kill:rank=3,step=5', 'kill:rank=3,step=5,at=17', 'stall:rank=0,step=1,seconds=2.5', 'lose:rank=1,step=2'],
     ...['slow:rank=2,factor=1.3,from=4,to=9', 'nan:rank=1,step=2,at=8,transient=1', 'full-disk', 'full-disk:step=4'],
-    ...['flip:rank=0,step=3,parameter=layers.0.up,index=7,bit=30', 'damage:file=rank-0.*,step=2'],
+    ...['flip:rank=0,step=3,parameter=layers.0.up,index=7,bit=30', 'damage:file=rank-0*,step=2'],
   ]
   const { faults, problems } = parseFaults(texts)
   assert.deepEqual(problems, [])

@@ -164,7 +164,7 @@ test('nothing is removed where the newest is not what was written, nor what anot
 })
 
 test('faults of disks: the checkpoint of step 2 finds no room, that of step 4 is damaged; the run that resumes names it and takes step 3', async () => {
-  const { faults } = parseFaults(['full-disk:step=2', 'damage:file=rank-00001,step=4'])
+  const { faults } = parseFaults(['full-disk:step=2', 'damage:file=rank-00001*,step=4'])
   const options = { files: nodeFiles(), run: 'run', writer: startWriter(), faults: new FaultBook(faults) }
   const session = await started()
   const folder = openCheckpoints(at('faulty'), session, options)

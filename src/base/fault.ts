@@ -158,7 +158,7 @@ const refused = (text: string, message: string, suggestion?: string): Problem =>
 /** With every key that is needed: `kill:rank=0,step=1`. */
 function exampleOf(kind: FaultKind): string {
   const { keys } = faultKinds[kind]
-  const examples: Readonly<Record<string, string>> = { parameter: 'wte', file: 'rank-0', factor: '1.3' }
+  const examples: Readonly<Record<string, string>> = { parameter: 'wte', file: 'rank-0*', factor: '1.3' }
   const needed = Object.keys(keys).filter(key => keys[key].needed)
   return `${kind}:${needed.map(key => `${key}=${examples[key] ?? keys[key].least}`).join(',')}`
 }

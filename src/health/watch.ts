@@ -43,7 +43,7 @@ export function once(silence: number): (step: number) => boolean {
 }
 
 /** Steps that are judged together. */
-export const window = 16
+export const window = 12
 /** The first steps warm caches and compilers up: they say nothing of the others. */
 const warmUp = 2
 

@@ -26,11 +26,11 @@ export function damageFiles(faults: readonly DiskFault[], path: string, files: F
   }
 }
 
-/** A regular expression, or, where it is none, a part of the name. */
+/** As a shell does: `*` is any characters, `?` is one. */
 function matches(pattern: string, file: string): boolean {
-  try {
-    return new RegExp(pattern).test(file)
-  } catch {
-    return file.includes(pattern)
-  }
+  const source = pattern
+    .replace(/[\\^$.|+()[\]{}]/g, '\\$&')
+    .replaceAll('*', '.*')
+    .replaceAll('?', '.')
+  return new RegExp(`^${source}$`).test(file)
 }
