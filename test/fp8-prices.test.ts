@@ -37,7 +37,7 @@ const weighed: readonly PlanInput[] = [
   { tp: 2, dp: 2, zero: 3 },
   { dp: 2, zero: 3, gather: 'step' },
 ]
-const few = oneIn(6)
+const few = oneIn(6, 2)
 for (const plan of weighed)
   few(
     `${titleOf(plan)}: the bytes of the estimate are within 2 % of the arena: codes of weights, and a byte of what is kept`,
@@ -56,7 +56,7 @@ for (const plan of weighed)
     },
   )
 
-const some = oneIn(5)
+const some = oneIn(5, 2)
 for (const plan of plans)
   for (const recipe of ['delayed', 'blocks', 'mx'] as const)
     some(`${recipe}, ${titleOf(plan)}: the estimate is within 3 % of the simulation`, () => {

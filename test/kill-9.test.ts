@@ -17,7 +17,7 @@ const root = mkdtempSync(join(tmpdir(), 'lockstep-kill-'))
 after(() => rmSync(root, { recursive: true, force: true }))
 
 const seed = Number(process.env.SEED ?? 1)
-const kills = Number(process.env.KILLS ?? 3)
+const kills = Number(process.env.KILLS ?? 1)
 const steps = 40
 
 const job = join(root, 'job.yaml')

@@ -116,7 +116,7 @@ test('a copier that fails ends the step, and is named', async () => {
   await engine.stop()
 })
 
-const [tested, interpretedOnce] = [oneIn(32, 3), oneIn(24, 3)]
+const [tested, interpretedOnce] = [oneIn(32, 4), oneIn(24, 4)]
 for (const [model, plan, training] of cases) {
   const job = jobOf(model, plan, { clip: 0.5, ...training })
   const title = `${model}, ${titleOf(plan)}`
