@@ -1,6 +1,6 @@
 /** Emitted runs that lose a rank: they notice, start again from the newest checkpoint, and end with the bits of an undisturbed run. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test as inAll } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { readCheckpoint } from '../src/checkpoint/index.js'
 import { jobsOfRanks } from '../src/cli/files/other-ranks.js'
 import { Job } from '../src/plan/index.js'
-import { finished, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { finished, ranksIn, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
@@ -242,24 +242,6 @@ describe('lockstep launch --elastic', { skip }, () => {
       env: { LOCKSTEP_PYTHON: python! },
     })
   const last = (out: string) => tensorsIn(join(root, out, 'checkpoints', 'step-00000040'))
-
-  /** Ranks are the children of the one process that works there and is nobody's child of those. */
-  const ranksIn = (folder: string): number[] => {
-    const parents = new Map(
-      readdirSync('/proc')
-        .filter(name => /^\d+$/.test(name))
-        .flatMap(pid => {
-          try {
-            if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return []
-            const [, parent] = readFileSync(`/proc/${pid}/status`, 'utf8').match(/^PPid:\s+(\d+)$/m)!
-            return [[Number(pid), Number(parent)] as const]
-          } catch {
-            return [] // it has ended
-          }
-        }),
-    )
-    return [...parents.keys()].filter(pid => parents.has(parents.get(pid)!))
-  }
 
   /** Until this was printed so often; false: the run ended before. */
   const printed = async ({ child, said }: ReturnType<typeof launch>, text: RegExp, times = 1): Promise<boolean> => {

@@ -1,11 +1,11 @@
 /** Emitted folders as people start them: lockstep launch, launch.sh, and two nodes that meet over a network. */
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, test as inBoth } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { expectedOf, finished, processesIn, ranksIn, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 import { later, test } from './share.js'
@@ -23,26 +23,6 @@ const recordsIn = (out: string) =>
     .filter(line => line.startsWith('{'))
     .map(line => JSON.parse(line))
 const lossesIn = (out: string): number[] => recordsIn(out).map(({ loss }) => loss)
-
-/** Who works in a folder, and whose child that is. */
-const processesIn = (folder: string): { pid: number; parent: number }[] =>
-  readdirSync('/proc')
-    .filter(name => /^\d+$/.test(name))
-    .flatMap(pid => {
-      try {
-        if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return []
-        const [, parent] = readFileSync(`/proc/${pid}/status`, 'utf8').match(/^PPid:\s+(\d+)$/m)!
-        return [{ pid: Number(pid), parent: Number(parent) }]
-      } catch {
-        return [] // it has ended, or is not ours to look at
-      }
-    })
-
-/** The ranks among them: torchrun is there, too, and has started them. */
-const ranksIn = (folder: string): number[] => {
-  const found = processesIn(folder)
-  return found.filter(({ parent }) => found.some(({ pid }) => pid === parent)).map(({ pid }) => pid)
-}
 
 const skip = !python ? noPython : existsSync('/proc') ? false : 'processes are looked up in /proc'
 

@@ -1,6 +1,6 @@
 /** Emitted folders for tests: written to a temporary place, and run under torchrun. */
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { runOf, runtimeFiles } from '../src/cli/files/emit-folder.js'
@@ -122,4 +122,24 @@ export function finished(command: string, args: readonly string[], options: { cw
     child.on('close', code => resolve({ code, ...said }))
   })
   return { child, said, done }
+}
+
+/** Who works in a folder, and whose child that is. */
+export const processesIn = (folder: string): { pid: number; parent: number }[] =>
+  readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .flatMap(pid => {
+      try {
+        if (readlinkSync(`/proc/${pid}/cwd`) !== folder) return []
+        const [, parent] = readFileSync(`/proc/${pid}/status`, 'utf8').match(/^PPid:\s+(\d+)$/m)!
+        return [{ pid: Number(pid), parent: Number(parent) }]
+      } catch {
+        return [] // it has ended, or is not ours to look at
+      }
+    })
+
+/** The ranks among them: torchrun is there, too, and has started them. */
+export const ranksIn = (folder: string): number[] => {
+  const found = processesIn(folder)
+  return found.filter(({ parent }) => found.some(({ pid }) => pid === parent)).map(({ pid }) => pid)
 }
