@@ -17,7 +17,19 @@ export {
 } from './base/index.js'
 
 // 2. A job: a model, how it is trained, and the plan that lays it on ranks.
-export { buildModel, defineModel, type Model, ModelConfig, normal, ones, presets, zeros } from './model/index.js'
+export {
+  buildModel,
+  defineModel,
+  type Model,
+  ModelConfig,
+  type ModelSizes,
+  normal,
+  ones,
+  partsOfModel,
+  presets,
+  sizesOf,
+  zeros,
+} from './model/index.js'
 export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
 
 // 3. Schedules of a pipeline.

@@ -41,7 +41,7 @@ for (const file of ['cli/main.js', ...words.map(name => `cli/words/${name}`)])
 test('commands that compile nothing load no compiler, and those that run nothing no engine', () => {
   const compiler = ['ir', 'compile', 'engine', 'train']
   const of = (name: string) => compiler.filter(folder => loadedWith(`cli/commands/${name}.js`).has(folder))
-  for (const name of ['groups', 'presets', 'schedule', 'cluster']) deepEqual(of(name), [], name)
+  for (const name of ['groups', 'models', 'schedule', 'cluster']) deepEqual(of(name), [], name)
   deepEqual(of('check'), ['train']) // what is wrong with its data; one file
   for (const name of ['compile', 'memory']) deepEqual(of(name), ['ir', 'compile'], name)
 })
@@ -52,5 +52,5 @@ test('help of a command, in both spellings, and of none', async () => {
   equal((await lockstep(['help', 'plan'])).out, asked.out)
   match((await lockstep([])).err, /Usage: lockstep/)
   match((await lockstep(['nonsense'])).err, /unknown command 'nonsense'/)
-  match((await lockstep(['--', 'presets'])).out, /llama3-405b/)
+  match((await lockstep(['--', 'models'])).out, /llama3-405b/)
 })

@@ -28,10 +28,3 @@ for (const page of ['jobs.md', 'clusters.md'])
       if (to !== undefined) known[to] = out
     }
   })
-
-test('presets are listed with their sizes, and as JSON', async () => {
-  const { out } = await lockstep(['presets'])
-  ok(/llama3-405b +llama +405\.85 B +126 +16384 +128 +8 +53248 +128256/.test(out), out)
-  const models = JSON.parse((await lockstep(['presets', '--json'])).out)
-  equal(models['llama3-8b'].parameters, 8030261248)
-})

@@ -25,7 +25,10 @@ const commands: Readonly<Record<string, Listed>> = {
   explain: { summary: 'what limits a plan, and what to try next', words: () => import('./words/explain.js') },
   scale: { summary: 'strong and weak scaling, with their limit', words: () => import('./words/scale.js') },
   check: { summary: 'say everything that is wrong with a job', words: () => import('./words/check.js') },
-  presets: { summary: 'list the models a job can name', words: () => import('./words/presets.js') },
+  models: {
+    summary: 'list the models a job can name, with what they amount to',
+    words: () => import('./words/models.js'),
+  },
   compile: { summary: 'compile the program of every rank', words: () => import('./words/compile.js') },
   verify: { summary: 'prove a program, and compare it with one rank', words: () => import('./words/verify.js') },
   train: { summary: 'train a job on the ranks of this machine', words: () => import('./words/train.js') },
@@ -57,11 +60,18 @@ const commands: Readonly<Record<string, Listed>> = {
   demo: { summary: 'a small 3D-parallel job, from plan to proof', words: () => import('./words/demo.js') },
 }
 
+/** Words of earlier versions. */
+const renamed: Readonly<Record<string, string>> = { presets: 'models' }
+
 export async function run(argv: readonly string[], given: Io = processIo()): Promise<number> {
   let code = 0
   const json = argv.includes('--json')
   const io = guarded(json ? { ...given, progressColumns: () => undefined } : given)
   const program = frame(io)
+  if (argv.length > 0 && Object.hasOwn(renamed, argv[0])) {
+    io.err(`error: \`lockstep ${argv[0]}\` is \`lockstep ${renamed[argv[0]]}\` now\n`)
+    return 2
+  }
   try {
     const finish = (given: number) => {
       code = given

@@ -3,7 +3,7 @@
  * Every problem of a stage is reported at once, each with its line and column.
  */
 import { didYouMean, error, type Hints, hasErrors, type Problem, problemsOf, shorten } from '../base/index.js'
-import { fromHuggingFace, isPreset, presetNames, presets } from '../model/index.js'
+import { fromHuggingFace, isPreset, ModelConfig, presetNames, presets } from '../model/index.js'
 import { check, checkBeside } from './check.js'
 import { parseText } from './document.js'
 import { foreignProblem } from './foreign.js'
@@ -99,6 +99,19 @@ function errorsOfTheRest(value: Mapping, refused: readonly Problem[]): Problem[]
 const fieldOf = (path: string): string => path.split(/[.[]/).slice(0, 2).join('.')
 
 const join = (path: string, key: string): string => (path === '' ? key : `${path}.${key}`)
+
+/** The model that a job means by `model: name`: a preset, or the path of a Hugging Face config.json. */
+export function modelNamed(
+  name: string,
+  readModel?: (path: string) => string,
+): { readonly model?: ModelConfig; readonly problems: readonly Problem[] } {
+  const { model, problems } = resolveModel(name, readModel ? { readModel } : {})
+  const parsed = hasErrors(problems) ? undefined : ModelConfig.safeParse(model)
+  if (!parsed) return { problems }
+  return parsed.success
+    ? { model: parsed.data, problems }
+    : { problems: [...problems, ...problemsOf(parsed.error.issues, ModelConfig, model, { hints })] }
+}
 
 interface ResolvedModel {
   readonly model: unknown
