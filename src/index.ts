@@ -117,6 +117,7 @@ export { printChrome, type Span, sharesOf } from './trace/index.js'
 
 // 8. Clusters, and a step simulated on one.
 export { type Cluster, clusterOf, deviceNames, parseCluster } from './cluster/index.js'
+export { type Quote, quote } from './cost/index.js'
 export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'
 
 // 9. Estimates in closed form, and the planner.

@@ -14,6 +14,7 @@ const files = { 'job.yaml': job }
 const commands = [
   'check',
   'models',
+  'price',
   'compile',
   'verify',
   'memory',
@@ -159,7 +160,7 @@ test('a job on standard input is read once, also where check must compile it', a
 test('the public surface is this and no more', () => {
   deepEqual(
     Object.keys(api).sort(),
-    'EstimateBook FaultBook Job ModelConfig Plan ProblemsError SerialReplay Training batchAt batchesInOrder beginningOf boot bpeTokenizer buildModel byteTokenizer calibrated calibration check clusterOf clusterPrices communicate compare compareSteps compile compileEvaluation compileJob datasetOfIds defineModel deviceNames draw encodeAll estimate explain findPlans frameworks inTurns inputsOf isFine jobOf keepGoing lrAt makeSchedule memoryProblems neighboursOf normal ones openCheckpoints openData parse parseCluster parseFaults parseJob parseSchedule partsOfModel placedOf presets priceOf print printChrome printRank printSchedule printTokenizer problemCodes prove ratesOfPlan readTokenizer readingOf reasonsFor rehearsalOf rehearsalSizes rehearse requestOf requestOfJob runSerial scaledPrices scheduleOf search serialJob sharesOf showProblem simulate sizesOf splitOf startSession startTrainer syntheticData syntheticDataset tallyOf timedRun timing totalBytes train trainMerges verify worstOf zeros'.split(
+    'EstimateBook FaultBook Job ModelConfig Plan ProblemsError SerialReplay Training batchAt batchesInOrder beginningOf boot bpeTokenizer buildModel byteTokenizer calibrated calibration check clusterOf clusterPrices communicate compare compareSteps compile compileEvaluation compileJob datasetOfIds defineModel deviceNames draw encodeAll estimate explain findPlans frameworks inTurns inputsOf isFine jobOf keepGoing lrAt makeSchedule memoryProblems neighboursOf normal ones openCheckpoints openData parse parseCluster parseFaults parseJob parseSchedule partsOfModel placedOf presets priceOf print printChrome printRank printSchedule printTokenizer problemCodes prove quote ratesOfPlan readTokenizer readingOf reasonsFor rehearsalOf rehearsalSizes rehearse requestOf requestOfJob runSerial scaledPrices scheduleOf search serialJob sharesOf showProblem simulate sizesOf splitOf startSession startTrainer syntheticData syntheticDataset tallyOf timedRun timing totalBytes train trainMerges verify worstOf zeros'.split(
       ' ',
     ),
   )

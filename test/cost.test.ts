@@ -1,16 +1,15 @@
 /** Prices of kernels and collectives: the formulas a reader knows come out of them. */
 import { equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Cluster, clusterOf, deviceOf, type Link, type Topology } from '../src/cluster/index.js'
 import {
+  type Cluster,
   type CollectiveKind,
-  flopsOf,
-  hopsOf,
-  type Kernel,
-  priceCollective,
-  priceKernel,
-  trafficOf,
-} from '../src/cost/index.js'
+  clusterOf,
+  deviceOf,
+  type Link,
+  type Topology,
+} from '../src/cluster/index.js'
+import { flopsOf, hopsOf, type Kernel, priceCollective, priceKernel, trafficOf } from '../src/cost/index.js'
 
 const close = (got: number, want: number, within = 1e-6) =>
   ok(Math.abs(got / want - 1) <= within, `${got}, expected ${want}`)

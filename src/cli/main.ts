@@ -45,6 +45,7 @@ const commands: Readonly<Record<string, Listed>> = {
   memory: { summary: 'peak bytes per rank and kind', words: () => import('./words/memory.js') },
   simulate: { summary: 'step time, utilisation and timeline on a cluster', words: () => import('./words/simulate.js') },
   schedule: { summary: 'make, check, time and draw a pipeline schedule', words: () => import('./words/schedule.js') },
+  price: { summary: 'what a collective takes on a cluster, and why', words: () => import('./words/price.js') },
   cluster: { summary: 'list devices and draw clusters of them', words: () => import('./words/cluster.js') },
   groups: { summary: 'list the rank groups of a layout', words: () => import('./words/groups.js') },
   calibrate: {

@@ -4,6 +4,7 @@
  * Rank r is device r: neighbouring ranks share the innermost domain.
  */
 import { z } from 'zod'
+import { collectiveKinds } from './collective-kinds.js'
 import { Device } from './device.js'
 
 const linkKinds = ['memory', 'nvlink', 'xgmi', 'pcie', 'infiniband', 'ethernet', 'ici'] as const
@@ -20,15 +21,6 @@ const Link = z.strictObject({
   /** Bytes of a message at which half of the bandwidth is reached. */
   half: z.number().min(0).default(0),
 })
-
-export const collectiveKinds = [
-  'all-reduce',
-  'all-gather',
-  'reduce-scatter',
-  'all-to-all',
-  'broadcast',
-  'send',
-] as const
 
 /** One collective that was timed: `bytes` is the whole, what is reduced or what is there after a gather. */
 export const CollectivePoint = z.strictObject({

@@ -1,4 +1,5 @@
 export * from './cluster.js'
+export * from './collective-kinds.js'
 export * from './device.js'
 export * from './lookup.js'
 export * from './measured.js'

@@ -1,7 +1,8 @@
 /** What `scripts/measure.py` found out about an accelerator, and its points in the form that curves are written in. */
 import { z } from 'zod'
 import { mean, median, type Problem, problemsOf } from '../base/index.js'
-import { type CollectivePoint, collectiveKinds } from './cluster.js'
+import type { CollectivePoint } from './cluster.js'
+import { collectiveKinds } from './collective-kinds.js'
 import { type AttentionPoint, type Curves, type Device, type MatmulPoint, precisions } from './device.js'
 import { findEntry } from './lookup.js'
 

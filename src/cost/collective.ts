@@ -3,8 +3,8 @@
  * What a group gets of a level's ports is its share: all groups of the same shape meet at the same time, and those of
  * one domain go out through the same ports. Of the algorithms that fit, the best is taken, as libraries do.
  */
-import { type Cluster, reachOf } from '../cluster/index.js'
-import type { Collective, CollectiveKind } from './kernel.js'
+import { type Cluster, type CollectiveKind, reachOf } from '../cluster/index.js'
+import type { Collective } from './kernel.js'
 import { interpolate } from './measured.js'
 import { type Hop, hopsOf } from './route.js'
 
@@ -14,14 +14,14 @@ export const startSeconds = 20e-6
 export function priceCollective(collective: Collective, cluster: Cluster): number {
   const { kind, bytes, group } = collective
   if (group.size <= 1 || bytes === 0) return 0
-  const timed = timedSeconds(collective, cluster)
+  const timed = measuredSeconds(collective, cluster)
   if (timed !== undefined) return timed
   const hops = hopsOf(group, cluster)
-  return startSeconds + Math.min(...algorithms[kind].map(algorithm => algorithm(bytes, group.size, hops)))
+  return startSeconds + Math.min(...algorithms[kind].map(({ seconds }) => seconds(bytes, group.size, hops)))
 }
 
 /** Where the group stays inside a domain in which such collectives were timed. */
-function timedSeconds({ kind, bytes, group }: Collective, cluster: Cluster): number | undefined {
+export function measuredSeconds({ kind, bytes, group }: Collective, cluster: Cluster): number | undefined {
   const reach = reachOf(cluster.topology, group)
   const [only, ...others] = reach.kind === 'tree' ? reach.levels.filter(({ parts }) => parts > 1) : []
   if (only === undefined || others.length > 0) return undefined
@@ -36,42 +36,74 @@ function timedSeconds({ kind, bytes, group }: Collective, cluster: Cluster): num
 
 const byFirst = (a: readonly [number, number], b: readonly [number, number]): number => a[0] - b[0]
 
-type Algorithm = (bytes: number, size: number, hops: readonly Hop[]) => number
+/** How ranks bring a collective about. */
+export interface Algorithm {
+  readonly name: string
+  readonly words: string
+  readonly seconds: (bytes: number, size: number, hops: readonly Hop[]) => number
+  /** Bytes out of one part over the links of a hop. */
+  readonly carried: (bytes: number, size: number, hop: Hop, outermost: boolean) => number
+}
 
 /** Everything passes around once each round: n-1 steps of an n-th. */
-const ring =
-  (rounds: number): Algorithm =>
-  (bytes, size, hops) => {
+const ring = (rounds: 1 | 2): Algorithm => ({
+  name: 'ring',
+  words: `${rounds === 2 ? 'round a ring twice' : 'round a ring once'}, an n-th of the bytes in each step`,
+  seconds: (bytes, size, hops) => {
     const around = sum(hops, hop => hop.steps * hop.link.latency)
     const step = slowest(hops, hop => transfer(bytes / size, hop))
     return rounds * (size - 1) * (around / size + step)
-  }
+  },
+  carried: (bytes, size) => (rounds * (size - 1) * bytes) / size,
+})
 
 /** Sums go up a tree and come down again, half of the bytes on each of two trees: few steps, a little less bandwidth. */
-const tree: Algorithm = (bytes, _, hops) =>
-  sum(hops, hop => 2 * Math.log2(hop.fan) * hop.link.latency) +
-  slowest(hops, hop => transfer((2 * bytes * (hop.fan - 1)) / hop.fan, hop)) / treeShare
+const tree: Algorithm = {
+  name: 'tree',
+  words: 'up and down two trees, half of the bytes on each',
+  seconds: (bytes, size, hops) =>
+    sum(hops, hop => 2 * Math.log2(hop.fan) * hop.link.latency) +
+    slowest(hops, hop => transfer(tree.carried(bytes, size, hop, false), hop)) / treeShare,
+  carried: (bytes, _, { fan }) => (2 * bytes * (fan - 1)) / fan,
+}
 const treeShare = 0.9
 
 /** Level by level: scattered inside, reduced outside, gathered inside. */
-const hierarchical: Algorithm = (bytes, _, hops) =>
-  sum(hops, hop => 2 * (hop.fan - 1) * (hop.link.latency + transfer(bytes / hop.fan, hop)))
+const hierarchical: Algorithm = {
+  name: 'hierarchical',
+  words: 'scattered inside, reduced outside, gathered inside',
+  seconds: (bytes, _, hops) =>
+    sum(hops, hop => 2 * (hop.fan - 1) * (hop.link.latency + transfer(bytes / hop.fan, hop))),
+  carried: (bytes, _, { fan }) => (2 * (fan - 1) * bytes) / fan,
+}
 
 /** From one rank to all, in pieces that follow each other down a chain. */
-const chain: Algorithm = (bytes, _, hops) =>
-  sum(hops, hop => hop.steps * hop.link.latency) + slowest(hops, hop => transfer(bytes, hop))
+const chain: Algorithm = {
+  name: 'chain',
+  words: 'in pieces that follow each other from rank to rank',
+  seconds: (bytes, _, hops) =>
+    sum(hops, hop => hop.steps * hop.link.latency) + slowest(hops, hop => transfer(bytes, hop)),
+  carried: bytes => bytes,
+}
 
 /** Every rank sends an n-th of what it holds to every other; what stays inside a part does not go through its ports. */
-const pairwise: Algorithm = (bytes, size, hops) =>
-  slowest(
-    hops,
-    hop => (hop.fan - 1) * hop.link.latency + transfer((hop.inner * bytes * (size - hop.inner)) / size, hop),
-  )
+const pairwise: Algorithm = {
+  name: 'pairwise',
+  words: 'every rank to every other, an n-th of its bytes each',
+  seconds: (bytes, size, hops) =>
+    slowest(hops, hop => (hop.fan - 1) * hop.link.latency + transfer(pairwise.carried(bytes, size, hop, false), hop)),
+  carried: (bytes, size, { inner }) => (inner * bytes * (size - inner)) / size,
+}
 
 /** One message to the next rank, over the outermost link between them. */
-const message: Algorithm = (bytes, _, hops) => {
-  const last = hops[hops.length - 1]
-  return last.link.latency + transfer(bytes, last)
+const message: Algorithm = {
+  name: 'message',
+  words: 'one message to the next rank, over the outermost link between them',
+  seconds: (bytes, _, hops) => {
+    const last = hops[hops.length - 1]
+    return last.link.latency + transfer(bytes, last)
+  },
+  carried: (bytes, _, __, outermost) => (outermost ? bytes : 0),
 }
 
 const algorithms: Readonly<Record<CollectiveKind, readonly Algorithm[]>> = {
@@ -82,6 +114,8 @@ const algorithms: Readonly<Record<CollectiveKind, readonly Algorithm[]>> = {
   broadcast: [chain],
   send: [message],
 }
+
+export const algorithmsOf = (kind: CollectiveKind): readonly Algorithm[] => algorithms[kind]
 
 const transfer = (bytes: number, hop: Hop): number => (bytes + hop.link.half) / hop.bandwidth
 const sum = (hops: readonly Hop[], of: (hop: Hop) => number): number => hops.reduce((total, hop) => total + of(hop), 0)

@@ -14,7 +14,7 @@ import {
   type OpWork,
   shapeOfMatrix,
 } from '../base/index.js'
-import type { Precision } from '../cluster/index.js'
+import type { CollectiveKind, Precision } from '../cluster/index.js'
 import {
   applyRule,
   type Buffer,
@@ -31,7 +31,7 @@ import {
   type Segment,
   traitsOf,
 } from '../ir/index.js'
-import type { CollectiveKind, Kernel } from './kernel.js'
+import type { Kernel } from './kernel.js'
 import { flopsOf } from './price.js'
 import { keysOfTurn } from './round.js'
 

@@ -2,7 +2,7 @@
  * What is priced: a kernel, in the few numbers its time depends on. Instructions of a program become kernels
  * (`instr.ts`), and so does a layer that nobody has compiled (`estimate`): one price list for both.
  */
-import type { Precision } from '../cluster/index.js'
+import type { CollectiveKind, Precision } from '../cluster/index.js'
 
 export type Kernel =
   /** `batch` products of [m x k] with [k x n]. */
@@ -45,8 +45,6 @@ export type Kernel =
 
 /** Fused attention kernels by age: what a device was measured with is the newest. */
 export type AttentionGeneration = 'flash-1' | 'flash-2' | 'cudnn'
-
-export type CollectiveKind = 'all-reduce' | 'all-gather' | 'reduce-scatter' | 'all-to-all' | 'broadcast' | 'send'
 
 /** `bytes` is the whole: what is reduced or sent, what is there after a gather, before a scatter, on one rank of an exchange. */
 export interface Collective {

@@ -1,0 +1,10 @@
+/** What ranks do together; `send` is one message. */
+export const collectiveKinds = [
+  'all-reduce',
+  'all-gather',
+  'reduce-scatter',
+  'all-to-all',
+  'broadcast',
+  'send',
+] as const
+export type CollectiveKind = (typeof collectiveKinds)[number]
