@@ -160,10 +160,12 @@ export const rows: readonly Row[] = [
 
   // Files of other frameworks
   ['{"train_batch_size": 256, "gradient_accumulation_steps": 8, "gradient_clipping": 1, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": "auto"}}}',
-    'file/foreign - | this is a DeepSpeed configuration, not a job; write a job: { model: ..., training: { seq: ..., globalBatch: 256, clip: 1, optimizer: { kind: adamw, lr: 0.0001 } }, plan: { dp: ..., zero: 2, microbatches: 8, precision: bf16 } }'],
-  ['{"train_batch_size": "auto", "zero_optimization": {"stage": 3}}', 'file/foreign - | plan: { dp: ..., zero: 3 }'],
+    'file/foreign - | this is a configuration of DeepSpeed, not a job; lockstep import'],
+  ['{"train_batch_size": "auto", "zero_optimization": {"stage": 3}}', 'file/foreign - | --out job.yaml makes one of it'],
   ['{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096}', 'file/foreign - | this is the Hugging Face configuration of a model (llama), not a job; write a job beside it: { model: ./'],
   ['distributed_type: FSDP\nmixed_precision: bf16', 'file/foreign - | Accelerate'],
+  ['[training]\nseq_len = 4096\n[parallelism]\ntensor_parallel_degree = 2', 'file/foreign - | this is a configuration of torchtitan, not a job'],
+  ['#!/bin/bash\ntorchrun pretrain_gpt.py --num-layers 4 \\\n --micro-batch-size 1', 'file/foreign - | Megatron-LM'],
   ['device: h100\ndevices: 64', 'file/foreign - | this is a cluster file, not a job; give it to --cluster'],
 
   // Amounts

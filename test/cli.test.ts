@@ -15,6 +15,7 @@ const commands = [
   'check',
   'models',
   'price',
+  'import',
   'compile',
   'verify',
   'memory',

@@ -11,6 +11,7 @@ export const problemCodes = {
   'file/duplicate': 'a key is written twice',
   'file/alias': 'an alias has no anchor, contains itself, or stands for too many values',
   'file/foreign': 'the file is a configuration of another program',
+  'import/refused': 'no job can be made of a configuration of another framework',
   'file/more': 'there are more problems than are listed',
 
   'schema/key': 'there is no such key',

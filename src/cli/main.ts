@@ -29,6 +29,7 @@ const commands: Readonly<Record<string, Listed>> = {
     summary: 'list the models a job can name, with what they amount to',
     words: () => import('./words/models.js'),
   },
+  import: { summary: 'make a job of a configuration of another framework', words: () => import('./words/import.js') },
   compile: { summary: 'compile the program of every rank', words: () => import('./words/compile.js') },
   verify: { summary: 'prove a program, and compare it with one rank', words: () => import('./words/verify.js') },
   train: { summary: 'train a job on the ranks of this machine', words: () => import('./words/train.js') },

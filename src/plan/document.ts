@@ -173,14 +173,8 @@ class Reader {
       const name = String(key.value)
       const inner = [...path, name]
       if (Object.hasOwn(fields, name)) {
-        this.#refuse(
-          at,
-          'file/duplicate',
-          inner,
-          `the key \`${shorten(name, 60)}\` is written twice`,
-          'keep one of them',
-        )
-        continue
+        const message = `the key \`${shorten(name, 60)}\` is written twice`
+        this.#refuse(at, 'file/duplicate', inner, message, 'keep one of them')
       }
       const valueAt = isNode(value) && value.range ? value.range[0] : at
       this.places.set(showPath(inner), { key: at, value: valueAt })

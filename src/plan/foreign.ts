@@ -1,55 +1,108 @@
-/** Files of other frameworks, given where a job is expected: what they are, and the job to write instead. */
+/** Files of other programs, given where a job is expected: what they are by their content, and what to do with them. */
 import { error, type Problem } from '../base/index.js'
-import { isMapping, type Mapping } from './mapping.js'
+import { isMapping } from './mapping.js'
 
-/** undefined: nothing that is known from elsewhere. */
-export function foreignProblem(value: Mapping, path?: string): Problem | undefined {
+export const foreignFrameworks = [
+  'megatron',
+  'deepspeed',
+  'accelerate',
+  'torchtitan',
+  'nemo',
+  'bridge',
+  'nanotron',
+  'picotron',
+  'neox',
+] as const
+export type ForeignFramework = (typeof foreignFrameworks)[number]
+
+/** Names as their makers write them. */
+export const foreignNames: Readonly<Record<ForeignFramework, string>> = {
+  megatron: 'Megatron-LM',
+  deepspeed: 'DeepSpeed',
+  accelerate: 'Hugging Face Accelerate',
+  torchtitan: 'torchtitan',
+  nemo: 'NeMo',
+  bridge: 'Megatron-Bridge',
+  nanotron: 'nanotron',
+  picotron: 'picotron',
+  neox: 'GPT-NeoX',
+}
+
+/** How a configuration is written: as a mapping, as a program that is read and not run, or as what a run has printed. */
+export const foreignFormats = ['json', 'yaml', 'toml', 'script', 'python', 'log'] as const
+export type ForeignFormat = (typeof foreignFormats)[number]
+
+export interface Foreign {
+  readonly framework: ForeignFramework
+  readonly format: ForeignFormat
+}
+
+const python = /^\s*(?:from\s+[\w.]+\s+import\b|import\s+\w|def\s+\w+\s*\(|class\s+\w+\s*[(:])/m
+const shell = /^#!.*sh\b|^\s*(?:export\s+)?\w+=|^\s*(?:torchrun|srun|python3?|deepspeed)\s|\\\s*$/m
+
+/** What the text is, by what stands in it; undefined: nothing that is known. Texts that cannot be parsed are told too. */
+export function detect(text: string): Foreign | undefined {
+  const has = (pattern: RegExp) => pattern.test(text)
+  const key = (...names: string[]) => has(new RegExp(`(?:^|[\\s{,])["']?(?:${names.join('|')})["']?\\s*:`, 'm'))
+  const as = (framework: ForeignFramework, format: ForeignFormat): Foreign => ({ framework, format })
+  const braces = /^\s*(?:(?:#|\/\/)[^\n]*\n\s*)*\{/.test(text)
+
+  if (has(/-{4,} arguments -{4,}/)) return as('megatron', 'log')
+  if (has(/\[config\.py:\d+:print/) || has(/DeepSpeedEngine configuration/)) return as('deepspeed', 'log')
+  if (has(/^\s*\[[\w.]+\]\s*(?:#.*)?$/m) && has(/^\s*[\w.]+\s*=/m) && !has(shebang)) return as('torchtitan', 'toml')
+  if (has(python) && !has(shebang)) {
+    if (has(/megatron\.bridge/)) return as('bridge', 'python')
+    if (has(/\bnemo(?:_run)?\b/)) return as('nemo', 'python')
+    return has(/torchtitan|Trainer\.Config|model_registry/) ? as('torchtitan', 'python') : undefined
+  }
+  if (key('training') && key('plan') && key('model') && !key('tokens', 'distributed', 'parallelism')) return undefined
+  if (key('MODEL_ARGS') || has(/^\s*["']?--[a-z][\w-]+["']?\s*:/m)) return as('megatron', 'yaml')
+  if (key('distributed_type', 'compute_environment')) return as('accelerate', braces ? 'json' : 'yaml')
+  if (key('pipe[-_]parallel[-_]size') || (key('model[-_]parallel[-_]size') && key('num[-_]layers')))
+    return as('neox', 'yaml')
+  if (key('distributed') && key('tp_size', 'dp_size', 'pp_size')) return as('picotron', 'json')
+  if (key('parallelism') && key('tokens')) return as('nanotron', 'yaml')
+  if (key('parallelism') && key('job', 'lr_scheduler', 'activation_checkpoint')) return as('torchtitan', 'json')
+  if (key('trainer') && key('tensor_model_parallel_size', 'megatron_amp_O2')) return as('nemo', 'yaml')
+  if (key('zero_optimization', 'train_batch_size', 'train_micro_batch_size_per_gpu')) return as('deepspeed', 'json')
+  if (key('tensor_model_parallel_size', '_target_')) return as('bridge', braces ? 'json' : 'yaml')
+  if (has(/--(?:micro[-_]batch[-_]size|num[-_]layers|tensor[-_]model[-_]parallel[-_]size|batch[-_]size)\b/))
+    return as('megatron', 'script')
+  if (has(/pretrain_gpt|Megatron|torchrun/) && has(shell)) return as('megatron', 'script')
+  if (has(/^\s*export\s+(?:TENSOR_MODEL_PARALLEL|MINIBS|DGXNNODES|TP\b)/m)) return as('nemo', 'script')
+  if (key('micro_batch_size') && key('global_batch_size')) return as('bridge', 'yaml')
+  if (key('bf16', 'fp16', 'optimizer', 'scheduler', 'gradient_clipping') && braces) return as('deepspeed', 'json')
+  return undefined
+}
+
+const shebang = /^#!|^\s*#SBATCH/m
+
+/** A text where a job should be; undefined: it may be one. */
+export function foreignText(text: string, path?: string): Problem | undefined {
+  const found = detect(text)
+  if (!found) return undefined
+  const name = foreignNames[found.framework]
+  return error(
+    'file/foreign',
+    '',
+    `this is a configuration of ${name}, not a job`,
+    `lockstep import ${path === undefined || path === '-' ? 'FILE' : path} --out job.yaml makes one of it`,
+  )
+}
+
+/** Mappings of other programs for which there is nothing to import. */
+export function foreignProblem(value: Readonly<Record<string, unknown>>, path?: string): Problem | undefined {
   const has = (...keys: string[]) => keys.some(key => Object.hasOwn(value, key))
-  if (has('training', 'plan')) return undefined
+  if (has('training', 'plan') || !isMapping(value)) return undefined
   const refuse = (what: string, instead: string) => error('file/foreign', '', `this is ${what}, not a job`, instead)
   if (has('model_type', 'architectures'))
     return refuse(
       `the Hugging Face configuration of a model${typeof value.model_type === 'string' ? ` (${value.model_type})` : ''}`,
       `write a job beside it: { model: ./${path === undefined ? 'config.json' : nameOf(path)}, training: { seq: 4096, globalBatch: 64 }, plan: { ... } }`,
     )
-  if (has('zero_optimization', 'train_batch_size', 'train_micro_batch_size_per_gpu'))
-    return refuse('a DeepSpeed configuration', `write a job: ${fromDeepSpeed(value)}`)
-  if (has('distributed_type', 'compute_environment'))
-    return refuse('a configuration of Hugging Face Accelerate', 'write a job: model, training and plan')
   if (has('device') && has('devices', 'topology', 'curves'))
     return refuse('a cluster file', 'give it to --cluster, and a job in its place')
   return undefined
 }
 
 const nameOf = (path: string): string => path.replace(/^.*[\\/]/, '')
-
-/** What a DeepSpeed configuration says that a job says too. Fields left to 'auto' say nothing. */
-function fromDeepSpeed(value: Mapping): string {
-  const inside = (key: string): Mapping => (isMapping(value[key]) ? value[key] : {})
-  const optimizer = inside('optimizer')
-  const params = isMapping(optimizer.params) ? optimizer.params : {}
-  const kind = /^sgd$/i.test(String(optimizer.type)) ? 'sgd' : 'adamw'
-  const lr = number(params.lr)
-  const halves = inside('fp16').enabled === true
-  const training = fieldsOf({
-    seq: '...',
-    globalBatch: number(value.train_batch_size) ?? '...',
-    clip: number(value.gradient_clipping),
-    lossScale: halves ? '{ kind: deepspeed }' : undefined,
-    optimizer: lr === undefined ? undefined : `{ kind: ${kind}, lr: ${lr} }`,
-  })
-  const plan = fieldsOf({
-    dp: '...',
-    zero: number(inside('zero_optimization').stage),
-    microbatches: number(value.gradient_accumulation_steps),
-    precision: inside('bf16').enabled === true ? 'bf16' : halves ? 'f16' : undefined,
-  })
-  return `{ model: ..., training: ${training}, plan: ${plan} }`
-}
-
-const number = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined)
-
-const fieldsOf = (fields: Mapping): string =>
-  `{ ${Object.entries(fields)
-    .flatMap(([key, field]) => (field === undefined ? [] : [`${key}: ${field}`]))
-    .join(', ')} }`

@@ -6,7 +6,7 @@ import { didYouMean, error, type Hints, hasErrors, type Problem, problemsOf, sho
 import { fromHuggingFace, isPreset, ModelConfig, presetNames, presets } from '../model/index.js'
 import { check, checkBeside } from './check.js'
 import { parseText } from './document.js'
-import { foreignProblem } from './foreign.js'
+import { foreignProblem, foreignText } from './foreign.js'
 import { isMapping, type Mapping } from './mapping.js'
 import { LrSchedule, Optimizer } from './optimizer-schema.js'
 import { Data, Job, Plan, Training } from './schema.js'
@@ -29,6 +29,8 @@ export interface ParsedJob {
 
 export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const { value, problems: unread, locate } = parseText(text)
+  const elsewhere = foreignText(text, source.path)
+  if (elsewhere) return { problems: [{ line: 1, column: 1, ...elsewhere }], locate }
   // A key written twice leaves a value that can still be judged.
   if (unread.some(p => p.code !== 'file/duplicate')) return { problems: inOrder(unread), locate }
   const found = (more: readonly Problem[], job?: Job): ParsedJob => {

@@ -1,0 +1,92 @@
+/** lockstep import: a configuration of another framework as a job. */
+import { dirname, isAbsolute, join } from 'node:path'
+import { stringify } from 'yaml'
+import { error, hasErrors, ProblemsError, save } from '../../base/index.js'
+import {
+  type Given,
+  type Imported,
+  importConfig,
+  importReport,
+  problemOfRefusal,
+  problemsOfNotes,
+} from '../../interop/index.js'
+import { isPreset } from '../../model/index.js'
+import type { ForeignFramework } from '../../plan/index.js'
+import { requireOutputs } from '../files/outputs.js'
+import type { Io } from '../io.js'
+import { showProblems } from '../text/problems.js'
+
+export interface ImportOptions {
+  readonly from?: ForeignFramework
+  readonly world?: number
+  readonly model?: string
+  readonly trainer: Readonly<Record<string, string>>
+  readonly arg: readonly string[]
+  readonly set: Readonly<Record<string, string>>
+  readonly env: Readonly<Record<string, string>>
+  readonly function?: string
+  readonly out?: string
+  readonly json?: boolean
+}
+
+export async function importCommand(path: string, options: ImportOptions, io: Io): Promise<number> {
+  requireOutputs(io, options.out)
+  const imported = importConfig(textOf(path, io), givenBy(path, options, io), options.from)
+  const { job, world, problems = [] } = imported
+  if (options.json)
+    io.out(`${JSON.stringify({ ...(job && { job, world }), problems: problemsOfNotes(imported) }, null, 2)}\n`)
+  else if (!job) io.err(showProblems(problemOfRefusal(imported), io, path))
+  else show(imported, options, io)
+  if (job && options.out !== undefined) save(options.out, stringify(job), io)
+  return job && !hasErrors(problems) ? 0 : 1
+}
+
+/** Without --out the job goes to standard output, with the report behind #: the whole is a job file. */
+function show(imported: Imported, { out }: ImportOptions, io: Io): void {
+  const report = importReport(imported)
+  if (out !== undefined) io.out(`${report}\nwritten to ${out}\n`)
+  else
+    io.out(
+      `${report
+        .replace(/^(?=.)/gm, '# ')
+        .replace(/^$/gm, '#')
+        .replace(/#$/, '')}${stringify(imported.job)}`,
+    )
+}
+
+function textOf(path: string, io: Io): string {
+  try {
+    return io.read(path)
+  } catch (e) {
+    const message = e instanceof Error ? e.message : String(e)
+    throw new ProblemsError([error('file/unreadable', '', `cannot read ${path}: ${message}`)])
+  }
+}
+
+function givenBy(path: string, options: ImportOptions, io: Io): Given {
+  const { world, model, trainer, arg, set, env } = options
+  return {
+    ...(world !== undefined && { world }),
+    ...(model !== undefined && { model: isPreset(model) ? model : configOf(model, io) }),
+    ...(options.function !== undefined && { function: options.function }),
+    ...{ trainer, args: arg, set, env },
+    read: name => {
+      const beside = isAbsolute(name) || path === '-' ? name : join(dirname(path), name)
+      return io.kindOf(beside) === 'file' ? io.read(beside) : undefined
+    },
+  }
+}
+
+function configOf(path: string, io: Io): Readonly<Record<string, unknown>> {
+  const refuse = (message: string): never => {
+    throw new ProblemsError([error('model/file', '--model', `${path}: ${message}`, 'lockstep models lists them')])
+  }
+  try {
+    const value: unknown = JSON.parse(io.read(path))
+    if (typeof value !== 'object' || value === null) return refuse('expected a mapping')
+    return value as Readonly<Record<string, unknown>> // just looked at
+  } catch (e) {
+    if (e instanceof ProblemsError) throw e
+    return refuse(e instanceof Error ? e.message.split('\n')[0] : String(e))
+  }
+}

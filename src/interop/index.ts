@@ -1,0 +1,6 @@
+export { importConfig, isRunnable, problemOfRefusal, problemsOfNotes } from './import.js'
+export * from './note.js'
+export { readers } from './readers.js'
+export { booleanOf, type KeyTable, numberOf, Reading } from './reading.js'
+export { importReport } from './report.js'
+export { type Notation, readTree, type Tree } from './tree.js'

@@ -1,0 +1,62 @@
+/** What became of every key, in words: carried, derived, assumed, not carried, missing. */
+import { shorten } from '../base/index.js'
+import { foreignNames } from '../plan/index.js'
+import type { Imported, Note, NoteKind } from './note.js'
+
+const titles: Readonly<Record<NoteKind, string>> = {
+  refused: 'Refused',
+  missing: 'Missing in the file',
+  notCarried: 'Not carried',
+  derived: 'Derived',
+  assumed: 'Assumed',
+  carried: 'Carried',
+  cosmetic: 'Without effect on the step',
+}
+
+export function importReport(imported: Imported): string {
+  const { framework, format, notes, problems = [] } = imported
+  const lines = [`${foreignNames[framework]} (${format}): ${countsOf(notes)}`]
+  for (const [kind, title] of Object.entries(titles) as [NoteKind, string][]) {
+    // of the record above
+    const of = notes.filter(note => note.kind === kind)
+    if (of.length === 0) continue
+    lines.push('', `${title}:`)
+    if (kind === 'cosmetic') lines.push(...wrapped(of.map(({ path }) => path)))
+    else lines.push(...of.map(note => `  ${sentenceOf(note, imported)}`))
+  }
+  if (problems.length > 0) lines.push('', 'The job, checked:')
+  for (const { severity, path, message } of problems) lines.push(`  ${severity} ${path}: ${message}`)
+  return `${lines.join('\n')}\n`
+}
+
+function countsOf(notes: readonly Note[]): string {
+  const count = (kind: NoteKind) => new Set(notes.filter(note => note.kind === kind).map(({ path }) => path)).size
+  const said = (['carried', 'derived', 'assumed', 'notCarried', 'missing', 'refused', 'cosmetic'] as const).filter(
+    kind => count(kind) > 0,
+  )
+  return said.map(kind => `${count(kind)} ${titles[kind].toLowerCase()}`).join(', ') || 'no keys'
+}
+
+function sentenceOf({ path, line, field, message, kind }: Note, { job }: Imported): string {
+  const place = line === undefined ? '' : ` (line ${line})`
+  const value = field === undefined || kind === 'missing' ? undefined : valueAt(job, field)
+  const target = field === undefined || field === path ? '' : ` -> ${field}${value === undefined ? '' : ` ${value}`}`
+  return `${path}${place}${target}${message === '' ? '' : `: ${message}`}`
+}
+
+function valueAt(job: unknown, field: string): string | undefined {
+  const value = field.split('.').reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], job)
+  return value === undefined
+    ? undefined
+    : shorten(typeof value === 'object' ? JSON.stringify(value) : String(value), 60)
+}
+
+function wrapped(words: readonly string[]): string[] {
+  const lines: string[] = []
+  for (const word of words) {
+    const last = lines.at(-1)
+    if (last !== undefined && last.length + word.length < 110) lines[lines.length - 1] = `${last}, ${word}`
+    else lines.push(`  ${word}`)
+  }
+  return lines
+}
