@@ -11,6 +11,7 @@ import {
   endOf,
   overlapOf,
   printChrome,
+  rankTimesOf,
   roundsOf,
   type Span,
   sharesOf,
@@ -74,6 +75,29 @@ test('who waits for a collective that others have not begun waits; after that it
     ],
   )
   deepEqual(sharesOf(program, [...early, ...collective(2, 9, [9, 10])]).waiting, 0, 'another group')
+})
+
+test('an engine waits for a bucket in the name of the call that started it: who came last is known there too', () => {
+  const program = compileJob(jobOf('mlp', { dp: 2, microbatches: 2 }))
+  const { steps } = streamOf(program, 0)
+  const step = steps.findIndex(one => one.kind === 'call' && one.tag !== undefined)
+  const bucket = (rank: number, ...times: readonly (readonly [number, number])[]): Span[] =>
+    times.map(([start, end]) => ({
+      ...{ rank, lane: 'network', step, instr: 0 },
+      ...{ start: seconds(start), end: seconds(end) },
+    }))
+  const { waiting, late, network } = rankTimesOf(program, [
+    ...bucket(0, [0, 1], [1, 10]),
+    ...bucket(1, [7, 8], [8, 10]),
+  ])
+  deepEqual(
+    [waiting, late, network.dp],
+    [
+      [7, 0],
+      [0, 7],
+      [2, 2],
+    ],
+  )
 })
 
 test('a bucket is hidden as far as its rank computes between its start and the end of its wait', () => {

@@ -18,16 +18,39 @@ export type Begun = (span: Span) => LastBegun | undefined
 
 export function begunIn(program: Program, spans: readonly Span[]): Begun {
   const places = new Places(program)
+  const finishing = finishesIn(program, spans)
   const begun = new Map<string, LastBegun>()
-  for (const span of spans)
+  for (const span of spans) {
+    if (finishing.has(span)) continue
     for (const { name, axis } of places.startedBy(span)) {
       const before = begun.get(name)
       if (!before || span.end > before.time) begun.set(name, { time: span.end, rank: span.rank, axis })
     }
+  }
   return span => {
-    const all = places.awaitedBy(span).flatMap(({ name }) => begun.get(name) ?? [])
+    const awaited = finishing.has(span) ? places.startedBy(span) : places.awaitedBy(span)
+    const all = awaited.flatMap(({ name }) => begun.get(name) ?? [])
     return all.length === 0 ? undefined : all.reduce((a, b) => (b.time > a.time ? b : a))
   }
+}
+
+/**
+ * An engine writes the wait for a call that only starts down as the call's own work: of the spans of such a collective in one
+ * step the first half begins it, the second waits for it. A simulation has one span.
+ */
+function finishesIn(program: Program, spans: readonly Span[]): ReadonlySet<Span> {
+  const flying = new Map<string, Span[]>()
+  for (const span of spans) {
+    if (span.lane !== 'network' || span.instr < 0) continue
+    const { step } = doneBy(program, span)
+    if (step.kind !== 'call' || step.tag === undefined) continue
+    const key = `${span.rank} ${span.step} ${span.instr}`
+    const same = flying.get(key)
+    if (same) same.push(span)
+    else flying.set(key, [span])
+  }
+  const inTime = (same: readonly Span[]) => same.toSorted((a, b) => a.start - b.start)
+  return new Set([...flying.values()].flatMap(same => inTime(same).slice(Math.ceil(same.length / 2))))
 }
 
 /** Waits for collectives in two: until the others have begun, as a wait for them, and what is left. */
