@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, describe, test as inAll } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { runTimesOf } from '../src/calibrate/index.js'
 import { readCheckpoint } from '../src/checkpoint/index.js'
 import { jobsOfRanks } from '../src/cli/files/other-ranks.js'
 import { Job } from '../src/plan/index.js'
@@ -91,6 +92,21 @@ describe('emitted runs that restart', { skip }, () => {
     ok((collectives as { kind: string; bytesPerSecond: number }[]).every(({ bytesPerSecond }) => bytesPerSecond > 0))
     const { format, software, world } = JSON.parse(readFileSync(join(folder, 'about.json'), 'utf8'))
     deepEqual({ format, software, world }, { format: 'lockstep-run-1', software: 'emitted', world: 2 })
+    const times = runTimesOf(JSON.parse(readFileSync(join(folder, 'measured.json'), 'utf8')))
+    ok(
+      times?.stages?.every(({ passes, updates, network }) => Math.min(passes, updates, network.dp) > 0),
+      'for replan',
+    )
+  })
+
+  later('every checkpoint is damaged: a run that restarts by itself begins anew, and says so', async () => {
+    const faults = ['--fault', 'damage:file=rank-0*,step=2', '--fault', 'kill:rank=1,step=4,at=3']
+    const { code, err } = await run('spoilt', ['--elastic'], '--elastic', '--save-every', '2', ...faults)
+    equal(code, 0, err)
+    match(err, /no checkpoint in spoilt is whole: begins anew with the first step\n/)
+    deepEqual(tensorsIn(join(folder, 'spoilt', 'step-00000006')), undisturbed)
+    const damaged = linesOf(join(folder, 'metrics.jsonl')).findLast(({ event }) => event === 'checkpointDamaged')
+    equal(damaged?.advice, 'the first step is used instead')
   })
 
   later('three failures without a new checkpoint: it gives up, and says why', async () => {

@@ -5,6 +5,7 @@ import { type Cluster, clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { doneBy, type Span } from '../src/trace/index.js'
 import { lockstep } from './memory-io.js'
 import { later, oneIn, test } from './share.js'
 
@@ -72,6 +73,35 @@ for (const [what, real, plan, expected] of cases)
     const off = predictedStep(program, cluster) / times.step - 1
     ok(Math.abs(off) < 0.03, `predicted ${off}`)
   })
+
+/** The same as an emitted run writes it: sums over the stages, of what a rank computes and of its collectives. */
+function stagesOn(cluster: Cluster, of: Job) {
+  const program = compileJob(of)
+  const { spansOf, step } = simulate(program, clusterPrices(program, cluster), { watch: [0] })
+  const phaseOf = (span: Span) => {
+    const { step } = doneBy(program, span)
+    return step.kind === 'call' ? program.segments[step.segment].phase : undefined
+  }
+  const spent = (wanted: (span: Span) => boolean) =>
+    spansOf(0)
+      .filter(wanted)
+      .reduce((sum, { start, end }) => sum + end - start, 0)
+  const passes = spent(span => span.lane === 'compute' && 'FIWB'.includes(phaseOf(span) ?? '-'))
+  const updates = spent(span => span.lane === 'compute' && phaseOf(span) === 'update')
+  const dp = spent(span => span.lane === 'network' && phaseOf(span) === 'reduce' && span.end - span.start > 1e-4)
+  const stages = [{ pp: 0, passes, updates, network: { dp } }]
+  const times = { format: 'lockstep-times-1', steps: 3, step, instructions: [], messages: [], stages }
+  return { program, times: runTimesOf(JSON.parse(JSON.stringify(times)))! }
+}
+
+test('an emitted run, measured by stage: a network of a tenth is found, and with it the step', () => {
+  const { program, times } = stagesOn(slowNetwork(10), job({ dp: 16 }))
+  const { cluster, changes } = refit(program, said, times)
+  const { measured, given } = changes.find(({ what }) => what === 'infiniband bandwidth')!
+  ok(Math.abs(measured / given / 0.1 - 1) < 0.1, JSON.stringify(changes))
+  const off = predictedStep(program, cluster) / times.step - 1
+  ok(Math.abs(off) < 0.1, `predicted ${off}`)
+})
 
 later('replan finds the plan that a slow network wants, and its step is within 10 %', async () => {
   const real = slowNetwork(20)

@@ -29,7 +29,7 @@ def told(folder, row):
     with open(os.path.join(folder, "program.json")) as file:
         planned = max(stage["held"] for stage in json.load(file)["memory"])
     with open(os.path.join(folder, "run.json")) as file:
-        expected = json.load(file).get("expected", {}).get("secondsPerStep", float("nan"))
+        expected = json.load(file).get("expected", {}).get("seconds", float("nan"))
     row.update(expected=expected, planned=planned)
     off = lambda predicted, real: f"{100 * (predicted / real - 1):+6.1f} %"  # noqa: E731
     name = os.path.basename(os.path.normpath(folder))

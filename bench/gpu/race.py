@@ -239,7 +239,7 @@ def tell(program, run, sizes, emitted, times, peaks, losses, options):
     planned = max(stage["held"] for stage in program["memory"])
     print(f"planned for the emitted program: {planned / 1e9:.1f} GB, measured {peaks['emitted'][0] / 1e9:.1f} GB")
     if "expected" in run:
-        print(f"simulated: {1e3 * run['expected']['secondsPerStep']:.1f} ms a step on {run['expected']['cluster']}")
+        print(f"simulated: {1e3 * run['expected']['seconds']:.1f} ms a step on {run['expected']['cluster']}")
     if options.json:
         with open(options.json, "w") as file:
             json.dump(dict(device=device, torch=torch.__version__, planned=planned, rows=rows), file, indent=1)

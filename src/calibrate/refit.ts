@@ -3,10 +3,12 @@
  * all that depends on it add up to what was measured.
  */
 import type { Cluster, Device, Level } from '../cluster/index.js'
-import { isKernel, type Kernel, workOf } from '../cost/index.js'
+import { isKernel, workOf } from '../cost/index.js'
 import { type Collective, type Instr, isCollective, type Program, type Segment } from '../ir/index.js'
-import { type Prices, simulate, simulateInTurns } from '../simulate/index.js'
 import { machinePrices } from './machine-prices.js'
+import { simulateOn } from './prediction.js'
+import { timedStages } from './stage-times.js'
+import type { Rate, Timed } from './timed.js'
 import type { RunTimes } from './times.js'
 
 export interface Change {
@@ -22,15 +24,6 @@ export interface Refit {
   readonly changes: readonly Change[]
 }
 
-type Rate = Kernel['kind'] | { readonly link: string }
-interface Timed {
-  readonly rate: Rate
-  readonly seconds: number
-  /** Something was always carried meanwhile. */
-  readonly beside: boolean
-  readonly price: (prices: Prices) => number
-}
-
 /** Rates that differ by less are as they were said to be. */
 const little = 0.03
 
@@ -38,7 +31,7 @@ export function refit(program: Program, given: Cluster, times: RunTimes): Refit 
   const timed = timedOf(program, given, times)
   const sized = times.memory === undefined ? given : { ...given, device: { ...given.device, memory: times.memory } }
   const links = machinePrices(program, given).links.map(link => ({ link }))
-  const cluster = [...(['memory', 'matmul', 'attention'] as const), ...links].reduce(
+  const cluster = [...(['memory', 'matmul', 'attention', 'arithmetic'] as const), ...links].reduce(
     (cluster: Cluster, rate) => fitted(program, cluster, rate, timed),
     sized,
   )
@@ -46,15 +39,9 @@ export function refit(program: Program, given: Cluster, times: RunTimes): Refit 
 }
 
 /** Seconds of a step of a program on a cluster, or on a machine whose ranks take turns. */
-export function predictedStep(program: Program, cluster: Cluster): number {
-  const prices = machinePrices(program, cluster)
-  const watch = { watch: [] }
-  return cluster.cores === undefined
-    ? simulate(program, prices, watch).step
-    : simulateInTurns(program, prices, cluster.cores, watch).step
-}
+export const predictedStep = (program: Program, cluster: Cluster): number => simulateOn(program, cluster).step
 
-function timedOf(program: Program, given: Cluster, { instructions, messages }: RunTimes): Timed[] {
+function timedOf(program: Program, given: Cluster, { instructions, messages, stages = [] }: RunTimes): Timed[] {
   const { links, collective, message } = machinePrices(program, given)
   const known = instructions.flatMap(([name, index, kind, seconds, beside]): Timed[] => {
     const segment = program.segments[name]
@@ -71,6 +58,7 @@ function timedOf(program: Program, given: Cluster, { instructions, messages }: R
   const sent = given.cores === undefined ? messages : []
   return [
     ...known,
+    ...timedStages(program, machinePrices(program, given), stages),
     ...sent.flatMap(([bytes, from, to, seconds]): Timed[] =>
       seconds > 0
         ? [
@@ -141,7 +129,8 @@ const latencyBy = (by: number): number => Math.min(1, by)
 const later = <T extends { readonly seconds: number }>(points: readonly T[], by: number): T[] =>
   points.map(point => ({ ...point, seconds: point.seconds * by }))
 
-const slowed: Readonly<Record<Kernel['kind'], (device: Device, by: number) => Device>> = {
+const slowed: Readonly<Record<Extract<Rate, string>, (device: Device, by: number) => Device>> = {
+  arithmetic: (device, by) => slowed.attention(slowed.matmul(device, by), by),
   memory: (device, by) => ({
     ...device,
     bandwidth: device.bandwidth / by,

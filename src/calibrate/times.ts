@@ -14,6 +14,16 @@ export type InstrTime = readonly [segment: string, index: number, kind: string, 
 /** Bytes from one pipeline coordinate to another. */
 export type MessageTime = readonly [bytes: number, from: number, to: number, seconds: number]
 
+/** What the ranks of a pipeline coordinate spend on a step, where single instructions were not timed. */
+export interface StageTimes {
+  readonly pp: number
+  /** Seconds of forward and backward passes, without collectives, and of updates. */
+  readonly passes: number
+  readonly updates: number
+  /** Seconds of collectives by axis, from the moment all members are there. */
+  readonly network: Readonly<Record<string, number>>
+}
+
 export interface RunTimes {
   readonly format: typeof timesFormat
   /** Steps that were looked at. */
@@ -22,6 +32,8 @@ export interface RunTimes {
   readonly step: number
   readonly instructions: readonly InstrTime[]
   readonly messages: readonly MessageTime[]
+  /** Of an emitted program. */
+  readonly stages?: readonly StageTimes[]
   /** Bytes that a device has, where it says so. */
   readonly memory?: number
 }
@@ -148,6 +160,15 @@ export function runTimesOf(value: unknown): RunTimes | undefined {
   const rows = (of: unknown, cells: number): boolean =>
     Array.isArray(of) && of.every(row => Array.isArray(row) && row.length === cells)
   const told = rows(times.instructions, 5) && rows(times.messages, 4)
-  const whole = typeof times.step === 'number' && times.step > 0 && told
+  const whole = typeof times.step === 'number' && times.step > 0 && told && areStages(times.stages ?? [])
   return times.format === timesFormat && whole ? (times as RunTimes) : undefined
 }
+
+const areStages = (all: unknown): boolean =>
+  Array.isArray(all) &&
+  all.every(
+    (one: Partial<StageTimes> | null) =>
+      [one?.pp, one?.passes, one?.updates].every(number => typeof number === 'number') &&
+      typeof one?.network === 'object' &&
+      one.network !== null,
+  )

@@ -3,11 +3,12 @@
  * measured is from what was predicted. The most important comes first; a healthy run has none.
  */
 import { worldOf } from '../base/index.js'
+import { predictionOf, simulateOn } from '../calibrate/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { foundIn, type HealthEvent, median, type Prediction, type RunRead, watchRun } from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
-import { clusterPrices, type Parts, type Simulation, simulate } from '../simulate/index.js'
+import type { Parts } from '../simulate/index.js'
 import { ofPlan } from './plan.js'
 
 export interface Patient {
@@ -33,7 +34,7 @@ const slow = 1.25
 
 export function diagnose({ run, job, program, cluster }: Patient): Diagnosis {
   const seconds = median(run.steps.map(line => line.seconds))
-  const simulation = cluster && simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const simulation = cluster && simulateOn(program, cluster)
   const prediction = cluster && simulation ? predictionOf(cluster, simulation) : run.info?.prediction
   const { mesh } = program
   const crowded = run.info?.cores !== undefined && run.info.cores < worldOf(mesh)
@@ -51,12 +52,6 @@ export function diagnose({ run, job, program, cluster }: Patient): Diagnosis {
     ...(simulation && { parts: simulation.parts }),
   }
 }
-
-const predictionOf = (cluster: Cluster, { step, stages, parts }: Simulation): Prediction => ({
-  ...{ cluster: cluster.name, seconds: step },
-  stages: stages.map(({ compute, recompute, optimizer, other }) => compute + recompute + optimizer + other),
-  network: { tp: parts.tp, cp: parts.cp, ep: parts.ep, dp: parts.dp },
-})
 
 /** Each cause once, as it was told the last time, with how often. */
 function causesIn(events: readonly HealthEvent[]): HealthEvent[] {

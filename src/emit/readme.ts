@@ -57,7 +57,7 @@ function expectations(program: Program, { expected }: Run): string {
       `| ${pp} | ${showBytes(held[pp])} | ${showBytes(arena)} | ${used.map(kind => showBytes(peak[kind])).join(' | ')} |`,
   )
   const time = expected
-    ? `A step of ${expected.secondsPerStep.toPrecision(3)} s is predicted on ${code(expected.cluster)}.\n\n`
+    ? `A step of ${expected.seconds.toPrecision(3)} s is predicted on ${code(expected.cluster)}.\n\n`
     : ''
   return `${time}Peak memory of a rank: what its tensors take in PyTorch, which takes gradients from their first addend on (its context, and NCCL, come
 on top); and what the plan reserves, in all and by kind:

@@ -31,8 +31,8 @@ export interface Run {
   readonly tokenizer?: string
   /** For the FLOP/s of the metrics. */
   readonly flopsPerToken: number
-  /** What a simulation said, where there was one. */
-  readonly expected?: { readonly secondsPerStep: number; readonly cluster: string }
+  /** What a simulation said, where there was one: about.json has it as its prediction. */
+  readonly expected?: { readonly cluster: string; readonly seconds: number }
 }
 
 /** As in a job: runtime/trainer.py knows what it means. */

@@ -38,14 +38,14 @@ export interface LaunchOptions extends CheckpointOptions {
   readonly also?: Ranks
   readonly fault?: readonly string[]
   readonly profileEvery?: number
+  readonly tensorboard?: string
   readonly json?: boolean
 }
 
-/** What a run that restarts by itself loses at most, if nobody says otherwise; emitted programs have the same. */
-const elasticSaveEvery = 20
+/** What a run that restarts by itself loses at most, and keeps, if nobody says otherwise; emitted programs have the same. */
+const elastic = { saveEvery: 20, keep: 3 } as const
 
-const completed = (options: LaunchOptions): LaunchOptions =>
-  options.elastic ? { ...options, saveEvery: options.saveEvery ?? elasticSaveEvery } : options
+const completed = (options: LaunchOptions): LaunchOptions => (options.elastic ? { ...elastic, ...options } : options)
 
 export async function launchCommand(path: string, asked: LaunchOptions, io: Io): Promise<number> {
   const options = completed(asked)
@@ -82,7 +82,15 @@ function faultRefusals(texts: readonly string[], { mesh, params }: Program): Pro
 const startSeconds = { all: 140, more: 20 }
 
 /** What train.py is told; it runs in its own folder. */
-function argumentsOf({ timeout, device, elastic, fault = [], profileEvery, ...saving }: LaunchOptions): string[] {
+function argumentsOf({
+  timeout,
+  device,
+  elastic,
+  fault = [],
+  profileEvery,
+  tensorboard,
+  ...saving
+}: LaunchOptions): string[] {
   const { save, saveEvery, saveSync, keep, keepEvery, resume, init } = saving
   const given = {
     timeout,
@@ -93,6 +101,7 @@ function argumentsOf({ timeout, device, elastic, fault = [], profileEvery, ...sa
     keep,
     'keep-every': keepEvery,
     'profile-every': profileEvery,
+    tensorboard: tensorboard && resolve(tensorboard),
   }
   const from = { resume: resume && resolve(resume), init: init && resolve(init) }
   const words = Object.entries({ ...given, ...from }).flatMap(([name, value]) =>

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { error, ProblemsError, printable, save, table } from '../../base/index.js'
 import { type Change, machineOfRun, predictedStep, type Refit, type RunTimes, refit } from '../../calibrate/index.js'
-import type { Cluster } from '../../cluster/index.js'
+import { type Cluster, findEntry } from '../../cluster/index.js'
 import { compileJob } from '../../compile/index.js'
 import { splitOf } from '../../estimate/index.js'
 import { type RunRead, readRun } from '../../health/index.js'
@@ -52,7 +52,7 @@ function timesOf({ path }: RunRead, io: Io): RunTimes {
       'replan/unmeasured',
       '',
       `${path} holds no measured.json: nobody measured the instructions of this run`,
-      'runs of lockstep train write it, but for those on --kernels reference',
+      'runs of lockstep train write it, but for those on --kernels reference; emitted programs with --profile-every',
     ),
   ])
 }
@@ -66,11 +66,15 @@ function givenCluster(
   io: Io,
 ): Cluster {
   const ranks = worldOfPlan(job.plan)
-  if (cluster !== undefined) return loadCluster(cluster, io, ranks)
+  const said = cluster ?? catalogued(run.info?.prediction?.cluster)
+  if (said !== undefined) return loadCluster(said, io, ranks)
   if (run.info?.software !== 'emitted') return machineOfRun(program, times, thisHost(), ranks)
   const suggestion = 'name what it ran on with --cluster: a device of the catalog, or a cluster file'
   throw new ProblemsError([error('replan/cluster', '--cluster', `${run.path} was not run by the engine`, suggestion)])
 }
+
+/** What a step was predicted on, where everybody knows what that is. */
+const catalogued = (name = ''): string | undefined => (findEntry(name) ? name : undefined)
 
 interface Planned {
   readonly job: Job

@@ -1,6 +1,6 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
 import { asPart, error, ProblemsError, type Rank, save, type Watcher, type Work, worldOf } from '../../base/index.js'
-import { machinePrices } from '../../calibrate/index.js'
+import { machinePrices, predictionOf } from '../../calibrate/index.js'
 import { type Cluster, findEntry, precisionProblem } from '../../cluster/index.js'
 import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
@@ -66,7 +66,7 @@ export async function expectedOn(
 ) {
   const cluster = clusterFor(program, on, io)
   const { simulation } = await watched(program, cluster, { seed: 1 }, watcher)
-  return { secondsPerStep: simulation.step, cluster: cluster.name }
+  return predictionOf(cluster, simulation)
 }
 
 function watched(

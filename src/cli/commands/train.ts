@@ -2,10 +2,19 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { coordinatesOf, save, showBytes, showProblem, worldOf } from '../../base/index.js'
+import { predictionOf, simulateOn } from '../../calibrate/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
-import { type HealthEvent, type RunFacts, type RunInfo, runFormat, type Watch, watchRun } from '../../health/index.js'
+import {
+  type HealthEvent,
+  type Prediction,
+  type RunFacts,
+  type RunInfo,
+  runFormat,
+  type Watch,
+  watchRun,
+} from '../../health/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
@@ -24,6 +33,7 @@ import {
   train,
 } from '../../train/index.js'
 import { portable } from '../files/load.js'
+import { loadCluster } from '../files/load-cluster.js'
 import { type MonitorOptions, type Monitors, openMonitors } from '../files/monitors.js'
 import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
@@ -59,6 +69,7 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly beside?: number
   readonly demo?: boolean
   readonly health?: boolean
+  readonly cluster?: string
 }
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
@@ -112,13 +123,14 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
     // Opened when all that may refuse the run has had its say: the file is there from then on.
     const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
-    const folder = openRunFolder(place, job, infoOf(session, run, io), io)
+    const prediction = predictionFor(session, options, io)
+    const folder = openRunFolder(place, job, infoOf(session, { run, prediction }, io), io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
     for (const event of session.beginning ? damageEvents(session.beginning) : []) folder.log(event)
     const { steps } = session.job.training
     const saving = plan && checkpoints && runSaving(checkpoints, { every: plan.every, steps }, io)
     const monitors = await openMonitors(session, { ...options, run, folder: place }, io)
-    const watch = options.health === false ? () => [] : watchRun(factsOf(session, place, job))
+    const watch = options.health === false ? () => [] : watchRun({ ...factsOf(session, place, job), prediction })
     try {
       return await shown(session, { folder, saving, choices, monitors, watch }, setting)
     } finally {
@@ -134,8 +146,20 @@ const factsOf = ({ program: { mesh } }: Session, path: string, job: Job): RunFac
   ...{ path, job, mesh, crowded: worldOf(mesh) > thisHost().cores },
 })
 
-const infoOf = ({ job, kernels }: Session, run: string, io: Io): RunInfo => ({
+/** On the cluster that was named. */
+const predictionFor = ({ job, program }: Session, { cluster: name }: TrainOptions, io: Io): Prediction | undefined => {
+  if (name === undefined) return undefined
+  const cluster = loadCluster(name, io, worldOfPlan(job.plan))
+  return predictionOf(cluster, simulateOn(program, cluster))
+}
+
+const infoOf = (
+  { job, kernels }: Session,
+  { run, prediction }: Pick<RunInfo, 'run'> & { readonly prediction: Prediction | undefined },
+  io: Io,
+): RunInfo => ({
   ...{ format: runFormat, run, started: new Date().toISOString(), software: 'engine' },
+  ...(prediction && { prediction }),
   ...{ world: worldOfPlan(job.plan), kernels, host: io.process.host, cores: thisHost().cores },
 })
 

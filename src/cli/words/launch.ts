@@ -21,7 +21,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'how long a rank waits for its peers (default: ten times what the very call has taken at most, 10 s at least)',
       seconds,
     )
-    .option('--elastic', 'restart from the newest checkpoint when a rank is lost (saves every 20 steps)')
+    .option(
+      '--elastic',
+      'restart from the newest checkpoint when a rank is lost (saves every 20 steps, keeps the last 3)',
+    )
     .option('--shrink', 'with --elastic: do not replace a lost rank, go on with fewer')
     .addOption(faultOption())
     .option(
@@ -29,6 +32,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'in every n-th step: where the time of each rank goes, and what collectives achieve',
       positive,
     )
+    .option('--tensorboard <folder>', 'event files for TensorBoard, written as the run goes on')
     .option('--also <ranks>', 'with --shrink: numbers of ranks to go on with, such as 4,6 or 4..7', ranksOf)
   withCheckpointOptions(command)
     .option('--json', 'one JSON object a step')

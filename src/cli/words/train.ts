@@ -44,6 +44,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .addOption(timeoutOption())
     .addOption(everyOption('--hash-every', 'compare the copies of parameters bit by bit after every n steps'))
     .addOption(everyOption('--replay-every', 'run every n-th step twice before it is taken, and compare all bits'))
+    .option(
+      '--cluster <name or file>',
+      'what it runs on, as `calibrate` wrote it: the step is predicted, and health, doctor and report compare with that',
+    )
     .option('--no-health', 'do not look for what is unusual: spikes, slow ranks, uneven stages')
     .addOption(faultOption())
     .option(

@@ -21,7 +21,7 @@ def write_run(folder: str, world: int, device: str, expected: Optional[Dict], re
     started = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     said = {"format": FORMAT, "run": str(uuid.uuid4()), "started": started, "software": "emitted"}
     where = {"world": world, "device": device, "host": socket.gethostname()}
-    prediction = {"prediction": {"cluster": expected["cluster"], "seconds": expected["secondsPerStep"]}} if expected else {}
+    prediction = {"prediction": expected} if expected else {}
     with open(path, "w") as file:
         file.write(json.dumps({**said, **where, **prediction}, indent=2) + "\n")
 

@@ -13,6 +13,14 @@ from .checkpoint import Shards, read_manifest
 from .safetensors import Damaged, sum_of
 
 
+class AllDamaged(Damaged):
+    """No checkpoint is whole; what is wrong with each, by its path."""
+
+    def __init__(self, said: str, passed: List[Tuple[str, str]]):
+        super().__init__(said)
+        self.passed = passed
+
+
 class Found(NamedTuple):
     folder: str
     manifest: Dict
@@ -37,7 +45,7 @@ def find(
             return Found(path, read_manifest(path), passed + [tuple(one) for one in told["doubtful"]])
         passed.append((path, in_short(wrong)))
     said = "; ".join(text for _, text in passed)
-    raise Damaged(said + before(told["paths"][-1], weights_only, rank, world, store))
+    raise AllDamaged(said + before(told["paths"][-1], weights_only, rank, world, store), passed)
 
 
 def candidates(asked: str) -> Dict:

@@ -7,6 +7,8 @@ from . import faults
 
 # What a run that restarts by itself loses at most, if nobody says otherwise.
 ELASTIC_SAVE_EVERY = 20
+# And what it keeps: the one before the last is there where the last is damaged.
+ELASTIC_KEEP = 3
 
 
 def arguments(folder: str) -> argparse.Namespace:
@@ -37,6 +39,8 @@ def arguments(folder: str) -> argparse.Namespace:
     options = parser.parse_args()
     if options.elastic and not options.save_every:
         options.save_every = ELASTIC_SAVE_EVERY
+    if options.elastic and options.keep is None:
+        options.keep = ELASTIC_KEEP
     if options.save_every and not options.save:
         options.save = os.path.join(folder, "checkpoints")
     return options
@@ -59,13 +63,16 @@ def add_checkpoints(parser: argparse.ArgumentParser, folder: str) -> None:
         help="and after every so many steps (into checkpoints/, where --save names no other folder)",
     )
     parser.add_argument("--save-sync", action="store_true", help="stand still until a checkpoint is written: no memory for a copy")
-    parser.add_argument("--keep", type=int, default=0, help="remove all but the last so many checkpoints of this line of runs")
+    parser.add_argument(
+        "--keep", type=int,
+        help=f"remove all but the last so many checkpoints of this line of runs (0: none; with --elastic {ELASTIC_KEEP}, if nobody says)",
+    )
     parser.add_argument("--keep-every", type=int, default=0, help="with --keep: leave those of every so many steps too")
     parser.add_argument("--resume", help="resume from a checkpoint of any plan, or from the last whole one in a folder")
     parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start with, at step 1")
     parser.add_argument(
         "--elastic", action="store_true",
-        help=f"go on from the newest checkpoint in the folder of --save, if there is one (saves every {ELASTIC_SAVE_EVERY} steps)",
+        help=f"go on from the newest checkpoint in the folder of --save, if there is one (saves every {ELASTIC_SAVE_EVERY} steps, keeps {ELASTIC_KEEP})",
     )
 
 

@@ -13,8 +13,11 @@ import torch
 import torch.distributed as dist
 
 from . import comm, lines, routes
+from .measured import Measured
 
 PARTS = ("compute", "communication", "waiting", "bubble")
+# What calls of a phase count as, where the arithmetic of a stage is told apart.
+WORK = {**dict.fromkeys("FIWB", "passes"), "update": "updates"}
 
 
 class Done:
@@ -86,11 +89,16 @@ def now(device) -> float:
     return time.perf_counter()
 
 
+CALLS = ("call", "each", "start")
+
+
 class Profile:
-    def __init__(self, every: int):
-        self.every = every
+    def __init__(self, every: int, folder: str):
+        self.every, self.folder = every, folder
         self.timed: Optional[TimedCollectives] = None
         self.seconds = self.bubble = 0.0
+        self.work: Dict[str, float] = {}
+        self.measured = Measured()
 
     def is_due(self, step: int) -> bool:
         return step % self.every == 0
@@ -101,14 +109,19 @@ class Profile:
         here, others = stage.here, stage.around
         timed = self.timed = TimedCollectives(here, groups_of(here))
         self.seconds = self.bubble = 0.0
+        self.work = dict.fromkeys(("passes", "updates"), 0.0)
 
         def around(i: int, call: Callable[[], None]) -> None:
             began, apart = now(here.device), timed.waiting + timed.communication
             others(i, call) if others else call()
             seconds = now(here.device) - began
             self.seconds += seconds
+            alone = seconds - (timed.waiting + timed.communication - apart)
             if stage.at[0] in ("wait", "recv"):
-                self.bubble += seconds - (timed.waiting + timed.communication - apart)
+                self.bubble += alone
+            work = WORK.get(stage.phases.get(stage.at[1])) if len(stage.at) > 1 and stage.at[0] in CALLS else None
+            if work:
+                self.work[work] += alone
 
         stage.around = around
         comm.dist = lines.dist = routes.dist = timed
@@ -118,15 +131,24 @@ class Profile:
             comm.dist = lines.dist = routes.dist = dist
             stage.around = others
 
+    def keep(self, record: Dict, device) -> None:
+        """Of a step, by the rank that reports: measured.json grows with those that were looked at."""
+        if "ranks" in record:
+            self.measured.write(self.folder, torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else None)
+        else:
+            self.measured.step(record["seconds"])
+
     def record(self, here) -> Dict:
         """By all ranks together: seconds of each of them, shares of the whole, and what collectives of this rank achieved."""
         timed = self.timed
         compute = self.seconds - timed.communication - timed.waiting - self.bubble
         mine = {"compute": compute, "communication": timed.communication, "waiting": timed.waiting, "bubble": self.bubble}
         mine.update(network=timed.network, waits=timed.waits, seconds=self.seconds)
+        mine.update(work=self.work, pp=here.mesh.coordinates(here.rank).get("pp", 0))
         every: List[Dict] = [mine] * here.mesh.world
         if here.mesh.world > 1:
             dist.all_gather_object(every, mine)
+        self.measured.add(every)
         whole = sum(row[part] for row in every for part in PARTS) or 1.0
         return {
             "shares": {part: sum(row[part] for row in every) / whole for part in PARTS},

@@ -60,7 +60,8 @@ class Stage:
             name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), *slots)
             for name, phase, *slots in schedule["segments"]
         }
-        updates = {name for name, phase, *_ in schedule["segments"] if phase == "update"}
+        self.phases = {name: phase for name, phase, *_ in schedule["segments"]}
+        updates = {name for name, phase in self.phases.items() if phase == "update"}
         first = next((i for i, step in enumerate(self.steps) if len(step) > 1 and step[1] in updates), len(self.steps))
         self.guarded_until = first if program.get("guarded") else None
         self.frames: List[Frame] = [{} for _ in schedule["frames"]]

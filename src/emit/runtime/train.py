@@ -15,6 +15,7 @@ from . import attention, products, stage
 from .faults import Faults
 from .lock import Refused
 from .metrics import Metrics, write_run
+from .newest import AllDamaged
 from .options import arguments
 from .patience import Patience
 from .plans import plan_for
@@ -64,7 +65,7 @@ def main(script: str) -> None:
         trainer, store = start(folder, rank, world, options, watchdog)
         if options.fault:
             trainer.faults = Faults(options.fault, folder, rank, int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")))
-        trainer.profile = Profile(options.profile_every) if options.profile_every else None
+        trainer.profile = Profile(options.profile_every, folder) if options.profile_every else None
         watchdog.watch(trainer)
         begin(trainer, folder, options, store)
         train(trainer, options, opened_metrics(trainer, folder, options))
@@ -109,14 +110,12 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
 def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> None:
     """Where the run starts, and where it saves."""
     trainer.settings["steps"] = options.steps or trainer.settings["steps"]
-    newest = options.save if options.elastic and steps_in(options.save) else options.resume
-    asked, weights_only = newest or options.init, not newest
-    found = trainer.find(asked, store, weights_only) if asked else None
-    begun = Beginning()
+    found, weights_only = beginning(trainer, options, store)
+    begun = Beginning(damaged=[path for path, _ in trainer.passed])
     if found and not weights_only:
         trainer.first = found.manifest["step"]
         line = [found.manifest["run"], *found.manifest.get("line", [])]
-        begun = Beginning(trainer.first, line, [path for path, _ in found.passed])
+        begun = Beginning(trainer.first, line, [path for path, _ in trainer.passed])
     if options.save:
         keep = Keep(options.keep, options.keep_every) if options.keep else None
         beside = not options.save_sync
@@ -130,6 +129,30 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
         taken, steps = trainer.first, trainer.settings["steps"]
         say = f"the checkpoint has taken {taken} steps, the run has {steps}: nothing is left to train; try --steps"
         print(f"lockstep: {say}", file=sys.stderr)
+
+
+def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
+    """The checkpoint to begin with, if any, and whether it gives weights alone."""
+    own = options.elastic and steps_in(options.save)
+    asked, weights_only = (options.resume or options.init, not options.resume)
+    if not own:
+        return (trainer.find(asked, store, weights_only) if asked else None), weights_only
+    try:
+        return trainer.find(options.save, store), False
+    except AllDamaged as error:
+        # Who starts a run looks at what it says; one that restarts by itself has nobody to ask.
+        if "LOCKSTEP_RESTART" not in os.environ:
+            raise
+        trainer.passed = error.passed
+        trainer.begun = asked or "the first step"
+        if trainer.here.rank == 0:
+            for _, text in error.passed:
+                print(f"lockstep: {text}", file=sys.stderr, flush=True)
+            print(f"lockstep: no checkpoint in {options.save} is whole: begins anew with {trainer.begun}", file=sys.stderr, flush=True)
+        passed = trainer.passed
+        found = trainer.find(asked, dist.PrefixStore("anew", store), weights_only) if asked else None
+        trainer.passed = passed + (found.passed if found else [])
+        return found, weights_only
 
 
 def opened_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -> Optional[Metrics]:
@@ -164,6 +187,8 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
             trainer.faults.after(trainer, step)
         if metrics:
             metrics.step(record, trainer.position(step)["data"])
+            if trainer.profile:
+                trainer.profile.keep(record, trainer.here.device)
             metrics.events(events)
             if "skipped" in record:
                 severity = "note" if "scale" in record else "warning"

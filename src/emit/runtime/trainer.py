@@ -74,6 +74,13 @@ def not_saved(outcome: Dict) -> Dict:
     return {**said, "message": f"cannot write {outcome['path']}: {outcome['error']}", "advice": advice}
 
 
+def memory(device) -> Dict:
+    """What the allocator of a GPU held at most, and how often it gave all it kept back to ask again, since the run began."""
+    if device.type != "cuda":
+        return {}
+    return {"peakBytes": torch.cuda.max_memory_allocated(), "allocationRetries": torch.cuda.memory_stats(device).get("num_alloc_retries", 0)}
+
+
 HOUR = timedelta(hours=1)
 # Steps after which its calls take what they take: the first ones compile and record.
 FAMILIAR = 3
@@ -287,7 +294,7 @@ class Trainer:
             "tokensPerSecond": tokens,
             "flopsPerSecond": tokens * run["flopsPerToken"],
             **measured,
-            **({"peakBytes": torch.cuda.max_memory_allocated()} if self.here.device.type == "cuda" else {}),
+            **memory(self.here.device),
         }
 
     def progress(self) -> int:

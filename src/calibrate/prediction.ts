@@ -1,0 +1,24 @@
+/** What a step is predicted to take on a cluster, and where its time goes, as run folders keep it. */
+import type { Cluster } from '../cluster/index.js'
+import type { Prediction } from '../health/index.js'
+import type { Program } from '../ir/index.js'
+import { type Simulation, simulate, simulateInTurns } from '../simulate/index.js'
+import { machinePrices } from './machine-prices.js'
+
+/** On a machine whose ranks are threads they take turns where cores are few. */
+export function simulateOn(program: Program, cluster: Cluster): Simulation {
+  const [prices, watch] = [machinePrices(program, cluster), { watch: [] }]
+  return cluster.cores === undefined
+    ? simulate(program, prices, watch)
+    : simulateInTurns(program, prices, cluster.cores, watch)
+}
+
+export const predictionOf = ({ name }: Cluster, { step, stages, parts }: Simulation): Prediction => {
+  const own = ({ compute, recompute, optimizer, other }: Simulation['parts']) => compute + recompute + optimizer + other
+  const { tp, cp, ep, dp } = parts
+  const [compute, communication, waiting] = [own(parts), tp + cp + ep + dp, parts.stragglers].map(part => part / step)
+  return {
+    ...{ cluster: name, seconds: step, stages: stages.map(own), network: { tp, cp, ep, dp } },
+    shares: { compute, communication, waiting, bubble: Math.max(0, 1 - compute - communication - waiting) },
+  }
+}
