@@ -32,6 +32,25 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'whose disk keeps what the plan offloads to one (default: that of the run folder)',
     )
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
+    .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
+    .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
+    .option('--demo', 'a small GPT on the sources of lockstep itself')
+  withCheckpointOptions(withSurvival(withMonitors(command)))
+    .option('--json', 'one JSON object a step')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
+    )
+    .action(async (path: string | undefined, options: TrainOptions) => {
+      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
+      const { trainCommand } = await import('../commands/train.js')
+      done(await trainCommand(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+    })
+}
+
+/** What a run tells of itself, and what it is compared with. */
+const withMonitors = (command: Command): Command =>
+  command
     .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
     .option('--tensorboard <folder>', 'event files for TensorBoard, written as the run goes on')
     .option(
@@ -39,16 +58,18 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'metrics for Prometheus at http://127.0.0.1:<port>/metrics ([host:]port; 0: a free one)',
       port,
     )
-    .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
-    .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
-    .addOption(timeoutOption())
-    .addOption(everyOption('--hash-every', 'compare the copies of parameters bit by bit after every n steps'))
-    .addOption(everyOption('--replay-every', 'run every n-th step twice before it is taken, and compare all bits'))
     .option(
       '--cluster <name or file>',
       'what it runs on, as `calibrate` wrote it: the step is predicted, and health, doctor and report compare with that',
     )
     .option('--no-health', 'do not look for what is unusual: spikes, slow ranks, uneven stages')
+
+/** What is to happen when something goes wrong, and what goes wrong on purpose. */
+const withSurvival = (command: Command): Command =>
+  command
+    .addOption(timeoutOption())
+    .addOption(everyOption('--hash-every', 'compare the copies of parameters bit by bit after every n steps'))
+    .addOption(everyOption('--replay-every', 'run every n-th step twice before it is taken, and compare all bits'))
     .addOption(faultOption())
     .option(
       '--keep-going',
@@ -65,16 +86,3 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         'replace no rank that died: go on with a plan for those that are left, with the same batch and data',
       ).implies({ keepGoing: true }),
     )
-    .option('--demo', 'a small GPT on the sources of lockstep itself')
-  withCheckpointOptions(command)
-    .option('--json', 'one JSON object a step')
-    .addHelpText(
-      'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
-    )
-    .action(async (path: string | undefined, options: TrainOptions) => {
-      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
-      const { trainCommand } = await import('../commands/train.js')
-      done(await trainCommand(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
-    })
-}
