@@ -153,6 +153,8 @@ export const roleFacts = {
   /** Features to logits. Where it is the embedding too, it is that. */
   head: { decays: true },
   router: { decays: true },
+  /** Added to a matrix that is frozen, as one of the two factors of what is added. */
+  adapter: { decays: true },
   norm: { decays: false },
   bias: { decays: false },
 } as const satisfies Readonly<Record<string, { readonly decays: boolean }>>

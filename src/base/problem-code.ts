@@ -35,6 +35,7 @@ export const problemCodes = {
 
   'training/lr': 'the schedule of the learning rate contradicts itself, or part of it has no effect',
   'training/optimizer': 'settings of the optimizer contradict each other',
+  'training/lora': 'adapters cannot stand beside the matrices that are named',
   'training/loss': 'the loss is not a number any more',
   'training/norm': 'steps in a row were skipped: their gradient norm is not finite, or not below `skipAbove`',
   'training/scale': 'the loss scale contradicts itself, is not a power of two, or has fallen to its minimum',

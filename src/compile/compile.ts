@@ -66,11 +66,15 @@ import { draftingStreams, type StreamScript } from './stream/streams.js'
 /** The first of them, up to *shard*: what every block and parameter does, whatever the order of tasks. */
 export function shardStep(given: CompileInput): Sharding {
   const { plan, schedule, training } = given
-  const isScaled = training.lossScale !== undefined
+  const scaled = training.lossScale !== undefined
   const { dims } = given.model
   const s = shardedOn(meshOf(plan, dims), plan, expertAxesOf(plan, dims))
   const model = codedModel(storedModel(boundRows(given.model, plan, s), plan.precision), plan.fp8)
-  const graphs = eachKind(model, ({ graph }) => storedGradients(differentiate(graph, isScaled), plan))
+  const isFrozen = new Set(model.params.flatMap(({ name, frozen }) => (frozen ? [name] : [])))
+  const graphs = eachKind(model, ({ graph, params }) => {
+    const frozen = new Set(Object.keys(params).filter(local => isFrozen.has(params[local])))
+    return storedGradients(differentiate(graph, { scaled, frozen }), plan)
+  })
   const nodes = eachKind(model, ({ kind }) => recompute(graphs[kind], plan.recompute, codesOnce(plan)))
   const stageOf = cut(model.blocks, plan)
   const layouts = layoutsOfParams(model, s, plan)
@@ -201,7 +205,7 @@ function programParam(param: CompiledParam, plan: Plan, streams: readonly Stream
   const { spec, dtype, gradientDtype, holders, segments } = param
   const usual = param.hasMaster ? param.stateDtype : dtype
   const { space } = stateSpace(plan, spec)
-  const { name, dims, init } = spec
+  const { name, dims, init, frozen } = spec
   const framesAt = ({ frameOf }: StreamScript) => ({
     param: frameOf(frameNames.param(name), segments.space),
     ...(segments.gradient && { grad: frameOf(frameNames.grad(name)) }),
@@ -214,6 +218,7 @@ function programParam(param: CompiledParam, plan: Plan, streams: readonly Stream
     ...(segments.gradient && gradientDtype !== usual && { gradient: gradientDtype }),
     dims,
     init,
+    ...(frozen && { frozen }),
     frames: Object.fromEntries(holders.map(pp => [pp, framesAt(streams[pp])])),
     kept: segments.kept.layout,
     ...(segments.kept.inside && { keptInside: true }),

@@ -17,8 +17,14 @@ export interface DerivedGraph {
   readonly carryGrads: Readonly<Record<string, ValueId>>
 }
 
-/** `scaled`: gradients of losses are multiplied with the scale. */
-export function differentiate(graph: Graph, scaled = false): DerivedGraph {
+export interface Derivation {
+  /** Gradients of losses are multiplied with the scale. */
+  readonly scaled?: boolean
+  /** The graph's names of parameters that have no gradient. */
+  readonly frozen?: ReadonlySet<string>
+}
+
+export function differentiate(graph: Graph, { scaled = false, frozen = new Set() }: Derivation = {}): DerivedGraph {
   const build = new GraphBuilder(shapeOf, graph)
   const pending = new Map<ValueId, Value[]>()
   const give = (to: Value, gradient: Value | undefined) => {
@@ -51,14 +57,53 @@ export function differentiate(graph: Graph, scaled = false): DerivedGraph {
   const gradsOf = (kind: 'param' | 'carry') =>
     Object.fromEntries(
       graph.values.flatMap(value =>
-        value.source.kind === kind ? [[value.source.name, gradOf(value, value.source.name)]] : [],
+        value.source.kind === kind && !(kind === 'param' && frozen.has(value.source.name))
+          ? [[value.source.name, gradOf(value, value.source.name)]]
+          : [],
       ),
     )
   const [carryGrads, paramGrads] = [gradsOf('carry'), gradsOf('param')]
   const derived = { ...graph, values: build.values, nodes: build.nodes }
   const needed = reach(derived, Object.values(carryGrads), graph.nodes.length)
   const inputSide = new Set([...needed, ...tallied(derived, graph.nodes.length, needed)])
-  return { graph: derived, forward: graph.nodes.length, inputSide, paramGrads, carryGrads }
+  const all = { graph: derived, forward: graph.nodes.length, inputSide, paramGrads, carryGrads }
+  return frozen.size > 0 ? onlyRead(all) : all
+}
+
+/** Without the nodes whose results nobody reads: what only gradients of frozen parameters were made from, or for. */
+function onlyRead(derived: DerivedGraph): DerivedGraph {
+  const { graph, forward, inputSide, paramGrads, carryGrads } = derived
+  const { exports, loss, count, terms = [], tallies = {} } = graph
+  const given = [loss, count, ...terms].filter(id => id !== undefined)
+  const roots = [exports, tallies, paramGrads, carryGrads].flatMap(ids => Object.values(ids))
+  const read = reach(graph, [...given, ...roots], 0)
+  const places = new Map([...read].sort((a, b) => a - b).map((node, i) => [node, i]))
+  const kept = graph.values.filter(({ source }) => source.kind !== 'node' || read.has(source.node))
+  const ids = new Map(kept.map(({ id }, i) => [id, i]))
+  const now = (id: ValueId) => ids.get(id)!
+  const renamed = (of: Readonly<Record<string, ValueId>>) =>
+    Object.fromEntries(Object.entries(of).map(([name, id]) => [name, now(id)]))
+  const values = kept.map(({ source, ...value }): Value => {
+    const place = source.kind === 'node' ? { ...source, node: places.get(source.node)! } : source
+    return { ...value, id: now(value.id), source: place }
+  })
+  const nodes = [...places.keys()].map(node => {
+    const { op, ins, outs } = graph.nodes[node]
+    return { op, ins: ins.map(now), outs: outs.map(now) }
+  })
+  return {
+    graph: {
+      ...{ ...graph, values, nodes, exports: renamed(exports) },
+      ...(loss !== undefined && { loss: now(loss) }),
+      ...(count !== undefined && { count: now(count) }),
+      ...(graph.terms && { terms: terms.map(now) }),
+      ...(graph.tallies && { tallies: renamed(tallies) }),
+    },
+    forward: [...places.keys()].filter(node => node < forward).length,
+    inputSide: new Set([...inputSide].flatMap(node => places.get(node) ?? [])),
+    paramGrads: renamed(paramGrads),
+    carryGrads: renamed(carryGrads),
+  }
 }
 
 /** What is greatest in something that the input side has is found there: it need not be held for that. */

@@ -3,8 +3,8 @@
  * ranks, with the parameters kept as the training program keeps them, and nothing else. Masks are not drawn.
  */
 import type { Program } from '../ir/index.js'
-import { buildModel, type ModelConfig } from '../model/index.js'
-import type { Job } from '../plan/index.js'
+import { buildModel, type ModelConfig, withAdapters } from '../model/index.js'
+import { adaptersOf, type Job } from '../plan/index.js'
 import { type Schedule, tasksOf } from '../schedule/index.js'
 import { compile } from './compile.js'
 import { scheduleOf, stepOf } from './job.js'
@@ -12,7 +12,8 @@ import { scheduleOf, stepOf } from './job.js'
 /** `schedule` is the parsed file of a plan that names one. */
 export function compileEvaluation(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {
   const { training, plan } = job
-  const model = buildModel(judged(job.model), stepOf(job))
+  const adapters = adaptersOf(job)
+  const model = withAdapters(buildModel(judged(job.model), stepOf(job)), adapters && { ...adapters, dropout: 0 })
   return compile({ model, plan, training, schedule: forwardOf(schedule) })
 }
 

@@ -18,7 +18,8 @@ export function agree(facts: Facts, context: BlockContext): Gradients {
   if (evaluates(facts)) return new Map()
   const param = new Map([...classes].map(([name, of]) => [of, layouts.get(name)!]))
   const produced = contested(facts, context)
-  return new Map([...produced].map(([of, made]) => [of, agreed(made, param.get(of)!)]))
+  const trained = [...produced].filter(([, made]) => made.length > 0)
+  return new Map(trained.map(([of, made]) => [of, agreed(made, param.get(of)!)]))
 }
 
 /** The layouts gradients are accumulated in: as agreed, else as the only segment that makes one produces it. */

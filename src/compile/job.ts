@@ -1,8 +1,8 @@
 /** From a job to its program, and to the one-rank program it is compared with. */
 import { batchRanks, dependsOnAddends, finish, sizesOf, type Work } from '../base/index.js'
 import type { Program, Stream } from '../ir/index.js'
-import { buildModel, type DocumentsShape, type StepShape } from '../model/index.js'
-import type { Documents, Job, Plan } from '../plan/index.js'
+import { buildModel, type DocumentsShape, type StepShape, withAdapters } from '../model/index.js'
+import { adaptersOf, type Documents, type Job, type Plan } from '../plan/index.js'
 import { makeSchedule, type Schedule } from '../schedule/index.js'
 import { compiling, shardStep } from './compile.js'
 import type { CompiledParam, CompileInput } from './compiled.js'
@@ -18,7 +18,8 @@ export function* compilingJob(job: Job, schedule: Schedule = scheduleOf(job.plan
 export function inputOf(job: Job, schedule: Schedule): CompileInput {
   const { model, training, plan, data } = job
   const replays = data?.choices !== undefined
-  return { model: buildModel(model, { ...stepOf(job), replays }), plan, training, schedule }
+  const built = buildModel(model, { ...stepOf(job), replays })
+  return { model: withAdapters(built, adaptersOf(job)), plan, training, schedule }
 }
 
 export const stepOf = ({ training: { globalBatch, seq }, plan: { microbatches, zigzag }, data }: Job): StepShape => ({

@@ -27,7 +27,7 @@ export function layoutsOfParams(model: Model, s: ShardedMesh, plan: Plan): Map<s
     model.params.map(spec => {
       const { name } = spec
       const part = played.get(name) ?? {}
-      const fresh = scatters && !isFollower(spec) && (inParts || part.dealt !== undefined)
+      const fresh = scatters && !isFollower(spec) && !spec.frozen && (inParts || part.dealt !== undefined)
       const own = { ...layouts.get(classes.get(name)!)!, fresh, ...(spec.track && { tracks: true as const }) }
       return [name, { ...own, ...part }]
     }),

@@ -27,10 +27,11 @@ export interface ParamDtypes {
   readonly hasMaster: boolean
 }
 
-export function paramDtypes(plan: Stored, spec: Pick<ParamSpec, 'balance' | 'track'>): ParamDtypes {
+export function paramDtypes(plan: Stored, spec: Pick<ParamSpec, 'balance' | 'track' | 'frozen'>): ParamDtypes {
   if (isFollower(spec)) return { dtype: 'f32', gradientDtype: 'f32', stateDtype: 'f32', hasMaster: false }
   const { token, state } = planPrecisionFacts[plan.precision]
-  return { dtype: token, gradientDtype: gradientIn(plan), stateDtype: state, hasMaster: hasMaster(plan.precision) }
+  const master = hasMaster(plan.precision) && !spec.frozen
+  return { dtype: token, gradientDtype: gradientIn(plan), stateDtype: state, hasMaster: master }
 }
 
 /** What is f32 whatever the precision: statistics, what a model says, and what only moves or adds up such values. */

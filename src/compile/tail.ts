@@ -98,7 +98,8 @@ export type Reduction =
 export function draftParam(param: ParamClass, context: ParamContext): ParamDrafts {
   const { plan, training } = context
   const { compute, storage } = param.layouts
-  const state = plan.zero >= 1 ? storage : compute
+  // What no step changes need not be gathered again: only ZeRO-3 keeps parts of it.
+  const state = plan.zero >= (param.spec.frozen ? 3 : 1) ? storage : compute
   const inside = (plan.zero === 1 || plan.zero === 2) && state.flat !== undefined
   const held = {
     kept: { layout: state, ...(inside && { inside: true as const }) },

@@ -18,6 +18,7 @@ import {
   partialAxes,
   partStart,
   type Rank,
+  uniform,
   sizeOfAll,
   summedDims,
 } from '../base/index.js'
@@ -170,6 +171,10 @@ function combining(layout: Layout): (a: Float64Array, b: Float64Array) => Float6
 export function initial({ name, init }: Pick<Param, 'name' | 'init'>, seed: number): (index: number) => number {
   if (init.kind === 'zeros') return () => 0
   if (init.kind === 'ones') return () => 1
+  if (init.kind === 'uniform') {
+    const share = uniform({ seed, name })
+    return index => Math.fround((2 * share(index) - 1) * init.bound)
+  }
   const noise = normal({ seed, name })
   return index => Math.fround(noise(index) * init.std)
 }

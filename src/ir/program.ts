@@ -147,6 +147,8 @@ export interface Param {
   /** Whole, as the model knows it. */
   readonly dims: readonly Dim[]
   readonly init: Init
+  /** It stays as it is: it has no gradient and no states, and no step changes it. */
+  readonly frozen?: true
   /** Where it lies on the streams that hold it: pipeline coordinate -> frame. Two holders: tied, or a stage held twice. */
   readonly frames: Readonly<Record<number, ParamFrames>>
   /** The layout of the parameter's own frame, and of what meets its gradient: the states that are as the parameter is. */

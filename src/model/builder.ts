@@ -26,6 +26,8 @@ export type Carry = Readonly<Record<string, Value>>
 export type Write<D extends string> = (block: BlockBuilder<D>, carry: Carry) => Carry
 
 export const normal = (std: number): Init => ({ kind: 'normal', std })
+/** Evenly between -bound and bound. */
+export const uniformWithin = (bound: number): Init => ({ kind: 'uniform', bound })
 export const zeros: Init = { kind: 'zeros' }
 export const ones: Init = { kind: 'ones' }
 

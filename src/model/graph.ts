@@ -57,6 +57,8 @@ export interface ParamSpec {
   readonly role: ParamRole
   /** Of a matrix: how many of its dims are summed over. They stand first, or behind the dim of experts. */
   readonly inputs: number
+  /** It stays as it is: it has no gradient, and no optimizer's. */
+  readonly frozen?: true
   /** It has no gradient: once a step it moves by `rate` towards where its tallies were below their mean. */
   readonly balance?: { readonly rate: number; readonly mean: number }
   /** It has no gradient: once a step it follows the greatest of its tallies, of which it remembers so many steps. */

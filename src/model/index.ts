@@ -1,3 +1,4 @@
+export * from './adapters.js'
 export * from './builder.js'
 export { formatOfGradients, scaleName } from './codes.js'
 export * from './config.js'

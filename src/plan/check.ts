@@ -34,6 +34,7 @@ import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './exper
 import { fp8 } from './fp8.js'
 import { gradients, rounding } from './gradients.js'
 import { chunks, dualPipe, stages, stagesOf } from './layers.js'
+import { lora } from './lora.js'
 import { lossScale } from './loss-scale.js'
 import { offload, offloadOf } from './offload.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
@@ -302,6 +303,7 @@ const rulesOfSteps: readonly Rule[] = [
   gradients,
   rounding,
   lossScale,
+  lora,
   fp8,
   compression,
   offload,

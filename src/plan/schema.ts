@@ -25,6 +25,7 @@ import {
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
 import { Fp8 } from './fp8-schema.js'
+import { Lora } from './lora-schema.js'
 import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
 import { LossScale } from './scaler-schema.js'
@@ -265,6 +266,9 @@ export const Training = z.strictObject({
     })
     .optional()
     .describe('a moving average of the weights, which evaluations read: { decay: 0.999 }'),
+  lora: Lora.optional().describe(
+    'all parameters stay as they are but for adapters beside some matrices: { rank: 8, alpha: 16, targets: [q, v] }',
+  ),
   clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
   skipAbove: z
     .number()

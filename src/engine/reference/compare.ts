@@ -95,14 +95,15 @@ export function* runningSerial(program: Program, options: CompareOptions): Work<
   const steps: SerialStep[] = []
   for (let step = 0; step < options.steps; step++) {
     const { loss } = yield* stepOf(machine, data, options, step)
-    const gradients = new Map(names.map(name => [name, machine.gradient(name)]))
+    const gradients = new Map(trainedIn(program).map(name => [name, machine.gradient(name)]))
     const scales = gradientScales(gradients, followers)
     const sensitivity = sensitivities(program, machine, options, step)
     const pushed = new Map(
       names.map(name => {
         const before = steps[step - 1]?.pushed.get(name)
-        const by = followers.has(name) ? machine.parameter(name).fill(0) : sensitivity(name)
-        return [name, by.map((by, i) => (before?.[i] ?? 0) + by * scales.get(name)!)]
+        const isMoved = gradients.has(name) && !followers.has(name)
+        const by = isMoved ? sensitivity(name) : machine.parameter(name).fill(0)
+        return [name, by.map((by, i) => (before?.[i] ?? 0) + by * (scales.get(name) ?? 0))]
       }),
     )
     const growth = norm([...pushed.values()]) / norm(names.map(name => machine.parameter(name)))
@@ -136,13 +137,16 @@ export function* comparing(program: Program, serial: SerialRun, options: Compare
   const steps: RunRecord['steps'][number][] = []
   for (const step of serial.steps.keys()) {
     const { loss } = yield* stepOf(machine, data, options, step)
-    steps.push({ loss, gradients: byName(program, name => machine.gradient(name)) })
+    steps.push({ loss, gradients: new Map(trainedIn(program).map(name => [name, machine.gradient(name)])) })
   }
   const parameters = byName(program, name => machine.parameter(name))
   const spreads = byName(program, name => machine.spread(name))
   const { peaks, peaksElsewhere } = machine
   return compareRun(program, { steps, parameters, spreads, peaks, peaksElsewhere }, serial)
 }
+
+/** Parameters that are not frozen. */
+const trainedIn = ({ params }: Program): string[] => params.filter(({ frozen }) => !frozen).map(({ name }) => name)
 
 const byName = <T>({ params }: Program, of: (name: string) => T): Map<string, T> =>
   new Map(params.map(({ name }) => [name, of(name)]))
@@ -154,7 +158,7 @@ export function compareRun(program: Program, run: RunRecord, serial: SerialRun):
     const allowance = 1 + (serial.steps[step - 1]?.growth ?? 0)
     const error = (name: string) =>
       gap(gradients.get(name)!, expected.gradients.get(name)!, () => expected.scales.get(name)! * allowance)
-    const gradient = worst(names.map(name => ({ name, error: error(name) })))
+    const gradient = worst(trainedIn(program).map(name => ({ name, error: error(name) })))
     return { loss, serial: expected.loss, error: Math.abs(loss - expected.loss) / Math.abs(expected.loss), gradient }
   })
   const { pushed } = serial.steps[serial.steps.length - 1]

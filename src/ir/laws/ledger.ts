@@ -66,13 +66,13 @@ export class Ledger {
     ...this.#squaresOnce(program),
   ]
 
-  /** Once in a training step, never in an evaluation. */
+  /** Once in a training step; never in an evaluation, nor where it is frozen. */
   #updatesOnce(program: Program): Finding[] {
-    const times = program.evaluates ? 0 : 1
-    return program.params.flatMap(({ name, frames }) =>
+    return program.params.flatMap(({ name, frames, frozen }) =>
       Object.keys(frames)
         .map(Number)
         .flatMap((pipeline): Finding[] => {
+          const times = program.evaluates || frozen ? 0 : 1
           const own = this.updates.filter(update => update.param === name && update.pipeline === pipeline)
           if (own.length === times) return []
           const { step, segment, instr } = own[times] ?? updateCall(program, name, pipeline)

@@ -45,17 +45,26 @@ interface Pass {
 function passes(program: Program): Finding[] {
   const table = passesOf(program)
   const needed = phasesOf(program)
+  const first = firstBack(program, table)
   return program.blocks.flatMap((_, block) =>
     Array.from({ length: program.microbatches }, (_, microbatch) => {
       const own = table[block][microbatch]
       const fault =
-        (program.evaluates ? forwardOnly : counted)(own, needed.get(program.blocks[block].kind) ?? new Set()) ??
+        (block < first ? forwardOnly : counted)(own, needed.get(program.blocks[block].kind) ?? new Set()) ??
         inOrder(own, table[block - 1]?.[microbatch] ?? [])
       if (!fault) return []
       const message = `${program.blocks[block].name}, microbatch ${microbatch}: ${fault.message}`
       return [{ law: 'P2' as const, message, ...placeOf(fault.at ?? {}) }]
     }).flat(),
   )
+}
+
+/** Where nothing is trained before, nothing goes back: an evaluation goes back nowhere, and blocks that are frozen may be the first. */
+function firstBack({ evaluates, params, blocks }: Program, table: readonly (readonly Pass[][])[]): number {
+  if (evaluates) return blocks.length
+  if (!params.some(({ frozen }) => frozen)) return 0
+  const found = table.findIndex(own => own.some(passes => passes.some(({ phase }) => phase !== 'F')))
+  return found === -1 ? 0 : found
 }
 
 /** passes[block][microbatch], each in the order of its stream. */
@@ -102,7 +111,7 @@ function counted(own: readonly Pass[], needed: ReadonlySet<Phase>): Fault | unde
 /** One F and nothing else. */
 function forwardOnly(own: readonly Pass[]): Fault | undefined {
   const back = own.find(({ phase }) => phase !== 'F')
-  if (back) return { message: `${back.segment} in a program that only goes forward`, at: back }
+  if (back) return { message: `${back.segment} where nothing goes back`, at: back }
   return own.length === 1 ? undefined : { message: `${own.length} forward passes`, at: own[1] }
 }
 

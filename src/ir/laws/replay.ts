@@ -21,6 +21,7 @@ import {
   valueIn,
 } from './call.js'
 import { type Contents, fits, wipe } from './contents.js'
+import { untouched } from './frozen.js'
 import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
 import { Ledger, stateAfter, type Update } from './ledger.js'
@@ -73,9 +74,10 @@ class Replay {
     }
     for (const param of this.#program.params) this.#end(param)
     const results = this.#results()
-    const verdicts = this.#verdicts.findings(this.#program, (pipeline, frame) => this.#memory[pipeline][frame].get(0))
+    const left = (pipeline: number, frame: number) => this.#memory[pipeline][frame].get(0)
+    const ends = [this.#ledger.findings(this.#program), this.#verdicts.findings(this.#program, left)]
     return {
-      findings: [...this.#findings, ...this.#ledger.findings(this.#program), ...verdicts],
+      findings: [...this.#findings, ...ends.flat(), ...untouched(this.#program, left)],
       updates: this.#ledger.updates,
       moves: this.#verdicts.moves,
       results,

@@ -2,7 +2,7 @@
  * I4: initial values depend on a parameter's name, its dims (their order too) and its init, and on nothing a plan changes; so
  * do those of scalars, and the dims of states that are tensors of their own.
  */
-import { type Dim, scalarNames, stateEntries, summedDims } from '../../base/index.js'
+import { type Dim, initNumber, scalarNames, stateEntries, summedDims } from '../../base/index.js'
 import type { Param, Program } from '../program.js'
 import type { Finding } from './law.js'
 
@@ -25,12 +25,13 @@ export function starts({ params, scalars }: Program, serial: Program): Finding[]
   ]
 }
 
-function startOf({ dims, init, apart = {} }: Param): string {
+function startOf({ dims, init, frozen, apart = {} }: Param): string {
+  const number = initNumber(init)
   const shape = shapeOf(dims)
   // A state that lies otherwise than the gradient may be listed, and has the dims that others are not listed with. How many addends there are of it, a plan says.
   const own = stateEntries(apart).map(([state, tensor]) => [state, shapeOf(summedDims(tensor.dims))])
   const states = own.flatMap(([state, of]) => (of === shape ? [] : [`, ${state} [${of}]`]))
-  return `[${shape}] ${init.kind}${init.kind === 'normal' ? ` ${init.std}` : ''}${states.join('')}`
+  return `[${shape}] ${init.kind}${number === undefined ? '' : ` ${number}`}${frozen ? ' frozen' : ''}${states.join('')}`
 }
 
 const shapeOf = (dims: readonly Dim[]): string => dims.map(({ name, size }) => `${name}:${size}`).join(' ')

@@ -156,6 +156,10 @@ const readers: Readonly<Record<string, Reader>> = {
 /** Lines below a `param`. */
 const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly string[]) => void>> = {
   init: (param, words) => (param.init = initOf(words)),
+  frozen(param, words) {
+    atMost(0, words)
+    param.frozen = true
+  },
   gradient: (param, words) => (param.gradient = dtype.read(only(words))),
   kept(param, words) {
     const { shape, inside } = readInside(words)
@@ -204,8 +208,10 @@ const dtype = oneOf<DType>(...dtypes)
 const phaseOf = oneOf(...phases)
 
 function initOf(words: readonly string[]): Init {
-  const [kind, std] = atMost(words[0] === 'normal' ? 2 : 1, words)
-  return kind === 'normal' ? { kind, std: number.read(std) } : { kind: oneOf('zeros', 'ones').read(kind) }
+  const [kind, of] = atMost(words[0] === 'normal' || words[0] === 'uniform' ? 2 : 1, words)
+  if (kind === 'normal') return { kind, std: number.read(of) }
+  if (kind === 'uniform') return { kind, bound: number.read(of) }
+  return { kind: oneOf('zeros', 'ones').read(kind) }
 }
 
 const only = (words: readonly string[]): string | undefined => atMost(1, words)[0]

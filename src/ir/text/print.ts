@@ -1,5 +1,5 @@
 /** The text form, written: sections for the whole, then segments, then streams; one line per thing. */
-import { type Mesh, scalarEntries, stateEntries } from '../../base/index.js'
+import { type Init, initNumber, type Mesh, scalarEntries, stateEntries } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import {
   type Buffer,
@@ -54,9 +54,15 @@ const printScalars = ({ scalars }: Program): string[] =>
 const printPlaces = (frames: Parameters<typeof resultPlaces>[0]): string[] =>
   resultPlaces(frames).map(place => place.join(':'))
 
+const printInit = (init: Init): string => {
+  const of = initNumber(init)
+  return of === undefined ? init.kind : `${init.kind} ${number.show(of)}`
+}
+
 const printParam = (param: Param): string[] => [
   `param ${word.show(param.name)} ${param.dtype === 'f32' ? '' : `${param.dtype} `}${showShaped({ dims: param.dims, layout: { splits: {}, partial: {} } })}`,
-  `  init ${param.init.kind}${param.init.kind === 'normal' ? ` ${number.show(param.init.std)}` : ''}`,
+  `  init ${printInit(param.init)}`,
+  ...(param.frozen ? ['  frozen'] : []),
   ...(param.gradient === undefined ? [] : [`  gradient ${param.gradient}`]),
   ...(['kept', 'state'] as const).map(
     use => `  ${use} ${showLayout(param[use])}${use === 'kept' && param.keptInside ? ' inside' : ''}`,

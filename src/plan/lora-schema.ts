@@ -1,0 +1,19 @@
+/** LoRA: adapters are trained beside matrices that stay as they are. */
+import { z } from 'zod'
+import { adapterTargets } from '../model/index.js'
+
+const everything = 'all-linear'
+
+export const Lora = z.strictObject({
+  rank: z.int().min(1).max(4096).default(8).describe('how many numbers wide adapters are between their two factors'),
+  alpha: z.number().positive().max(1e6).default(16).describe('what adapters add is multiplied by alpha / rank'),
+  targets: z
+    .union([z.literal(everything), z.array(z.enum(adapterTargets)).min(1)], {
+      error: `expected ${everything}, or a list of ${adapterTargets.join(', ')}`,
+    })
+    .default(['q', 'v'])
+    .describe(`matrices that have adapters: ${adapterTargets.join(', ')}; or ${everything}`),
+  dropout: z.number().min(0).lt(1).default(0).describe('share of what enters adapters that is left out at random'),
+})
+
+export type Lora = z.output<typeof Lora>
