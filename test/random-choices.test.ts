@@ -30,6 +30,13 @@ const trainings: readonly (readonly Training[])[] = [
     { optimizer: { kind: 'muon', lr: 1e-3 } },
   ],
   [{}, { clip: 0.1 }, { clip: 10 }],
+  [
+    {},
+    {},
+    { lora: { rank: 2, alpha: 3, targets: ['q', 'v'] } },
+    { lora: { rank: 3, alpha: 3, targets: ['k', 'out', 'up', 'down'], dropout: 0.2 } },
+    { lora: { rank: 1, targets: 'all-linear' } },
+  ],
   [{}, {}, { roles: { norm: { weightDecay: 1 }, embedding: { lr: 0.5 } } }],
 ]
 
@@ -107,7 +114,8 @@ for (let n = 0; n < count; n++) {
   const seed = 1000 * Number(process.env.SEED ?? 1) + n
   const job = drawnFor(n % 2 === 0 ? randomJob(seed) : routed.next().value.job, seed)
   const { precision, gradients, compress, offload, fp8 } = job.plan
-  const kinds = { optimizer: job.training.optimizer.kind, scale: job.training.lossScale?.kind }
+  const { optimizer, lossScale, lora } = job.training
+  const kinds = { optimizer: optimizer.kind, scale: lossScale?.kind, lora: lora?.targets }
   const said = Object.entries({
     precision,
     gradients,

@@ -18,9 +18,9 @@ import {
   partialAxes,
   partStart,
   type Rank,
-  uniform,
   sizeOfAll,
   summedDims,
+  uniform,
 } from '../base/index.js'
 import type { Param } from '../ir/index.js'
 import { firstIndex, indexing, indices, partsOf } from './tensor.js'

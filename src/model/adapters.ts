@@ -56,10 +56,7 @@ export function withAdapters(model: Model, adapters: Adapters | undefined): Mode
   return {
     ...model,
     dims: { ...model.dims, adapterRank: adapters.rank },
-    params: [
-      ...model.params.map((spec): ParamSpec => ({ ...spec, frozen: true })),
-      ...made.flatMap(({ own }) => own),
-    ],
+    params: [...model.params.map((spec): ParamSpec => ({ ...spec, frozen: true })), ...made.flatMap(({ own }) => own)],
     blocks: made.map(({ block }) => block),
   }
 }

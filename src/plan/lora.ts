@@ -34,7 +34,11 @@ export const lora: Rule = function* ({ model, training }) {
 const hasMatrix = ({ family }: ModelConfig, target: AdapterTarget): boolean =>
   family === 'llama' || (family === 'gpt' ? target !== 'gate' : target === 'up' || target === 'down')
 
-function withoutAdapters(model: ModelConfig, missing: readonly AdapterTarget[], can: readonly AdapterTarget[]): Problem {
+function withoutAdapters(
+  model: ModelConfig,
+  missing: readonly AdapterTarget[],
+  can: readonly AdapterTarget[],
+): Problem {
   const named = either(missing, 'and')
   const isOf = (some: readonly AdapterTarget[]) => missing.some(target => some.includes(target))
   const why =

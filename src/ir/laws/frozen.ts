@@ -15,7 +15,11 @@ export function untouched(
     .flatMap(param =>
       Object.entries(param.frames).flatMap(([stream, held]): Finding[] => {
         const pipeline = Number(stream)
-        const say = (message: string): Finding => ({ law: 'P11', pipeline, message: `${param.name} is frozen, ${message}` })
+        const say = (message: string): Finding => ({
+          law: 'P11',
+          pipeline,
+          message: `${param.name} is frozen, ${message}`,
+        })
         const end = left(pipeline, held.param)
         const isSame = end && same(end, heldAs(param, valueOfParam(param.name)))
         const others = [

@@ -2,7 +2,7 @@
  * All streams, played once on values instead of numbers: frames hold entries (a value, its type, its bytes),
  * calls take entries and leave entries, messages carry them, collectives between streams add them up.
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
- * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5, P8 to P10 and E1.
+ * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5, P8 to P11 and E1.
  */
 import { scalarEntries, stateEntries } from '../../base/index.js'
 import { dtypeOfGradient, type Param, type Program, resultPlaces, type Stream } from '../program.js'
@@ -76,12 +76,8 @@ class Replay {
     const results = this.#results()
     const left = (pipeline: number, frame: number) => this.#memory[pipeline][frame].get(0)
     const ends = [this.#ledger.findings(this.#program), this.#verdicts.findings(this.#program, left)]
-    return {
-      findings: [...this.#findings, ...ends.flat(), ...untouched(this.#program, left)],
-      updates: this.#ledger.updates,
-      moves: this.#verdicts.moves,
-      results,
-    }
+    const findings = [...this.#findings, ...ends.flat(), ...untouched(this.#program, left)]
+    return { findings, updates: this.#ledger.updates, moves: this.#verdicts.moves, results }
   }
 
   /** Parameters and their state are what the last step left. */

@@ -1,0 +1,113 @@
+/**
+ * LoRA: adapters are parameters like any other, and everything else is frozen: no gradient, no states, nothing sent. `LORA=150 npm test
+ * lora` draws so many plans.
+ */
+import assert from 'node:assert/strict'
+import { choices, hasErrors } from '../src/base/index.js'
+import { compileEvaluation, compileJob, serialJob } from '../src/compile/index.js'
+import { type Law, parse, print, type Violation, verify } from '../src/ir/index.js'
+import { check, Job, type JobInput } from '../src/plan/index.js'
+import { drop, swap } from './broken.js'
+import { computesWhatOneRankComputes, jobOf, type ModelName, shallow, titleOf } from './jobs.js'
+import { randomJob } from './random-job.js'
+import { later, oneIn, test } from './share.js'
+
+type Lora = NonNullable<JobInput['training']['lora']>
+const usual: Lora = { rank: 2, alpha: 3, targets: ['q', 'v'] }
+
+const loraJob = (model: ModelName, plan: JobInput['plan'], lora: Lora = usual): Job =>
+  shallow(jobOf(model, plan ?? {}, { lora, globalBatch: 8 }))
+
+const computes = (model: ModelName, plan: JobInput['plan'], lora?: Lora) =>
+  test(`${model}, ${titleOf(plan ?? {})}, ${titleOf({ ...lora } as object)}`, () =>
+    computesWhatOneRankComputes(loraJob(model, plan, lora)))
+
+computes('llama', { dp: 2, zero: 3, tp: 2 })
+computes('gpt tied', { pp: 2, tp: 2, schedule: 'zb-h1', microbatches: 4 }, { targets: 'all-linear', dropout: 0.3 })
+computes('latent', { dp: 2, cp: 2, zero: 1, precision: 'bf16' }, { targets: ['out', 'gate'] })
+
+/** Any plan of any sound job. */
+const tested = process.env.LORA ? test : oneIn(24, 3)
+for (let n = 0; n < Number(process.env.LORA ?? 24); n++) {
+  const seed = 5000 + 1000 * Number(process.env.SEED ?? 1) + n
+  const { pick, int } = choices(seed)
+  const { training, ...rest } = randomJob(seed)
+  const some = rest.model.family === 'mlp' ? (['up', 'down'] as const) : (['q', 'v', 'out', 'down'] as const)
+  const targets = pick(['all-linear' as const, [some[0]], [some[1]], [...some]])
+  const lora = { rank: 1 + int(4), alpha: 3, targets, dropout: pick([0, 0.3]) }
+  const job = Job.parse({ ...rest, training: { ...training, lora } })
+  const { dp, tp, pp, zero, schedule } = job.plan
+  tested(`${job.model.family}, ${titleOf({ dp, tp, pp, zero, schedule })} (SEED=${process.env.SEED ?? 1} #${n})`, () =>
+    computesWhatOneRankComputes(job),
+  )
+}
+
+test('what is frozen has no gradient, no states and no flights; its place is as large as it was', () => {
+  const whole = compileJob(shallow(jobOf('llama', { dp: 2, zero: 1 }, { globalBatch: 8 })))
+  const program = compileJob(loraJob('llama', { dp: 2, zero: 1 }))
+  const frozen = program.params.filter(param => param.frozen)
+  assert.deepEqual(
+    frozen.map(({ name }) => name),
+    whole.params.map(({ name }) => name),
+  )
+  for (const { frames } of frozen) assert.deepEqual(Object.keys(frames[0]), ['param', 'states'])
+  const adapters = program.params.filter(param => !param.frozen)
+  const elements = adapters.flatMap(({ dims }) => dims.reduce((n, { size }) => n * size, 1)).reduce((a, b) => a + b)
+  assert.equal(elements, 2 * ((8 + 8) * 2 + (8 + 4) * 2))
+  // Adam's two moments of a half, in f32, each with room for whole lines.
+  assert.ok(program.streams[0].peak.optimizer <= (2 * 4 * elements) / 2 + adapters.length * 128)
+  assert.ok(whole.streams[0].peak.optimizer > 4 * program.streams[0].peak.optimizer)
+})
+
+test('an evaluation has adapters, frozen parameters and no masks', () => {
+  const job = loraJob('llama', { dp: 2, zero: 3 }, { ...usual, dropout: 0.5 })
+  const program = compileEvaluation(job)
+  assert.deepEqual(verify(program, compileEvaluation(serialJob(job))), [])
+  assert.ok(!print(program).includes('dropout'))
+})
+
+test('a program with frozen parameters is its text', () => {
+  const program = compileJob(loraJob('llama', { dp: 2, zero: 3, precision: 'bf16' }))
+  assert.deepEqual(parse(print(program)), program)
+})
+
+const serial = compileJob(serialJob(loraJob('llama', { tp: 2 })))
+const breaks = (law: Law, what: string, edit: (text: string) => string) =>
+  test(`[${law}] ${what}`, () => {
+    const found: Violation[] = verify(parse(edit(print(compileJob(loraJob('llama', { tp: 2 }))))), serial)
+    assert.ok(
+      found.some(violation => violation.law === law),
+      `instead: ${JSON.stringify(found.slice(0, 3))}`,
+    )
+  })
+
+breaks('P3', 'a trained parameter that is not updated', drop(/^ {2}call "?update layers.attn.q.lora.a"? .*\n/))
+const freeze = swap(/^(param layers\.0\.attn\.q\.lora\.a [^\n]*\n {2}init .*\n)/, '$1  frozen\n')
+breaks('P3', 'a frozen parameter that is updated', freeze)
+breaks('P11', 'a frozen parameter with a gradient, states and other numbers at the end', freeze)
+breaks('I4', 'a parameter that is trained here and frozen there', swap('  frozen\n', ''))
+
+const refuses = (what: string, input: JobInput, message: RegExp) =>
+  test(`refused: ${what}`, () => {
+    const problems = check(Job.parse(input))
+    assert.ok(hasErrors(problems))
+    assert.match(problems.map(problem => problem.message).join('\n'), message)
+  })
+const training = (targets: Lora['targets']) => ({ seq: 4, globalBatch: 4, lora: { targets } })
+const sizes = { layers: 2, embed: 8, heads: 2, ffn: 8, vocab: 8 }
+const moe = { experts: 4, chosen: 2, ffn: 4 }
+
+refuses('no gate', { model: { family: 'gpt', ...sizes }, training: training(['gate']) }, /gpt model has no matrix gate/)
+refuses('experts', { model: { family: 'llama', ...sizes, moe }, training: training('all-linear') }, /belong to experts/)
+
+later('adapters in every place of every axis at once', () =>
+  computesWhatOneRankComputes(
+    loraJob(
+      'llama tied',
+      { dp: 2, tp: 2, pp: 2, cp: 2, zero: 2, sequenceParallel: true, microbatches: 2 },
+      {
+        targets: 'all-linear',
+      },
+    ),
+  ),
+)
