@@ -2,7 +2,7 @@
  * What a schema refused, as problems: one line per code of zod's issues, and every name it did not know comes with
  * the name that was probably meant.
  */
-import type { z } from 'zod'
+import { safeParse, type z } from 'zod'
 import { error, type Problem } from './problem.js'
 import type { ProblemCode } from './problem-code.js'
 import { describeValue, either, nearest, shorten } from './text.js'
@@ -20,7 +20,7 @@ export const showPath = (path: Path): string =>
 
 /** What was probably meant by a word that no schema knows, beyond a slip of the keyboard. */
 export interface Hints {
-  key(path: string, key: string): string | undefined
+  key(path: string, key: string, value: unknown): string | undefined
   value(path: string, value: unknown): string | undefined
 }
 
@@ -89,7 +89,7 @@ function explain(issue: Issue, ctx: Context): Problem[] {
           'schema/key',
           showPath([...ctx.prefix, ...issue.path, key]),
           `unknown key \`${shorten(key, 60)}\``,
-          ctx.hints.key(path, key) ?? didYouMean(key, known),
+          ctx.hints.key(path, key, valueAt(value, [key])) ?? didYouMean(key, known),
         ),
       )
     }
@@ -218,6 +218,12 @@ function schemaAt(schema: Schema, path: Path, value: unknown): Schema | undefine
     at = typeof part === 'number' ? def?.element : def?.shape?.[String(part)]
   })
   return at
+}
+
+/** Whether the field at a path would take a value, in a file that says the rest; true where the schema depends on what is not there. */
+export function takesAt(schema: Schema, path: Path, value: unknown, root: unknown): boolean {
+  const at = schemaAt(schema, path, root)
+  return at === undefined || safeParse(at, value).success
 }
 
 const keysOf = (schema: Schema | undefined, value: unknown): string[] => {

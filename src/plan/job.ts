@@ -2,15 +2,16 @@
  * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
  * Every problem of a stage is reported at once, each with its line and column.
  */
-import { didYouMean, error, type Hints, hasErrors, type Problem, problemsOf, shorten } from '../base/index.js'
+import { didYouMean, error, type Hints, hasErrors, type Problem, problemsOf, shorten, takesAt } from '../base/index.js'
 import { fromHuggingFace, isPreset, ModelConfig, presetNames, presets } from '../model/index.js'
 import { check, checkBeside } from './check.js'
+import { besideIn } from './conversions.js'
 import { parseText } from './document.js'
 import { foreignProblem, foreignText } from './foreign.js'
 import { isMapping, type Mapping } from './mapping.js'
 import { LrSchedule, Optimizer } from './optimizer-schema.js'
 import { Data, Job, Plan, Training } from './schema.js'
-import { keyHint, modelHint, valueHint } from './synonyms.js'
+import { keyHint, modelHint, plainly, valueHint } from './synonyms.js'
 
 export interface JobSource {
   /** Path of the job file; only for messages. */
@@ -46,15 +47,20 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const parsed = Job.safeParse(resolved)
   if (parsed.success) return found([...problems, ...check(parsed.data)], parsed.data)
   // What was wrong with the model was said where it was looked up.
-  const refused = problemsOf(parsed.error.issues, Job, resolved, { hints }).filter(
+  const refused = problemsOf(parsed.error.issues, Job, resolved, { hints: hintsIn(resolved) }).filter(
     p => !(hasErrors(problems) && /^model\b/.test(p.path)),
   )
   return found([...problems, ...refused, ...errorsOfTheRest(resolved, refused)])
 }
 
-const hints: Hints = {
-  key: (path, key) => keyHint(key, path) ?? sectionHint(key, path),
-  value: (path, value) => valueHint(path.split('.').at(-1) ?? '', value),
+/** Words of other frameworks, with what the rest of the file says. */
+function hintsIn(root: unknown): Hints {
+  const beside = besideIn(root)
+  const takes = (field: string, value: unknown) => takesAt(Job, field.split('.'), value, root)
+  return {
+    key: (path, key, value) => keyHint({ key, path, value, beside, takes, ours: fieldNamed(key, path) }),
+    value: (path, value) => valueHint(path.split('.').at(-1) ?? '', value),
+  }
 }
 
 const sections: Readonly<Record<string, readonly string[]>> = {
@@ -63,12 +69,16 @@ const sections: Readonly<Record<string, readonly string[]>> = {
   'training.optimizer': Optimizer.options.flatMap(({ shape }) => Object.keys(shape)),
   'training.lrSchedule': Object.keys(LrSchedule.shape),
   data: Object.keys(Data.shape),
+  model: ModelConfig.options.flatMap(option => Object.keys(option.in.shape)),
 }
 
-/** A key that is right, in the wrong section. */
-function sectionHint(key: string, path: string): string | undefined {
-  const [section] = Object.entries(sections).find(([name, keys]) => name !== path && keys.includes(key)) ?? []
-  return section && `did you mean \`${section}.${key}\`?`
+/** A key that is right, in the wrong section, or but for its capitals: 'weight_decay' in training. */
+function fieldNamed(key: string, path: string): string | undefined {
+  const named = ([section, keys]: readonly [string, readonly string[]]) =>
+    keys
+      .filter(known => plainly(known) === plainly(key) && (section !== path || known !== key))
+      .map(known => `${section}.${known}`)
+  return Object.entries(sections).flatMap(named)[0]
 }
 
 const most = 50
@@ -112,7 +122,7 @@ export function modelNamed(
   if (!parsed) return { problems }
   return parsed.success
     ? { model: parsed.data, problems }
-    : { problems: [...problems, ...problemsOf(parsed.error.issues, ModelConfig, model, { hints })] }
+    : { problems: [...problems, ...problemsOf(parsed.error.issues, ModelConfig, model, { hints: hintsIn({ model }) })] }
 }
 
 interface ResolvedModel {

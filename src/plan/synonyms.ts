@@ -3,80 +3,28 @@
  * A word of theirs is answered with the word that is meant here, or with what is not there yet.
  */
 import { optimizerKinds, shorten } from '../base/index.js'
-
-/** Other frameworks' keys, in lower case without separators. */
-const keys: Readonly<Record<string, string>> = {
-  ...spelt('plan.dp', 'dataparallel dataparallelsize dataparalleldegree ddp replicas numreplicas'),
-  ...spelt(
-    'plan.tp',
-    'tensorparallel tensorparallelsize tensormodelparallelsize tensorparalleldegree modelparallel mp',
-  ),
-  ...spelt('plan.pp', 'pipelineparallel pipelineparallelsize pipelinemodelparallelsize pipelineparalleldegree stages'),
-  ...spelt('plan.cp', 'contextparallel contextparallelsize contextparalleldegree sequenceparallelsize ulysses'),
-  ...spelt('plan.ep', 'expertparallel expertparallelsize expertmodelparallelsize expertparalleldegree'),
-  ...spelt('plan.zero', 'zerostage zerooptimization zero1 zero2 zero3 fsdp fullyshard fullyshardeddataparallel'),
-  ...spelt('plan.zero', 'shardingstrategy usedistributedoptimizer distributedoptimizer dataparallelsharddegree'),
-  ...spelt('plan.sequenceParallel', 'sp seqparallel'),
-  ...spelt('plan.microbatches', 'gradientaccumulation gradientaccumulationsteps gradaccumsteps gradaccum'),
-  ...spelt('plan.microbatches', 'accumulategradbatches nummicrobatches microbatch microbatchsize'),
-  ...spelt('plan.microbatches', 'trainmicrobatchsizepergpu perdevicetrainbatchsize localbatchsize'),
-  ...spelt('plan.schedule', 'pipelineschedule pipelineparallelschedule'),
-  ...spelt('plan.chunks', 'virtualpipelinemodelparallelsize virtualstages numlayerspervirtualpipelinestage vpp'),
-  ...spelt('plan.recompute', 'gradientcheckpointing activationcheckpointing activationcheckpoint checkpointing'),
-  ...spelt('plan.recompute', 'recomputegranularity recomputemethod recomputeactivations remat rematerialization'),
-  ...spelt(
-    'plan.precision',
-    'dtype paramdtype torchdtype mixedprecision bf16 bfloat16 fp32 float32 fp16 float16 half amp',
-  ),
-  ...spelt('plan.overlap', 'overlapcomm overlapgradreduce overlapparamgather'),
-  ...spelt('plan.deviceMemory', 'gpumemory memorypergpu vram'),
-  ...spelt('training.seq', 'seqlen seqlength sequencelength maxseqlen maxseqlength contextlength blocksize'),
-  ...spelt('training.globalBatch', 'globalbatchsize trainbatchsize batchsize batch'),
-  ...spelt('training.steps', 'maxsteps trainiters numsteps iterations maxiters trainingsteps'),
-  ...spelt('training.clip', 'gradientclipping clipgrad gradclip maxgradnorm maxnorm'),
-  ...spelt('training.lossScale', 'lossscaling gradscaler gradientscaler dynamiclossscale lossscaler'),
-  ...spelt('training.lossScale.initial', 'initscale initialscale initiallossscale initialscalepower'),
-  ...spelt('training.lossScale.min', 'minscale minlossscale'),
-  ...spelt('training.lossScale.growth', 'growthfactor scalefactor'),
-  ...spelt('training.lossScale.backoff', 'backofffactor'),
-  ...spelt('training.lossScale.interval', 'growthinterval lossscalewindow scalewindow window'),
-  ...spelt('training.lossScale.hysteresis', 'delayedshift'),
-  ...spelt('training.lossScale.consecutive', 'consecutivehysteresis'),
-  ...spelt('training.optimizer.lr', 'learningrate'),
-  ...spelt('training.optimizer.weightDecay', 'decay'),
-  ...spelt('training.optimizer.beta1', 'adambeta1'),
-  ...spelt('training.optimizer.beta2', 'adambeta2'),
-  ...spelt('training.lrSchedule', 'scheduler lrscheduler lrdecaystyle'),
-  ...spelt('training.lrSchedule.warmup', 'warmupsteps lrwarmupiters warmupiters'),
-  ...spelt('training.evalEvery', 'evalinterval evalsteps'),
-  ...spelt('data.documents', 'resetpositionids resetattentionmask eodmaskloss packing packedsequences documentmask'),
-  ...spelt('data.documents.separator', 'eod eodtoken eostokenid'),
-  ...spelt('data.source', 'dataset datapath traindata datasetpath'),
-  ...spelt('model.layers', 'numlayers numhiddenlayers nlayer nlayers depth'),
-  ...spelt('model.embed', 'hiddensize nembd dmodel dim hidden width'),
-  ...spelt('model.heads', 'numattentionheads nhead nheads numheads'),
-  ...spelt('model.kvHeads', 'numkeyvalueheads nkvheads numquerygroups'),
-  ...spelt('model.ffn', 'intermediatesize ffnhiddensize dff'),
-  ...spelt('model.moe', 'moe mixtureofexperts nummoeexperts numexperts numlocalexperts nroutedexperts'),
-  ...spelt('model.vocab', 'vocabsize paddedvocabsize'),
-  ...spelt('model.positions', 'maxpositionembeddings'),
-  ...spelt('model.tied', 'tiewordembeddings'),
-}
+import { type Beside, besideIn, converted, type Fields, showFields } from './conversions.js'
+import { habitKeys, habitNotes } from './habit-words.js'
 
 function spelt(meant: string, words: string): Record<string, string> {
   return Object.fromEntries(words.split(' ').map(word => [word, meant]))
 }
 
-const plainly = (word: string): string => word.toLowerCase().replaceAll(/[-_. ]/g, '')
+export const plainly = (word: string): string => word.toLowerCase().replaceAll(/[-_. ]/g, '')
 
 /** 'tensor_model_parallel_size' -> 'plan.tp' */
 export const keyMeant = (word: string): string | undefined => {
   const plain = plainly(word)
-  return Object.hasOwn(keys, plain) ? keys[plain] : undefined
+  return Object.hasOwn(habitKeys, plain) ? habitKeys[plain] : undefined
 }
 
 /** What a key of another framework does not say by itself. */
 const remarks: Readonly<Record<string, string>> = {
+  'training.steps': 'a run is so many steps of seq x globalBatch tokens',
+  'plan.offload': '{ optimizer: host or disk, parameters: host or disk, activations: boundaries }',
+  'training.batchRamp': '[{ globalBatch: 16, until: 10k }]: so many sequences a step until so many were seen',
+  model: 'a preset, or ./config.json; `lockstep train --init FOLDER` starts from its weights',
+  'plan.layers': 'even, a list of layers per stage, or { first, last }',
   'plan.zero': '1 splits optimizer state over dp, 2 gradients too, 3 parameters too (FSDP)',
   'plan.microbatches': 'a microbatch has globalBatch / (dp x microbatches) sequences',
   'plan.chunks': 'stages each pipeline rank holds, with schedule interleaved',
@@ -90,20 +38,48 @@ const remarks: Readonly<Record<string, string>> = {
 
 /** Keys for what does not exist here. */
 const missingKeys: Readonly<Record<string, string>> = {
-  offload: 'what leaves the device is said by plan.offload: { optimizer: host or disk, activations: boundaries }',
   lora: 'adapters are not supported yet: every parameter is trained',
 }
 
-/** What to write instead of a key that a job does not have; `path` is where it stands. */
-export function keyHint(key: string, path: string): string | undefined {
-  const plain = plainly(key)
-  const missing = Object.keys(missingKeys).find(word => plain.includes(word))
-  if (missing !== undefined) return missingKeys[missing]
-  const meant = keyMeant(key)
-  if (meant === undefined) return undefined
-  const remark = Object.hasOwn(remarks, meant) ? ` (${remarks[meant]})` : ''
-  return `did you mean \`${meant.startsWith(`${path}.`) ? meant.slice(path.length + 1) : meant}\`?${remark}`
+/** A key that a job does not have: where it stands, what it is given, and what the rest of the file says. */
+export interface StrangeKey {
+  readonly key: string
+  readonly path: string
+  readonly value?: unknown
+  readonly beside?: Beside
+  /** The field of ours that is spelt so. */
+  readonly ours?: string | undefined
+  /** Whether a field takes a value; without it what is converted is believed. */
+  readonly takes?: (field: string, value: unknown) => boolean
 }
+
+/** What to write instead of it. */
+export function keyHint({
+  key,
+  path,
+  value,
+  beside = besideIn({}),
+  ours,
+  takes = () => true,
+}: StrangeKey): string | undefined {
+  const plain = plainly(key)
+  if (Object.hasOwn(habitNotes, plain)) return habitNotes[plain]
+  const meant = keyMeant(key) ?? ours
+  const missing = Object.keys(missingKeys).find(word => plain.includes(word))
+  if (meant === undefined) return missing && missingKeys[missing]
+  const remark = Object.hasOwn(remarks, meant) ? ` (${remarks[meant]})` : ''
+  const fields = converted(plain, meant, value, beside)
+  const fits = fields && Object.entries(fields).every(([field, given]) => takes(field, given))
+  return fits
+    ? `write ${showFields(fields, path)}${remarkOn(fields, remark)}`
+    : `did you mean ${named(meant, path)}?${remark}`
+}
+
+const named = (meant: string, path: string): string =>
+  `\`${meant.startsWith(`${path}.`) ? meant.slice(path.length + 1) : meant}\``
+
+/** How pieces of a batch are counted differs so much that it is said with the number too. */
+const remarkOn = (fields: Fields, remark: string): string => ('plan.microbatches' in fields ? remark : '')
 
 const f8 = 'what is kept has 16 bits at least: write bf16, and fp8: {} beside it for products on 8'
 const noOptimizer = `not supported yet; one of ${optimizerKinds.join(', ')}`
@@ -138,7 +114,7 @@ const values: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     ...spelt('`adamw`, with coupled: true for the decay of plain Adam', 'adam adamoptimizer fusedadam'),
     ...spelt('`sgd` with momentum and nesterov: true', 'nesterov nag'),
     ...spelt('`adamw` with amsgrad: true', 'amsgrad'),
-    ...spelt(noOptimizer, 'adafactor shampoo sophia adagrad rmsprop adam8bit'),
+    ...spelt(noOptimizer, 'shampoo sophia adagrad rmsprop adam8bit'),
   },
   optimizer: {
     ...spelt('write { kind: adamw, lr: 3e-4 }', 'adamw adam'),

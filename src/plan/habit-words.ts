@@ -1,0 +1,183 @@
+/**
+ * Keys of other frameworks (DeepSpeed, Megatron-LM, NeMo, torchtitan, Hugging Face, PyTorch FSDP, nanoGPT, nanotron), in lower
+ * case without separators, each with the field of a job that is meant.
+ */
+
+/** words -> the field they mean */
+function spelt(meant: string, words: string): Record<string, string> {
+  return Object.fromEntries(words.split(/\s+/).map(word => [word, meant]))
+}
+
+const plan: Readonly<Record<string, string>> = {
+  ...spelt('plan.dp', 'dataparallel dataparallelsize dataparalleldegree ddp replicas numreplicas dpsize'),
+  ...spelt('plan.dp', 'dataparallelsharddegree dataparallelreplicatedegree dpshard dpreplicate'),
+  ...spelt('plan.tp', 'tensorparallel tensorparallelsize tensormodelparallelsize tensorparalleldegree tpsize'),
+  ...spelt('plan.tp', 'modelparallel modelparallelsize mp autotpsize'),
+  ...spelt('plan.pp', 'pipelineparallel pipelineparallelsize pipelinemodelparallelsize pipelineparalleldegree stages'),
+  ...spelt('plan.pp', 'pipeparallelsize ppsize'),
+  ...spelt('plan.cp', 'contextparallel contextparallelsize contextparalleldegree sequenceparallelsize cpsize'),
+  ...spelt('plan.cp', 'ulysses ulyssessize ulyssessequenceparallelsize spsize'),
+  ...spelt('plan.attention', 'cpcommtype ringattention contextparallelrotatemethod'),
+  ...spelt('plan.ep', 'expertparallel expertparallelsize expertmodelparallelsize expertparalleldegree epsize'),
+  ...spelt('plan.etp', 'experttensorparallelsize experttensorparalleldegree'),
+  ...spelt('plan.zero', 'zerostage zerooptimization zero1 zero2 zero3 fsdp fullyshard fullyshardeddataparallel'),
+  ...spelt('plan.zero', 'shardingstrategy fsdpshardingstrategy usedistributedoptimizer distributedoptimizer'),
+  ...spelt('plan.zero', 'dataparallelshardingstrategy usetorchfsdp2 usemegatronfsdp'),
+  ...spelt('plan.gather', 'reshardafterforward fsdpreshardafterforward'),
+  ...spelt('plan.sequenceParallel', 'sp seqparallel enablesequenceparallel tpmode'),
+  ...spelt('plan.microbatches', 'gradientaccumulation gradientaccumulationsteps gradaccumsteps gradaccum'),
+  ...spelt('plan.microbatches', 'accumulategradbatches nummicrobatches microbatch microbatchsize batchaccumulation'),
+  ...spelt('plan.microbatches', 'trainmicrobatchsizepergpu perdevicetrainbatchsize localbatchsize'),
+  ...spelt('plan.microbatches', 'pipelineparallelmicrobatchsize perdevicebatchsize batchaccumulationperreplica'),
+  ...spelt('plan.schedule', 'pipelineschedule pipelineparallelschedule ppengine pipelineparallelschedulecsv'),
+  ...spelt('plan.chunks', 'virtualpipelinemodelparallelsize virtualstages numlayerspervirtualpipelinestage vpp'),
+  ...spelt('plan.chunks', 'numvirtualstagesperpipelinerank'),
+  ...spelt('plan.layers', 'pipelinemodelparallellayout'),
+  ...spelt('plan.layers.first', 'decoderfirstpipelinenumlayers numlayersinfirstpipelinestage'),
+  ...spelt('plan.layers.last', 'decoderlastpipelinenumlayers numlayersinlastpipelinestage'),
+  ...spelt('plan.recompute', 'gradientcheckpointing activationcheckpointing activationcheckpoint checkpointing'),
+  ...spelt('plan.recompute', 'recomputegranularity recomputemethod recomputeactivations remat rematerialization'),
+  ...spelt('plan.recompute', 'activationscheckpointgranularity checkpointactivations activationscheckpointmethod'),
+  ...spelt('plan.recompute', 'fsdpactivationcheckpointing recomputemodules recomputelayer'),
+  ...spelt('plan.precision', 'dtype paramdtype torchdtype mixedprecision mixedprecisionparam paramsdtype'),
+  ...spelt('plan.precision', 'bf16 bfloat16 fp32 float32 fp16 float16 half amp'),
+  ...spelt('plan.gradients', 'graddtype reducedtype mixedprecisionreduce gradaccumdtype gradreduceinbf16'),
+  ...spelt('plan.gradients', 'accumulateallreducegradsinfp32 accumulategradinfp32 maingradsdtype'),
+  ...spelt('plan.fp8', 'fp8hybrid fp8format float8 enablefp8 transformerenginefp8'),
+  ...spelt('plan.fp8.recipe', 'fp8recipe recipename'),
+  ...spelt('plan.fp8.history', 'fp8amaxhistorylen amaxhistorylen'),
+  ...spelt('plan.fp8.algo', 'fp8amaxcomputealgo amaxcomputealgo'),
+  ...spelt('plan.fp8.margin', 'fp8margin'),
+  ...spelt('plan.overlap', 'overlapcomm overlapgradreduce overlapparamgather tpcommoverlap asynctp'),
+  ...spelt('plan.bucket', 'reducebucketsize allgatherbucketsize ddpbucketsize bucketcapmb bucketsize'),
+  ...spelt('plan.prefetch', 'forwardprefetch backwardprefetch stage3prefetchbucketsize fsdpforwardprefetch'),
+  ...spelt('plan.offload', 'cpuoffload fsdpoffloadparams enablecpuoffload'),
+  ...spelt('plan.offload.optimizer', 'offloadoptimizer offloadoptimizerdevice optimizercpuoffload'),
+  ...spelt('plan.offload.parameters', 'offloadparam offloadparamdevice'),
+  ...spelt('plan.offload.activations', 'cpucheckpointing cpuoffloading activationoffload'),
+  ...spelt('plan.order', 'usetpppdpmapping parallelizationorder'),
+  ...spelt('plan.deviceMemory', 'gpumemory memorypergpu vram'),
+}
+
+const training: Readonly<Record<string, string>> = {
+  ...spelt('training.seq', 'seqlen seqlength sequencelength maxseqlen maxseqlength contextlength blocksize'),
+  ...spelt('training.seq', 'encoderseqlength maxlength cutofflen'),
+  ...spelt('training.globalBatch', 'globalbatchsize trainbatchsize batchsize batch'),
+  ...spelt('training.batchRamp', 'rampupbatchsize stepbatchsizeschedule'),
+  ...spelt('training.steps', 'maxsteps trainiters numsteps iterations maxiters trainingsteps trainsteps totalsteps'),
+  ...spelt('training.steps', 'trainsamples numtrainepochs epochs numepochs maxepochs'),
+  ...spelt('training.clip', 'gradientclipping clipgrad gradclip maxgradnorm maxnorm gradientclipval'),
+  ...spelt('training.seed', 'randomseed manualseed dataseed'),
+  ...spelt('training.ema', 'emadecay useema'),
+  ...spelt('training.lossScale', 'lossscaling gradscaler gradientscaler dynamiclossscale lossscaler'),
+  ...spelt('training.lossScale.initial', 'initscale initialscale initiallossscale initialscalepower'),
+  ...spelt('training.lossScale.min', 'minscale minlossscale'),
+  ...spelt('training.lossScale.growth', 'growthfactor scalefactor'),
+  ...spelt('training.lossScale.backoff', 'backofffactor'),
+  ...spelt('training.lossScale.interval', 'growthinterval lossscalewindow scalewindow window'),
+  ...spelt('training.lossScale.hysteresis', 'delayedshift'),
+  ...spelt('training.lossScale.consecutive', 'consecutivehysteresis'),
+  ...spelt('training.optimizer.kind', 'optim optimizertype optimizername optimname'),
+  ...spelt('training.optimizer.lr', 'learningrate maxlr baselr peaklr'),
+  ...spelt('training.optimizer.weightDecay', 'decay wd'),
+  ...spelt('training.optimizer.beta1', 'adambeta1'),
+  ...spelt('training.optimizer.beta2', 'adambeta2 betas adambetas'),
+  ...spelt('training.optimizer.eps', 'adameps adamepsilon epsilon'),
+  ...spelt('training.optimizer.momentum', 'sgdmomentum muonmomentum'),
+  ...spelt('training.optimizer.steps', 'muonnumnssteps nssteps'),
+  ...spelt('training.lrSchedule', 'scheduler lrscheduler'),
+  ...spelt('training.lrSchedule.kind', 'lrdecaystyle lrschedulertype decaytype lrdecaytype'),
+  ...spelt('training.lrSchedule.warmup', 'warmupsteps lrwarmupiters warmupiters warmupnumsteps lrwarmupsteps'),
+  ...spelt('training.lrSchedule.warmup', 'warmupratio lrwarmupfraction warmupsamples lrwarmupsamples'),
+  ...spelt('training.lrSchedule.warmupFrom', 'warmupminlr lrwarmupinit'),
+  ...spelt('training.lrSchedule.minLr', 'minlearningrate mindecaylr minlrfactor minlrratio lrmin'),
+  ...spelt('training.lrSchedule.decaySteps', 'lrdecayiters lrdecaysteps lrdecaysamples'),
+  ...spelt('training.lrSchedule.cooldown', 'lrwsddecayiters decayratio cooldownsteps'),
+  ...spelt('training.lrSchedule.cooldownShape', 'lrwsddecaystyle'),
+  ...spelt('training.evalEvery', 'evalinterval evalsteps valcheckinterval valinterval'),
+  ...spelt('training.evalBatches', 'evaliters limitvalbatches'),
+}
+
+const data: Readonly<Record<string, string>> = {
+  ...spelt('data.documents', 'resetpositionids resetattentionmask eodmaskloss packing packedsequences documentmask'),
+  ...spelt('data.documents.separator', 'eod eodtoken eostokenid'),
+  ...spelt('data.source', 'dataset datapath traindata datasetpath traindatapath dataprefix trainfile datasetname'),
+  ...spelt('data.tokenizer', 'tokenizermodel tokenizerpath tokenizernameorpath tokenizertype vocabfile'),
+  ...spelt('data.evalFraction', 'split valsplit validationsplit validationsplitpercentage'),
+}
+
+const model: Readonly<Record<string, string>> = {
+  ...spelt('model', 'modelnameorpath pretrainedmodelnameorpath hfmodel'),
+  ...spelt('model.family', 'modeltype architecture'),
+  ...spelt('model.layers', 'numlayers numhiddenlayers nlayer nlayers depth decodernumlayers'),
+  ...spelt('model.embed', 'hiddensize nembd dmodel dim hidden width'),
+  ...spelt('model.heads', 'numattentionheads nhead nheads numheads'),
+  ...spelt('model.kvHeads', 'numkeyvalueheads nkvheads numquerygroups numkvheads'),
+  ...spelt('model.headDim', 'kvchannels'),
+  ...spelt('model.ffn', 'intermediatesize ffnhiddensize dff ffndim'),
+  ...spelt('model.vocab', 'vocabsize paddedvocabsize'),
+  ...spelt('model.positions', 'maxpositionembeddings npositions'),
+  ...spelt('model.tied', 'tiewordembeddings untieembeddingsandoutputweights shareembeddingsandoutputweights'),
+  ...spelt('model.eps', 'layernormepsilon rmsnormeps normepsilon layernormeps normeps'),
+  ...spelt('model.dropout', 'hiddendropout attentiondropout residpdrop attnpdrop'),
+  ...spelt('model.ropeTheta', 'rotarybase ropebase rotaryembbase'),
+  ...spelt('model.window', 'slidingwindow windowsize'),
+  ...spelt('model.qkvBias', 'addqkvbias attentionbias'),
+  ...spelt('model.qkNorm', 'qklayernorm useqknorm'),
+  ...spelt('model.mla', 'multilatentattention'),
+  ...spelt('model.mla.keyValueRank', 'kvlorarank'),
+  ...spelt('model.mla.queryRank', 'qlorarank'),
+  ...spelt('model.mla.ropeDim', 'qkropeheaddim qkposembheaddim'),
+  ...spelt('model.mla.plainDim', 'qknopeheaddim qkheaddim'),
+  ...spelt('model.mla.valueDim', 'vheaddim'),
+  ...spelt('model.moe', 'moe mixtureofexperts'),
+  ...spelt('model.moe.experts', 'nummoeexperts numexperts numlocalexperts nroutedexperts'),
+  ...spelt('model.moe.chosen', 'numexpertspertok moeroutertopk topk numexpertspertoken'),
+  ...spelt('model.moe.ffn', 'moeintermediatesize moeffnhiddensize'),
+  ...spelt('model.moe.shared', 'moesharedexpertintermediatesize sharedexpertintermediatesize nsharedexperts'),
+  ...spelt('model.moe.dense', 'firstkdensereplace'),
+  ...spelt('model.moe.every', 'moelayerfreq decodersparsestep'),
+  ...spelt('model.moe.groups', 'ngroup moerouternumgroups'),
+  ...spelt('model.moe.chosenGroups', 'topkgroup moeroutergrouptopk'),
+  ...spelt('model.moe.normalise', 'normtopkprob'),
+  ...spelt('model.moe.scale', 'routedscalingfactor moeroutertopkscalingfactor'),
+  ...spelt('model.moe.scores', 'scoringfunc moerouterscorefunction'),
+  ...spelt('model.moe.bias', 'moerouterbiasupdaterate'),
+  ...spelt('model.moe.loss.microbatch', 'moeauxlosscoeff routerauxlosscoef'),
+  ...spelt('model.moe.loss.sequence', 'auxlossalpha'),
+  ...spelt('model.moe.loss.z', 'moezlosscoeff routerzlosscoef'),
+  ...spelt('model.moe.capacity.factor', 'moeexpertcapacityfactor capacityfactor'),
+}
+
+/** plain word -> field of a job */
+export const habitKeys: Readonly<Record<string, string>> = { ...plan, ...training, ...data, ...model }
+
+const options = (what: string) => `a job does not say it: ${what}`
+const always = (what: string) => `leave it out: ${what}`
+
+/** Words for what no field says: what to do instead. */
+export const habitNotes: Readonly<Record<string, string>> = {
+  ...spelt(options('`lockstep train --save FOLDER --save-every N` saves'), 'saveinterval savesteps save savestrategy'),
+  ...spelt(options('`lockstep train --save FOLDER` saves'), 'outputdir checkpointdir savefolder'),
+  ...spelt(options('`lockstep train --resume CHECKPOINT` goes on'), 'load resumefromcheckpoint loadcheckpoint'),
+  ...spelt(options('`lockstep train --tensorboard FOLDER` writes curves'), 'tensorboarddir reportto'),
+  ...spelt(options('`train` shows every step, and its metrics have each'), 'loginterval loggingsteps stepsperprint'),
+  ...spelt(
+    'ranks are the product dp x cp x tp x pp of the plan; a cluster is said by --cluster and --devices',
+    'worldsize numgpus ngpus nnodes nprocpernode numnodes gpuspernode devicescount numprocesses nummachines',
+  ),
+  ...spelt(
+    always('attention never keeps its scores; plan.attention says how ranks of cp meet'),
+    'flashattention flashattn useflashattn useflashattention attnimplementation attentionbackend sdpa',
+  ),
+  ...spelt(always('programs are compiled as a whole'), 'compile torchcompile usecompile'),
+  ...spelt(
+    'rotary positions are those of the llama family, learned ones those of gpt: model.family says it',
+    'positionembeddingtype userotarypositionembeddings rotarypercent',
+  ),
+  ...spelt(
+    'norms and activations belong to the family: llama has RMSNorm and SwiGLU, gpt LayerNorm and GELU',
+    'normalization swiglu hiddenact activationfunction squaredrelu disablebiaslinear',
+  ),
+  ...spelt('write its fields into training.optimizer itself: { kind: adamw, lr: 3e-4 }', 'params'),
+}
