@@ -141,7 +141,8 @@ HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
 # Set by `start`; None: products are PyTorch's.
 library: Optional[Library] = None
 
-# A choice by time may be another one in the next run, and with it the last bits (`--same-bits`).
+# A choice by time may be another one in the next run, and with it the last bits (`--same-bits`). Ranks that share a GPU do not
+# choose: each would time the others' work, and some proposals fault where processes take turns (Xid 13 on an H200, CUDA 13.0).
 choosing = True
 
 

@@ -28,14 +28,16 @@ from .trainer import Trainer
 from .watchdog import EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 
 
-def meet(rank: int, world: int, backend: str, timeout: timedelta):
-    """All ranks, or the names of those that did not come. Returns the store they share."""
+def meet(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device):
+    """All ranks, or the names of those that did not come. Returns the store they share, and how many compute on this device."""
     store = dist.TCPStore(
         os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "29400")), world,
         is_master=rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
         timeout=timeout, wait_for_workers=False,
     )
     store = dist.PrefixStore(f"lockstep/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    name = name_of(device, rank)
+    store.add(name, 1)
     store.set(f"here/{rank}", "1")
     try:
         store.wait([f"here/{other}" for other in range(world)], timeout)
@@ -43,7 +45,13 @@ def meet(rank: int, world: int, backend: str, timeout: timedelta):
         missing = [other for other in range(world) if not has_come(store, other)]
         raise RuntimeError(f"rendezvous: after {timeout.total_seconds():g} s ranks {missing} of {world} are missing")
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
-    return store
+    return store, store.add(name, 0)
+
+
+def name_of(device: torch.device, rank: int) -> str:
+    """What no other device is called; one that does not say counts as the rank's own."""
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None) if device.type == "cuda" else None
+    return f"device/{uuid or rank}"
 
 
 def has_come(store, rank: int) -> bool:
@@ -94,11 +102,11 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
         attention.choose(device, options.attention)
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
-    store = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous))
+    store, sharing = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous), device)
     watchdog.enter(f"the start of {world} ranks: making their groups", watchdog.patience.most + START_SECONDS)
     # PyTorch 1 has no compiler.
     compiled = cuda and not options.no_compile and not options.record_choices and hasattr(torch, "compile")
-    products.choosing = not options.same_bits
+    products.choosing = not options.same_bits and sharing == 1
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
