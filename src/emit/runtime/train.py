@@ -100,6 +100,8 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
     if cuda:
         torch.cuda.set_device(device)
         attention.choose(device, options.attention)
+        # PyTorch's sign to dump outlives a restart in torchrun's store and stops the next run's exit; the watchdog says more.
+        os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     store, sharing = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous), device)
