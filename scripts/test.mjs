@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url'
 /** Files that start programs or change their process, longest first: each has a process of its own. */
 const apart = `
   emit-conformance emit-launch engine calibrate browser emit emit-checkpoint train rehearse examples installed resume emit-faults
-  add-a-fact progress race`
+  add-a-fact progress race docs`
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)

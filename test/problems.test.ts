@@ -17,7 +17,7 @@ test('every code of the table is used', () => {
   )
 })
 
-test('docs/problems.md is what the table says', async () => {
-  const { problemsPage } = await import(new URL('../../scripts/problems-page.mjs', import.meta.url).href)
-  equal(readFileSync('docs/problems.md', 'utf8'), problemsPage())
+test('docs/problems.md is what the table says, in both languages', async () => {
+  const { problemsPages } = await import(new URL('../../scripts/problems-page.mjs', import.meta.url).href)
+  for (const [path, text] of Object.entries(problemsPages())) equal(readFileSync(path, 'utf8'), text, path)
 })
