@@ -3,12 +3,14 @@
  * measured is from what was predicted. The most important comes first; a healthy run has none.
  */
 import { worldOf } from '../base/index.js'
-import { predictionOf, simulateOn } from '../calibrate/index.js'
+import { machineOfRun, predictionOf, type RunTimes, refit, simulateOn } from '../calibrate/index.js'
 import type { Cluster } from '../cluster/index.js'
+import { multipliesIn } from '../cost/index.js'
 import { foundIn, type HealthEvent, median, type Prediction, type RunRead, watchRun } from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import type { Parts } from '../simulate/index.js'
+import { simulatedMove } from './move.js'
 import { ofPlan } from './plan.js'
 
 export interface Patient {
@@ -17,6 +19,8 @@ export interface Patient {
   readonly program: Program
   /** What it runs on; of a machine whose ranks are threads only its plan is judged by what `train` has seen. */
   readonly cluster?: Cluster | undefined
+  /** measured.json. */
+  readonly times?: RunTimes | undefined
 }
 
 export interface Diagnosis {
@@ -32,15 +36,19 @@ export interface Diagnosis {
 /** Measured over predicted, from which on a run is slow. */
 const slow = 1.25
 
-export function diagnose({ run, job, program, cluster }: Patient): Diagnosis {
+export function diagnose({ run, job, program, cluster, times }: Patient): Diagnosis {
   const seconds = median(run.steps.map(line => line.seconds))
   const simulation = cluster && simulateOn(program, cluster)
   const prediction = cluster && simulation ? predictionOf(cluster, simulation) : run.info?.prediction
   const { mesh } = program
   const crowded = run.info?.cores !== undefined && run.info.cores < worldOf(mesh)
   const seen = foundIn(watchRun({ path: run.path, job, mesh, prediction, crowded }), run.steps)
-  const shown = causesIn([...run.events.filter(({ severity }) => severity !== 'note'), ...seen])
-  const planned = cluster && simulation ? ofPlan(job, { cluster, simulation, symptoms: shown }) : []
+  const told = causesIn([...run.events.filter(({ severity }) => severity !== 'note'), ...seen])
+  const machine = machineAsFound({ run, program, cluster, times })
+  const shown = machine ? told.map(one => simulatedMove(one, job, machine)) : told
+  const planned = machine
+    ? ofPlan(job, { cluster: machine, simulation: simulateOn(program, machine), symptoms: shown, named: !!cluster })
+    : []
   const known = [
     ...shown.filter(one => !planned.some(other => other.event === one.event && one.event === 'memory')),
     ...planned,
@@ -51,6 +59,16 @@ export function diagnose({ run, job, program, cluster }: Patient): Diagnosis {
     ...(prediction && { predicted: prediction.seconds }),
     ...(simulation && { parts: simulation.parts }),
   }
+}
+
+/** The cluster as the run has measured it; of the engine's machine that is all there is to know. */
+function machineAsFound({ run: { info }, program, cluster, times }: Omit<Patient, 'job'>): Cluster | undefined {
+  if (cluster) return times ? refit(program, cluster, times).cluster : cluster
+  if (info?.software !== 'engine' || !times || times.instructions.length === 0) return undefined
+  // What was measured is called f32, whatever it was in: prices in 16 bits would be of nothing.
+  if (multipliesIn(program) !== 'f32') return undefined
+  const { cores = info.world, kernels: cpu = 'engine', world } = info
+  return machineOfRun(program, times, { cpu, cores, memory: Number.MAX_SAFE_INTEGER }, world)
 }
 
 /** Each cause once, as it was told the last time, with how often. */

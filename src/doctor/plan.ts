@@ -12,13 +12,15 @@ export interface Circumstances {
   readonly simulation: Simulation
   /** What was found in the steps. */
   readonly symptoms: readonly HealthEvent[]
+  /** Somebody has said what the cluster is; else the run alone knows it, and kernels of other sizes than its own are guesses. */
+  readonly named: boolean
 }
 
 /** Of the step: what a part must take, and a change save, to be worth a word. */
 const share = { bubble: 0.15, network: 0.2, memory: 0.92 } as const
 const leastGain = 0.1
 
-export function ofPlan(job: Job, { cluster, simulation, symptoms }: Circumstances): HealthEvent[] {
+export function ofPlan(job: Job, { cluster, simulation, symptoms, named }: Circumstances): HealthEvent[] {
   const order = ofOrder(job, cluster, simulation)
   const priced =
     typeof job.plan.schedule === 'string' && !Array.isArray(job.plan.recompute) && job.model.family !== 'mlp'
@@ -32,7 +34,7 @@ export function ofPlan(job: Job, { cluster, simulation, symptoms }: Circumstance
     ...order,
     ...(order.length > 0 ? [] : ofNetwork(simulation, neighbours)),
     ...ofBubble(job, simulation, neighbours),
-    ...ofMicrobatches(job, neighbours),
+    ...(named ? ofMicrobatches(job, neighbours) : []),
     ...(full > share.memory || thrashes ? [ofMemory(full, plan.bytes, neighbours)] : []),
   ]
 }

@@ -8,6 +8,7 @@ import { worldOfPlan } from '../../plan/index.js'
 import { partNames, partTitles } from '../../simulate/index.js'
 import { loadJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
+import { readTimes } from '../files/run-report.js'
 import type { Io } from '../io.js'
 import { showPercent, showTime } from '../text/numbers.js'
 
@@ -22,7 +23,7 @@ export function doctorCommand(path: string, options: DoctorOptions, io: Io): num
   const { job, problems } = loadJob(file, io)
   if (!job) throw new ProblemsError(problems, file)
   const cluster = options.cluster === undefined ? undefined : loadCluster(options.cluster, io, worldOfPlan(job.plan))
-  const diagnosis = diagnose({ run, job, program: compileJob(job), cluster })
+  const diagnosis = diagnose({ run, job, program: compileJob(job), cluster, times: readTimes(path, io) })
   io.out(options.json ? `${JSON.stringify({ ok: true, ...diagnosis }, null, 2)}\n` : textOf(diagnosis))
   return diagnosis.findings.length > 0 ? 1 : 0
 }
