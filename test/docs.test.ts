@@ -42,8 +42,10 @@ for (const { english, chinese } of pages) {
   })
 
   test(`${chinese} is ${english} in Chinese`, { skip: !existsSync(chinese) && 'not yet translated' }, () => {
-    const [ours, theirs] = [textOf(english), textOf(chinese)]
-    deepEqual(blocksOf(theirs), blocks, 'blocks of code')
+    const ours = textOf(english)
+    if (process.env.UPDATE) writeFileSync(chinese, withBlocks(textOf(chinese), blocksOf(ours)))
+    const theirs = textOf(chinese)
+    deepEqual(blocksOf(theirs), blocksOf(ours), 'blocks of code')
     deepEqual(
       headingsOf(theirs).map(({ level }) => level),
       headingsOf(ours).map(({ level }) => level),
