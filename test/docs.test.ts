@@ -17,8 +17,10 @@ import { runPage } from './run-page.js'
 import { later, test } from './share.js'
 import { missing } from './shown.js'
 
-/** Pages whose commands take less than a second together; the others are left to the rest. */
-const quick: readonly string[] = ['docs/jobs.md', 'docs/clusters.md', 'docs/index.md']
+/** Pages whose commands take a second or so together; the others are left to the rest. */
+const quick: readonly string[] = ['coming-from', 'jobs', 'clusters', 'guides/cluster', 'guides/memory'].map(
+  name => `docs/${name}.md`,
+)
 
 for (const { english, chinese } of pages) {
   const blocks = blocksOf(textOf(english))
@@ -65,6 +67,15 @@ test('no Chinese page is left of an English one that is gone', () => {
     chinesePages().filter(page => !pages.some(({ chinese }) => chinese === page)),
     [],
   )
+})
+
+test('every block has a language: console, sh, that of a file, or text', () => {
+  for (const { english } of pages)
+    deepEqual(
+      blocksOf(textOf(english)).filter(({ language }) => language === ''),
+      [],
+      english,
+    )
 })
 
 test('docs/index.md leads to every page', () => {
