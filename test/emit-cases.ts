@@ -56,6 +56,10 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     { optimizer: { kind: 'adafactor', lr: 3e-3, weightDecay: 0.1 } },
   ],
   ['gpt', { recompute: ['gelu', 'layerNorm', 'contract'], tp: 2, sequenceParallel: true }],
+  // Adapters beside matrices that are frozen: in parts, and whole.
+  ['llama', { dp: 2, zero: 3, tp: 2, microbatches: 2 }, { lora: { rank: 2, targets: 'all-linear', dropout: 0.2 } }],
+  ['gpt tied', { pp: 2, dp: 2, zero: 1, microbatches: 2 }, { lora: { rank: 3, targets: ['q', 'v', 'down'] } }],
+  ['llama tied', { precision: 'bf16' }, { lora: { rank: 2 } }],
   ['gpt', { dp: 2 }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, weightDecay: 0.01, nesterov: true } }],
   ['gpt', { dp: 2, tp: 2, order: 'dp-tp-pp' }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, dampening: 0.3 } }],
   [

@@ -318,6 +318,8 @@ def _initial(param: Dict, index: torch.Tensor, seed: int) -> torch.Tensor:
     init = param["init"]
     if init["kind"] == "normal":
         return (counter.normal(index, seed, param["name"]) * init["std"]).float()
+    if init["kind"] == "uniform":
+        return ((2 * counter.uniform(index, seed, param["name"]) - 1) * init["bound"]).float()
     return torch.full(index.shape, 1.0 if init["kind"] == "ones" else 0.0, device=index.device)
 
 
