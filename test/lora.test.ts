@@ -3,10 +3,13 @@
  * lora` draws so many plans.
  */
 import assert from 'node:assert/strict'
-import { choices, hasErrors } from '../src/base/index.js'
+import { choices, hasErrors, ranksOf } from '../src/base/index.js'
+import { clusterOf } from '../src/cluster/index.js'
 import { compileEvaluation, compileJob, serialJob } from '../src/compile/index.js'
+import { estimate, placedOf, totalBytes } from '../src/estimate/index.js'
 import { type Law, parse, print, type Violation, verify } from '../src/ir/index.js'
 import { check, Job, type JobInput } from '../src/plan/index.js'
+import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { drop, swap } from './broken.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, shallow, titleOf } from './jobs.js'
 import { randomJob } from './random-job.js'
@@ -58,6 +61,21 @@ test('what is frozen has no gradient, no states and no flights; its place is as 
   assert.ok(program.streams[0].peak.optimizer <= (2 * 4 * elements) / 2 + adapters.length * 128)
   assert.ok(whole.streams[0].peak.optimizer > 4 * program.streams[0].peak.optimizer)
 })
+
+const priced = (plan: JobInput['plan']) =>
+  test(`${titleOf(plan ?? {})}: without compiling, memory and time are nearly those of the program`, () => {
+    const model = { family: 'llama', layers: 4, embed: 1024, heads: 16, kvHeads: 8, ffn: 2816, vocab: 8192 } as const
+    const training = { seq: 1024, globalBatch: 16, lora: { rank: 16 } }
+    const job = Job.parse({ model, training, plan: { ...plan, precision: 'bf16' } })
+    const cluster = clusterOf('h100', ranksOf(job.plan))
+    const program = compileJob(job)
+    const { step, memory } = estimate({ ...placedOf(job)!, cluster })
+    const within = (share: number, a: number, b: number) => assert.ok(Math.abs(a / b - 1) < share, `${a} for ${b}`)
+    within(0.06, step, simulate(program, clusterPrices(program, cluster)).step)
+    within(0.06, totalBytes(memory), Math.max(...program.streams.map(({ arena }) => arena)))
+  })
+priced({ dp: 4, zero: 3, microbatches: 2 })
+priced({ tp: 2, pp: 2, microbatches: 4 })
 
 test('an evaluation has adapters, frozen parameters and no masks', () => {
   const job = loraJob('llama', { dp: 2, zero: 3 }, { ...usual, dropout: 0.5 })

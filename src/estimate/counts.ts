@@ -1,5 +1,6 @@
 /** Parameters of one rank, counted from the shape: a layer, the embedding, the head. */
 import { gcd } from '../base/index.js'
+import type { AdapterTarget } from '../model/index.js'
 import { routedShare } from './experts.js'
 import type { Split } from './setup.js'
 import type { Shape } from './shape.js'
@@ -50,7 +51,29 @@ function attentionCounts({ embed, heads, kvHeads, headDim, biases, latent }: Sha
 export const kvSplit = ({ kvHeads }: Shape, tp: number): number => gcd(kvHeads, tp)
 
 export const layerParameters = (shape: Shape, cut: Pick<Split, 'tp' | 'ep' | 'etp'>): number =>
-  commonParameters(shape, cut.tp) + expertParameters(shape, cut)
+  commonParameters(shape, cut.tp) + expertParameters(shape, cut) + adapterParameters(shape, cut.tp)
+
+/** What of it is trained: all, or adapters alone. */
+export const trainedParameters = (shape: Shape, cut: Pick<Split, 'tp' | 'ep' | 'etp'>): number =>
+  shape.adapters ? adapterParameters(shape, cut.tp) : layerParameters(shape, cut)
+
+/** Widths of a matrix, as a rank has it: what it sums over, and what it makes. */
+export function adaptedWidths(shape: Shape, tp: number, target: AdapterTarget): readonly [from: number, to: number] {
+  const { embed, heads, kvHeads, headDim, latent } = shape
+  const known = (kvHeads * headDim) / kvSplit(shape, tp)
+  const attended = (heads * (latent?.values ?? headDim)) / tp
+  const ffn = shape.ffn / tp
+  if (target === 'out') return [attended, embed]
+  if (target === 'down') return [ffn, embed]
+  return [embed, target === 'q' ? (heads * headDim) / tp : target === 'k' || target === 'v' ? known : ffn]
+}
+
+/** Of a layer on one rank. */
+const adapterParameters = (shape: Shape, tp: number): number =>
+  (shape.adapters?.targets ?? []).reduce((sum, target) => {
+    const [from, to] = adaptedWidths(shape, tp, target)
+    return sum + shape.adapters!.rank * (from + to)
+  }, 0)
 
 /** But for the experts. */
 export function commonParameters(shape: Shape, tp: number): number {

@@ -1,10 +1,12 @@
 /** A job in the numbers its price depends on. */
 import { batchRanks, multipliedIn, type Precision, planPrecisionFacts, sizesOf } from '../base/index.js'
-import { type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
+import { type Adapters, type LlamaConfig, type ModelConfig, routedLayers } from '../model/index.js'
 import {
+  adaptersOf,
   contextOf,
   type Job,
   layersPerStage,
+  optimizerFor,
   type Plan,
   type ScheduleName,
   usualFlights,
@@ -16,7 +18,12 @@ import type { Placed, Split } from './setup.js'
 import type { Experts, Latent, Shape } from './shape.js'
 
 /** Undefined: no transformer. */
-export function shapeOf(model: ModelConfig, seq: number): Shape | undefined {
+export function shapeOf(model: ModelConfig, seq: number, adapters?: Adapters): Shape | undefined {
+  const shape = plainShape(model, seq)
+  return shape && adapters ? { ...shape, adapters: { rank: adapters.rank, targets: adapters.targets } } : shape
+}
+
+function plainShape(model: ModelConfig, seq: number): Shape | undefined {
   if (model.family === 'mlp') return undefined
   const { layers, embed, heads, ffn, vocab, tied } = model
   const sizes = { layers, embed, heads, ffn, vocab, tied, seq }
@@ -134,14 +141,14 @@ export const precisionOf = ({ precision, fp8 }: Pick<Plan, 'precision' | 'fp8'>)
 
 /** Undefined also where the schedule is a file. */
 export function placedOf(job: Job): Placed | undefined {
-  const [shape, split] = [shapeOf(job.model, job.training.seq), splitOf(job)]
+  const [shape, split] = [shapeOf(job.model, job.training.seq, adaptersOf(job)), splitOf(job)]
   if (!shape || !split) return undefined
   return {
     shape,
     split,
     precision: precisionOf(job.plan),
     software: ownSoftwareOf(job.plan),
-    optimizer: job.training.optimizer,
+    optimizer: optimizerFor(job.training.optimizer, job.training.lora ? 'adapter' : 'matrix'),
     ...(job.training.ema && { averages: true }),
     ...(job.training.lossScale && { scaled: true }),
   }

@@ -5,7 +5,14 @@
 
 import { activationBytes } from '../base/index.js'
 import { type Collective, hopsOf, type Kernel, priceCollective, priceExchange, priceInStep } from '../cost/index.js'
-import { embeddingParameters, expertParameters, headParameters, layerParameters, tableRanks } from './counts.js'
+import {
+  embeddingParameters,
+  expertParameters,
+  headParameters,
+  layerParameters,
+  tableRanks,
+  trainedParameters,
+} from './counts.js'
 import { ByFields, entry } from './entry.js'
 import { denseOf, partsOfToken, routedOf, routedShare, routedTokens } from './experts.js'
 import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
@@ -38,6 +45,8 @@ export interface Prices {
   readonly layerParameters: number
   /** Of that, those of experts. */
   readonly expertParameters: number
+  /** Of a layer where adapters alone are trained: those. */
+  readonly trained?: number
   readonly embeddingParameters: number
   readonly headParameters: number
   readonly headBesideEmbedding: number
@@ -127,6 +136,7 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     ...collectivesOf(setup, cut),
     layerParameters: layerParameters(shape, cut),
     expertParameters: expertParameters(shape, cut),
+    ...(shape.adapters && { trained: trainedParameters(shape, cut) }),
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),

@@ -81,7 +81,7 @@ export function busiestOf({ firsts: ranks }: Pipeline, prices: Prices, parts: St
   return { rank, busy, endsBusy, endsTp }
 }
 
-/** Parameters of the rank that holds most. */
+/** Parameters that are trained on the rank that holds most. */
 export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): MostHeld {
   let [all, layers, mostLayers] = [0, 0, 0]
   for (const rank of ranks) {
@@ -90,7 +90,8 @@ export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): MostHeld 
     all = Math.max(all, held)
     mostLayers = Math.max(mostLayers, rank.layers)
   }
-  return { all, experts: mostLayers * prices.expertParameters, layers, mostLayers }
+  const experts = prices.trained === undefined ? mostLayers * prices.expertParameters : 0
+  return { all, experts, layers, mostLayers }
 }
 
 const times = ({ F, I, W, B }: TaskTimes, by: number): TaskTimes => ({ F: by * F, I: by * I, W: by * W, B: by * B })
@@ -131,10 +132,12 @@ export function stageTimes(
   })
 }
 
-export const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): number =>
-  layers * prices.layerParameters +
-  (first ? prices.embeddingParameters : 0) +
-  (last ? (first ? prices.headBesideEmbedding : prices.headParameters) : 0)
+const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): number =>
+  prices.trained !== undefined
+    ? layers * prices.trained
+    : layers * prices.layerParameters +
+      (first ? prices.embeddingParameters : 0) +
+      (last ? (first ? prices.headBesideEmbedding : prices.headParameters) : 0)
 
 /**
  * When a step can be done at the soonest, whatever the order of its tasks. One microbatch passes all stages and comes back;

@@ -1,3 +1,5 @@
+import type { Adapters } from '../model/index.js'
+
 /** A transformer as the few numbers its price depends on, whatever its family and whoever wrote it. */
 export interface Shape {
   readonly layers: number
@@ -23,6 +25,8 @@ export interface Shape {
   readonly latent?: Latent
   /** Heads that predict further tokens, each behind a layer of its own, which `layers` counts. */
   readonly further?: number
+  /** Nothing is trained but adapters of this rank beside these matrices of every layer. */
+  readonly adapters?: Pick<Adapters, 'rank' | 'targets'>
   /** All layers, or every second one, see only so many tokens. */
   readonly window?: { readonly tokens: number; readonly layers: 'all' | 'half' }
 }

@@ -117,8 +117,8 @@ export class CutPrice {
     return (
       (end +
         optimizerCost(this.#setup, this.table, this.prices, {
-          all: layers * this.prices.layerParameters,
-          experts: layers * this.prices.expertParameters,
+          all: layers * (this.prices.trained ?? this.prices.layerParameters),
+          experts: this.prices.trained === undefined ? layers * this.prices.expertParameters : 0,
           layers,
           mostLayers: layers,
         })) *

@@ -10,10 +10,11 @@ import {
   type Parts,
   precisionOf,
   type Split,
+  shapeOf,
   splitOf,
 } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
-import type { Job } from '../plan/index.js'
+import { adaptersOf, type Job } from '../plan/index.js'
 import { clusterPrices, simulating } from '../simulate/index.js'
 import { type JudgedChoice, pricingChoices } from './choice-prices.js'
 import { fitOfPrice } from './fitting.js'
@@ -31,12 +32,13 @@ export function requestOfJob({ model, training, plan }: Job, cluster: Cluster, s
   })
   if (!request.software.own) return request
   const { precision, gradients, rounding, fp8 } = plan
-  const { optimizer, ema, lossScale } = training
+  const { optimizer, ema, lossScale, lora } = training
   const said = {
     plan: { precision, rounding, ...(gradients && { gradients }), ...(fp8 && { fp8 }) },
-    training: { optimizer, ema, lossScale },
+    training: { optimizer, ema, lossScale, lora },
   }
-  return { ...request, software: ownSoftwareOf(plan), said }
+  const shape = shapeOf(model, training.seq, adaptersOf({ model, training }))!
+  return { ...request, shape, software: ownSoftwareOf(plan), said }
 }
 
 export interface Explanation {

@@ -12,7 +12,7 @@ import {
   shapeOf,
 } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { type Fp8Recipe, Job, type PlanInput } from '../plan/index.js'
+import { type Fp8Recipe, Job, optimizerFor, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
 import type { Away } from './aways.js'
 import { type Constraint, parseConstraints } from './constraint.js'
@@ -45,7 +45,7 @@ export interface Request {
 /** What numbers are stored in and scaled by, and how parameters are updated. */
 export interface Said {
   readonly plan: Pick<Job['plan'], 'precision' | 'gradients' | 'rounding' | 'fp8'>
-  readonly training: Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale'>
+  readonly training: Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale' | 'lora'>
 }
 
 export interface PlanQuery {
@@ -158,8 +158,12 @@ export const setupOf = ({ shape, cluster, precision, software, book, said }: Req
   ...(said && software.own && updatedBy(said)),
 })
 
-const updatedBy = ({ training: { optimizer, ema, lossScale } }: Said) => ({
-  ...{ optimizer, averages: ema !== undefined, scaled: lossScale !== undefined },
+const updatedBy = ({ training: { optimizer, ema, lossScale, lora } }: Said) => ({
+  ...{
+    optimizer: optimizerFor(optimizer, lora ? 'adapter' : 'matrix'),
+    averages: ema !== undefined,
+    scaled: lossScale !== undefined,
+  },
 })
 
 /** How queries meet keys, where these are not gathered. */

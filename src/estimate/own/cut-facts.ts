@@ -1,5 +1,5 @@
 /** What the memory of our own program depends on of the cut of a layer: found once for all plans that share it. */
-import { expertParameters, layerParameters, tableRanks } from '../counts.js'
+import { adaptedWidths, expertParameters, layerParameters, tableRanks, trainedParameters } from '../counts.js'
 import { denseOf, routedOf } from '../experts.js'
 import type { Placed, Split } from '../setup.js'
 import { headStash, layerStash, type Stash, type Widths, widthsOf } from './stash.js'
@@ -17,11 +17,13 @@ export interface CutFacts {
   readonly layer: Stash
   readonly head: Stash
   readonly layerParameters: number
+  /** Of that, what is trained; of a model with adapters these alone, and nothing of embedding and head. */
+  readonly trained: number
   /** Of that, those of experts; and where only some layers have them, of one that has and of one that has not. */
   readonly expert: number
   readonly routed: Held
   readonly denseLayer: number
-  /** Elements of the largest matrix of a layer. */
+  /** Elements of the largest matrix of a layer that is trained. */
   readonly largest: number
   /** Parameters of the token table. */
   readonly table: number
@@ -50,6 +52,7 @@ export function cutFacts(placed: Placed): CutFacts {
     layer: layerStash(placed, widths),
     head: headStash(placed, widths),
     layerParameters: layerParameters(shape, split),
+    trained: trainedParameters(shape, split),
     expert: expertParameters(shape, split),
     routed: { all: layerParameters(routed, split), experts: expertParameters(routed, split) },
     denseLayer: layerParameters(dense, split),
@@ -60,8 +63,11 @@ export function cutFacts(placed: Placed): CutFacts {
 
 export const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, split.tp)
 
-const largestWeight = ({ shape, split }: Placed): number =>
-  Math.max(
+function largestWeight({ shape, split }: Placed): number {
+  const { adapters } = shape
+  if (adapters) return Math.max(...adapters.targets.flatMap(of => adaptedWidths(shape, split.tp, of))) * adapters.rank
+  return Math.max(
     (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp,
     ((shape.experts?.count ?? 0) * shape.embed * (shape.experts?.ffn ?? 0)) / (split.ep * (split.etp ?? 1)),
   )
+}

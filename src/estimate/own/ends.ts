@@ -54,6 +54,7 @@ function embeddingTime(setup: Setup, table: PriceTable, { embeddingParameters }:
     clock.wait(clock.start(allPositions))
     clock.work(work.wholePass(1) + positions + (bytes > 0 ? priceInStep(added, cluster.device) : 0))
   })
+  if (shape.adapters) return blockTime({ F: forward, I: clockOf(setup), W: clockOf(setup), B: clockOf(setup) })
   return blockTime({ F: forward, I: clockOf(setup), W: back, B: back })
 }
 
@@ -66,7 +67,8 @@ function headTime(setup: Setup, table: PriceTable, work: OwnWork): BlockTime {
   const sum = table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', activation, tp, 1)
   const loss = table.collective('all-reduce', (4 * microbatch * shape.seq) / cp, tp, 1)
   const accumulate = accumulation(setup)
-  const norms = (shape.norm === 'layer' ? 2 : 1) * accumulate(shape.embed)
+  const frozen = shape.adapters !== undefined
+  const norms = frozen ? 0 : (shape.norm === 'layer' ? 2 : 1) * accumulate(shape.embed)
   const made = work.table.weight + accumulate(work.table.parameters)
   const small = 3 * cluster.device.curves.floor // a label's logit, the loss of a token, their sum
   const logits = (clock: Clock, again: boolean) => {
@@ -90,9 +92,10 @@ function headTime(setup: Setup, table: PriceTable, work: OwnWork): BlockTime {
     const summed = clock.start(sum)
     if (both) clock.work(made)
     clock.wait(summed)
-    clock.work(both ? work.pass(3) + work.pass(2) + norms : work.pass(3))
+    clock.work(both && !frozen ? work.pass(3) + work.pass(2) + norms : work.pass(3))
   }
   const weights = (clock: Clock) => {
+    if (frozen) return
     if (split.recompute === 'cheap') clock.work(work.pass(2), true)
     clock.wait(clock.start(gather))
     clock.work(made + work.pass(2) + norms)

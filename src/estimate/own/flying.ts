@@ -18,6 +18,8 @@ import { isCoded, packing, travelOf } from './wire.js'
 export interface Flyer {
   readonly name: string
   readonly elements: number
+  /** Of these, what is trained. */
+  readonly trained: number
   readonly tensors: number
   /** Of the gradients, those that tp sums up as well: over all its ranks, or over the copies of key-value heads. */
   readonly overAll: number
@@ -50,6 +52,8 @@ export interface BlockTraffic {
 export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   const { shape, split } = setup
   const { tp, pp, zero } = split
+  // What no step changes is gathered where ranks keep parts of it.
+  const gathered = (p: Flyer) => (zero === 3 ? p.elements : p.trained)
   const [{ sent: wide, stored }, { sent: element }] = [travelOf(setup, 'reduce'), travelOf(setup, 'gather')]
   const coded = isCoded(split) && wide < stored
   const as = coded ? stored : wide
@@ -61,7 +65,7 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   const between = ranksOf(split) / pp
   return {
     gather: params => {
-      const [all, experts] = [total(params, p => p.elements), total(params, p => p.experts)]
+      const [all, experts] = [total(params, gathered), total(params, p => p.experts)]
       return (
         table.collective('all-gather', element * (all - experts), data, tp) +
         table.collective('all-gather', element * experts, sharing, apart)
@@ -77,9 +81,9 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
     },
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
-      const experts = total(params, p => p.experts)
+      const experts = shape.adapters ? 0 : total(params, p => p.experts)
       const exact = coded ? total(params, p => p.exact) : 0
-      const own = total(params, p => p.elements) - overAll - overCopies - experts - exact
+      const own = total(params, p => p.trained) - overAll - overCopies - experts - exact
       const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
       const summed = (elements: number, ranks: number, stride: number) =>
         !coded
@@ -135,7 +139,9 @@ export function flyingBlocks(
   const sums = split.sequenceParallel && split.tp > 1
   const flyer = (name: string, elements: number, whole: number, overCopies = 0, experts = 0, exact = 0): Flyer => ({
     ...{ name, elements, tensors: name === 'layer' ? layerTensors(shape) : 1 },
-    ...{ overAll: sums ? whole : 0, overCopies, experts, exact },
+    ...(shape.adapters
+      ? { trained: name === 'layer' ? prices.trained! : 0, overAll: 0, overCopies: 0, experts, exact: 0 }
+      : { trained: elements, overAll: sums ? whole : 0, overCopies, experts, exact }),
   })
   const { byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
@@ -191,13 +197,14 @@ function numberedLayers(kinds: readonly FlyingBlock[], first: number): (number: 
   }
 }
 
-function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
+function addSeconds({ shape, split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
   if (split.microbatches === 1) return 0
   const total = (of: (param: Flyer) => number) => params.reduce((sum, param) => sum + of(param), 0)
-  const experts = total(param => param.experts)
-  const elements = (total(param => param.elements) - experts) / dataRanks(split) + experts / expertCopies(split)
+  const experts = shape.adapters ? 0 : total(param => param.experts)
+  const elements = (total(param => param.trained) - experts) / dataRanks(split) + experts / expertCopies(split)
   // The first of a step is kept as it is.
   const bytes = elements * software.gradientBytes * (1 - 1 / split.microbatches)
+  if (bytes === 0) return 0
   const kernel: Kernel = { kind: 'memory', read: 2 * bytes, written: bytes }
   return Math.max(priceInStep(kernel, cluster.device), pieces * cluster.device.curves.floor)
 }

@@ -324,7 +324,7 @@ export function accumulation({ split, cluster, software }: LayerSetup): (paramet
   const { microbatches } = split
   const bytes = 3 * software.gradientBytes * (1 - 1 / microbatches)
   const kernel = (n: number): Kernel => ({ kind: 'memory', read: (n * bytes) / 2, written: (n * bytes) / 2 })
-  return n => (microbatches === 1 || reducesEach(split) ? 0 : priceInStep(kernel(n), cluster.device))
+  return n => (n === 0 || microbatches === 1 || reducesEach(split) ? 0 : priceInStep(kernel(n), cluster.device))
 }
 
 function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
@@ -345,6 +345,7 @@ function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
       sum: summed(shape.embed),
       embed: shape.embed,
       biases: shape.biases,
+      frozen: shape.adapters !== undefined,
     },
     meeting: meetingTraffic(setup, table, lanes),
     latent: {

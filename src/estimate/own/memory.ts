@@ -3,7 +3,6 @@
  * says what it keeps), so the arena of a rank is what is resident plus the worst of a few moments: the backward pass of a
  * layer, of the head, of the embedding, the end of the step. The compiler's arena is the truth; tests hold this to it.
  */
-
 import { activationBytes, dataRanks } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
@@ -95,6 +94,7 @@ function factsOf(placed: Placed): Facts {
     routed,
     denseLayer,
     layerParameters: cut.layerParameters,
+    trained: cut.trained,
     largest,
     table,
     scratch,
@@ -106,8 +106,9 @@ function factsOf(placed: Placed): Facts {
  * Gradients that are added up as they are made pass one by one; others lie there for all of a block, and those of the
  * block before until the next have left. Parameters that are fetched for a call lie beside those of the calls after it.
  */
-function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, table }: CutFacts): Scratches {
-  const { split, software } = placed
+function scratchesOf(placed: Placed, cut: CutFacts): Scratches {
+  const { layerParameters: layer, expert, largest, table } = cut
+  const { split, software, shape } = placed
   const element = fetchesEach(split) ? activationBytes(placed.precision) : 0
   const prefetch = split.prefetch ?? usualFlights.prefetch
   const { gradientBytes: wide } = software
@@ -115,6 +116,7 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   // Where only experts have copies, only they fly.
   const apart = dataRanks(split) === 1 && !split.lifted
   const flown = apart ? { layer: expert, table: 0 } : { layer, table }
+  const made = shape.adapters ? { layer: apart ? 0 : cut.trained, table: 0 } : flown
   const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
   // On their way parameters lie there as they travel, and so do gradients, beside what they were packed from.
   const [parameters, gradients] = [travelOf(placed, 'gather'), travelOf(placed, 'reduce')]
@@ -125,9 +127,9 @@ function scratchesOf(placed: Placed, { layerParameters: layer, expert, largest, 
   const parts = split.lifted && dataRanks(split) > 1 ? ((prefetch + 1) * fetched.layer) / dataRanks(split) : 0
   const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
-    layer: wide * (whole ? flown.layer : largest),
-    table: wide * table,
-    behind: { nothing: 0, layer: whole ? sent * flown.layer : 0, table: whole ? sent * flown.table : 0 },
+    layer: wide * (whole ? made.layer : largest),
+    table: shape.adapters ? 0 : wide * table,
+    behind: { nothing: 0, layer: whole ? sent * made.layer : 0, table: whole ? sent * made.table : 0 },
     fetched,
     ahead: (next, held) => {
       // A rank of one block finds what it has fetched.
@@ -159,7 +161,11 @@ export function ownMemory(placed: Placed): PipelineMemory {
       )
       const { parameters, gradients, optimizer } = statesOf(facts, held)
       // When parameters are updated, activations are gone, and so is what was gathered.
-      const { errors, next } = factorRoom(placed, held.all, Math.max(facts.largest, held.ends > 0 ? facts.table : 0))
+      const { errors, next } = factorRoom(
+        placed,
+        held.trained,
+        Math.max(facts.largest, held.ends > 0 ? facts.table : 0),
+      )
       // Matrices of one kind are the last that are made orthogonal: of the others the errors are what they become.
       const beside = held.all > 0 ? (next * holding.layers * facts.largest) / held.all : 0
       const updated = Math.max(next, whole + (whole > 0 ? beside : 0))
@@ -202,6 +208,8 @@ function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
 }
 
 interface HeldByRank extends Held {
+  /** What is trained of it. */
+  readonly trained: number
   /** Of the embedding and the head. */
   readonly ends: number
 }
@@ -211,23 +219,31 @@ function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers
   const { shape } = placed
   const ranks = ranksOfTable(placed)
   const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
-  if (dense === undefined) return { all: layers * layer + ends, experts: layers * expert, ends }
+  const trainedOf = (all: number) => (shape.adapters ? layers * facts.trained : all)
+  if (dense === undefined) {
+    const all = layers * layer + ends
+    return { all, trained: trainedOf(all), experts: layers * expert, ends }
+  }
   const all = (layers - dense) * routed.all + dense * denseLayer + ends
-  return { all, experts: (layers - dense) * routed.experts, ends }
+  return { all, trained: trainedOf(all), experts: (layers - dense) * routed.experts, ends }
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */
-function statesOf({ placed, element, data, state, stateOfEnds }: Facts, { all: held, experts, ends }: HeldByRank) {
+function statesOf(
+  { placed, element, data, state, stateOfEnds }: Facts,
+  { all: held, trained, experts, ends }: HeldByRank,
+) {
   const { zero, reduce } = placed.split
   const { gradientBytes: wide } = placed.software
   // Experts are split over those ranks alone that hold the same.
   const part = (held - experts) / data + experts / expertCopies(placed.split)
+  const own = placed.shape.adapters ? trained / data : part
   return {
     parameters: placed.split.lifted ? 0 : element * (zero >= 3 ? part : held),
-    gradients: wide * (zero >= 2 && reduce !== 'step' ? part : held),
+    gradients: wide * (zero >= 2 && reduce !== 'step' ? own : trained),
     optimizer: placed.split.offload
       ? 0
-      : state * (zero >= 1 ? part : held) + ((stateOfEnds - state) * ends) / (zero >= 1 ? data : 1),
+      : state * (zero >= 1 ? own : trained) + ((stateOfEnds - state) * ends) / (zero >= 1 ? data : 1),
   }
 }
 
@@ -245,7 +261,7 @@ function gatheredBytes({ placed, element, data }: Facts, { all, experts, ends }:
 }
 
 /** Gradients that leave once a step in fewer bits lie there packed until it ends. */
-function sentOnce({ placed, data }: Facts, { all, experts }: Held): number {
+function sentOnce({ placed, data }: Facts, { trained: all, experts }: HeldByRank): number {
   const { stored, sent } = travelOf(placed, 'reduce')
   return sent === stored || reducesEach(placed.split)
     ? 0

@@ -14,6 +14,8 @@ export interface Traffic {
   /** Parameters of a norm, or of a bias on the residual stream. */
   readonly embed: number
   readonly biases: boolean
+  /** Norms and biases have no gradients. */
+  readonly frozen: boolean
 }
 
 export class Phase {
@@ -76,22 +78,23 @@ export class Phase {
   /** `fused`: with the sum of gradients before it, where no collective stands between. */
   finishNorm(sum: Flight | undefined, both: boolean, fused: boolean): void {
     this.clock.wait(sum)
-    const [passes, kernels] = both ? [4, 2] : [2, 1]
+    const [passes, kernels] = both && !this.traffic.frozen ? [4, 2] : [2, 1]
     this.clock.work(this.work.pass(fused ? passes / 2 : passes, kernels))
     if (both) this.normGradient()
   }
 
   /** A norm has a gain, and some a bias. */
   normGradient(): void {
-    const { accumulate, embed, biases } = this.traffic
+    const { accumulate, embed, biases, frozen } = this.traffic
+    if (frozen) return
     this.clock.work(accumulate(embed))
     if (biases) this.clock.work(accumulate(embed))
   }
 
   /** The gradient of a bias, `fused` with what makes it. Those of the residual stream are split like it. */
   bias(parameters: number, fused = false): void {
-    const { accumulate, embed, biases } = this.traffic
-    if (!biases) return
+    const { accumulate, embed, biases, frozen } = this.traffic
+    if (!biases || frozen) return
     if (!fused) this.clock.work(parameters === embed ? this.work.pass(1) : this.work.sumOfRows(parameters))
     this.clock.work(accumulate(parameters))
   }

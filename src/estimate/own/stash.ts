@@ -4,6 +4,7 @@
  * keeps (compile/recompute.ts) and where values live; tests hold the sums to its arenas.
  */
 import { isCast } from '../../base/index.js'
+import { adaptedWidths } from '../counts.js'
 import { denseOf, expertTensor, routedOf, routedShare } from '../experts.js'
 import type { Placed } from '../setup.js'
 import type { Experts } from '../shape.js'
@@ -103,7 +104,7 @@ function plainStash(placed: Placed, w: Widths): Stash {
   const everything = norms + attention.kept + feed.kept
   const keptOn = norms + attention.keptOn + feed.keptOn
   const left = 3 * w.residual + attention.left + feed.left
-  const pending = keptOn + left + 2 * w.residual
+  const pending = shape.adapters ? pendingAdapters(shape, w, tp) : keptOn + left + 2 * w.residual
   // What enters on the way back, and what leaves.
   const handed = 2 * w.residual
   const input = Math.max(feed.input, attention.input) + handed
@@ -130,9 +131,35 @@ function plainStash(placed: Placed, w: Widths): Stash {
       input: left + input,
     }
   }
+  const spared = unread(shape, w, tp)
+  const open = everything + w.residual - spared
   if (recompute === 'selective')
-    return { open: everything + w.residual - result, pending, work: work + result, input: left + result + input }
-  return { open: everything + w.residual, pending, work, input: left + input }
+    return { open: open - result, pending, work: work + result, input: left + result + input }
+  return { open, pending, work, input: left + input }
+}
+
+/** Where matrices are frozen: what only their gradients would read, less what adapters keep. */
+function unread({ adapters, ffn }: Placed['shape'], w: Widths, tp: number): number {
+  if (!adapters) return 0
+  const { rank, targets } = adapters
+  const reads = (...some: typeof targets) => some.some(target => targets.includes(target))
+  const norms = (reads('q', 'k', 'v') ? 0 : w.residual) + (reads('gate', 'up') ? 0 : w.residual)
+  return norms + (reads('down') ? 0 : ffn / tp) - rank * targets.length
+}
+
+/** What gradients of adapters are made of: what meets them, and the gradient of what they make. */
+function pendingAdapters(shape: Placed['shape'], w: Widths, tp: number): number {
+  const { rank, targets } = shape.adapters!
+  const from = (...some: typeof targets) => {
+    const [target] = some.filter(one => targets.includes(one))
+    if (target === undefined) return 0
+    return target === 'out' || target === 'down' ? adaptedWidths(shape, tp, target)[0] : w.residual
+  }
+  const given = from('q', 'k', 'v') + from('out') + from('gate', 'up') + from('down')
+  const made = targets.map(target =>
+    target === 'out' || target === 'down' ? w.residual : adaptedWidths(shape, tp, target)[1],
+  )
+  return given + made.reduce((sum, to) => sum + to, 0) + 2 * rank * targets.length
 }
 
 function attentionHalf({ shape, split }: Placed, w: Widths): AttentionHalf {
@@ -206,8 +233,8 @@ function routedHalf({ shape, split }: Placed, experts: Experts, w: Widths): Half
   }
 }
 
-export function headStash({ split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
-  const pending = 3 * w.residual + w.vocab
+export function headStash({ shape, split: { recompute, tp, sequenceParallel } }: Placed, w: Widths): Stash {
+  const pending = shape.adapters ? 0 : 3 * w.residual + w.vocab
   const collective = tp === 1 ? 0 : w.whole + (sequenceParallel ? w.whole : 0)
   if (recompute === 'full') {
     const work = 2 * w.vocab + w.whole + w.residual
@@ -216,5 +243,5 @@ export function headStash({ split: { recompute, tp, sequenceParallel } }: Placed
   const work = w.vocab + 2 * w.residual + collective
   if (recompute === 'cheap')
     return { open: w.residual + w.vocab, pending: pending - w.residual, work: work + w.residual, input: work }
-  return { open: 2 * w.residual + w.vocab, pending, work, input: work }
+  return { open: (shape.adapters ? 1 : 2) * w.residual + w.vocab, pending, work, input: work }
 }

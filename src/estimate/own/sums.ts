@@ -30,17 +30,18 @@ export function holderSums(
         ? at
         : Math.max(at, done[pp - 1 - rank]) + sumsOf(ranks[rank], prices, software.pieces, n => sum(n, apart))
     })
-  if (!shape.tied || pp === 1 || ranks[0].last) return done
+  if (!shape.tied || shape.adapters || pp === 1 || ranks[0].last) return done
   const both = Math.max(done[0], done[pp - 1]) + sum(prices.headParameters, pp - 1)
   return done.map((at, rank) => (rank === 0 || rank === pp - 1 ? both : at))
 }
 
 function sumsOf(
   { layers, first, last }: PipelineRank,
-  { layerParameters, embeddingParameters, headBesideEmbedding, headParameters }: Prices,
+  { layerParameters, trained, embeddingParameters, headBesideEmbedding, headParameters }: Prices,
   pieces: number,
   sum: (elements: number) => number,
 ): number {
+  if (trained !== undefined) return layers * pieces * sum(trained / pieces)
   const ends = (first ? sum(embeddingParameters) : 0) + (last ? sum(first ? headBesideEmbedding : headParameters) : 0)
   return layers * pieces * sum(layerParameters / pieces) + ends
 }

@@ -1,10 +1,12 @@
 /** A layer of our own program in pieces: every product by itself, and the small kernels that are left between them. */
 import { activationBytes } from '../../base/index.js'
-import { tableRanks } from '../counts.js'
+import type { AdapterTarget } from '../../model/index.js'
+import { adaptedWidths, tableRanks } from '../counts.js'
 import type { Cut } from '../layer.js'
 import type { Setup } from '../setup.js'
+import type { Shape } from '../shape.js'
 import { attendedWidths, meetingWork } from './context.js'
-import { kernelPrices, type Linear } from './kernels.js'
+import { type KernelPrices, kernelPrices, type Linear } from './kernels.js'
 import { type LatentWork, latentWork } from './latent.js'
 import type { MeetingWork } from './meeting.js'
 import { type RoutedWork, routedWork } from './routed.js'
@@ -35,6 +37,25 @@ export interface OwnWork {
   readonly routed?: RoutedWork
 }
 
+const frozenLinear = (linear: Linear): Linear => ({ ...linear, weight: 0, parameters: 0 })
+
+/** A product with a matrix that is frozen, and those of its adapters: both small, with what scales and adds what they make. */
+function adaptedBy(shape: Shape, tp: number, rows: number, prices: KernelPrices, element: number) {
+  const { adapters } = shape
+  return (linear: Linear, target: AdapterTarget): Linear => {
+    if (!adapters) return linear
+    if (!adapters.targets.includes(target)) return frozenLinear(linear)
+    const [from, to] = adaptedWidths(shape, tp, target)
+    const [a, b] = [prices.plain(rows, from, adapters.rank), prices.plain(rows, adapters.rank, to)]
+    return {
+      forward: linear.forward + a.forward + b.forward + prices.floor + prices.memory(rows * to * element),
+      input: linear.input + a.input + b.input + prices.floor + prices.memory(2 * rows * from * element),
+      weight: a.weight + b.weight,
+      parameters: a.parameters + b.parameters,
+    }
+  }
+}
+
 export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const { shape, precision } = setup
   const { tp, cp, microbatch, sequenceParallel } = cut
@@ -44,6 +65,7 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const { memory } = prices
   // Of the residual stream a rank codes what it has, once for all products that read it.
   const split = sequenceParallel ? tp : 1
+  const adapted = adaptedBy(shape, tp, rows, prices, element)
   const fromStream = (to: number, isFirst: boolean): Linear =>
     prices.linear(rows, shape.embed, to, { input: isFirst ? (rows * shape.embed) / split : 0, isMade: true })
   const toStream = (from: number): Linear =>
@@ -57,12 +79,14 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const meeting = meetingWork(setup, cut, prices)
   const back = shape.positions === 'rotary' ? (meeting.turns.length > 0 && meeting.turnsBack ? 1 : 2) : 0
   return {
-    queries: fromStream(queries, true),
-    keys: fromStream(keys, false),
-    values: fromStream(values, false),
-    out: toStream(results),
-    feed: Array.from({ length: shape.gated ? 2 : 1 }, (_, i) => fromStream(ffn, i === 0)),
-    down: toStream(ffn),
+    queries: adapted(fromStream(queries, true), 'q'),
+    keys: adapted(fromStream(keys, false), 'k'),
+    values: adapted(fromStream(values, false), 'v'),
+    out: adapted(toStream(results), 'out'),
+    feed: (shape.gated ? (['gate', 'up'] as const) : (['up'] as const)).map((target, i) =>
+      adapted(fromStream(ffn, i === 0), target),
+    ),
+    down: adapted(toStream(ffn), 'down'),
     meeting,
     turn: { queries: memory(2 * q), keys: memory(2 * k), values: shape.biases ? memory(2 * k) : 0 },
     turnBack: { queries: memory(back * q), keys: memory(back * k) },
@@ -73,7 +97,9 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
     pass: (times, kernels) => memory(times * residual, kernels),
     wholePass: (times, kernels) => memory(times * whole, kernels),
     sumOfRows: width => memory(rows * width * element),
-    table: prices.plain(rows, shape.embed, vocab),
+    table: shape.adapters
+      ? frozenLinear(prices.plain(rows, shape.embed, vocab))
+      : prices.plain(rows, shape.embed, vocab),
     logitPass: times => memory(times * rows * vocab * element),
     ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, prices, element) }),
     ...(shape.experts && { routed: routedWork(shape, shape.experts, cut, prices, element) }),
