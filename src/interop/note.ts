@@ -30,6 +30,8 @@ export interface Given {
   readonly trainer?: Readonly<Record<string, unknown>>
   /** A preset, or a Hugging Face configuration. */
   readonly model?: string | Readonly<Record<string, unknown>>
+  /** The release whose defaults hold; the newest that has all the flags unless it is said. */
+  readonly release?: string
   /** Of a Python file, the function that makes the configuration. */
   readonly function?: string
   /** The text of a file that the configuration names; undefined: there is none. */

@@ -112,6 +112,21 @@ export class Reading {
     for (const path of paths) if (this.raw(path) !== undefined) this.#note('cosmetic', path, '')
   }
 
+  /** Something that is said of a line, or of a key that has no value. */
+  remark(path: string, line: number | undefined, message: string, kind: NoteKind = 'notCarried'): void {
+    this.#note(kind, path, message, undefined, line)
+  }
+
+  isNoted(path: string): boolean {
+    return this.#isNoted(path)
+  }
+
+  /** Keys that were read, and are part of what another note says. */
+  seen(...paths: readonly string[]): void {
+    for (const path of paths)
+      if (!this.#noted.has(path) && this.raw(path) !== undefined) this.#note('carried', path, '')
+  }
+
   /** No job can come of this. */
   refuse(path: string, message: string): void {
     this.#note('refused', path, message)

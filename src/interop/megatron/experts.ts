@@ -1,0 +1,111 @@
+/** Layers whose feed-forward is routed to experts. */
+import type { Terms } from './terms.js'
+
+export function readExpertsOfModel(t: Terms, ffn: number, layers: number) {
+  const term = 'num-experts'
+  const experts = Number(t.list(term)?.[0] ?? 1)
+  if (!(experts > 1)) return t.read(term)
+  if (t.reading.field('model.family') !== 'llama')
+    return t.drop(term, 'experts are a matter of the llama family (SwiGLU): dense layers instead')
+  const chosen = t.whole('moe-router-topk', 1) ?? t.whole('topk', 1) ?? 2
+  const width = t.whole('moe-ffn-hidden-size', 1) ?? ffn
+  const moe = {
+    ...{ experts, chosen, ffn: width },
+    ...scoring(t),
+    ...grouping(t),
+    ...sharing(t),
+    ...where(t, layers),
+    ...losses(t),
+    ...room(t),
+  }
+  t.carry(term, 'model.moe', moe, `${experts} experts of width ${width}, ${chosen} chosen`)
+  t.reading.set('model.experts', undefined)
+  t.read('moe-router-topk', 'topk', 'moe-ffn-hidden-size')
+}
+
+function scoring(t: Terms) {
+  const sigmoid = t.word('moe-router-score-function') === 'sigmoid'
+  const before = t.is('moe-router-pre-softmax')
+  const scale = t.number('moe-router-topk-scaling-factor')
+  const bias = t.is('moe-router-enable-expert-bias') ? (t.number('moe-router-bias-update-rate') ?? 0.001) : undefined
+  t.read('moe-router-score-function', 'moe-router-pre-softmax', 'moe-router-topk-scaling-factor')
+  t.read('moe-router-enable-expert-bias', 'moe-router-bias-update-rate')
+  return {
+    ...(sigmoid && { scores: 'sigmoid' }),
+    ...(before && !sigmoid && { normalise: false }),
+    ...(scale !== undefined && scale !== 1 && { scale }),
+    ...(bias !== undefined && { bias }),
+  }
+}
+
+function grouping(t: Terms) {
+  const groups = t.whole('moe-router-num-groups', 1)
+  const chosenGroups = t.whole('moe-router-group-topk', 1)
+  t.read('moe-router-num-groups', 'moe-router-group-topk')
+  return groups !== undefined && chosenGroups !== undefined && groups > 1 ? { groups, chosenGroups } : {}
+}
+
+function sharing(t: Terms) {
+  const shared = t.whole('moe-shared-expert-intermediate-size', 1)
+  const gate = t.is('moe-shared-expert-gate')
+  t.read('moe-shared-expert-intermediate-size', 'moe-shared-expert-gate')
+  return shared === undefined ? {} : { shared, ...(gate && { sharedGate: true }) }
+}
+
+/** `([0]*3+[1]*58)`, or a number: every so many. */
+function where(t: Terms, layers: number) {
+  const text = t.list('moe-layer-freq')?.join(' ')
+  t.read('moe-layer-freq')
+  if (text === undefined || text === '1') return {}
+  if (/^\d+$/.test(text)) return { every: Number(text) }
+  const pattern = frequencies(text)
+  const dense = pattern?.indexOf(1) ?? -1
+  const regular = pattern && dense >= 0 && pattern.slice(dense).every(one => one === 1)
+  if (regular && pattern.length === layers) return dense > 0 ? { dense } : {}
+  t.drop('moe-layer-freq', `${text}: which layers are routed is said as dense ones first, then every so many`)
+  return {}
+}
+
+/** Sums of `[0,1]*n`. */
+function frequencies(text: string): number[] | undefined {
+  const parts = text.replace(/[\s()"']/g, '').split('+')
+  const all = parts.flatMap(part => {
+    const [, list, times = '1'] = /^\[([01,]*)\](?:\*(\d{1,4}))?$/.exec(part) ?? []
+    if (list === undefined) return [Number.NaN]
+    const ones = list.split(',').map(Number)
+    return Array.from({ length: Number(times) }, () => ones).flat()
+  })
+  return all.length > 10_000 || all.some(Number.isNaN) ? undefined : all
+}
+
+function losses(t: Terms) {
+  const kind = String(t.list('moe-router-load-balancing-type')?.[0] ?? 'aux_loss')
+  const coefficient = Number(t.list('moe-aux-loss-coeff')?.[0] ?? t.number('moe-loss-coeff') ?? 0)
+  const z = t.number('moe-z-loss-coeff') ?? 0
+  t.read('moe-router-load-balancing-type', 'moe-aux-loss-coeff', 'moe-loss-coeff', 'moe-z-loss-coeff')
+  const balance = coefficient > 0 && kind !== 'none' && kind !== 'sinkhorn'
+  if (kind === 'sinkhorn') t.drop('moe-router-load-balancing-type', 'sinkhorn: no such balance here')
+  if (!balance && z === 0) return {}
+  return {
+    loss: {
+      ...(balance && { [kind === 'seq_aux_loss' ? 'sequence' : 'microbatch']: coefficient }),
+      ...(z > 0 && { z }),
+    },
+  }
+}
+
+function room(t: Terms) {
+  const factor = t.number('moe-expert-capacity-factor')
+  t.read('moe-token-drop-policy')
+  if (factor === undefined || factor <= 0) {
+    t.read('moe-expert-capacity-factor', 'moe-pad-expert-input-to-capacity')
+    return {}
+  }
+  t.drop(
+    'moe-expert-capacity-factor',
+    `room of ${factor}: counted over a sequence here, over the tokens of a rank there`,
+  )
+  t.read('moe-pad-expert-input-to-capacity')
+  const order = t.word('moe-token-drop-policy') === 'position' ? 'token' : 'probability'
+  return { capacity: { factor, order } }
+}

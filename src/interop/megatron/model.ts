@@ -1,0 +1,214 @@
+/** The model, as one of two families: what lies between them takes the nearer one, and every difference is named. */
+
+import { readExpertsOfModel } from './experts.js'
+import type { Terms } from './terms.js'
+import { readVocab } from './vocab.js'
+
+export interface Sizes {
+  readonly layers?: number
+  readonly embed?: number
+}
+
+type Shape = ReturnType<typeof shapeOf>
+
+export function readModel(t: Terms): Sizes {
+  const [layers, embed, heads] = ['num-layers', 'hidden-size', 'num-attention-heads'].map(term => t.whole(term, 1))
+  if (layers === undefined || embed === undefined || heads === undefined) {
+    for (const [term, field] of [
+      ['num-layers', 'layers'],
+      ['hidden-size', 'embed'],
+      ['num-attention-heads', 'heads'],
+    ] as const)
+      if (!t.has(term)) t.reading.missing(`model.${field}`, `${t.path(term)} is not in the file`)
+    partial(t, { layers, embed, heads })
+    return { ...(layers !== undefined && { layers }), ...(embed !== undefined && { embed }) }
+  }
+  const shape = shapeOf(t, embed, heads)
+  t.carry('num-layers', 'model.layers', layers)
+  t.carry('hidden-size', 'model.embed', embed)
+  t.carry('num-attention-heads', 'model.heads', heads)
+  const family = shape.gated ? 'llama' : 'gpt'
+  t.reading.set('model.family', family)
+  readWidths(t, shape, embed)
+  if (family === 'llama') readLlama(t, shape)
+  else readGpt(t, shape)
+  readVocab(t)
+  readExpertsOfModel(t, Number(t.reading.field('model.ffn')), layers)
+  nameDifferences(t, shape, family)
+  return { layers, embed }
+}
+
+/** Some sizes alone make no model; those that are there are said all the same. */
+function partial(t: Terms, sizes: Readonly<Record<string, number | undefined>>): void {
+  const terms = { layers: 'num-layers', embed: 'hidden-size', heads: 'num-attention-heads' } as const
+  for (const [field, term] of Object.entries(terms))
+    if (sizes[field] !== undefined) t.drop(term, 'the rest of the model is not in the file')
+  for (const term of [
+    'swiglu',
+    'normalization',
+    'position-embedding-type',
+    'ffn-hidden-size',
+    'kv-channels',
+    'rotary-base',
+  ])
+    if (t.has(term)) t.drop(term, 'the rest of the model is not in the file')
+}
+
+function shapeOf(t: Terms, embed: number, heads: number) {
+  const norm = t.is('use-rms-norm')
+    ? 'RMSNorm'
+    : (t.word('normalization') ?? String(t.defaults.value('normalization') ?? 'LayerNorm'))
+  const word = t.word('position-embedding-type')
+  const rotary = t.is('use-rotary-position-embeddings') || /^(rope|rotary|yarn|mrope)/.test(word ?? '')
+  const positions = rotary
+    ? 'rope'
+    : (word ?? String(t.defaults.value('position-embedding-type') ?? 'learned_absolute'))
+  const gated =
+    t.is('swiglu') || /swiglu/i.test(t.word('glu-activation') ?? '') || /swiglu/i.test(t.word('activation') ?? '')
+  const bias = t.has('add-bias-linear') ? t.is('add-bias-linear') : !t.is('disable-bias-linear')
+  const groups =
+    t.is('group-query-attention') || t.defaults.value('grouped') === true ? t.whole('num-query-groups', 1) : undefined
+  const kvHeads = groups ?? t.whole('num-key-value-heads', 1) ?? t.whole('num-attention-heads-kv', 1)
+  t.read('use-rms-norm', 'normalization', 'position-embedding-type', 'use-rotary-position-embeddings', 'swiglu')
+  t.read('add-bias-linear', 'disable-bias-linear', 'group-query-attention', 'num-query-groups', 'num-key-value-heads')
+  t.read('no-position-embedding', 'num-attention-heads-kv', 'glu-activation')
+  return { embed, heads, rms: /rms/i.test(norm), norm, positions, gated, bias, kvHeads: kvHeads ?? heads }
+}
+
+function readWidths(t: Terms, { gated, kvHeads, heads }: Shape, embed: number): void {
+  const ffn = t.whole('ffn-hidden-size', 1)
+  if (ffn !== undefined) t.carry('ffn-hidden-size', 'model.ffn', ffn)
+  else {
+    const usual = gated ? Math.floor((4 * embed * 2) / 3 / 64) * 64 : 4 * embed
+    t.derive(
+      'ffn-hidden-size',
+      'model.ffn',
+      usual,
+      gated ? `left out: (8 / 3) x ${embed}, down to a multiple of 64` : `left out: 4 x ${embed}`,
+    )
+  }
+  const untied = t.is('untie-embeddings-and-output-weights') || t.is('no-tie-embed-logits')
+  const term = t.is('no-tie-embed-logits') ? 'no-tie-embed-logits' : 'untie-embeddings-and-output-weights'
+  if (untied || t.has(term)) t.carry(term, 'model.tied', !untied)
+  else if (t.defaults.value('untie-embeddings-and-output-weights') !== undefined)
+    t.reading.assume(t.path(term), 'model.tied', true, `left out: the head is tied to the embedding, ${t.defaults.of}`)
+  if (gated || kvHeads !== heads || !isPlain(t)) t.reading.set('model.kvHeads', kvHeads)
+  const eps = ['norm-epsilon', 'layernorm-epsilon', 'rms-norm-eps'].find(one => t.has(one)) ?? 'norm-epsilon'
+  t.numeric(eps, 'model.eps')
+  const positions = t.whole('max-position-embeddings', 1)
+  if (positions !== undefined) t.carry('max-position-embeddings', 'model.positions', positions)
+}
+
+/** GELU, LayerNorm, learned positions and biases: GPT as it was. */
+function isPlain(t: Terms): boolean {
+  const { rms, positions, gated, bias } = shapeOf(t, 1, 1)
+  return !rms && !gated && bias && positions === 'learned_absolute' && !t.is('squared-relu')
+}
+
+function readLlama(t: Terms, { embed, heads }: Shape): void {
+  const width = t.whole('kv-channels', 1)
+  if (width !== undefined) t.carry('kv-channels', 'model.headDim', width)
+  else t.reading.set('model.headDim', Number.isInteger(embed / heads) ? embed / heads : undefined)
+  const theta =
+    ['rotary-base', 'rope-theta', 'rotary-position-embeddings-theta'].find(one => t.has(one)) ?? 'rotary-base'
+  t.numeric(theta, 'model.ropeTheta')
+  t.carry('add-qkv-bias', 'model.qkvBias', t.is('add-qkv-bias'))
+  if (t.is('qk-layernorm')) t.carry('qk-layernorm', 'model.qkNorm', true)
+  readWindow(t)
+  readScaling(t)
+  readLatent(t)
+  const dropped = dropoutOf(t)
+  if (dropped > 0) t.drop('hidden-dropout', `${dropped}: this family has none`)
+}
+
+/** How many tokens to the left a query sees beside itself. */
+function readWindow(t: Terms): void {
+  const left = Number(
+    String(t.list('window-size')?.[0] ?? '')
+      .replace(/[^\d,-]/g, '')
+      .split(',')[0],
+  )
+  if (t.has('window-size') && left >= 0)
+    t.derive('window-size', 'model.window', left + 1, `${left} to the left and the token itself`)
+}
+
+function readScaling(t: Terms): void {
+  const factor = t.number('rope-scaling-factor')
+  const positions = t.whole('original-max-position-embeddings', 1)
+  if (t.is('use-rope-scaling'))
+    t.carry(
+      'use-rope-scaling',
+      'model.ropeScaling',
+      { kind: 'llama3', factor: factor ?? 8, original: positions ?? 8192 },
+      'Llama 3.1',
+    )
+  else if (t.word('position-embedding-type') === 'yarn' || t.word('rope-type') === 'yarn')
+    t.carry(
+      'position-embedding-type',
+      'model.ropeScaling',
+      { kind: 'yarn', factor: t.number('rotary-scaling-factor') ?? 40, original: positions ?? 4096 },
+      'YaRN',
+    )
+  t.read(
+    'rope-scaling-factor',
+    'original-max-position-embeddings',
+    'rotary-scaling-factor',
+    'rope-type',
+    'use-rope-scaling',
+  )
+  const stretch = t.number('rotary-seq-len-interpolation-factor') ?? 1
+  if (stretch > 1)
+    t.carry('rotary-seq-len-interpolation-factor', 'model.ropeScaling', { kind: 'linear', factor: stretch })
+  else t.read('rotary-seq-len-interpolation-factor')
+}
+
+function readLatent(t: Terms): void {
+  const terms = ['q-lora-rank', 'kv-lora-rank', 'qk-pos-emb-head-dim', 'qk-head-dim', 'v-head-dim']
+  if (t.is('multi-latent-attention')) {
+    const [queryRank, keyValueRank = 32, ropeDim = 64, plainDim = 128, valueDim = 128] = terms.map(term =>
+      t.whole(term, 1),
+    )
+    const latent = { ...(queryRank !== undefined && { queryRank }), keyValueRank, ropeDim, plainDim, valueDim }
+    t.carry('multi-latent-attention', 'model.mla', latent, 'latent attention')
+    t.reading.set('model.headDim', plainDim + ropeDim)
+    t.reading.set('model.kvHeads', Number(t.reading.field('model.heads')))
+  }
+  t.read('multi-latent-attention', ...terms)
+}
+
+const dropoutOf = (t: Terms): number => {
+  const [hidden, attention] = ['hidden-dropout', 'attention-dropout'].map(
+    term => t.number(term) ?? Number(t.defaults.value(term) ?? 0),
+  )
+  t.read('hidden-dropout', 'attention-dropout')
+  return Math.max(hidden ?? 0, attention ?? 0)
+}
+
+function readGpt(t: Terms, { embed, heads }: Shape): void {
+  const hidden = t.number('hidden-dropout') ?? t.defaults.value('hidden-dropout')
+  const attention = t.number('attention-dropout') ?? t.defaults.value('attention-dropout')
+  if (t.has('hidden-dropout')) t.carry('hidden-dropout', 'model.dropout', hidden)
+  else if (hidden !== undefined) t.usual('hidden-dropout', 'model.dropout')
+  if (attention !== undefined && attention !== hidden)
+    t.drop('attention-dropout', `${attention}: it is ${hidden}, as everywhere else`)
+  else t.read('attention-dropout')
+  const width = t.whole('kv-channels', 1)
+  if (width !== undefined && width * heads !== embed)
+    t.drop('kv-channels', `heads are embed / heads = ${embed / heads} wide here, not ${width}`)
+  else t.read('kv-channels')
+}
+
+/** What the family has that the model has not, or the other way round. */
+function nameDifferences(t: Terms, shape: Shape, family: 'llama' | 'gpt'): void {
+  const { rms, norm, positions, bias } = shape
+  const llama = family === 'llama'
+  if (rms !== llama) t.drop('normalization', `${norm}: this family has ${llama ? 'RMSNorm' : 'LayerNorm'}`)
+  if ((positions === 'rope') !== llama)
+    t.drop('position-embedding-type', `${positions}: this family has ${llama ? 'rotary' : 'learned'} positions`)
+  if (bias === llama)
+    t.drop('disable-bias-linear', `${bias ? 'biases' : 'no biases'}: this family has ${llama ? 'none' : 'them'}`)
+  if (t.is('squared-relu')) t.drop('squared-relu', 'this family has GELU')
+  const share = t.number('rotary-percent') ?? 1
+  if (share < 1) t.drop('rotary-percent', `${share}: positions turn all of a head here`)
+  t.read('squared-relu', 'rotary-percent', 'add-qkv-bias', 'qk-layernorm', 'rotary-base')
+}

@@ -1,0 +1,81 @@
+/**
+ * One reading of what Megatron trains for all who write it down: flags of a script, keys of NeMo, Bridge or GPT-NeoX. A term is
+ * a flag of Megatron; `paths` says where a configuration writes it, `defaults` what holds where it does not.
+ */
+import type { Reading } from '../reading.js'
+
+export interface Defaults {
+  /** Whose defaults these are, with the release. */
+  readonly of: string
+  /** undefined: whoever leaves it out leaves it open. */
+  readonly value: (term: string) => string | number | boolean | undefined
+}
+
+export class Terms {
+  readonly reading: Reading
+  readonly defaults: Defaults
+  readonly #pathOf: (term: string) => string
+
+  constructor(reading: Reading, pathOf: (term: string) => string, defaults: Defaults) {
+    this.reading = reading
+    this.#pathOf = pathOf
+    this.defaults = defaults
+  }
+
+  path(term: string): string {
+    return this.#pathOf(term)
+  }
+  has(term: string): boolean {
+    return this.reading.has(this.path(term))
+  }
+  whole(term: string, least = 0): number | undefined {
+    return this.reading.whole(this.path(term), least)
+  }
+  number(term: string): number | undefined {
+    return this.reading.number(this.path(term))
+  }
+  word(term: string): string | undefined {
+    return this.has(term) ? this.reading.word(this.path(term)) : undefined
+  }
+  /** Absent is false. */
+  is(term: string): boolean {
+    return this.has(term) && this.reading.bool(this.path(term)) === true
+  }
+  list(term: string): readonly unknown[] | undefined {
+    const value = this.reading.raw(this.path(term))
+    return Array.isArray(value) ? value : value === undefined || value === null ? undefined : [value]
+  }
+
+  carry(term: string, field: string, value: unknown, message = ''): void {
+    this.reading.carry(this.path(term), field, value, message)
+  }
+  derive(term: string, field: string, value: unknown, equation: string): void {
+    this.reading.derive(this.path(term), field, value, equation)
+  }
+  drop(term: string, message: string): void {
+    this.reading.drop(this.path(term), message)
+  }
+  refuse(term: string, message: string): void {
+    this.reading.refuse(this.path(term), message)
+  }
+  /** It was read, and became part of what another note says. */
+  read(...terms: readonly string[]): void {
+    this.reading.seen(...terms.map(term => this.path(term)))
+  }
+
+  /** What the framework takes where nothing is said; reported once, with its release. */
+  usual(term: string, field?: string): number | undefined {
+    const value = this.defaults.value(term)
+    if (typeof value !== 'number') return undefined
+    if (field !== undefined) this.reading.assume(this.path(term), field, value, `the default of ${this.defaults.of}`)
+    return value
+  }
+
+  /** A number that becomes a field as it is, or by default. */
+  numeric(term: string, field: string, least?: number): number | undefined {
+    const given = least === undefined ? this.number(term) : this.whole(term, least)
+    if (given === undefined) return this.has(term) ? undefined : this.usual(term, field)
+    this.carry(term, field, given)
+    return given
+  }
+}
