@@ -37,6 +37,7 @@ export interface Foreign {
   readonly format: ForeignFormat
 }
 
+const flags = /--(?:micro[-_]batch[-_]size|num[-_]layers|tensor[-_]model[-_]parallel[-_]size|batch[-_]size)\b/
 const python = /^\s*(?:from\s+[\w.]+\s+import\b|import\s+\w|def\s+\w+\s*\(|class\s+\w+\s*[(:])/m
 const shell = /^#!.*sh\b|^\s*(?:export\s+)?\w+=|^\s*(?:torchrun|srun|python3?|deepspeed)\s|\\\s*$/m
 
@@ -49,6 +50,7 @@ export function detect(text: string): Foreign | undefined {
 
   if (has(/-{4,} arguments -{4,}/)) return as('megatron', 'log')
   if (has(/\[config\.py:\d+:print/) || has(/DeepSpeedEngine configuration/)) return as('deepspeed', 'log')
+  if (!braces && has(flags) && has(shell) && !has(/^\s*["']?--[\w-]+["']?\s*:/m)) return as('megatron', 'script')
   if (has(/^\s*\[[\w.]+\]\s*(?:#.*)?$/m) && has(/^\s*[\w.]+\s*=/m) && !has(shebang)) return as('torchtitan', 'toml')
   if (has(python) && !has(shebang)) {
     if (has(/megatron\.bridge/)) return as('bridge', 'python')
@@ -58,18 +60,17 @@ export function detect(text: string): Foreign | undefined {
   if (key('training') && key('plan') && key('model') && !key('tokens', 'distributed', 'parallelism')) return undefined
   if (key('MODEL_ARGS') || has(/^\s*["']?--[a-z][\w-]+["']?\s*:/m)) return as('megatron', 'yaml')
   if (key('distributed_type', 'compute_environment')) return as('accelerate', braces ? 'json' : 'yaml')
+  if (key('trainer') && key('tensor_model_parallel_size', 'megatron_amp_O2')) return as('nemo', 'yaml')
   if (key('pipe[-_]parallel[-_]size') || (key('model[-_]parallel[-_]size') && key('num[-_]layers')))
     return as('neox', 'yaml')
   if (key('distributed') && key('tp_size', 'dp_size', 'pp_size')) return as('picotron', 'json')
   if (key('parallelism') && key('tokens')) return as('nanotron', 'yaml')
   if (key('parallelism') && key('job', 'lr_scheduler', 'activation_checkpoint')) return as('torchtitan', 'json')
-  if (key('trainer') && key('tensor_model_parallel_size', 'megatron_amp_O2')) return as('nemo', 'yaml')
   if (key('zero_optimization', 'train_batch_size', 'train_micro_batch_size_per_gpu')) return as('deepspeed', 'json')
   if (key('tensor_model_parallel_size', '_target_')) return as('bridge', braces ? 'json' : 'yaml')
-  if (has(/--(?:micro[-_]batch[-_]size|num[-_]layers|tensor[-_]model[-_]parallel[-_]size|batch[-_]size)\b/))
-    return as('megatron', 'script')
+  if (has(flags)) return as('megatron', 'script')
   if (has(/pretrain_gpt|Megatron|torchrun/) && has(shell)) return as('megatron', 'script')
-  if (has(/^\s*export\s+(?:TENSOR_MODEL_PARALLEL|MINIBS|DGXNNODES|TP\b)/m)) return as('nemo', 'script')
+  if (has(/^\s*export\s+(?:TENSOR_(?:MODEL_)?PARALLEL|MINIBS|DGXNNODES|TP\b)/m)) return as('nemo', 'script')
   if (key('micro_batch_size') && key('global_batch_size')) return as('bridge', 'yaml')
   if (key('bf16', 'fp16', 'optimizer', 'scheduler', 'gradient_clipping') && braces) return as('deepspeed', 'json')
   return undefined

@@ -27,7 +27,7 @@ export function readModel(t: Terms): Sizes {
   t.carry('num-layers', 'model.layers', layers)
   t.carry('hidden-size', 'model.embed', embed)
   t.carry('num-attention-heads', 'model.heads', heads)
-  const family = shape.gated ? 'llama' : 'gpt'
+  const family = shape.gated || shape.kvHeads !== heads ? 'llama' : 'gpt' // the other has as many key-value heads
   t.reading.set('model.family', family)
   readWidths(t, shape, embed)
   if (family === 'llama') readLlama(t, shape)
@@ -92,17 +92,11 @@ function readWidths(t: Terms, { gated, kvHeads, heads }: Shape, embed: number): 
   if (untied || t.has(term)) t.carry(term, 'model.tied', !untied)
   else if (t.defaults.value('untie-embeddings-and-output-weights') !== undefined)
     t.reading.assume(t.path(term), 'model.tied', true, `left out: the head is tied to the embedding, ${t.defaults.of}`)
-  if (gated || kvHeads !== heads || !isPlain(t)) t.reading.set('model.kvHeads', kvHeads)
+  if (gated || kvHeads !== heads) t.reading.set('model.kvHeads', kvHeads)
   const eps = ['norm-epsilon', 'layernorm-epsilon', 'rms-norm-eps'].find(one => t.has(one)) ?? 'norm-epsilon'
   t.numeric(eps, 'model.eps')
   const positions = t.whole('max-position-embeddings', 1)
   if (positions !== undefined) t.carry('max-position-embeddings', 'model.positions', positions)
-}
-
-/** GELU, LayerNorm, learned positions and biases: GPT as it was. */
-function isPlain(t: Terms): boolean {
-  const { rms, positions, gated, bias } = shapeOf(t, 1, 1)
-  return !rms && !gated && bias && positions === 'learned_absolute' && !t.is('squared-relu')
 }
 
 function readLlama(t: Terms, { embed, heads }: Shape): void {
@@ -203,11 +197,12 @@ function nameDifferences(t: Terms, shape: Shape, family: 'llama' | 'gpt'): void 
   const { rms, norm, positions, bias } = shape
   const llama = family === 'llama'
   if (rms !== llama) t.drop('normalization', `${norm}: this family has ${llama ? 'RMSNorm' : 'LayerNorm'}`)
-  if ((positions === 'rope') !== llama)
+  if (positions !== (llama ? 'rope' : 'learned_absolute'))
     t.drop('position-embedding-type', `${positions}: this family has ${llama ? 'rotary' : 'learned'} positions`)
   if (bias === llama)
     t.drop('disable-bias-linear', `${bias ? 'biases' : 'no biases'}: this family has ${llama ? 'none' : 'them'}`)
-  if (t.is('squared-relu')) t.drop('squared-relu', 'this family has GELU')
+  if (t.is('squared-relu')) t.drop('squared-relu', `this family has ${llama ? 'SwiGLU' : 'GELU'}`)
+  else if (llama && !shape.gated) t.drop('swiglu', 'GELU: this family has SwiGLU, with a third matrix in each layer')
   const share = t.number('rotary-percent') ?? 1
   if (share < 1) t.drop('rotary-percent', `${share}: positions turn all of a head here`)
   t.read('squared-relu', 'rotary-percent', 'add-qkv-bias', 'qk-layernorm', 'rotary-base')

@@ -1,0 +1,127 @@
+/** Megatron's flags in: launch scripts that are read and not run, YAML of flags, what a run prints. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Given, importConfig } from '../src/interop/index.js'
+
+const scriptOf = (flags: string, launcher = 'torchrun --nnodes 2 --nproc_per_node 8') =>
+  `#!/bin/bash\n${launcher} pretrain_gpt.py ${flags}\n`
+
+const gpt =
+  '--num-layers 96 --hidden-size 12288 --num-attention-heads 96 --seq-length 2048 --micro-batch-size 1 --lr 6e-5 --train-iters 100'
+
+function jobOf(text: string, given: Given = {}) {
+  const { job, world, notes } = importConfig(text, given)
+  // A draft of a job is checked by what is asked of it here.
+  const { plan, training, model } = (job ?? {}) as Record<'plan' | 'training' | 'model', Record<string, unknown>>
+  const said = (path: string) => notes.filter(note => note.path === `--${path}`).map(({ kind }) => kind)
+  const refused = notes.filter(({ kind }) => kind === 'refused').map(({ path }) => path)
+  return { plan, training, model, world, said, refused, notes }
+}
+
+test('GPT-3 175B: 1024 ranks = tp 8 x pp 16 x dp 8, 192 microbatches; on one node it is refused', () => {
+  const text = scriptOf(
+    `${gpt} --global-batch-size 1536 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 16 --fp16`,
+  )
+  const { plan, world, model } = jobOf(text, { world: 1024 })
+  deepEqual(
+    [world, plan.dp, plan.microbatches, plan.precision, model.ffn, model.family],
+    [1024, 8, 192, 'f16', 49152, 'gpt'],
+  )
+  ok(jobOf(text).refused.includes('--tensor-model-parallel-size'))
+})
+
+const bloom = `#!/bin/bash
+#SBATCH --nodes=24
+#SBATCH --ntasks-per-node=1
+#SBATCH --gres=gpu:8
+STAGE=0
+cat <<EOT > ds.json
+{ "zero_optimization": { "stage": $STAGE }, "bf16": { "enabled": true } }
+EOT
+ARGS=" \\
+    --pp-partition-method 'type:transformer|embedding' \\
+    --num-layers 70 --hidden-size 14336 --num-attention-heads 112 --seq-length 2048 --micro-batch-size 2 \\
+    --global-batch-size 2048 --train-samples 220_000_000 --lr 6e-5 --bf16 --checkpoint-activations \\
+    --position-embedding-type alibi --pad-vocab-size-to 250880 \\
+    "
+LAUNCHER="python -m torch.distributed.run --nproc_per_node 8 --nnodes $SLURM_NNODES"
+CMD="pretrain_gpt.py --tensor-model-parallel-size 4 --pipeline-model-parallel-size 12 $ARGS --deepspeed --deepspeed_config ds.json"
+srun bash -c "$LAUNCHER --node_rank \\$SLURM_PROCID $CMD" 2>&1 | tee log
+`
+
+test('BLOOM: 192 ranks, layers 5 6 .. 6 5, ZeRO 1 although its stage is 0, 256 microbatches', () => {
+  const { plan, world, model, training } = jobOf(bloom)
+  deepEqual([world, plan.dp, plan.zero, plan.microbatches, plan.recompute], [192, 4, 1, 256, 'full'])
+  deepEqual(plan.layers, [5, ...Array(10).fill(6), 5])
+  deepEqual([model.vocab, training.steps], [250880, 107421])
+})
+
+test('one array element of two words, comments inside arrays, defaults of variables, case, arithmetic', () => {
+  const text = `#!/bin/bash
+: "\${GBS:=$((8 * 8))}"
+A=(
+  --num-layers \${LAYERS:-8} # of a small model
+  "--fp8-format hybrid"
+  # --num-layers 80
+)
+case $1 in small) A+=(--hidden-size 512) ;; *) A+=(--hidden-size 1024) ;; esac
+if [[ "$TP" -gt 1 ]]; then A+=(--sequence-parallel); fi
+torchrun --nproc_per_node=8 pretrain_gpt.py \${A[@]} --num-attention-heads 8 --seq_length=128 --micro-batch-size 1 \\
+  --global-batch-size $GBS --train-iters 10 --lr 1e-4 --bf16 --tensor-model-parallel-size $TP
+`
+  const { plan, model, training } = jobOf(text, { args: ['small'], env: { TP: '2' } })
+  deepEqual([model.layers, model.embed, training.globalBatch, training.seq], [8, 512, 64, 128])
+  deepEqual([plan.sequenceParallel, plan.dp, (plan.fp8 as { recipe: string }).recipe], [true, 4, 'delayed'])
+})
+
+const stages = (flags: string) =>
+  jobOf(scriptOf(`${gpt} --num-layers 14 --pipeline-model-parallel-size 4 ${flags}`)).plan?.layers
+for (const [flags, layers] of [
+  ["--pipeline-model-parallel-layout 'Et|(tt|)*6,tL'", [1, 2, 2, 2, 2, 2, 2, 1]],
+  ['--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split', [3, 4, 4, 3]],
+  ['--decoder-first-pipeline-num-layers 2 --decoder-last-pipeline-num-layers 4', [2, 4, 4, 4]],
+] as const)
+  test(`${flags}: ${layers.join(' ')}`, () => deepEqual(stages(flags), layers))
+
+test('tp 1 switches sequence parallelism off; unknown flags are named; a release is assumed', () => {
+  const { plan, said, notes } = jobOf(scriptOf(`${gpt} --sequence-parallel --no-such-thing 3 --use-megatron-fsdp`))
+  equal(plan.sequenceParallel, false)
+  deepEqual(said('no-such-thing'), ['notCarried'])
+  match(
+    notes.find(({ path }) => path === '--data-parallel-sharding-strategy')?.message ?? '',
+    /depends|default of Megatron-LM/,
+  )
+})
+
+test('what a run has printed', () => {
+  const printed = {
+    num_layers: 4,
+    hidden_size: 64,
+    num_attention_heads: 4,
+    seq_length: 128,
+    micro_batch_size: 2,
+    lr: 0.001,
+    bf16: 'True',
+    add_bias_linear: 'False',
+    train_iters: 5,
+    virtual_pipeline_model_parallel_size: 2,
+    pipeline_model_parallel_size: 2,
+  }
+  const lines = Object.entries(printed).map(([name, value]) => `  ${name} ${'.'.repeat(20)} ${value}`)
+  const { plan, world } = jobOf(
+    `using world size: 8, data-parallel size: 4\n------ arguments ------\n${lines.join('\n')}\n--- end of arguments ---\n`,
+  )
+  deepEqual([world, plan.dp, plan.chunks, plan.schedule, plan.precision], [8, 4, 2, 'interleaved', 'bf16'])
+})
+
+test('scripts that double a word, call themselves or loop for ever end', () => {
+  for (const text of [
+    'A=x; for i in {1..60}; do A="$A$A"; done',
+    'f() { f; f; }; f',
+    'while true; do :; done',
+    '$('.repeat(500),
+    '${A:-'.repeat(500),
+    'if '.repeat(2000),
+  ])
+    ok(importConfig(`${text}\n${scriptOf(gpt)}`).notes.length > 0)
+})
