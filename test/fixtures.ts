@@ -3,6 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 const root = process.env.LOCKSTEP_FIXTURES ?? 'test/fixtures'
 
+export const fixturePath = (path: string): string => `${root}/${path}`
+
 export const readFixture = (path: string): string => readFileSync(`${root}/${path}`, 'utf8')
 
 export const fixtureNames = (folder: string, pattern: RegExp): string[] => {

@@ -116,6 +116,14 @@ export const problemCodes = {
   'checkpoint/locked': 'another run writes to the folder',
   'checkpoint/values': 'a value to be saved is not finite',
 
+  'weights/file': 'a file of a Hugging Face folder is missing or cannot be read',
+  'weights/missing': 'a Hugging Face folder lacks a tensor of its model',
+  'weights/unexpected': 'a Hugging Face folder has a tensor that nothing in the model is made of',
+  'weights/shape': 'a tensor of a Hugging Face folder has another shape than its config.json says',
+  'weights/dtype': 'a tensor of a Hugging Face folder is in a dtype that is not read',
+  'weights/model': 'weights were trained as another model than that of the job',
+  'weights/family': 'Hugging Face has no family for the model, or no field for one of its settings',
+
   'program/text': 'the text of a program cannot be read',
   'program/law': 'the program breaks a law',
   'engine/kernels': 'these kernels are not built here',

@@ -6,10 +6,10 @@ import { elementFacts } from '../base/index.js'
 import { crc32 } from './crc32.js'
 
 /** What is read. */
-export type Float = 'f32' | 'f64' | 'bf16'
+export type Float = 'f32' | 'f64' | 'bf16' | 'f16'
 
 export interface SafeTensor {
-  /** The dtype in the file; bf16 is read as f32. */
+  /** The dtype in the file; 16 bits are read as f32. */
   readonly dtype: Float
   readonly shape: readonly number[]
   readonly values: Float32Array | Float64Array
@@ -20,6 +20,21 @@ const decode: Readonly<Record<Float, (raw: Uint8Array) => Float32Array | Float64
   f32: ({ buffer }) => new Float32Array(buffer),
   f64: ({ buffer }) => new Float64Array(buffer),
   bf16: ({ buffer }) => new Float32Array(Uint32Array.from(new Uint16Array(buffer), half => half << 16).buffer),
+  f16: ({ buffer }) => Float32Array.from(new Uint16Array(buffer), halfOf),
+}
+
+/** Ten bits of fraction, five of exponent. */
+function halfOf(bits: number): number {
+  const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023]
+  const size =
+    exponent === 31
+      ? fraction === 0
+        ? Number.POSITIVE_INFINITY
+        : Number.NaN
+      : exponent === 0
+        ? fraction * 2 ** -24
+        : (1024 + fraction) * 2 ** (exponent - 25)
+  return bits & 0x8000 ? -size : size
 }
 
 const floats = Object.keys(decode) as readonly Float[] // its own keys
@@ -31,8 +46,15 @@ export interface Safetensors {
   readonly headSum: string
   /** The bytes it has, by its header. */
   readonly end: number
+  /** All that it holds; dtypes are the names that such files have for them. */
+  readonly tensors: ReadonlyMap<string, { readonly dtype: string; readonly shape: readonly number[] }>
   tensor(name: string): SafeTensor
+  /** Of a tensor the bytes of its elements from `first` up to, not including, `last`, each of so many bytes: not checked against a sum. */
+  bytes(name: string, first: number, last: number, each: number): Uint8Array
 }
+
+/** Numbers of a copy of the bytes. */
+export const decodeNumbers = (dtype: Float, raw: Uint8Array): Float32Array | Float64Array => decode[dtype](raw)
 
 const refuse = (message: string): never => {
   throw new Error(message)
@@ -59,6 +81,13 @@ export function openSafetensors(read: (begin: number, end: number) => Uint8Array
     metadata,
     headSum: crc32(head).toString(16).padStart(8, '0'),
     end: 8 + size + lastIn(header),
+    tensors: tensorsIn(header),
+    bytes(name, first, last, each) {
+      const offsets = isMapping(header[name]) ? header[name].data_offsets : undefined
+      const begin = isSizes(offsets) ? 8 + size + offsets[0] : refuse(`there is no tensor ${name}`)
+      const raw = new Uint8Array(read(begin + first * each, begin + last * each))
+      return raw.length === (last - first) * each ? raw : refuse(`tensor ${name} is cut short`)
+    },
     tensor(name) {
       const { dtype, shape, begin, end } = entryOf(header, name)
       // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
@@ -86,6 +115,15 @@ function metadataOf({ __metadata__: metadata }: Mapping): Readonly<Record<string
   const entries = isMapping(metadata) ? Object.entries(metadata) : []
   return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'))
 }
+
+/** An entry that is no tensor has no shape; whoever asks for it is told. */
+const tensorsIn = ({ __metadata__: _, ...entries }: Mapping): Safetensors['tensors'] =>
+  new Map(
+    Object.entries(entries).flatMap(([name, entry]) => {
+      if (!isMapping(entry) || typeof entry.dtype !== 'string' || !isSizes(entry.shape)) return []
+      return [[name, { dtype: entry.dtype, shape: entry.shape }] as const]
+    }),
+  )
 
 /** Where the last tensor ends, behind the header. */
 const lastIn = ({ __metadata__: _, ...tensors }: Mapping): number =>
@@ -119,24 +157,35 @@ export function printSafetensors(
 ): Uint8Array {
   const entries = Object.entries(tensors).map(([name, tensor]) => ({ name, ...tensor, raw: bytesOf(tensor) }))
   const sums = Object.fromEntries(entries.map(({ name, raw }) => [name, crc32(raw)]))
-  const header: Record<string, unknown> = { __metadata__: { ...metadata, crc32: JSON.stringify(sums) } }
-  let end = 0
-  for (const { name, dtype, shape, raw } of entries) {
-    header[name] = { dtype: elementFacts[dtype].safetensors, shape, data_offsets: [end, end + raw.length] }
-    end += raw.length
-  }
-  const text = new TextEncoder().encode(JSON.stringify(header))
-  const size = Math.ceil(text.length / 8) * 8
-  const file = new Uint8Array(8 + size + end)
-  new DataView(file.buffer).setBigUint64(0, BigInt(size), true)
-  file.fill(0x20, 8, 8 + size)
-  file.set(text, 8)
-  let at = 8 + size
+  const head = printHead(entries, { ...metadata, crc32: JSON.stringify(sums) })
+  const file = new Uint8Array(entries.reduce((end, { raw }) => end + raw.length, head.length))
+  file.set(head)
+  let at = head.length
   for (const { raw } of entries) {
     file.set(raw, at)
     at += raw.length
   }
   return file
+}
+
+/** What stands before the bytes of these tensors, which follow in this order. */
+export function printHead(
+  tensors: Iterable<{ readonly name: string; readonly dtype: Float; readonly shape: readonly number[] }>,
+  metadata: Readonly<Record<string, string>>,
+): Uint8Array {
+  const header: Record<string, unknown> = { __metadata__: metadata }
+  let end = 0
+  for (const { name, dtype, shape } of tensors) {
+    const begin = end
+    end += shape.reduce((n, size) => n * size, 1) * elementFacts[dtype].bytes
+    header[name] = { dtype: elementFacts[dtype].safetensors, shape, data_offsets: [begin, end] }
+  }
+  const text = new TextEncoder().encode(JSON.stringify(header))
+  const size = Math.ceil(text.length / 8) * 8
+  const head = new Uint8Array(8 + size).fill(0x20)
+  new DataView(head.buffer).setBigUint64(0, BigInt(size), true)
+  head.set(text, 8)
+  return head
 }
 
 const bytesOf = ({ values }: SafeTensor): Uint8Array =>

@@ -36,7 +36,9 @@ export const mixtralRouting = (c: z.output<typeof Mixtral>): Routing => ({
 })
 
 export const qwenFields = {
-  num_experts: count,
+  num_experts: count.nullish(),
+  /** What transformers 5 writes for it. */
+  num_local_experts: count.nullish(),
   num_experts_per_tok: count,
   moe_intermediate_size: count,
   norm_topk_prob: z.boolean().default(false),
@@ -55,14 +57,19 @@ export function qwenRouting(c: z.output<typeof Qwen>): Routing {
   return {
     input: {
       moe: {
-        ...{ experts: c.num_experts, chosen: c.num_experts_per_tok, ffn: c.moe_intermediate_size },
+        ...{
+          experts: c.num_experts ?? c.num_local_experts ?? 1,
+          chosen: c.num_experts_per_tok,
+          ffn: c.moe_intermediate_size,
+        },
         ...{ normalise: c.norm_topk_prob, dense: plain.length, every: c.decoder_sparse_step },
         ...(shared && { shared, sharedGate: true }),
         ...balanced('microbatch', c.router_aux_loss_coef),
       },
     },
-    problems:
-      first && (plain.length === 0 || c.decoder_sparse_step === 1)
+    problems: [
+      ...(c.num_experts || c.num_local_experts ? [] : [error('model/config', 'num_experts', 'is missing')]),
+      ...(first && (plain.length === 0 || c.decoder_sparse_step === 1)
         ? []
         : [
             error(
@@ -71,7 +78,8 @@ export function qwenRouting(c: z.output<typeof Qwen>): Routing {
               `layers ${plain.join(', ')} are not routed`,
               'only the first layers may be so, and then all others are',
             ),
-          ],
+          ]),
+    ],
   }
 }
 

@@ -46,7 +46,7 @@ const LlamaLike = z.looseObject({
   rms_norm_eps: z.number().positive().default(1e-6),
   tie_word_embeddings: z.boolean().default(false),
   attention_bias: z.boolean().nullish(),
-  sliding_window: count.nullish(),
+  sliding_window: z.int().min(0).nullish(),
   use_sliding_window: z.boolean().nullish(),
   max_window_layers: z.int().min(0).nullish(),
   ...ropeFields,

@@ -1,0 +1,12 @@
+export {
+  isWeightFolder,
+  type OpenOptions,
+  openWeights,
+  type StoredTensor,
+  type WeightFolder,
+} from './folder.js'
+export { type MapOptions, type MappedParam, type MappedTensor, tensorsOf, type WeightMap, weightMap } from './map.js'
+export { gathered, type Place, rangeOf, scatter } from './place.js'
+export { type WeightSource, weightSource } from './source.js'
+export { isModelType, type ModelType, modelTypes } from './tables.js'
+export { type Exported, type ExportOptions, exportWeights, type Trained, type Weights, writtenFloats } from './write.js'

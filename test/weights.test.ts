@@ -1,0 +1,98 @@
+/** Hugging Face folders: read to their loss and gradients in f64, written again to the bit. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parseSafetensors } from '../src/checkpoint/index.js'
+import { compileJob } from '../src/compile/index.js'
+import { boot } from '../src/engine/index.js'
+import { nodeFiles } from '../src/node/index.js'
+import { Job } from '../src/plan/index.js'
+import { exportWeights, type MappedParam, scatter, tensorsOf, weightSource } from '../src/weights/index.js'
+import { fixturePath } from './fixtures.js'
+
+interface Expected {
+  readonly tokens: readonly (readonly number[])[]
+  readonly labels: readonly (readonly number[])[]
+  readonly loss: number
+  readonly gradientNorms: Readonly<Record<string, number>>
+}
+
+const files = nodeFiles()
+const folders = readdirSync(fixturePath('huggingface'), { withFileTypes: true }).flatMap(entry =>
+  entry.isDirectory() ? [entry.name] : [],
+)
+
+for (const name of folders) {
+  const path = fixturePath(`huggingface/${name}`)
+  const expected: Expected = JSON.parse(readFileSync(join(path, 'expected.json'), 'utf8'))
+
+  test(`${name} has the loss and the gradients that transformers gives it`, () => {
+    const seq = expected.tokens[0].length
+    const source = weightSource(path, files, { seq })
+    const { config, map } = source.folder
+    // Their loss is that of tokens alone.
+    const model =
+      config.family === 'llama' && config.moe ? { ...config, moe: { ...config.moe, loss: undefined } } : config
+    const training = { seq, globalBatch: expected.tokens.length }
+    const machine = boot(compileJob(Job.parse(JSON.parse(JSON.stringify({ model, training, plan: {} })))), { seed: 1 })
+    for (const { name } of map.params) machine.setParameter(name, source.tensor(`param.${name}`))
+    const inputs = (input: string) => (input === 'tokens' ? expected.tokens : expected.labels).flat()
+    const { loss } = machine.step({ inputs, lr: 0, step: 0 })
+    ok(Math.abs(loss - expected.loss) < 1e-10, `loss ${loss}, not ${expected.loss}`)
+    const norms = normsOf(map, name => machine.gradient(name))
+    for (const [tensor, norm] of Object.entries(expected.gradientNorms))
+      ok(Math.abs((norms.get(tensor) ?? 0) - norm) < 1e-10, `${tensor}: ${norms.get(tensor)}, not ${norm}`)
+  })
+
+  test(`${name}, written again, holds the same bits`, () => {
+    const out = mkdtempSync(join(tmpdir(), 'lockstep-'))
+    const source = weightSource(path, files)
+    const { folder } = source
+    const shards = readdirSync(path).filter(name => name.endsWith('.safetensors')).length
+    const shardBytes = shards > 1 ? 40000 : undefined
+    const trained = { model: folder.config, seq: rowsOf(source.tensors.get('param.embed.positions')) }
+    const { tensors } = exportWeights(source, trained, { files, out: join(out, 'hf'), like: folder, shardBytes })
+    const [before, after] = [tensorsIn(path), tensorsIn(join(out, 'hf'))]
+    equal(tensors, before.size)
+    deepEqual(after, before)
+    equal(existsSync(join(out, 'hf', 'model.safetensors.index.json')), shards > 1)
+    equal(
+      readFileSync(join(out, 'hf', 'config.json'), 'utf8').trim(),
+      readFileSync(join(path, 'config.json'), 'utf8').trim(),
+    )
+    rmSync(out, { recursive: true })
+  })
+}
+
+const rowsOf = (dims: readonly { size: number }[] = []): number => dims[0]?.size ?? 1
+
+/** Norms of gradients of all tensors that a folder may hold, whichever form it has. */
+function normsOf(map: Parameters<typeof tensorsOf>[0], gradientOf: (name: string) => ArrayLike<number>) {
+  const forms = [0, 1].map(form => (param: MappedParam) => param.forms[form] ?? param.forms[0])
+  const tensors = forms.flatMap(formOf => tensorsOf(map, formOf))
+  return new Map(
+    tensors.map(({ name, shape, parts }) => {
+      const values = new Float64Array(shape.reduce((n, size) => n * size, 1))
+      for (const { param, place } of parts) {
+        const all = Float64Array.from(gradientOf(param.name))
+        const each = place.box.shape.reduce((n, size) => n * size, 1)
+        const first = each < all.length ? place.box.start[0] * each : 0
+        scatter(place, all.subarray(first, first + each), values)
+      }
+      return [name, Math.hypot(...values)] as const
+    }),
+  )
+}
+
+/** Name -> dtype, shape and bits. */
+function tensorsIn(folder: string): Map<string, unknown> {
+  const all = readdirSync(folder)
+    .filter(name => name.endsWith('.safetensors'))
+    .flatMap(name => {
+      const file = parseSafetensors(readFileSync(join(folder, name)))
+      return [...file.tensors.keys()].map(tensor => [tensor, file.tensor(tensor)] as const)
+    })
+  return new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)))
+}
