@@ -42,6 +42,7 @@ const commands: Readonly<Record<string, Listed>> = {
     words: () => import('./words/rehearse.js'),
   },
   emit: { summary: 'write the program as PyTorch, for torchrun and NCCL', words: () => import('./words/emit.js') },
+  export: { summary: 'write a checkpoint as another software reads it', words: () => import('./words/export.js') },
   launch: { summary: 'emit a job as PyTorch and run it here with torchrun', words: () => import('./words/launch.js') },
   memory: { summary: 'peak bytes per rank and kind', words: () => import('./words/memory.js') },
   simulate: { summary: 'step time, utilisation and timeline on a cluster', words: () => import('./words/simulate.js') },

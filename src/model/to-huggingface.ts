@@ -145,6 +145,10 @@ const lostProblem = (path: string, type: string): Problem => {
     : error('weights/family', `model.${path}`, `${message}: transformers would compute something else`)
 }
 
+/** Settings in which two models compute something else, by their paths. */
+export const modelDifferences = (a: ModelConfig, b: ModelConfig): string[] =>
+  differences(a, b).filter(path => !ofTraining.some(known => path.startsWith(known)))
+
 /** Paths of settings that are not the same. Whose layers are all dense has no experts, whatever is said of them. */
 function differences(model: ModelConfig, read: ModelConfig): string[] {
   const plain = (config: ModelConfig): unknown =>

@@ -132,7 +132,7 @@ interface ResolvedModel {
 
 /** A name, a file or a preset with changes become sizes; everything else is for the schema to judge. */
 function resolveModel(model: unknown, source: JobSource): ResolvedModel {
-  if (typeof model === 'string') return model.endsWith('.json') ? readConfig(model, source) : named(model, 'model')
+  if (typeof model === 'string') return namedModel(model, source)
   if (!isMapping(model) || !Object.hasOwn(model, 'preset')) return { model, problems: [] }
   const { preset, ...changes } = model
   if (typeof preset !== 'string')
@@ -144,6 +144,21 @@ function resolveModel(model: unknown, source: JobSource): ResolvedModel {
     }
   const base = named(preset, 'model.preset')
   return { model: isMapping(base.model) ? { ...base.model, ...changes } : model, problems: base.problems }
+}
+
+/** A config.json, a folder that has one, or a preset. */
+function namedModel(model: string, source: JobSource): ResolvedModel {
+  if (model.endsWith('.json')) return readConfig(model, source)
+  const config = `${model.replace(/[/\\]+$/, '')}/config.json`
+  return isPreset(model) || !canRead(config, source) ? named(model, 'model') : readConfig(config, source)
+}
+
+function canRead(path: string, { readModel }: JobSource): boolean {
+  try {
+    return readModel?.(path) !== undefined
+  } catch {
+    return false
+  }
 }
 
 function named(name: string, path: string): ResolvedModel {

@@ -4,7 +4,9 @@ import { type Checkpoint, checkpointProblems, loadCheckpoint, type Position, typ
 import { cursorAt, type Dataset } from '../data/index.js'
 import { resumedScalars, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
+import { modelDifferences } from '../model/index.js'
 import type { Job } from '../plan/index.js'
+import { isWeightFolder, type WeightSource, weightSource } from '../weights/index.js'
 import { markLoad } from './loading.js'
 import { type DamagedCheckpoint, foundAt, problemsOf } from './newest.js'
 
@@ -15,6 +17,8 @@ export interface Beginning {
   readonly share: Share
   /** Newer ones that were passed over. */
   readonly damaged?: readonly DamagedCheckpoint[]
+  /** The same, where it is a Hugging Face folder. */
+  readonly weights?: WeightSource
   /** Called when it is about to be loaded; gives what to call when that is done. */
   readonly loading?: () => () => void
 }
@@ -29,21 +33,45 @@ export const beginningText = ({ path, share, checkpoint: { step } }: Beginning):
 /** The checkpoint to resume from, or whose weights to start with; a folder of checkpoints means the last one. */
 export interface Origin {
   readonly resume?: string
+  /** May be a Hugging Face folder too. */
   readonly init?: string
 }
 
-/** Read to its end and found whole: of a folder the newest that is. Throws what is wrong where none is. */
-export function beginningOf({ resume, init }: Origin, files: Files): Beginning | undefined {
+/** Read to its end and found whole: of a folder the newest that is. Throws what is wrong where none is. `job`: who begins with it. */
+export function beginningOf({ resume, init }: Origin, files: Files, job?: Job): Beginning | undefined {
   const asked = resume ?? init
   if (asked === undefined) return undefined
+  if (isWeightFolder(asked, files)) return weightsAt(asked, files, resume === undefined, job)
   const share = resume === undefined ? 'weights' : 'everything'
   const { good, damaged } = foundAt(asked, files, share)
   return { ...good, share, ...(damaged.length > 0 && { damaged }), loading: () => markLoad(good.path, files) }
 }
 
+function weightsAt(path: string, files: Files, isStart: boolean, job: Job | undefined): Beginning {
+  if (!isStart) {
+    const message = `${path} is a Hugging Face folder, with weights and nothing to go on from`
+    throw new ProblemsError([error('weights/model', '', message, 'start from its weights with --init')])
+  }
+  const weights = weightSource(path, files, job && { seq: job.training.seq })
+  return { path, checkpoint: weights, share: 'weights', weights }
+}
+
 /** Checkpoints that were passed over because they are damaged, as warnings. */
 export const passedOver = ({ damaged = [], path }: Beginning): Problem[] =>
   damaged.flatMap(problemsOf).map(({ code, message }) => warning(code, '', message, `${path} is used instead`))
+
+/** These, and what is unusual about the weights of others. */
+export const beginningWarnings = (beginning: Beginning, { model }: Job): Problem[] => {
+  const { path, weights } = beginning
+  const differences = weights ? modelDifferences(model, weights.folder.config) : []
+  return [
+    ...passedOver(beginning),
+    ...(weights?.folder.warnings ?? []).map(problem => ({ ...problem, path: '' })),
+    ...(differences.length > 0
+      ? [warning('weights/model', 'model', `not that of ${path}: ${differences.join(', ')}`, `try model: ${path}`)]
+      : []),
+  ]
+}
 
 /** Everything but damage, which was looked for before. */
 export function beginningProblems(

@@ -1,3 +1,4 @@
+export { type ConvertedCheckpoint, convertedCheckpoint } from './convert.js'
 export {
   isWeightFolder,
   type OpenOptions,

@@ -5,9 +5,10 @@ import { scheduleOf } from '../../compile/index.js'
 import { heldBytes } from '../../emit/index.js'
 import type { Job } from '../../plan/index.js'
 import { printSchedule } from '../../schedule/index.js'
-import { beginningOf } from '../../train/index.js'
+import { beginningOf, beginningWarnings } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
 import { writeFolder } from '../files/folder-record.js'
+import { withItsTokenizer } from '../files/load.js'
 import { jobsOfRanks } from '../files/other-ranks.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import type { Io } from '../io.js'
@@ -42,9 +43,11 @@ export async function emitCommand(path: string, options: EmitOptions, io: Io): P
     const { cluster, devices } = options
     const on = cluster === undefined ? undefined : { cluster, ...(devices && { devices }) }
     const expected = on && (await expectedOn(changed.program, on, io, watcher))
-    const beginning = beginningOf(options, io)
+    const beginning = beginningOf(options, io, changed.job)
+    if (beginning && !options.json) io.err(showProblems(beginningWarnings(beginning, changed.job), io, path))
     const others = options.also ? jobsOfRanks(changed.job, options.also) : []
-    return writeEmitted(changed, { path, folder: options.out, beginning, carries: true, expected, others, io, watcher })
+    const loaded = { ...changed, job: withItsTokenizer(changed.job, beginning, io) }
+    return writeEmitted(loaded, { path, folder: options.out, beginning, carries: true, expected, others, io, watcher })
   })
   io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
   return 0

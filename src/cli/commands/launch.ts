@@ -7,12 +7,13 @@ import {
   type Beginning,
   beginningOf,
   beginningText,
-  passedOver,
+  beginningWarnings,
   type StepRecord,
   savingProblems,
   stepsBehind,
 } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
+import { withItsTokenizer } from '../files/load.js'
 import { fewerRanks, jobsOfRanks } from '../files/other-ranks.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder } from '../files/run-folder.js'
@@ -59,10 +60,11 @@ export async function launchCommand(path: string, asked: LaunchOptions, io: Io):
   const refused = faultRefusals(options.fault ?? [], loaded.program)
   if (refused.length > 0) throw new ProblemsError(refused)
   const python = pythonWithTorch(io)
-  const job = withOptions(loaded.job, options)
-  const folder = options.out ?? freeFolder(job, path, io)
-  const beginning = beginningOf(options, io)
-  if (beginning) io.err(showProblems(passedOver(beginning), io, path))
+  const asks = withOptions(loaded.job, options)
+  const folder = options.out ?? freeFolder(asks, path, io)
+  const beginning = beginningOf(options, io, asks)
+  const job = withItsTokenizer(asks, beginning, io)
+  if (beginning) io.err(showProblems(beginningWarnings(beginning, job), io, path))
   const plan = savePlanOf(options, folder)
   const refusals = plan ? savingProblems(plan.folder, stepsBehind(beginning), io) : []
   if (refusals.length > 0) throw new ProblemsError(refusals)
@@ -82,16 +84,11 @@ function faultRefusals(texts: readonly string[], { mesh, params }: Program): Pro
 const startSeconds = { all: 140, more: 20 }
 
 /** What train.py is told; it runs in its own folder. */
-function argumentsOf({
-  timeout,
-  device,
-  elastic,
-  fault = [],
-  profileEvery,
-  tensorboard,
-  ...saving
-}: LaunchOptions): string[] {
-  const { save, saveEvery, saveSync, keep, keepEvery, resume, init } = saving
+function argumentsOf(options: LaunchOptions, beginning: Beginning | undefined): string[] {
+  const { timeout, device, elastic, fault = [], profileEvery, tensorboard, ...saving } = options
+  const { save, saveEvery, saveSync, keep, keepEvery, resume } = saving
+  // The folder has the weights of others as a checkpoint, and starts from that by itself.
+  const init = beginning?.weights ? undefined : saving.init
   const given = {
     timeout,
     rendezvous: timeout === undefined ? startSeconds.all : timeout + startSeconds.more,
@@ -138,7 +135,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
       ].join('\n'),
     )
   const own = [...(options.elastic ? ['--elastic'] : []), ...(options.shrink ? ['--shrink'] : [])]
-  const torchrun = startTorchrun(session.python, { folder, ranks, own, args: argumentsOf(options) }, heard)
+  const torchrun = startTorchrun(session.python, { folder, ranks, own, args: argumentsOf(options, beginning) }, heard)
   const saves = savePlanOf(options, folder) !== undefined
   let forget = io.onInterrupt(code => {
     heard.stopped = code

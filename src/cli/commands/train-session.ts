@@ -5,16 +5,16 @@ import type { HealthEvent } from '../../health/index.js'
 import {
   type Beginning,
   beginningOf,
+  beginningWarnings,
   type KeptSession,
   keepGoing,
   newestGood,
   openData,
-  passedOver,
   type Session,
   type StepRecord,
   startSession,
 } from '../../train/index.js'
-import { besides } from '../files/load.js'
+import { besides, withItsTokenizer } from '../files/load.js'
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { savePlanOf } from '../text/checkpoint-options.js'
@@ -41,14 +41,15 @@ export interface Started {
 /** `place`: the run folder. */
 export async function startedSession(
   { path, place }: { readonly path: string; readonly place: string },
-  { job, schedule, program, faults }: Loaded & Rehearsed,
+  { job: asks, schedule, program, faults }: Loaded & Rehearsed,
   options: TrainOptions,
   io: Io,
 ): Promise<Started> {
   const hearing: Hearing = { hear() {} }
   return withProgress(io, async watcher => {
-    const beginning = beginningOf(options, io)
-    if (beginning) io.err(showProblems(passedOver(beginning), io, path))
+    const beginning = beginningOf(options, io, asks)
+    const job = withItsTokenizer(asks, beginning, io)
+    if (beginning) io.err(showProblems(beginningWarnings(beginning, job), io, path))
     const { dataset, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
     const asked = {
       ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },

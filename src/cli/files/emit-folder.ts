@@ -1,14 +1,17 @@
 /** The folder of an emitted run, written: what `emit` and `launch` share. */
+import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { error, ProblemsError, sequencesUntil, type Watcher } from '../../base/index.js'
+import type { Heading } from '../../checkpoint/index.js'
 import { compileJob } from '../../compile/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { type Job, mostSkipsOf } from '../../plan/index.js'
 import { type Beginning, beginningProblems, earlierPrograms, evaluationOf, openData } from '../../train/index.js'
+import { convertedCheckpoint, type WeightSource } from '../../weights/index.js'
 import type { Io } from '../io.js'
 import { type Content, writeFolder } from './folder-record.js'
 import { besides, portable } from './load.js'
@@ -38,7 +41,7 @@ export interface Target {
   /** The path of the job. */
   readonly path: string
   readonly folder: string
-  /** The checkpoint it will be told to start from; or, if it carries it along, starts from by itself. */
+  /** The checkpoint it will be told to start from; or, if it carries it along, as it does a Hugging Face folder, starts from by itself. */
   readonly beginning?: Beginning | undefined
   readonly carries?: boolean
   /** What a simulation said of a step. */
@@ -77,7 +80,11 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     ...files,
     ...(ids && { [tokenFile]: bytesOf(ids) }),
     ...(job.data?.choices !== undefined && { [choiceFile]: { copyOf: besides(path, job.data.choices) } }),
-    ...(beginning && carries ? copiesOf(beginning) : {}),
+    ...(beginning?.weights
+      ? converted(beginning.weights, { job: run.job, name: program.name, tokenizer })
+      : beginning && carries
+        ? copiesOf(beginning)
+        : {}),
   }
   writeFolder(folder, contents, { io, later: ['metrics.jsonl', 'torchrun.log'] })
   return { folder, files: Object.keys(contents), data: dataset.description }
@@ -88,6 +95,17 @@ function copiesOf({ path, checkpoint }: Beginning): Record<string, Content> {
   return Object.fromEntries(
     ['manifest.json', ...checkpoint.files].map(file => [`init/${file}`, { copyOf: join(path, file) }]),
   )
+}
+
+/** The same of a Hugging Face folder, as a checkpoint that the runtime reads. */
+function converted(
+  weights: WeightSource,
+  heading: Pick<Heading, 'job' | 'name' | 'tokenizer'>,
+): Record<string, Content> {
+  const { names, files } = convertedCheckpoint(weights, { run: randomUUID(), step: 0, seed: 0, ...heading })
+  const made = files()
+  const next = () => made.next().value?.[1] ?? ''
+  return Object.fromEntries(names.map(name => [`init/${name}`, { made: next }]))
 }
 
 const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength)

@@ -11,10 +11,10 @@ import type { Io } from '../io.js'
 const recordFile = 'emitted.json'
 const format = 'lockstep emitted 1'
 
-/** What to write: content, or a copy of a file. */
-export type Content = string | Uint8Array | { readonly copyOf: string }
+/** What to write: content, a copy of a file, or content that is made when its turn comes. */
+export type Content = string | Uint8Array | { readonly copyOf: string } | { readonly made: () => string | Uint8Array }
 
-/** Path below the folder -> the CRC-32 of what was written there; null for a copy. While files are being written: of both. */
+/** Path below the folder -> the CRC-32 of what was written there; null where that was not known beforehand. While files are being written: of both. */
 type FolderRecord = Readonly<Record<string, readonly (number | null)[]>>
 
 interface WriteOptions {
@@ -42,7 +42,7 @@ export function writeFolder(
     writing(file, () => {
       io.makeFolder(dirname(file))
       if (typeof content === 'object' && 'copyOf' in content) io.copy(content.copyOf, file)
-      else io.write(file, content)
+      else io.write(file, typeof content === 'object' && 'made' in content ? content.made() : content)
     })
   }
   const record = (files: FolderRecord) => save(recordFile, `${JSON.stringify({ format, files }, null, 1)}\n`)

@@ -3,6 +3,7 @@ import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { error, type Problem } from '../../base/index.js'
 import { isPreset } from '../../model/index.js'
 import { formOf, isHubName, type Job, type ParsedJob, parseJob } from '../../plan/index.js'
+import type { Beginning } from '../../train/index.js'
 import type { Io } from '../io.js'
 
 /** Files that the job names (a model's config.json, a schedule's CSV) are relative to the job file. */
@@ -24,13 +25,22 @@ export function loadJob(path: string, io: Io): ParsedJob {
 function unreadable(path: string, reason: string, io: Io): Problem {
   const config = join(path, 'config.json')
   const hint = io.exists(config)
-    ? `it holds a Hugging Face model: write a job with model: ${config}`
+    ? `it holds a Hugging Face model: write a job with model: ${path}`
     : isPreset(path)
       ? `that is a model: write a job with model: ${path}, training and plan`
       : reason === 'no such file' && isHubName(path)
         ? 'if that is a model on the Hugging Face hub: save its config.json and write a job with model: ./config.json'
         : undefined
   return error('file/unreadable', '', `cannot read the job: ${reason}`, hint)
+}
+
+/** Whoever starts from a Hugging Face folder reads text with its tokenizer, unless the job names one. */
+export function withItsTokenizer(job: Job, beginning: Beginning | undefined, io: Io): Job {
+  const { data } = job
+  const file = beginning?.weights && resolve(beginning.path, 'tokenizer.json')
+  if (file === undefined || !data || formOf(data) !== 'text' || data.tokenizer !== 'bytes' || !io.exists(file))
+    return job
+  return { ...job, data: { ...data, tokenizer: file } }
 }
 
 /** A copy of a job is read from elsewhere: the files it names must be found from there too. */

@@ -30,7 +30,7 @@ export const withCheckpointOptions = (command: Command): Command =>
         'resume from a checkpoint of any plan, or from the last whole one in a folder',
       ).conflicts('init'),
     )
-    .option('--init <checkpoint>', 'start with the weights of a checkpoint, at step 1')
+    .option('--init <checkpoint>', 'start with the weights of a checkpoint, or of a Hugging Face folder, at step 1')
 
 /** Where checkpoints go, and how often. */
 export interface SavePlan {

@@ -13,7 +13,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .requiredOption('--out <folder>', 'where to write')
     .option('--steps <n>', 'number of steps, instead of the job’s', integer)
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
-    .option('--init <checkpoint>', 'start from the weights of a checkpoint, which is copied into the folder')
+    .option(
+      '--init <checkpoint>',
+      'start from the weights of a checkpoint or a Hugging Face folder, which are copied into the folder',
+    )
     .option(
       '--also <ranks>',
       'plans for other numbers of ranks too, such as 4,6 or 4..8: train.py takes what fits',

@@ -1,0 +1,36 @@
+/** lockstep export: a checkpoint as another software reads it. */
+import { showBytes } from '../../base/index.js'
+import { exportCheckpoint } from '../../train/index.js'
+import type { ExportOptions as FolderOptions } from '../../weights/index.js'
+import type { Io } from '../io.js'
+import { showProblems } from '../text/problems.js'
+import type { ExportTarget } from '../words/export.js'
+
+export interface ExportOptions {
+  readonly to: ExportTarget
+  readonly out: string
+  readonly dtype?: FolderOptions['dtype']
+  readonly shard?: number
+  readonly average?: boolean
+  readonly like?: string
+  readonly json?: boolean
+}
+
+type Export = (path: string, options: ExportOptions, io: Io) => Promise<number>
+
+const exports: Readonly<Record<ExportTarget, Export>> = { hf: exportFolder }
+
+export const exportCommand: Export = (path, options, io) => exports[options.to](path, options, io)
+
+async function exportFolder(path: string, options: ExportOptions, io: Io): Promise<number> {
+  const { out, dtype, shard, average, like, json } = options
+  const written = exportCheckpoint(path, io, { out, dtype, shardBytes: shard, average, like })
+  const { files, modelType, tensors, bytes, warnings, from } = written
+  if (json) {
+    io.out(`${JSON.stringify({ ok: true, ...written }, null, 2)}\n`)
+    return 0
+  }
+  io.err(showProblems(warnings, io, path))
+  io.out(`wrote ${from} to ${out}: ${modelType}, ${tensors} tensors, ${showBytes(bytes)} in ${files.length} files\n`)
+  return 0
+}

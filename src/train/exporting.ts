@@ -1,0 +1,51 @@
+/** The weights of a checkpoint as a Hugging Face folder that transformers loads. */
+import { error, type Files, ProblemsError } from '../base/index.js'
+import { printTokenizer } from '../data/index.js'
+import { type Data, formOf, Job } from '../plan/index.js'
+import { type Exported, type ExportOptions, exportWeights, openWeights, type Trained } from '../weights/index.js'
+import { type Beginning, beginningOf } from './checkpoints.js'
+
+export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'end'> {
+  /** The path of a Hugging Face folder of the same model. */
+  readonly like?: string | undefined
+}
+
+/** `path`: a checkpoint, a folder of some, or a Hugging Face folder, which is written again. Throws all that keeps it from that. */
+export function exportCheckpoint(
+  path: string,
+  files: Files,
+  { like, ...options }: CheckpointExport,
+): Exported & { readonly from: string } {
+  const beginning = beginningOf({ init: path }, files)!
+  const { checkpoint, weights } = beginning
+  const followed = like === undefined ? weights?.folder : openWeights(like, files)
+  const { trained, tokenizer } = weights ? ofFolder(beginning) : ofRun(beginning)
+  return {
+    from: beginning.path,
+    ...exportWeights(checkpoint, trained, { ...options, files, like: followed, tokenizer }),
+  }
+}
+
+interface Source {
+  readonly trained: Trained
+  readonly tokenizer?: string | undefined
+}
+
+/** All rows of learned positions, where there are any. */
+function ofFolder({ weights, checkpoint }: Beginning): Source {
+  const rows = checkpoint.tensors.get('param.embed.positions')?.[0].size
+  return { trained: { model: weights!.folder.config, seq: rows ?? 1 } }
+}
+
+function ofRun({ path, checkpoint }: Beginning): Source {
+  const job = Job.safeParse(checkpoint.job())
+  if (!job.success)
+    throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json is not that of this version`)])
+  const { model, training, data } = job.data
+  const tokenizer = checkpoint.tokenizer() ?? tokenizerOf(data)
+  return { trained: { model, seq: training.seq }, ...(tokenizer !== undefined && { tokenizer }) }
+}
+
+/** Bytes are a tokenizer that needs no file here; others need one. */
+const tokenizerOf = (data: Data | undefined): string | undefined =>
+  data && formOf(data) === 'text' && data.tokenizer === 'bytes' ? printTokenizer([]) : undefined
