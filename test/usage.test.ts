@@ -87,7 +87,7 @@ describe('a model where a job is expected', () => {
   const models: [path: string, message: RegExp][] = [
     ['llama3-8b', /cannot read the job: no such file; that is a model: write a job with model: llama3-8b/],
     ['meta-llama/Llama-3.1-8B', /no such file; if that is a model on the Hugging Face hub: save its config\.json/],
-    ['model', /it holds a Hugging Face model: write a job with model: model\/config\.json/],
+    ['model', /it holds a Hugging Face model: write a job with model: model /],
     ['missing.yaml', /^missing\.yaml: error: cannot read the job: no such file \[file\/unreadable\]/],
   ]
   for (const [path, message] of models)

@@ -26,18 +26,18 @@ export function exportCheckpoint(
   }
 }
 
-interface Source {
+interface Exportable {
   readonly trained: Trained
   readonly tokenizer?: string | undefined
 }
 
 /** All rows of learned positions, where there are any. */
-function ofFolder({ weights, checkpoint }: Beginning): Source {
+function ofFolder({ weights, checkpoint }: Beginning): Exportable {
   const rows = checkpoint.tensors.get('param.embed.positions')?.[0].size
   return { trained: { model: weights!.folder.config, seq: rows ?? 1 } }
 }
 
-function ofRun({ path, checkpoint }: Beginning): Source {
+function ofRun({ path, checkpoint }: Beginning): Exportable {
   const job = Job.safeParse(checkpoint.job())
   if (!job.success)
     throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json is not that of this version`)])
