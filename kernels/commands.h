@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 728783124
+#define LOCKSTEP_CONTRACT 777443362
 
 enum {
   CMD_END,
@@ -11,6 +11,7 @@ enum {
   CMD_FREE,
   CMD_MATMUL,
   CMD_MATMUL_PANELS,
+  CMD_MATVEC,
   CMD_JOIN_PART,
   CMD_JOIN_GRAD_PART,
   CMD_ADD,
@@ -160,6 +161,13 @@ enum {
 #define MATMUL_PANELS_STRIDE_OUT 13
 #define MATMUL_PANELS_PANELS 14
 #define MATMUL_PANELS_PACKS 15
+#define MATVEC_OUT 0
+#define MATVEC_A 1
+#define MATVEC_B 2
+#define MATVEC_N 3
+#define MATVEC_K 4
+#define MATVEC_STRIDE 5
+#define MATVEC_TRANS_B 6
 #define JOIN_PART_OUT 0
 #define JOIN_PART_X 1
 #define JOIN_PART_ROWS 2
@@ -980,6 +988,7 @@ COMMAND(alloc);
 COMMAND(free);
 COMMAND(matmul);
 COMMAND(matmulPanels);
+COMMAND(matvec);
 COMMAND(joinPart);
 COMMAND(joinGradPart);
 COMMAND(add);
@@ -1090,6 +1099,7 @@ COMMAND(waitDisk);
   [CMD_FREE] = cmd_free, \
   [CMD_MATMUL] = cmd_matmul, \
   [CMD_MATMUL_PANELS] = cmd_matmulPanels, \
+  [CMD_MATVEC] = cmd_matvec, \
   [CMD_JOIN_PART] = cmd_joinPart, \
   [CMD_JOIN_GRAD_PART] = cmd_joinGradPart, \
   [CMD_ADD] = cmd_add, \

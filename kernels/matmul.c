@@ -53,6 +53,8 @@ void multiply(struct context *c, const struct product *x) {
     multiply_nothing(x);
   else if (c->tuning.tiles && tiles_pay(x->m, x->n, x->k))
     (is_rounded(x) ? multiply_tiles_rounded : multiply_tiles)(&c->tuning, x, c->workspace);
+  else if (is_row(x))
+    multiply_row(&c->tuning, x);
   else
     multiply_vectors(&c->tuning, x, c->workspace);
 }

@@ -69,6 +69,10 @@ struct variant {
 // Those that were compiled, or null beyond the last.
 const struct variant *variant_at(int index);
 
+// Of one row, in f32, of which b's rows lie as they are: done without packing, with the same bits. In matvec.c.
+int is_row(const struct product *x);
+void multiply_row(const struct tuning *t, const struct product *x);
+
 // On whatever is fastest here. Needs the whole workspace, or sets the error.
 void multiply(struct context *c, const struct product *x);
 

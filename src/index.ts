@@ -98,6 +98,20 @@ export {
   startSession,
   train,
 } from './train/index.js'
+export {
+  createDecoder,
+  type Decoder,
+  type Evaluation,
+  evaluate,
+  type GenerateOptions,
+  generate,
+  openDecoder,
+  openTrained,
+  type Sampling,
+  type TrainedModel,
+  textStream,
+  tokenizerOf,
+} from './generate/index.js'
 
 // 7. What runs a program, step by step.
 export {

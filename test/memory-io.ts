@@ -57,6 +57,9 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     write: (path, content) => {
       written[path] = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
     },
+    async *lines() {
+      for (const line of (Object.hasOwn(files, '-') ? io.read('-') : '').split('\n')) if (line !== '') yield line
+    },
     copy: (from, to) => io.write(to, io.readBytes(from)),
     create: (path, content) => {
       if (io.exists(path)) return false

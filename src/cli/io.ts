@@ -1,5 +1,6 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
 import { copyFileSync, statSync } from 'node:fs'
+import { createInterface } from 'node:readline'
 import type { Files } from '../base/index.js'
 import { kindOf, nodeFiles, plainly, startWriter } from '../node/index.js'
 import type { Writer } from '../train/index.js'
@@ -12,6 +13,8 @@ export interface Io extends Files {
   control(stream: 'out' | 'err', sequence: string): void
   /** '-' is standard input. */
   read(path: string): string
+  /** Standard input, line by line as it comes. */
+  lines(): AsyncIterable<string>
   copy(from: string, to: string): void
   /** When a file was last written, in seconds since 1970 by the clock of its disk; undefined: there is none. */
   modified(path: string): number | undefined
@@ -48,6 +51,7 @@ export function processIo(): Io {
     control: (stream, sequence) => void (stream === 'out' ? process.stdout : process.stderr).write(sequence),
     ...nodeFiles(),
     kindOf,
+    lines: () => createInterface({ input: process.stdin }),
     copy: (from, to) => plainly(() => copyFileSync(from, to)),
     modified: path => {
       const stats = plainly(() => statSync(path, { throwIfNoEntry: false }))

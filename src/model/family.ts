@@ -18,3 +18,10 @@ export function buildModel(config: ModelConfig, step: Omit<StepShape, 'microbatc
       return llama(config, shape)
   }
 }
+
+/** Without what only training has: masks, and losses that balance experts. */
+export function withoutTraining(model: ModelConfig): ModelConfig {
+  if (model.family === 'gpt') return { ...model, dropout: 0 }
+  if (model.family !== 'llama' || !model.moe) return model
+  return { ...model, moe: { ...model.moe, loss: undefined } }
+}

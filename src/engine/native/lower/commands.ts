@@ -62,6 +62,8 @@ export const commands = {
    * them (`packs`), for all that follow. panels 0: nobody shares it.
    */
   matmulPanels: [...matmulWords, 'panels', 'packs'],
+  /** out[n] = a[k] b: a product of one row, of numbers in f32. b is [k n], or [n k] where transB, its rows `stride` apart. */
+  matvec: ['out', 'a', 'b', 'n', 'k', 'stride', 'transB'],
   /** `repeats` rows of out, `stride` apart, are each row of x: out[(r * repeats + i) * stride + c] = x[r c]. */
   joinPart: ['out', 'x', 'rows', 'repeats', 'columns', 'stride'],
   /** The inverse, summed: out[r c] = sum over i of x[(r * repeats + i) * stride + c]. */

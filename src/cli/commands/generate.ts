@@ -1,0 +1,160 @@
+/** lockstep generate: a checkpoint goes on from a prompt, or answers line by line. */
+import { error, ProblemsError } from '../../base/index.js'
+import type { Tokenizer } from '../../data/index.js'
+import type { KernelName } from '../../engine/index.js'
+import {
+  type Decoder,
+  generate,
+  openDecoder,
+  openTrained,
+  type TrainedModel,
+  textStream,
+  tokenizerOf,
+} from '../../generate/index.js'
+import type { Io } from '../io.js'
+import { withProgress } from '../text/progress.js'
+
+export interface GenerateCommandOptions {
+  readonly prompt?: string
+  readonly ids?: string
+  readonly chat?: boolean
+  readonly tokens?: number
+  readonly temperature?: number
+  readonly topK?: number
+  readonly topP?: number
+  readonly seed?: number
+  readonly context?: number
+  readonly cache?: boolean
+  readonly threads?: number
+  readonly kernels: KernelName | 'auto'
+  readonly json?: boolean
+}
+
+interface Speaker {
+  readonly trained: TrainedModel
+  readonly decoder: Decoder
+  readonly tokenizer: Tokenizer | undefined
+  readonly options: GenerateCommandOptions
+  readonly io: Io
+}
+
+export async function generateCommand(path: string, options: GenerateCommandOptions, io: Io): Promise<number> {
+  const opened = await withProgress(io, async watcher => {
+    watcher.say(`reading ${path}`)
+    const trained = openTrained(path, io)
+    const tokenizer = await tokenizerOf(trained)
+    requirePrompt(options, tokenizer, trained)
+    return { trained, tokenizer, decoder: await openDecoder(trained, options) }
+  })
+  const speaker: Speaker = { ...opened, options, io }
+  if (!options.json) io.err(notesOn(opened.trained))
+  let stopped: number | undefined
+  const forget = io.onInterrupt(code => {
+    stopped = code
+  })
+  try {
+    if (options.chat) await chat(speaker, () => stopped !== undefined)
+    else await answer(speaker, promptOf(speaker), { echo: true, isStopped: () => stopped !== undefined })
+    return stopped ?? 0
+  } finally {
+    forget()
+    await opened.decoder.stop()
+  }
+}
+
+/** What readers of a checkpoint should know of it. */
+export const notesOn = ({ passedOver, path }: TrainedModel): string =>
+  passedOver > 0 ? `${passedOver} newer checkpoints are damaged; this is ${path}\n` : ''
+
+function requirePrompt(
+  { prompt, ids, chat }: GenerateCommandOptions,
+  tokenizer: Tokenizer | undefined,
+  { path }: TrainedModel,
+): void {
+  const problems = [
+    ...(prompt === undefined && ids === undefined && !chat
+      ? [error('generate/prompt', '', 'there is nothing to go on from', 'give --prompt "...", --ids 1,2,3 or --chat')]
+      : []),
+    ...(prompt === '' ? [error('generate/prompt', '--prompt', 'the prompt is empty', 'give at least one letter')] : []),
+    ...(ids !== undefined && !/^\s*\d+([\s,]+\d+)*\s*$/.test(ids)
+      ? [error('generate/prompt', '--ids', `\`${ids}\` is not a list of ids`, 'write them as 17,4,99')]
+      : []),
+    ...(tokenizer === undefined && ids === undefined && (chat || prompt !== undefined)
+      ? [
+          error(
+            'generate/tokenizer',
+            '',
+            `${path} has no tokenizer: its model learned from ids, not from text`,
+            'give the prompt as --ids 1,2,3',
+          ),
+        ]
+      : []),
+  ]
+  if (problems.length > 0) throw new ProblemsError(problems)
+}
+
+function promptOf({ options: { prompt = '', ids }, tokenizer }: Speaker): number[] {
+  if (ids !== undefined)
+    return ids
+      .trim()
+      .split(/[\s,]+/)
+      .map(Number)
+  return Array.from(tokenizer?.encode(new TextEncoder().encode(prompt)) ?? [])
+}
+
+interface Answering {
+  /** Whether the prompt is said again before what follows it. */
+  readonly echo: boolean
+  readonly isStopped: () => boolean
+}
+
+async function answer(speaker: Speaker, prompt: readonly number[], { echo, isStopped }: Answering): Promise<void> {
+  const { decoder, tokenizer, options, io } = speaker
+  const { tokens = 128, temperature = 0, topK, topP, seed = 0, cache = true, json } = options
+  const stream = tokenizer && options.ids === undefined ? textStream(tokenizer) : undefined
+  const say = (text: string) => !json && text !== '' && io.out(text)
+  if (echo) say(stream ? (options.prompt ?? '') : prompt.join(' '))
+  const made: number[] = []
+  let text = ''
+  const begun = performance.now()
+  const asked = { tokens, temperature, topK, topP, seed, cache, end: tokenizer?.end }
+  for await (const id of generate(decoder, prompt, asked)) {
+    made.push(id)
+    const piece = stream ? stream.add(id) : ` ${id}`
+    text += piece
+    say(piece)
+    if (isStopped()) break
+  }
+  const rest = stream?.end() ?? ''
+  say(`${rest}\n`)
+  const seconds = (performance.now() - begun) / 1000
+  const rate = made.length / seconds
+  if (json) io.out(`${JSON.stringify(jsonOf(speaker, { prompt, made, text: text + rest, seconds }))}\n`)
+  else io.err(`${made.length} tokens, ${rate.toPrecision(3)} a second; ${decoder.description}\n`)
+}
+
+function jsonOf(
+  { trained: { path, checkpoint }, decoder, tokenizer, options }: Speaker,
+  answer: { prompt: readonly number[]; made: readonly number[]; text: string; seconds: number },
+) {
+  const { prompt, made, text, seconds } = answer
+  const asText = tokenizer && options.ids === undefined ? { text } : {}
+  return {
+    ...{ ok: true, checkpoint: path, step: checkpoint.step, promptIds: prompt, ...asText, ids: made },
+    ...{ tokens: made.length, seconds, tokensPerSecond: made.length / seconds, kernels: decoder.description },
+  }
+}
+
+/** Every line goes on from all that was said before, as far as it fits. */
+async function chat(speaker: Speaker, isStopped: () => boolean): Promise<void> {
+  const { decoder, tokenizer, io, options } = speaker
+  const asks = !options.json && io.terminal() !== undefined
+  if (asks) io.out('> ')
+  for await (const line of io.lines()) {
+    const prompt = Array.from(tokenizer?.encode(new TextEncoder().encode(`${line}\n`)) ?? [])
+    if (decoder.past + prompt.length > decoder.context) decoder.rewind(0)
+    await answer(speaker, prompt, { echo: false, isStopped })
+    if (isStopped()) return
+    if (asks) io.out('> ')
+  }
+}

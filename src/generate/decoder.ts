@@ -1,0 +1,83 @@
+/** A model that answers tokens with logits, and remembers the tokens it was fed. */
+import { error, ProblemsError } from '../base/index.js'
+import { type StartDecoderOptions, startDecoder } from '../engine/index.js'
+import type { ModelConfig } from '../model/index.js'
+import { forwardOf } from './forward.js'
+
+export type Logits = Float32Array | Float64Array
+
+export interface Decoder {
+  /** For people: which kernels, how many threads. */
+  readonly description: string
+  readonly vocab: number
+  /** The most tokens it can remember. */
+  readonly context: number
+  /** Tokens that it remembers. */
+  readonly past: number
+  /** The logits of what comes after these tokens, which follow those that it remembers. */
+  feed(ids: readonly number[]): Promise<Logits>
+  /** Forgets all but the first so many tokens. */
+  rewind(past: number): void
+  stop(): Promise<void>
+}
+
+export interface DecoderOptions extends StartDecoderOptions {
+  /** Tokens to remember at most: with learned positions, no more than there are of these. */
+  readonly context: number
+}
+
+/** Fills a weight of the model, whole, row-major. */
+export type FillWeight = (name: string, values: Logits) => void
+
+/** Longer prompts are read in several passes: what these need at once stays small. */
+const mostTokens = 64
+
+export async function createDecoder(model: ModelConfig, fill: FillWeight, options: DecoderOptions): Promise<Decoder> {
+  if (model.family === 'mlp')
+    throw new ProblemsError([error('generate/model', 'model.family', 'an mlp learns from vectors and makes no tokens')])
+  const { context } = options
+  if (!Number.isSafeInteger(context) || context < 1)
+    throw new ProblemsError([error('generate/options', 'context', `${context} is not a number of tokens`)])
+  const forward = forwardOf(model, { context, tokens: Math.min(mostTokens, context) })
+  const engine = await startDecoder(forward.room, options)
+  try {
+    for (const name of Object.keys(forward.room.weights)) fill(name, engine.weight(name))
+  } catch (e) {
+    await engine.stop()
+    throw e
+  }
+  const { vocab } = model
+  let past = 0
+  return {
+    ...{ description: engine.description, vocab, context },
+    get past() {
+      return past
+    },
+    async feed(ids) {
+      requireIds(ids, vocab, context - past)
+      let logits: Logits = new Float32Array(0)
+      for (let at = 0; at < ids.length; at += mostTokens) {
+        const some = ids.slice(at, at + mostTokens)
+        logits = await engine.run(forward.pass(some.length), some, past)
+        past += some.length
+      }
+      return logits
+    },
+    rewind(to) {
+      if (!Number.isSafeInteger(to) || to < 0 || to > past)
+        throw new Error(`${to} is not one of the ${past} tokens that are remembered`)
+      past = to
+    },
+    stop: () => engine.stop(),
+  }
+}
+
+function requireIds(ids: readonly number[], vocab: number, room: number): void {
+  const wrong = ids.find(id => !Number.isSafeInteger(id) || id < 0 || id >= vocab)
+  const problems = [
+    ...(ids.length === 0 ? ['there is no token to answer'] : []),
+    ...(wrong === undefined ? [] : [`${wrong} is not the id of a token: ids are below ${vocab}`]),
+    ...(ids.length > room ? [`${ids.length} tokens do not fit: there is room for ${room}`] : []),
+  ]
+  if (problems.length > 0) throw new ProblemsError(problems.map(text => error('generate/prompt', '', text)))
+}

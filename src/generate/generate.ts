@@ -1,0 +1,58 @@
+/** Token after token, each drawn from what the decoder makes of those before it. */
+import { error, ProblemsError, uniform } from '../base/index.js'
+import type { Decoder } from './decoder.js'
+import { type Sampling, sampled, samplingProblems } from './sampling.js'
+
+export interface GenerateOptions extends Sampling {
+  /** How many tokens to make, at most. */
+  readonly tokens: number
+  /** Of what is drawn: the same seed, the same tokens. */
+  readonly seed?: number
+  /** A token that ends the text; it is not given. */
+  readonly end?: number | undefined
+  /** false: all tokens are read anew for every next one. Slower, and the same tokens. */
+  readonly cache?: boolean
+}
+
+/**
+ * Goes on from what the decoder remembers and the prompt. Where its memory is full it forgets the first half and reads the
+ * rest again, so a text may be longer than the context.
+ */
+export async function* generate(
+  decoder: Decoder,
+  prompt: readonly number[],
+  options: GenerateOptions,
+): AsyncGenerator<number> {
+  const { tokens, seed = 0, end, cache = true } = options
+  const problems = samplingProblems(options)
+  if (problems.length > 0) throw new ProblemsError(problems)
+  if (decoder.past + prompt.length > decoder.context) throw new ProblemsError([tooLong(decoder, prompt.length)])
+  const chance = uniform({ seed, name: 'generate' })
+  let [behind, next]: number[][] = [[], [...prompt]]
+  for (let made = 0; made < tokens; made++) {
+    if (decoder.past + next.length > decoder.context) {
+      next = [...behind, ...next].slice(-Math.max(1, decoder.context >> 1))
+      behind = []
+      decoder.rewind(0)
+    }
+    const logits = await decoder.feed(next)
+    const id = sampled(logits, options, chance(made))
+    if (id === end) return
+    yield id
+    if (cache) {
+      behind.push(...next)
+      next = [id]
+    } else {
+      decoder.rewind(decoder.past - next.length)
+      next.push(id)
+    }
+  }
+}
+
+const tooLong = ({ past, context }: Decoder, prompt: number) =>
+  error(
+    'generate/prompt',
+    'prompt',
+    `${past > 0 ? `${past} tokens so far + ` : ''}a prompt of ${prompt} tokens > a context of ${context}`,
+    'shorten it',
+  )

@@ -1,0 +1,6 @@
+export * from './decoder.js'
+export * from './evaluate.js'
+export * from './generate.js'
+export * from './open.js'
+export { likeliest, type Sampling, sampled } from './sampling.js'
+export * from './text.js'

@@ -1,0 +1,82 @@
+/** A trained model, ready to use: a checkpoint of any plan, in one process, with the tokenizer its text was encoded with. */
+import { error, type Files, ProblemsError } from '../base/index.js'
+import type { Checkpoint } from '../checkpoint/index.js'
+import { byteTokenizer, readTokenizer, type Tokenizer } from '../data/index.js'
+import type { StartDecoderOptions } from '../engine/index.js'
+import type { ModelConfig } from '../model/index.js'
+import { formOf, Job } from '../plan/index.js'
+import { beginningOf } from '../train/index.js'
+import { createDecoder, type Decoder, type FillWeight } from './decoder.js'
+
+/** A checkpoint of whatever kind, found whole. */
+export interface TrainedModel {
+  readonly path: string
+  readonly checkpoint: Checkpoint
+  readonly job: Job
+  /** The newest of a folder was passed over for it, because it is damaged. */
+  readonly passedOver: number
+}
+
+/** `path`: a checkpoint, or a folder of them, of which the newest whole one is taken. Throws what is wrong. */
+export function openTrained(path: string, files: Files): TrainedModel {
+  const found = beginningOf({ init: path }, files)
+  if (!found) throw new Error('internal: a path was given')
+  return { path: found.path, checkpoint: found.checkpoint, job: jobOf(found), passedOver: found.damaged?.length ?? 0 }
+}
+
+function jobOf({ path, checkpoint }: { readonly path: string; readonly checkpoint: Checkpoint }): Job {
+  const found = checkpoint.job()
+  const parsed = Job.safeParse(found)
+  if (parsed.success) return parsed.data
+  const message = found
+    ? `${path}: its job.json is not a job of this version: ${parsed.error.issues[0]?.message ?? ''}`
+    : `${path} does not say which model it is of: it has no job.json`
+  throw new ProblemsError([error('checkpoint/model', '', message, 'write it again with this version of lockstep')])
+}
+
+/** What the model's text was made of; undefined: it learned from ids alone. */
+export async function tokenizerOf({ checkpoint, job }: TrainedModel): Promise<Tokenizer | undefined> {
+  const text = checkpoint.tokenizer()
+  if (text !== undefined) return readTokenizer(text, 'tokenizer.json')
+  return tokenizerOfJob(job)
+}
+
+/** Of a job whose text needs no tokenizer.json. */
+const tokenizerOfJob = ({ data }: Job): Tokenizer | undefined =>
+  data && formOf(data) === 'text' && data.tokenizer === 'bytes' ? byteTokenizer : undefined
+
+/** The tokenizer of a run that is under way. */
+export const tokenizerOfRun = async (job: Job, json: string | undefined): Promise<Tokenizer | undefined> =>
+  json === undefined ? tokenizerOfJob(job) : readTokenizer(json, 'tokenizer.json')
+
+/** Weights as evaluation reads them: the average of a parameter, where there is one. */
+export const weightsOf =
+  ({ path, checkpoint }: Pick<TrainedModel, 'path' | 'checkpoint'>): FillWeight =>
+  (name, values) => {
+    const tensor = [`ema.${name}`, `param.${name}`].find(held => checkpoint.tensors.has(held)) ?? `param.${name}`
+    const [first = 1, ...rest] = (checkpoint.tensors.get(tensor) ?? []).map(({ size }) => size)
+    // Of learned positions, those of the context.
+    const shape = [Math.min(first, values.length / rest.reduce((n, size) => n * size, 1)), ...rest]
+    const wrong = checkpoint.fill(tensor, [{ start: shape.map(() => 0), shape, values }])
+    if (wrong.length > 0)
+      throw new ProblemsError(wrong.map(message => error('checkpoint/damaged', '', `${path}: ${message}`)))
+  }
+
+export interface OpenDecoderOptions extends StartDecoderOptions {
+  /** Without it, the length of the sequences that the model was trained on. */
+  readonly context?: number | undefined
+}
+
+export function openDecoder(trained: TrainedModel, options: OpenDecoderOptions = {}): Promise<Decoder> {
+  const { model, training } = trained.job
+  const { context = training.seq } = options
+  requireContext(model, context, training.seq)
+  return createDecoder(model, weightsOf(trained), { ...options, context })
+}
+
+/** Rotary positions go on; learned ones end. */
+function requireContext(model: ModelConfig, context: number, seq: number): void {
+  if (model.family !== 'gpt' || context <= seq) return
+  const message = `a context of ${context} tokens > the ${seq} positions that the model has learned`
+  throw new ProblemsError([error('generate/options', 'context', message, `try ${seq}`)])
+}
