@@ -13,7 +13,7 @@ import {
   sampled,
   textStream,
 } from '../src/generate/index.js'
-import { Job, type JobInput } from '../src/plan/index.js'
+import { adaptersOf, Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
 import { models } from './jobs.js'
 import { oneIn, test } from './share.js'
@@ -31,8 +31,8 @@ function prefixed<T>(record: Readonly<Record<string, T>>): Record<string, T> {
   return Object.fromEntries(Object.entries(record).map(([name, value]) => [`experts: ${name}`, value]))
 }
 
-const jobOf = (model: JobInput['model'], seq = 12): Job =>
-  Job.parse({ model, training: { seq, globalBatch: 1 }, plan: {} })
+const jobOf = (model: JobInput['model'], seq = 12, training = {}): Job =>
+  Job.parse({ model, training: { seq, globalBatch: 1, ...training }, plan: {} })
 
 /** Weights that make up their mind: large, and of every parameter. */
 const weight = (name: string, index: number, seed = 1): number =>
@@ -44,7 +44,7 @@ const decoderOf = (job: Job, kernels: Parameters<typeof createDecoder>[2]['kerne
     (name, values) => {
       for (let i = 0; i < values.length; i++) values[i] = weight(name, i)
     },
-    { context: job.training.seq, kernels, threads, pool },
+    { context: job.training.seq, kernels, threads, pool, adapters: adaptersOf(job) },
   )
 
 async function idsOf(decoder: Decoder, options: GenerateOptions, prompt = [3, 1, 4]): Promise<number[]> {
@@ -100,6 +100,25 @@ for (const name of Object.keys(families))
     }
     ok(Math.abs(sum / 16 - loss) < 1e-12 * loss, `${sum / 16} against ${loss}`)
   })
+
+test('adapters are part of the model', async () => {
+  const [job, without] = [
+    jobOf(models.llama, 12, { lora: { rank: 2, alpha: 4, targets: ['q', 'down'] } }),
+    jobOf(models.llama),
+  ]
+  const [reference, fast, plain] = [
+    await decoderOf(job, 'reference'),
+    await decoderOf(job, 'auto'),
+    await decoderOf(without, 'reference'),
+  ]
+  const [wanted, seen, other] = await Promise.all([reference, fast, plain].map(decoder => decoder.feed([1, 2, 3])))
+  ok(
+    wanted.every((logit, i) => Math.abs(logit - seen[i]) < 1e-4),
+    `${wanted} against ${seen}`,
+  )
+  ok(wanted.some((logit, i) => Math.abs(logit - other[i]) > 0.1))
+  await fast.stop()
+})
 
 test('several threads, and prompts longer than a pass, make no difference', async () => {
   const model = { family: 'llama', layers: 2, embed: 96, heads: 4, kvHeads: 2, ffn: 80, vocab: 61 } as const

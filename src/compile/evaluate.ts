@@ -3,13 +3,8 @@
  * ranks, with the parameters kept as the training program keeps them, and nothing else. Masks are not drawn.
  */
 import type { Program } from '../ir/index.js'
-<<<<<<< HEAD
-import { buildModel, type ModelConfig, withAdapters } from '../model/index.js'
+import { buildModel, withAdapters, withoutTraining } from '../model/index.js'
 import { adaptersOf, type Job } from '../plan/index.js'
-=======
-import { buildModel, withoutTraining } from '../model/index.js'
-import type { Job } from '../plan/index.js'
->>>>>>> b554c474 (generate and eval: a trained model used, from the graph it was trained by)
 import { type Schedule, tasksOf } from '../schedule/index.js'
 import { compile } from './compile.js'
 import { scheduleOf, stepOf } from './job.js'
@@ -17,12 +12,11 @@ import { scheduleOf, stepOf } from './job.js'
 /** `schedule` is the parsed file of a plan that names one. */
 export function compileEvaluation(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {
   const { training, plan } = job
-<<<<<<< HEAD
   const adapters = adaptersOf(job)
-  const model = withAdapters(buildModel(judged(job.model), stepOf(job)), adapters && { ...adapters, dropout: 0 })
-=======
-  const model = buildModel(withoutTraining(job.model), stepOf(job))
->>>>>>> b554c474 (generate and eval: a trained model used, from the graph it was trained by)
+  const model = withAdapters(
+    buildModel(withoutTraining(job.model), stepOf(job)),
+    adapters && { ...adapters, dropout: 0 },
+  )
   return compile({ model, plan, training, schedule: forwardOf(schedule) })
 }
 

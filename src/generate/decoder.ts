@@ -1,7 +1,7 @@
 /** A model that answers tokens with logits, and remembers the tokens it was fed. */
 import { error, ProblemsError } from '../base/index.js'
 import { type StartDecoderOptions, startDecoder } from '../engine/index.js'
-import type { ModelConfig } from '../model/index.js'
+import type { Adapters, ModelConfig } from '../model/index.js'
 import { forwardOf } from './forward.js'
 
 export type Logits = Float32Array | Float64Array
@@ -24,6 +24,8 @@ export interface Decoder {
 export interface DecoderOptions extends StartDecoderOptions {
   /** Tokens to remember at most: with learned positions, no more than there are of these. */
   readonly context: number
+  /** Small matrices that are added to the model's, where it was trained with any. */
+  readonly adapters?: Adapters | undefined
 }
 
 /** Fills a weight of the model, whole, row-major. */
@@ -35,10 +37,10 @@ const mostTokens = 64
 export async function createDecoder(model: ModelConfig, fill: FillWeight, options: DecoderOptions): Promise<Decoder> {
   if (model.family === 'mlp')
     throw new ProblemsError([error('generate/model', 'model.family', 'an mlp learns from vectors and makes no tokens')])
-  const { context } = options
+  const { context, adapters } = options
   if (!Number.isSafeInteger(context) || context < 1)
     throw new ProblemsError([error('generate/options', 'context', `${context} is not a number of tokens`)])
-  const forward = forwardOf(model, { context, tokens: Math.min(mostTokens, context) })
+  const forward = forwardOf(model, { context, tokens: Math.min(mostTokens, context), adapters })
   const engine = await startDecoder(forward.room, options)
   try {
     for (const name of Object.keys(forward.room.weights)) fill(name, engine.weight(name))

@@ -118,14 +118,14 @@ const virtual = (checkpoint: Checkpoint, files: Files): Files => ({
 const together = 4
 
 /** The same model and sequences, on a plan of this machine. */
-const judging = ({ model, training, plan, data }: Job, ranks: number): Job => ({
-  ...Job.parse({
+const judging = ({ model, training, plan, data }: Job, ranks: number): Job => {
+  const alone = Job.parse({
     model: { family: 'mlp', layers: 1, embed: 1 },
     training: { seq: training.seq, globalBatch: together * ranks },
     plan: { dp: ranks, precision: plan.precision },
-  }),
-  ...{ model, ...(data && { data }) },
-})
+  })
+  return { ...alone, model, training: { ...alone.training, lora: training.lora }, ...(data && { data }) }
+}
 
 /** What an evaluation reads: the average of a parameter, where there is one. */
 const averages = (checkpoint: Checkpoint): Checkpoint => ({

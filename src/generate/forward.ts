@@ -6,6 +6,7 @@
 import { type Dim, elementsOf } from '../base/index.js'
 import type { DecodeOp, DecodePass, DecodePlace, DecodeRoom, DecodeValue } from '../engine/index.js'
 import {
+  type Adapters,
   type Block,
   buildModel,
   type Graph,
@@ -14,6 +15,7 @@ import {
   type ModelConfig,
   type Node,
   type ValueId,
+  withAdapters,
   withoutTraining,
 } from '../model/index.js'
 
@@ -28,6 +30,8 @@ export interface ForwardOptions {
   readonly context: number
   /** Tokens of the largest pass. */
   readonly tokens: number
+  /** Small matrices that are added to the model's, where it was trained with any. */
+  readonly adapters?: Adapters | undefined
 }
 
 /** Experts take every token that chooses them: who else is in its sequence must not matter. */
@@ -36,11 +40,16 @@ function decoded(config: ModelConfig): ModelConfig {
   return model.family === 'llama' && model.moe ? { ...model, moe: { ...model.moe, capacity: undefined } } : model
 }
 
-export function forwardOf(config: ModelConfig, { context, tokens }: ForwardOptions): Forward {
+export function forwardOf(config: ModelConfig, { context, tokens, adapters }: ForwardOptions): Forward {
   const models = new Map<number, Model>()
   const modelOf = (seq: number): Model => {
     // Where tokens stand is data, as it is in documents: the graph of a pass does not depend on what came before.
-    const model = models.get(seq) ?? buildModel(decoded(config), { batch: 1, seq, documents: {} })
+    const model =
+      models.get(seq) ??
+      withAdapters(
+        buildModel(decoded(config), { batch: 1, seq, documents: {} }),
+        adapters && { ...adapters, dropout: 0 },
+      )
     models.set(seq, model)
     return model
   }

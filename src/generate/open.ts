@@ -4,7 +4,7 @@ import type { Checkpoint } from '../checkpoint/index.js'
 import { byteTokenizer, readTokenizer, type Tokenizer } from '../data/index.js'
 import type { StartDecoderOptions } from '../engine/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { formOf, Job } from '../plan/index.js'
+import { adaptersOf, formOf, Job } from '../plan/index.js'
 import { beginningOf } from '../train/index.js'
 import { createDecoder, type Decoder, type FillWeight } from './decoder.js'
 
@@ -71,7 +71,7 @@ export function openDecoder(trained: TrainedModel, options: OpenDecoderOptions =
   const { model, training } = trained.job
   const { context = training.seq } = options
   requireContext(model, context, training.seq)
-  return createDecoder(model, weightsOf(trained), { ...options, context })
+  return createDecoder(model, weightsOf(trained), { ...options, context, adapters: adaptersOf(trained.job) })
 }
 
 /** Rotary positions go on; learned ones end. */
