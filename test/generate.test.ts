@@ -78,7 +78,7 @@ for (const [name, model] of Object.entries(families))
   })
 
 const test4 = oneIn(4)
-for (const name of Object.keys(families))
+for (const name of Object.keys(families).filter(name => name !== 'experts: gshard')) // it drops tokens in training
   test4(`${name}: tokens fed one by one are as likely as the evaluation says`, async () => {
     const job = jobOf(families[name], 16)
     const program = compileEvaluation(serialJob(job))
