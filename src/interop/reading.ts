@@ -93,7 +93,7 @@ export class Reading {
   /** A field that follows from several keys, with its equation. The path is the key it is most about. */
   derive(path: string, field: string, value: unknown, equation: string): void {
     this.set(field, value)
-    this.#note('derived', path, equation, field)
+    this.#note('derived', path, equation, field === '' ? undefined : field)
   }
 
   /** A field that the file leaves out, by a default of the framework: say of which release. */

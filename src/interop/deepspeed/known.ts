@@ -1,0 +1,92 @@
+/** Keys of DeepSpeed that a job has no field for, and why; '' changes nothing that matters here. */
+import type { KeyTable } from '../reading.js'
+
+const tuning = 'tuning of when DeepSpeed moves parameters; a job prefetches by layers'
+const partly = 'state is split over a part of dp'
+const other = 'another way to train, which a job cannot say'
+
+export const known: KeyTable = {
+  'zero_optimization.stage3_prefetch_bucket_size': tuning,
+  'zero_optimization.prefetch_bucket_size': tuning,
+  'zero_optimization.stage3_param_persistence_threshold': 'smaller parameters stay whole on every rank: memory',
+  'zero_optimization.param_persistence_threshold': 'smaller parameters stay whole on every rank: memory',
+  'zero_optimization.stage3_model_persistence_threshold': 'parameters stay whole up to this sum: memory',
+  'zero_optimization.model_persistence_threshold': 'parameters stay whole up to this sum: memory',
+  'zero_optimization.stage3_max_live_parameters': tuning,
+  'zero_optimization.max_live_parameters': tuning,
+  'zero_optimization.stage3_max_reuse_distance': tuning,
+  'zero_optimization.max_reuse_distance': tuning,
+  'zero_optimization.sub_group_size': 'tuning: parameters that are updated together',
+  'zero_optimization.allgather_bucket_size': 'tuning: a job has one bucket, that of gradients',
+  'zero_optimization.contiguous_gradients': '',
+  'zero_optimization.reduce_scatter': '',
+  'zero_optimization.allgather_partitions': '',
+  'zero_optimization.round_robin_gradients': '',
+  'zero_optimization.load_from_fp32_weights': '',
+  'zero_optimization.elastic_checkpoint': '',
+  'zero_optimization.ignore_unused_parameters': '',
+  'zero_optimization.legacy_stage1': '',
+  'zero_optimization.memory_efficient_linear': '',
+  'zero_optimization.stage3_gather_16bit_weights_on_model_save': '',
+  'zero_optimization.stage3_gather_fp16_weights_on_model_save': '',
+  'zero_optimization.gather_16bit_weights_on_model_save': '',
+  'zero_optimization.gather_fp16_weights_on_model_save': '',
+  'zero_optimization.log_trace_cache_warnings': '',
+  'zero_optimization.stage3_use_all_reduce_for_fetch_params': tuning,
+  'zero_optimization.use_all_reduce_for_fetch_params': tuning,
+  'zero_optimization.stage3_module_granularity_threshold': tuning,
+  'zero_optimization.use_multi_rank_bucket_allreduce': tuning,
+  'zero_optimization.override_module_apply': '',
+  'zero_optimization.zero_hpz_partition_size': `ZeRO++: ${partly}`,
+  'zero_optimization.mics_shard_size': `MiCS: ${partly}`,
+  'zero_optimization.mics_hierarchical_params_gather': `MiCS: ${partly}`,
+  'zero_optimization.zero_quantized_nontrainable_weights': 'ZeRO++: frozen parameters are gathered in 8 bits',
+  'zero_optimization.zenflow': `ZenFlow: ${other}`,
+  'zero_optimization.zeropp_loco_param': 'LoCo: an error of quantised gradients is kept',
+  'zero_optimization.offload_optimizer.*': 'tuning of moves to the host',
+  'zero_optimization.offload_param.*': 'tuning of moves to the host',
+  'zero_optimization.cpu_offload_use_pin_memory': '',
+  'zero_optimization.*': 'DeepSpeed refuses keys it does not know in this section, from 0.7.0 on',
+  'fp16.auto_cast': 'inputs are cast to f16; a job casts them anyway',
+  'fp16.fp16_master_weights_and_grads': 'masters and gradients in f16: a job keeps them in f32',
+  'fp16.*': 'DeepSpeed refuses keys it does not know in this section, from 0.17.3 on',
+  'bf16.immediate_grad_update': '',
+  'bf16.check_grad_overflow': '',
+  'bf16.*': 'DeepSpeed refuses keys it does not know in this section, from 0.17.3 on',
+  'bfloat16.*': 'the older name of bf16',
+  'compile.*': 'compilation; DeepSpeed of today refuses keys it does not know in this section',
+  compile: 'compilation',
+  'activation_checkpointing.profile': '',
+  'activation_checkpointing.number_checkpoints':
+    'only where the model calls it: which layers are computed again is in its code',
+  'activation_checkpointing.*': 'only where the model calls DeepSpeed for it; a job says plan.recompute',
+  'pipeline.*': 'pipelines of DeepSpeed are made in code: say plan.pp and plan.layers',
+  gradient_predivide_factor: 'gradients are divided before and after they are summed: rounding',
+  prescale_gradients: 'gradients are divided before they are summed: rounding',
+  gradient_allreduce_op: 'gradients are summed or averaged',
+  sparse_gradients: 'gradients of embeddings travel as rows',
+  elasticity: `batches chosen by the number of ranks: ${other}`,
+  autotuning: 'DeepSpeed tries configurations: which one it takes is not in the file',
+  compression_training: `quantisation and pruning: ${other}`,
+  curriculum_learning: `sequences that grow: ${other}`,
+  data_efficiency: `sampling of the data: ${other}`,
+  progressive_layer_drop: `layers are left out at random: ${other}`,
+  sparse_attention: `attention over blocks: ${other}`,
+  eigenvalue: other,
+  quantize_training: other,
+  amp: 'Apex: mixed precision by operation',
+  'tensor_parallel.*': 'how DeepSpeed splits modules',
+  'expert_parallel.*': 'how DeepSpeed splits experts',
+  hybrid_engine: 'generation during training',
+  torch_autocast: 'precision by operation: a job has one',
+  ...cosmetic(
+    'steps_per_print wall_clock_breakdown dump_state flops_profiler tensorboard wandb comet csv_monitor comms_logger checkpoint aio ' +
+      'zero_allow_untested_optimizer zero_force_ds_cpu_optimizer memory_breakdown disable_allgather dataloader_drop_last ' +
+      'use_data_before_expert_parallelism seq_parallel_communication_data_type timers nebula weight_quantization use_node_local_storage',
+  ),
+  '_*': '',
+}
+
+function cosmetic(words: string): KeyTable {
+  return Object.fromEntries(words.split(' ').map(key => [key, '']))
+}
