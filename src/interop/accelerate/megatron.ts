@@ -1,0 +1,110 @@
+/** Accelerate's plugin for Megatron-LM. Its defaults depend on its age. */
+import type { Reading } from '../reading.js'
+import { type Trainer, trainerOptimizer, trainerSteps } from '../trainer.js'
+
+const at = (key: string): string => `megatron_lm_config.megatron_lm_${key}`
+
+export function readMegatronPlugin(r: Reading, world: number, trainer: Trainer): void {
+  const size = (key: string, field: string): number => {
+    const value = r.whole(at(key), 1)
+    if (value === undefined) r.assume(at(key), field, 1, "1 is the default of Accelerate's plugin")
+    else r.carry(at(key), field, value)
+    return value ?? 1
+  }
+  const [tp, pp] = [size('tp_degree', 'plan.tp'), size('pp_degree', 'plan.pp')]
+  const cp = contextRanks(r)
+  const ep = r.whole(at('expert_model_parallel_size'), 1)
+  if (ep !== undefined) r.carry(at('expert_model_parallel_size'), 'plan.ep', ep)
+  const dp = world / (tp * pp * cp)
+  if (!Number.isInteger(dp)) {
+    r.refuse(at('tp_degree'), `tp ${tp} x pp ${pp} x cp ${cp} does not divide num_processes ${world}`)
+    return
+  }
+  r.derive('num_processes', 'plan.dp', dp, `dp ${dp} = num_processes ${world} / (tp ${tp} x pp ${pp} x cp ${cp})`)
+  readSettings(r, tp)
+  readBatch(r, trainer, dp)
+  trainerSteps(r, trainer)
+  trainerOptimizer(r, trainer)
+  r.missing('training.seq', 'the length of sequences is in the code')
+}
+
+function contextRanks(r: Reading): number {
+  const said = r.whole(at('context_parallel_size'), 1)
+  if (said !== undefined) r.carry(at('context_parallel_size'), 'plan.cp', said)
+  else {
+    r.assume(
+      at('context_parallel_size'),
+      'plan.cp',
+      1,
+      'as the plugin had it up to 1.12; that of Accelerate 1.15 takes 2 where it is left out',
+    )
+    r.missing('plan.cp', 'it depends on the age of Accelerate: write megatron_lm_context_parallel_size')
+  }
+  return said ?? 1
+}
+
+function readSettings(r: Reading, tp: number): void {
+  const sequence = r.bool(at('sequence_parallelism')) ?? false
+  r.carry(
+    at('sequence_parallelism'),
+    'plan.sequenceParallel',
+    sequence && tp > 1,
+    sequence && tp === 1 ? 'it has no effect with tp 1' : '',
+  )
+  const split = r.bool(at('use_distributed_optimizer')) ?? false
+  r.carry(at('use_distributed_optimizer'), 'plan.zero', split ? 1 : 0)
+  const clip = r.number(at('gradient_clipping'))
+  if (clip !== undefined) r.carry(at('gradient_clipping'), 'training.clip', clip || undefined)
+  else r.assume(at('gradient_clipping'), 'training.clip', 1, "1.0 is the default of Accelerate's plugin")
+  readRecompute(r)
+  const chunks = r.whole(at('num_layers_per_virtual_pipeline_stage'))
+  if (chunks)
+    r.drop(
+      at('num_layers_per_virtual_pipeline_stage'),
+      'interleaved stages: how many follows from the layers of the model',
+    )
+}
+
+function readRecompute(r: Reading): void {
+  const granularity = r.word(at('recompute_granularity'))
+  if (granularity !== undefined) {
+    r.carry(at('recompute_granularity'), 'plan.recompute', granularity === 'full' ? 'full' : 'selective')
+    r.cosmetic(at('recompute_activations'))
+    return
+  }
+  const asked = r.bool(at('recompute_activations')) ?? false
+  if (asked)
+    r.carry(
+      at('recompute_activations'),
+      'plan.recompute',
+      'selective',
+      'as older plugins read it; that of Accelerate 1.15 computes everything again, whatever it says',
+    )
+  else
+    r.assume(
+      at('recompute_activations'),
+      'plan.recompute',
+      'none',
+      'as older plugins have it; that of Accelerate 1.15 computes everything again',
+    )
+}
+
+function readBatch(r: Reading, trainer: Trainer, dp: number): void {
+  const microbatches = r.whole(at('num_micro_batches'), 1) ?? 1
+  r.carry(at('num_micro_batches'), 'plan.microbatches', microbatches)
+  if (!trainer.says('per_device_train_batch_size')) {
+    r.missing(
+      'training.globalBatch',
+      'the size of a microbatch is in the code: --trainer per_device_train_batch_size=2',
+    )
+    return
+  }
+  const micro = trainer.number('per_device_train_batch_size') ?? 1
+  const batch = micro * microbatches * dp
+  r.derive(
+    '--trainer',
+    'training.globalBatch',
+    batch,
+    `per_device_train_batch_size ${micro} x num_micro_batches ${microbatches} x dp ${dp} = ${batch}`,
+  )
+}
