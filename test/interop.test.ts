@@ -97,3 +97,64 @@ test('texts that cannot be read are refused with their line', () => {
     equal(first.line, line, text.slice(0, 20))
   }
 })
+
+test('DeepSpeed: T = M G dp, with which numbers it would fit', () => {
+  const file = (more: string) => `{ "zero_optimization": { "stage": 2 }, "bf16": { "enabled": true }, ${more} }`
+  const whole = read(file('"train_batch_size": 64, "train_micro_batch_size_per_gpu": 2'), { world: 8 })
+  equal(field(whole, 'plan.microbatches'), 4)
+  const refusal = (more: string, world: number) =>
+    read(file(more), { world }).notes.find(({ kind }) => kind === 'refused')
+  match(
+    refusal('"train_batch_size": 256, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 18', 7)!
+      .message,
+    /256 is not 2 x 18 x 7 .* = 252; it would fit with train_batch_size 252/,
+  )
+  match(refusal('"train_batch_size": 16, "train_micro_batch_size_per_gpu": 1', 5)!.message, /dp 4 or 8/)
+})
+
+test('DeepSpeed: auto is what the Trainer says, and sizes follow from the width', () => {
+  const auto = `{ "bf16": { "enabled": "auto" }, "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+    "zero_optimization": { "stage": 3, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto" } }`
+  const trainer = { per_device_train_batch_size: 2, gradient_accumulation_steps: 4, bf16: true }
+  const imported = read(auto, { world: 16, trainer, model: { hidden_size: 4096 } })
+  equal(field(imported, 'training.globalBatch'), 128)
+  equal(field(imported, 'plan.precision'), 'bf16')
+  const said = imported.notes.map(({ message }) => message).join('\n')
+  for (const size of ['16777216', '15099494', '40960']) match(said, new RegExp(`= ${size} elements`))
+  equal(read(auto, { world: 16 }).job, undefined)
+})
+
+test('Accelerate: YAML 1.1 words, and keys it does not know', () => {
+  const file =
+    'distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\ndowncast_bf16: no\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: off\n'
+  const imported = read(file, { trainer: { per_device_train_batch_size: 2, gradient_accumulation_steps: 4 } })
+  deepEqual(
+    [field(imported, 'plan.zero'), field(imported, 'plan.gather'), field(imported, 'training.globalBatch')],
+    [3, 'step', 64],
+  )
+  deepEqual(notes(read(`${file}what: 1\n`), 'refused'), ['refused what'])
+})
+
+test('torchtitan: Llama 3 405B on 512 ranks, embedding and head as layers', () => {
+  const file =
+    '[model]\nname = "llama3"\nflavor = "405B"\n[training]\nlocal_batch_size = 32\nseq_len = 8192\n[compile]\nenable = true\n[parallelism]\ntensor_parallel_degree = 8\npipeline_parallel_degree = 8\npipeline_parallel_schedule = "Interleaved1F1B"\n'
+  const imported = read(file, { world: 512, args: ['--parallelism.pipeline_parallel_layers_per_stage', '8'] })
+  deepEqual(field(imported, 'plan.layers'), [7, ...Array.from({ length: 14 }, () => 8), 7])
+  deepEqual(
+    [field(imported, 'plan.chunks'), field(imported, 'plan.dp'), field(imported, 'training.globalBatch')],
+    [2, 8, 256],
+  )
+  equal(read(file, { world: 500 }).job, undefined)
+})
+
+test('nanotron: what is left out matters', () => {
+  const file = `parallelism: { dp: 2, tp: 2, pp: 2, tp_mode: REDUCE_SCATTER }
+tokens: { sequence_length: 64, micro_batch_size: 2, batch_accumulation_per_replica: 4, train_steps: 10 }
+optimizer: { zero_stage: 1, clip_grad: null, weight_decay: 0.1, accumulate_grad_in_fp32: true, optimizer_factory: { name: adamW, adam_beta2: 0.95 }, learning_rate_scheduler: { learning_rate: 1e-3 } }`
+  const imported = read(file)
+  deepEqual(
+    [field(imported, 'plan.schedule'), field(imported, 'training.lrSchedule.kind'), field(imported, 'training.clip')],
+    ['gpipe', 'constant', undefined],
+  )
+  equal(imported.world, 8)
+})

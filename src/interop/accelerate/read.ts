@@ -252,24 +252,7 @@ function readDeepSpeedPlugin(
   const stage = r.whole(at('zero_stage')) ?? 2
   if (r.has(at('zero_stage'))) r.carry(at('zero_stage'), 'plan.zero', stage)
   else r.assume(at('zero_stage'), 'plan.zero', 2, "2 is the default of Accelerate's plugin")
-  const spaces: Readonly<Record<string, string>> = { cpu: 'host', nvme: 'disk' }
-  for (const [key, field] of [
-    ['offload_optimizer_device', 'optimizer'],
-    ['offload_param_device', 'parameters'],
-  ] as const) {
-    const device = r.word(at(key))
-    if (device !== undefined && device !== 'none' && !Object.hasOwn(spaces, device))
-      r.refuse(at(key), `expected none, cpu or nvme, got ${device}`)
-    else if (device !== undefined && device !== 'none' && field === 'parameters' && stage < 3)
-      r.drop(at(key), `only stage 3 moves parameters, not ${stage}`)
-    else if (device !== undefined)
-      r.carry(
-        at(key),
-        `plan.offload.${field}`,
-        spaces[device],
-        spaces[device] ? `${device} is the ${spaces[device]}` : '',
-      )
-  }
+  readDevices(r, at, stage)
   const clip = r.raw(at('gradient_clipping')) === 'auto' ? undefined : r.number(at('gradient_clipping'))
   if (clip !== undefined) r.carry(at('gradient_clipping'), 'training.clip', clip || undefined)
   else if (r.has(at('gradient_clipping')))
@@ -289,6 +272,27 @@ function readDeepSpeedPlugin(
   if (axes) readBatch(r, trainer, axes.dp, steps)
   readTrainer(r, trainer)
   return undefined
+}
+
+function readDevices(r: Reading, at: (key: string) => string, stage: number): void {
+  const spaces: Readonly<Record<string, string>> = { cpu: 'host', nvme: 'disk' }
+  for (const [key, field] of [
+    ['offload_optimizer_device', 'optimizer'],
+    ['offload_param_device', 'parameters'],
+  ] as const) {
+    const device = r.word(at(key))
+    if (device !== undefined && device !== 'none' && !Object.hasOwn(spaces, device))
+      r.refuse(at(key), `expected none, cpu or nvme, got ${device}`)
+    else if (device !== undefined && device !== 'none' && field === 'parameters' && stage < 3)
+      r.drop(at(key), `only stage 3 moves parameters, not ${stage}`)
+    else if (device !== undefined)
+      r.carry(
+        at(key),
+        `plan.offload.${field}`,
+        spaces[device],
+        spaces[device] ? `${device} is the ${spaces[device]}` : '',
+      )
+  }
 }
 
 function readFile(r: Reading, file: string, given: Given): Imported | undefined {

@@ -1,0 +1,242 @@
+/** nanotron's YAML. What is left out matters: no pp_engine is all forwards first, no min_decay_lr is no decay. */
+import { fromHuggingFace } from '../../model/index.js'
+import { isMapping } from '../../plan/index.js'
+import type { Given, Reader } from '../note.js'
+import { type KeyTable, Reading } from '../reading.js'
+import { readTree } from '../tree.js'
+
+const known: KeyTable = {
+  ...Object.fromEntries(
+    'checkpoints data_stages general lighteval logging metrics_logging profiler s3_upload tokenizer'
+      .split(' ')
+      .map(key => [key, '']),
+  ),
+  'tokens.limit_*': '',
+  'tokens.val_check_interval': '',
+  'model.ddp_bucket_cap_mb': 'tuning: buckets of gradients',
+  'model.init_method': 'how parameters begin',
+  'model.make_vocab_size_divisible_by': '',
+  'optimizer.optimizer_factory.torch_adam_is_fused': '',
+  'optimizer.weight_decay_exclude_named_params': 'parameters that are not decayed; a job says training.roles',
+  'parallelism.tp_linear_async_communication': 'tuning: products and collectives of tp in pieces',
+  'parallelism.tp_recompute_allgather': 'memory: what tp gathers is gathered again in the backward pass',
+  'parallelism.moe_layer_recompute': 'experts alone are computed again',
+  'model.model_config.no_rope_layer': 'layers without positions',
+  'model.model_config._use_doc_masking': 'attention stays within documents; a job says data.documents',
+  'model.model_config.moe_config': 'experts as nanotron has them',
+  'model.model_config.z_loss_coefficient': '',
+  'model.model_config.z_loss_enabled': 'a loss on the size of logits',
+  'model.model_config.*': '',
+}
+
+export const readNanotron: Reader = (text, given) => {
+  const r = new Reading({ framework: 'nanotron', format: 'yaml' }, readTree(text, 'yaml'))
+  if (!r.refused) {
+    readMesh(r, given)
+    readTokens(r)
+    readOptimizer(r)
+    readSchedule(r)
+    readModel(r)
+  }
+  return r.finish(known, 'nanotron refuses keys it does not know')
+}
+
+function readMesh(r: Reading, { world }: Given): void {
+  const at = (key: string) => `parallelism.${key}`
+  const size = (key: string, field: string): number => {
+    const value = r.whole(at(key), 1)
+    if (value === undefined) r.assume(at(key), field, 1, '1, as nanotron has it where it is left out')
+    else r.carry(at(key), field, value)
+    return value ?? 1
+  }
+  const [dp, tp, pp] = [size('dp', 'plan.dp'), size('tp', 'plan.tp'), size('pp', 'plan.pp')]
+  const cp = size('context_parallel_size', 'plan.cp')
+  const ep = size('expert_parallel_size', 'plan.ep')
+  const product = dp * tp * pp * cp * ep
+  if (ep > 1)
+    r.derive(
+      at('expert_parallel_size'),
+      'plan.dp',
+      dp * ep,
+      `dp ${dp * ep} = dp ${dp} x ep ${ep}: a job counts ranks of ep among those of dp`,
+    )
+  r.world = world ?? product
+  if (world !== undefined && world !== product)
+    r.refuse('parallelism', `dp ${dp} x tp ${tp} x pp ${pp} x cp ${cp} x ep ${ep} = ${product} ranks, not ${world}`)
+  const engine = r.word(at('pp_engine'))
+  if (engine !== undefined && !/^(1f1b|afab)$/i.test(engine))
+    r.refuse(at('pp_engine'), `expected 1f1b or afab, got ${engine}`)
+  const schedule = /^1f1b$/i.test(engine ?? '') ? '1f1b' : 'gpipe'
+  if (engine === undefined)
+    r.assume(at('pp_engine'), 'plan.schedule', schedule, 'left out, nanotron runs all forwards first')
+  else r.carry(at('pp_engine'), 'plan.schedule', schedule)
+  const mode = r.word(at('tp_mode')) ?? 'ALL_REDUCE'
+  r.carry(
+    at('tp_mode'),
+    'plan.sequenceParallel',
+    /REDUCE_SCATTER/i.test(mode) && tp > 1,
+    tp === 1 ? 'it has no effect with tp 1' : '',
+  )
+  r.carry(at('recompute_layer'), 'plan.recompute', r.bool(at('recompute_layer')) ? 'full' : 'none')
+  r.assume('parallelism', 'plan.order', 'tp-cp-ep-dp-pp', 'ranks of tp lie side by side, then those of cp, dp and pp')
+}
+
+function readTokens(r: Reading): void {
+  const seq = r.whole('tokens.sequence_length', 1)
+  if (seq === undefined) r.missing('training.seq', 'tokens.sequence_length is not in the file')
+  else r.carry('tokens.sequence_length', 'training.seq', seq)
+  const micro = r.whole('tokens.micro_batch_size', 1) ?? 1
+  const accumulation = r.whole('tokens.batch_accumulation_per_replica', 1) ?? 1
+  const dp = Number(r.field('plan.dp') ?? 1)
+  const batch = micro * accumulation * dp
+  r.derive(
+    'tokens.micro_batch_size',
+    'training.globalBatch',
+    batch,
+    `micro_batch_size ${micro} x batch_accumulation_per_replica ${accumulation} x dp ${dp} = ${batch}`,
+  )
+  r.carry('tokens.batch_accumulation_per_replica', 'plan.microbatches', accumulation)
+  const steps = r.whole('tokens.train_steps', 1)
+  if (steps !== undefined) r.carry('tokens.train_steps', 'training.steps', steps)
+  const seed = r.whole('general.seed')
+  if (seed !== undefined) r.carry('general.seed', 'training.seed', seed)
+}
+
+function readOptimizer(r: Reading): void {
+  const at = (key: string) => `optimizer.${key}`
+  const zero = r.whole(at('zero_stage')) ?? 0
+  if (zero > 1) r.refuse(at('zero_stage'), `nanotron has ZeRO 0 and 1, not ${zero}`)
+  else r.carry(at('zero_stage'), 'plan.zero', zero)
+  const clip = r.number(at('clip_grad'))
+  r.carry(at('clip_grad'), 'training.clip', clip || undefined, clip ? '' : 'there is no clipping')
+  const name = r.word(at('optimizer_factory.name')) ?? 'adamW'
+  if (/^adamw$/i.test(name)) r.carry(at('optimizer_factory.name'), 'training.optimizer.kind', 'adamw')
+  else if (/^sgd$/i.test(name)) r.carry(at('optimizer_factory.name'), 'training.optimizer.kind', 'sgd')
+  else r.refuse(at('optimizer_factory.name'), `expected adamW or sgd, got ${name}`)
+  const set = (key: string, field: string) => {
+    const value = r.number(at(key))
+    if (value !== undefined) r.carry(at(key), `training.optimizer.${field}`, value)
+  }
+  set('learning_rate_scheduler.learning_rate', 'lr')
+  set('weight_decay', 'weightDecay')
+  if (/^adamw$/i.test(name))
+    for (const [key, field] of [
+      ['adam_beta1', 'beta1'],
+      ['adam_beta2', 'beta2'],
+      ['adam_eps', 'eps'],
+    ])
+      set(`optimizer_factory.${key}`, field)
+  const dtype = r.word('model.dtype') ?? 'bfloat16'
+  const wide = r.bool(at('accumulate_grad_in_fp32')) ?? false
+  const precision = /float32/.test(dtype) ? 'f32' : /bfloat16/.test(dtype) ? (wide ? 'bf16' : 'pure-bf16') : undefined
+  if (precision === undefined) r.refuse('model.dtype', `expected bfloat16 or float32, got ${dtype}`)
+  r.carry('model.dtype', 'plan.precision', precision)
+  r.carry(at('accumulate_grad_in_fp32'), 'plan.precision', undefined, wide ? 'with masters in f32' : 'without masters')
+}
+
+function readSchedule(r: Reading): void {
+  const at = (key: string) => `optimizer.learning_rate_scheduler.${key}`
+  const set = (field: string, value: unknown) => r.set(`training.lrSchedule.${field}`, value)
+  const lr = r.number(at('learning_rate')) ?? 0
+  const steps = Number(r.field('training.steps') ?? 0)
+  const warmup = r.whole(at('lr_warmup_steps')) ?? 0
+  r.carry(at('lr_warmup_steps'), 'training.lrSchedule.warmup', warmup)
+  if (r.word(at('lr_warmup_style')) === 'constant')
+    r.drop(at('lr_warmup_style'), 'the learning rate does not rise during the warm-up')
+  else r.cosmetic(at('lr_warmup_style'))
+  if (warmup > 0) set('warmupFrom', 0)
+  const least = r.number(at('min_decay_lr'))
+  const style = r.word(at('lr_decay_style')) ?? 'linear'
+  const shapes: Readonly<Record<string, string>> = { linear: 'linear', cosine: 'cosine', '1-sqrt': 'minus-sqrt' }
+  if (least === undefined) {
+    r.assume(
+      at('min_decay_lr'),
+      'training.lrSchedule.kind',
+      'constant',
+      'left out, it is learning_rate: there is no decay',
+    )
+    r.cosmetic(at('lr_decay_style'), at('lr_decay_steps'), at('lr_decay_starting_step'))
+    return
+  }
+  if (!Object.hasOwn(shapes, style)) r.refuse(at('lr_decay_style'), `expected linear, cosine or 1-sqrt, got ${style}`)
+  const start = r.whole(at('lr_decay_starting_step')) ?? warmup
+  const decay = r.whole(at('lr_decay_steps')) ?? Math.max(0, steps - start)
+  r.carry(at('min_decay_lr'), 'training.lrSchedule.minLr', least, least > lr ? 'it is more than learning_rate' : '')
+  const stable = start > warmup + 1 || style === '1-sqrt'
+  r.carry(at('lr_decay_style'), 'training.lrSchedule.kind', stable && style === '1-sqrt' ? 'wsd' : shapes[style])
+  if (stable && style === '1-sqrt') {
+    set('cooldown', decay)
+    set('cooldownShape', 'minus-sqrt')
+  } else if (stable)
+    r.drop(
+      at('lr_decay_starting_step'),
+      `the learning rate stays until step ${start}; a job that says so is { kind: wsd, cooldown: ${decay} }`,
+    )
+  if (r.has(at('lr_decay_steps'))) {
+    const end = start + decay
+    r.carry(
+      at('lr_decay_steps'),
+      'training.lrSchedule.decaySteps',
+      !stable && end !== steps && end > 0 ? end : undefined,
+      `the decay ends at step ${end}`,
+    )
+  }
+  if (r.raw(at('lr_decay_starting_step')) !== undefined && !stable) r.cosmetic(at('lr_decay_starting_step'))
+}
+
+const sized = [
+  'hidden_size',
+  'intermediate_size',
+  'num_hidden_layers',
+  'num_attention_heads',
+  'num_key_value_heads',
+  'vocab_size',
+  'rms_norm_eps',
+  'rope_theta',
+  'tie_word_embeddings',
+  'hidden_act',
+  'rope_scaling',
+  'max_position_embeddings',
+]
+
+function readModel(r: Reading): void {
+  const at = (key: string) => `model.model_config.${key}`
+  const config = r.raw('model.model_config')
+  if (!isMapping(config)) return
+  const { config: model, problems } = fromHuggingFace({
+    ...config,
+    model_type: 'llama',
+    rms_norm_eps: config.rms_norm_eps ?? 1e-6,
+  })
+  if (!model) {
+    for (const { path, message } of problems.filter(p => p.severity === 'error')) r.refuse(at(path), message)
+    return
+  }
+  const window = r.whole(at('sliding_window_size'))
+  const biased = r.bool(at('attention_bias')) === true
+  const moe = expertsOf(r)
+  r.set('model', { ...model, ...(window ? { window } : {}), ...(biased && { qkvBias: true }), ...(moe && { moe }) })
+  for (const key of sized) if (r.raw(at(key)) !== undefined) r.carry(at(key), 'model', undefined)
+  if (window) r.carry(at('sliding_window_size'), 'model.window', undefined)
+  if (biased) r.carry(at('attention_bias'), 'model.qkvBias', undefined)
+  if (r.bool(at('rope_interleaved'))) r.drop(at('rope_interleaved'), 'pairs of neighbours turn; in a job halves do')
+  if (r.has(at('no_rope_layer'))) r.drop(at('no_rope_layer'), 'layers without positions')
+}
+
+function expertsOf(r: Reading) {
+  const at = (key: string) => `model.model_config.moe_config.${key}`
+  const experts = r.whole(at('num_experts'), 1) ?? r.whole(at('num_local_experts'), 1)
+  if (experts === undefined) return undefined
+  const chosen = r.whole(at('top_k'), 1) ?? r.whole(at('num_experts_per_token'), 1) ?? 1
+  const ffn = r.whole(at('moe_intermediate_size'), 1) ?? r.whole('model.model_config.intermediate_size', 1)
+  r.drop(
+    'model.model_config.moe_config',
+    'widths, losses and the shared expert as nanotron has them by default are not all known',
+  )
+  return {
+    experts,
+    chosen,
+    ffn,
+    ...(r.bool(at('enable_shared_expert')) && { shared: r.whole(at('shared_expert_intermediate_size'), 1) ?? ffn }),
+  }
+}
