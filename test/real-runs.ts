@@ -69,6 +69,7 @@ function slowed(dataset: Dataset, milliseconds: number): Dataset {
   return { ...dataset, train: { ...train, write } }
 }
 
+/** Notes are no complaints. */
 export const foundIn = async (run: RealRun): Promise<HealthEvent[]> => [...diagnose(await patientOf(run)).findings]
 
 const text = (of: (i: number) => string, parts: number): string =>

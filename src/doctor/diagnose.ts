@@ -43,7 +43,10 @@ export function diagnose({ run, job, program, cluster, times }: Patient): Diagno
   const { mesh } = program
   const crowded = run.info?.cores !== undefined && run.info.cores < worldOf(mesh)
   const seen = foundIn(watchRun({ path: run.path, job, mesh, prediction, crowded }), run.steps)
-  const told = causesIn([...run.events.filter(({ severity }) => severity !== 'note'), ...seen])
+  const told = causesIn([
+    ...run.events.filter(({ severity, event }) => severity !== 'note' || event === 'straggler'),
+    ...seen,
+  ])
   const machine = machineAsFound({ run, program, cluster, times })
   const shown = machine ? told.map(one => simulatedMove(one, job, machine)) : told
   const planned = machine

@@ -3,6 +3,7 @@ export type { DecodeEngine, DecodeOp, DecodePass, DecodePlace, DecodeRoom, Decod
 export * from './kernel-names.js'
 export * from './look.js'
 export * from './native/index.js'
+export * from './processor.js'
 export * from './reference/index.js'
 export * from './replicas.js'
 export { resumedScalars } from './result.js'

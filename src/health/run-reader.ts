@@ -14,6 +14,8 @@ export interface StepLine {
   /** NaN: not finite, for which JSON has no word. */
   readonly loss: number
   readonly seconds: number
+  /** Of the processor, that all ranks together were given, where they are threads. */
+  readonly cpu?: number
   readonly gradientNorm?: number
   readonly lr?: number
   readonly taken?: number

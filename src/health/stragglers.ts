@@ -7,7 +7,7 @@ import { coordinatesOf } from '../base/index.js'
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
 import type { StepLine } from './run-reader.js'
-import { mostly, type RunFacts, shareOf, tells, type Watch, watchWindow } from './watch.js'
+import { mostly, muchStolen, type RunFacts, shareOf, stolenIn, tells, type Watch, watchWindow } from './watch.js'
 
 /** Times as long as others, in the middle of the last steps, and in nearly each of them. */
 const limit = 1.15
@@ -40,12 +40,14 @@ function slowest(lines: readonly StepLine[], { mesh, prediction, ...facts }: Run
   if (factor < limit || !mostly(share) || !blamed) return []
   const { step } = lines[lines.length - 1]
   const seconds = median(lines.map(line => line.ranks!.busy[rank]))
-  const times = factor.toFixed(2)
+  const [times, stolen] = [factor.toFixed(2), stolenIn(lines)]
+  const shared = stolen > muchStolen
+  const others = shared ? `, while other processes take ${(100 * stolen).toFixed(0)} % of the cores` : ''
   return [
     {
-      ...{ step, event: 'straggler', severity: 'warning', rank },
-      message: `computes ${times} times as long as ranks with the same work: they wait for it`,
-      numbers: { factor: Number(times), seconds, late: late(rank), gain: 1 - 1 / factor },
+      ...{ step, event: 'straggler', severity: shared ? 'note' : 'warning', rank },
+      message: `computes ${times} times as long as ranks with the same work: they wait for it${others}`,
+      numbers: { factor: Number(times), seconds, late: late(rank), stolen, gain: 1 - 1 / factor },
       advice: 'look at its host: clocks, temperature, other processes; or leave it out',
     },
   ]
@@ -61,7 +63,8 @@ function slowAll(lines: readonly StepLine[], { mesh, prediction, ...facts }: Run
   if (factor < allSlow || !mostly(shareOf(ratios, ratio => ratio > (allSlow * each) / limit))) return []
   return [
     {
-      ...{ step: lines[lines.length - 1].step, event: 'prediction', severity: 'warning', where: 'compute' },
+      ...{ step: lines[lines.length - 1].step, event: 'prediction', where: 'compute' },
+      severity: stolenIn(lines) > muchStolen ? 'note' : 'warning',
       message: `all ranks compute ${factor.toFixed(2)} times as long as predicted on ${prediction.cluster}`,
       numbers: { factor: Number(factor.toFixed(3)), gain: 1 - 1 / factor },
       advice:

@@ -29,6 +29,17 @@ const leastSeconds = 0.02
 export const tells = (lines: readonly StepLine[], { crowded = false }: RunFacts): boolean =>
   !crowded && lines.every(({ ranks }) => ranks) && median(lines.map(({ seconds }) => seconds)) >= leastSeconds
 
+/** Of the time in which ranks computed, what their cores did for other processes instead. */
+export const stolenIn = (lines: readonly StepLine[]): number => {
+  const shares = lines.flatMap(({ cpu, ranks }) =>
+    cpu === undefined || !ranks ? [] : [1 - cpu / ranks.compute.reduce((sum, own) => sum + own, 0)],
+  )
+  return shares.length === 0 ? 0 : Math.max(0, median(shares))
+}
+
+/** From here on who is slow may only be who got less of a core. */
+export const muchStolen = 0.1
+
 /** All that a watch finds in steps that were taken before. */
 export const foundIn = (watch: Watch, steps: readonly StepLine[]): HealthEvent[] => steps.flatMap(watch)
 

@@ -19,6 +19,7 @@ import {
   type KernelName,
   kernelsFor,
   type Pool,
+  processorSeconds,
   type StepResult,
   startTrainer,
   type Trainer,
@@ -55,6 +56,8 @@ export interface StepRecord extends Observed {
   /** Labels that counted. */
   readonly counted: number
   readonly seconds: number
+  /** Of the processor, that the step was given by the machine, where that is known. */
+  readonly cpu?: number
   readonly tokensPerSecond: number
   /** FLOPs as `flopsDefinition` counts them. */
   readonly flopsPerSecond: number
@@ -242,13 +245,18 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
       const [before, lr] = [trainer.scalars(), lrAt(training, taken())]
       const data = { inputs: batch.inputs, lr, step: behind }
       const events = await replayEvents({ program, trainer }, data, checks)
-      const started = performance.now()
+      const [started, processor] = [performance.now(), processorSeconds()]
       const result = await engineFailures(`step ${behind + 1}`, () => trainer.step(data))
       const seconds = (performance.now() - started) / 1000
+      const cpu = Number((processorSeconds() - processor).toPrecision(3))
       behind++
       events.push(...replicaEvents(parts, behind, checks))
       const at = { step: behind, lr, seconds }
-      const done = { ...recordOf({ job, program, trainer }, result, at), ...observed(batch, behind) }
+      const done = {
+        ...recordOf({ job, program, trainer }, result, at),
+        ...observed(batch, behind),
+        ...(cpu > 0 && { cpu }),
+      }
       skips = result.skipped ? skips + 1 : 0
       broken = brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
       const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))

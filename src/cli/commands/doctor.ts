@@ -25,7 +25,7 @@ export function doctorCommand(path: string, options: DoctorOptions, io: Io): num
   const cluster = options.cluster === undefined ? undefined : loadCluster(options.cluster, io, worldOfPlan(job.plan))
   const diagnosis = diagnose({ run, job, program: compileJob(job), cluster, times: readTimes(path, io) })
   io.out(options.json ? `${JSON.stringify({ ok: true, ...diagnosis }, null, 2)}\n` : textOf(diagnosis))
-  return diagnosis.findings.length > 0 ? 1 : 0
+  return diagnosis.findings.some(({ severity }) => severity !== 'note') ? 1 : 0
 }
 
 function textOf({ steps, seconds, predicted, parts, findings }: Diagnosis): string {
