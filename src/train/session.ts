@@ -245,18 +245,13 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
       const [before, lr] = [trainer.scalars(), lrAt(training, taken())]
       const data = { inputs: batch.inputs, lr, step: behind }
       const events = await replayEvents({ program, trainer }, data, checks)
-      const [started, processor] = [performance.now(), processorSeconds()]
-      const result = await engineFailures(`step ${behind + 1}`, () => trainer.step(data))
-      const seconds = (performance.now() - started) / 1000
-      const cpu = Number((processorSeconds() - processor).toPrecision(3))
+      const { result, seconds, cpu } = await clocked(() =>
+        engineFailures(`step ${behind + 1}`, () => trainer.step(data)),
+      )
       behind++
       events.push(...replicaEvents(parts, behind, checks))
       const at = { step: behind, lr, seconds }
-      const done = {
-        ...recordOf({ job, program, trainer }, result, at),
-        ...observed(batch, behind),
-        ...(cpu > 0 && { cpu }),
-      }
+      const done = { ...recordOf({ job, program, trainer }, result, at), ...observed(batch, behind), ...cpu }
       skips = result.skipped ? skips + 1 : 0
       broken = brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
       const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))
@@ -274,6 +269,14 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
     evaluate: () => heldOutLoss(trainer, heldOut, behind),
     stop: () => trainer.stop(),
   }
+}
+
+/** With how long it took, and the time of the processor that it was given. */
+async function clocked<T>(work: () => Promise<T>) {
+  const [started, processor] = [performance.now(), processorSeconds()]
+  const result = await work()
+  const cpu = Number((processorSeconds() - processor).toPrecision(3))
+  return { result, seconds: (performance.now() - started) / 1000, cpu: cpu > 0 ? { cpu } : {} }
 }
 
 async function heldOutLoss(
