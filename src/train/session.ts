@@ -63,6 +63,8 @@ export interface StepRecord extends Observed {
   readonly flopsPerSecond: number
   /** Over the held-out samples, after this step. */
   readonly evalLoss?: number
+  /** What the model said after it, where somebody asked. */
+  readonly sample?: string
   /** The checkpoint that was written after it. */
   readonly checkpoint?: string
   /** What this step is the first to show. */

@@ -6,6 +6,7 @@ import { predictionOf, simulateOn } from '../../calibrate/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
+import { type Sampler, samplerOf } from '../../generate/index.js'
 import {
   type HealthEvent,
   type Prediction,
@@ -25,6 +26,7 @@ import {
   type ChoiceFile,
   damageEvents,
   divergenceOf,
+  isDue,
   oneRankLosses,
   openCheckpoints,
   openChoices,
@@ -70,6 +72,7 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly demo?: boolean
   readonly health?: boolean
   readonly cluster?: string
+  readonly sample?: string
 }
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
@@ -114,6 +117,8 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const { path, place, tokenizer, options, faults, io } = setting
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireUnused(place, io)
+  const prompt = options.sample ?? (options.demo ? demoPrompt : undefined)
+  const sampler = prompt === undefined ? undefined : await samplerOf(session.job, tokenizer, { prompt })
   const run = randomUUID()
   const writer = plan && !options.saveSync ? io.startWriter?.() : undefined
   const keep = plan?.keep
@@ -132,7 +137,7 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     const monitors = await openMonitors(session, { ...options, run, folder: place }, io)
     const watch = options.health === false ? () => [] : watchRun({ ...factsOf(session, place, job), prediction })
     try {
-      return await shown(session, { folder, saving, choices, monitors, watch }, setting)
+      return await shown(session, { folder, saving, choices, monitors, watch, sampler }, setting)
     } finally {
       monitors.close()
     }
@@ -200,12 +205,14 @@ interface Places {
   /** What looks for what is unusual. */
   readonly watch: Watch
   readonly monitors: Monitors
+  /** What asks the model for a text where it is evaluated. */
+  readonly sampler: Sampler | undefined
 }
 
 async function follow(
   session: Session,
   display: Display,
-  { folder, saving, choices, monitors, watch, hearing }: Places & Pick<Started, 'hearing'>,
+  { folder, saving, choices, monitors, watch, hearing, sampler }: Places & Pick<Started, 'hearing'>,
   io: Io,
 ): Promise<Followed> {
   const { job, dataset } = session
@@ -228,7 +235,7 @@ async function follow(
   try {
     for await (const done of train(session)) {
       choices?.write() // before the checkpoint: who resumes from it has them
-      const record = await saved(done)
+      const record = await sampled(session, sampler, await saved(done))
       const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
       records.push(record)
       if (program !== session.program) {
@@ -249,6 +256,7 @@ async function follow(
       display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
       for (const event of events) tell(event)
       if (record.warning) display.note(showProblem(record.warning))
+      if (record.sample !== undefined) display.note(`it writes: ${record.sample}`)
       if (stopped !== undefined) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
@@ -261,6 +269,14 @@ async function follow(
     display.finish()
   }
   return { records, traced: traced.flat(), stopped: records.at(-1)?.step === steps ? undefined : stopped }
+}
+
+/** What the sources of lockstep, which the demo learns from, are full of. */
+const demoPrompt = 'export function '
+
+async function sampled(session: Session, sampler: Sampler | undefined, record: StepRecord): Promise<StepRecord> {
+  const { steps, evalEvery } = session.job.training
+  return sampler && isDue(record.step, steps, evalEvery) ? { ...record, sample: await sampler.sample(session) } : record
 }
 
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
