@@ -255,8 +255,7 @@ async function follow(
       monitors.step(line)
       display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
       for (const event of events) tell(event)
-      if (record.warning) display.note(showProblem(record.warning))
-      if (record.sample !== undefined) display.note(`it writes: ${record.sample}`)
+      for (const line of notesOf(record)) display.note(line)
       if (stopped !== undefined) break
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
@@ -270,6 +269,11 @@ async function follow(
   }
   return { records, traced: traced.flat(), stopped: records.at(-1)?.step === steps ? undefined : stopped }
 }
+
+const notesOf = ({ warning, sample }: StepRecord): string[] => [
+  ...(warning ? [showProblem(warning)] : []),
+  ...(sample === undefined ? [] : [`it writes: ${sample}`]),
+]
 
 /** What the sources of lockstep, which the demo learns from, are full of. */
 const demoPrompt = 'export function '
