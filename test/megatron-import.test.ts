@@ -125,3 +125,38 @@ test('scripts that double a word, call themselves or loop for ever end', () => {
   ])
     ok(importConfig(`${text}\n${scriptOf(gpt)}`).notes.length > 0)
 })
+
+test('NeMo 1: a launcher for GPT-3 175B, with values that follow from others', () => {
+  const text = `
+trainer: { num_nodes: 128, devices: 8, precision: bf16, max_steps: 75000, gradient_clip_val: 1.0 }
+model:
+  micro_batch_size: 1
+  global_batch_size: 2048
+  tensor_model_parallel_size: 4
+  pipeline_model_parallel_size: 8
+  virtual_pipeline_model_parallel_size: 6
+  encoder_seq_length: 2048
+  num_layers: 96
+  hidden_size: 12288
+  ffn_hidden_size: \${multiply:4, \${.hidden_size}}
+  num_attention_heads: 96
+  sequence_parallel: True
+  megatron_amp_O2: True
+  optim: { name: mcore_distributed_optim, lr: 0.9e-4, betas: [0.9, 0.95], sched: { name: CosineAnnealing, warmup_steps: 115, constant_steps: 12500, min_lr: 0.9e-5 } }
+`
+  const { plan, world, model, training, notes } = jobOf(text)
+  deepEqual([world, plan.dp, plan.chunks, plan.microbatches, plan.zero, model.ffn], [1024, 32, 6, 64, 1, 49152])
+  deepEqual(training.lrSchedule, { kind: 'cosine', minLr: 0.9e-5, warmup: 115, warmupFrom: 0 })
+  ok(notes.some(({ path, kind }) => path.endsWith('constant_steps') && kind === 'notCarried'))
+})
+
+test('GPT-NeoX: YAML that looks like JSON, the batch from its factors', () => {
+  const text = `{ "pipe_parallel_size": 4, "model-parallel-size": 2, "num_layers": 44, "hidden_size": 6144, "num_attention_heads": 64, # widths
+    "seq_length": 2048, "pos_emb": "rotary", "gpt_j_residual": True, "zero_optimization": { "stage": 1, }, "train_micro_batch_size_per_gpu": 4,
+    "gradient_accumulation_steps": 32, "fp16": { "enabled": true }, "train_iters": 150000, "lr_decay_iters": 150000, "warmup": 0.01,
+    "lr_decay_style": "cosine", "optimizer": { "type": "Adam", "params": { "lr": 0.97e-4, "betas": [0.9, 0.95] } }, }`
+  const { plan, training } = jobOf(text, { world: 96 })
+  deepEqual([plan.dp, plan.microbatches, plan.zero, training.globalBatch], [12, 32, 1, 1536])
+  equal((training.lrSchedule as { warmup: number }).warmup, 1500)
+  deepEqual(jobOf(text, { world: 100 }).refused.slice(0, 2), ['model_parallel_size', 'pipe_parallel_size'])
+})

@@ -39,7 +39,7 @@ function readFp8(t: Terms) {
     'fp8-interval',
     'fp8-param-gather',
   ]
-  if (format === undefined || format === 'None' || t.reading.raw(t.path(term)) === false) {
+  if (format === undefined || format === 'None' || t.raw(term) === false) {
     t.read('fp8-format', 'fp8-hybrid', 'fp8-e4m3', ...all)
     return
   }

@@ -163,7 +163,7 @@ function partitioned(t: Terms, stages: number, layers: number, method = 'type:tr
 }
 
 function readLayout(t: Terms, pp: number, layers: number | undefined): number {
-  const raw = t.reading.raw(t.path(byLayout))
+  const raw = t.raw(byLayout)
   const stages = Array.isArray(raw) ? raw.map(listed) : stagesOfLayout(String(raw))
   if (!stages || stages.length % pp !== 0) {
     t.refuse(

@@ -2,7 +2,8 @@
  * One reading of what Megatron trains for all who write it down: flags of a script, keys of NeMo, Bridge or GPT-NeoX. A term is
  * a flag of Megatron; `paths` says where a configuration writes it, `defaults` what holds where it does not.
  */
-import type { Reading } from '../reading.js'
+import { describeValue } from '../../base/index.js'
+import { booleanOf, numberOf, type Reading } from '../reading.js'
 
 export interface Defaults {
   /** Whose defaults these are, with the release. */
@@ -16,34 +17,53 @@ export class Terms {
   readonly defaults: Defaults
   readonly #pathOf: (term: string) => string
 
-  constructor(reading: Reading, pathOf: (term: string) => string, defaults: Defaults) {
+  readonly #values: ReadonlyMap<string, unknown> | undefined
+
+  /** `values`: what terms are, where a file writes them in other words. */
+  constructor(
+    reading: Reading,
+    pathOf: (term: string) => string,
+    defaults: Defaults,
+    values?: ReadonlyMap<string, unknown>,
+  ) {
     this.reading = reading
     this.#pathOf = pathOf
     this.defaults = defaults
+    this.#values = values
   }
 
   path(term: string): string {
     return this.#pathOf(term)
   }
+  raw(term: string): unknown {
+    const value = this.#values ? this.#values.get(term) : this.reading.raw(this.path(term))
+    return value === null ? undefined : value
+  }
   has(term: string): boolean {
-    return this.reading.has(this.path(term))
+    return this.raw(term) !== undefined
   }
   whole(term: string, least = 0): number | undefined {
-    return this.reading.whole(this.path(term), least)
+    const value = this.number(term)
+    if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return value
+    return this.#wrong(term, `a whole number of at least ${least}`)
   }
   number(term: string): number | undefined {
-    return this.reading.number(this.path(term))
+    return this.has(term) ? (numberOf(this.raw(term)) ?? this.#wrong(term, 'a number')) : undefined
   }
   word(term: string): string | undefined {
-    return this.has(term) ? this.reading.word(this.path(term)) : undefined
+    const value = this.raw(term)
+    return value === undefined ? undefined : typeof value === 'object' ? this.#wrong(term, 'a word') : String(value)
   }
   /** Absent is false. */
   is(term: string): boolean {
-    return this.has(term) && this.reading.bool(this.path(term)) === true
+    return this.has(term) && (booleanOf(this.raw(term)) ?? this.#wrong(term, 'true or false')) === true
   }
   list(term: string): readonly unknown[] | undefined {
-    const value = this.reading.raw(this.path(term))
-    return Array.isArray(value) ? value : value === undefined || value === null ? undefined : [value]
+    const value = this.raw(term)
+    return Array.isArray(value) ? value : value === undefined ? undefined : [value]
+  }
+  #wrong(term: string, wanted: string): undefined {
+    this.refuse(term, `expected ${wanted}, got ${describeValue(this.raw(term))}`)
   }
 
   carry(term: string, field: string, value: unknown, message = ''): void {

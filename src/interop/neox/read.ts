@@ -1,0 +1,199 @@
+/** GPT-NeoX: YAML that looks like JSON, keys with - or _, those of DeepSpeed among them. */
+import { isMapping, type Mapping } from '../../plan/index.js'
+import { readMeaning } from '../megatron/meaning.js'
+import { type Defaults, Terms } from '../megatron/terms.js'
+import type { Reader } from '../note.js'
+import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
+import { readTree } from '../tree.js'
+
+const paths: Readonly<Record<string, string>> = {
+  ...{
+    'tensor-model-parallel-size': 'model_parallel_size',
+    'pipeline-model-parallel-size': 'pipe_parallel_size',
+    zero: 'zero_optimization',
+  },
+  ...{
+    'micro-batch-size': 'train_micro_batch_size_per_gpu',
+    'global-batch-size': 'train_batch_size',
+    'seq-length': 'seq_length',
+  },
+  ...{
+    'num-layers': 'num_layers',
+    'hidden-size': 'hidden_size',
+    'num-attention-heads': 'num_attention_heads',
+    normalization: 'norm',
+  },
+  ...{
+    'ffn-hidden-size': 'intermediate_size',
+    'num-query-groups': 'num_kv_heads',
+    'position-embedding-type': 'pos_emb',
+    swiglu: 'activation',
+  },
+  ...{
+    'rotary-base': 'rotary_emb_base',
+    'rotary-percent': 'rotary_pct',
+    'untie-embeddings-and-output-weights': 'no_weight_tying',
+  },
+  ...{
+    'max-position-embeddings': 'max_position_embeddings',
+    'hidden-dropout': 'hidden_dropout',
+    'attention-dropout': 'attention_dropout',
+  },
+  ...{
+    'make-vocab-size-divisible-by': 'make_vocab_size_divisible_by',
+    'train-iters': 'train_iters',
+    'lr-decay-iters': 'lr_decay_iters',
+  },
+  ...{
+    'lr-decay-style': 'lr_decay_style',
+    'lr-warmup-fraction': 'warmup',
+    'min-lr': 'min_lr',
+    lr: 'optimizer',
+    optimizer: 'optimizer',
+  },
+  ...{ 'adam-beta1': 'optimizer', 'adam-beta2': 'optimizer', 'adam-eps': 'optimizer', 'weight-decay': 'weight_decay' },
+  ...{
+    'clip-grad': 'gradient_clipping',
+    bf16: 'bf16',
+    fp16: 'fp16',
+    'checkpoint-activations': 'checkpoint_activations',
+    seed: 'seed',
+  },
+  ...{
+    'checkpoint-num-layers': 'checkpoint_num_layers',
+    'disable-bias-linear': 'use_bias_in_attn_linear',
+    'vocab-file': 'vocab_file',
+  },
+  ...{ 'tokenizer-type': 'tokenizer_type', 'context-parallel-size': 'context_parallel_size' },
+}
+const pathOf = (term: string): string => paths[term] ?? term.replaceAll('-', '_')
+
+const told: KeyTable = {
+  gpt_j_residual: 'attention and feed-forward read the same input there',
+  rotary_pct: 'positions turn all of a head here',
+  init_method: 'weights start otherwise there',
+  output_layer_init_method: 'weights start otherwise there',
+  partition_activations: '',
+  optimizer: '',
+  zero_optimization: '',
+}
+const plain = [
+  'vocab_file',
+  'save',
+  'load',
+  'data_path',
+  'output_layer_parallelism',
+  '*fusion',
+  'data_impl',
+  'split',
+  'synchronize_each_layer',
+  'distributed_backend',
+  'checkpoint_factor',
+  'eval_*',
+  'log_*',
+  'steps_per_print',
+  'wall_clock_breakdown',
+  'tokenizer_type',
+  'tensorboard*',
+  'attention_config',
+  'mlp_multiple_of',
+  'num_workers',
+  'launcher',
+  'keep_last_n_checkpoints',
+  'hostfile',
+  'merge_file',
+  'train_data_paths',
+  'valid_data_paths',
+  'test_data_paths',
+  'wandb*',
+  'use_wandb',
+  'deepspeed*',
+  'data*',
+  'attention_softmax_in_fp32',
+  'master_port',
+  'hysteresis',
+  'use_bias_in_*',
+  'include',
+  'comment',
+]
+const known: KeyTable = { ...told, ...Object.fromEntries(plain.map(key => [key, ''])) }
+
+const usual: Readonly<Record<string, string | number | boolean>> = {
+  ...{
+    'tensor-model-parallel-size': 1,
+    'context-parallel-size': 1,
+    recompute: 'none',
+    grouped: true,
+    'norm-epsilon': 1e-5,
+  },
+  ...{
+    'untie-embeddings-and-output-weights': false,
+    'rotary-base': 10000,
+    'hidden-dropout': 0,
+    'attention-dropout': 0,
+  },
+  ...{ 'make-vocab-size-divisible-by': 128 },
+}
+const defaults: Defaults = { of: 'GPT-NeoX', value: term => usual[term] }
+
+export const readNeox: Reader = (text, given) => {
+  const tree = readTree(text, 'yaml')
+  const value = isMapping(tree.value)
+    ? Object.fromEntries(Object.entries(tree.value).map(([key, one]) => [key.replaceAll('-', '_'), one]))
+    : tree.value
+  const reading = new Reading({ framework: 'neox', format: 'yaml' }, { ...tree, value })
+  if (!reading.refused) readMeaning(new Terms(reading, pathOf, defaults, valuesOf(reading, given.world)), given.world)
+  return reading.finish(known, 'a key of GPT-NeoX that no field of a job stands for')
+}
+
+/** The global batch follows from the other two; 0 pipelines are one stage. */
+function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, unknown> {
+  const values = new Map<string, unknown>(Object.keys(paths).map(term => [term, r.raw(pathOf(term))]))
+  const pp = numberOf(r.raw('pipe_parallel_size'))
+  values.set('pipeline-model-parallel-size', pp === undefined || pp === 0 ? 1 : pp)
+  const optimizer = mappingAt(r, 'optimizer')
+  const params = isMapping(optimizer.params) ? optimizer.params : {}
+  for (const [term, key] of [
+    ['lr', 'lr'],
+    ['adam-eps', 'eps'],
+  ] as const)
+    values.set(term, params[key])
+  if (Array.isArray(params.betas)) for (const i of [0, 1]) values.set(`adam-beta${i + 1}`, params.betas[i])
+  values.set('optimizer', optimizer.type)
+  values.set('weight-decay', r.raw('weight_decay') ?? params.weight_decay)
+  for (const half of ['bf16', 'fp16']) {
+    const section = r.raw(half)
+    values.set(
+      half,
+      (isMapping(section) ? booleanOf(section.enabled ?? section[half]) === true : section === true) || undefined,
+    )
+  }
+  if (r.raw('precision') === 'bfloat16') values.set('bf16', true)
+  values.set('swiglu', /swiglu/.test(String(r.raw('activation') ?? '')) || undefined)
+  values.set(
+    'position-embedding-type',
+    r.raw('pos_emb') === 'learned' || r.raw('pos_emb') === undefined ? 'learned_absolute' : r.raw('pos_emb'),
+  )
+  values.set('disable-bias-linear', booleanOf(r.raw('use_bias_in_attn_linear')) === false || undefined)
+  values.set('norm-epsilon', r.raw('rms_norm_epsilon') ?? r.raw('layernorm_epsilon'))
+  const stage = mappingAt(r, 'zero_optimization').stage
+  if (stage !== undefined) r.carry('zero_optimization', 'plan.zero', numberOf(stage))
+  values.set('global-batch-size', r.raw('train_batch_size') ?? batchOf(r, values, world))
+  return values
+}
+
+const mappingAt = (r: Reading, path: string): Mapping => {
+  const value = r.raw(path)
+  return isMapping(value) ? value : {}
+}
+
+function batchOf(r: Reading, values: ReadonlyMap<string, unknown>, world: number | undefined): number | undefined {
+  const numbers = ['train_micro_batch_size_per_gpu', 'gradient_accumulation_steps'].map(key => numberOf(r.raw(key)))
+  const [micro, steps = 1] = numbers
+  const dp =
+    world === undefined
+      ? undefined
+      : world / Number(values.get('pipeline-model-parallel-size')) / (numberOf(r.raw('model_parallel_size')) ?? 1)
+  r.seen('gradient_accumulation_steps')
+  return micro === undefined || dp === undefined || !Number.isInteger(dp) ? undefined : micro * steps * dp
+}
