@@ -244,7 +244,7 @@ const size: Rule = function* ({ model, training, plan }) {
 }
 
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
-const memory: Rule = function* ({ model, training: { seq, optimizer, ema }, plan }) {
+const memory: Rule = function* ({ model, training: { seq, optimizer, ema, lora }, plan }) {
   const { deviceMemory, zero, tp, pp } = plan
   if (deviceMemory === undefined) return
   const isHere = offloadOf(plan).optimizer === 'device'
@@ -252,7 +252,8 @@ const memory: Rule = function* ({ model, training: { seq, optimizer, ema }, plan
   const copies = scheduleFactsOf(plan)?.placement === 'both ends' ? 2 : 1
   const numbersAt = (stage: number, kept = states) => {
     const share = (least: number) => (stage >= least ? dataRanks(plan) : 1)
-    return copies * (widthOfParameter(plan) / share(3) + widthOfGradient(plan) / share(2) + kept / share(1))
+    const updated = lora ? 0 : widthOfGradient(plan) / share(2) + kept / share(1) // what is frozen is only held
+    return copies * (widthOfParameter(plan) / share(3) + updated)
   }
   const held = parametersOf(model, seq) / (tp * pp)
   const width = bytesPerNumber(plan)
