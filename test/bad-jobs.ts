@@ -147,7 +147,7 @@ export const rows: readonly Row[] = [
   [plan('dp: 2, zero: 2, offload: { parameters: host }'), 'plan/offload plan.offload.parameters | under ZeRO-2 the device keeps whole parameters from step to step: nothing would bring them from the host; try zero 3'],
   [training('seq: 32, globalBatch: 16, lossScale: 0'), 'schema/range training.lossScale.scale | must be more than 0, got 0'],
   [training('seq: 32, globalBatch: 16, lossScale: { kind: foo }'), 'schema/name training.lossScale.kind | one of static, torch, megatron or deepspeed'],
-  [training('seq: 32, globalBatch: 16, roles: { foo: { lr: 1 } }'), 'schema/key training.roles.foo | one of matrix, embedding, head, router, norm or bias'],
+  [training('seq: 32, globalBatch: 16, roles: { foo: { lr: 1 } }'), 'schema/key training.roles.foo | one of matrix, embedding, head, router, adapter, norm or bias'],
   [training('seq: 32, globalBatch: 16, lrSchedule: { kind: wsd, warmup: 95 }'), 'training/lr training.lrSchedule.cooldown | warmup 95 + cooldown 10 > 100 steps; try 0'],
   [training('seq: 32, globalBatch: 16, lrSchedule: { kind: wsd, warmup: 20, cooldown: 90 }'), 'training/lr training.lrSchedule.cooldown | warmup 20 + cooldown 90 > 100 steps; try 8'],
   ['model: dbrx\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | routed experts are part of the llama family alone'],

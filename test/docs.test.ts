@@ -43,7 +43,7 @@ for (const { english, chinese } of pages) {
       for (const line of body.trim().split('\n')) checkWords(line)
   })
 
-  test(`${chinese} is ${english} in Chinese`, { skip: !existsSync(chinese) && 'not yet translated' }, () => {
+  test(`${chinese} is ${english} in Chinese`, () => {
     const ours = textOf(english)
     if (process.env.UPDATE) writeFileSync(chinese, withBlocks(textOf(chinese), blocksOf(ours)))
     const theirs = textOf(chinese)
@@ -58,7 +58,7 @@ for (const { english, chinese } of pages) {
   })
 
   test(`${english}, ${chinese}: links lead somewhere`, () => {
-    for (const page of [english, chinese].filter(path => existsSync(path))) deepEqual(brokenLinks(page), [], page)
+    for (const page of [english, chinese]) deepEqual(brokenLinks(page), [], page)
   })
 }
 
@@ -136,7 +136,7 @@ function brokenLinks(page: string): string[] {
     if (/^https?:/.test(link)) return false
     const [path, anchor] = link.split('#')
     const target = path === '' ? page : join(dirname(page), path)
-    if (!existsSync(target)) return !target.startsWith('docs/zh/') // not yet translated
+    if (!existsSync(target)) return true
     return (
       anchor !== undefined && !headingsOf(textOf(target)).some(heading => heading.anchor === decodeURIComponent(anchor))
     )
