@@ -123,6 +123,7 @@ export const problemCodes = {
   'weights/dtype': 'a tensor of a Hugging Face folder is in a dtype that is not read',
   'weights/model': 'weights were trained as another model than that of the job',
   'weights/family': 'Hugging Face has no family for the model, or no field for one of its settings',
+  'weights/adapters': 'there are no adapters to write, or they are not those of the model',
   'generate/model': 'the model makes no tokens',
   'generate/prompt': 'the prompt is empty, or longer than the context',
   'generate/tokenizer': 'nothing says how text becomes tokens',

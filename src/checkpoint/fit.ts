@@ -13,6 +13,7 @@ export function checkpointProblems(program: Program, { tensors }: Checkpoint, sh
     ...program.params.flatMap(({ name, dims }) => {
       const held = tensors.get(`param.${name}`)?.map(({ size }) => size)
       const wanted = dims.map(({ size }) => size)
+      if (!held && share === 'weights' && mayStart(program, name)) return []
       if (!held) return [error('checkpoint/missing', '', `the checkpoint holds no parameter ${name}`)]
       return sizes(held) === sizes(wanted) ? [] : [shapeProblem(name, held, wanted)]
     }),
@@ -22,6 +23,10 @@ export function checkpointProblems(program: Program, { tensors }: Checkpoint, sh
     ...(share === 'weights' ? [] : optimizerProblems(program, tensors)),
   ]
 }
+
+/** What is trained beside parameters that are frozen starts anew where somebody else's weights lack it. */
+const mayStart = ({ params }: Program, name: string): boolean =>
+  params.some(({ frozen }) => frozen) && params.some(param => param.name === name && !param.frozen)
 
 const shapeProblem = (name: string, held: readonly number[], wanted: readonly number[]): Problem =>
   error(
@@ -53,7 +58,7 @@ export function loadCheckpoint(
   for (const shard of wanted) {
     const isThere = share === 'everything' && checkpoint.tensors.has(shard.tensor)
     const { startsAs = shard.tensor } = shard
-    if (share === 'weights' && !startsAs.startsWith('param.')) continue
+    if (share === 'weights' && !(startsAs.startsWith('param.') && checkpoint.tensors.has(startsAs))) continue
     const tensor = isThere ? shard.tensor : startsAs
     if (!byTensor.has(tensor)) byTensor.set(tensor, [])
     byTensor.get(tensor)!.push(shard)

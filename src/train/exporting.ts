@@ -1,34 +1,50 @@
 /** The weights of a checkpoint as a Hugging Face folder that transformers loads. */
 import { error, type Files, ProblemsError } from '../base/index.js'
 import { printTokenizer } from '../data/index.js'
-import { type Data, formOf, Job } from '../plan/index.js'
-import { type Exported, type ExportOptions, exportWeights, openWeights, type Trained } from '../weights/index.js'
+import type { Adapters } from '../model/index.js'
+import { adaptersOf, type Data, formOf, Job } from '../plan/index.js'
+import {
+  type Exported,
+  type ExportOptions,
+  exportAdapters,
+  exportWeights,
+  mergedWeights,
+  openWeights,
+  type Trained,
+} from '../weights/index.js'
 import { type Beginning, beginningOf } from './checkpoints.js'
 
 export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'end'> {
   /** The path of a Hugging Face folder of the same model. */
   readonly like?: string | undefined
+  /** Of a LoRA run: added to the weights, which is usual, or by themselves as PEFT reads them. */
+  readonly adapters?: 'merged' | 'apart' | undefined
 }
 
 /** `path`: a checkpoint, a folder of some, or a Hugging Face folder, which is written again. Throws all that keeps it from that. */
 export function exportCheckpoint(
   path: string,
   files: Files,
-  { like, ...options }: CheckpointExport,
+  { like, adapters: how, ...options }: CheckpointExport,
 ): Exported & { readonly from: string } {
   const beginning = beginningOf({ init: path }, files)!
   const { checkpoint, weights } = beginning
   const followed = like === undefined ? weights?.folder : openWeights(like, files)
-  const { trained, tokenizer } = weights ? ofFolder(beginning) : ofRun(beginning)
-  return {
-    from: beginning.path,
-    ...exportWeights(checkpoint, trained, { ...options, files, like: followed, tokenizer }),
-  }
+  const { trained, tokenizer, adapters } = weights ? ofFolder(beginning) : ofRun(beginning)
+  if (how !== undefined && !adapters) throw new ProblemsError([withoutAdapters(beginning.path)])
+  const told = { ...options, files, like: followed, tokenizer }
+  const from = beginning.path
+  if (adapters && how === 'apart') return { from, ...exportAdapters(checkpoint, trained, adapters, told) }
+  return { from, ...exportWeights(adapters ? mergedWeights(checkpoint, adapters) : checkpoint, trained, told) }
 }
+
+const withoutAdapters = (path: string) =>
+  error('weights/adapters', '', `${path} holds no adapters`, 'training.lora trains some; leave --adapters out')
 
 interface Exportable {
   readonly trained: Trained
   readonly tokenizer?: string | undefined
+  readonly adapters?: Adapters | undefined
 }
 
 /** All rows of learned positions, where there are any. */
@@ -43,7 +59,8 @@ function ofRun({ path, checkpoint }: Beginning): Exportable {
     throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json is not that of this version`)])
   const { model, training, data } = job.data
   const tokenizer = checkpoint.tokenizer() ?? tokenizerOf(data)
-  return { trained: { model, seq: training.seq }, ...(tokenizer !== undefined && { tokenizer }) }
+  const adapters = adaptersOf(job.data)
+  return { trained: { model, seq: training.seq }, adapters, ...(tokenizer !== undefined && { tokenizer }) }
 }
 
 /** Bytes are a tokenizer that needs no file here; others need one. */

@@ -1,3 +1,4 @@
+export { mergedWeights } from './adapters.js'
 export { type ConvertedCheckpoint, convertedCheckpoint } from './convert.js'
 export {
   isWeightFolder,
@@ -7,6 +8,7 @@ export {
   type WeightFolder,
 } from './folder.js'
 export { type MapOptions, type MappedParam, type MappedTensor, tensorsOf, type WeightMap, weightMap } from './map.js'
+export { type AdapterExport, adapterFiles, exportAdapters } from './peft.js'
 export { gathered, type Place, rangeOf, scatter } from './place.js'
 export { type WeightSource, weightSource } from './source.js'
 export { isModelType, type ModelType, modelTypes } from './tables.js'

@@ -90,13 +90,13 @@ export function exportWeights(weights: Weights, { model, seq }: Trained, options
 
 type Config = Readonly<Record<string, unknown>>
 
-interface Target {
+export interface Target {
   readonly config: Config
   readonly map: WeightMap
   readonly problems: readonly Problem[]
 }
 
-function targetOf({ model, seq }: Trained, like: WeightFolder | undefined): Target {
+export function targetOf({ model, seq }: Trained, like: WeightFolder | undefined): Target {
   if (like) return { config: like.raw, map: weightMap(model, like.modelType, mapOptions(like, seq)), problems: [] }
   const { config, problems } = toHuggingFace(model, { seq })
   if (!config || !isModelType(config.model_type)) throw new ProblemsError(problems)
@@ -139,7 +139,7 @@ function left({ tensors }: Weights, { params, modelType }: WeightMap): Problem[]
 }
 
 /** A folder that holds anything is somebody's. */
-function folderProblems(out: string, files: Files): Problem[] {
+export function folderProblems(out: string, files: Files): Problem[] {
   const isFree = !files.exists(out) || files.list(out)?.length === 0
   return isFree ? [] : [error('run/foreign', '', `${out} is not an empty folder`, 'name another with --out')]
 }
@@ -225,7 +225,7 @@ function wholeTensor(
   return values
 }
 
-const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+export const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 /** What lies beside the weights and belongs to the tokenizer. */
 const carriedTexts = [

@@ -13,6 +13,7 @@ export interface ExportOptions {
   readonly shard?: number
   readonly average?: boolean
   readonly like?: string
+  readonly adapters?: 'merged' | 'apart'
   readonly json?: boolean
 }
 
@@ -23,8 +24,8 @@ const exports: Readonly<Record<ExportTarget, Export>> = { hf: exportFolder }
 export const exportCommand: Export = (path, options, io) => exports[options.to](path, options, io)
 
 async function exportFolder(path: string, options: ExportOptions, io: Io): Promise<number> {
-  const { out, dtype, shard, average, like, json } = options
-  const written = exportCheckpoint(path, io, { out, dtype, shardBytes: shard, average, like })
+  const { out, dtype, shard, average, like, adapters, json } = options
+  const written = exportCheckpoint(path, io, { out, dtype, shardBytes: shard, average, like, adapters })
   const { files, modelType, tensors, bytes, warnings, from } = written
   if (json) {
     io.out(`${JSON.stringify({ ok: true, ...written }, null, 2)}\n`)

@@ -22,6 +22,14 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--shard <size>', 'bytes of a safetensors file at most (default: 5GB)', bytes)
     .option('--average', 'the moving average of the weights (training.ema) instead of the weights')
     .option('--like <folder>', 'take over config.json, tokenizer and dtypes of a Hugging Face folder of the same model')
+    .addOption(
+      command
+        .createOption(
+          '--adapters <how>',
+          'of a LoRA run: merged into the weights (default), or apart, as PEFT reads them',
+        )
+        .choices(['merged', 'apart']),
+    )
     .option('--json', 'what was written, as JSON')
     .addHelpText(
       'after',

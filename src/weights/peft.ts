@@ -1,0 +1,153 @@
+/**
+ * Adapters by themselves, as PEFT keeps them: adapter_config.json and adapter_model.safetensors, in which a module has lora_A
+ * [rank, what enters] and lora_B [what leaves, rank]. Where several of our matrices are one module there (c_attn of GPT-2), its
+ * adapter is as wide as theirs together, each of which reaches its own part of what leaves: the same sum.
+ */
+import { error, type Problem, ProblemsError, within, writing } from '../base/index.js'
+import { type Float, type Numbers, printHead } from '../checkpoint/index.js'
+import { type Adapters, adapterNames } from '../model/index.js'
+import { adaptedIn, tensorOf } from './adapters.js'
+import { type MappedParam, tensorsOf, type WeightMap } from './map.js'
+import { encodeNumbers } from './numbers.js'
+import { placeOf, scatter, sizeOf } from './place.js'
+import {
+  type Exported,
+  type ExportOptions,
+  folderProblems,
+  json,
+  type Trained,
+  targetOf,
+  type Weights,
+} from './write.js'
+
+export const adapterFiles = { config: 'adapter_config.json', weights: 'adapter_model.safetensors' } as const
+
+/** A module there, and those of our matrices with adapters that it is made of. */
+interface Module {
+  readonly name: string
+  readonly parts: readonly { readonly param: MappedParam; readonly axes: string }[]
+}
+
+export interface AdapterExport extends ExportOptions {
+  /** What they were trained beside, as PEFT is to find it. */
+  readonly base?: string | undefined
+}
+
+/** Throws all that keeps them from being written, before anything is. */
+export function exportAdapters(
+  weights: Weights,
+  trained: Trained,
+  adapters: Adapters,
+  options: AdapterExport,
+): Exported {
+  const { files, out, like, dtype = 'f32', average = false } = options
+  const { map, problems } = targetOf(trained, like)
+  const modules = modulesOf(map, new Set(adaptedIn(weights)))
+  const wrong: Problem[] = [
+    ...(modules.length > 0 ? [] : [error('weights/adapters', '', 'the checkpoint holds no adapters')]),
+    ...folderProblems(out, files),
+  ]
+  if (wrong.length > 0) throw new ProblemsError(wrong)
+  const numbersOf = (param: string) => weights.tensor(tensorOf(weights, param, average))
+  const tensors = modules.flatMap(module => tensorsOfModule(module, adapters, numbersOf))
+  const config = configOf(map, modules, adapters, options.base ?? like?.path)
+  writing(out, () => files.makeFolder(out))
+  const file = within(out, adapterFiles.weights)
+  writing(file, () => files.write(file, headOf(tensors, dtype)))
+  for (const { values } of tensors) writing(file, () => files.append(file, encodeNumbers(values, dtype)))
+  writing(within(out, adapterFiles.config), () => files.write(within(out, adapterFiles.config), json(config)))
+  return {
+    files: [adapterFiles.weights, adapterFiles.config],
+    modelType: map.modelType,
+    tensors: tensors.length,
+    bytes: tensors.reduce((sum, { values }) => sum + encodeNumbers(values, dtype).length, 0),
+    warnings: problems,
+  }
+}
+
+function modulesOf(map: WeightMap, adapted: ReadonlySet<string>): Module[] {
+  return tensorsOf(map).flatMap(({ name, parts }) => {
+    const own = parts.filter(({ param }) => adapted.has(param.name))
+    const module = {
+      name: name.replace(/\.weight$/, ''),
+      parts: own.map(({ param, place: { axes } }) => ({ param, axes })),
+    }
+    return own.length > 0 ? [module] : []
+  })
+}
+
+interface AdapterTensor {
+  readonly name: string
+  readonly shape: readonly number[]
+  readonly values: Float64Array
+}
+
+/** '(kvHeads headDim) embed' of a matrix that sums over embed: `adapterRank embed` and `(kvHeads headDim) adapterRank`. */
+function tensorsOfModule(
+  { name, parts }: Module,
+  { rank }: Adapters,
+  numbersOf: (param: string) => Numbers,
+): AdapterTensor[] {
+  const made = { a: new Map<string, AdapterTensor>(), b: new Map<string, AdapterTensor>() }
+  for (const [i, { param, axes }] of parts.entries()) {
+    const wide = parts.length > 1 ? `(${i}/${parts.length} adapterRank)` : 'adapterRank'
+    const [given, left] = sidesOf(axes, param)
+    const { a, b } = adapterNames(param.name)
+    const dim = { name: 'adapterRank', size: rank }
+    const inputs = param.dims.filter(own => mentions(given, own.name))
+    const outputs = param.dims.filter(own => !mentions(given, own.name))
+    const sides = [
+      { made: made.a, tensor: `${name}.lora_A.weight`, axes: `${wide} ${given}`, dims: [...inputs, dim], of: a },
+      { made: made.b, tensor: `${name}.lora_B.weight`, axes: `${left} ${wide}`, dims: [dim, ...outputs], of: b },
+    ]
+    for (const side of sides) {
+      const place = { ...placeOf(side, side.dims, {}), box: { start: [], shape: [] } }
+      const known = side.made.get(side.tensor) ?? {
+        ...{ name: `base_model.model.${side.tensor}`, shape: place.shape },
+        values: new Float64Array(sizeOf(place.shape)),
+      }
+      side.made.set(side.tensor, known)
+      scatter(place, numbersOf(side.of), known.values)
+    }
+  }
+  return [...made.a.values(), ...made.b.values()]
+}
+
+const mentions = (axis: string, dim: string): boolean => new RegExp(`\\b${dim}\\b`).test(axis)
+
+/** The axis of a matrix that is summed over, and the other. Our matrices have what they sum over first. */
+function sidesOf(axes: string, { dims }: MappedParam): readonly [given: string, left: string] {
+  const [first, second] = axes.match(/\([^)]*\)|\S+/g) as string[] // a matrix has two
+  return mentions(first, dims[0].name) ? [first, second] : [second, first]
+}
+
+const headOf = (tensors: readonly AdapterTensor[], dtype: Float) =>
+  printHead(
+    tensors.map(({ name, shape }) => ({ name, dtype, shape })),
+    { format: 'pt' },
+  )
+
+function configOf(map: WeightMap, modules: readonly Module[], adapters: Adapters, base: string | undefined) {
+  const { rank, alpha, dropout } = adapters
+  const named = new Map(modules.map(({ name, parts }) => [shortName(map, modules, name), parts.length]))
+  const wider = [...named].filter(([, parts]) => parts > 1)
+  const times = (of: number) => Object.fromEntries(wider.map(([name, parts]) => [name, parts * of]))
+  return {
+    ...{ peft_type: 'LORA', task_type: 'CAUSAL_LM', base_model_name_or_path: base ?? null, inference_mode: true },
+    ...{ r: rank, lora_alpha: alpha, lora_dropout: dropout, target_modules: [...named.keys()], bias: 'none' },
+    ...{ rank_pattern: times(rank), alpha_pattern: times(alpha), use_rslora: false, use_dora: false },
+    // GPT-2 keeps its matrices the other way round.
+    ...{ fan_in_fan_out: map.modelType === 'gpt2', modules_to_save: null },
+  }
+}
+
+/** The last word of a module's name; two, where modules without adapters end in the same. */
+function shortName(map: WeightMap, modules: readonly Module[], name: string): string {
+  const words = (count: number) => name.split('.').slice(-count).join('.')
+  const others = tensorsOf(map).filter(tensor => !modules.some(module => `${module.name}.weight` === tensor.name))
+  const isTheirs = others.some(other => other.name.endsWith(`.${words(1)}.weight`))
+  const isAnother = modules.some(
+    module => module.name.endsWith(`.${words(1)}`) && !module.name.endsWith(`.${words(2)}`),
+  )
+  return isTheirs || isAnother ? words(2) : words(1)
+}
