@@ -160,3 +160,10 @@ test('GPT-NeoX: YAML that looks like JSON, the batch from its factors', () => {
   equal((training.lrSchedule as { warmup: number }).warmup, 1500)
   deepEqual(jobOf(text, { world: 100 }).refused.slice(0, 2), ['model_parallel_size', 'pipe_parallel_size'])
 })
+
+test('variables that a script exports: 256 ranks = pp 4 x dp 64', () => {
+  const text =
+    'export NNODES=64\nexport GPUS_PER_NODE=4\nexport TENSOR_PARALLEL_SIZE=1\nexport PIPELINE_PARALLEL_SIZE=4\nexport GBS=$(( 64 * 256 ))\nexport MBS=1\nexport MAX_LR=2.4e-5\n'
+  const { plan, world } = jobOf(text)
+  deepEqual([world, plan.dp, plan.microbatches], [256, 64, 256])
+})

@@ -40,7 +40,7 @@ export interface ExplainOptions {
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
-  const parsed = loadJob(path, io)
+  const parsed = loadJob(path, io, { foreign: true })
   const { job } = parsed
   const isOwn = frameworks[options.software].own === true
   const tried = job && (isOwn || !hasClosedForm(job)) ? await programOf(parsed, path, io, { fits: false }) : undefined

@@ -2,15 +2,17 @@
 import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { error, type Problem } from '../../base/index.js'
 import { isPreset } from '../../model/index.js'
-import { formOf, isHubName, type Job, type ParsedJob, parseJob } from '../../plan/index.js'
+import { detect, formOf, isHubName, type Job, type ParsedJob, parseJob } from '../../plan/index.js'
 import type { Beginning } from '../../train/index.js'
 import type { Io } from '../io.js'
+import { importedJob } from './imported.js'
 
 /** Files that the job names (a model's config.json, a schedule's CSV) are relative to the job file. */
 export const besides = (jobPath: string, path: string): string =>
   isAbsolute(path) || jobPath === '-' ? path : join(dirname(jobPath), path)
 
-export function loadJob(path: string, io: Io): ParsedJob {
+/** `foreign`: a configuration of another framework is imported on the way. */
+export function loadJob(path: string, io: Io, { foreign = false } = {}): ParsedJob {
   const unchanged = (problem: Problem) => problem
   let text: string
   try {
@@ -18,6 +20,7 @@ export function loadJob(path: string, io: Io): ParsedJob {
   } catch (e) {
     return { problems: [unreadable(path, e instanceof Error ? e.message : String(e), io)], locate: unchanged }
   }
+  if (foreign && detect(text)) return importedJob(text, path, io)
   return parseJob(text, { path, readModel: model => io.read(besides(path, model)) })
 }
 

@@ -28,7 +28,7 @@ interface Demands {
 }
 
 export const tryProgram = async (path: string, io: Io, options: Demands = {}): Promise<Tried> =>
-  programOf(loadJob(path, io), path, io, options)
+  programOf(loadJob(path, io, { foreign: true }), path, io, options)
 
 /** The program of a job that was read already (standard input cannot be read twice). */
 export async function programOf(parsed: ParsedJob, path: string, io: Io, demands: Demands = {}): Promise<Tried> {

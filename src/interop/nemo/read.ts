@@ -5,6 +5,7 @@ import { type Defaults, Terms } from '../megatron/terms.js'
 import type { Imported, Reader } from '../note.js'
 import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
 import { readTree } from '../tree.js'
+import { readEnvironment } from './environment.js'
 import { nemoPaths } from './paths.js'
 import { resolved } from './resolve.js'
 
@@ -34,6 +35,7 @@ const defaults: Defaults = { of: 'NeMo 1', value: term => usual[term] }
 const pathOf = (term: string): string => nemoPaths[term] ?? `model.${term.replaceAll('-', '_')}`
 
 export const readNemo: Reader = (text, given, format) => {
+  if (format === 'script') return readEnvironment(text, given)
   const source = { framework: 'nemo', format } as const
   if (format !== 'yaml' && format !== 'json') return unread(format)
   const tree = readTree(text, 'yaml')
@@ -46,7 +48,7 @@ export const readNemo: Reader = (text, given, format) => {
   return reading.finish(known, 'a key of NeMo that no field of a job stands for')
 }
 
-const unread = (format: 'script' | 'python' | 'toml' | 'log'): Imported => ({
+const unread = (format: 'python' | 'toml' | 'log'): Imported => ({
   ...{ framework: 'nemo', format },
   notes: [
     {
