@@ -30,7 +30,18 @@ export {
   sizesOf,
   zeros,
 } from './model/index.js'
-export { check, Job, lrAt, Plan, parseJob, rehearsalOf, rehearsalSizes, Training } from './plan/index.js'
+export {
+  check,
+  Job,
+  jobFields,
+  jobSchema,
+  lrAt,
+  Plan,
+  parseJob,
+  rehearsalOf,
+  rehearsalSizes,
+  Training,
+} from './plan/index.js'
 
 // 3. Schedules of a pipeline.
 export {
@@ -130,7 +141,7 @@ export { inputsOf } from './geometry/index.js'
 export { printChrome, type Span, sharesOf } from './trace/index.js'
 
 // 8. Clusters, and a step simulated on one.
-export { type Cluster, clusterOf, deviceNames, parseCluster } from './cluster/index.js'
+export { type Cluster, clusterFields, clusterOf, clusterSchema, deviceNames, parseCluster } from './cluster/index.js'
 export { type Quote, quote } from './cost/index.js'
 export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'
 

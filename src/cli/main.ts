@@ -25,6 +25,10 @@ const commands: Readonly<Record<string, Listed>> = {
   explain: { summary: 'what limits a plan, and what to try next', words: () => import('./words/explain.js') },
   scale: { summary: 'strong and weak scaling, with their limit', words: () => import('./words/scale.js') },
   check: { summary: 'say everything that is wrong with a job', words: () => import('./words/check.js') },
+  config: {
+    summary: 'every field of a job or a cluster file, and their JSON schema',
+    words: () => import('./words/config.js'),
+  },
   models: {
     summary: 'list the models a job can name, with what they amount to',
     words: () => import('./words/models.js'),

@@ -11,15 +11,11 @@ const linkKinds = ['memory', 'nvlink', 'xgmi', 'pcie', 'infiniband', 'ethernet',
 export type LinkKind = (typeof linkKinds)[number]
 
 const Link = z.strictObject({
-  kind: z.enum(linkKinds),
-  /** Bytes per second in one direction, of one port. */
-  bandwidth: z.number().positive(),
-  /** The share of it that long messages reach. */
-  efficiency: z.number().positive().max(1),
-  /** Seconds of one step of a collective, and of one message. */
-  latency: z.number().min(0),
-  /** Bytes of a message at which half of the bandwidth is reached. */
-  half: z.number().min(0).default(0),
+  kind: z.enum(linkKinds).describe('what joins them'),
+  bandwidth: z.number().positive().describe('bytes per second in one direction, of one port'),
+  efficiency: z.number().positive().max(1).describe('the share of it that long messages reach'),
+  latency: z.number().min(0).describe('seconds of one step of a collective, and of one message'),
+  half: z.number().min(0).default(0).describe('bytes of a message at which half of the bandwidth is reached'),
 })
 
 /** One collective that was timed: `bytes` is the whole, what is reduced or what is there after a gather. */
@@ -31,59 +27,78 @@ export const CollectivePoint = z.strictObject({
 })
 
 export const Level = z.strictObject({
-  name: z.string(),
-  /** Devices in one domain, those of the levels below included; the last level holds them all. */
-  size: z.int().min(1),
+  name: z.string().describe('what one domain is called'),
+  size: z
+    .int()
+    .min(1)
+    .describe('devices in one domain, those of the levels below included; the last level holds them all'),
   link: Link,
-  /** Ports of this level that one domain of the level below shares: 8 NICs a node, or 1. At the first level: of a device. */
-  ports: z.int().min(1),
-  /** Bytes in for each byte out at the top of a domain: 1 is a full fat tree. */
-  oversubscription: z.number().min(1).default(1),
-  /** What was measured inside one domain; where there are points of a kind and a number of ranks, they are the price. */
-  measured: z.array(CollectivePoint).optional(),
+  ports: z
+    .int()
+    .min(1)
+    .describe(
+      'ports of this level that one domain of the level below shares: 8 NICs a node, or 1. At the first level: of a device',
+    ),
+  oversubscription: z
+    .number()
+    .min(1)
+    .default(1)
+    .describe('bytes in for each byte out at the top of a domain: 1 is a full fat tree'),
+  measured: z
+    .array(CollectivePoint)
+    .optional()
+    .describe(
+      'what was measured inside one domain; where there are points of a kind and a number of ranks, they are the price',
+    ),
 })
 
 export const Topology = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('tree'), levels: z.array(Level).min(1) }),
   z.strictObject({
     kind: z.literal('torus'),
-    dims: z.array(z.int().min(1)).min(1).max(3),
+    dims: z.array(z.int().min(1)).min(1).max(3).describe('devices along each dim'),
     /** Along each dim one link to either neighbour. */
     link: Link,
-    /** A dim shorter than this is a line: it has no link from its last device to its first. */
-    wrapsFrom: z.int().min(1).default(1),
+    wrapsFrom: z
+      .int()
+      .min(1)
+      .default(1)
+      .describe('a dim shorter than this is a line: it has no link from its last device to its first'),
   }),
 ])
 
 export const Cluster = z.strictObject({
-  name: z.string(),
-  device: Device,
-  devices: z.int().min(1),
+  name: z.string().describe('what to call it'),
+  device: Device.describe('what its devices can do, or the name of one of the catalog'),
+  devices: z.int().min(1).describe('how many there are in all'),
   /**
    * Where ranks are threads of one machine: so many of them run at once, more take turns; and they carry their own bytes,
    * so that no collective is hidden behind compute.
    */
-  cores: z.int().min(1).optional(),
-  topology: Topology,
+  cores: z.int().min(1).optional().describe('ranks are threads of one machine, of which so many run at once'),
+  topology: Topology.describe('how devices are joined: levels of a tree, innermost first, or a torus'),
   /** What is behind one device: its share of the host's memory, and the link to it, each way. */
   host: z
     .strictObject({
-      memory: z.number().positive(),
+      memory: z.number().positive().describe('bytes of the host for one device'),
       link: Link,
-      /** Bytes per second that the host reads and writes, together, while all ranks of a node compute there. */
-      bandwidth: z.number().positive().optional(),
+      bandwidth: z
+        .number()
+        .positive()
+        .optional()
+        .describe('bytes per second that the host reads and writes, together, while all ranks of a node compute there'),
     })
     .optional(),
   /** One device's share of the disks of its node: bytes per second of each way, and what they hold. */
   disk: z
     .strictObject({
-      read: z.number().positive(),
-      write: z.number().positive(),
-      latency: z.number().min(0).default(1e-4),
-      memory: z.number().positive().optional(),
+      read: z.number().positive().describe('bytes per second'),
+      write: z.number().positive().describe('bytes per second'),
+      latency: z.number().min(0).default(1e-4).describe('seconds of one access'),
+      memory: z.number().positive().optional().describe('bytes it holds'),
     })
     .optional(),
-  sources: z.array(z.string()).min(1),
+  sources: z.array(z.string()).min(1).describe('where its figures are from'),
 })
 
 export type Link = z.output<typeof Link>

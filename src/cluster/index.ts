@@ -1,4 +1,5 @@
 export * from './cluster.js'
+export { clusterFields, clusterSchema } from './cluster-schema.js'
 export * from './collective-kinds.js'
 export * from './device.js'
 export * from './lookup.js'

@@ -1,0 +1,78 @@
+/** lockstep config: the fields of a job or a cluster file, as the schemas have them. */
+import { didYouMean, error, type FieldReference, ProblemsError, table } from '../../base/index.js'
+import { clusterFields, clusterSchema } from '../../cluster/index.js'
+import { jobFields, jobSchema } from '../../plan/index.js'
+import type { Io } from '../io.js'
+
+export interface ConfigOptions {
+  readonly schema?: boolean
+  readonly json?: boolean
+}
+
+const files = {
+  job: { fields: jobFields, schema: jobSchema },
+  cluster: { fields: clusterFields, schema: clusterSchema },
+} as const
+
+export function configCommand(
+  { file, field }: { readonly file: keyof typeof files; readonly field?: string },
+  { schema, json }: ConfigOptions,
+  io: Io,
+): number {
+  if (schema) {
+    io.out(`${JSON.stringify(files[file].schema(), null, 2)}\n`)
+    return 0
+  }
+  const fields = chosen(files[file].fields(), field)
+  io.out(json ? `${JSON.stringify(fields, null, 2)}\n` : referenceText(fields, file))
+  return 0
+}
+
+function chosen(fields: readonly FieldReference[], path: string | undefined): readonly FieldReference[] {
+  if (path === undefined) return fields
+  const found = fields.filter(
+    field => field.path === path || (/^[.[]/.test(field.path.slice(path.length)) && field.path.startsWith(path)),
+  )
+  if (found.length > 0) return found
+  const paths = [...new Set(fields.map(field => field.path))]
+  // By its last word too: who asks for `tp` means plan.tp.
+  const named = paths.find(known => known.split('.').at(-1) === path)
+  throw new ProblemsError([
+    error(
+      'schema/key',
+      path,
+      'there is no such field',
+      named ? `did you mean \`${named}\`?` : didYouMean(path, paths.filter(p => !p.includes('[')).slice(0, 40)),
+    ),
+  ])
+}
+
+function referenceText(fields: readonly FieldReference[], file: string): string {
+  const rows = fields.map(({ path, of, takes, required, default: usual, example, meaning }) => [
+    path,
+    required ? 'needed' : usual === undefined ? '' : shown(usual),
+    example === undefined ? '' : shown(example),
+    short(takes),
+    [meaning, of && `(${of})`].filter(Boolean).join(' '),
+  ])
+  return [
+    table(['field', 'default', 'example', 'takes', 'meaning'], rows),
+    '',
+    `For editors: lockstep config ${file} --schema > ${file}.schema.json, and as the first line of the file`,
+    `# yaml-language-server: $schema=./${file}.schema.json`,
+    '',
+  ].join('\n')
+}
+
+const most = 60
+const short = (text: string): string => (text.length > most ? `${text.slice(0, most - 4)} ...` : text)
+
+/** As YAML writes it on one line. */
+const shown = (value: unknown): string =>
+  typeof value === 'string'
+    ? value
+    : short(
+        JSON.stringify(value)
+          .replaceAll('"', '')
+          .replaceAll(/([:,])/g, '$1 '),
+      )

@@ -1,0 +1,48 @@
+/** The schemas of cluster files as JSON schema, for editors, and field by field, for people. */
+import { z } from 'zod'
+import { type FieldReference, fieldsOfSchema, type JsonSchema, schemaAsJson } from '../base/index.js'
+import { Cluster } from './cluster.js'
+import { clusterOf, deviceNames } from './lookup.js'
+import { ClusterRequest } from './request.js'
+
+/** A request in a few words, or with `topology` a full definition, in which the device may be named too. */
+export function clusterSchema(): JsonSchema {
+  const request = schemaAsJson(ClusterRequest, z.toJSONSchema)
+  const definition = schemaAsJson(Cluster, z.toJSONSchema)
+  const device = { type: 'string', enum: deviceNames, description: 'a device of the catalog' }
+  const described = definition.properties?.device ?? {}
+  return {
+    ...{ $id: 'lockstep-cluster', title: 'A cluster of Lockstep' },
+    anyOf: [
+      { ...request, properties: { ...request.properties, device: { ...device, examples: ['h100'] } } },
+      {
+        ...definition,
+        properties: { ...definition.properties, device: { ...described, anyOf: [device, { ...described }] } },
+      },
+    ],
+  }
+}
+
+/** Of requests first, then of full definitions. */
+export function clusterFields(): readonly FieldReference[] {
+  const whole = [clusterOf('h200', 64), clusterOf('tpu-v5p', 64)]
+  const full = fieldsOfSchema(schemaAsJson(Cluster, z.toJSONSchema), [...whole, sample])
+  return [
+    ...fieldsOfSchema(schemaAsJson(ClusterRequest, z.toJSONSchema), [request]),
+    ...full.map(field => ({ ...field, of: field.of ?? 'topology' })),
+  ]
+}
+
+const request = {
+  ...{
+    name: 'ours',
+    device: 'h100',
+    devices: 64,
+    perNode: 8,
+    nodeBandwidth: 450e9,
+    nicsPerNode: 8,
+    nicBandwidth: 50e9,
+  },
+  ...{ oversubscription: 2, pod: 256, memory: 80e9, diskRead: 6e9, diskWrite: 4e9, pricePerHour: 2.5 },
+}
+const sample = { cores: 8, disk: { read: 6e9, write: 4e9, memory: 1e12 }, host: { bandwidth: 100e9 } }
