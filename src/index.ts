@@ -159,6 +159,7 @@ export {
 } from './estimate/index.js'
 export {
   type Answer,
+  draftJob,
   type PlanQuery,
   type Explanation,
   explain,

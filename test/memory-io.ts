@@ -83,6 +83,7 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     modified: path => (io.exists(path) ? Date.now() / 1000 : undefined),
     process: { host: 'here', pid: 1 },
     hasEnded: () => false,
+    ask: async () => undefined,
     terminal: () => undefined,
     progressColumns: () => undefined,
     onInterrupt: stop => {

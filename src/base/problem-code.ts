@@ -1,6 +1,7 @@
 /** Every code a problem can have, and what it means: docs/problems.md is printed from this table. */
 export const problemCodes = {
   'file/unreadable': 'the file cannot be read',
+  'file/exists': 'a file would be written over',
   'file/binary': 'the file is not text',
   'file/empty': 'the file is empty',
   'file/size': 'the file is too large to be what it should be',

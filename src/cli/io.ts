@@ -20,6 +20,8 @@ export interface Io extends Files {
   modified(path: string): number | undefined
   /** What has this name: a link is one, wherever it leads. */
   kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined
+  /** What is answered to a question; undefined where nobody is there to answer it. */
+  ask(question: string): Promise<string | undefined>
   /** What standard output is shown on, if it is a screen. */
   terminal(): { readonly columns: number; readonly rows: number } | undefined
   /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
@@ -37,6 +39,16 @@ export interface Io extends Files {
 
 /** Ctrl-C, and what schedulers send before they end a process: 128 + its number is the exit code that shells expect. */
 const interrupts = { SIGINT: 130, SIGTERM: 143 } as const
+
+async function answerTo(question: string): Promise<string> {
+  const { createInterface } = await import('node:readline/promises')
+  const lines = createInterface({ input: process.stdin, output: process.stdout })
+  try {
+    return await lines.question(question)
+  } finally {
+    lines.close()
+  }
+}
 
 export function processIo(): Io {
   // The reader of a pipe may leave before the end (`| head`): that is its right and no failure of ours.
@@ -57,6 +69,7 @@ export function processIo(): Io {
       const stats = plainly(() => statSync(path, { throwIfNoEntry: false }))
       return stats && stats.mtimeMs / 1000
     },
+    ask: question => (process.stdin.isTTY && process.stdout.isTTY ? answerTo(question) : Promise.resolve(undefined)),
     terminal: () =>
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
