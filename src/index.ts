@@ -60,6 +60,7 @@ export {
   compileEvaluation,
   compileJob,
   memoryProblems,
+  memoryWhy,
   scheduleOf,
   serialJob,
   tallyOf,

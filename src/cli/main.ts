@@ -66,6 +66,7 @@ const commands: Readonly<Record<string, Listed>> = {
     summary: 'compare predicted step times and memory with published ones',
     words: () => import('./words/validate.js'),
   },
+  case: { summary: 'published runs beside ours', words: () => import('./words/case.js') },
   bench: { summary: 'measure this machine', words: () => import('./words/bench.js') },
   demo: { summary: 'a small 3D-parallel job, from plan to proof', words: () => import('./words/demo.js') },
 }

@@ -155,9 +155,9 @@ export function commentedJob(
   ].join('\n')
 }
 
-type Fields = ReadonlyMap<string, FieldReference>
+type KnownFields = ReadonlyMap<string, FieldReference>
 
-function sectionText(key: string, value: unknown, fields: Fields): string {
+function sectionText(key: string, value: unknown, fields: KnownFields): string {
   const meaning = fields.get(key)?.meaning ?? ''
   if (!isMapping(value)) return `${aside(`${key}: ${value}`, meaning)}\n`
   const lines = Object.entries(value).map(([name, inner]) =>
@@ -166,7 +166,7 @@ function sectionText(key: string, value: unknown, fields: Fields): string {
   return `${[`${key}:`, ...lines].join('\n')}\n`
 }
 
-const meaningOf = (path: string, fields: Fields): string => {
+const meaningOf = (path: string, fields: KnownFields): string => {
   // What a list of values says of each of them is no meaning of the field.
   if (path === 'plan.precision') return 'what numbers are stored in'
   return fields.get(path)?.meaning ?? ''

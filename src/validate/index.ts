@@ -1,3 +1,4 @@
+export * from './cases.js'
 export * from './figure.js'
 export * from './memory.js'
 export * from './origins.js'

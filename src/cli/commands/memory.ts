@@ -1,13 +1,21 @@
 /** lockstep memory: what each rank needs, by kind, before anything runs. */
 import { type Elsewhere, elsewheres, showBytes, table } from '../../base/index.js'
-import { heaviest } from '../../compile/index.js'
+import { heaviest, memoryWhy } from '../../compile/index.js'
 import { bytesPer, kinds, type Program, roomIn } from '../../ir/index.js'
 import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
+import { whyText } from '../text/memory-why.js'
 
-export const memoryCommand = (path: string, options: { json?: boolean }, io: Io): Promise<number> =>
-  withProgram(path, io, { ...options, fits: false }, ({ program }) => {
-    io.out(`${options.json ? JSON.stringify(memoryJson(program), null, 2) : memoryText(program)}\n`)
+export interface MemoryOptions {
+  readonly why?: boolean
+  readonly json?: boolean
+}
+
+export const memoryCommand = (path: string, options: MemoryOptions, io: Io): Promise<number> =>
+  withProgram(path, io, { ...options, fits: false }, ({ job, program }) => {
+    const why = options.why ? memoryWhy(job, program, heaviest(program.streams)) : undefined
+    const text = () => [memoryText(program), ...(why ? ['', whyText(why)] : [])].join('\n')
+    io.out(`${options.json ? JSON.stringify({ ...memoryJson(program), ...(why && { why }) }, null, 2) : text()}\n`)
     return 0
   })
 

@@ -1,0 +1,39 @@
+/** `memory --why` in words: kinds beside their formulas, then layers and tensors. */
+import { showBytes, table } from '../../base/index.js'
+import type { MemoryWhy, TensorBytes } from '../../compile/index.js'
+import { showPercent } from './numbers.js'
+
+export function whyText({ pp, kinds, tensors }: MemoryWhy): string {
+  const rows = kinds.map(({ kind, exact, textbook, formula }) => [
+    ...[kind, showBytes(exact), textbook === undefined ? '' : showBytes(Math.round(textbook))],
+    textbook ? showPercent(exact / textbook - 1) : '',
+    formula ?? '',
+  ])
+  return [
+    `Why the ranks of pp ${pp} need it: exact, and by the textbook`,
+    table(['kind', 'exact', 'textbook', 'differs by', 'formula'], rows),
+    ...kinds.flatMap(({ kind, source, because }) => (because ? [`${kind}: ${because} (${source})`] : [])),
+    '',
+    'What lives from step to step, on one rank:',
+    table(['layer', 'tensor', 'parameters', 'gradients', 'optimizer'], layerRows(tensors)),
+  ].join('\n')
+}
+
+/** Layers with the same tensors of the same bytes are one row each. */
+function layerRows(tensors: readonly TensorBytes[]): string[][] {
+  const layers = new Map<string, TensorBytes[]>()
+  for (const tensor of tensors) layers.set(tensor.layer, [...(layers.get(tensor.layer) ?? []), tensor])
+  const alike = new Map<string, { readonly names: string[]; readonly of: readonly TensorBytes[] }>()
+  for (const [name, of] of layers) {
+    const key = JSON.stringify(of.map(({ layer: _, ...rest }) => rest))
+    const before = alike.get(key)
+    if (before) before.names.push(name)
+    else alike.set(key, { names: [name], of })
+  }
+  return [...alike.values()].flatMap(({ names, of }) =>
+    of.map(({ tensor, parameters, gradients, optimizer }, i) => [
+      i === 0 ? (names.length > 1 ? `${names[0]} to ${names[names.length - 1]}, each` : names[0]) : '',
+      ...[tensor, showBytes(parameters), showBytes(gradients), showBytes(optimizer)],
+    ]),
+  )
+}
