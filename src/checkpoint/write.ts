@@ -131,9 +131,9 @@ const boxOf = ({ start, shape, line }: Shard): Box => ({ start, shape, ...(line 
 
 function groupsOf(parts: readonly WrittenPart[], mostBytes: number): WrittenPart[][] {
   const groups: WrittenPart[][] = []
-  let bytes = Number.POSITIVE_INFINITY
+  let bytes = 0
   for (const part of parts) {
-    if (bytes + part.values.byteLength > mostBytes) {
+    if (groups.length === 0 || bytes + part.values.byteLength > mostBytes) {
       groups.push([])
       bytes = 0
     }

@@ -301,6 +301,13 @@ def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
         raise Damaged(f"{folder}: the checkpoint has seen {seen}{anew}")
 
 
+def starting(program: Dict, manifest: Dict) -> set:
+    """What is trained beside frozen parameters starts anew where somebody else's weights lack it."""
+    params = program["params"] if any(param.get("frozen") for param in program["params"]) else []
+    trained = (param["name"] for param in params if not param.get("frozen"))
+    return {name for name in trained if f"param.{name}" not in manifest["tensors"]}
+
+
 def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool = False) -> None:
     """Each rank its own parts, whoever wrote them."""
     named = {f"param.{param['name']}" for param in program["params"]}
@@ -308,7 +315,10 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
     if foreign:
         raise Damaged(f"{folder} holds {foreign[0]}, the program has none")
     shards = Shards(folder, manifest)
+    anew = starting(program, manifest) if weights_only else set()
     for shard in shards_of(program, stage.pp):
+        if shard.tensor.partition(".")[2] in anew:
+            continue
         if shard.tensor.startswith("ema.") and (weights_only or shard.tensor not in manifest["tensors"]):
             # An average that is not there starts as the parameter does.
             _fill(shards, shard, stage, f"param.{shard.tensor[len('ema.') :]}")
@@ -316,7 +326,7 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
             _fill(shards, shard, stage)
     for param in program["params"]:
         frames = param["frames"].get(str(stage.pp), {})
-        if "master" in frames:
+        if "master" in frames and param["name"] not in anew:
             _fill(shards, kept(param, frames["param"], first=0), stage)
     if not weights_only:
         # Where nothing was written of them, no step was skipped.
