@@ -193,3 +193,6 @@ export {
   type TimedRun,
   timedRun,
 } from './calibrate/index.js'
+
+// Other frameworks' configurations
+export { type Exported, exportJob, type Given, type Imported, importConfig } from './interop/index.js'

@@ -13,6 +13,7 @@ export const problemCodes = {
   'file/alias': 'an alias has no anchor, contains itself, or stands for too many values',
   'file/foreign': 'the file is a configuration of another program',
   'import/refused': 'no job can be made of a configuration of another framework',
+  'export/refused': 'another framework cannot be told so: the result would be another training',
   'file/more': 'there are more problems than are listed',
 
   'schema/key': 'there is no such key',

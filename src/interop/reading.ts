@@ -214,12 +214,16 @@ export function numberOf(value: unknown): number | undefined {
   return Number.isNaN(number) ? undefined : number
 }
 
+/** As text. A mapping of a file has no prototype, and with it no text of its own. */
+export const wordOf = (value: unknown): string =>
+  typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
+
 const yes = ['true', 'yes', 'on', '1']
 const no = ['false', 'no', 'off', '0']
 
 export function booleanOf(value: unknown): boolean | undefined {
-  const word = String(value).toLowerCase()
   if (typeof value === 'object') return undefined
+  const word = String(value).toLowerCase()
   return yes.includes(word) ? true : no.includes(word) ? false : undefined
 }
 

@@ -1,5 +1,6 @@
-/** lockstep export: a checkpoint as another software reads it. */
+/** lockstep export: a checkpoint, or a job, as another software reads it. */
 import { showBytes } from '../../base/index.js'
+import type { ForeignFramework } from '../../plan/index.js'
 import { exportCheckpoint } from '../../train/index.js'
 import type { ExportOptions as FolderOptions } from '../../weights/index.js'
 import type { Io } from '../io.js'
@@ -19,7 +20,22 @@ export interface ExportOptions {
 
 type Export = (path: string, options: ExportOptions, io: Io) => Promise<number>
 
-const exports: Readonly<Record<ExportTarget, Export>> = { hf: exportFolder }
+/** A job as files of another framework. */
+const filesFor =
+  (to: ForeignFramework): Export =>
+  async (path, options, io) => {
+    const { exportFiles } = await import('./export-job.js')
+    return exportFiles(path, to, options, io)
+  }
+
+const exports: Readonly<Record<ExportTarget, Export>> = {
+  hf: exportFolder,
+  deepspeed: filesFor('deepspeed'),
+  accelerate: filesFor('accelerate'),
+  torchtitan: filesFor('torchtitan'),
+  nanotron: filesFor('nanotron'),
+  picotron: filesFor('picotron'),
+}
 
 export const exportCommand: Export = (path, options, io) => exports[options.to](path, options, io)
 

@@ -5,13 +5,15 @@ import type { ExportOptions } from '../commands/export.js'
 import type { Io } from '../io.js'
 
 /** What export writes; what it does for each is in commands/export.ts. */
-export const exportTargets = ['hf'] as const
+export const exportTargets = ['hf', 'deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron'] as const
 export type ExportTarget = (typeof exportTargets)[number]
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
-    .description('Writes what another software reads: the weights of a checkpoint as a Hugging Face folder.')
-    .argument('<source>', 'a checkpoint, a folder of them, or a Hugging Face folder')
+    .description(
+      'Writes what another software reads: the weights of a checkpoint as a Hugging Face folder, or a job as the configuration of another framework, with what that cannot say.',
+    )
+    .argument('<source>', 'a checkpoint, a folder of them, or a Hugging Face folder; or a job file')
     .addOption(command.createOption('--to <target>', 'what to write').choices(exportTargets).makeOptionMandatory())
     .requiredOption('--out <folder>', 'where to write')
     .addOption(

@@ -1,6 +1,6 @@
 /** PyTorch's FSDP, version 1 and 2, as Accelerate configures it. */
 import type { Reading } from '../reading.js'
-import { booleanOf } from '../reading.js'
+import { booleanOf, wordOf } from '../reading.js'
 
 const at = (key: string): string => `fsdp_config.fsdp_${key}`
 
@@ -71,7 +71,7 @@ function readStrategy(r: Reading, version: number): void {
     r.set('plan.zero', 3)
     return
   }
-  const word = String(raw).toUpperCase()
+  const word = wordOf(raw).toUpperCase()
   const name = /^[1-5]$/.test(word) ? order[Number(word) - 1] : word
   const found = strategies[name]
   if (!found) {

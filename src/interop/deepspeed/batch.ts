@@ -154,8 +154,9 @@ const whole = (name: string, value: number): string => (Number.isInteger(value) 
 /** The numbers of data ranks nearest to the one there is. */
 function nearDivisors(product: number, dp: number): string {
   if (!Number.isInteger(product) || product < 1) return ''
-  const below = (n: number): number => (product % n === 0 ? n : below(n - 1))
-  const least = below(Math.max(1, Math.min(dp, product)))
-  const above = Array.from({ length: Math.min(4096, product) }, (_, i) => dp + 1 + i).find(n => product % n === 0)
+  const near = (from: number, step: 1 | -1) =>
+    Array.from({ length: 4096 }, (_, i) => from + step * i).find(n => n > 0 && product % n === 0)
+  const least = near(Math.min(dp, product), -1) ?? 1
+  const above = dp < product ? near(dp + 1, 1) : undefined
   return `dp ${least}${above === undefined || above === least ? '' : ` or ${above}`}`
 }

@@ -1,5 +1,5 @@
 /** What torchtitan's file says of a step's numbers: optimizer, learning rate, clipping, precision, recompute. */
-import type { Reading } from '../reading.js'
+import { type Reading, wordOf } from '../reading.js'
 import type { Keys } from './keys.js'
 
 export function readNumbers(r: Reading, keys: Keys): void {
@@ -118,7 +118,7 @@ function readPrecision(r: Reading, keys: Keys): void {
 function readFloat8(r: Reading): void {
   const converters = r.raw('model.converters')
   const list = Array.isArray(converters)
-    ? converters.map(String)
+    ? converters.map(wordOf)
     : typeof converters === 'string'
       ? converters.split(',').filter(word => word !== '')
       : []

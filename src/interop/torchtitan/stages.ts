@@ -1,5 +1,5 @@
 /** Pipelines of torchtitan: schedules by name, and how it deals layers out to stages. */
-import type { Reading } from '../reading.js'
+import { type Reading, wordOf } from '../reading.js'
 import type { Keys } from './keys.js'
 
 const schedules: Readonly<Record<string, readonly [name: string, many: boolean]>> = {
@@ -12,6 +12,8 @@ const schedules: Readonly<Record<string, readonly [name: string, many: boolean]>
   zbvzerobubble: ['zb-v', true],
   dualpipev: ['dualpipe-v', true],
 }
+
+const mostStages = 10_000
 
 export function readStages(r: Reading, keys: Keys, pp: number, layers: number | undefined): void {
   const at = keys.of('pipeline_parallel_schedule')
@@ -37,6 +39,10 @@ export function readStages(r: Reading, keys: Keys, pp: number, layers: number | 
   else r.assume(at, 'plan.schedule', name, '1F1B is the default of torchtitan')
   const stages = stagesOf(r, keys, { pp, many, layers })
   if (stages === undefined) return
+  if (stages > mostStages) {
+    r.refuse(at, `${stages} stages are too many`)
+    return
+  }
   r.derive(at, 'plan.chunks', stages / pp, `${stages} stages on pp ${pp}: ${stages / pp} each`)
   const points = keys.of('pipeline_parallel_split_points')
   const split = layers === undefined ? undefined : (splitAt(r, points, layers) ?? keys.dealt(r, layers, stages))
@@ -82,7 +88,7 @@ function splitAt(r: Reading, path: string, layers: number): number[] | undefined
   const points = r.raw(path)
   const list = typeof points === 'string' ? points.split(',').filter(word => word !== '') : points
   if (!Array.isArray(list) || list.length === 0) return undefined
-  const starts = list.map(point => Number(/^layers\.(\d+)$/.exec(String(point))?.[1] ?? Number.NaN))
+  const starts = list.map(point => Number(/^layers\.(\d+)$/.exec(wordOf(point))?.[1] ?? Number.NaN))
   if (starts.some(Number.isNaN)) {
     r.refuse(path, 'expected points such as layers.4')
     return undefined

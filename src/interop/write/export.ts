@@ -1,0 +1,139 @@
+/**
+ * A job written for another framework, and read again at once: what comes back otherwise is named, and refused where it would be
+ * another training. So nothing that a file cannot say can be lost in silence.
+ */
+import {
+  type ForeignFramework,
+  foreignNames,
+  isMapping,
+  type Job,
+  layersPerStage,
+  Plan,
+  Training,
+} from '../../plan/index.js'
+import { importConfig } from '../import.js'
+import type { Given } from '../note.js'
+import { writeAccelerate } from './accelerate.js'
+import { writeDeepSpeed } from './deepspeed.js'
+import { writeNanotron, writePicotron } from './small.js'
+import { writeTorchtitan } from './torchtitan.js'
+import type { Unsaid, Writers } from './writing.js'
+
+export const writers: Writers = {
+  deepspeed: writeDeepSpeed,
+  accelerate: writeAccelerate,
+  torchtitan: writeTorchtitan,
+  nanotron: writeNanotron,
+  picotron: writePicotron,
+}
+
+export interface Exported {
+  /** Empty where it was refused. */
+  readonly files: ReadonlyMap<string, string>
+  /** What the files cannot say, or say otherwise. */
+  readonly unsaid: readonly Unsaid[]
+  readonly refused: readonly Unsaid[]
+  /** What `import` must be told beside the first file. */
+  readonly given: Given
+}
+
+/** Fields without which it is another training. */
+const essential = [
+  'plan.dp',
+  'plan.tp',
+  'plan.pp',
+  'plan.cp',
+  'plan.ep',
+  'plan.zero',
+  'plan.microbatches',
+  'plan.schedule',
+  'plan.chunks',
+  'plan.precision',
+  'plan.layers',
+  'training.globalBatch',
+  'training.optimizer',
+  'training.clip',
+]
+
+export function exportJob(job: Job, to: ForeignFramework): Exported {
+  const refused: Unsaid[] = []
+  const writer = writers[to]
+  const nothing = { files: new Map<string, string>(), unsaid: [], given: {} }
+  if (!writer) return { ...nothing, refused: [{ path: '', message: `nothing is written for ${foreignNames[to]}` }] }
+  const { files, given } = writer(job, (path, message) => refused.push({ path, message }))
+  if (refused.length > 0) return { ...nothing, refused }
+  const unsaid = differences(job, [...files.values()][0], given, to)
+  const wrong = unsaid.filter(({ path, said }) => said && essential.includes(path))
+  if (wrong.length > 0) return { ...nothing, refused: wrong }
+  return { files, unsaid, refused, given }
+}
+
+interface Difference extends Unsaid {
+  /** The files say something else, rather than nothing. */
+  readonly said: boolean
+}
+
+function differences(job: Job, text: string, given: Given, to: ForeignFramework): Difference[] {
+  const back = importConfig(text, given, to)
+  if (!back.job)
+    return back.notes
+      .filter(({ kind }) => kind === 'refused')
+      .map(({ path, message }) => ({ path: 'plan.layers', message: `${path}: ${message}`, said: true }))
+  const draft = back.job
+  const found: Difference[] = []
+  const compare = (path: string, ours: unknown, theirs: unknown, said: boolean) => {
+    if (same(ours, theirs)) return
+    found.push({
+      path,
+      said,
+      message: said ? `${show(theirs)} there, not ${show(ours)}` : `the file has no word for ${show(ours)}`,
+    })
+  }
+  const plan = Plan.parse(draft.plan ?? {})
+  const drafted = { ...mapping(draft.training) }
+  const training = Training.safeParse({
+    ...drafted,
+    seq: drafted.seq ?? job.training.seq,
+    globalBatch: drafted.globalBatch ?? job.training.globalBatch,
+  })
+  for (const key of Object.keys(Plan.in.shape) as (keyof Plan)[]) {
+    if (key === 'layers' || (plan.pp * job.plan.pp === 1 && (key === 'schedule' || key === 'chunks'))) continue
+    compare(`plan.${key}`, job.plan[key], plan[key], Object.hasOwn(mapping(draft.plan), key))
+  }
+  if (job.plan.pp > 1)
+    compare(
+      'plan.layers',
+      layersPerStage(job.plan, job.model.layers),
+      layersPerStage(plan, job.model.layers),
+      Object.hasOwn(mapping(draft.plan), 'layers'),
+    )
+  for (const key of Object.keys(Training.shape) as (keyof Training)[])
+    compare(
+      `training.${key}`,
+      job.training[key],
+      training.success ? training.data[key] : drafted[key],
+      Object.hasOwn(drafted, key),
+    )
+  if (drafted.seq === undefined)
+    found.push({ path: 'training.seq', said: false, message: 'the length of sequences is not in these files' })
+  compare('model', modelWithout(job.model), modelWithout(mapping(draft.model)), draft.model !== undefined)
+  for (const key of ['name', 'data'] as const)
+    if (job[key] !== undefined) found.push({ path: key, said: false, message: 'not in these files' })
+  return found
+}
+
+const mapping = (value: unknown): Readonly<Record<string, unknown>> => (isMapping(value) ? value : {})
+
+/** What says how long sequences may be changes nothing. */
+const modelWithout = ({ positions: _, ...model }: Readonly<Record<string, unknown>>): unknown =>
+  Object.keys(model).length > 0 ? model : undefined
+
+/** Equal as values, numbers to the last digits but two: some files hold a factor where a job has a product. */
+function same(a: unknown, b: unknown): boolean {
+  if (typeof a === 'number' && typeof b === 'number')
+    return Math.abs(a - b) <= 1e-12 * Math.max(Math.abs(a), Math.abs(b))
+  if (!isMapping(a) || !isMapping(b)) return JSON.stringify(a) === JSON.stringify(b)
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every(key => same(a[key], b[key]))
+}
+
+const show = (value: unknown): string => (value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 80))

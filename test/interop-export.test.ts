@@ -1,0 +1,145 @@
+/** Jobs written for other frameworks and read again: what comes back is the job, but for what was named. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import process from 'node:process'
+import { exportJob, importConfig } from '../src/interop/index.js'
+import { type ForeignFramework, Job } from '../src/plan/index.js'
+import { oneIn, test } from './share.js'
+
+/** Numbers that follow from a seed. */
+function drawing(seed: number) {
+  let state = seed * 2654435761 + 1
+  const next = () => (state = (Math.imul(state ^ (state >>> 15), 2246822519) + 3266489917) >>> 0) / 2 ** 32
+  return <T>(...choices: readonly T[]): T => choices[Math.floor(next() * choices.length)]
+}
+
+const llama = { family: 'llama', layers: 8, embed: 64, heads: 8, kvHeads: 8, ffn: 128, vocab: 256 } as const
+
+/** A job of the kind that a framework has words for; some of them it has none for. */
+function drawn(seed: number, to: ForeignFramework): Job {
+  const draw = drawing(seed)
+  const bare = to === 'picotron'
+  const [dp, tp, microbatches] = [draw(1, 2, 4), draw(1, 2), draw(1, 2, 4)]
+  const pp = to === 'accelerate' ? 1 : draw(1, 1, 2, 4)
+  const warmup = bare ? 0 : draw(0, 10, 100)
+  const optimizer = {
+    kind: 'adamw',
+    lr: draw(1e-3, 3e-4, 2e-5),
+    beta2: bare ? 0.999 : draw(0.95, 0.999),
+    weightDecay: bare ? 0.01 : draw(0, 0.1),
+  }
+  const precision = bare ? draw('pure-bf16', 'f32') : draw('bf16', 'f32')
+  return Job.parse({
+    model: llama,
+    training: {
+      ...{
+        seq: 128,
+        globalBatch: dp * microbatches * draw(1, 2),
+        steps: draw(1000, 5000),
+        seed: draw(1, 7),
+        optimizer,
+      },
+      ...(!bare && draw(true, false) && { clip: draw(1, 0.5) }),
+      lrSchedule: {
+        kind: bare ? 'constant' : draw('constant', 'linear', 'cosine'),
+        warmup,
+        ...(warmup > 0 && draw(true, false) && { warmupFrom: 0 }),
+      },
+    },
+    plan: {
+      ...{
+        dp,
+        tp,
+        pp,
+        microbatches,
+        precision,
+        zero: bare ? 0 : to === 'nanotron' ? draw(0, 1) : to === 'torchtitan' ? draw(0, 3) : draw(0, 1, 2, 3),
+      },
+      ...(tp > 1 && (to === 'torchtitan' || (to === 'nanotron' && draw(true, false))) && { sequenceParallel: true }),
+      ...(to !== 'picotron' && { recompute: draw('none', 'full') }),
+      ...(pp > 1 && to !== 'deepspeed' && { schedule: draw('1f1b', 'gpipe') }),
+    },
+  })
+}
+
+/** Fields that come back otherwise. */
+function changed(job: Job, back: Readonly<Record<string, unknown>>): string[] {
+  const again = Job.parse({
+    ...back,
+    model: back.model ?? job.model,
+    training: { seq: job.training.seq, ...(back.training as object) },
+  })
+  return (['plan', 'training'] as const).flatMap(section => {
+    const [ours, theirs]: Readonly<Record<string, unknown>>[] = [job[section], again[section]]
+    return [...new Set([...Object.keys(ours), ...Object.keys(theirs)])]
+      .filter(key => JSON.stringify(ours[key]) !== JSON.stringify(theirs[key]))
+      .map(key => `${section}.${key}`)
+  })
+}
+
+const holds = [
+  'plan.dp',
+  'plan.tp',
+  'plan.pp',
+  'plan.zero',
+  'plan.microbatches',
+  'plan.precision',
+  'training.globalBatch',
+  'training.optimizer',
+  'training.clip',
+]
+const count = Number(process.env.LOCKSTEP_EXPORTS ?? 15)
+const law = oneIn(1)
+
+for (const to of ['deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron'] as const)
+  law(`${to}: ${count} jobs (seeds 1 on) come back, but for what is named`, () => {
+    let written = 0
+    for (let seed = 1; written < count && seed < 50 * count; seed++) {
+      const job = drawn(seed, to)
+      const { files, given, unsaid, refused } = exportJob(job, to)
+      if (refused.length > 0) continue
+      written++
+      const { job: back = {} } = importConfig([...files.values()][0], given)
+      const named = unsaid.map(({ path }) => path)
+      const others = changed(job, back).filter(path => path !== 'plan.layers')
+      deepEqual(
+        others.filter(path => !named.includes(path)),
+        [],
+        `seed ${seed}`,
+      )
+      deepEqual(
+        others.filter(path => holds.includes(path)),
+        [],
+        `seed ${seed}`,
+      )
+    }
+    equal(written, count)
+  })
+
+test('refused where it would be another training', () => {
+  const job = (plan: object) => Job.parse({ model: llama, training: { seq: 128, globalBatch: 8 }, plan })
+  const refusal = (plan: object, to: ForeignFramework) => exportJob(job(plan), to).refused.map(({ path }) => path)
+  deepEqual(refusal({ pp: 2, zero: 2, dp: 2, microbatches: 2 }, 'deepspeed'), ['plan.zero'])
+  deepEqual(refusal({ dp: 2, zero: 1 }, 'torchtitan'), ['plan.zero'])
+  deepEqual(refusal({ pp: 2, microbatches: 2 }, 'accelerate'), ['plan.pp'])
+  deepEqual(refusal({ dp: 2, zero: 3 }, 'nanotron'), ['plan.zero'])
+  ok(refusal({ dp: 2, zero: 1, precision: 'bf16' }, 'picotron').includes('plan.precision'))
+})
+
+test('DeepSpeed is told everything, clipping that is off included', () => {
+  const job = Job.parse({
+    model: llama,
+    training: { seq: 128, globalBatch: 16 },
+    plan: { dp: 4, zero: 2, microbatches: 2, precision: 'bf16' },
+  })
+  const config = JSON.parse(exportJob(job, 'deepspeed').files.get('ds_config.json')!)
+  deepEqual(
+    [
+      config.train_batch_size,
+      config.train_micro_batch_size_per_gpu,
+      config.gradient_accumulation_steps,
+      config.gradient_clipping,
+    ],
+    [16, 2, 2, 0],
+  )
+  match(JSON.stringify(config), /"data_types":\{"grad_accum_dtype":"fp32"\}/)
+})
