@@ -31,6 +31,8 @@ function numbered(given: string): Numbered {
   })
   return {
     text: text
+      .replace(/# (?:ms|us|min|s)(?![\w-])/g, '# s')
+      .replace(/# ?[kMGT]?FLOP/g, '# FLOP')
       .replace(/\s+/g, ' ')
       .replace(/# ?[kMG](?=i?B?[ /]|[A-Z]*LOP)/g, '#')
       .trim(),
