@@ -1,8 +1,8 @@
-// Writes what other languages must agree on with the tables of src: kernels/commands.h and emit/runtime/dtypes.py.
-// A test writes both again and compares.
+// Writes what other languages must agree on with the tables of src: kernels/commands.h and files of emit/runtime.
+// A test writes them again and compares.
 import { realpathSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { codeTypes, elementFacts, elementTypes, scalerKinds } from '../dist/src/base/index.js'
+import { codeTypes, elementFacts, elementTypes, scalerKinds, software } from '../dist/src/base/index.js'
 import {
   combines,
   commandNames,
@@ -102,8 +102,14 @@ ${elementTypes.map(type => `    torch.${elementFacts[type].torch}: "${elementFac
 }
 `
 
+const pythonSoftware =
+  () => `"""Who writes checkpoints. Written by scripts/contracts.mjs from src/base/software.ts: change it there."""
+SOFTWARE = "${software.emitted}"
+`
+
 /** By path below the repository. */
 export const contracts = () => ({
+  'src/emit/runtime/software.py': pythonSoftware(),
   'kernels/commands.h': commandsHeader(),
   'src/emit/runtime/dtypes.py': pythonDtypes(),
 })

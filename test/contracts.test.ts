@@ -5,6 +5,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { version } from '../src/base/index.js'
 import { nativeMissing } from '../src/engine/native/index.js'
 import { platform } from '../src/platform/index.js'
 import { later, test } from './share.js'
@@ -17,6 +18,9 @@ const { contracts } = (await import(new URL('scripts/contracts.mjs', root).href)
 for (const [path, text] of Object.entries(contracts()))
   test(`${path} is as the tables are (node scripts/contracts.mjs writes it)`, () =>
     equal(readFileSync(new URL(path, root), 'utf8'), text))
+
+test('checkpoints name the version of the package', () =>
+  equal(version, JSON.parse(readFileSync(new URL('package.json', root), 'utf8')).version))
 
 const flags = ['-O0', '-std=gnu11', '-fPIC', '-fvisibility=hidden']
 

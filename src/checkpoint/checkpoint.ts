@@ -12,6 +12,8 @@ import { openSafetensors, type Safetensors } from './safetensors.js'
 export interface Checkpoint extends Position {
   /** The run that wrote it. */
   readonly run: string
+  /** Who wrote it: a program and its version; undefined: an earlier one, which did not say. */
+  readonly software?: string | undefined
   /** The runs it went on from, the last one first. */
   readonly line: readonly string[]
   /** Numbers of its program that live from step to step. */
@@ -55,7 +57,7 @@ export type ReadFile = (file: string, begin: number, end: number) => Uint8Array
 export function readCheckpoint(read: ReadFile): Checkpoint {
   const bytes = located('manifest.json', () => read('manifest.json', 0, Number.MAX_SAFE_INTEGER))
   const manifest = parseManifest(new TextDecoder().decode(bytes))
-  const { step, seed, data, run, line = [], tensors } = manifest
+  const { step, seed, data, run, software, line = [], tensors } = manifest
   const valuesOf = shardReader(manifest, read)
   const fill: Checkpoint['fill'] = (name, targets) =>
     Object.hasOwn(tensors, name) ? filled(name, tensors[name], targets, valuesOf) : [`the checkpoint holds no ${name}`]
@@ -65,6 +67,7 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
     ...(data && { data }),
     scalars: scalarsOf(manifest),
     run,
+    software,
     line,
     tensors: new Map(Object.entries(tensors).map(([name, { dims }]) => [name, dims])),
     files: Object.keys(manifest.files).sort(),

@@ -35,6 +35,8 @@ export interface Manifest extends Position {
   readonly name: string
   /** The run that wrote it: a UUID, which every shard repeats. */
   readonly run: string
+  /** Who wrote it: a program and its version. Earlier ones did not say. */
+  readonly software?: string
   /** The runs it went on from, the last one first. */
   readonly line?: readonly string[]
   readonly tensors: Readonly<Record<string, Entry>>
@@ -73,11 +75,11 @@ const unknownFormat = (found: unknown): string =>
       ? `its format is "${found}", and this version of lockstep reads "${format}": resume it with the version that wrote it`
       : `manifest.json is not that of a ${format}`
 
-const isSound = ({ step, seed, run, line = [], files, tensors, scalars }: Manifest): boolean =>
+const isSound = ({ step, seed, run, software = '', line = [], files, tensors, scalars }: Manifest): boolean =>
   [step, seed].every(Number.isSafeInteger) &&
   Array.isArray(line) &&
   isRecordOfNumbers(scalars ?? {}) &&
-  typeof run === 'string' &&
+  [run, software].every(text => typeof text === 'string') &&
   [files, tensors].every(value => typeof value === 'object' && value !== null) &&
   Object.entries(files).every(([file, sum]) => isFileName(file) && typeof sum === 'string') &&
   Object.values(tensors).every(

@@ -4,7 +4,7 @@
  * need not fit into memory twice. What is to be written while the run goes on is captured first: a copy of all numbers,
  * together with where the run stood.
  */
-import { type Dim, type Rank, worldOf } from '../base/index.js'
+import { type Dim, type Rank, software, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Box, elementsIn, type Numbers, storedShape } from './box.js'
 import { requireFinite } from './checkpoint.js'
@@ -112,7 +112,7 @@ export function* printParts(
     yield [file, text]
   }
   const before = line && line.length > 0 && { line }
-  const manifest: Manifest = { format, name, run, ...before, ...position, tensors, files }
+  const manifest: Manifest = { format, name, run, software: software.engine, ...before, ...position, tensors, files }
   yield ['manifest.json', printManifest(manifest)]
 }
 

@@ -63,8 +63,11 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
 }
 
 /** What readers of a checkpoint should know of it. */
-export const notesOn = ({ passedOver, path }: TrainedModel): string =>
-  passedOver > 0 ? `${passedOver} newer checkpoints are damaged; this is ${path}\n` : ''
+export const notesOn = ({ passedOver, path, checkpoint: { software } }: TrainedModel): string =>
+  [
+    ...(passedOver > 0 ? [`${passedOver} newer checkpoints are damaged; this is ${path}\n`] : []),
+    ...(software === undefined ? [`${path} does not say who wrote it: an earlier lockstep\n`] : []),
+  ].join('')
 
 function requirePrompt(
   { prompt, ids, chat }: GenerateCommandOptions,
@@ -140,7 +143,15 @@ function jsonOf(
   const { prompt, made, text, seconds } = answer
   const asText = tokenizer && options.ids === undefined ? { text } : {}
   return {
-    ...{ ok: true, checkpoint: path, step: checkpoint.step, promptIds: prompt, ...asText, ids: made },
+    ...{
+      ok: true,
+      checkpoint: path,
+      step: checkpoint.step,
+      software: checkpoint.software,
+      promptIds: prompt,
+      ...asText,
+      ids: made,
+    },
     ...{ tokens: made.length, seconds, tokensPerSecond: made.length / seconds, kernels: decoder.description },
   }
 }

@@ -18,6 +18,7 @@ import torch
 from .mesh import Mesh
 from .safetensors import Damaged, NotFinite, Reader, require_finite, sum_of, write
 from .saving import Saving, name_of, sync_folder, write_text
+from .software import SOFTWARE
 from .spaces import Held, OnDisk, changing, in_memory
 
 FORMAT = "lockstep checkpoint 2"
@@ -161,7 +162,7 @@ def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
     run goes on, or, where the run saves so, before it does. The folder gets its name when all of it is there.
     """
     here = stage.here
-    manifest = {**manifest_of(program, here.mesh, position), "run": saving.run, **({"line": saving.line} if saving.line else {})}
+    manifest = {**manifest_of(program, here.mesh, position), "run": saving.run, "software": SOFTWARE, **({"line": saving.line} if saving.line else {})}
     held = [(shard, summed_values(stage, shard)) for shard in shards_of(program, stage.pp)]
     mine = {shard.tensor: values for shard, values in held if owner(here.mesh, shard, here.rank)}
     parts = {
