@@ -1,16 +1,24 @@
 /** Hugging Face folders: read to their loss and gradients in f64, written again to the bit. */
-import { deepEqual, equal, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { parseSafetensors } from '../src/checkpoint/index.js'
+import { parseSafetensors, printSafetensors, readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
 import { nodeFiles } from '../src/node/index.js'
 import { Job } from '../src/plan/index.js'
-import { exportWeights, type MappedParam, scatter, tensorsOf, weightSource } from '../src/weights/index.js'
+import {
+  convertedCheckpoint,
+  exportWeights,
+  type MappedParam,
+  scatter,
+  tensorsOf,
+  weightSource,
+} from '../src/weights/index.js'
 import { fixturePath } from './fixtures.js'
+import { memoryFiles } from './memory-files.js'
 
 interface Expected {
   readonly tokens: readonly (readonly number[])[]
@@ -65,6 +73,47 @@ for (const name of folders) {
     rmSync(out, { recursive: true })
   })
 }
+
+test('a folder as a checkpoint of several files holds the same numbers', () => {
+  const source = weightSource(fixturePath('huggingface/gpt2'), files, { seq: 8 })
+  const heading = { run: 'r', name: 'gpt', step: 0, seed: 0, job: {} }
+  const { names, files: made } = convertedCheckpoint(source, heading, 40_000)
+  const contents = new Map(made())
+  deepEqual([...contents.keys()], names)
+  ok(names.length > 4)
+  const read = readCheckpoint((file, begin, end) => {
+    const content = contents.get(file) ?? ''
+    return (typeof content === 'string' ? new TextEncoder().encode(content) : content).subarray(begin, end)
+  })
+  deepEqual(read.damages(), [])
+  for (const name of source.tensors.keys()) deepEqual(read.tensor(name), source.tensor(name), name)
+})
+
+test('all that is wrong with a folder is said at once', () => {
+  const [folder, memory] = [fixturePath('huggingface/llama'), memoryFiles()]
+  const { tensors, ...head } = parseSafetensors(readFileSync(join(folder, 'model.safetensors')))
+  const kept = [...tensors.keys()].filter(name => name !== 'model.norm.weight')
+  const changed = kept.map(name => {
+    const { shape, values } = head.tensor(name)
+    const isTurned = name.endsWith('0.self_attn.k_proj.weight')
+    return [name, { dtype: 'f32' as const, shape: isTurned ? [...shape].reverse() : shape, values }] as const
+  })
+  const extra = { dtype: 'f32' as const, shape: [1], values: new Float32Array(1) }
+  memory.write('f/config.json', readFileSync(join(folder, 'config.json'), 'utf8'))
+  memory.write('f/model.safetensors', printSafetensors({ ...Object.fromEntries(changed), 'model.more': extra }, {}))
+  throws(
+    () => weightSource('f', memory),
+    (e: Error) => {
+      match(e.message, /there is no tensor model.norm.weight, of which head.norm.gain is made/)
+      match(
+        e.message,
+        /k_proj.weight is 32 x 16, but 16 x 32 by config.json: \(kvHeads headDim\) embed of layers.0.attn.k/,
+      )
+      match(e.message, /nothing in the model is made of tensor model.more/)
+      return true
+    },
+  )
+})
 
 const rowsOf = (dims: readonly { size: number }[] = []): number => dims[0]?.size ?? 1
 

@@ -102,6 +102,7 @@ export const problemCodes = {
   'data/short': 'the data is too short for one sequence, or for one batch',
   'data/labels': 'no label of a sequence counts',
   'data/documents': 'it is not known which token ends a document, or documents do not fill sequences',
+  'data/pairs': 'prompts and answers cannot be read as the job says',
   'data/vocab': 'the model has fewer tokens than the data',
   'data/family': 'models of this family do not learn from tokens',
   'data/no-effect': 'a setting of the data has no effect',

@@ -4,7 +4,7 @@ import type { Documents } from './documents.js'
 import { fingerprint } from './fingerprint.js'
 import type { Replay } from './replay.js'
 import type { Samples } from './samples.js'
-import { beyond, progressions, rotations, tokenInputs } from './synthetic.js'
+import { beyond, ignored, progressions, rotations, tokenInputs } from './synthetic.js'
 import type { Ids } from './tokenizer.js'
 
 export interface Dataset {
@@ -19,13 +19,19 @@ export interface Dataset {
   readonly documents?: Documents
 }
 
-/** The last share of the tokens is held out; what is before is trained on. `pad`: documents begin at multiples of so many tokens. */
-export function datasetOfIds(
-  ids: Ids,
-  { seq, evalFraction, name, pad = 1 }: { seq: number; evalFraction: number; name: string; pad?: number },
-): Dataset {
+/** Added to an id of 32 bits: the token is read, and nothing is to predict it. */
+export const noTarget = 2 ** 31
+
+/** The id itself. */
+export const tokenIn = (id: number): number => (id >= noTarget ? id - noTarget : id)
+
+/**
+ * The last share of the tokens is held out; what is before is trained on. `pad`: documents begin at multiples of so many tokens.
+ * `aligned`: sequences are whole, and the label behind the last one is no target.
+ */
+export function datasetOfIds(ids: Ids, { seq, evalFraction, name, pad = 1, aligned = false }: DatasetShape): Dataset {
   const cut = heldOutFrom(ids, evalFraction, pad)
-  const train = windows(ids.subarray(0, cut), seq)
+  const train = windows(ids.subarray(0, aligned ? cut + 1 : cut), seq)
   const heldOut = windows(ids.subarray(cut), seq)
   return {
     description: `${name}: ${ids.length} tokens, ${train.count} sequences to train on, ${heldOut.count} held out`,
@@ -34,6 +40,14 @@ export function datasetOfIds(
     // Not of the name: the same file may be found by another path.
     fingerprint: fingerprint(`${seq} ${evalFraction}`, ids),
   }
+}
+
+interface DatasetShape {
+  readonly seq: number
+  readonly evalFraction: number
+  readonly name: string
+  readonly pad?: number
+  readonly aligned?: boolean
 }
 
 /** The first token that is not trained on. */
@@ -45,8 +59,10 @@ export const windows = (ids: Ids, seq: number): Samples => ({
   count: Math.max(0, Math.floor((ids.length - 1) / seq)),
   inputs: tokenInputs(seq),
   write(input, sample, into) {
-    const at = sample * seq + (input === 'labels' ? 1 : 0)
-    into.set(ids.subarray(at, at + seq))
+    const ahead = input === 'labels' ? 1 : 0
+    const row = ids.subarray(sample * seq + ahead, (sample + 1) * seq + ahead)
+    if (!(ids instanceof Uint32Array)) return into.set(row)
+    for (const [i, id] of row.entries()) into[i] = ahead > 0 && id >= noTarget ? ignored : tokenIn(id)
   },
 })
 

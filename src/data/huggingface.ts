@@ -9,7 +9,7 @@ import { wordPattern } from './words.js'
 const endText = '<|endoftext|>'
 
 /** What may end a text, in the vocabularies that are about. */
-const endTexts = [endText, '<|end_of_text|>', '</s>', '<eos>']
+const endTexts = [endText, '<|end_of_text|>', '</s>', '<eos>', '<｜end▁of▁sentence｜>']
 
 /** Bytes as letters that can be seen: GPT-2 gives those that cannot the letters from U+0100 on. */
 const letters: readonly string[] = (() => {
@@ -49,8 +49,18 @@ export function printTokenizer(merges: readonly Merge[]): string {
   return `${JSON.stringify(value, null, 1)}\n`
 }
 
+export interface SpecialOptions {
+  /** Encoded: with what stands before and after a text. Decoded: with the tokens that are no text. */
+  readonly special?: boolean
+}
+
+export interface HuggingFaceTokenizer extends Tokenizer {
+  encode(text: Uint8Array, options?: SpecialOptions): ArrayLike<number>
+  decode(ids: ArrayLike<number>, options?: SpecialOptions): Uint8Array
+}
+
 /** Throws an Error whose message is fit to print. */
-export async function readTokenizer(text: string, name: string): Promise<Tokenizer> {
+export async function readTokenizer(text: string, name: string): Promise<HuggingFaceTokenizer> {
   const value = parseObject(text)
   const { Tokenizer: Loaded } = await import('@huggingface/tokenizers')
   let loaded: InstanceType<typeof Loaded>
@@ -63,18 +73,51 @@ export async function readTokenizer(text: string, name: string): Promise<Tokeniz
   }
   const end = endTexts.map(token => loaded.token_to_id(token)).find(id => id !== undefined)
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  const inBytes = fallback(value.model, token => loaded.token_to_id(token))
+  const added = [...loaded.get_added_tokens_decoder()]
+  // Some files call tokens of single bytes special.
+  const noText = new Set(
+    added.flatMap(([id, { special, content }]) => (special && !byteToken.test(content) ? [id] : [])),
+  )
   return {
     name,
     vocab: 1 + greatest([...loaded.get_vocab().values(), ...loaded.get_added_tokens_decoder().keys()]),
     ...(end === undefined ? {} : { end }),
-    encode: bytes => loaded.encode(decoder.decode(bytes), { add_special_tokens: false }).ids,
-    // Theirs refuses to decode nothing.
-    decode: ids =>
-      new TextEncoder().encode(ids.length > 0 ? loaded.decode(Array.from(ids), { skip_special_tokens: true }) : ''),
+    encode: (bytes, { special = false } = {}) =>
+      inBytes(loaded.encode(decoder.decode(bytes), { add_special_tokens: special })),
+    decode: (ids, { special = false } = {}) => {
+      const kept = Array.from(ids).filter(id => special || !noText.has(id))
+      // Theirs refuses to decode nothing.
+      return new TextEncoder().encode(kept.length > 0 ? loaded.decode(kept, { skip_special_tokens: false }) : '')
+    },
   }
 }
 
-function parseObject(text: string): object {
+const byteToken = /^<0x[0-9A-F]{2}>$/
+
+interface Encoded {
+  readonly ids: readonly number[]
+  readonly tokens: readonly string[]
+}
+
+/** A Unigram may have a token for each byte, for pieces it does not know: their package leaves these unknown. */
+function fallback(
+  model: unknown,
+  idOf: (token: string) => number | undefined,
+): (encoded: Encoded) => readonly number[] {
+  const { type, byte_fallback: falls, unk_id: unknown } = Object(model)
+  if (type !== 'Unigram' || falls !== true) return ({ ids }) => ids
+  const bytes = Array.from({ length: 256 }, (_, byte) =>
+    idOf(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`),
+  )
+  return ({ ids, tokens }) =>
+    ids.flatMap((id, i) => {
+      const own = id === unknown ? Array.from(new TextEncoder().encode(tokens[i]), byte => bytes[byte]) : []
+      return own.length > 0 && own.every(one => one !== undefined) && idOf(tokens[i]) !== unknown ? own : [id]
+    })
+}
+
+function parseObject(text: string): object & { readonly model: unknown } {
   let value: unknown
   try {
     value = JSON.parse(text)

@@ -1,4 +1,5 @@
 /** Token files: ids of two or four bytes each, least byte first, as nanoGPT and llm.c write them. */
+import { tokenIn } from './dataset.js'
 import type { Ids } from './tokenizer.js'
 
 /** llm.c begins with 256 words of four bytes: this one, the version, the number of tokens. */
@@ -19,6 +20,6 @@ export function readIds(bytes: Uint8Array, width: 'u16' | 'u32'): Ids {
 
 export function greatestId(ids: Ids): number {
   let most = 0
-  for (let i = 0; i < ids.length; i++) if (ids[i] > most) most = ids[i]
+  for (let i = 0; i < ids.length; i++) most = Math.max(most, tokenIn(ids[i]))
   return most
 }

@@ -41,6 +41,7 @@ export const data: Rule = function* ({ model, data, training: { seq } }) {
       'try source synthetic',
     )
   else if (form === 'text') yield* tokenizer(model, data)
+  yield* pairs(data, form)
   yield* documents(model, data)
   yield* padding(data, seq)
   if (data.choices !== undefined && !(model.family === 'llama' && model.moe))
@@ -49,6 +50,14 @@ export const data: Rule = function* ({ model, data, training: { seq } }) {
     yield warning('data/no-effect', 'data.vocab', 'has no effect unless a text is read with tokenizer bpe')
   if (data.width !== 'u16' && form !== 'ids')
     yield warning('data/no-effect', 'data.width', 'has no effect unless the source is a .bin file')
+}
+
+function* pairs({ pairs, documents, source }: Data, form: 'text' | 'ids' | 'synthetic'): Iterable<Problem> {
+  if (!pairs) return
+  if (form !== 'text')
+    yield error('data/pairs', 'data.pairs', `\`${shorten(source, 60)}\` holds no lines of JSON`, 'name a .jsonl file')
+  if ((documents?.pad ?? 1) > 1)
+    yield error('data/pairs', 'data.documents.pad', 'pairs lie whole in sequences already', 'leave it out')
 }
 
 function* documents(model: ModelConfig, data: Data): Iterable<Problem> {

@@ -329,6 +329,12 @@ export const Documents = z.strictObject({
     .describe('documents are filled up to a multiple of so many tokens, which predict nothing'),
 })
 
+/** Members of a line that hold a prompt and its answer. */
+const PairNames = z.strictObject({
+  prompt: z.string().min(1).max(256).describe('what is read'),
+  answer: z.string().min(1).max(256).describe('what is learned'),
+})
+
 /** Where the tokens come from. Paths are relative to the job file. */
 export const Data = z.strictObject({
   source: z
@@ -337,6 +343,10 @@ export const Data = z.strictObject({
     .max(4096)
     .default('synthetic')
     .describe('a text file, a folder of them, a .bin file of token ids, or synthetic'),
+  pairs: z
+    .union([z.boolean(), PairNames])
+    .optional()
+    .describe('a line of the source is a JSON object with a prompt and an answer, of which only the answer is learned'),
   tokenizer: z
     .string()
     .max(4096)

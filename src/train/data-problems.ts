@@ -20,7 +20,7 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
     const { bytes, texts } = sizeOf(locate(data.source), files, wanted)
     // Documents that are filled up have at most so many times as many.
     const tokens = Math.floor(bytes / width) + (width === 1 ? texts : 0)
-    problems.push(...shortProblems(job, tokens * (data.documents?.pad ?? 1)))
+    if (!data.pairs) problems.push(...shortProblems(job, tokens * (data.documents?.pad ?? 1)))
   } catch (e) {
     refuse('data.source', data.source, e)
   }

@@ -21,9 +21,11 @@ import {
   type Ids,
   looksBinary,
   packed,
+  packedPairs,
   padded,
   printTokenizer,
   readIds,
+  readPairs,
   readReplay,
   readTokenizer,
   syntheticDataset,
@@ -98,8 +100,8 @@ async function openTokens(job: Job, files: Files, options: DataOptions): Promise
     ...options,
   })
   const documents = documentsOf(data, encoded.end)
-  const ids = documents ? padded(read, documents) : read
-  const cut = { seq: training.seq, evalFraction: data.evalFraction, name, pad: documents?.pad ?? 1 }
+  const ids = documents && !data.pairs ? padded(read, documents) : read
+  const cut = { seq: training.seq, evalFraction: data.evalFraction, name, ...alignmentOf(job) }
   const dataset = datasetOfIds(ids, cut)
   if (dataset.train.count === 0)
     throw refuse(
@@ -108,6 +110,10 @@ async function openTokens(job: Job, files: Files, options: DataOptions): Promise
     )
   return { dataset: documents ? packed(dataset, documents) : dataset, ids, ...encoded }
 }
+
+/** Where what is held out may begin: pairs fill sequences. */
+export const alignmentOf = ({ data, training }: Job): { readonly pad: number; readonly aligned: boolean } =>
+  data?.pairs ? { pad: training.seq, aligned: true } : { pad: data?.documents?.pad ?? 1, aligned: false }
 
 /** The program that judges, where there is something to judge by. */
 export const evaluationOf = (job: Job, { heldOut }: Dataset, schedule: Schedule | undefined): Program | undefined =>
@@ -131,7 +137,7 @@ interface Tokens extends Pick<OpenedData, 'tokenizer' | 'end'> {
 
 const [training, encoding] = ['training the tokenizer', 'encoding the text']
 
-async function idsOf({ model }: Job, data: Data, place: Reading): Promise<Tokens> {
+async function idsOf({ model, training: { seq } }: Job, data: Data, place: Reading): Promise<Tokens> {
   const { source } = data
   const path = place.locate(source)
   place.watcher.say(`reading ${source}`)
@@ -144,11 +150,25 @@ async function idsOf({ model }: Job, data: Data, place: Reading): Promise<Tokens
   place.watcher.expect(data.tokenizer === 'bpe' ? { [training]: 1, [encoding]: 2 } : { [encoding]: 1 })
   const { tokenizer, json, limit } = await tokenizerOf(data, 'vocab' in model ? model.vocab : 0, texts, place)
   required(vocabProblems(model, tokenizer.vocab, data.tokenizer))
+  const { end } = tokenizer
+  const rest = { ...(json === undefined ? {} : { tokenizer: json }), ...(end === undefined ? {} : { end }) }
+  if (data.pairs) return { ...pairsOf(texts, data, tokenizer, seq), ...rest }
   const ids = await place.watcher.run(encoding, encodingAll(tokenizer, texts))
   const details = [...(texts.length > 1 ? [`${texts.length} files`] : []), tokenizer.name, ...(limit ? [limit] : [])]
   const name = `${source} (${details.join(', ')})`
-  const { end } = tokenizer
-  return { ids, name, ...(json === undefined ? {} : { tokenizer: json }), ...(end === undefined ? {} : { end }) }
+  return { ids, name, ...rest }
+}
+
+/** Prompts and answers, as ids of which only answers are targets. */
+function pairsOf(texts: readonly Uint8Array[], { source, pairs }: Data, tokenizer: Tokenizer, seq: number): Tokens {
+  const names = typeof pairs === 'object' ? pairs : undefined
+  const read = texts.flatMap(text =>
+    attempt('data.source', source, () => readPairs(new TextDecoder().decode(text), names)),
+  )
+  const { ids, cut, targets } = packedPairs(read, tokenizer, seq)
+  if (targets === 0) throw refuse('data/labels', `no answer of ${source} fits into a sequence of ${seq} tokens`)
+  const shortened = cut > 0 ? `, ${cut} of them cut to ${seq} tokens` : ''
+  return { ids, name: `${source} (${read.length} pairs${shortened}, ${targets} tokens to learn, ${tokenizer.name})` }
 }
 
 /** A file as it is; of a folder every file that is text. */

@@ -24,7 +24,7 @@ export function convertedCheckpoint(
   const texts = ['job.json', ...(heading.tokenizer === undefined ? [] : ['tokenizer.json']), 'manifest.json']
   return {
     names: [...shards, ...texts],
-    files: () => printParts(heading, partsOf(source, groups), Number.POSITIVE_INFINITY),
+    files: () => printParts(heading, partsOf(source, groups), Number.MAX_SAFE_INTEGER),
   }
 }
 

@@ -10,7 +10,14 @@ import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { type Job, mostSkipsOf } from '../../plan/index.js'
-import { type Beginning, beginningProblems, earlierPrograms, evaluationOf, openData } from '../../train/index.js'
+import {
+  alignmentOf,
+  type Beginning,
+  beginningProblems,
+  earlierPrograms,
+  evaluationOf,
+  openData,
+} from '../../train/index.js'
 import { convertedCheckpoint, type WeightSource } from '../../weights/index.js'
 import type { Io } from '../io.js'
 import { type Content, writeFolder } from './folder-record.js'
@@ -140,14 +147,15 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
   }
 }
 
-function dataOf({ model, data }: Job, { train, heldOut }: Dataset, ids: Ids | undefined): RunData {
+function dataOf(job: Job, { train, heldOut }: Dataset, ids: Ids | undefined): RunData {
+  const { model, data } = job
   if (ids)
     return {
       kind: 'tokens',
       file: tokenFile,
       width: ids.BYTES_PER_ELEMENT as 1 | 2 | 4, // all that Ids can be
       samples: train.count,
-      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0, data?.documents?.pad), samples: heldOut.count },
+      heldOut: { firstToken: heldOutFrom(ids, data?.evalFraction ?? 0, alignmentOf(job).pad), samples: heldOut.count },
     }
   return model.family === 'mlp'
     ? { kind: 'rotations', embed: model.embed }

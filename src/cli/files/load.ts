@@ -37,13 +37,18 @@ function unreadable(path: string, reason: string, io: Io): Problem {
   return error('file/unreadable', '', `cannot read the job: ${reason}`, hint)
 }
 
-/** Whoever starts from a Hugging Face folder reads text with its tokenizer, unless the job names one. */
+/** Whoever begins with weights that were trained with a tokenizer of a file reads text with it, unless the job names one. */
 export function withItsTokenizer(job: Job, beginning: Beginning | undefined, io: Io): Job {
   const { data } = job
-  const file = beginning?.weights && resolve(beginning.path, 'tokenizer.json')
-  if (file === undefined || !data || formOf(data) !== 'text' || data.tokenizer !== 'bytes' || !io.exists(file))
-    return job
-  return { ...job, data: { ...data, tokenizer: file } }
+  if (!beginning || !data || formOf(data) !== 'text' || data.tokenizer !== 'bytes') return job
+  const file = resolve(beginning.path, 'tokenizer.json')
+  return io.exists(file) && hasTokenizer(beginning) ? { ...job, data: { ...data, tokenizer: file } } : job
+}
+
+/** Bytes and those that are learned from the data need no file. */
+function hasTokenizer({ weights, checkpoint }: Beginning): boolean {
+  const { data } = Object(checkpoint.job())
+  return weights !== undefined || String(Object(data).tokenizer).endsWith('.json')
 }
 
 /** A copy of a job is read from elsewhere: the files it names must be found from there too. */

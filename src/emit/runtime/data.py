@@ -13,6 +13,8 @@ from . import counter, parts
 
 IGNORED = -100
 MANY = 2**30
+# Added to an id of 32 bits: the token is read, and nothing is to predict it.
+NO_TARGET = 2**31
 
 
 class Samples:
@@ -40,8 +42,12 @@ class Tokens(Samples):
         self.seq, self.count, self.first_token = seq, samples, first_token
 
     def row(self, name: str, sample: int) -> torch.Tensor:
-        at = self.first_token + sample * self.seq + (1 if name == "labels" else 0)
-        return self.ids[at : at + self.seq].long() & self.mask
+        ahead = 1 if name == "labels" else 0
+        at = self.first_token + sample * self.seq + ahead
+        ids = self.ids[at : at + self.seq].long() & self.mask
+        if ahead:
+            return torch.where(ids >= NO_TARGET, torch.full_like(ids, IGNORED), ids)
+        return ids % NO_TARGET
 
 
 class Progressions(Samples):
