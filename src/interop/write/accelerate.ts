@@ -1,4 +1,4 @@
-/** A job as Accelerate's YAML, with the arguments of the Trainer beside it: batches and learning rates are theirs. */
+/** A job as Accelerate's YAML (1.1, in which a plain NO is false), with the arguments of the Trainer beside it: batches and learning rates are theirs. */
 import { stringify } from 'yaml'
 import type { Job } from '../../plan/index.js'
 import { json, microbatchOf, type Writer, worldOf } from './writing.js'
@@ -34,7 +34,7 @@ export const writeAccelerate: Writer = (job, refuse) => {
   const trainer = trainerOf(job, refuse)
   return {
     files: new Map([
-      ['accelerate.yaml', stringify(config)],
+      ['accelerate.yaml', stringify(config, { version: '1.1' })],
       ['training_arguments.json', json(trainer)],
     ]),
     given: { trainer },
