@@ -32,13 +32,9 @@ const remarks: Readonly<Record<string, string>> = {
   'plan.cp': 'attention says how its ranks meet: gather, ring, ulysses or { ulysses, ring }',
   'plan.ep': 'ranks that a model with `moe` deals its experts out to',
   'model.moe': 'of the llama family: { experts, chosen, ffn, ... }',
+  'training.lora': '{ rank: 8, alpha: 16, targets: [q, v] }',
   'training.lossScale': 'a number that stays, or { kind: torch, megatron or deepspeed, ... }',
   'training.lrSchedule': 'kind constant, linear, cosine, inverse-sqrt or wsd',
-}
-
-/** Keys for what does not exist here. */
-const missingKeys: Readonly<Record<string, string>> = {
-  lora: 'adapters are not supported yet: every parameter is trained',
 }
 
 /** A key that a job does not have: where it stands, what it is given, and what the rest of the file says. */
@@ -65,8 +61,7 @@ export function keyHint({
   const plain = plainly(key)
   if (Object.hasOwn(habitNotes, plain)) return habitNotes[plain]
   const meant = keyMeant(key) ?? ours
-  const missing = Object.keys(missingKeys).find(word => plain.includes(word))
-  if (meant === undefined) return missing && missingKeys[missing]
+  if (meant === undefined) return undefined
   const remark = Object.hasOwn(remarks, meant) ? ` (${remarks[meant]})` : ''
   const fields = converted(plain, meant, value, beside)
   const fits = fields && Object.entries(fields).every(([field, given]) => takes(field, given))
