@@ -73,6 +73,9 @@ export function missing(command: string, shown: readonly string[], given: readon
   return shown[furthest] ?? '(nothing more)'
 }
 
+/** The first two words of a line, which tell steps and rows apart. */
+const begins = (line: string): string => line.trim().split(/\s+/, 2).join(' ')
+
 /** The lines shown, as they are printed now: all of them where none is left out, else each is the next one that has its text, or begins as it does. */
 export function renewed(shown: readonly string[], printed: readonly string[]): string[] {
   if (!shown.some(left)) return shown.length > 0 ? printed.map(line => line.trimEnd()) : []
@@ -82,6 +85,7 @@ export function renewed(shown: readonly string[], printed: readonly string[]): s
     const after = printed.slice(at)
     const ways = [
       (other: string) => other === line,
+      (other: string) => begins(other) === begins(line) && numbered(other).text === numbered(line).text,
       (other: string) => numbered(other).text === numbered(line).text,
       (other: string) => line.trim() !== '' && other.trimStart().startsWith(line.trim()),
       (other: string) => other.split(/\s+/)[0] === line.split(/\s+/)[0],
