@@ -53,8 +53,8 @@ describe('lockstep launch', { skip }, () => {
     const { code, out, err } = await launch('--json', '--save-every', '2', '--out', 'run').done
     equal(code, 0, err)
     const [launched, trained] = [recordsIn(out), await train('--save-every', '2', '--out', 'trained')]
-    /** What only the engine's runs know of their data. */
-    const own = ['loading', 'repeated']
+    /** What only the engine's runs know of their data and of the machine. */
+    const own = ['loading', 'repeated', 'cpu']
     const fields = (record: object) => Object.keys(record).filter(key => !own.includes(key))
     deepEqual(launched.map(fields), trained.map(fields), 'the same fields')
     for (const key of ['loss', 'gradientNorm', 'lr', 'counted'])

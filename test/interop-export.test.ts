@@ -2,6 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import process from 'node:process'
 import { exportJob, importConfig } from '../src/interop/index.js'
+import { flagNamed } from '../src/interop/megatron/flags.js'
 import { type ForeignFramework, Job } from '../src/plan/index.js'
 import { oneIn, test } from './share.js'
 
@@ -90,7 +91,7 @@ const holds = [
 const count = Number(process.env.LOCKSTEP_EXPORTS ?? 15)
 const law = oneIn(1)
 
-for (const to of ['deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron'] as const)
+for (const to of ['megatron', 'deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron'] as const)
   law(`${to}: ${count} jobs (seeds 1 on) come back, but for what is named`, () => {
     let written = 0
     for (let seed = 1; written < count && seed < 50 * count; seed++) {
@@ -115,10 +116,56 @@ for (const to of ['deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron
     equal(written, count)
   })
 
+/** Flags of a script, and the words behind each. */
+const flagsIn = (script: string): (readonly [string, number])[] =>
+  script
+    .split('\n')
+    .slice(4, -2)
+    .map(line => line.trim().replace(/ \\$/, ''))
+    .map(line => [line.split(' ')[0], line.includes("'") ? 1 : line.split(' ').length - 1] as const)
+
+test('Megatron knows every flag it is given, with as many words', () => {
+  const moe = { experts: 8, chosen: 2, ffn: 64, shared: 64, dense: 2, loss: { sequence: 0.01, z: 0.001 } }
+  const jobs = [
+    {
+      model: llama,
+      plan: { dp: 2, tp: 2, pp: 2, zero: 1, microbatches: 4, sequenceParallel: true, precision: 'bf16' },
+    },
+    {
+      model: { ...llama, moe, kvHeads: 4, window: 32 },
+      plan: { dp: 4, ep: 4, cp: 2, attention: 'ring', fp8: { recipe: 'delayed' }, precision: 'bf16' },
+    },
+    {
+      model: { ...llama, layers: 7 },
+      plan: { pp: 2, chunks: 2, schedule: 'interleaved', microbatches: 4, recompute: 'full' },
+    },
+    {
+      model: { family: 'gpt', layers: 8, embed: 64, heads: 8, vocab: 256, dropout: 0.1 },
+      plan: { dp: 2, microbatches: 2, zero: 3, precision: 'f16' },
+      training: { lossScale: { kind: 'megatron' }, globalBatch: 32, batchRamp: [{ globalBatch: 16, until: 160 }] },
+    },
+  ]
+  for (const { model, plan, training } of jobs) {
+    const job = Job.parse({ model, plan, training: { seq: 128, globalBatch: 16, ...training } })
+    const { files, refused } = exportJob(job, 'megatron')
+    deepEqual(refused, [])
+    const flags = flagsIn(files.get('megatron.sh')!)
+    ok(flags.length > 30)
+    for (const [name, words] of flags) {
+      const { arity, until, fork } = flagNamed(name) ?? {}
+      ok(until === undefined && fork === undefined && (arity === 'none' ? words === 0 : words > 0), `${name}: ${arity}`)
+    }
+  }
+})
+
 test('refused where it would be another training', () => {
   const job = (plan: object) => Job.parse({ model: llama, training: { seq: 128, globalBatch: 8 }, plan })
   const refusal = (plan: object, to: ForeignFramework) => exportJob(job(plan), to).refused.map(({ path }) => path)
   deepEqual(refusal({ pp: 2, zero: 2, dp: 2, microbatches: 2 }, 'deepspeed'), ['plan.zero'])
+  deepEqual(refusal({ pp: 2, schedule: 'zb-h1', microbatches: 2, recompute: 'cheap' }, 'megatron'), [
+    'plan.schedule',
+    'plan.recompute',
+  ])
   deepEqual(refusal({ dp: 2, zero: 1 }, 'torchtitan'), ['plan.zero'])
   deepEqual(refusal({ pp: 2, microbatches: 2 }, 'accelerate'), ['plan.pp'])
   deepEqual(refusal({ dp: 2, zero: 3 }, 'nanotron'), ['plan.zero'])

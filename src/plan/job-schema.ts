@@ -54,7 +54,10 @@ const samples: readonly unknown[] = [
       ...{ roles: { norm: { lr: 0.5, weightDecay: 1 } }, lossScale: { kind: 'torch', scale: 1024 } },
       lrSchedule: { kind: 'cosine', warmup: 500, warmupFrom: 1e-6, minLr: 3e-5, decaySteps: 9000, cooldown: 1000 },
     },
-    data: { source: 'texts', tokenizer: 'tokenizer.json', vocab: 4096, choices: 'choices.jsonl' },
+    data: {
+      ...{ source: 'texts', tokenizer: 'tokenizer.json', vocab: 4096, choices: 'choices.jsonl' },
+      pairs: { prompt: 'question', answer: 'reply' },
+    },
     plan: {
       ...{ dp: 8, tp: 4, pp: 2, cp: 2, ep: 8, etp: 2, zero: 3, microbatches: 8, chunks: 2, sequenceParallel: true },
       ...{ layers: { first: 7, last: 7 }, schedule: { file: 'mine.csv' }, fp8: { block: 128 }, deviceMemory: '80GiB' },

@@ -30,6 +30,7 @@ const filesFor =
 
 const exports: Readonly<Record<ExportTarget, Export>> = {
   hf: exportFolder,
+  megatron: filesFor('megatron'),
   deepspeed: filesFor('deepspeed'),
   accelerate: filesFor('accelerate'),
   torchtitan: filesFor('torchtitan'),

@@ -5,7 +5,15 @@ import type { ExportOptions } from '../commands/export.js'
 import type { Io } from '../io.js'
 
 /** What export writes; what it does for each is in commands/export.ts. */
-export const exportTargets = ['hf', 'deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron'] as const
+export const exportTargets = [
+  'hf',
+  'megatron',
+  'deepspeed',
+  'accelerate',
+  'torchtitan',
+  'nanotron',
+  'picotron',
+] as const
 export type ExportTarget = (typeof exportTargets)[number]
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {

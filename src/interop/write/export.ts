@@ -6,7 +6,7 @@ import {
   type ForeignFramework,
   foreignNames,
   isMapping,
-  type Job,
+  Job,
   layersPerStage,
   Plan,
   Training,
@@ -15,11 +15,13 @@ import { importConfig } from '../import.js'
 import type { Given } from '../note.js'
 import { writeAccelerate } from './accelerate.js'
 import { writeDeepSpeed } from './deepspeed.js'
+import { writeMegatron } from './megatron.js'
 import { writeNanotron, writePicotron } from './small.js'
 import { writeTorchtitan } from './torchtitan.js'
 import type { Unsaid, Writers } from './writing.js'
 
 export const writers: Writers = {
+  megatron: writeMegatron,
   deepspeed: writeDeepSpeed,
   accelerate: writeAccelerate,
   torchtitan: writeTorchtitan,
@@ -116,13 +118,19 @@ function differences(job: Job, text: string, given: Given, to: ForeignFramework)
     )
   if (drafted.seq === undefined)
     found.push({ path: 'training.seq', said: false, message: 'the length of sequences is not in these files' })
-  compare('model', modelWithout(job.model), modelWithout(mapping(draft.model)), draft.model !== undefined)
+  compare('model', modelWithout(job.model), modelWithout(modelOf(draft.model, job)), draft.model !== undefined)
   for (const key of ['name', 'data'] as const)
     if (job[key] !== undefined) found.push({ path: key, said: false, message: 'not in these files' })
   return found
 }
 
 const mapping = (value: unknown): Readonly<Record<string, unknown>> => (isMapping(value) ? value : {})
+
+/** With the defaults of its family, where it is whole. */
+function modelOf(model: unknown, { training: { seq, globalBatch } }: Job): Readonly<Record<string, unknown>> {
+  const read = Job.safeParse({ model, training: { seq, globalBatch }, plan: {} })
+  return read.success ? { ...read.data.model } : mapping(model)
+}
 
 /** What says how long sequences may be changes nothing. */
 const modelWithout = ({ positions: _, ...model }: Readonly<Record<string, unknown>>): unknown =>

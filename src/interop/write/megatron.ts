@@ -1,0 +1,171 @@
+/** A job as a launch script of Megatron-LM: every value a flag, so that no default of any release decides. */
+import { sequencesUntil } from '../../base/index.js'
+import { type Job, layersPerStage } from '../../plan/index.js'
+import { layoutOf } from '../megatron/layout.js'
+import { modelFlags } from './megatron-model.js'
+import { rateFlags } from './megatron-rate.js'
+import { microbatchOf, type Writer, worldOf } from './writing.js'
+
+/** By name without dashes; true is a switch that is on. */
+export type Flags = Readonly<Record<string, string | number | true | undefined>>
+export type Refuse = (path: string, message: string) => void
+
+export const writeMegatron: Writer = (job, refuse) => {
+  const flags: Flags = {
+    ...meshFlags(job, refuse),
+    ...stageFlags(job, refuse),
+    ...stateFlags(job, refuse),
+    ...precisionFlags(job, refuse),
+    ...recomputeFlags(job, refuse),
+    ...modelFlags(job.model, job.training.seq, refuse),
+    ...batchFlags(job, refuse),
+    ...optimizerFlags(job, refuse),
+    ...rateFlags(job.training),
+  }
+  return { files: new Map([['megatron.sh', scriptOf(worldOf(job), flags)]]), given: {} }
+}
+
+function scriptOf(world: number, flags: Flags): string {
+  const perNode = [8, 7, 6, 5, 4, 3, 2, 1].find(count => world % count === 0) ?? 1
+  const words = Object.entries(flags).flatMap(([name, value]) =>
+    value === undefined ? [] : [value === true ? `--${name}` : `--${name} ${value}`],
+  )
+  return [
+    '#!/bin/bash',
+    `# ${world} ranks, on every node: NODE_RANK=n MASTER_ADDR=host bash megatron.sh --data-path ... --tokenizer-type ... --save ...`,
+    `torchrun --nproc-per-node ${perNode} --nnodes ${world / perNode} --node-rank "\${NODE_RANK:-0}" \\`,
+    `  --master-addr "\${MASTER_ADDR:-localhost}" --master-port "\${MASTER_PORT:-29500}" pretrain_gpt.py \\`,
+    ...words.map(word => `  ${word} \\`),
+    '  "$@"',
+    '',
+  ].join('\n')
+}
+
+const exchanges: Readonly<Record<string, string>> = { ring: 'p2p', ulysses: 'a2a', gather: 'all_gather' }
+
+function meshFlags({ plan, model }: Job, refuse: Refuse): Flags {
+  const { attention, order } = plan
+  if (order !== 'tp-cp-ep-dp-pp' && order !== 'tp-cp-ep-pp-dp')
+    refuse('plan.order', 'Megatron numbers ranks as tp-cp-ep-dp-pp, or as tp-cp-ep-pp-dp')
+  if (plan.compress) refuse('plan.compress', 'Megatron sends gradients as they are')
+  const routed = model.family === 'llama' && model.moe !== undefined
+  const both = typeof attention === 'object'
+  return {
+    'tensor-model-parallel-size': plan.tp,
+    'pipeline-model-parallel-size': plan.pp,
+    'context-parallel-size': plan.cp,
+    ...(plan.cp > 1 && { 'cp-comm-type': both ? 'a2a+p2p' : exchanges[attention] }),
+    ...(plan.cp > 1 && both && { 'hierarchical-context-parallel-sizes': `${attention.ulysses} ${attention.ring}` }),
+    ...(routed && { 'expert-model-parallel-size': plan.ep, 'expert-tensor-parallel-size': plan.etp }),
+    ...(order === 'tp-cp-ep-pp-dp' && { 'use-tp-pp-dp-mapping': true }),
+    ...(plan.sequenceParallel && plan.tp > 1 && { 'sequence-parallel': true }),
+  }
+}
+
+function stageFlags({ plan, model }: Job, refuse: Refuse): Flags {
+  if (plan.pp === 1) return {}
+  if (plan.schedule !== '1f1b' && plan.schedule !== 'interleaved')
+    refuse('plan.schedule', 'Megatron has 1f1b and interleaved')
+  const layers = layersPerStage(plan, model.layers)
+  if (!layers.every(count => count === layers[0])) return { 'pipeline-model-parallel-layout': `'${layoutOf(layers)}'` }
+  return plan.chunks > 1 ? { 'num-virtual-stages-per-pipeline-rank': plan.chunks } : {}
+}
+
+function stateFlags({ plan }: Job, refuse: Refuse): Flags {
+  const { offload, zero } = plan
+  if (zero === 3 && plan.gather === 'step') refuse('plan.gather', 'Megatron-FSDP gathers parameters for each use')
+  if (offload && (offload.activations !== 'none' || offload.parameters !== 'device' || offload.optimizer === 'disk'))
+    refuse('plan.offload', 'Megatron keeps the optimizer on the host, and nothing else as a job says it')
+  return {
+    ...(zero > 0 && { 'use-distributed-optimizer': true }),
+    ...(zero > 1 && {
+      'use-megatron-fsdp': true,
+      'data-parallel-sharding-strategy': zero === 2 ? 'optim_grads' : 'optim_grads_params',
+      'ckpt-format': 'fsdp_dtensor',
+      'no-gradient-accumulation-fusion': true,
+    }),
+    ...(plan.overlap && { 'overlap-grad-reduce': true, ...(zero > 0 && { 'overlap-param-gather': true }) }),
+    ...(offload?.optimizer === 'host' && { 'optimizer-cpu-offload': true, 'optimizer-offload-fraction': '1.0' }),
+  }
+}
+
+const recipes: Readonly<Record<string, string>> = {
+  ...{ delayed: 'delayed', current: 'tensorwise', mx: 'mxfp8', blocks: 'blockwise' },
+}
+
+function precisionFlags({ plan, training }: Job, refuse: Refuse): Flags {
+  const { precision, fp8 } = plan
+  if (precision !== 'bf16' && precision !== 'f16' && precision !== 'f32')
+    refuse('plan.precision', `Megatron has bf16, fp16 and f32 with masters, not ${precision}`)
+  if (plan.rounding !== 'nearest') refuse('plan.rounding', 'Megatron rounds to the nearest')
+  const of8 = fp8 && {
+    'fp8-format': fp8.recipe === 'blocks' || fp8.recipe === 'mx' ? 'e4m3' : 'hybrid',
+    'fp8-recipe': recipes[fp8.recipe],
+    ...(fp8.recipe === 'delayed' && {
+      'fp8-amax-history-len': fp8.history,
+      'fp8-margin': fp8.margin,
+      'fp8-amax-compute-algo': fp8.algo === 'max' ? 'max' : 'most_recent',
+    }),
+  }
+  return {
+    ...(precision === 'bf16' && { bf16: true }),
+    ...(precision === 'f16' && { fp16: true, ...scaleFlags(training.lossScale, refuse) }),
+    ...(plan.gradients === 'bf16' && { 'grad-reduce-in-bf16': true }),
+    ...of8,
+  }
+}
+
+function scaleFlags(scale: Job['training']['lossScale'], refuse: Refuse): Flags {
+  if (typeof scale === 'number') return { 'loss-scale': scale }
+  if (scale?.kind !== 'megatron') {
+    refuse('training.lossScale', 'Megatron has a scale that stays, or moves as { kind: megatron } does')
+    return {}
+  }
+  return {
+    'initial-loss-scale': scale.initial,
+    'min-loss-scale': scale.min,
+    'loss-scale-window': scale.interval,
+    hysteresis: scale.hysteresis,
+  }
+}
+
+function recomputeFlags({ plan: { recompute } }: Job, refuse: Refuse): Flags {
+  if (recompute === 'none') return {}
+  if (recompute === 'selective') return { 'recompute-granularity': 'selective', 'recompute-modules': 'core_attn' }
+  if (recompute === 'full')
+    return { 'recompute-granularity': 'full', 'recompute-method': 'uniform', 'recompute-num-layers': 1 }
+  refuse('plan.recompute', 'Megatron computes the attention core, or whole layers, again')
+  return {}
+}
+
+function batchFlags(job: Job, refuse: Refuse): Flags {
+  const { seq, globalBatch, batchRamp, steps, seed, clip } = job.training
+  const grows = batchRamp && batchRamp.length > 0
+  const sizes = grows ? [...batchRamp.map(step => step.globalBatch), globalBatch] : []
+  const once = microbatchOf(job) * job.plan.dp
+  if (sizes.some(size => size % once !== 0))
+    refuse('training.batchRamp', `Megatron wants multiples of its micro batch x dp = ${once}, which does not grow`)
+  const from = grows ? [0, ...batchRamp.map(step => sequencesUntil(step, seq) * seq)] : []
+  return {
+    'seq-length': seq,
+    'micro-batch-size': microbatchOf(job),
+    ...(grows
+      ? { 'step-batch-size-schedule': `'${sizes.map((size, i) => `${from[i]}:${size}`).join(' ')}'` }
+      : { 'global-batch-size': globalBatch }),
+    'train-iters': steps,
+    seed,
+    'clip-grad': clip ?? '0.0',
+    'calculate-per-token-loss': true,
+  }
+}
+
+function optimizerFlags({ training }: Job, refuse: Refuse): Flags {
+  const o = training.optimizer
+  if (training.lora) refuse('training.lora', 'Megatron-LM has no adapters')
+  const shared = { lr: o.lr, 'weight-decay': o.weightDecay }
+  if (o.kind === 'adamw')
+    return { optimizer: 'adam', 'adam-beta1': o.beta1, 'adam-beta2': o.beta2, 'adam-eps': o.eps, ...shared }
+  if (o.kind === 'sgd') return { optimizer: 'sgd', 'sgd-momentum': o.momentum, ...shared }
+  refuse('training.optimizer.kind', `Megatron is told adam or sgd here, not ${o.kind}`)
+  return {}
+}
