@@ -106,7 +106,7 @@ function drawnFor(job: Job, seed: number): Job {
   return sound
 }
 
-const count = Number(process.env.PLANS ?? 36)
+const count = Number(process.env.PLANS ?? 24)
 const routed = routedJobs(Number(process.env.SEED ?? 1), {})
 const tested = process.env.PLANS ? test : oneIn(18)
 
