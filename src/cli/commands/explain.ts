@@ -36,11 +36,12 @@ export interface ExplainOptions {
   readonly cluster: string
   readonly software: FrameworkName
   readonly measuredStep?: number
+  readonly world?: number
   readonly json?: boolean
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
-  const parsed = loadJob(path, io, { foreign: true })
+  const parsed = loadJob(path, io, { foreign: true, world: options.world })
   const { job } = parsed
   const isOwn = frameworks[options.software].own === true
   const tried = job && (isOwn || !hasClosedForm(job)) ? await programOf(parsed, path, io, { fits: false }) : undefined

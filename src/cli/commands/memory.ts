@@ -8,6 +8,7 @@ import { whyText } from '../text/memory-why.js'
 
 export interface MemoryOptions {
   readonly why?: boolean
+  readonly world?: number
   readonly json?: boolean
 }
 

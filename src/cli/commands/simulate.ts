@@ -18,6 +18,7 @@ import { Progress, withProgress } from '../text/progress.js'
 export interface SimulateOptions extends Asked {
   readonly cluster: string
   readonly devices?: number
+  readonly world?: number
   readonly slow?: ReadonlyMap<Rank, number>
   readonly jitter?: number
   readonly seed: number

@@ -8,12 +8,17 @@ import type { Io } from '../io.js'
 /** Rows of the embedding table where only a tokenizer knows: those of GPT-2, filled up. */
 const usualVocab = 51200
 
-export function importedJob(text: string, path: string, io: Io): ParsedJob {
+interface Source {
+  readonly path: string
+  readonly world: number | undefined
+}
+
+export function importedJob(text: string, { path, world }: Source, io: Io): ParsedJob {
   const read = (name: string) => {
     const beside = isAbsolute(name) || path === '-' ? name : join(dirname(path), name)
     return io.kindOf(beside) === 'file' ? io.read(beside) : undefined
   }
-  const imported = importConfig(text, { read })
+  const imported = importConfig(text, { read, ...(world !== undefined && { world }) })
   const { job } = imported
   if (!job) return { problems: problemOfRefusal(imported), locate: problem => problem }
   const { model } = job

@@ -11,8 +11,14 @@ import { importedJob } from './imported.js'
 export const besides = (jobPath: string, path: string): string =>
   isAbsolute(path) || jobPath === '-' ? path : join(dirname(jobPath), path)
 
-/** `foreign`: a configuration of another framework is imported on the way. */
-export function loadJob(path: string, io: Io, { foreign = false } = {}): ParsedJob {
+interface Loading {
+  /** A configuration of another framework is imported on the way. */
+  readonly foreign?: boolean
+  /** Its ranks, where it does not say how many. */
+  readonly world?: number | undefined
+}
+
+export function loadJob(path: string, io: Io, { foreign = false, world }: Loading = {}): ParsedJob {
   const unchanged = (problem: Problem) => problem
   let text: string
   try {
@@ -20,7 +26,7 @@ export function loadJob(path: string, io: Io, { foreign = false } = {}): ParsedJ
   } catch (e) {
     return { problems: [unreadable(path, e instanceof Error ? e.message : String(e), io)], locate: unchanged }
   }
-  if (foreign && detect(text)) return importedJob(text, path, io)
+  if (foreign && detect(text)) return importedJob(text, { path, world }, io)
   return parseJob(text, { path, readModel: model => io.read(besides(path, model)) })
 }
 

@@ -25,10 +25,12 @@ export interface Tried {
 /** `fits: false` lets a program through that is too large for the plan's device. */
 interface Demands {
   readonly fits?: boolean
+  /** Ranks of a configuration of another framework that does not say how many. */
+  readonly world?: number | undefined
 }
 
 export const tryProgram = async (path: string, io: Io, options: Demands = {}): Promise<Tried> =>
-  programOf(loadJob(path, io, { foreign: true }), path, io, options)
+  programOf(loadJob(path, io, { foreign: true, world: options.world }), path, io, options)
 
 /** The program of a job that was read already (standard input cannot be read twice). */
 export async function programOf(parsed: ParsedJob, path: string, io: Io, demands: Demands = {}): Promise<Tried> {
@@ -53,10 +55,10 @@ export async function programOf(parsed: ParsedJob, path: string, io: Io, demands
 export async function withProgram(
   path: string,
   io: Io,
-  options: { json?: boolean; fits?: boolean },
+  options: Demands & { readonly json?: boolean },
   use: (loaded: Loaded) => number | Promise<number>,
 ): Promise<number> {
-  const { loaded, problems } = await tryProgram(path, io, { fits: options.fits ?? true })
+  const { loaded, problems } = await tryProgram(path, io, { fits: options.fits ?? true, world: options.world })
   if (loaded) {
     if (!options.json) io.err(showProblems(problems, io, path))
     return use(loaded)

@@ -4,12 +4,14 @@ import type { ExplainOptions } from '../commands/explain.js'
 import { compileSoon } from '../compile-soon.js'
 import type { Io } from '../io.js'
 import { someTime } from '../text/amounts.js'
+import { worldOption } from './foreign.js'
 import { softwareOption } from './planning.js'
 
 const help = `
 Examples:
   lockstep explain job.yaml --cluster h100
   lockstep explain job.yaml --cluster a100 --software megatron-2024 --measured-step 4.2s
+  lockstep explain pretrain.sh --world 64 --cluster h100
 
 Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 
@@ -22,6 +24,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
     .addOption(softwareOption())
     .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
+    .addOption(worldOption())
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (path: string, options: ExplainOptions) => {

@@ -5,6 +5,7 @@ import type { SimulateOptions } from '../commands/simulate.js'
 import type { Io } from '../io.js'
 import { count, duration, positive, share, slowdowns, someTime } from '../text/amounts.js'
 import { integer, size } from '../text/integer.js'
+import { worldOption } from './foreign.js'
 
 const help = `
 Examples:
@@ -40,6 +41,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--contention <share>', 'what compute loses while a collective runs beside it (default: 0.12)', share)
     .option('--trace <file>', 'write the spans of a pipeline for chrome://tracing or ui.perfetto.dev')
     .option('--svg <file>', 'draw the timeline of a pipeline')
+    .addOption(worldOption())
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (path: string, options: SimulateOptions) => {

@@ -1,6 +1,7 @@
 /** The model as Megatron is told it. */
 import type { Job } from '../../plan/index.js'
-import type { Flags, Refuse } from './megatron.js'
+import type { Flags } from './megatron.js'
+import type { Refuse } from './writing.js'
 
 type Model = Job['model']
 type Llama = Extract<Model, { readonly family: 'llama' }>

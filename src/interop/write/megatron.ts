@@ -4,11 +4,10 @@ import { type Job, layersPerStage } from '../../plan/index.js'
 import { layoutOf } from '../megatron/layout.js'
 import { modelFlags } from './megatron-model.js'
 import { rateFlags } from './megatron-rate.js'
-import { microbatchOf, type Writer, worldOf } from './writing.js'
+import { microbatchOf, type Refuse, type Writer, worldOf } from './writing.js'
 
 /** By name without dashes; true is a switch that is on. */
 export type Flags = Readonly<Record<string, string | number | true | undefined>>
-export type Refuse = (path: string, message: string) => void
 
 export const writeMegatron: Writer = (job, refuse) => {
   const flags: Flags = {

@@ -1,9 +1,7 @@
 /** A job for nanotron, and for picotron. */
 import { stringify } from 'yaml'
 import type { Job } from '../../plan/index.js'
-import { json, microbatchOf, type Writer } from './writing.js'
-
-type Refuse = (path: string, message: string) => void
+import { json, microbatchOf, type Refuse, type Writer } from './writing.js'
 
 export const writeNanotron: Writer = (job, refuse) => {
   const { plan, training, model } = job

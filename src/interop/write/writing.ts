@@ -15,8 +15,10 @@ export interface Unsaid {
   readonly message: string
 }
 
-/** Refuses by adding to the list, all reasons at once. */
-export type Writer = (job: Job, refuse: (path: string, message: string) => void) => Written
+/** Adds to the list: all reasons are said at once. */
+export type Refuse = (path: string, message: string) => void
+
+export type Writer = (job: Job, refuse: Refuse) => Written
 
 export type Writers = Readonly<Partial<Record<ForeignFramework, Writer>>>
 
