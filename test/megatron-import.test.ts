@@ -167,3 +167,55 @@ test('variables that a script exports: 256 ranks = pp 4 x dp 64', () => {
   const { plan, world } = jobOf(text)
   deepEqual([world, plan.dp, plan.microbatches], [256, 64, 256])
 })
+
+const recipe = `
+from megatron.bridge.training.config import ConfigContainer
+
+
+def small() -> ConfigContainer:
+    """What others build on."""
+    cfg = _common()
+    cfg.model = Provider(num_layers=24, hidden_size=2 * 1024, num_attention_heads=16, ffn_hidden_size=8_192,  # widths
+                         tensor_model_parallel_size=2, pipeline_model_parallel_size=4, context_parallel_size=1)
+    cfg.dataset.seq_length = 4096
+    cfg.mixed_precision = precision("bf16_mixed")
+    cfg.mixed_precision.grad_reduce_in_fp32 = True
+    cfg.train.micro_batch_size, cfg.train.rest = 2, 3
+    return cfg
+
+def larger():
+    cfg = small()
+    if True:
+        cfg.model.num_layers = 1
+    cfg.model.virtual_pipeline_model_parallel_size = 3
+    cfg.train.global_batch_size = 256
+    cfg.train.micro_batch_size = 2
+    cfg.optimizer.lr = 3e-4
+    tune(cfg)
+    return cfg
+`
+
+test('a recipe of Bridge: literals, keywords and functions of the file; the rest is named by its line', () => {
+  const { plan, training, model, notes } = jobOf(recipe, { function: 'larger', world: 64 })
+  deepEqual([plan.dp, plan.chunks, plan.microbatches, plan.precision], [8, 3, 16, 'bf16'])
+  deepEqual([model.layers, model.embed, model.ffn, training.seq, training.globalBatch], [24, 2048, 8192, 4096, 256])
+  const named = notes.filter(({ path }) => path.startsWith('line ')).map(({ path, message }) => `${path}: ${message}`)
+  deepEqual(
+    named.map(one => one.slice(0, 40).trim()),
+    [
+      'line 7: what _common() sets is not in the',
+      'line 13: not followed: cfg . train . micro_b'.slice(0, 40),
+      'line 18: not followed: if True :',
+      'line 24: not followed: tune ( cfg )',
+    ].map(one => one.slice(0, 40).trim()),
+  )
+  const [{ path, message }] = importConfig(recipe, { world: 64 }).notes
+  match(`${path}: ${message}`, /^--function: one of small, larger; or give run_config\.yaml/)
+})
+
+test('recipes that call themselves, are cut off or nested without end are read in no time', () => {
+  const calls = `from megatron.bridge import x\ndef f():\n${'    cfg = f()\n'.repeat(50)}    return cfg\n`
+  const deep = `from megatron.bridge import x\ndef f():\n    return ${'('.repeat(5000)}1\n`
+  for (const text of [calls, deep, recipe.slice(0, 300), recipe.replaceAll('"""', '"')])
+    ok(importConfig(text, { function: text === calls || text === deep ? 'f' : 'small', world: 8 }).notes.length > 0)
+})

@@ -1,10 +1,11 @@
-/** Megatron-Bridge: the configuration a run saves, or a part of one that stands above a recipe. */
-import { isMapping } from '../../plan/index.js'
+/** Megatron-Bridge: the configuration a run saves, a part of one that stands above a recipe, or what a recipe sets in so many words. */
+import { type ForeignFormat, isMapping } from '../../plan/index.js'
 import { readMeaning } from '../megatron/meaning.js'
 import { Terms } from '../megatron/terms.js'
-import type { Imported, Reader } from '../note.js'
+import type { Given, Imported, Reader } from '../note.js'
+import { followFunction, functionsOf } from '../python/index.js'
 import { booleanOf, type KeyTable, Reading } from '../reading.js'
-import { readTree } from '../tree.js'
+import { mostText, readTree, type Tree } from '../tree.js'
 import { bridgePaths } from './paths.js'
 
 const known: KeyTable = Object.fromEntries(
@@ -38,25 +39,38 @@ const pathOf = (term: string): string => bridgePaths[term] ?? `model.${term.repl
 
 export const readBridge: Reader = (text, given, format) => {
   const source = { framework: 'bridge', format } as const
-  if (format !== 'yaml' && format !== 'json') return unread(format)
-  const reading = new Reading(source, readTree(text, 'yaml'))
+  if (format === 'python') return ofRecipe(text, given)
+  if (format !== 'yaml' && format !== 'json') return unread(format, 'cfg', 'give run_config.yaml of a checkpoint')
+  return ofTree(new Reading(source, readTree(text, 'yaml')), given)
+}
+
+function ofTree(reading: Reading, { world }: Given): Imported {
   if (!reading.refused) {
     const t = new Terms(reading, pathOf, { of: 'the recipe', value: () => undefined }, valuesOf(reading))
-    readMeaning(t, given.world)
+    readMeaning(t, world)
   }
   return reading.finish(known, 'a key of Bridge that no field of a job stands for')
 }
 
-const unread = (format: 'script' | 'python' | 'toml' | 'log'): Imported => ({
+/** A recipe is a program: its literals are read, and what it leaves to others is named. */
+function ofRecipe(text: string, given: Given): Imported {
+  const surely = 'or give run_config.yaml, which is in every checkpoint of its runs'
+  if (text.length > mostText) return unread('python', 'cfg', `too long for a recipe; ${surely}`)
+  const names = [...functionsOf(text).keys()]
+  const name = given.function ?? (names.length === 1 ? names[0] : undefined)
+  if (name === undefined || !names.includes(name))
+    return unread('python', '--function', `one of ${names.slice(0, 20).join(', ') || 'none'}; ${surely}`)
+  const { value, lineOf, remarks } = followFunction(text, name)
+  if (!isMapping(value)) return unread('python', name, `it returns nothing that can be read; ${surely}`)
+  const tree: Tree = { value, lineOf, twice: [], refused: [] }
+  const reading = new Reading({ framework: 'bridge', format: 'python' }, tree)
+  for (const { line, message } of remarks) reading.remark(`line ${line}`, line, message)
+  return ofTree(reading, given)
+}
+
+const unread = (format: ForeignFormat, path: string, message: string): Imported => ({
   ...{ framework: 'bridge', format },
-  notes: [
-    {
-      kind: 'refused',
-      path: 'cfg',
-      line: 1,
-      message: 'a recipe is a program: give run_config.yaml, which is in every checkpoint of its runs',
-    },
-  ],
+  notes: [{ kind: 'refused', path, line: 1, message }],
 })
 
 function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
@@ -68,7 +82,7 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
         .map(([key, on]) => (on === true ? key : `${key} ${on}`))
         .join(' ')
     : String(mixed ?? '')
-  values.set('bf16', /bf16/.test(words) || undefined)
+  values.set('bf16', /bf16|fp8/.test(words) || undefined) // 8 bits are for products beside it
   values.set('fp16', /fp16/.test(words) || undefined)
   values.set('fp8-format', /fp8 (hybrid|e4m3)|fp8_|_fp8/.test(words) ? 'hybrid' : undefined)
   values.set(

@@ -1,0 +1,1 @@
+export { type Followed, followFunction, functionsOf } from './follow.js'
