@@ -158,3 +158,35 @@ optimizer: { zero_stage: 1, clip_grad: null, weight_decay: 0.1, accumulate_grad_
   )
   equal(imported.world, 8)
 })
+
+const registry = `
+from torchtitan.trainer import Trainer
+
+def llama3_8b() -> Trainer.Config:
+    model_spec = model_registry("8B", converters=[Float8LinearConverter.Config(filter_fqns=["lm_head"], when=on and "model" in all)])
+    return Trainer.Config(
+        model_spec=model_spec,
+        optimizer=default_adamw(lr=3e-4),
+        training=TrainingConfig(num_tokens_per_microbatch_per_dp_rank=2 * 8192, max_context_length=8192, steps=1000),
+        parallelism=ParallelismConfig(tensor_parallel_degree=4),
+        activation_checkpoint=FullAC.Config(),
+        checkpoint=CheckpointManager.Config(interval=500),
+    )
+
+def llama3_8b_long():
+    config = llama3_8b()
+    config.training.steps = 2000
+    return config
+`
+
+test('a registry of torchtitan: what a function says itself, tokens counted as sequences', () => {
+  const { job, notes } = importConfig(registry, { function: 'llama3_8b_long', world: 32 })
+  const { plan, training, model } = job as Record<string, Record<string, unknown>>
+  deepEqual([plan.dp, plan.tp, plan.zero, plan.recompute, plan.microbatches], [8, 4, 3, 'full', 1])
+  deepEqual([training.seq, training.globalBatch, training.steps, model.layers, model.ffn], [8192, 16, 2000, 32, 14336])
+  deepEqual(plan.fp8, { recipe: 'current' })
+  ok(notes.some(({ path, message }) => path === 'model_spec.converters' && message.startsWith('filter_fqns, when:')))
+  ok(notes.some(({ path, kind }) => path === 'checkpoint' && kind === 'cosmetic'))
+  const [{ message }] = importConfig(registry, { world: 32 }).notes
+  match(message, /--function names one \(llama3_8b, llama3_8b_long\); or give what --debug\.save_config_file saves/)
+})

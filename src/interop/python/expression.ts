@@ -39,7 +39,8 @@ class Expression {
   readonly #words: readonly Word[]
   readonly #scope: Scope
 
-  constructor(words: readonly Word[], scope: Scope) {
+  constructor(words: readonly Word[], scope: Scope, depth = 0) {
+    this.#depth = depth
     this.#words = words
     this.#scope = scope
   }
@@ -100,11 +101,12 @@ class Expression {
     const named: Record<string, Value> = {}
     while (!this.#isOver && !this.#sign([')'])) {
       const [key, equals] = [this.#words[this.#at], this.#words[this.#at + 1]]
-      if (key?.kind === 'name' && equals?.text === '=') {
-        this.#at += 2
-        named[key.text] = this.sum()
-      } else positional.push(this.sum())
-      if (!this.#sign([',']) && this.#words[this.#at]?.text !== ')') return this.#giveUp()
+      const isNamed = key?.kind === 'name' && equals?.text === '='
+      if (isNamed) this.#at += 2
+      const value = this.#part()
+      if (isNamed) named[key.text] = value
+      else positional.push(value)
+      this.#sign([','])
     }
     return this.#scope.call({ name, positional, named })
   }
@@ -112,8 +114,8 @@ class Expression {
   #list(end: string): Value[] {
     const list: Value[] = []
     while (!this.#isOver && !this.#sign([end])) {
-      list.push(this.sum())
-      if (!this.#sign([',']) && this.#words[this.#at]?.text !== end) this.#giveUp()
+      list.push(this.#part())
+      this.#sign([','])
     }
     return list
   }
@@ -130,6 +132,22 @@ class Expression {
       if (!this.#sign([',']) && this.#words[this.#at]?.text !== '}') return this.#giveUp()
     }
     return mapping
+  }
+
+  /** Up to the next comma or closing bracket: what cannot be read of it has no value, and the rest goes on. */
+  #part(): Value {
+    const from = this.#at
+    let depth = 0
+    for (; !this.#isOver; this.#at++) {
+      const { kind, text } = this.#words[this.#at]
+      if (kind !== 'sign') continue
+      if ('([{'.includes(text)) depth++
+      else if (depth === 0 && ',)]}'.includes(text)) break
+      else if (')]}'.includes(text)) depth--
+    }
+    const inner = new Expression(this.#words.slice(from, this.#at), this.#scope, this.#depth)
+    const value = inner.sum()
+    return inner.isWhole ? value : undefined
   }
 
   #sign(signs: readonly string[]): string | undefined {

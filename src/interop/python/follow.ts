@@ -29,8 +29,13 @@ export function functionsOf(text: string): ReadonlyMap<string, readonly Statemen
   )
 }
 
-export function followFunction(text: string, name: string): Followed {
-  const follower = new Follower(functionsOf(text))
+export interface Following {
+  /** What others' functions are given is kept with their names: `_target_`, and `_args_` where they are not keywords. */
+  readonly targets?: boolean
+}
+
+export function followFunction(text: string, name: string, { targets = false }: Following = {}): Followed {
+  const follower = new Follower(functionsOf(text), targets)
   const value = follower.run(name)
   return { value, remarks: follower.remarks, lineOf: path => follower.lineOf(path) }
 }
@@ -43,13 +48,15 @@ const open = (value: Value): Open => ({ ...(isMapping(value) ? (value as Open) :
 class Follower {
   readonly remarks: { line: number; message: string }[] = []
   readonly #functions: ReadonlyMap<string, readonly Statement[]>
+  readonly #targets: boolean
   readonly #lines = new Map<string, number>()
   #depth = 0
   #steps = 0
   #line = 1
 
-  constructor(functions: ReadonlyMap<string, readonly Statement[]>) {
+  constructor(functions: ReadonlyMap<string, readonly Statement[]>, targets: boolean) {
     this.#functions = functions
+    this.#targets = targets
   }
 
   lineOf(path: string): number | undefined {
@@ -123,6 +130,7 @@ class Follower {
       this.#line = line
       return value
     }
+    if (this.#targets) return { _target_: name, ...(positional.length > 0 && { _args_: positional }), ...named }
     if (Object.keys(named).length > 0) return named
     if (positional.length === 1 && typeof positional[0] === 'string') return positional[0]
     this.remarks.push({ line: this.#line, message: `what ${name}() sets is not in the file` })

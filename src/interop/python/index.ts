@@ -1,1 +1,1 @@
-export { type Followed, followFunction, functionsOf } from './follow.js'
+export { type Followed, type Following, followFunction, functionsOf } from './follow.js'

@@ -43,6 +43,7 @@ const sizes: Readonly<Record<string, Readonly<Record<string, ModelInput>>>> = {
   },
 }
 
+export const modelNames: readonly string[] = Object.keys(sizes)
 export const flavorsOf = (name: string): readonly string[] => Object.keys(sizes[name] ?? {})
 export const modelOf = (name: string, flavor: string): ModelInput | undefined => sizes[name]?.[flavor.toLowerCase()]
 

@@ -1,11 +1,13 @@
 /** torchtitan's TOML of four generations, with options of its command line above it, and the JSON it saves. */
 import { isMapping } from '../../plan/index.js'
-import type { Given, Reader } from '../note.js'
+import type { Given, Imported, Reader } from '../note.js'
+import { functionsOf } from '../python/index.js'
 import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
-import { readTree, type Tree } from '../tree.js'
+import { mostText, readTree, type Tree } from '../tree.js'
 import { type Keys, keysOf } from './keys.js'
 import { flavorsOf, modelOf } from './models.js'
 import { readNumbers } from './numbers.js'
+import { registryOf } from './registry.js'
 import { readStages } from './stages.js'
 
 export const known: KeyTable = {
@@ -41,7 +43,7 @@ export const known: KeyTable = {
 }
 
 export const readTorchtitan: Reader = (text, given, format) => {
-  if (format === 'python') return pythonRefused(text)
+  if (format === 'python') return ofRegistry(text, given)
   const r = new Reading(
     { framework: 'torchtitan', format },
     overridden(readTree(text, format === 'json' ? 'json' : 'toml'), given.args ?? []),
@@ -50,17 +52,22 @@ export const readTorchtitan: Reader = (text, given, format) => {
   return r.finish(known, 'torchtitan refuses keys it does not know')
 }
 
-function pythonRefused(text: string) {
-  const r = new Reading(
-    { framework: 'torchtitan', format: 'python' },
-    { value: {}, lineOf: () => 1, twice: [], refused: [] },
-  )
-  const functions = [...text.matchAll(/^def (\w+)\(\)\s*->\s*[\w.]*Config/gm)].map(([, name]) => name)
-  r.refuse(
-    'model_spec',
-    `this is a Python program (${functions.slice(0, 4).join(', ')}), which is not run: give what torchtitan saves of it, with --debug.save_config_file config.json`,
-  )
-  return r.finish()
+/** A Python registry: the function that is asked for, as far as it says things itself. */
+function ofRegistry(text: string, given: Given): Imported {
+  const source = { framework: 'torchtitan', format: 'python' } as const
+  const names = text.length > mostText ? [] : [...functionsOf(text).keys()]
+  const name = given.function ?? (names.length === 1 ? names[0] : undefined)
+  const found = name !== undefined && names.includes(name) ? registryOf(text, name) : undefined
+  if (!found) {
+    const r = new Reading(source, { value: {}, lineOf: () => 1, twice: [], refused: [] })
+    const which = `--function names one (${names.slice(0, 4).join(', ')})`
+    r.refuse('model_spec', `a Python program, which is not run: ${which}; or give what --debug.save_config_file saves`)
+    return r.finish()
+  }
+  const r = new Reading(source, overridden(found.tree, given.args ?? []))
+  readConfig(r, given)
+  found.explain(r)
+  return r.finish(known, 'torchtitan refuses keys it does not know')
 }
 
 /** `--section.key value`, `--section.key=value`, and booleans as `--section.key` or `--section.no_key`. */
