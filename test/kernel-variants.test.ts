@@ -109,6 +109,7 @@ async function products(
     'kernels/matmul.c',
     'kernels/numbers.c',
     'kernels/amx.c',
+    'kernels/matvec.c',
     `test/kernels/${source}.c`,
   ]
   execFileSync(command, [...flags, listFlag(chosen), ...sources, ...objects, '-lm', '-o', program], { cwd: root })
