@@ -4,6 +4,7 @@
  */
 
 import { activationBytes } from '../base/index.js'
+import { collectiveKinds } from '../cluster/index.js'
 import { type Collective, hopsOf, type Kernel, priceCollective, priceExchange, priceInStep } from '../cost/index.js'
 import {
   embeddingParameters,
@@ -69,15 +70,6 @@ export interface OwnLayers {
   readonly ends: BySaving<Ends<BlockTime>>
 }
 
-const kinds: readonly Collective['kind'][] = [
-  'all-reduce',
-  'all-gather',
-  'reduce-scatter',
-  'all-to-all',
-  'broadcast',
-  'send',
-]
-
 type LinkKind = ReturnType<typeof hopsOf>[number]['link']['kind']
 
 export class PriceTable {
@@ -103,7 +95,7 @@ export class PriceTable {
 
   collective(kind: Collective['kind'], bytes: number, size: number, stride: number): number {
     if (size <= 1 || bytes === 0) return 0
-    const who = (kinds.indexOf(kind) * 2 ** 20 + size) * 2 ** 20 + stride
+    const who = (collectiveKinds.indexOf(kind) * 2 ** 20 + size) * 2 ** 20 + stride
     const byBytes = entry(this.#collectives, who, () => new Map<number, number>())
     let seconds = byBytes.get(bytes)
     if (seconds === undefined) {

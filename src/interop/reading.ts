@@ -3,7 +3,7 @@
  * mention by the end is reported as not carried, so that nothing can be dropped in silence.
  */
 import { describeValue, shorten } from '../base/index.js'
-import { type Foreign, isMapping, type Mapping } from '../plan/index.js'
+import { type Foreign, isMapping, type Mapping, mappingOf } from '../plan/index.js'
 import type { Imported, JobDraft, Note, NoteKind } from './note.js'
 import type { Tree } from './tree.js'
 
@@ -22,7 +22,7 @@ export class Reading {
   constructor(source: Foreign, tree: Tree) {
     this.source = source
     this.#tree = tree
-    this.value = isMapping(tree.value) ? tree.value : {}
+    this.value = mappingOf(tree.value)
     for (const { path, line, message } of tree.refused) this.#note('refused', path, message, undefined, line)
     if (tree.refused.length === 0 && !isMapping(tree.value)) this.refuse('', 'expected a mapping of keys to values')
     for (const { path, line } of tree.twice)

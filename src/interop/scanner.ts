@@ -1,4 +1,4 @@
-/** A cursor over a text that is read character by character: the line it is on, and refusals that name it. */
+/** Not understood: what, and in which line. */
 export class SyntaxRefused extends Error {
   readonly line: number
   constructor(message: string, line: number) {
@@ -7,6 +7,7 @@ export class SyntaxRefused extends Error {
   }
 }
 
+/** A cursor over a text that is read character by character: the line it is on, and refusals that name it. */
 export class Scanner {
   readonly text: string
   at = 0

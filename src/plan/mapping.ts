@@ -3,3 +3,6 @@ export type Mapping = Readonly<Record<string, unknown>>
 
 export const isMapping = (value: unknown): value is Mapping =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** What is no mapping holds nothing. */
+export const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {})

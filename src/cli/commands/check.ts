@@ -3,7 +3,8 @@ import { either, hasErrors, isSparing, meshAxes, type Problem, printable, showCo
 import { parametersOf } from '../../model/index.js'
 import { type Job, layersPerStage, type ParsedJob, stagesOf, worldOfPlan } from '../../plan/index.js'
 import { dataProblems } from '../../train/data-problems.js'
-import { besides, loadJob } from '../files/load.js'
+import { besides } from '../files/beside.js'
+import { loadJob } from '../files/load.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
 

@@ -1,5 +1,4 @@
 /** lockstep import: a configuration of another framework as a job. */
-import { dirname, isAbsolute, join } from 'node:path'
 import { stringify } from 'yaml'
 import { error, hasErrors, ProblemsError, save } from '../../base/index.js'
 import {
@@ -12,6 +11,7 @@ import {
 } from '../../interop/index.js'
 import { isPreset } from '../../model/index.js'
 import type { ForeignFramework } from '../../plan/index.js'
+import { readBeside } from '../files/beside.js'
 import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
 import { showProblems } from '../text/problems.js'
@@ -70,10 +70,7 @@ function givenBy(path: string, options: ImportOptions, io: Io): Given {
     ...(model !== undefined && { model: isPreset(model) ? model : configOf(model, io) }),
     ...(options.function !== undefined && { function: options.function }),
     ...{ trainer, args: arg, set, env },
-    read: name => {
-      const beside = isAbsolute(name) || path === '-' ? name : join(dirname(path), name)
-      return io.kindOf(beside) === 'file' ? io.read(beside) : undefined
-    },
+    read: readBeside(path, io),
   }
 }
 

@@ -14,7 +14,8 @@ import {
   type StepRecord,
   startSession,
 } from '../../train/index.js'
-import { besides, withItsTokenizer } from '../files/load.js'
+import { besides } from '../files/beside.js'
+import { withItsTokenizer } from '../files/load.js'
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { savePlanOf } from '../text/checkpoint-options.js'

@@ -20,8 +20,9 @@ import {
 } from '../../train/index.js'
 import { convertedCheckpoint, type WeightSource } from '../../weights/index.js'
 import type { Io } from '../io.js'
+import { besides } from './beside.js'
 import { type Content, writeFolder } from './folder-record.js'
-import { besides, portable } from './load.js'
+import { portable } from './load.js'
 import type { Loaded } from './program.js'
 
 const runtimeFolder = fileURLToPath(new URL('../../../../src/emit/runtime', import.meta.url))

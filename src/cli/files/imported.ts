@@ -1,9 +1,9 @@
 /** A configuration of another framework where a job is expected: its job, with a line on what became of the keys. */
-import { dirname, isAbsolute, join } from 'node:path'
 import { stringify } from 'yaml'
 import { type Imported, importConfig, type NoteKind, problemOfRefusal } from '../../interop/index.js'
 import { foreignNames, isMapping, type ParsedJob, parseJob } from '../../plan/index.js'
 import type { Io } from '../io.js'
+import { readBeside } from './beside.js'
 
 /** Rows of the embedding table where only a tokenizer knows: those of GPT-2, filled up. */
 const usualVocab = 51200
@@ -14,11 +14,7 @@ interface Source {
 }
 
 export function importedJob(text: string, { path, world }: Source, io: Io): ParsedJob {
-  const read = (name: string) => {
-    const beside = isAbsolute(name) || path === '-' ? name : join(dirname(path), name)
-    return io.kindOf(beside) === 'file' ? io.read(beside) : undefined
-  }
-  const imported = importConfig(text, { read, ...(world !== undefined && { world }) })
+  const imported = importConfig(text, { read: readBeside(path, io), ...(world !== undefined && { world }) })
   const { job } = imported
   if (!job) return { problems: problemOfRefusal(imported), locate: problem => problem }
   const { model } = job

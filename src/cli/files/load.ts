@@ -1,15 +1,12 @@
 /** The job of a file, or everything that is wrong with it. */
-import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { error, type Problem } from '../../base/index.js'
 import { isPreset } from '../../model/index.js'
 import { detect, formOf, isHubName, type Job, type ParsedJob, parseJob } from '../../plan/index.js'
 import type { Beginning } from '../../train/index.js'
 import type { Io } from '../io.js'
+import { besides } from './beside.js'
 import { importedJob } from './imported.js'
-
-/** Files that the job names (a model's config.json, a schedule's CSV) are relative to the job file. */
-export const besides = (jobPath: string, path: string): string =>
-  isAbsolute(path) || jobPath === '-' ? path : join(dirname(jobPath), path)
 
 interface Loading {
   /** A configuration of another framework is imported on the way. */

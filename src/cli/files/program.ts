@@ -7,7 +7,8 @@ import { parseSchedule, type Schedule } from '../../schedule/index.js'
 import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
-import { besides, loadJob } from './load.js'
+import { besides } from './beside.js'
+import { loadJob } from './load.js'
 
 export interface Loaded {
   readonly job: Job

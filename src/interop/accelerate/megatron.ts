@@ -1,5 +1,6 @@
 /** Accelerate's plugin for Megatron-LM. Its defaults depend on its age. */
 import type { Reading } from '../reading.js'
+import { deriveBatch } from '../tokens.js'
 import { type Trainer, trainerOptimizer, trainerSteps } from '../trainer.js'
 
 const at = (key: string): string => `megatron_lm_config.megatron_lm_${key}`
@@ -99,12 +100,9 @@ function readBatch(r: Reading, trainer: Trainer, dp: number): void {
     )
     return
   }
-  const micro = trainer.number('per_device_train_batch_size') ?? 1
-  const batch = micro * microbatches * dp
-  r.derive(
-    '--trainer',
-    'training.globalBatch',
-    batch,
-    `per_device_train_batch_size ${micro} x num_micro_batches ${microbatches} x dp ${dp} = ${batch}`,
-  )
+  deriveBatch(r, '--trainer', [
+    ['per_device_train_batch_size', trainer.number('per_device_train_batch_size') ?? 1],
+    ['num_micro_batches', microbatches],
+    ['dp', dp],
+  ])
 }

@@ -1,5 +1,5 @@
 /** Accelerate's YAML: what kind of ranks there are, and which plugin splits the model. Batches are the Trainer's. */
-import { isMapping } from '../../plan/index.js'
+import { isMapping, mappingOf } from '../../plan/index.js'
 import { readDeepSpeed } from '../deepspeed/read.js'
 import type { Given, Imported, Reader } from '../note.js'
 import { type KeyTable, Reading } from '../reading.js'
@@ -316,5 +316,3 @@ function merged(own: Imported, file: Imported | undefined): Imported {
   const job = { training: section('training'), plan: { ...section('plan') } }
   return { ...own, job, notes, ...(own.world !== undefined && { world: own.world }) }
 }
-
-const mappingOf = (value: unknown): Readonly<Record<string, unknown>> => (isMapping(value) ? value : {})

@@ -1,5 +1,5 @@
 /** Flags as the keys of a YAML file: `MODEL_ARGS` beside `ENV_VARS`, or at its top. */
-import { isMapping, type Mapping } from '../../plan/index.js'
+import { isMapping, type Mapping, mappingOf } from '../../plan/index.js'
 import type { Given } from '../note.js'
 import type { Tree } from '../tree.js'
 import type { FlagValue } from './argv.js'
@@ -7,7 +7,7 @@ import { nameOf } from './flags.js'
 import type { Found } from './found.js'
 
 export function flagsOfYaml(tree: Tree, given: Given): Found {
-  const whole = isMapping(tree.value) ? tree.value : {}
+  const whole = mappingOf(tree.value)
   const section = ['MODEL_ARGS', 'model_args', 'ARGS'].find(key => isMapping(whole[key]))
   const flags = (section ? whole[section] : whole) as Mapping // a mapping, as was just asked
   const variables = { ...environmentOf(whole), ...given.env, ...given.set }

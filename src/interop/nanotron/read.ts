@@ -3,6 +3,7 @@ import { fromHuggingFace } from '../../model/index.js'
 import { isMapping } from '../../plan/index.js'
 import type { Given, Reader } from '../note.js'
 import { type KeyTable, Reading } from '../reading.js'
+import { readTokens } from '../tokens.js'
 import { readTree } from '../tree.js'
 
 const known: KeyTable = {
@@ -33,7 +34,10 @@ export const readNanotron: Reader = (text, given) => {
   const r = new Reading({ framework: 'nanotron', format: 'yaml' }, readTree(text, 'yaml'))
   if (!r.refused) {
     readMesh(r, given)
-    readTokens(r)
+    readTokens(r, {
+      ...{ seq: 'tokens.sequence_length', steps: 'tokens.train_steps', seed: 'general.seed' },
+      ...{ micro: 'tokens.micro_batch_size', accumulation: 'tokens.batch_accumulation_per_replica' },
+    })
     readOptimizer(r)
     readSchedule(r)
     readModel(r)
@@ -79,27 +83,6 @@ function readMesh(r: Reading, { world }: Given): void {
   )
   r.carry(at('recompute_layer'), 'plan.recompute', r.bool(at('recompute_layer')) ? 'full' : 'none')
   r.assume('parallelism', 'plan.order', 'tp-cp-ep-dp-pp', 'ranks of tp lie side by side, then those of cp, dp and pp')
-}
-
-function readTokens(r: Reading): void {
-  const seq = r.whole('tokens.sequence_length', 1)
-  if (seq === undefined) r.missing('training.seq', 'tokens.sequence_length is not in the file')
-  else r.carry('tokens.sequence_length', 'training.seq', seq)
-  const micro = r.whole('tokens.micro_batch_size', 1) ?? 1
-  const accumulation = r.whole('tokens.batch_accumulation_per_replica', 1) ?? 1
-  const dp = Number(r.field('plan.dp') ?? 1)
-  const batch = micro * accumulation * dp
-  r.derive(
-    'tokens.micro_batch_size',
-    'training.globalBatch',
-    batch,
-    `micro_batch_size ${micro} x batch_accumulation_per_replica ${accumulation} x dp ${dp} = ${batch}`,
-  )
-  r.carry('tokens.batch_accumulation_per_replica', 'plan.microbatches', accumulation)
-  const steps = r.whole('tokens.train_steps', 1)
-  if (steps !== undefined) r.carry('tokens.train_steps', 'training.steps', steps)
-  const seed = r.whole('general.seed')
-  if (seed !== undefined) r.carry('general.seed', 'training.seed', seed)
 }
 
 function readOptimizer(r: Reading): void {

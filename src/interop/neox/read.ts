@@ -1,5 +1,5 @@
 /** GPT-NeoX: YAML that looks like JSON, keys with - or _, those of DeepSpeed among them. */
-import { isMapping, type Mapping } from '../../plan/index.js'
+import { isMapping, type Mapping, mappingOf } from '../../plan/index.js'
 import { readMeaning } from '../megatron/meaning.js'
 import { type Defaults, Terms } from '../megatron/terms.js'
 import type { Reader } from '../note.js'
@@ -152,7 +152,7 @@ function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, un
   const pp = numberOf(r.raw('pipe_parallel_size'))
   values.set('pipeline-model-parallel-size', pp === undefined || pp === 0 ? 1 : pp)
   const optimizer = mappingAt(r, 'optimizer')
-  const params = isMapping(optimizer.params) ? optimizer.params : {}
+  const params = mappingOf(optimizer.params)
   for (const [term, key] of [
     ['lr', 'lr'],
     ['adam-eps', 'eps'],
@@ -182,10 +182,7 @@ function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, un
   return values
 }
 
-const mappingAt = (r: Reading, path: string): Mapping => {
-  const value = r.raw(path)
-  return isMapping(value) ? value : {}
-}
+const mappingAt = (r: Reading, path: string): Mapping => mappingOf(r.raw(path))
 
 function batchOf(r: Reading, values: ReadonlyMap<string, unknown>, world: number | undefined): number | undefined {
   const numbers = ['train_micro_batch_size_per_gpu', 'gradient_accumulation_steps'].map(key => numberOf(r.raw(key)))

@@ -2,6 +2,7 @@
 import { fromHuggingFace } from '../../model/index.js'
 import type { Given, Imported, Reader } from '../note.js'
 import { type KeyTable, Reading } from '../reading.js'
+import { readTokens } from '../tokens.js'
 import { readTree } from '../tree.js'
 
 const known: KeyTable = {
@@ -60,24 +61,10 @@ function readMesh(r: Reading, { world }: Given): void {
 }
 
 function readTraining(r: Reading): void {
-  const seq = r.whole('training.seq_length', 1)
-  if (seq === undefined) r.missing('training.seq', 'training.seq_length is not in the file')
-  else r.carry('training.seq_length', 'training.seq', seq)
-  const micro = r.whole('training.micro_batch_size', 1) ?? 1
-  const accumulation = r.whole('training.gradient_accumulation_steps', 1) ?? 1
-  const dp = Number(r.field('plan.dp') ?? 1)
-  const batch = micro * accumulation * dp
-  r.derive(
-    'training.micro_batch_size',
-    'training.globalBatch',
-    batch,
-    `micro_batch_size ${micro} x gradient_accumulation_steps ${accumulation} x dp ${dp} = ${batch}`,
-  )
-  r.carry('training.gradient_accumulation_steps', 'plan.microbatches', accumulation)
-  const steps = r.whole('training.total_train_steps', 1)
-  if (steps !== undefined) r.carry('training.total_train_steps', 'training.steps', steps)
-  const seed = r.whole('training.seed')
-  if (seed !== undefined) r.carry('training.seed', 'training.seed', seed)
+  readTokens(r, {
+    ...{ seq: 'training.seq_length', steps: 'training.total_train_steps', seed: 'training.seed' },
+    ...{ micro: 'training.micro_batch_size', accumulation: 'training.gradient_accumulation_steps' },
+  })
   const lr = r.number('training.learning_rate')
   r.assume('training', 'training.optimizer', torchAdamW, 'AdamW with the defaults of PyTorch')
   if (lr !== undefined) r.carry('training.learning_rate', 'training.optimizer.lr', lr)

@@ -1,8 +1,9 @@
 /** Commands of a script. What is not understood is named by its line and stepped over. */
 
+import { SyntaxRefused } from '../scanner.js'
 import { Lexer } from './lexer.js'
 import type { Arm, Assignment, Command, Redirect, Remark, Script, Term, Word } from './syntax.js'
-import { Cursor, readText, readWord, ShellError } from './words.js'
+import { Cursor, readText, readWord } from './words.js'
 
 const reserved = new Set(['then', 'fi', 'do', 'done', 'esac', 'else', 'elif', '}'])
 const declaring = new Set(['export', 'declare', 'local', 'readonly', 'typeset'])
@@ -41,7 +42,7 @@ class Parser extends Lexer {
       try {
         commands.push(c.inside(() => this.#chain()))
       } catch (error) {
-        if (!(error instanceof ShellError)) throw error
+        if (!(error instanceof SyntaxRefused)) throw error
         this.remarks.push({ line: error.line, message: error.message })
         this.skipLine()
       }

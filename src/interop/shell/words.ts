@@ -1,14 +1,6 @@
 /** Words of a script: text, quotes, parameters, substitutions. Nothing is expanded here. */
+import { SyntaxRefused } from '../scanner.js'
 import type { Param, Part, Word } from './syntax.js'
-
-/** Not understood: what, and in which line. */
-export class ShellError extends Error {
-  readonly line: number
-  constructor(message: string, line: number) {
-    super(message)
-    this.line = line
-  }
-}
 
 /** A place in a text, which moves on. */
 export class Cursor {
@@ -46,7 +38,7 @@ export class Cursor {
   }
 
   fail(message: string): never {
-    throw new ShellError(message, this.line)
+    throw new SyntaxRefused(message, this.line)
   }
   /** Deeper than people write is not followed. */
   inside<T>(read: () => T): T {
@@ -237,11 +229,11 @@ const operators = /^(:[-=+?]|[-=+?]|##?|%%?|\/[/#%]?|:|\^\^?|,,?|@)/
 
 function paramOf(inner: string, line: number, depth: number): Param {
   const head = shape.exec(inner)
-  if (!head) throw new ShellError(`\${${inner.slice(0, 40)}} is not understood`, line)
+  if (!head) throw new SyntaxRefused(`\${${inner.slice(0, 40)}} is not understood`, line)
   const [all, prefix, name = '', index] = head
   const rest = inner.slice(all.length)
   const op = operators.exec(rest)?.[0]
-  if (rest !== '' && op === undefined) throw new ShellError(`\${${inner.slice(0, 40)}} is not understood`, line)
+  if (rest !== '' && op === undefined) throw new SyntaxRefused(`\${${inner.slice(0, 40)}} is not understood`, line)
   const operand = op === undefined ? undefined : operandOf(rest.slice(op.length), line, depth)
   return {
     ...{ name, line },

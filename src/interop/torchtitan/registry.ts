@@ -2,14 +2,11 @@
  * torchtitan since 2026: a function that returns a `Trainer.Config`. What it says in so many words is laid out as the tables of v0.2, whose
  * meaning it has; nothing is executed.
  */
-import { isMapping } from '../../plan/index.js'
+import { isMapping, type Mapping, mappingOf } from '../../plan/index.js'
 import { type Followed, followFunction } from '../python/index.js'
 import type { Reading } from '../reading.js'
 import type { Tree } from '../tree.js'
 import { flavorsOf, modelNames } from './models.js'
-
-type Mapping = Readonly<Record<string, unknown>>
-const mapping = (value: unknown): Mapping => (isMapping(value) ? value : {})
 
 export interface Registry {
   readonly tree: Tree
@@ -21,19 +18,19 @@ export interface Registry {
 export function registryOf(text: string, name: string): Registry | undefined {
   const followed = followFunction(text, name, { targets: true })
   if (!isMapping(followed.value)) return undefined
-  const { model_spec, optimizer, activation_checkpoint, training, parallelism, ...others } = mapping(followed.value)
-  const batch = batchOf(mapping(training))
+  const { model_spec, optimizer, activation_checkpoint, training, parallelism, ...others } = mappingOf(followed.value)
+  const batch = batchOf(mappingOf(training))
   const value = {
-    model: modelOf(name, mapping(model_spec)),
-    optimizer: { name: 'AdamW', ...without(mapping(optimizer)) },
-    training: { ...without(mapping(training)), ...batch.training },
-    parallelism: { ...without(mapping(parallelism)), ...batch.parallelism },
+    model: modelOf(name, mappingOf(model_spec)),
+    optimizer: { name: 'AdamW', ...without(mappingOf(optimizer)) },
+    training: { ...without(mappingOf(training)), ...batch.training },
+    parallelism: { ...without(mappingOf(parallelism)), ...batch.parallelism },
     activation_checkpoint: recomputeOf(activation_checkpoint),
     ...(isMapping(others.lr_scheduler) && { lr_scheduler: without(others.lr_scheduler) }),
-    compile: without(mapping(others.compile)),
+    compile: without(mappingOf(others.compile)),
   }
   const tree: Tree = { value, lineOf: followed.lineOf, twice: [], refused: [] }
-  return { tree, explain: r => explain(r, followed, { batch, spec: mapping(model_spec), others }) }
+  return { tree, explain: r => explain(r, followed, { batch, spec: mappingOf(model_spec), others }) }
 }
 
 const tokens = {
@@ -62,7 +59,7 @@ function batchOf(training: Mapping) {
 function modelOf(name: string, spec: Mapping): Mapping {
   const [flavor] = Array.isArray(spec._args_) ? spec._args_ : []
   const family = modelNames.find(one => name.startsWith(one) && flavorsOf(one).includes(String(flavor).toLowerCase()))
-  const converters = Array.isArray(spec.converters) ? spec.converters.map(one => converterOf(mapping(one))) : []
+  const converters = Array.isArray(spec.converters) ? spec.converters.map(one => converterOf(mappingOf(one))) : []
   return { ...(family !== undefined && { name: family, flavor }), ...(converters.length > 0 && { converters }) }
 }
 
@@ -74,7 +71,7 @@ const converterOf = ({ _target_: target }: Mapping): string =>
       : String(target)
 
 function recomputeOf(value: unknown): Mapping {
-  const { _target_: target, ...rest } = mapping(value)
+  const { _target_: target, ...rest } = mappingOf(value)
   if (value === undefined || value === null) return { mode: 'none' }
   return { mode: /^Full/.test(String(target)) ? 'full' : 'selective', selective_ac_option: 'op', ...rest }
 }

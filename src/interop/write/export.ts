@@ -8,6 +8,7 @@ import {
   isMapping,
   Job,
   layersPerStage,
+  mappingOf,
   Plan,
   Training,
 } from '../../plan/index.js'
@@ -92,7 +93,7 @@ function differences(job: Job, text: string, given: Given, to: ForeignFramework)
     })
   }
   const plan = Plan.parse(draft.plan ?? {})
-  const drafted = { ...mapping(draft.training) }
+  const drafted = { ...mappingOf(draft.training) }
   const training = Training.safeParse({
     ...drafted,
     seq: drafted.seq ?? job.training.seq,
@@ -100,14 +101,14 @@ function differences(job: Job, text: string, given: Given, to: ForeignFramework)
   })
   for (const key of Object.keys(Plan.in.shape) as (keyof Plan)[]) {
     if (key === 'layers' || (plan.pp * job.plan.pp === 1 && (key === 'schedule' || key === 'chunks'))) continue
-    compare(`plan.${key}`, job.plan[key], plan[key], Object.hasOwn(mapping(draft.plan), key))
+    compare(`plan.${key}`, job.plan[key], plan[key], Object.hasOwn(mappingOf(draft.plan), key))
   }
   if (job.plan.pp > 1)
     compare(
       'plan.layers',
       layersPerStage(job.plan, job.model.layers),
       layersPerStage(plan, job.model.layers),
-      Object.hasOwn(mapping(draft.plan), 'layers'),
+      Object.hasOwn(mappingOf(draft.plan), 'layers'),
     )
   for (const key of Object.keys(Training.shape) as (keyof Training)[])
     compare(
@@ -124,12 +125,10 @@ function differences(job: Job, text: string, given: Given, to: ForeignFramework)
   return found
 }
 
-const mapping = (value: unknown): Readonly<Record<string, unknown>> => (isMapping(value) ? value : {})
-
 /** With the defaults of its family, where it is whole. */
 function modelOf(model: unknown, { training: { seq, globalBatch } }: Job): Readonly<Record<string, unknown>> {
   const read = Job.safeParse({ model, training: { seq, globalBatch }, plan: {} })
-  return read.success ? { ...read.data.model } : mapping(model)
+  return read.success ? { ...read.data.model } : mappingOf(model)
 }
 
 /** What says how long sequences may be changes nothing. */
