@@ -90,6 +90,8 @@ const forbidden = [
     pattern: /from 'node:/g,
     except: /^src\/(?:cli|node|platform)\//,
   },
+  // package.json says that no module is loaded for what it does: a bundler leaves such an import out.
+  { what: 'an import for its effect', pattern: /^import ['"]/gm },
 ]
 
 export const forbiddenIn = sources =>

@@ -5,15 +5,19 @@
 
 // 1. What is wrong, as data.
 export {
+  asPart,
   type Fault,
   FaultBook,
   type Files,
+  finish,
+  type MeshAxis,
   type Problem,
   parseFaults,
   type ProblemCode,
   ProblemsError,
   problemCodes,
   showProblem,
+  type Work,
 } from './base/index.js'
 
 // 2. A job: a model, how it is trained, and the plan that lays it on ranks.
@@ -35,9 +39,12 @@ export {
   Job,
   jobFields,
   jobSchema,
+  layersPerStage,
   lrAt,
   Plan,
   parseJob,
+  type RankGroups,
+  rankGroups,
   rehearsalOf,
   rehearsalSizes,
   Training,
@@ -45,16 +52,19 @@ export {
 
 // 3. Schedules of a pipeline.
 export {
+  autoSchedule,
   communicate,
   draw,
   makeSchedule,
   parseSchedule,
   printSchedule,
   type Schedule,
+  scheduleNames,
+  schedules,
   timing,
 } from './schedule/index.js'
 
-// 4. The program of a job: compiled, printed, parsed.
+// 4. The program of a job: compiled, printed, parsed, as PyTorch.
 export {
   compile,
   compileEvaluation,
@@ -65,7 +75,8 @@ export {
   serialJob,
   tallyOf,
 } from './compile/index.js'
-export { type Program, parse, print, printRank, SerialReplay, type Violation, verify } from './ir/index.js'
+export { emit, emitProgram } from './emit/index.js'
+export { kinds, type Program, parse, print, printRank, SerialReplay, type Violation, verify } from './ir/index.js'
 
 // 5. Proved: the laws, and a run beside one rank.
 export {
@@ -143,8 +154,32 @@ export { printChrome, type Span, sharesOf } from './trace/index.js'
 
 // 8. Clusters, and a step simulated on one.
 export { type Cluster, clusterFields, clusterOf, clusterSchema, deviceNames, parseCluster } from './cluster/index.js'
-export { type Quote, quote } from './cost/index.js'
-export { clusterPrices, type Simulation, scaledPrices, simulate } from './simulate/index.js'
+export { flopsOf, type Kernel, priceCollective, priceKernel, type Quote, quote, trafficOf } from './cost/index.js'
+export {
+  clusterPrices,
+  type Failures,
+  type Goodput,
+  goodputOf,
+  type KernelLoad,
+  kernelLoads,
+  type Parts,
+  type Prices,
+  partNames,
+  partTitles,
+  type Rates,
+  type Run,
+  rankTraffic,
+  ratesOf,
+  ridgeOf,
+  runOf,
+  type Simulation,
+  scaledPrices,
+  simulate,
+  simulating,
+  type StepWork,
+  type Traffic,
+} from './simulate/index.js'
+export { type Box, type Boxes, boxesOf, boxKinds } from './report/index.js'
 
 // 9. Estimates in closed form, and the planner.
 export {
@@ -154,7 +189,9 @@ export {
   EstimateBook,
   frameworks,
   estimate,
+  flopDefinitions,
   placedOf,
+  shapeOf,
   splitOf,
   totalBytes,
 } from './estimate/index.js'
@@ -164,8 +201,11 @@ export {
   type PlanQuery,
   type Explanation,
   explain,
+  explaining,
   type Found,
+  findingPlans,
   findPlans,
+  type Impossible,
   jobOf,
   neighboursOf,
   type PlannerOptions,
@@ -178,8 +218,15 @@ export {
   reasonsFor,
   requestOf,
   requestOfJob,
+  type Scaling,
+  type Sensitivity,
+  scale,
+  scaling,
   search,
+  searching,
+  sensitivityOf,
   type Why,
+  whyImpossible,
 } from './search/index.js'
 
 // 10. This machine measured, and a step simulated beside the same step measured.

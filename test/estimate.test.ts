@@ -5,8 +5,8 @@ import { choices, seconds } from '../src/base/index.js'
 import { clusterOf, type Precision } from '../src/cluster/index.js'
 import {
   calibrated,
-  definitions,
   estimate,
+  flopDefinitions,
   flopsOfStep,
   frameworks,
   type Parts,
@@ -98,13 +98,16 @@ test('sequence parallel has the traffic of tensor parallel, and divides the resi
 
 test('definitions of FLOPs agree where they should: 96 = 4/3 x 72, and 72 BLsh^2 is 6N and attention', () => {
   const noHead = { ...gpt, vocab: 1 }
-  close(definitions.sc21(noHead) / definitions.korthikanti(noHead), 4 / 3, 1e-4)
-  close(definitions.korthikanti(gpt), definitions.palm(gpt), 1e-4)
-  close(definitions.palm(gpt) - definitions.llama3(gpt), 6 * gpt.layers * gpt.embed * gpt.seq ** 2)
+  close(flopDefinitions.sc21(noHead) / flopDefinitions.korthikanti(noHead), 4 / 3, 1e-4)
+  close(flopDefinitions.korthikanti(gpt), flopDefinitions.palm(gpt), 1e-4)
+  close(flopDefinitions.palm(gpt) - flopDefinitions.llama3(gpt), 6 * gpt.layers * gpt.embed * gpt.seq ** 2)
 })
 
 test('model FLOPs are those of PaLM, whatever the plan', () =>
-  close(flopsOfStep(setup({ tp: 8, pp: 2, dp: 2, microbatches: 3, microbatch: 2 })).model, 12 * definitions.palm(gpt)))
+  close(
+    flopsOfStep(setup({ tp: 8, pp: 2, dp: 2, microbatches: 3, microbatch: 2 })).model,
+    12 * flopDefinitions.palm(gpt),
+  ))
 
 for (const seed of Array.from({ length: 40 }, (_, i) => i + 1))
   test(`the parts of a step add up to it (SEED=${seed})`, () => {

@@ -4,20 +4,20 @@ import { test } from 'node:test'
 import { elementsOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { clusterPrices, kernelLoads, ridgeOf, simulate, trafficOf } from '../src/simulate/index.js'
+import { clusterPrices, kernelLoads, rankTraffic, ridgeOf, simulate } from '../src/simulate/index.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 
 test('messages and collectives are counted by axis, with the price of one', () => {
   const program = compileJob(jobOf('mlp', { pp: 2, tp: 2, microbatches: 2 }))
   const prices = clusterPrices(program, clusterOf('h100', 4))
-  const sent = trafficOf(program, prices, 0)
+  const sent = rankTraffic(program, prices, 0)
   const messages = sent.find(({ what }) => what === 'messages pp')!
   const sends = program.streams[0].steps.filter(({ kind }) => kind === 'send')
   deepEqual([messages.count, messages.link], [sends.length, 'nvlink'])
   ok(sent.some(({ what }) => what === 'all-reduce tp'))
   for (const { count, bytes, seconds } of sent) ok(count > 0 && bytes > 0 && seconds > 0)
-  deepEqual(trafficOf(compileJob(jobOf('mlp', {})), prices, 0), [])
+  deepEqual(rankTraffic(compileJob(jobOf('mlp', {})), prices, 0), [])
 })
 
 test('kernels have all FLOPs of the step, and the intensity of a product is 2mnk over its three matrices', () => {

@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { definitions } from '../src/estimate/index.js'
+import { flopDefinitions } from '../src/estimate/index.js'
 import {
   compareAttention,
   compareTimes,
@@ -225,7 +225,7 @@ test('figures become seconds: step time first, then tokens, FLOP/s, utilisation'
   const made = setupOf(rowOf(sc21), studies['sc21-table2'])
   if (!('setup' in made)) throw new Error(made.aside)
   const { shape } = made.setup
-  const flops = (1536 * definitions.sc21(shape)) / 384
+  const flops = (1536 * flopDefinitions.sc21(shape)) / 384
   const at = (extra: string, value: string) => secondsOf(rowOf(sc21, extra, value), shape, 'sc21', 312e12)
   equal(at(',reported_step_time_s', ',76'), 76)
   equal(at(',reported_tokens_per_s_per_gpu', ',100'), (1536 * 2048) / (100 * 384))

@@ -37,6 +37,9 @@ export const emit = (
   others?: readonly Programs[],
 ): Files => finish(emitting(program, run, runtime, evaluation, earlier, others))
 
+/** The modules and the schedules of a program alone: what a page shows of it. */
+export const emitProgram = (program: Program): Files => finish(writingPlan({ program }))
+
 export type Earlier = Readonly<Record<string, Program>>
 
 /** All programs of one plan. */

@@ -1,3 +1,3 @@
-export { type Earlier, emit, emitting, type Files } from './emit.js'
+export { type Earlier, emit, emitProgram, emitting, type Files } from './emit.js'
 export { heldBytes } from './held.js'
 export type { LearningRate, Run, RunData } from './run.js'

@@ -38,7 +38,7 @@ const parametersOf = (shape: Shape): number => matmulParameters(shape) + (shape.
 const squares = ({ layers, seq, embed }: Shape): number => layers * seq * embed * embed
 
 /** FLOPs of one sequence, forward and backward, as each of them counts. */
-export const definitions = {
+export const flopDefinitions = {
   /** Chowdhery et al. 2022 (PaLM), appendix B: 6 for each parameter, 12 for attention, the masked half too. */
   palm: (s: Shape): number => s.seq * (6 * parametersOf(s) + 12 * s.layers * s.heads * s.headDim * s.seq),
   /** Narayanan et al. 2021 (SC21): four passes over every layer, so recomputation is in it; whole attention. */
@@ -52,12 +52,12 @@ export const definitions = {
   megatron: (s: Shape): number => 6 * s.seq * (matmulParameters(s) + corePairs(s)),
 } as const satisfies Readonly<Record<string, (shape: Shape) => number>>
 
-export type Definition = keyof typeof definitions
+export type Definition = keyof typeof flopDefinitions
 
 /** Of a step over all devices. The model's are PaLM's; the hardware's are those of the products that are executed. */
 export function flopsOfStep({ shape, split }: Setup): { model: number; hardware: number } {
   const sequences = batchRanks(split) * split.microbatches * split.microbatch
-  const model = sequences * definitions.palm(shape)
+  const model = sequences * flopDefinitions.palm(shape)
   const again = repeated[split.recompute]
   const layers = 2 * (matmulParameters(shape) - shape.embed * shape.vocab)
   const scores = 4 * shape.layers * shape.heads * shape.headDim * shape.seq

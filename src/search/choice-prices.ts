@@ -8,7 +8,7 @@ import { compilingJob, heaviest } from '../compile/index.js'
 import { bytesOfParameter, estimate, placedOf, precisionOf, totalBytes } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
 import { check, type Job } from '../plan/index.js'
-import { clusterPrices, kernelLoads, simulating, trafficOf } from '../simulate/index.js'
+import { clusterPrices, kernelLoads, rankTraffic, simulating } from '../simulate/index.js'
 import { type Choice, type ChoiceName, choiceNames, choicesIn } from './choices.js'
 import { callsOfPlan } from './simulated.js'
 
@@ -114,7 +114,7 @@ function* simulatedCost(job: Job, cluster: Cluster): Work<Cost> {
 function loadsOf(program: Program, prices: ReturnType<typeof clusterPrices>) {
   const pp = heaviest(program.streams)
   const [moves, sends] = [true, false].map(moves =>
-    trafficOf(program, prices, pp)
+    rankTraffic(program, prices, pp)
       .filter(({ what }) => (what === 'move') === moves)
       .reduce((sum, { bytes }) => sum + bytes, 0),
   )

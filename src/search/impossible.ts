@@ -4,7 +4,7 @@
  * every suggestion was searched and has a plan.
  */
 
-import { asPart, divisors, either, showBytes, type Work } from '../base/index.js'
+import { asPart, divisors, either, finish, showBytes, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { searchingAll } from './allowed.js'
 import { type Constraint, keeps } from './constraint.js'
@@ -34,6 +34,9 @@ export interface Instead {
 }
 
 export type ClusterAt = (devices: number) => Cluster | undefined
+
+export const whyImpossible = (request: Request, clusterAt: ClusterAt): Impossible =>
+  finish(findingWhatWorks(request, clusterAt))
 
 export function* findingWhatWorks(request: Request, clusterAt: ClusterAt): Work<Impossible> {
   const lightest = lightestOf(request)

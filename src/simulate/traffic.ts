@@ -14,7 +14,7 @@ export interface Traffic {
 }
 
 /** The traffic of the ranks of one pipeline coordinate; what takes the longest comes first. */
-export function trafficOf(program: Program, prices: Prices, pp: number): Traffic[] {
+export function rankTraffic(program: Program, prices: Prices, pp: number): Traffic[] {
   const found = new Map<string, Traffic>()
   const add = (what: string, bytes: number, { seconds, link }: { seconds: number; link: number }) => {
     const key = `${what} ${link}`

@@ -3,7 +3,14 @@ import { showBytes, table } from '../../base/index.js'
 import type { Cluster, Precision } from '../../cluster/index.js'
 import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
-import { clusterPrices, type KernelLoad, kernelLoads, ridgeOf, type Traffic, trafficOf } from '../../simulate/index.js'
+import {
+  clusterPrices,
+  type KernelLoad,
+  kernelLoads,
+  rankTraffic,
+  ridgeOf,
+  type Traffic,
+} from '../../simulate/index.js'
 import { scaled, showTime } from './numbers.js'
 
 export interface RankLoad {
@@ -18,7 +25,7 @@ export function rankLoadOf(program: Program, cluster: Cluster, pp: number, multi
   const prices = clusterPrices(program, cluster, multiply ? { multiply } : {})
   return {
     pp,
-    traffic: trafficOf(program, prices, pp),
+    traffic: rankTraffic(program, prices, pp),
     kernels: kernelLoads(program, prices, pp, multiply),
     ridge: ridgeOf(cluster.device, multipliesIn(program, multiply)),
   }
