@@ -108,7 +108,14 @@ export function structureOf(root) {
   const read = folder =>
     Object.fromEntries(filesBelow(join(root, folder)).map(path => [relative(root, path), readFileSync(path, 'utf8')]))
   const sources = read('src')
-  const all = { ...sources, ...read('test'), ...read('bench'), ...read('examples'), ...read('scripts') }
+  const all = {
+    ...sources,
+    ...read('test'),
+    ...read('bench'),
+    ...read('examples'),
+    ...read('studio'),
+    ...read('scripts'),
+  }
   const functions = functionsOf(root)
   const quantile = share => functions[Math.floor(functions.length * (1 - share))]?.lines ?? 0
   const files = Object.entries(all).map(([file, text]) => ({ place: file, lines: linesIn(text) }))

@@ -1,0 +1,28 @@
+/** The learn pages, in the order in which one reads them. */
+export const learnPages = [
+  'memory-wall',
+  'hardware',
+  'collectives',
+  'all-reduce',
+  'bandwidth',
+  'data-parallel',
+  'zero',
+  'overlap',
+  'tensor-parallel',
+  'sequence-parallel',
+  'activations',
+  'pipeline',
+  'placement',
+  'batch',
+  'roofline',
+  'scaling',
+  'precision',
+  'context',
+  'experts',
+  'offload',
+  'compression',
+  'checkpoints',
+  'cases',
+  'clinic',
+] as const
+export type LearnPage = (typeof learnPages)[number]
