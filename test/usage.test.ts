@@ -54,6 +54,14 @@ describe('usage errors', () => {
       equal((await lockstep(argv, files)).code, 0)
   })
 
+  test('options that would do nothing are named, all of them', async () => {
+    const { code, err } = await lockstep('train job.yaml --keep 2 --save-sync'.split(' '), files)
+    equal(code, 2)
+    match(err, /--save-sync does nothing without --save[\s\S]*--keep does nothing without --save/)
+    const kept = await lockstep('launch job.yaml --save there --keep-every 5'.split(' '), files)
+    match(kept.err, /^error: --keep-every does nothing without --keep: all are kept\n/)
+  })
+
   test('what is wrong with model, cluster and constraints is said at once', async () => {
     const line = 'plan --model mixtral --cluster h1000 --seq 8k --global-batch 8 --constraint tq=3'
     const { code, err } = await lockstep(line.split(' '))

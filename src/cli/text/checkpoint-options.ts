@@ -49,3 +49,17 @@ export function savePlanOf(options: CheckpointOptions, runFolder: string): SaveP
     ...(keep !== undefined && { keep: { last: keep, ...(keepEvery !== undefined && { every: keepEvery }) } }),
   }
 }
+
+/** Ends the command where an option says how checkpoints are written or kept, and none would be. */
+export function requireSaving(command: Command, options: CheckpointOptions): void {
+  const { save, saveEvery, saveSync, keep, keepEvery } = options
+  const saves = save !== undefined || saveEvery !== undefined
+  const idle = saves ? [] : [...(saveSync ? ['--save-sync'] : []), ...(keep === undefined ? [] : ['--keep'])]
+  const problems = [
+    ...idle.map(option => `${option} does nothing without --save or --save-every: no checkpoint is written`),
+    ...(keepEvery !== undefined && keep === undefined
+      ? ['--keep-every does nothing without --keep: all are kept']
+      : []),
+  ]
+  if (problems.length > 0) command.error(`error: ${problems.join('\nerror: ')}`)
+}

@@ -1,8 +1,8 @@
 /** What `lockstep launch` is called with. */
-import { type Command, InvalidArgumentError } from 'commander'
+import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { LaunchOptions } from '../commands/launch.js'
 import type { Io } from '../io.js'
-import { withCheckpointOptions } from '../text/checkpoint-options.js'
+import { requireSaving, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { faultOption } from '../text/fault-option.js'
 import { integer, positive, ranksOf } from '../text/integer.js'
 
@@ -25,7 +25,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       '--elastic',
       'restart from the newest checkpoint when a rank is lost (saves every 20 steps, keeps the last 3)',
     )
-    .option('--shrink', 'with --elastic: do not replace a lost rank, go on with fewer')
+    .addOption(
+      new Option('--shrink', 'replace no rank that is lost, go on with fewer (--elastic with it)').implies({
+        elastic: true,
+      }),
+    )
     .addOption(faultOption())
     .option(
       '--profile-every <n>',
@@ -33,7 +37,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       positive,
     )
     .option('--tensorboard <folder>', 'event files for TensorBoard, written as the run goes on')
-    .option('--also <ranks>', 'with --shrink: numbers of ranks to go on with, such as 4,6 or 4..7', ranksOf)
+    .addOption(
+      new Option('--also <ranks>', 'numbers of ranks to go on with, such as 4,6 or 4..7 (--shrink with it)')
+        .argParser(ranksOf)
+        .implies({ shrink: true, elastic: true }),
+    )
   withCheckpointOptions(command)
     .option('--json', 'one JSON object a step')
     .addHelpText(
@@ -41,6 +49,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       '\nExample:\n  lockstep launch job.yaml --steps 20\n  lockstep launch job.yaml --elastic --fault kill:rank=1,step=30\n\nExit code 0: trained, 1: problems, 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string, options: LaunchOptions) => {
+      if (!options.elastic) requireSaving(command, options)
       const { launchCommand } = await import('../commands/launch.js')
       done(await launchCommand(path, options, io))
     })

@@ -5,7 +5,7 @@ import { kernelNames } from '../../engine/kernel-names.js'
 import { flopsDefinition } from '../../model/flops-definition.js'
 import type { TrainOptions } from '../commands/train.js'
 import type { Io } from '../io.js'
-import { withCheckpointOptions } from '../text/checkpoint-options.js'
+import { requireSaving, withCheckpointOptions } from '../text/checkpoint-options.js'
 import { everyOption, faultOption, timeoutOption } from '../text/fault-option.js'
 import { integer, port, positive } from '../text/integer.js'
 
@@ -43,6 +43,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .action(async (path: string | undefined, options: TrainOptions) => {
       if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
+      requireSaving(command, options)
       const { trainCommand } = await import('../commands/train.js')
       done(await trainCommand(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
     })
