@@ -3,6 +3,7 @@
 #include <node_api.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "cores.h"
 #include "matmul.h"
 #include "pages.h"
@@ -79,6 +80,16 @@ static napi_value bind(napi_env env, napi_callback_info info) {
   return 0;
 }
 
+// leave(code): ends the process and does not wait for its threads, one of which may never come back.
+static napi_value leave(napi_env env, napi_callback_info info) {
+  napi_value args[1];
+  size_t count = 1;
+  int32_t code = 1;
+  napi_get_cb_info(env, info, &count, args, 0, 0);
+  napi_get_value_int32(env, args[0], &code);
+  _exit(code);
+}
+
 static void set_text(napi_env env, napi_value object, const char *name, const char *text) {
   napi_value value;
   napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value);
@@ -142,6 +153,7 @@ NAPI_MODULE_INIT() {
   set_function(env, exports, "wake", wake);
   set_function(env, exports, "bind", bind);
   set_function(env, exports, "enlargePages", enlarge_pages);
+  set_function(env, exports, "leave", leave);
   set_function(env, exports, "info", info);
   return exports;
 }

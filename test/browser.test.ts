@@ -51,7 +51,7 @@ after(async () => {
 })
 
 async function start(isolated: boolean): Promise<Serving> {
-  const started = await serve(0, isolated, 600) // seven pages and their workers load the same modules
+  const started = await serve(0, isolated, 600) // pages and their workers load the same modules
   closing.push(
     () => started.server.closeAllConnections(),
     () => started.server.close(),
@@ -72,6 +72,13 @@ async function visit(address: string): Promise<{ page: Page; errors: string[] }>
 
 const inPage = <T>(page: Page, call: string) => page.evaluate<T>(`suite.${call}`)
 
+/** One page for all that runs in it: most of a page's time is loading its modules. */
+let shared: Promise<Page> | undefined
+const ownPage = (): Promise<Page> => {
+  shared ??= suitePage(serving)
+  return shared
+}
+
 async function suitePage(from: Serving): Promise<Page> {
   const { page, errors } = await visit(`${from.address}/test/browser/page.html`)
   await page.waitForFunction('globalThis.suite').catch(error => {
@@ -82,36 +89,32 @@ async function suitePage(from: Serving): Promise<Page> {
 
 for (const name of ['gpt', 'llama'] as const)
   later(`${name}, dp 2 tp 2 pp 2: a page's losses, parameters and peaks are Node's, to the bit`, options, async () => {
-    const page = await suitePage(serving)
+    const page = await ownPage()
     const theirs = await inPage<Awaited<ReturnType<typeof suite.train>>>(page, `train('${name}')`)
     const ours = await suite.train(name)
     equal(theirs.outcomes.length, 4)
     ok(theirs.outcomes.every(({ loss }) => Number.isFinite(loss)))
     deepEqual(theirs, ours)
-    await page.close()
   })
 
 test('a group of four workers sums', options, async () => {
-  const page = await suitePage(serving)
+  const page = await ownPage()
   const theirs = await inPage(page, 'allReduce()')
   deepEqual(theirs, Array(4).fill([6, 6]))
   deepEqual(theirs, await suite.allReduce())
-  await page.close()
 })
 
 later('a rank that does not come is named in a page as it is in Node', options, async () => {
-  const page = await suitePage(serving)
+  const page = await ownPage()
   const theirs = await inPage<string>(page, 'fail(false)')
   match(theirs, /^the ranks stand still[\s\S]*waits for rank 1/)
   equal(theirs, await suite.fail(false))
-  await page.close()
 })
 
 later('a worker that is ended mid-step ends the step', options, async () => {
-  const page = await suitePage(serving)
+  const page = await ownPage()
   const theirs = await inPage<string>(page, 'fail(true)')
   match(theirs, /^rank 1 failed: its thread was ended[\s\S]*rank 0 waiting in .*waits for rank 1/)
-  await page.close()
 })
 
 later('a page that is not isolated is told which headers it needs', options, async () => {

@@ -275,9 +275,12 @@ describe('lockstep calibrate', () => {
 
   later('compare without a machine measures it in turns with the jobs', async () => {
     const job = (dp: number) => `{ model: gpt-tiny, training: { seq: 8, globalBatch: 4 }, plan: { dp: ${dp} } }`
-    const { code, out, err } = await lockstep(['compare', 'one.yaml', 'two.yaml', '--steps', '1', '--json'], {
-      ...{ 'one.yaml': job(1), 'two.yaml': job(2) },
-    })
+    const { code, out, err } = await lockstep(
+      ['compare', 'one.yaml', 'two.yaml', '--quick', '--steps', '1', '--json'],
+      {
+        ...{ 'one.yaml': job(1), 'two.yaml': job(2) },
+      },
+    )
     equal(code, 0, err)
     const seen = JSON.parse(out) as { name: string; predicted: number; measured: number; error: number }[]
     deepEqual(

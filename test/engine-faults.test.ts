@@ -1,9 +1,11 @@
 /** What goes wrong ends soon, everywhere, and says who, where and why. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { compileJob } from '../src/compile/index.js'
 import { syntheticData } from '../src/engine/index.js'
 import {
@@ -20,6 +22,7 @@ import {
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import { jobOf } from './jobs.js'
+import { later, test } from './share.js'
 
 const pool = new Pool()
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-'))
@@ -31,6 +34,7 @@ after(async () => {
 const program = compileJob(jobOf('gpt', { dp: 2, pp: 2, microbatches: 2 }))
 const given = (of: Program) => ({ inputs: syntheticData(inputsOf(of), 8, 1)(0), lr: 1e-3, step: 0 })
 const timeoutMs = 300
+const stuck = fileURLToPath(new URL('stuck-rank.js', import.meta.url))
 
 /** A step that must fail; what it says, by rank. */
 async function failure(options: Omit<EngineOptions, 'seed'>): Promise<EngineError> {
@@ -123,6 +127,15 @@ test('a thread that dies mid-step ends the step', async () => {
   await assert.rejects(step, /rank 1 failed: its thread ended[\s\S]*rank 0 waiting in .*waits for rank 1/)
   await engine.stop()
   await own.close()
+})
+
+later('a rank that does not come back from native code is left behind, and the process can end', () => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [stuck], { encoding: 'utf8', timeout: 60_000 })
+  assert.equal(status, 7, stderr)
+  const [failed, stopped, again] = stdout.trim().split('\n')
+  assert.match(failed, /^nothing moved for/)
+  assert.ok(Number(stopped) < 3000, `stopping took ${stopped} ms`)
+  assert.equal(again, 'goes on')
 })
 
 test('a rank that needs more memory than it may have is named before anything starts', async () => {

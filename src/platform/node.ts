@@ -114,6 +114,11 @@ function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): T
     async end() {
       await worker.terminate()
     },
+    leaveBehind() {
+      worker.unref()
+      // Node waits for its threads before it ends, however long that takes.
+      process.once('exit', code => nodePlatform.loadNative().leave(code))
+    },
   }
 }
 

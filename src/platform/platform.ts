@@ -10,6 +10,8 @@ export interface Addon {
   wake(memory: Uint8Array, offset: number): void
   bind(rank: number, ranks: number): void
   enlargePages(memory: Uint8Array): void
+  /** Ends the process, whatever its threads are at. */
+  leave(code: number): void
   info(): {
     readonly target: string
     readonly vector: number
@@ -62,6 +64,8 @@ export interface ThreadHandle<To> {
   /** Whether the process lives on because of it; a page does anyway. */
   keepAlive(alive: boolean): void
   end(): Promise<void>
+  /** It cannot be ended, since native code does not come back: the process must not wait for it when it ends. */
+  leaveBehind(): void
 }
 
 export interface ThreadEvents<From> {

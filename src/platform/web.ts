@@ -40,6 +40,7 @@ function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): T
       worker.terminate()
       death('its thread was ended')
     },
+    leaveBehind: () => worker.terminate(),
   }
 }
 

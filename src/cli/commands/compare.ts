@@ -26,6 +26,7 @@ import { withProgress } from '../text/progress.js'
 
 export interface CompareOptions {
   readonly cluster?: string
+  readonly quick?: boolean
   readonly steps: number
   readonly svg?: string
   readonly trace?: string
@@ -43,9 +44,9 @@ export async function compareCommand(paths: readonly string[], options: CompareO
   requireOutputs(io, options.svg, options.trace)
   const jobs = await loadAll(paths, options, io)
   if (!jobs) return 1
-  const { cluster: given, steps } = options
+  const { cluster: given, quick = false, steps } = options
   const ranks = Math.max(...jobs.map(({ loaded }) => worldOf(loaded.program.mesh)))
-  const machine = given === undefined ? calibration(thisHost(), false) : givenMachine(given, ranks, io)
+  const machine = given === undefined ? calibration(thisHost(), quick) : givenMachine(given, ranks, io)
   const compared = await withProgress(io, async progress => {
     const runs = await Promise.all(jobs.map(job => runOf(job, io)))
     const turns = inTurns([...runs.map(({ start }) => start), ...machine.starts], Math.ceil(steps / stepsOfTurn))

@@ -14,6 +14,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       '--cluster <file>',
       'this machine, as lockstep calibrate wrote it (default: measured now, interleaved with the jobs)',
     )
+    .option('--quick', 'few and short measurements of the machine: to try it')
     .option('--steps <n>', 'steps to measure of each job', positive, 60)
     .option('--svg <file>', 'draw both on one timeline')
     .option('--trace <file>', 'both for chrome://tracing or ui.perfetto.dev: measured ranks after the simulated ones')

@@ -67,7 +67,7 @@ export async function nativeDecoder(room: DecodeRoom, options: DecodeOptions = {
       const { dims } = pass.values[pass.logits]
       return new Float32Array(memory.buffer, layout.at(pass, pass.logits), elementsOf(dims)).slice()
     },
-    stop: () => crew.stop(),
+    stop: async () => void (await crew.stop()),
   }
 }
 

@@ -86,7 +86,7 @@ export async function openGroup(ranks: number, options: GroupOptions): Promise<O
       lists = everyone.members.map(rank => heap.write(rank, list => fill(rank, list), spans))
       await crew.step()
     },
-    stop: async () => crew?.stop(),
+    stop: async () => void (await crew?.stop()),
   }
 }
 

@@ -3,6 +3,7 @@ import type { Rank } from '../../../base/index.js'
 import { platform } from '../../../platform/index.js'
 import { Status } from '../lower/commands.js'
 import { Control } from '../lower/map.js'
+import { defaultPatienceMs } from './limits.js'
 import { Pool, type Thread } from './pool.js'
 import type { Assignment, FromRank } from './protocol.js'
 import type { Standstill, Watchdog } from './watchdog.js'
@@ -170,26 +171,40 @@ export class Crew {
     return this.#error
   }
 
-  async stop(): Promise<void> {
-    if (this.#stopped) return
+  /** Whether all threads are out of the memory: one that never comes back from a kernel is left behind. */
+  async stop(): Promise<boolean> {
+    if (this.#stopped) return true
     this.#stopped = true
-    const left = this.#threads
-      .filter(thread => !thread.dead)
-      .map(
-        thread =>
-          new Promise<void>(resolve => {
-            thread.busy()
-            thread.onDeath = () => resolve()
-            thread.onMessage = message => message.type === 'left' && resolve()
-          }),
-      )
+    const within = new Set(this.#threads.filter(thread => !thread.dead))
+    const left = [...within].map(
+      thread =>
+        new Promise<void>(resolve => {
+          const leaves = () => {
+            within.delete(thread)
+            resolve()
+          }
+          thread.busy()
+          thread.onDeath = leaves
+          thread.onMessage = message => message.type === 'left' && leaves()
+        }),
+    )
     Atomics.store(this.#board.words, this.#control + Control.stop, 1)
     Atomics.store(this.#board.words, this.#control + Control.abort, 1)
     this.#call()
-    await Promise.all(left)
+    const over = new Promise<void>(resolve => platform.later(this.#patienceMs, resolve))
+    await Promise.race([Promise.all(left), over])
+    for (const thread of within) thread.leaveBehind()
     this.#settle()
     this.#pool.give(this.#threads)
     if (!this.#options.pool) await this.#pool.close()
+    return within.size === 0
+  }
+
+  /** How long ranks have to come back from what they are at; where a step has failed, they were asked to leave it before. */
+  get #patienceMs(): number {
+    const { timeoutMs } = this.#options
+    const hasFailed = this.#error !== undefined || this.#still !== undefined
+    return hasFailed ? timeoutMs : Math.max(timeoutMs, defaultPatienceMs)
   }
 }
 

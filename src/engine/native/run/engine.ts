@@ -275,8 +275,8 @@ function runnerOf({
       return spans
     },
     async stop() {
-      await crew.stop()
-      rooms?.close()
+      // A thread that is left behind may still write to its file, whose number must not become that of another.
+      if (await crew.stop()) rooms?.close()
     },
   }
 }

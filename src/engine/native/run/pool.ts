@@ -39,6 +39,12 @@ export class Thread {
     await this.#handle.end()
   }
 
+  /** It is stuck in native code, and nobody gets it back. */
+  leaveBehind(): void {
+    this.dead = true
+    this.#handle.leaveBehind()
+  }
+
   #die(reason: string): void {
     if (this.dead) return
     this.dead = true
