@@ -190,3 +190,45 @@ test('a registry of torchtitan: what a function says itself, tokens counted as s
   const [{ message }] = importConfig(registry, { world: 32 }).notes
   match(message, /--function names one \(llama3_8b, llama3_8b_long\); or give what --debug\.save_config_file saves/)
 })
+
+const recipe = `
+import nemo_run as run
+from nemo.collections.llm.gpt.model.llama import Llama3Config8B, LlamaModel
+
+def model():
+    conf = run.Config(Llama3Config8B)
+    conf.seq_length = 4096
+    return run.Config(LlamaModel, config=conf)
+
+def trainer(tensor_parallelism: int = 2, nodes=1, devices: int = 8, steps: Optional[int] = None):
+    if steps is None:
+        steps = 500
+    elif steps == 7:
+        steps = 8
+    strategy = run.Config(nl.MegatronStrategy, tensor_model_parallel_size=tensor_parallelism, sequence_parallel=True)
+    return run.Config(nl.Trainer, devices=devices, num_nodes=nodes, max_steps=steps, plugins=bf16_mixed(), strategy=strategy)
+
+def pretrain_recipe(num_nodes: int = 1, fast: bool = False, where=None):
+    recipe = run.Partial(
+        pretrain, model=model(), trainer=trainer(nodes=num_nodes), optim=distributed_fused_adam_with_cosine_annealing(max_lr=3e-4),
+        data=run.Config(MockDataModule, seq_length=4096, global_batch_size=64, micro_batch_size=1),
+    )
+    if fast:
+        recipe.trainer.strategy.tensor_model_parallel_size = 4
+    if os.environ.get("X"):
+        recipe.trainer.max_steps = 1
+    return recipe
+`
+
+test('a recipe of NeMo 2: defaults and arguments of its functions, conditions that are known; nothing is executed', () => {
+  const { job, world, notes } = read(recipe)
+  const { plan, training, model } = job as Record<string, Record<string, unknown>>
+  deepEqual([world, plan.tp, plan.dp, plan.zero, plan.microbatches, plan.precision], [8, 2, 4, 1, 16, 'bf16'])
+  deepEqual([training.seq, training.globalBatch, training.steps, model.layers, model.kvHeads], [4096, 64, 500, 32, 8])
+  ok(notes.some(({ line, message }) => line === 25 && message.startsWith('not followed: if os')))
+  equal(notes.filter(({ message }) => message.startsWith('not followed')).length, 1)
+  const other = read(recipe, { set: { num_nodes: '4', fast: 'True' } })
+  deepEqual([other.world, field(other, 'plan.tp'), field(other, 'plan.dp')], [32, 4, 8])
+  const odd = read(recipe.replace('devices: int = 8', 'devices: int = 3'))
+  ok(odd.notes.some(({ kind, path }) => kind === 'refused' && path === 'num_nodes'))
+})

@@ -185,7 +185,7 @@ def small() -> ConfigContainer:
 
 def larger():
     cfg = small()
-    if True:
+    if others():
         cfg.model.num_layers = 1
     cfg.model.virtual_pipeline_model_parallel_size = 3
     cfg.train.global_batch_size = 256
@@ -205,7 +205,7 @@ test('a recipe of Bridge: literals, keywords and functions of the file; the rest
     [
       'line 7: what _common() sets is not in the',
       'line 13: not followed: cfg . train . micro_b'.slice(0, 40),
-      'line 18: not followed: if True :',
+      'line 18: not followed: if others ( )',
       'line 24: not followed: tune ( cfg )',
     ].map(one => one.slice(0, 40).trim()),
   )

@@ -24,7 +24,7 @@ export interface Given {
   readonly args?: readonly string[]
   /** Variables of the environment of a script. */
   readonly env?: Readonly<Record<string, string>>
-  /** Variables of a script, whatever it sets them to. */
+  /** Variables of a script, whatever it sets them to; arguments of a function of a Python file. */
   readonly set?: Readonly<Record<string, string>>
   /** Arguments of the Hugging Face Trainer, for which `auto` stands. */
   readonly trainer?: Readonly<Record<string, unknown>>

@@ -24,7 +24,12 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--model <name>', 'a preset, or a Hugging Face config.json, where the file has no model')
     .option('--trainer <key=value>', 'an argument of the Hugging Face Trainer, for which auto stands', pair, {})
     .option('--arg <word>', 'one such word (--arg=--training.steps)', word, [])
-    .option('--set <name=value>', 'a variable of the script, whatever it sets it to', pair, {})
+    .option(
+      '--set <name=value>',
+      'a variable of the script, whatever it sets it to, or an argument of the function',
+      pair,
+      {},
+    )
     .option('--env <name=value>', 'a variable of its environment', pair, {})
     .option('--function <name>', 'of a Python file, the function that makes the configuration')
     .option('--out <file>', 'write the job')

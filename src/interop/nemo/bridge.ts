@@ -3,10 +3,11 @@ import { type ForeignFormat, isMapping } from '../../plan/index.js'
 import { readMeaning } from '../megatron/meaning.js'
 import { Terms } from '../megatron/terms.js'
 import type { Given, Imported, Reader } from '../note.js'
-import { followFunction, functionsOf } from '../python/index.js'
+import { followFunction, functionsOf, literals } from '../python/index.js'
 import { booleanOf, type KeyTable, Reading } from '../reading.js'
 import { mostText, readTree, type Tree } from '../tree.js'
 import { bridgePaths } from './paths.js'
+import { precisionTerms } from './precision.js'
 
 const known: KeyTable = Object.fromEntries(
   [
@@ -60,7 +61,7 @@ function ofRecipe(text: string, given: Given): Imported {
   const name = given.function ?? (names.length === 1 ? names[0] : undefined)
   if (name === undefined || !names.includes(name))
     return unread('python', '--function', `one of ${names.slice(0, 20).join(', ') || 'none'}; ${surely}`)
-  const { value, lineOf, remarks } = followFunction(text, name)
+  const { value, lineOf, remarks } = followFunction(text, name, { given: literals(given.set) })
   if (!isMapping(value)) return unread('python', name, `it returns nothing that can be read; ${surely}`)
   const tree: Tree = { value, lineOf, twice: [], refused: [] }
   const reading = new Reading({ framework: 'bridge', format: 'python' }, tree)
@@ -75,26 +76,7 @@ const unread = (format: ForeignFormat, path: string, message: string): Imported 
 
 function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   const values = new Map<string, unknown>(Object.keys(bridgePaths).map(term => [term, r.raw(pathOf(term))]))
-  const mixed = r.raw('mixed_precision')
-  const words = isMapping(mixed)
-    ? Object.entries(mixed)
-        .filter(([, on]) => on === true || typeof on === 'string')
-        .map(([key, on]) => (on === true ? key : `${key} ${on}`))
-        .join(' ')
-    : String(mixed ?? '')
-  values.set('bf16', /bf16|fp8/.test(words) || undefined) // 8 bits are for products beside it
-  values.set('fp16', /fp16/.test(words) || undefined)
-  values.set('fp8-format', /fp8 (hybrid|e4m3)|fp8_|_fp8/.test(words) ? 'hybrid' : undefined)
-  values.set(
-    'fp8-recipe',
-    /current|tensorwise|fp8_cs/.test(words)
-      ? 'tensorwise'
-      : /mxfp8/.test(words)
-        ? 'mxfp8'
-        : /blockwise/.test(words)
-          ? 'blockwise'
-          : undefined,
-  )
+  for (const [term, value] of precisionTerms(r.raw('mixed_precision'))) values.set(term, value)
   const inverted = (term: string) =>
     values.set(term, values.get(term) === undefined ? undefined : booleanOf(values.get(term)) === false)
   inverted('disable-bias-linear')

@@ -155,3 +155,57 @@ export const bridgePaths: Readonly<Record<string, string>> = {
   },
   ...{ seed: 'rng.seed' },
 }
+
+const strategyTerms = [
+  ...['tensor-model-parallel-size', 'pipeline-model-parallel-size', 'num-virtual-stages-per-pipeline-rank'],
+  ...['context-parallel-size', 'expert-model-parallel-size', 'expert-tensor-parallel-size', 'sequence-parallel'],
+  ...[
+    'account-for-embedding-in-pipeline-split',
+    'account-for-loss-in-pipeline-split',
+    'pipeline-model-parallel-layout',
+  ],
+]
+
+const ofStrategy = (part: (term: string) => boolean) =>
+  Object.fromEntries(Object.entries(shared).filter(([term]) => part(term)))
+
+/** NeMo 2: what a recipe returns, part by part. Of several places the first that is there counts. */
+export const recipePaths: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Object.entries({
+    ...under(
+      'model.config',
+      ofStrategy(term => !strategyTerms.includes(term)),
+    ),
+    ...under(
+      'trainer.strategy',
+      ofStrategy(term => strategyTerms.includes(term)),
+    ),
+    ...under('model.config', {
+      'recompute-granularity': 'recompute_granularity',
+      'recompute-method': 'recompute_method',
+    }),
+    ...under('model.config', { 'recompute-num-layers': 'recompute_num_layers', 'padded-vocab-size': 'vocab_size' }),
+    ...under('model.config', { swiglu: 'gated_linear_unit', 'disable-bias-linear': 'add_bias_linear' }),
+    ...under('model.config', { 'untie-embeddings-and-output-weights': 'share_embeddings_and_output_weights' }),
+    ...under('trainer.strategy.ddp', { 'overlap-grad-reduce': 'overlap_grad_reduce' }),
+    ...under('trainer.strategy.ddp', { 'overlap-param-gather': 'overlap_param_gather' }),
+    ...under('data', { 'global-batch-size': 'global_batch_size', 'micro-batch-size': 'micro_batch_size' }),
+    ...{ 'train-iters': 'trainer.max_steps', world: 'num_nodes', bf16: 'trainer.plugins', fp16: 'trainer.plugins' },
+    ...{ 'fp8-format': 'trainer.plugins', 'fp8-recipe': 'trainer.plugins' },
+  }).map(([term, path]) => [term, [path]] as const),
+)
+
+/** Of the optimizer: as a recipe of optimizers is called, or as its configuration says. */
+export const optimizerPaths: Readonly<Record<string, readonly string[]>> = {
+  lr: ['optim.config.lr', 'optim.max_lr'],
+  'min-lr': ['optim.lr_scheduler.min_lr', 'optim.min_lr'],
+  'lr-warmup-iters': ['optim.lr_scheduler.warmup_steps', 'optim.warmup_steps'],
+  'adam-beta1': ['optim.config.adam_beta1', 'optim.adam_beta1'],
+  'adam-beta2': ['optim.config.adam_beta2', 'optim.adam_beta2'],
+  'adam-eps': ['optim.config.adam_eps'],
+  'weight-decay': ['optim.config.weight_decay'],
+  'clip-grad': ['optim.config.clip_grad', 'optim.clip_grad'],
+  optimizer: ['optim.config.optimizer'],
+  'use-distributed-optimizer': ['optim.config.use_distributed_optimizer'],
+  'seq-length': ['data.seq_length', 'model.config.seq_length'],
+}

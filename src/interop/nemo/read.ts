@@ -7,6 +7,7 @@ import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
 import { readTree } from '../tree.js'
 import { readEnvironment } from './environment.js'
 import { nemoPaths } from './paths.js'
+import { readParts, readRecipe } from './recipe.js'
 import { resolved } from './resolve.js'
 
 const known: KeyTable = {
@@ -37,10 +38,12 @@ const pathOf = (term: string): string => nemoPaths[term] ?? `model.${term.replac
 export const readNemo: Reader = (text, given, format) => {
   if (format === 'script') return readEnvironment(text, given)
   const source = { framework: 'nemo', format } as const
+  if (format === 'python') return readRecipe(text, given)
   if (format !== 'yaml' && format !== 'json') return unread(format)
   const tree = readTree(text, 'yaml')
   const value = isMapping(tree.value) ? resolved(tree.value) : tree.value
   const reading = new Reading(source, { ...tree, value })
+  if (reading.has('trainer.strategy')) return readParts(reading, given) // of NeMo 2
   if (!reading.refused) {
     const t = new Terms(reading, pathOf, defaults, valuesOf(reading))
     readMeaning(t, given.world ?? worldOf(reading))
@@ -48,16 +51,9 @@ export const readNemo: Reader = (text, given, format) => {
   return reading.finish(known, 'a key of NeMo that no field of a job stands for')
 }
 
-const unread = (format: 'python' | 'toml' | 'log'): Imported => ({
+const unread = (format: 'toml' | 'log'): Imported => ({
   ...{ framework: 'nemo', format },
-  notes: [
-    {
-      kind: 'refused',
-      path: 'num_nodes',
-      line: 1,
-      message: `a recipe is a program: give the configuration that a run has saved (${format} is not read)`,
-    },
-  ],
+  notes: [{ kind: 'refused', path: 'trainer', line: 1, message: `NeMo writes no ${format}: give its YAML file` }],
 })
 
 function worldOf(r: Reading): number | undefined {

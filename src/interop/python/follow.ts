@@ -3,8 +3,10 @@
  * functions of the same file. Whatever else it does is named with its line. Nothing is executed.
  */
 import { isMapping } from '../../plan/index.js'
+import { truthOf } from './condition.js'
 import { type Call, evaluated, type Value } from './expression.js'
-import { type Statement, statementsOf, type Word } from './statements.js'
+import { type Defined, functionsOf } from './functions.js'
+import type { Statement, Word } from './statements.js'
 
 export interface Followed {
   /** What the function returns. */
@@ -14,49 +16,44 @@ export interface Followed {
   readonly remarks: readonly { readonly line: number; readonly message: string }[]
 }
 
-/** Functions of the file, by name. */
-export function functionsOf(text: string): ReadonlyMap<string, readonly Statement[]> {
-  const statements = statementsOf(text)
-  const starts = statements.flatMap(({ indent, words }, i) =>
-    indent === 0 && words[0]?.text === 'def' && words[1] ? [{ name: words[1].text, at: i }] : [],
-  )
-  return new Map(
-    starts.map(({ name, at }) => {
-      const rest = statements.slice(at + 1)
-      const end = rest.findIndex(({ indent }) => indent === 0)
-      return [name, rest.slice(0, end < 0 ? undefined : end)] as const
-    }),
-  )
-}
-
 export interface Following {
-  /** What others' functions are given is kept with their names: `_target_`, and `_args_` where they are not keywords. */
-  readonly targets?: boolean
+  /**
+   * What becomes of a call of others' functions: its keywords, these with its name (`_target_`, and `_args_` for what is no keyword), or, of
+   * NeMo's `run.Config(X, ...)`, what X is given; names that nobody set then stand for themselves.
+   */
+  readonly others?: 'keywords' | 'targets' | 'configs'
+  /** Arguments of the function. */
+  readonly given?: Readonly<Record<string, Value>>
 }
 
-export function followFunction(text: string, name: string, { targets = false }: Following = {}): Followed {
-  const follower = new Follower(functionsOf(text), targets)
-  const value = follower.run(name)
+export function followFunction(
+  text: string,
+  name: string,
+  { others = 'keywords', given = {} }: Following = {},
+): Followed {
+  const follower = new Follower(functionsOf(text), others)
+  const value = follower.run({ name, positional: [], named: given })
   return { value, remarks: follower.remarks, lineOf: path => follower.lineOf(path) }
 }
 
 const deepest = 8
 const mostSteps = 20_000
+type Variables = Map<string, Value>
 type Open = { [key: string]: Value }
 const open = (value: Value): Open => ({ ...(isMapping(value) ? (value as Open) : {}) }) // a mapping of values, just looked at
 
 class Follower {
   readonly remarks: { line: number; message: string }[] = []
-  readonly #functions: ReadonlyMap<string, readonly Statement[]>
-  readonly #targets: boolean
+  readonly #functions: ReadonlyMap<string, Defined>
+  readonly #others: NonNullable<Following['others']>
   readonly #lines = new Map<string, number>()
   #depth = 0
   #steps = 0
   #line = 1
 
-  constructor(functions: ReadonlyMap<string, readonly Statement[]>, targets: boolean) {
+  constructor(functions: ReadonlyMap<string, Defined>, others: NonNullable<Following['others']>) {
     this.#functions = functions
-    this.#targets = targets
+    this.#others = others
   }
 
   lineOf(path: string): number | undefined {
@@ -68,27 +65,56 @@ class Follower {
     return undefined
   }
 
-  run(name: string): Value {
-    const body = this.#functions.get(name) ?? []
-    const variables = new Map<string, Value>()
-    const indent = body[0]?.indent ?? 0
-    this.#depth++
-    for (const statement of body) {
-      this.#line = statement.line
-      if (++this.#steps > mostSteps) break
-      if (statement.indent > indent) continue // of a block that is not followed, which was named
-      const { words } = statement
-      if (words[0]?.text === 'return') {
-        this.#depth--
-        return this.#valueOf(words.slice(1), variables)
-      }
-      if (words.length > 1 || words[0]?.kind !== 'string') this.#set(words, variables)
+  run({ name, positional, named }: Call): Value {
+    const { parameters, body } = this.#functions.get(name) ?? { parameters: [], body: [] }
+    const variables: Variables = new Map()
+    for (const [i, { name: parameter, usual }] of parameters.entries()) {
+      const isGiven = Object.hasOwn(named, parameter) || i < positional.length
+      const value = Object.hasOwn(named, parameter) ? named[parameter] : positional[i]
+      variables.set(parameter, isGiven || usual.length === 0 ? value : this.#quietly(usual, variables))
     }
+    this.#depth++
+    const returned = this.#block(body, variables)
     this.#depth--
+    return returned?.value
+  }
+
+  /** What a block returns, where it does. */
+  #block(body: readonly Statement[], variables: Variables): { readonly value: Value } | undefined {
+    for (let i = 0; i < body.length; i++) {
+      const { words, line } = body[i]
+      this.#line = line
+      if (++this.#steps > mostSteps) return undefined
+      const [first] = words
+      if (first?.text === 'return') return { value: this.#valueOf(words.slice(1), variables) }
+      const end = endOfBlock(body, i)
+      if (first?.text === 'if' && end > i + 1) {
+        const chain = chainOf(body, i)
+        const returned = this.#chain(chain.branches, variables)
+        if (returned) return returned
+        i = chain.end - 1
+        continue
+      }
+      if (words.length > 1 || first?.kind !== 'string') this.#set(words, variables)
+      i = end - 1 // of a block that is not followed, which was named
+    }
     return undefined
   }
 
-  #set(words: readonly Word[], variables: Map<string, Value>): void {
+  /** The branch that is taken, where every condition before it is known. */
+  #chain(branches: readonly Branch[], variables: Variables): { readonly value: Value } | undefined {
+    for (const { condition, body } of branches) {
+      const truth = condition ? truthOf(condition, words => this.#quietly(words, variables)) : true
+      if (truth === undefined) {
+        this.#skip([{ kind: 'name', text: 'if' }, ...(condition ?? [])])
+        return undefined
+      }
+      if (truth) return this.#block(body, variables)
+    }
+    return undefined
+  }
+
+  #set(words: readonly Word[], variables: Variables): void {
     const at = words.findIndex(({ kind, text }) => kind === 'sign' && text === '=')
     const before = words.slice(0, at < 0 ? 0 : at)
     const colon = before.findIndex(({ text }) => text === ':')
@@ -116,26 +142,67 @@ class Follower {
     return value
   }
 
+  /** Without a word where there is no value. */
+  #quietly(words: readonly Word[], variables: ReadonlyMap<string, Value>): Value {
+    return evaluated(words, { value: name => this.#named(name, variables), call: () => undefined })
+  }
+
   #named(name: string, variables: ReadonlyMap<string, Value>): Value {
     const [root = '', ...path] = name.split('.')
-    if (root === 'torch') return name
+    if (root === 'torch' || (this.#others === 'configs' && !variables.has(root))) return name
     return path.reduce<Value>((value, key) => (isMapping(value) ? open(value)[key] : undefined), variables.get(root))
   }
 
   /** A function of the file is followed; of others the keywords are what they set, or the one word they are given. */
-  #call({ name, positional, named }: Call): Value {
+  #call(call: Call): Value {
+    const { name, positional, named } = call
     if (this.#functions.has(name) && this.#depth < deepest) {
       const line = this.#line
-      const value = this.run(name)
+      const value = this.run(call)
       this.#line = line
       return value
     }
-    if (this.#targets) return { _target_: name, ...(positional.length > 0 && { _args_: positional }), ...named }
+    if (this.#others === 'configs') return configOf(call)
+    if (this.#others === 'targets')
+      return { _target_: name, ...(positional.length > 0 && { _args_: positional }), ...named }
     if (Object.keys(named).length > 0) return named
     if (positional.length === 1 && typeof positional[0] === 'string') return positional[0]
     this.remarks.push({ line: this.#line, message: `what ${name}() sets is not in the file` })
     return positional.find(isMapping) ?? {}
   }
+}
+
+function configOf({ name, positional, named }: Call): Value {
+  const isConfig = /(^|\.)(Config|Partial)$/.test(name)
+  const [target, args] = isConfig ? [positional[0], positional.slice(1)] : [name, positional]
+  return { _target_: target, ...(args.length > 0 && { _args_: args }), ...named }
+}
+
+interface Branch {
+  /** undefined: else. */
+  readonly condition: readonly Word[] | undefined
+  readonly body: readonly Statement[]
+}
+
+/** Behind the statements that are indented further than the one at `i`. */
+function endOfBlock(body: readonly Statement[], i: number): number {
+  let end = i + 1
+  while (end < body.length && body[end].indent > body[i].indent) end++
+  return end
+}
+
+/** An if with what else it has. */
+function chainOf(body: readonly Statement[], from: number): { branches: Branch[]; end: number } {
+  const branches: Branch[] = []
+  let at = from
+  do {
+    const { words } = body[at]
+    const end = endOfBlock(body, at)
+    const condition = words[0].text === 'else' ? undefined : words.slice(1, -1)
+    branches.push({ condition, body: body.slice(at + 1, end) })
+    at = end
+  } while (body[at]?.indent === body[from].indent && ['elif', 'else'].includes(body[at].words[0]?.text ?? ''))
+  return { branches, end: at }
 }
 
 /** With a value at a path; a word that is there is a key of what takes its place. */

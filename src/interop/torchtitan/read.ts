@@ -57,7 +57,7 @@ function ofRegistry(text: string, given: Given): Imported {
   const source = { framework: 'torchtitan', format: 'python' } as const
   const names = text.length > mostText ? [] : [...functionsOf(text).keys()]
   const name = given.function ?? (names.length === 1 ? names[0] : undefined)
-  const found = name !== undefined && names.includes(name) ? registryOf(text, name) : undefined
+  const found = name !== undefined && names.includes(name) ? registryOf(text, name, given) : undefined
   if (!found) {
     const r = new Reading(source, { value: {}, lineOf: () => 1, twice: [], refused: [] })
     const which = `--function names one (${names.slice(0, 4).join(', ')})`

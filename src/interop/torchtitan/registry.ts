@@ -3,7 +3,8 @@
  * meaning it has; nothing is executed.
  */
 import { isMapping, type Mapping, mappingOf } from '../../plan/index.js'
-import { type Followed, followFunction } from '../python/index.js'
+import type { Given } from '../note.js'
+import { type Followed, followFunction, literals } from '../python/index.js'
 import type { Reading } from '../reading.js'
 import type { Tree } from '../tree.js'
 import { flavorsOf, modelNames } from './models.js'
@@ -15,8 +16,8 @@ export interface Registry {
 }
 
 /** undefined: the function returns nothing that can be read. */
-export function registryOf(text: string, name: string): Registry | undefined {
-  const followed = followFunction(text, name, { targets: true })
+export function registryOf(text: string, name: string, given: Given): Registry | undefined {
+  const followed = followFunction(text, name, { others: 'targets', given: literals(given.set) })
   if (!isMapping(followed.value)) return undefined
   const { model_spec, optimizer, activation_checkpoint, training, parallelism, ...others } = mappingOf(followed.value)
   const batch = batchOf(mappingOf(training))
