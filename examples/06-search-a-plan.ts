@@ -1,5 +1,5 @@
 // The planner prices every way to split a model over a cluster, simulates the best and compiles those it lists.
-import { clusterOf, findPlans, ModelConfig, neighboursOf, presets, requestOf } from '../src/index.js'
+import { clusterOf, findPlans, ModelConfig, neighboursOf, presets, requestOf, showSentence } from '../src/index.js'
 
 const request = requestOf({
   ...{ model: ModelConfig.parse(presets['llama3-8b']), seq: 8192, globalBatch: 128 },
@@ -17,7 +17,7 @@ for (const { plan, simulated } of listed) {
 }
 
 const unfit = neighboursOf(request, listed[0].plan).filter(({ verdict }) => verdict.kind === 'unfit')
-console.log(`next to the first, but too large: ${unfit.map(({ move }) => move.name).join('; ')}`)
+console.log(`next to the first, but too large: ${unfit.map(({ move }) => showSentence(move.change)).join('; ')}`)
 
 //> 25386 plans considered, 3 listed
 //> tp 1, pp 1, dp 32, ZeRO-2, microbatch 1, recompute none

@@ -16,7 +16,9 @@ export {
   type ProblemCode,
   ProblemsError,
   problemCodes,
+  type Said,
   showProblem,
+  type Wording,
   type Work,
 } from './base/index.js'
 
@@ -162,6 +164,7 @@ export {
   goodputOf,
   type KernelLoad,
   kernelLoads,
+  type Part,
   type Parts,
   type Prices,
   partNames,
@@ -227,6 +230,25 @@ export {
   sensitivityOf,
   type Why,
   whyImpossible,
+} from './search/index.js'
+
+// What was found, said: a code and its values, and the English of each.
+export {
+  bestSentence,
+  differenceSentence,
+  fitSentence,
+  limitSentence,
+  noteSentences,
+  partWords,
+  type Remark,
+  reasonSentence,
+  type Sentence,
+  type SentenceCode,
+  type SentenceValues,
+  sentences,
+  showSentence,
+  speedSentence,
+  verdictSentence,
 } from './search/index.js'
 
 // 10. This machine measured, and a step simulated beside the same step measured.

@@ -1,8 +1,8 @@
 /** A run on the screen: nothing is cut off, and numbers are in units people read. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { scaled, showSeconds, showTime } from '../src/base/index.js'
 import { pictureOf } from '../src/cli/text/display.js'
-import { scaled, showSeconds, showTime } from '../src/cli/text/numbers.js'
 import type { StepRecord } from '../src/train/index.js'
 import { memoryIo } from './memory-io.js'
 

@@ -9,12 +9,14 @@ import {
   certainly,
   chanceOf,
   edgesOf,
+  type Fit,
   fitOf,
   frameworks,
   memoryProfileOf,
   roomOf,
   usual,
 } from '../src/estimate/index.js'
+import { showSentence } from '../src/search/index.js'
 import { classifyLayouts, compareMemory, rowsOf } from '../src/validate/index.js'
 import { lockstep } from './memory-io.js'
 
@@ -44,16 +46,18 @@ test('surely, possibly and surely not: at 95 and 5 %', () => {
   equal(certainly(false).chance, 0)
 })
 
+const said = ({ condition }: Fit): string => (condition ? showSentence(condition) : '')
+
 for (const [gib, condition] of [
   [70, /^it takes less than 4\.3 % more than estimated$/],
   [75, /^fragmentation stays below 2\.5 % of the memory \(5\.0 % is reserved\)$/],
   [78, /^context and fragmentation stay below 2\.00 GiB \(7\.00 GiB is reserved\)$/],
 ] as const)
   test(`a price of ${gib} GiB on a device of 80: what it takes to fit`, () =>
-    match(fitOf(GiB(gib), room, device, megatron).condition ?? '', condition))
+    match(said(fitOf(GiB(gib), room, device, megatron)), condition))
 
 test('where a user allows less than the device has, only the estimate can be wrong', () =>
-  match(fitOf(GiB(41), GiB(40), device, megatron).condition ?? '', /^it takes at least 2\.4 % less than estimated$/))
+  match(said(fitOf(GiB(41), GiB(40), device, megatron)), /^it takes at least 2\.4 % less than estimated$/))
 
 test('a profile that counts the context needs no reserve for it', () => {
   equal(roomOf(device, megatron), room)

@@ -1,16 +1,16 @@
 /** What plan, explain and validate say: numbers a reader can trust, and nothing that a framework did not have. */
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { showSeconds, showTime } from '../src/cli/text/numbers.js'
+import { showSeconds, showTime } from '../src/base/index.js'
 import type { frameworks } from '../src/estimate/index.js'
 import {
   abilitiesOf,
-  endsOf,
   keeps,
   movesFrom,
   neighboursOf,
   plainSplit,
   priceOf,
+  showSentence,
   zeroName,
 } from '../src/search/index.js'
 import { lockstep } from './memory-io.js'
@@ -45,7 +45,7 @@ test('a framework has what its time had: no selective recomputation in 2021', ()
 test('another ZeRO stage means the best of its variants: what moves once a step among them', () => {
   const request = requestOf({ software: 'lockstep', devices: 8, batch: 128 })
   const from = { ...plainSplit, dp: 8, zero: 1, microbatches: 16, recompute: 'full' } as const
-  const two = neighboursOf(request, priceOf(request, from)).find(({ move }) => move.name === 'zero 2')
+  const two = neighboursOf(request, priceOf(request, from)).find(({ move }) => showSentence(move.change) === 'zero 2')
   deepEqual(two?.move.splits.map(zeroName), ['zero 2', 'zero 2, reduce step'])
   const steps = (two?.move.splits ?? []).map(split => priceOf(request, split).estimate.step)
   equal(two?.plan?.estimate.step, Math.min(...steps))
@@ -75,9 +75,8 @@ test('the bubble of the reading is the bubble of the step that is shown', async 
 })
 
 test('stages without layers are said to have none', () => {
-  equal(endsOf([0, 2, 2, 0]), 'first none, last none')
   const split = { ...plainSplit, pp: 6, dp: 2, tp: 1, microbatches: 8, layers: [1, 2, 3, 3, 2, 1] }
-  const names = movesFrom(requestOf({ devices: 12, layers: 4 }), split).map(({ name }) => name)
+  const names = movesFrom(requestOf({ devices: 12, layers: 4 }), split).map(({ change }) => showSentence(change))
   ok(
     names.some(name => name === 'layers first none, last none'),
     names.join('; '),

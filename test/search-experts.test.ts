@@ -16,6 +16,7 @@ import {
   readingOf,
   search,
   setupOf,
+  showSentence,
   splitFrom,
 } from '../src/search/index.js'
 import { type Asked, requestOf } from './search-requests.js'
@@ -111,7 +112,9 @@ test('what takes longer and needs much less memory is looked at beside the faste
 test('a reading says which imbalance a price assumes', () => {
   const said = (request: Request, split: Partial<Split>) => {
     const plan = priceOf(request, { ...plainSplit, dp: 8, ep: 8, ...split })
-    return readingOf(request, plan).find(({ topic }) => topic === 'ep')?.text
+    return readingOf(request, plan)
+      .filter(({ topic }) => topic === 'ep')
+      .map(showSentence)[0]
   }
   match(
     said(routed(), { imbalance: 2 }) ?? '',
@@ -127,7 +130,7 @@ test('next to a plan are other room for rows and other meetings', () => {
   const from: Split = { ...plainSplit, cp: 8, ep: 8, ring: true, imbalance: 2 }
   const moves = movesFrom(request, from).filter(({ topic }) => topic === 'rows' || topic === 'attention')
   deepEqual(
-    moves.map(({ name }) => name),
+    moves.map(({ change }) => showSentence(change)),
     ['attention gather', 'attention ulysses 4 x ring 2', 'attention ulysses', 'rows 1.5', 'rows 3', 'rows worst'],
   )
   for (const { splits } of moves) for (const split of splits) isSound({ ...request, globalBatch: 1 }, split)

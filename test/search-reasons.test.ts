@@ -13,10 +13,12 @@ import {
   plainSplit,
   priceOf,
   readingOf,
+  reasonSentence,
   type ScalePoint,
   scale,
   search,
   sensitivityOf,
+  showSentence,
 } from '../src/search/index.js'
 import { requestOf } from './search-requests.js'
 
@@ -27,11 +29,12 @@ test('moves: each takes one decision differently, and uses as many devices', () 
   const moves = movesFrom(request, split)
   for (const name of ['tp x2, dp /2', 'dp x2, pp /2', 'microbatch 2', 'zero 3', 'recompute full', 'zb-h1'])
     ok(
-      moves.some(move => move.name === name),
+      moves.some(move => showSentence(move.change) === name),
       name,
     )
-  for (const { splits, name } of moves)
+  for (const { splits, change } of moves)
     for (const { tp, pp, dp, microbatch, microbatches } of splits) {
+      const name = showSentence(change)
       equal(tp * pp * dp, 16, name)
       equal(microbatch * microbatches * dp, 16, name)
     }
@@ -49,7 +52,7 @@ test('moves: what can be written down passes check', () => {
 test('neighbours of the best plan: none is faster and fits', () => {
   const best = search(request, { keep: 1 }).best[0]
   for (const { move, verdict } of neighboursOf(request, best))
-    ok(verdict.kind !== 'timed' || verdict.ratio >= 1 - 1e-12, move.name)
+    ok(verdict.kind !== 'timed' || verdict.ratio >= 1 - 1e-12, showSentence(move.change))
 })
 
 test('neighbours: a ratio is that of two prices, and its changes are differences of their parts', () => {
@@ -66,7 +69,9 @@ test('neighbours: a ratio is that of two prices, and its changes are differences
 
 test('neighbours: what a constraint forbids is said to be unwanted', () => {
   const bound = requestOf({ devices: 16, batch: 16, layers: 12, constraints: ['tp<=2', 'zero=1'] })
-  const verdicts = new Map(neighboursOf(bound, priceOf(bound, split)).map(one => [one.move.name, one.verdict]))
+  const verdicts = new Map(
+    neighboursOf(bound, priceOf(bound, split)).map(one => [showSentence(one.move.change), one.verdict]),
+  )
   deepEqual(verdicts.get('tp x2, dp /2'), { kind: 'unwanted', constraint: 'tp<=2' })
   deepEqual(verdicts.get('zero 0'), { kind: 'unwanted', constraint: 'zero=1' })
 })
@@ -74,13 +79,14 @@ test('neighbours: what a constraint forbids is said to be unwanted', () => {
 test('a batch that a neighbour cannot share makes it impossible, with the reason', () => {
   const odd = requestOf({ devices: 16, batch: 6, layers: 12 })
   const from = priceOf(odd, { ...split, microbatches: 3 })
-  const doubled = neighboursOf(odd, from).find(({ move }) => move.name === 'dp x2, tp /2')
-  deepEqual(doubled?.verdict, { kind: 'impossible', why: 'a batch of 6 cannot be shared by dp 4' })
+  const doubled = neighboursOf(odd, from).find(({ move }) => showSentence(move.change) === 'dp x2, tp /2')
+  deepEqual(doubled?.verdict, { kind: 'impossible', why: { code: 'reason/batch', values: { batch: 6, dp: 4 } } })
+  equal(showSentence(reasonSentence(doubled!)), 'a batch of 6 cannot be shared by dp 4')
 })
 
 test('sensitivity: more memory and a faster network are never slower', () => {
   const best = search(request, { keep: 1 }).best[0]
-  const found = new Map([...sensitivityOf(request, best)].map(one => [one.change, one.speedup ?? 0]))
+  const found = new Map([...sensitivityOf(request, best)].map(one => [showSentence(one.change), one.speedup ?? 0]))
   ok(found.get('network x2')! >= 1 - 1e-12 && found.get('network /2')! <= 1 + 1e-12)
   ok(found.get('memory x1.5')! >= 1 - 1e-12)
 })

@@ -4,7 +4,15 @@ import { compileJob } from '../compile/index.js'
 import { splitOf } from '../estimate/index.js'
 import type { EventKind, HealthEvent } from '../health/index.js'
 import { type Job, Plan } from '../plan/index.js'
-import { capacityOf, type Neighbour, neighboursOf, priceOf, requestOfJob, type Topic } from '../search/index.js'
+import {
+  capacityOf,
+  type Neighbour,
+  neighboursOf,
+  priceOf,
+  requestOfJob,
+  showSentence,
+  type Topic,
+} from '../search/index.js'
 import { clusterPrices, type Simulation, simulate } from '../simulate/index.js'
 
 export interface Circumstances {
@@ -54,7 +62,7 @@ const bestOf = (neighbours: readonly Neighbour[], topics?: readonly Topic[]): Ne
 
 const tried = (best: Neighbour | undefined): string =>
   best
-    ? `try ${best.move.name}: -${percent(1 - ratioOf(best))}`
+    ? `try ${showSentence(best.move.change)}: -${percent(1 - ratioOf(best))}`
     : 'no single change of the plan helps: lockstep plan searches all'
 
 function ofOrder(job: Job, cluster: Cluster, { step }: Simulation): HealthEvent[] {
@@ -105,7 +113,7 @@ function ofMemory(full: number, bytes: number, neighbours: readonly Neighbour[])
   const less = neighbours.filter(one => ratioOf(one) < 2 && (one.plan?.bytes ?? bytes) < 0.95 * bytes).slice(0, 3)
   const told = less.map(one => {
     const time = ratioOf(one) - 1
-    return `${one.move.name} (${((bytes - (one.plan?.bytes ?? bytes)) / 2 ** 30).toFixed(1)} GiB less, time ${time >= 0 ? '+' : '-'}${percent(Math.abs(time))})`
+    return `${showSentence(one.move.change)} (${((bytes - (one.plan?.bytes ?? bytes)) / 2 ** 30).toFixed(1)} GiB less, time ${time >= 0 ? '+' : '-'}${percent(Math.abs(time))})`
   })
   const advice =
     told.length > 0

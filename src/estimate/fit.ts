@@ -2,7 +2,7 @@
  * Whether a plan fits. A price of memory is an estimate: published peaks lie around it, by so much that profiles know
  * (`spread`). So near the edge the answer is a chance, and what it depends on. Of a compiled program it is certain.
  */
-import { showBytes } from '../base/index.js'
+import { type Said, showBytes, showPercent, type Wording } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
 import { capacityOf } from './memory.js'
 import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
@@ -13,7 +13,26 @@ export interface Fit {
   /** From 0 to 1. */
   readonly chance: number
   /** What a plan that fits if ... fits if. */
-  readonly condition?: string
+  readonly condition?: Condition
+}
+
+/** Shares are of the memory as sold, or of the estimate. */
+export interface ConditionValues {
+  'fits-if/little-more': { readonly share: number }
+  'fits-if/little-fragmentation': { readonly share: number; readonly reserved: number }
+  'fits-if/small-context': { readonly bytes: number; readonly reserved: number }
+  'fits-if/less': { readonly share: number }
+}
+
+export type Condition = Said<ConditionValues>
+
+export const conditionWords: Wording<ConditionValues> = {
+  'fits-if/little-more': ({ share }) => `it takes less than ${showPercent(share)} more than estimated`,
+  'fits-if/little-fragmentation': ({ share, reserved }) =>
+    `fragmentation stays below ${showPercent(share)} of the memory (${showPercent(reserved)} is reserved)`,
+  'fits-if/small-context': ({ bytes, reserved }) =>
+    `context and fragmentation stay below ${showBytes(bytes)} (${showBytes(reserved)} is reserved)`,
+  'fits-if/less': ({ share }) => `it takes at least ${showPercent(share)} less than estimated`,
 }
 
 /** The chance from which a plan surely fits; with as little of the opposite it surely does not. */
@@ -50,18 +69,16 @@ export function fitOf(bytes: number, room: number, device: Device, software: Sof
 export const certainly = (fits: boolean): Fit =>
   fits ? { verdict: 'fits', chance: 1 } : { verdict: 'does not fit', chance: 0 }
 
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
-
-function conditionOf(bytes: number, room: number, device: Device): string {
-  if (bytes <= room) return `it takes less than ${percent(room / bytes - 1)} more than estimated`
+function conditionOf(bytes: number, room: number, device: Device): Condition {
+  if (bytes <= room) return { code: 'fits-if/little-more', values: { share: room / bytes - 1 } }
   const { memory, reserve } = device
   const reserved = room === capacityOf(device)
   const fragments = 1 - (bytes + reserve.bytes) / memory
   if (reserved && fragments >= 0)
-    return `fragmentation stays below ${percent(fragments)} of the memory (${percent(reserve.fraction)} is reserved)`
+    return { code: 'fits-if/little-fragmentation', values: { share: fragments, reserved: reserve.fraction } }
   if (reserved && bytes < empty * memory)
-    return `context and fragmentation stay below ${showBytes(memory - bytes)} (${showBytes(memory - room)} is reserved)`
-  return `it takes at least ${percent(1 - room / bytes)} less than estimated`
+    return { code: 'fits-if/small-context', values: { bytes: memory - bytes, reserved: memory - room } }
+  return { code: 'fits-if/less', values: { share: 1 - room / bytes } }
 }
 
 /** The normal distribution: the share below z. Abramowitz and Stegun 7.1.26, right to 1e-7. */

@@ -2,7 +2,7 @@
  * What every choice of a job costs and saves against the same plan without it: both are priced, on the same cluster. What the job has is
  * simulated, program beside program; what it might have is estimated.
  */
-import { asPart, type Work } from '../base/index.js'
+import { asPart, type Said, type Work } from '../base/index.js'
 import { type Cluster, precisionProblem } from '../cluster/index.js'
 import { compilingJob, heaviest } from '../compile/index.js'
 import { bytesOfParameter, estimate, placedOf, precisionOf, totalBytes } from '../estimate/index.js'
@@ -10,6 +10,7 @@ import type { Program } from '../ir/index.js'
 import { check, type Job } from '../plan/index.js'
 import { clusterPrices, kernelLoads, rankTraffic, simulating } from '../simulate/index.js'
 import { type Choice, type ChoiceName, choiceNames, choicesIn } from './choices.js'
+import type { ReasonValues } from './neighbour-words.js'
 import { callsOfPlan } from './simulated.js'
 
 /** Of a rank: the heaviest, where they are not alike. */
@@ -38,7 +39,7 @@ export interface PricedChoice extends Pick<Choice, 'name' | 'chosen' | 'instead'
 
 export interface RefusedChoice extends Pick<Choice, 'name' | 'chosen' | 'instead' | 'taken'> {
   /** Why the job cannot be without it, or with it. */
-  readonly why: string
+  readonly why: Said<ReasonValues>
 }
 
 export type JudgedChoice = PricedChoice | RefusedChoice
@@ -67,7 +68,7 @@ export function* pricingChoices(
   for (const [i, { other, ...choice }] of choices.entries()) {
     const why = refusals[i]
     if (why !== undefined || !other) {
-      judged.push({ ...choice, why: why ?? 'no such job can be written down' })
+      judged.push({ ...choice, why: why ?? { code: 'reason/unwritable', values: {} } })
       continue
     }
     const from = (i + 1) / (choices.length + 1)
@@ -84,12 +85,12 @@ export function* pricingChoices(
   return judged
 }
 
-function refusalOf(job: Job | undefined, { device }: Cluster): string | undefined {
+function refusalOf(job: Job | undefined, { device }: Cluster): Said<ReasonValues> | undefined {
   if (!job) return undefined
   const problem =
     check(job).find(({ severity }) => severity === 'error') ??
     precisionProblem(device, precisionOf(job.plan), 'plan.precision')
-  return problem && `${problem.message}${problem.suggestion ? `; ${problem.suggestion}` : ''}`
+  return problem && { code: 'reason/refused', values: { problem } }
 }
 
 function estimatedCost(job: Job, cluster: Cluster): Cost {

@@ -21,6 +21,7 @@ import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { type Request, requestOf } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
+import type { Sentence } from './sentences.js'
 
 /** The request that a job is an answer to. */
 export function requestOfJob({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request {
@@ -107,3 +108,37 @@ export function limitOf({ estimate: { step, parts } }: Priced): { readonly part:
   const part = losses.reduce((a, b) => (parts[b] > parts[a] ? b : a))
   return { part, share: parts[part] / step }
 }
+
+/** Parts of a step below this share are not what limits it. */
+const hardlyAny = 0.02
+
+export function limitSentence(plan: Priced): Sentence {
+  const { part, share } = limitOf(plan)
+  if (share < hardlyAny) return { code: 'limit/arithmetic', values: { share } }
+  const { step, parts } = plan.estimate
+  return { code: 'limit/part', values: { part, share, rest: 1 - parts.compute / step } }
+}
+
+/** Nothing, where it surely fits. */
+export function fitSentence(request: Request, { bytes }: Priced, { verdict, chance, condition }: Fit): Sentence[] {
+  if (verdict === 'fits') return []
+  if (condition) return [{ code: 'fit/unlikely', values: { chance, condition } }]
+  const room = capacityOf(request)
+  return [{ code: 'fit/over', values: { over: bytes - room, room } }]
+}
+
+/** The best of all plans beside this one. */
+export function bestSentence(plan: Priced, best: Priced | undefined): Sentence {
+  if (!best) return { code: 'best/none', values: {} }
+  const gain = plan.estimate.step / best.estimate.step - 1
+  if (gain < 5e-4) return { code: 'best/this', values: {} }
+  return { code: 'best/faster', values: { step: best.estimate.step, gain } }
+}
+
+/** What of a job no price knows. */
+export const noteSentences = ({ plan }: Job, simulated: boolean): Sentence[] => [
+  ...(typeof plan.schedule === 'string'
+    ? []
+    : [{ code: 'note/own-order', values: { file: plan.schedule.file, simulated } } as const]),
+  ...(Array.isArray(plan.recompute) ? [{ code: 'note/own-recompute', values: { simulated } } as const] : []),
+]

@@ -4,18 +4,19 @@
  * every suggestion was searched and has a plan.
  */
 
-import { asPart, divisors, either, finish, showBytes, type Work } from '../base/index.js'
+import { asPart, divisors, finish, type Work } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { searchingAll } from './allowed.js'
 import { type Constraint, keeps } from './constraint.js'
 import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf } from './search.js'
+import type { Sentence } from './sentences.js'
 import { type Group, groupsOf, layerSplitsOf, pipelinesOf, savingsOf, searchedAxes, splitFrom } from './space.js'
 
 export interface Impossible {
   readonly cause: Cause
   /** What stands in the way, with the numbers. */
-  readonly why: string
+  readonly why: Sentence
   /** The lightest plan there is, if there are plans at all. */
   readonly lightest?: Priced
   readonly capacity: number
@@ -28,7 +29,7 @@ export type Cause = 'mesh' | 'memory'
 export interface Instead {
   readonly kind: 'constraint' | 'devices' | 'batch' | 'memory'
   /** What to change: 'without tp=8', '--devices 8', '12 GiB more memory'. */
-  readonly change: string
+  readonly change: Sentence
   /** The best plan then. */
   readonly best: Priced
 }
@@ -50,7 +51,7 @@ export function* findingWhatWorks(request: Request, clusterAt: ClusterAt): Work<
   ]
   const instead = found.filter(one => one !== undefined)
   if (!lightest) return { cause: 'mesh', why: whyNoMesh(request), capacity, instead }
-  const why = `the lightest plan needs ${showBytes(lightest.bytes)} a device, and ${showBytes(capacity)} may be used`
+  const why: Sentence = { code: 'no-plan/memory', values: { bytes: lightest.bytes, capacity } }
   return { cause: 'memory', why, capacity, instead, lightest }
 }
 
@@ -84,11 +85,12 @@ function* withoutConstraints(request: Request): Work<Instead[]> {
   const found: Instead[] = []
   for (const [i, constraint] of all.entries()) {
     const best = yield* asPart(i / all.length, (i + 1) / all.length, bestOf(without([constraint])))
-    if (best) found.push({ kind: 'constraint', change: `without ${constraint.text}`, best })
+    const change: Sentence = { code: 'instead/constraint', values: { constraint: constraint.text } }
+    if (best) found.push({ kind: 'constraint', change, best })
   }
   if (found.length > 0 || all.length < 2) return found
   const best = yield* asPart(1, 1, bestOf(without(all)))
-  return best ? [{ kind: 'constraint', change: 'without any constraint', best }] : []
+  return best ? [{ kind: 'constraint', change: { code: 'instead/no-constraints', values: {} }, best }] : []
 }
 
 const mostDevices = 2 ** 16
@@ -100,7 +102,7 @@ function* otherDevices(request: Request, clusterAt: ClusterAt): Work<Instead[]> 
   function* attempt(count: number): Work<Instead | undefined> {
     const cluster = count >= 1 && count <= mostDevices ? clusterAt(count) : undefined
     const best = cluster && (yield* bestOf({ ...request, cluster }))
-    return best && { kind: 'devices', change: `--devices ${count}`, best }
+    return best && { kind: 'devices', change: { code: 'instead/devices', values: { devices: count } }, best }
   }
   const below = devices > factor ? [...downwards(devices, factor)] : []
   return yield* firstOfEach([...upwards(devices, factor)], below, attempt)
@@ -150,7 +152,7 @@ function* otherBatches(request: Request): Work<Instead[]> {
   const { globalBatch, cluster } = request
   function* attempt(batch: number): Work<Instead | undefined> {
     const best = yield* bestOf({ ...request, globalBatch: batch })
-    return best && { kind: 'batch', change: `--global-batch ${batch}`, best }
+    return best && { kind: 'batch', change: { code: 'instead/batch', values: { batch } }, best }
   }
   const powers = Array.from({ length: 17 }, (_, i) => cluster.devices / 2 ** i).filter(Number.isInteger)
   const near = (step: number, up: boolean) =>
@@ -164,33 +166,30 @@ function* otherBatches(request: Request): Work<Instead[]> {
 function moreMemory(request: Request, lightest: Priced | undefined): Instead | undefined {
   const missing = lightest ? lightest.bytes - capacityOf({ ...request, constraints: [] }) : 0
   if (!lightest || missing <= 0) return undefined
-  return { kind: 'memory', change: `${showBytes(missing)} more memory`, best: lightest }
+  return { kind: 'memory', change: { code: 'instead/memory', values: { bytes: missing } }, best: lightest }
 }
 
 /** Which of the numbers do not go together: the first that leaves nothing. */
-function whyNoMesh(request: Request): string {
-  const { cluster, globalBatch, constraints, shape } = request
+function whyNoMesh(request: Request): Sentence {
+  const { cluster, globalBatch: batch, constraints, shape } = request
   const { devices } = cluster
-  const told = (...fields: readonly string[]) => {
-    const asked = constraints.filter(({ field }) => fields.includes(field)).map(({ text }) => text)
-    return asked.length > 0 ? ` and keeps to ${asked.join(', ')}` : ''
-  }
+  const told = (...fields: readonly string[]) =>
+    constraints.filter(({ field }) => fields.includes(field)).map(({ text }) => text)
   const layers = layerSplitsOf(request)
   const tps = [...new Set(layers.map(({ tp }) => tp))]
   if (tps.length === 0) {
     const possible = [...new Set(layerSplitsOf({ ...request, constraints: [] }).map(({ tp }) => tp))]
-    return `no tp divides ${devices} devices and the model${told('tp', 'cp', 'sequenceParallel')}; without that tp could be ${either(possible)}`
+    return { code: 'no-plan/tp', values: { devices, keeps: told('tp', 'cp', 'sequenceParallel'), possible } }
   }
   const meshes = layers.flatMap(({ tp, cp }) =>
     divisors(devices / (tp * cp)).map(pp => ({ tp, cp, pp, dp: devices / (tp * cp * pp) })),
   )
-  const kept = meshes.filter(mesh => mesh.pp <= shape.layers + 2 && keeps(mesh, constraints))
+  const stages = shape.layers + 2
+  const kept = meshes.filter(mesh => mesh.pp <= stages && keeps(mesh, constraints))
   if (kept.length === 0)
-    return `no tp x pp x dp = ${devices} has at most ${shape.layers + 2} stages${told('tp', 'cp', 'pp', 'dp')}; tp could be ${either(tps)}`
+    return { code: 'no-plan/stages', values: { devices, stages, keeps: told('tp', 'cp', 'pp', 'dp'), tps } }
   const copies = [...new Set(kept.map(({ dp }) => dp))].sort((a, b) => a - b)
-  if (copies.every(dp => globalBatch % dp !== 0)) {
-    const few = copies.length > 6 ? [...copies.slice(0, 5), `... ${copies.at(-1)}`] : copies
-    return `dp = ${devices} / (tp x ${copies.length > 0 && kept.some(({ cp }) => cp > 1) ? 'cp x ' : ''}pp) would be ${either(few)}, and none divides a batch of ${globalBatch}`
-  }
-  return `no way to cut ${devices} devices and a batch of ${globalBatch} keeps to ${constraints.map(c => c.text).join(', ')}`
+  if (copies.every(dp => batch % dp !== 0))
+    return { code: 'no-plan/batch', values: { devices, batch, context: kept.some(({ cp }) => cp > 1), copies } }
+  return { code: 'no-plan/constraints', values: { devices, batch, constraints: constraints.map(c => c.text) } }
 }

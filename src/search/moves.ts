@@ -2,20 +2,22 @@
  * The plans next to a plan: one decision taken differently, and what follows from it (when tp doubles, something else
  * must halve; fewer stages hold fewer chunks). They are what an engineer would try next.
  */
-import { type AxisSizes, divisors, type MeshAxis, sizesOf } from '../base/index.js'
+import { type AxisSizes, divisors, type MeshAxis, type Said, sizesOf } from '../base/index.js'
 import { roomForRows, type Split } from '../estimate/index.js'
 import { type ScheduleName, scheduleFacts, scheduleNames } from '../plan/index.js'
+import type { MoveValues, ReasonValues } from './neighbour-words.js'
+import { endsOf } from './reading-words.js'
 import type { Request } from './request.js'
 import { longSequence, meetingName, meetingsAlong, pipelinesOf, rooms, searchedAxes, zerosOf } from './space.js'
 
 export interface Move {
   /** What is decided differently: 'tp x2, dp /2'. */
-  readonly name: string
+  readonly change: Said<MoveValues>
   readonly topic: Topic
   /** The plans it may mean: they differ in how layers are split, or in chunks. None: it cannot be written down. */
   readonly splits: readonly Split[]
   /** Why there are none. */
-  readonly refused?: string
+  readonly refused?: Said<ReasonValues>
 }
 
 export type Topic = 'mesh' | 'batch' | 'zero' | 'recompute' | 'tensor' | 'attention' | 'rows' | 'schedule' | 'layers'
@@ -42,9 +44,12 @@ const meshMoves = (request: Request, split: Split): Move[] =>
     .filter(([more, less]) => split[less] > 1 && (more !== 'cp' || split.cp > 1 || request.shape.seq >= longSequence))
     .map(([more, less]) => {
       const by = split[less] % 2 === 0 ? 2 : divisors(split[less])[1]
-      const name = `${more} x${by}, ${less} /${by}`
       const axes = { ...sizesOf(split), [more]: split[more] * by, [less]: split[less] / by }
-      return { name, topic: 'mesh', ...onMesh(request, split, axes) }
+      return {
+        change: { code: 'move/mesh', values: { more, less, by } },
+        topic: 'mesh',
+        ...onMesh(request, split, axes),
+      }
     })
 
 /**
@@ -56,8 +61,9 @@ function onMesh(request: Request, split: Split, axes: AxisSizes): Pick<Move, 'sp
   const { globalBatch, shape } = request
   const sequences = globalBatch / dp
   if (!Number.isInteger(sequences))
-    return { splits: [], refused: `a batch of ${globalBatch} cannot be shared by dp ${dp}` }
-  if (pp > shape.layers + 2) return { splits: [], refused: `${shape.layers} layers do not fill ${pp} stages` }
+    return { splits: [], refused: { code: 'reason/batch', values: { batch: globalBatch, dp } } }
+  const { layers } = shape
+  if (pp > layers + 2) return { splits: [], refused: { code: 'reason/stages', values: { layers, stages: pp } } }
   const microbatch = divisors(sequences).findLast(size => size <= split.microbatch) ?? 1
   const { layers: _, ulysses, ring, ...rest } = split
   const base: Split = {
@@ -90,7 +96,7 @@ function batchMoves(split: Split): Move[] {
 }
 
 const resized = (split: Split, microbatch: number, microbatches: number): Move => ({
-  name: `microbatch ${microbatch}`,
+  change: { code: 'move/microbatch', values: { microbatch } },
   topic: 'batch',
   splits: [{ ...split, microbatch, microbatches }],
 })
@@ -104,27 +110,31 @@ function zeroMoves({ reduce, gather, ...split }: Split): Move[] {
   return [
     ...others.map((zero): Move => {
       const splits = variants.filter(one => one.zero === zero).map(one => ({ ...split, ...one }))
-      return { name: `zero ${zero}`, topic: 'zero', splits }
+      return { change: { code: 'move/zero', values: { zero } }, topic: 'zero', splits }
     }),
-    ...own.map((one): Move => ({ name: zeroName(one), topic: 'zero', splits: [{ ...split, ...one }] })),
+    ...own.map((one): Move => {
+      const { zero, reduce, gather } = one
+      const values = { zero, ...(reduce && { reduce }), ...(gather && { gather }) }
+      return { change: { code: 'move/zero', values }, topic: 'zero', splits: [{ ...split, ...one }] }
+    }),
   ]
 }
-
-/** 'zero 3, reduce step': what moves once a step, and not more often. */
-export const zeroName = ({ zero, reduce, gather }: Pick<Split, 'zero' | 'reduce' | 'gather'>): string =>
-  [`zero ${zero}`, ...(reduce ? ['reduce step'] : []), ...(gather ? ['gather step'] : [])].join(', ')
 
 const recomputeMoves = (split: Split): Move[] =>
   (['none', 'selective', 'full'] as const)
     .filter(recompute => recompute !== split.recompute)
-    .map(recompute => ({ name: `recompute ${recompute}`, topic: 'recompute', splits: [{ ...split, recompute }] }))
+    .map(recompute => ({
+      change: { code: 'move/recompute', values: { recompute } },
+      topic: 'recompute',
+      splits: [{ ...split, recompute }],
+    }))
 
 const tensorMoves = (split: Split): Move[] =>
   split.tp === 1
     ? []
     : [
         {
-          name: `sequence parallel ${split.sequenceParallel ? 'off' : 'on'}`,
+          change: { code: 'move/sequence-parallel', values: { on: !split.sequenceParallel } },
           topic: 'tensor',
           splits: [{ ...split, sequenceParallel: !split.sequenceParallel }],
         },
@@ -137,7 +147,11 @@ function attentionMoves(request: Request, split: Split): Move[] {
   return meetingsAlong(request, split)
     .map(meeting => ({ ...rest, ...meeting }))
     .filter(other => meetingName(other) !== meetingName(split))
-    .map(other => ({ name: `attention ${meetingName(other)}`, topic: 'attention', splits: [other] }))
+    .map(other => ({
+      change: { code: 'move/attention', values: { meeting: meetingName(other) } },
+      topic: 'attention',
+      splits: [other],
+    }))
 }
 
 /** The next less and the next more room for rows of experts, and that of the worst case. */
@@ -150,7 +164,11 @@ function rowMoves({ shape: { experts }, software }: Request, split: Split): Move
   const worst = others.findLast(one => roomOf(one) > now)
   return [...new Set([less, more, worst])]
     .filter(one => one !== undefined)
-    .map(({ rows, room }) => ({ name: `rows ${rows}`, topic: 'rows', splits: [withRoom(rest, room)] }))
+    .map(({ rows, room }) => ({
+      change: { code: 'move/rows', values: { rows } },
+      topic: 'rows',
+      splits: [withRoom(rest, room)],
+    }))
 }
 
 const withRoom = ({ imbalance: _, ...split }: Split, room: Pick<Split, 'imbalance' | 'rows'>): Split => ({
@@ -162,8 +180,8 @@ function scheduleMoves(request: Request, split: Split): Move[] {
   if (split.pp === 1) return []
   const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp)
   const { layers: _, ...rest } = split
-  const move = (schedule: ScheduleName, chunks: number, name: string): Move => ({
-    name,
+  const move = (schedule: ScheduleName, chunks: number): Move => ({
+    change: toSchedule(schedule, chunks),
     topic: 'schedule',
     splits: all.filter(p => p.schedule === schedule && p.chunks === chunks).map(p => ({ ...rest, ...p })),
   })
@@ -172,15 +190,17 @@ function scheduleMoves(request: Request, split: Split): Move[] {
     const counts = chunksOf(schedule)
     if (schedule !== split.schedule) {
       const near = counts.findLast(n => n <= Math.max(2, split.chunks)) ?? counts[0]
-      return near === undefined ? [] : [move(schedule, near, shown(schedule, near))]
+      return near === undefined ? [] : [move(schedule, near)]
     }
     const [fewer, more] = [counts.findLast(n => n < split.chunks), counts.find(n => n > split.chunks)]
-    return [fewer, more].filter(n => n !== undefined).map(n => move(schedule, n, shown(schedule, n)))
+    return [fewer, more].filter(n => n !== undefined).map(n => move(schedule, n))
   })
 }
 
-const shown = (schedule: ScheduleName, chunks: number): string =>
-  scheduleFacts[schedule].chunksFixed ? schedule : `${schedule}, ${chunks} chunks`
+const toSchedule = (schedule: ScheduleName, chunks: number): Move['change'] => ({
+  code: 'move/schedule',
+  values: scheduleFacts[schedule].chunksFixed ? { schedule } : { schedule, chunks },
+})
 
 function layerMoves(request: Request, split: Split): Move[] {
   const all = pipelinesOf({ shape: request.shape, constraints: [] }, split.pp)
@@ -188,17 +208,11 @@ function layerMoves(request: Request, split: Split): Move[] {
   return all
     .filter(p => p.schedule === split.schedule && p.chunks === split.chunks && p.layers?.join() !== own?.join())
     .map(({ layers }) => ({
-      name: layersName(layers),
+      change: toLayers(layers),
       topic: 'layers',
       splits: [{ ...rest, ...(layers && { layers }) }],
     }))
 }
 
-const layersName = (layers: readonly number[] | undefined): string =>
-  layers ? `layers ${endsOf(layers)}` : 'layers even'
-
-/** 'first 5, last none': the layers of the stages that also hold embedding and head. */
-export function endsOf(layers: readonly number[]): string {
-  const held = (n = 0) => (n === 0 ? 'none' : n)
-  return `first ${held(layers[0])}, last ${held(layers.at(-1))}`
-}
+const toLayers = (layers: readonly number[] | undefined): Move['change'] =>
+  layers ? { code: 'move/layers', values: endsOf(layers) } : { code: 'move/layers-even', values: {} }

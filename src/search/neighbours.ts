@@ -1,24 +1,21 @@
 /** What becomes of a plan when one decision is taken differently, and why: the reasons behind a choice. */
+import type { Said } from '../base/index.js'
 import type { Fit, Footprint, Parts, Split } from '../estimate/index.js'
 import { check } from '../plan/index.js'
 import { type Constraint, holds } from './constraint.js'
 import { fitOfPrice } from './fitting.js'
 import { type Move, movesFrom } from './moves.js'
+import type { Change, ReasonValues, VerdictValues } from './neighbour-words.js'
 import { jobOf, type Request } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo } from './search.js'
 
 export type Verdict =
   /** `check` refuses it, or no such plan can be written down. */
-  | { readonly kind: 'impossible'; readonly why: string }
+  | { readonly kind: 'impossible'; readonly why: Said<ReasonValues> }
   | { readonly kind: 'unwanted'; readonly constraint: string }
   | { readonly kind: 'unfit'; readonly over: number; readonly grew: keyof Footprint; readonly fit: Fit }
   /** How many times as long a step takes, and the parts that changed most, in seconds. */
   | { readonly kind: 'timed'; readonly ratio: number; readonly changes: readonly Change[] }
-
-export interface Change {
-  readonly part: keyof Parts
-  readonly seconds: number
-}
 
 export interface Neighbour {
   readonly move: Move
@@ -51,7 +48,7 @@ function judge(move: Move, { request, from, capacity, scale }: Context): Neighbo
   const refused = move.splits.map(split => refusalOf(request, split))
   const possible = move.splits.filter((_, i) => refused[i] === undefined)
   if (possible.length === 0)
-    return { move, verdict: { kind: 'impossible', why: move.refused ?? refused[0] ?? 'no layer split is possible' } }
+    return { move, verdict: { kind: 'impossible', why: move.refused ?? refused[0] ?? noLayers } }
   const broken = possible.map(split => request.constraints.find(c => !holds(split, c)))
   const wanted = possible.filter((_, i) => broken[i] === undefined)
   if (wanted.length === 0) return { move, verdict: { kind: 'unwanted', constraint: (broken[0] as Constraint).text } } // none is undefined
@@ -67,9 +64,11 @@ function judge(move: Move, { request, from, capacity, scale }: Context): Neighbo
   return { move, plan, verdict: { kind: 'timed', ratio, changes: changesOf(from, plan) } }
 }
 
-function refusalOf(request: Request, split: Split): string | undefined {
-  const refused = check(jobOf(request, split)).find(p => p.severity === 'error')
-  return refused && `${refused.message}${refused.suggestion ? `; ${refused.suggestion}` : ''}`
+const noLayers: Said<ReasonValues> = { code: 'reason/layers', values: {} }
+
+function refusalOf(request: Request, split: Split): Said<ReasonValues> | undefined {
+  const problem = check(jobOf(request, split)).find(p => p.severity === 'error')
+  return problem && { code: 'reason/refused', values: { problem } }
 }
 
 function grown(before: Priced, after: Priced): keyof Footprint {
@@ -87,4 +86,43 @@ export function changesOf(before: Priced, after: Priced): Change[] {
     .filter(change => Math.abs(change.seconds) > 0.2 * most && Math.abs(change.seconds) > 1e-9)
     .sort((a, b) => Math.abs(b.seconds) - Math.abs(a.seconds))
     .slice(0, 2)
+}
+
+/** Steps that differ by less than this share are the same. */
+const same = 5e-4
+
+/** What becomes of it, in short. */
+export function verdictSentence(verdict: Verdict): Said<VerdictValues> {
+  switch (verdict.kind) {
+    case 'timed': {
+      const by = verdict.ratio - 1
+      if (Math.abs(by) < same) return { code: 'verdict/same', values: {} }
+      return by > 0
+        ? { code: 'verdict/slower', values: { by } }
+        : { code: 'verdict/faster', values: { by: 1 / verdict.ratio - 1 } }
+    }
+    case 'unfit':
+      return verdict.fit.verdict === 'fits if'
+        ? { code: 'verdict/may-not-fit', values: { chance: verdict.fit.chance } }
+        : { code: 'verdict/unfit', values: {} }
+    case 'unwanted':
+      return { code: 'verdict/unwanted', values: {} }
+    case 'impossible':
+      return { code: 'verdict/impossible', values: {} }
+  }
+}
+
+export function reasonSentence({ verdict, plan }: Neighbour): Said<ReasonValues> {
+  switch (verdict.kind) {
+    case 'timed':
+      return { code: 'reason/changes', values: { changes: verdict.changes } }
+    case 'unfit': {
+      const { over, grew } = verdict
+      return { code: 'reason/memory', values: { bytes: plan?.bytes ?? 0, over, grew } }
+    }
+    case 'unwanted':
+      return { code: 'reason/constraint', values: { constraint: verdict.constraint } }
+    case 'impossible':
+      return verdict.why
+  }
 }

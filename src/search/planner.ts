@@ -12,7 +12,7 @@ import { keptPlans } from './kept-plans.js'
 import { kindOf, outcomeOf } from './kinds.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import { Race } from './race.js'
-import { readingOf, type Sentence } from './reading.js'
+import { type Remark, readingOf } from './reading.js'
 import type { Request } from './request.js'
 import { capacityOf, type Found, type Priced } from './search.js'
 import { type Sensitivity, sensitivities, sensitivityOf } from './sensitivity.js'
@@ -53,7 +53,7 @@ export interface RankedPlan {
 }
 
 export interface Why {
-  readonly reading: readonly Sentence[]
+  readonly reading: readonly Remark[]
   readonly neighbours: readonly Neighbour[]
   readonly sensitivity: readonly Sensitivity[]
 }
@@ -324,7 +324,7 @@ export function* findingReasons({ request, found, listed }: Answer): Work<Why> {
   // By price alone: a price is compared with prices.
   for (const one of sensitivityOf(request, found.best[0])) {
     sensitivity.push(one)
-    yield sensitivity.length / sensitivities.length
+    yield sensitivity.length / sensitivities
   }
   const chosen = { ...first.plan, bytes: bytesOf(first) }
   return { reading: readingOf(request, asSimulated(first)), neighbours: neighboursOf(request, chosen), sensitivity }

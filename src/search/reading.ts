@@ -2,29 +2,27 @@
  * A plan read by the rule of thumb: fit the model first (tp within the node, then pp or ZeRO-3), then dp for
  * throughput, with the batch as the resource that pays for both. Each sentence carries the numbers of this plan.
  */
-import { showBytes, showCount } from '../base/index.js'
 import { bytesOfParameter, matmulParameters, type Shape } from '../estimate/index.js'
 import { usualRows } from '../plan/index.js'
-import { endsOf } from './moves.js'
+import { endsOf } from './reading-words.js'
 import { plainSplit, type Request, setupOf } from './request.js'
 import { capacityOf, type Priced } from './search.js'
+import type { Sentence } from './sentences.js'
 import { meetingName } from './space.js'
 
-export interface Sentence {
-  readonly topic: 'fit' | 'tp' | 'cp' | 'ep' | 'pp' | 'dp' | 'batch' | 'memory'
-  readonly text: string
-}
+/** What is said about one decision of a plan. */
+export type Remark = Sentence & { readonly topic: 'fit' | 'tp' | 'cp' | 'ep' | 'pp' | 'dp' | 'batch' | 'memory' }
 
-export function readingOf(request: Request, plan: Priced): Sentence[] {
+export function readingOf(request: Request, plan: Priced): Remark[] {
   return [
-    fit(request),
-    tensor(request, plan),
-    ...context(request, plan),
-    ...experts(request, plan),
-    pipeline(request, plan),
-    data(plan),
-    batch(request, plan),
-    memory(request, plan),
+    { topic: 'fit', ...fit(request) },
+    { topic: 'tp', ...tensor(request, plan) },
+    ...context(request, plan).map((said): Remark => ({ topic: 'cp', ...said })),
+    ...experts(request, plan).map((said): Remark => ({ topic: 'ep', ...said })),
+    { topic: 'pp', ...pipeline(request, plan) },
+    { topic: 'dp', ...data(plan) },
+    { topic: 'batch', ...batch(request, plan) },
+    { topic: 'memory', ...memory(request, plan) },
   ]
 }
 
@@ -38,97 +36,75 @@ function unseenExperts({ layers, embed, gated, experts }: Shape): number {
 }
 
 function fit(request: Request): Sentence {
-  const count = parametersOf(request.shape)
+  const parameters = parametersOf(request.shape)
   // Whatever the plan, a parameter has as many.
   const each = bytesOfParameter(setupOf(request, plainSplit))
-  const bytes = each * count
-  const least = Math.ceil(bytes / capacityOf(request))
-  const text =
-    least === 1
-      ? `${showCount(count)} parameters x ${each} bytes of state = ${showBytes(bytes)}: one device could hold them`
-      : `${showCount(count)} parameters x ${each} bytes of state = ${showBytes(bytes)}: at least ${least} devices must share them`
-  return { topic: 'fit', text }
+  const bytes = each * parameters
+  const devices = Math.ceil(bytes / capacityOf(request))
+  return devices === 1
+    ? { code: 'fit/one-device', values: { parameters, each, bytes } }
+    : { code: 'fit/shared', values: { parameters, each, bytes, devices } }
 }
 
 function tensor({ cluster: { topology } }: Request, { split: { tp, sequenceParallel } }: Priced): Sentence {
-  if (tp === 1) return { topic: 'tp', text: 'no tensor parallelism: no layer is worth its collectives' }
-  const node = topology.kind === 'tree' ? topology.levels[0] : undefined
-  const sp = sequenceParallel ? ', with sequence parallelism' : ''
-  if (!node) return { topic: 'tp', text: `tp ${tp} along the torus${sp}` }
-  const where =
-    tp <= node.size ? `stays within the ${node.name} of ${node.size}` : `leaves the ${node.name} of ${node.size}`
-  return { topic: 'tp', text: `tp ${tp} ${where} (${node.link.kind})${sp}` }
+  if (tp === 1) return { code: 'tp/none', values: {} }
+  if (topology.kind !== 'tree') return { code: 'tp/torus', values: { tp, sequenceParallel } }
+  const { name: node, size, link } = topology.levels[0]
+  const values = { tp, node, size, link: link.kind, sequenceParallel }
+  return { code: tp <= size ? 'tp/within-node' : 'tp/across-nodes', values }
 }
 
 function context({ shape, cluster: { topology }, software }: Request, { split }: Priced): Sentence[] {
   const { tp, cp } = split
   if (cp === 1) return []
   const node = topology.kind === 'tree' ? topology.levels[0] : undefined
-  const where = node && tp * cp > node.size ? `, across ${node.name}s` : ''
-  const how = software.own ? `, attention ${meetingName(split)}` : ''
-  return [{ topic: 'cp', text: `cp ${cp} cuts ${shape.seq} tokens into ${shape.seq / cp} a rank${where}${how}` }]
+  const values = {
+    ...{ cp, tokens: shape.seq, each: shape.seq / cp },
+    ...(node && tp * cp > node.size && { across: node.name }),
+    ...(software.own && { attention: meetingName(split) }),
+  }
+  return [{ code: 'cp/cut', values }]
 }
 
 /** Which imbalance the price assumes: nobody should find out from a run that stops. */
-function experts({ shape: { experts }, software }: Request, { split }: Priced): Sentence[] {
-  if (!experts) return []
-  const { ep, etp = 1, imbalance = 1, rows = usualRows } = split
-  const shared =
-    ep > 1 ? `ep ${ep} shares ${experts.count} experts, ${experts.count / ep} a rank` : 'experts are not shared'
-  const say = (text: string): Sentence[] => [{ topic: 'ep', text: `${shared}; ${text}` }]
-  if (!software.own) return say(imbalance > 1 ? `the busiest rank has ${imbalance} times the mean` : evenly)
-  const worst = Math.min(ep * etp, experts.count / experts.active)
-  if (imbalance >= worst)
-    return say(worst > 1 ? `room for all rows that may come, ${worst} times an even share` : allRows)
-  return say(
-    `priced with ${imbalance} times an even share of rows (rows: ${rows}); a step that has more stops before its update, rows: worst has room for ${worst}`,
-  )
+function experts({ shape, software }: Request, { split }: Priced): Sentence[] {
+  if (!shape.experts) return []
+  const { ep, etp = 1, imbalance: times = 1, rows = usualRows } = split
+  const { count: experts, active } = shape.experts
+  const shared = { ep, experts }
+  if (!software.own)
+    return [times > 1 ? { code: 'ep/busiest', values: { ...shared, times } } : { code: 'ep/even', values: shared }]
+  const worst = Math.min(ep * etp, experts / active)
+  if (times < worst) return [{ code: 'ep/priced', values: { ...shared, times, rows, worst } }]
+  return [
+    worst > 1 ? { code: 'ep/all-rows', values: { ...shared, times: worst } } : { code: 'ep/every-row', values: shared },
+  ]
 }
 
-const evenly = 'priced as if all were chosen equally often'
-const allRows = 'every rank has room for its rows'
-
 function pipeline({ shape }: Request, { split }: Priced): Sentence {
-  const { pp, chunks, zero } = split
-  if (pp === 1)
-    return {
-      topic: 'pp',
-      text: `no pipeline: ${zero === 3 ? 'ZeRO-3 shares the parameters instead' : 'every rank has all layers'}`,
-    }
-  const layers = split.layers ? endsOf(split.layers) : 'evenly'
-  const turns = chunks > 1 ? `, each rank ${chunks} times` : ''
-  return { topic: 'pp', text: `pp ${pp} shares out the ${shape.layers} layers (${layers})${turns}, ${split.schedule}` }
+  const { pp, chunks, zero, schedule, layers } = split
+  if (pp === 1) return { code: zero === 3 ? 'pp/zero' : 'pp/none', values: {} }
+  const values = { pp, layers: shape.layers, chunks, schedule, ...(layers && { ends: endsOf(layers) }) }
+  return { code: 'pp/shared', values }
 }
 
 function data({ split: { dp, cp, zero } }: Priced): Sentence {
-  if (dp === 1 && cp > 1 && zero > 0)
-    return { topic: 'dp', text: `no copies but the ranks of cp, which share (ZeRO ${zero})` }
-  if (dp === 1) return { topic: 'dp', text: 'no copies: all devices hold one model' }
-  const split = ['each whole', 'optimizer state split over them', 'gradients split too', 'parameters split too'][zero]
-  return { topic: 'dp', text: `dp ${dp} copies for throughput, ${split} (ZeRO ${zero})` }
+  if (dp === 1 && cp > 1 && zero > 0) return { code: 'dp/context', values: { zero } }
+  return dp === 1 ? { code: 'dp/none', values: {} } : { code: 'dp/copies', values: { dp, zero } }
 }
 
 function batch({ globalBatch }: Request, { split, estimate }: Priced): Sentence {
   const { dp, microbatch, microbatches, pp } = split
-  const share = globalBatch / dp
-  const idle = pp === 1 ? '' : `; the bubble takes ${percent(estimate.parts.bubble / estimate.step)} of the step`
-  return {
-    topic: 'batch',
-    text: `${globalBatch} sequences / dp ${dp} = ${share} = ${microbatches} microbatches of ${microbatch}${idle}`,
+  const values = {
+    ...{ batch: globalBatch, dp, share: globalBatch / dp, microbatches, microbatch },
+    ...(pp > 1 && { bubble: estimate.parts.bubble / estimate.step }),
   }
+  return { code: 'batch/shared', values }
 }
 
-function memory(request: Request, { bytes, split }: Priced): Sentence {
+function memory(request: Request, { bytes, split: { recompute } }: Priced): Sentence {
   const left = capacityOf(request) - bytes
-  const again = {
-    none: 'nothing is computed again',
-    cheap: 'norms and activations are computed again',
-    selective: 'attention is computed again',
-    full: 'every forward is computed again',
-    'per-op': 'some ops are computed again',
-  }
-  const room = left < 0 ? `${showBytes(-left)} too much` : `${showBytes(left)} to spare`
-  return { topic: 'memory', text: `${showBytes(bytes)} a rank, ${room}; ${again[split.recompute]}` }
+  return left < 0
+    ? { code: 'memory/over', values: { bytes, over: -left, recompute } }
+    : { code: 'memory/spare', values: { bytes, left, recompute } }
 }
-
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`

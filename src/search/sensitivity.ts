@@ -5,11 +5,12 @@ import { usualRows } from '../plan/index.js'
 import { searchAll } from './allowed.js'
 import type { Request } from './request.js'
 import type { Priced } from './search.js'
+import type { Difference, Sentence } from './sentences.js'
 import { searchedAxes } from './space.js'
 
 export interface Sensitivity {
   /** 'network x2'. */
-  readonly change: string
+  readonly change: Sentence
   /** Absent: nothing fits. */
   readonly best?: Priced
   /** How many times as many tokens a second. */
@@ -17,22 +18,24 @@ export interface Sensitivity {
   readonly differences: readonly Difference[]
 }
 
-export interface Difference {
-  readonly field: string
-  readonly from: string
-  readonly to: string
-}
-
-type WhatIf = readonly [change: string, request: (from: Request) => Request]
+type WhatIf = readonly [change: Sentence, request: (from: Request) => Request]
 
 const changes: readonly WhatIf[] = [
-  ['network x2', request => ({ ...request, cluster: withNetwork(request.cluster, 2) })],
-  ['network /2', request => ({ ...request, cluster: withNetwork(request.cluster, 0.5) })],
-  ['memory x1.5', request => ({ ...request, cluster: withMemory(request.cluster, 1.5) })],
-  ['batch x2', request => ({ ...request, globalBatch: 2 * request.globalBatch })],
+  ...[2, 0.5].map(
+    (by): WhatIf => [
+      { code: 'what-if/network', values: { by } },
+      request => ({ ...request, cluster: withNetwork(request.cluster, by) }),
+    ],
+  ),
+  [
+    { code: 'what-if/memory', values: { by: 1.5 } },
+    request => ({ ...request, cluster: withMemory(request.cluster, 1.5) }),
+  ],
+  [{ code: 'what-if/batch', values: { by: 2 } }, request => ({ ...request, globalBatch: 2 * request.globalBatch })],
 ]
 
-export const sensitivities: readonly string[] = changes.map(([name]) => name)
+/** How many there are. */
+export const sensitivities: number = changes.length
 
 /** One at a time, so that whoever waits can be shown how far it is. */
 export function* sensitivityOf(request: Request, chosen: Priced): Generator<Sensitivity> {
@@ -103,3 +106,12 @@ export function differencesOf(a: Split, b: Split): Difference[] {
   const word = (on: boolean) => (on ? 'on' : 'off')
   return [...plain, { field: 'sequence parallel', from: word(a.sequenceParallel), to: word(b.sequenceParallel) }]
 }
+
+export const differenceSentence = (differences: readonly Difference[]): Sentence =>
+  differences.length === 0 ? { code: 'plan/same', values: {} } : { code: 'plan/differs', values: { differences } }
+
+/** How much faster it then is. */
+export const speedSentence = ({ speedup }: Sensitivity): Sentence =>
+  speedup === undefined
+    ? { code: 'what-if/nothing-fits', values: {} }
+    : { code: 'what-if/speed', values: { gain: speedup - 1 } }

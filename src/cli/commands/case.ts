@@ -1,9 +1,8 @@
 /** lockstep case: published runs beside ours. */
 import { fileURLToPath } from 'node:url'
-import { table } from '../../base/index.js'
+import { showPercent, showSeconds, table } from '../../base/index.js'
 import { caseNamed, cases, compareCase, rowsOf, type Timed, type Times } from '../../validate/index.js'
 import type { Io } from '../io.js'
-import { showPercent, showSeconds } from '../text/numbers.js'
 
 const folder = fileURLToPath(new URL('../../../../validation', import.meta.url))
 

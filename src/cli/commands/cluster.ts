@@ -1,5 +1,5 @@
 /** lockstep cluster: the devices that are known, and how many of them would be joined. */
-import { save, showBytes, table } from '../../base/index.js'
+import { save, scaled, showBytes, table } from '../../base/index.js'
 import {
   type Cluster,
   clusterOf,
@@ -14,7 +14,6 @@ import { linkFigures, linkNames, showLatency, showRate, topologyText, torusShape
 import { topologySvg } from '../../report/topology-svg.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
-import { scaled } from '../text/numbers.js'
 
 export interface ShowOptions {
   readonly devices?: number

@@ -1,6 +1,6 @@
 /** lockstep doctor: what ails a run, and what to change. */
 import { join } from 'node:path'
-import { ProblemsError } from '../../base/index.js'
+import { ProblemsError, showPercent, showTime } from '../../base/index.js'
 import { compileJob } from '../../compile/index.js'
 import { type Diagnosis, diagnose } from '../../doctor/index.js'
 import { readRun, showEvent } from '../../health/index.js'
@@ -10,7 +10,6 @@ import { loadJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { readTimes } from '../files/run-report.js'
 import type { Io } from '../io.js'
-import { showPercent, showTime } from '../text/numbers.js'
 
 export interface DoctorOptions {
   readonly cluster?: string

@@ -1,9 +1,10 @@
 /** lockstep eval: how well a trained model knows a text. */
+
+import { showTime } from '../../base/index.js'
 import type { KernelName } from '../../engine/index.js'
 import { type Evaluation, evaluate, openTrained } from '../../generate/index.js'
 import { thisHost } from '../../node/index.js'
 import type { Io } from '../io.js'
-import { showTime } from '../text/numbers.js'
 import { withProgress } from '../text/progress.js'
 import { notesOn } from './generate.js'
 

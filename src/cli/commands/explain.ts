@@ -1,23 +1,27 @@
 /** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
-import { printable, showCount } from '../../base/index.js'
+import { printable, scaled, showCount, showGiB, showPercent, showSeconds } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
-import { type Fit, type FrameworkName, frameworks } from '../../estimate/index.js'
+import { type FrameworkName, frameworks } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import {
+  bestSentence,
   canSimulate,
   capacityOf,
+  differenceSentence,
   differencesOf,
   type Explanation,
   explaining,
+  fitSentence,
   isPriced,
-  limitOf,
+  limitSentence,
+  noteSentences,
   type Priced,
   planOf,
-  type Request,
   ratesOfPlan,
   readingOf,
   requestOfJob,
+  showSentence,
 } from '../../search/index.js'
 import { loadJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
@@ -26,11 +30,11 @@ import type { Io } from '../io.js'
 import { choiceLegend, choiceLines } from '../text/choice-text.js'
 import { colorsOf } from '../text/colors.js'
 import { kernelLines, type RankLoad, rankLoadOf, trafficLines } from '../text/loads.js'
-import { scaled, showPercent, showSeconds } from '../text/numbers.js'
 import { neighbourLines, partsLines } from '../text/plan-text.js'
-import { partNames, showChance, showDifferences, showGiB, showPlan } from '../text/plan-words.js'
+import { showPlan } from '../text/plan-words.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
+import { choiceJson, fitJson, readingJson, readingLines, verdictJson } from '../text/sentences.js'
 
 export interface ExplainOptions {
   readonly cluster: string
@@ -83,15 +87,15 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     showPlan(plan.split),
     '',
     `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,
-    ...fitLines(request, plan, fit).map(red),
-    ...notesOf(job, simulated).map(dim),
+    ...fitSentence(request, plan, fit).map(showSentence).map(red),
+    ...noteSentences(job, simulated).map(note => dim(`note: ${showSentence(note)}`)),
     '',
-    `${bold('What limits it')}: ${limitText(plan)}`,
+    `${bold('What limits it')}: ${showSentence(limitSentence(plan))}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
     ...(load ? [...trafficLines(load), ...kernelLines(load), dim(whereElse), ''] : []),
     bold('Read by the rule of thumb'),
-    ...indent(readingOf(request, plan).map(({ topic, text }) => `${topic.padEnd(7)} ${text}`)),
+    ...indent(readingLines(readingOf(request, plan))),
     '',
     ...choicesText(choices, colorsOf(io)),
     gains.length > 0 ? bold('What to try next') : 'No single decision taken differently is faster.',
@@ -115,45 +119,14 @@ function choicesText(choices: Explanation['choices'], { bold, dim }: ReturnType<
   ]
 }
 
-function fitLines(request: Request, { bytes }: Priced, fit: Fit): string[] {
-  const room = capacityOf(request)
-  if (fit.verdict === 'fits') return []
-  if (fit.verdict === 'fits if') return [`may not fit (chance ${showChance(fit)}): it fits if ${fit.condition}`]
-  return [`does not fit: ${showGiB(bytes - room)} more than the ${showGiB(room)} that may be used`]
-}
-
-function notesOf({ plan }: Job, simulated: boolean): string[] {
-  const as1f1b = simulated
-    ? 'is simulated; plans next to it are priced, as 1f1b where they keep the schedule'
-    : 'is priced as 1f1b: its order is not known to this software'
-  return [
-    ...(typeof plan.schedule === 'string' ? [] : [`note: ${plan.schedule.file} ${as1f1b}`]),
-    ...(Array.isArray(plan.recompute)
-      ? [
-          `note: ${simulated ? 'this plan is simulated; in plans next to it ' : ''}a list of ops to recompute ${halfForward}`,
-        ]
-      : []),
-  ]
-}
-
 const whereElse = 'lockstep memory lists the activations kept, lockstep simulate draws the step'
 
-const halfForward = 'is priced as half of the forward, without saving memory'
-
-function limitText(plan: Priced): string {
-  const { part, share } = limitOf(plan)
-  if (share < 0.02) return `arithmetic; nothing else takes more than ${showPercent(share)}`
-  const { step, parts } = plan.estimate
-  return `${partNames[part]} takes ${showPercent(share)} of the step, all that is not arithmetic ${showPercent(1 - parts.compute / step)}`
-}
-
 function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) => string): string[] {
-  if (!best) return [`${bold('The best of all plans')}: none fits; lockstep plan says what would`, '']
-  const gain = plan.estimate.step / best.estimate.step - 1
-  if (gain < 5e-4) return [`${bold('The best of all plans')}: this one, by price`, '']
+  const said = bestSentence(plan, best)
+  const differences = best && said.code === 'best/faster' ? differencesOf(plan.split, best.split) : undefined
   return [
-    `${bold('The best of all plans')}: ${showSeconds(best.estimate.step)}, faster by ${showPercent(gain)}, by price`,
-    `  ${showDifferences(differencesOf(plan.split, best.split))}`,
+    `${bold('The best of all plans')}: ${showSentence(said)}`,
+    ...(differences ? [`  ${showSentence(differenceSentence(differences))}`] : []),
     '',
   ]
 }
@@ -168,16 +141,16 @@ function asJson({ request, plan, fit, scale, neighbours, choices, best }: Explan
   return {
     ok: true,
     ...shown(plan),
-    fit,
+    fit: fitJson(fit),
     scale,
     capacity: capacityOf(request),
     ...(request.shape.experts && { imbalance: plan.split.imbalance ?? 1 }),
-    reading: readingOf(request, plan),
+    reading: readingJson(readingOf(request, plan)),
     neighbours: neighbours.map(({ move, verdict, plan: next }) => ({
-      ...{ move: move.name, verdict },
+      ...{ move: showSentence(move.change), verdict: verdictJson(verdict) },
       ...(next && { plan: planOf(request, next.split), step: next.estimate.step, bytes: next.bytes }),
     })),
-    choices,
+    choices: choices.map(choiceJson),
     ...(best && { best: shown(best) }),
   }
 }

@@ -1,5 +1,5 @@
 /** lockstep models: the models that a job can name, and what each amounts to. */
-import { ProblemsError, showBytes, showCount, table } from '../../base/index.js'
+import { ProblemsError, scaled, showBytes, showCount, table } from '../../base/index.js'
 import {
   flopsDefinition,
   ModelConfig,
@@ -13,7 +13,6 @@ import {
 } from '../../model/index.js'
 import { modelNamed } from '../../plan/index.js'
 import type { Io } from '../io.js'
-import { scaled } from '../text/numbers.js'
 import { showProblems } from '../text/problems.js'
 
 export interface ModelsOptions {

@@ -22,6 +22,7 @@ import {
   type RankedPlan,
   type Request,
   ratesOfPlan,
+  showSentence,
   trainingInput,
 } from '../../search/index.js'
 import { requireOutputs } from '../files/outputs.js'
@@ -29,6 +30,7 @@ import type { Io } from '../io.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'
 import { withProgress } from '../text/progress.js'
+import { fitJson, impossibleJson, readingJson, verdictJson } from '../text/sentences.js'
 
 export interface PlanOptions extends PlanningOptions {
   readonly devices?: number
@@ -88,7 +90,7 @@ async function refuse(planning: Planning, { json }: PlanOptions, io: Io): Promis
     progress.expect({ [alternatives]: 1 })
     return progress.run(alternatives, findingWhatWorks(planning.request, clusterAt))
   })
-  if (json) io.out(`${JSON.stringify({ ok: false, ...impossible }, null, 2)}\n`)
+  if (json) io.out(`${JSON.stringify({ ok: false, ...impossibleJson(impossible) }, null, 2)}\n`)
   else io.err(impossibleText(planning, impossible, io))
   return 1
 }
@@ -105,7 +107,7 @@ const planJson = (request: Request, { plan, fit, simulated }: RankedPlan) => ({
   plan: planInput(plan.split, request.precision),
   ...plan.estimate,
   bytes: plan.bytes,
-  fit,
+  fit: fitJson(fit),
   ...ratesOfPlan(request, plan, simulated?.step),
   ...(simulated && { simulated: { step: simulated.step, parts: simulated.parts, arena: simulated.arena } }),
 })
@@ -131,13 +133,13 @@ function asJson({ request, notes }: Planning, answer: Told) {
     front: front.map(one => planJson(request, one)),
     ...(why && {
       why: {
-        reading: why.reading,
+        reading: readingJson(why.reading),
         neighbours: why.neighbours.map(({ move, verdict, plan }) => ({
-          ...{ move: move.name, verdict },
+          ...{ move: showSentence(move.change), verdict: verdictJson(verdict) },
           ...(plan && { plan: planInput(plan.split, precision), step: plan.estimate.step, bytes: plan.bytes }),
         })),
-        sensitivity: why.sensitivity.map(({ best, ...one }) => ({
-          ...one,
+        sensitivity: why.sensitivity.map(({ change, best, ...one }) => ({
+          ...{ change: showSentence(change), ...one },
           ...(best && { plan: planInput(best.split, precision), step: best.estimate.step }),
         })),
       },
@@ -157,7 +159,7 @@ export function jobText({ request, model }: Planning, { plan, fit, simulated }: 
   return [
     `# The fastest plan found for ${cluster.devices} x ${printable(cluster.device.title)}, as ${software.name} would run it:`,
     `# ${(simulated?.step ?? plan.estimate.step).toPrecision(3)} s a step. Written by lockstep plan.`,
-    ...(fit.condition === undefined ? [] : [`# It fits if ${fit.condition}.`]),
+    ...(fit.condition === undefined ? [] : [`# It fits if ${showSentence(fit.condition)}.`]),
     stringify(job),
   ].join('\n')
 }

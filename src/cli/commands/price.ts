@@ -1,12 +1,11 @@
 /** lockstep price: what a collective takes on a cluster, and why. */
-import { showBytes, table } from '../../base/index.js'
+import { showBytes, showPercent, showTime, table } from '../../base/index.js'
 import type { CollectiveKind } from '../../cluster/index.js'
 import { type Collective, groupOn, type Offer, type Quote, quote, sizesBetween } from '../../cost/index.js'
 // Not through the folder's index, which loads the instructions.
 import { linkNames, showLatency } from '../../report/topology.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
-import { showPercent, showTime } from '../text/numbers.js'
 
 export interface PriceOptions {
   readonly cluster: string

@@ -1,10 +1,9 @@
 /** lockstep scale: how a job grows with the cluster, strong and weak, and the limit Amdahl's law sets. */
-import { table } from '../../base/index.js'
+import { scaled, showPercent, showSeconds, table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from '../text/colors.js'
-import { scaled, showPercent, showSeconds } from '../text/numbers.js'
 import { headline } from '../text/plan-text.js'
 import { showMesh } from '../text/plan-words.js'
 import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'

@@ -1,5 +1,15 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
-import { asPart, error, ProblemsError, type Rank, save, type Watcher, type Work, worldOf } from '../../base/index.js'
+import {
+  asPart,
+  error,
+  ProblemsError,
+  type Rank,
+  save,
+  showTime,
+  type Watcher,
+  type Work,
+  worldOf,
+} from '../../base/index.js'
 import { machinePrices, predictionOf } from '../../calibrate/index.js'
 import { type Cluster, findEntry, precisionProblem } from '../../cluster/index.js'
 import { multipliesIn } from '../../cost/index.js'
@@ -12,7 +22,6 @@ import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { type Asked, forecastOf, forecastText, pipelineOf } from '../text/forecast.js'
-import { showTime } from '../text/numbers.js'
 import { Progress, withProgress } from '../text/progress.js'
 
 export interface SimulateOptions extends Asked {

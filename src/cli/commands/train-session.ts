@@ -1,6 +1,6 @@
 /** The session of `lockstep train`: as the options ask for it, and, where they do, one that goes on after failures. */
 import { dirname, join, resolve } from 'node:path'
-import { type FaultBook, showBytes } from '../../base/index.js'
+import { type FaultBook, showBytes, showPercent, showTime } from '../../base/index.js'
 import type { HealthEvent } from '../../health/index.js'
 import {
   type Beginning,
@@ -19,7 +19,6 @@ import { withItsTokenizer } from '../files/load.js'
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { savePlanOf } from '../text/checkpoint-options.js'
-import { showPercent, showTime } from '../text/numbers.js'
 import { showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import type { TrainOptions } from './train.js'

@@ -1,8 +1,13 @@
 /** What the choices of a job cost and save, in a table: each line is one of them against the same plan without it. */
-import { showBytes, table } from '../../base/index.js'
-import { differing, isPriced, type JudgedChoice, type PricedChoice } from '../../search/index.js'
-import { showPercent, showSeconds } from './numbers.js'
-import { partNames } from './plan-words.js'
+import { showBytes, showPercent, showSeconds, table } from '../../base/index.js'
+import {
+  differing,
+  isPriced,
+  type JudgedChoice,
+  type PricedChoice,
+  partWords,
+  showSentence,
+} from '../../search/index.js'
 
 const header = ['', 'instead of', 'step', '', 'memory', 'state', 'sent', 'moved', 'most of its time']
 
@@ -19,7 +24,9 @@ export function choiceLines(choices: readonly JudgedChoice[], taken: boolean): s
   const refused = taken ? asked.filter(one => !isPriced(one)) : []
   return [
     ...(rows.length > 0 ? table(shown(header), rows.map(shown)).split('\n') : []),
-    ...refused.map(one => `${one.name} ${one.chosen}: not without it${isPriced(one) ? '' : `: ${one.why}`}`),
+    ...refused.map(
+      one => `${one.name} ${one.chosen}: not without it${isPriced(one) ? '' : `: ${showSentence(one.why)}`}`,
+    ),
   ]
 }
 
@@ -50,7 +57,7 @@ function timeText(choice: PricedChoice): string {
 }
 
 const wordsOf = (part: string): string =>
-  part in partNames ? partNames[part as keyof typeof partNames] : /* of a simulation alone */ part
+  part in partWords ? partWords[part as keyof typeof partWords] : /* of a simulation alone */ part
 
 const shortly = (bytes: number): string => String(Number(bytes.toFixed(2)))
 

@@ -1,4 +1,6 @@
 /** A run on the screen: a picture that is drawn over on a terminal, plain lines elsewhere, one JSON object a step for programs. */
+
+import { duration, scaled, showPercent, showTime } from '../../base/index.js'
 import { type HealthEvent, type StepLine, showEvent } from '../../health/index.js'
 import type { Job } from '../../plan/index.js'
 import { curveText, laneLetters, lanesText } from '../../report/index.js'
@@ -6,7 +8,6 @@ import type { Shares, Span } from '../../trace/index.js'
 import type { StepRecord } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
-import { duration, scaled, showPercent, showTime } from './numbers.js'
 
 export interface Display {
   /** `spans` are asked for when they are drawn. */

@@ -5,8 +5,10 @@ import {
   printable,
   type Rank,
   rankAt,
+  scaled,
   showBytes,
   showCount,
+  showTime,
   table,
   worldOf,
 } from '../../base/index.js'
@@ -21,7 +23,6 @@ import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
 import { kernelLines, rankLoadOf, trafficLines } from './loads.js'
-import { scaled, showTime } from './numbers.js'
 
 interface Simulated extends Loaded {
   readonly cluster: Cluster

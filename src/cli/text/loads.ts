@@ -1,5 +1,5 @@
 /** What a rank asks of its device and of its links in a step: the tables of `simulate` and `explain`. */
-import { showBytes, table } from '../../base/index.js'
+import { scaled, showBytes, showTime, table } from '../../base/index.js'
 import type { Cluster, Precision } from '../../cluster/index.js'
 import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
@@ -11,7 +11,6 @@ import {
   ridgeOf,
   type Traffic,
 } from '../../simulate/index.js'
-import { scaled, showTime } from './numbers.js'
 
 export interface RankLoad {
   readonly pp: number

@@ -1,7 +1,6 @@
 /** `memory --why` in words: kinds beside their formulas, then layers and tensors. */
-import { showBytes, table } from '../../base/index.js'
+import { showBytes, showPercent, table } from '../../base/index.js'
 import type { MemoryWhy, TensorBytes } from '../../compile/index.js'
-import { showPercent } from './numbers.js'
 
 export function whyText({ pp, kinds, tensors }: MemoryWhy): string {
   const rows = kinds.map(({ kind, exact, textbook, formula }) => [

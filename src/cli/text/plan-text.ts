@@ -1,36 +1,31 @@
 /** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
-import { shorten, showCount, table } from '../../base/index.js'
+import { scaled, shorten, showCount, showGiB, showPercent, showSeconds, table } from '../../base/index.js'
 import { memoryProfileOf } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import {
   type Answer,
   canSimulate,
   capacityOf,
+  differenceSentence,
   extraFacts,
   type Impossible,
   type Neighbour,
+  partWords,
   type RankedPlan,
   type Request,
+  reasonSentence,
   type Sensitivity,
+  showChance,
+  showSentence,
+  speedSentence,
+  verdictSentence,
   type Why,
 } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { colorsOf, type Paint } from './colors.js'
-import { scaled, showPercent, showSeconds } from './numbers.js'
-import {
-  legend,
-  numberCells,
-  numberHeader,
-  partNames,
-  planColumns,
-  showChance,
-  showDifferences,
-  showGiB,
-  showPlan,
-  showReason,
-  showVerdict,
-} from './plan-words.js'
+import { legend, numberCells, numberHeader, planColumns, showPlan } from './plan-words.js'
 import type { Planning } from './planning.js'
+import { readingLines } from './sentences.js'
 
 /** What is shown: the answer, and the reasons where they were asked for. */
 export type Told = Answer & { readonly why?: Why }
@@ -84,9 +79,11 @@ function possibleText(request: Request, possible: readonly RankedPlan[]): string
   const { header, cells } = columnsOf(possible)
   const rows = possible.map(({ plan, fit }, i) => {
     const [time, mfu, , memory] = numberCells(request, plan)
-    return [String(i + 1), time, mfu, memory, showChance(fit), ...cells(plan.split)]
+    return [String(i + 1), time, mfu, memory, showChance(fit.chance), ...cells(plan.split)]
   })
-  const conditions = possible.map(({ fit }, i) => `${i + 1} fits if ${fit.condition}`)
+  const conditions = possible.map(
+    ({ fit }, i) => `${i + 1} fits if ${fit.condition ? showSentence(fit.condition) : ''}`,
+  )
   return [table(['', 'step', 'MFU', 'GiB', 'chance', ...header], rows), ...conditions].join('\n')
 }
 
@@ -164,7 +161,7 @@ function whySections({ listed, found }: Answer, { reading, neighbours, sensitivi
   const prices = best === cheapest ? [] : [`prices alone would choose ${showPlan(cheapest.split)}`]
   const { step, parts } = simulated ?? best.estimate
   return [
-    ...section(bold('Why the first'), indent(reading.map(({ topic, text }) => `${topic.padEnd(7)} ${text}`))),
+    ...section(bold('Why the first'), indent(readingLines(reading))),
     ...section(`${bold('Where its step goes')}${simulated ? ', simulated' : ''}`, indent(partsLines(step, parts))),
     ...section(`${bold('One decision taken differently')}${byPrice}`, indent(neighbourLines(neighbours))),
     ...section(`${bold('What would change it')}${byPrice}`, indent([...prices, ...sensitivityLines(sensitivity)])),
@@ -173,9 +170,9 @@ function whySections({ listed, found }: Answer, { reading, neighbours, sensitivi
 
 const barWidth = 40
 
-export function partsLines(step: number, parts: Partial<Record<keyof typeof partNames, number>>): string[] {
-  const shown = (Object.keys(partNames) as (keyof typeof partNames)[]) // the keys of a table are its names
-    .map(part => ({ name: partNames[part], seconds: parts[part] ?? 0 }))
+export function partsLines(step: number, parts: Partial<Record<keyof typeof partWords, number>>): string[] {
+  const shown = (Object.keys(partWords) as (keyof typeof partWords)[]) // the keys of a table are its names
+    .map(part => ({ name: partWords[part], seconds: parts[part] ?? 0 }))
     .filter(({ seconds }) => seconds > 0.0005 * step)
     .sort((a, b) => b.seconds - a.seconds)
   const rows = shown.map(({ name, seconds }) => [
@@ -197,31 +194,30 @@ export function neighbourLines(neighbours: readonly Neighbour[], most = mostOfAT
     seen.set(topic, (seen.get(topic) ?? 0) + 1)
     return (seen.get(topic) ?? 0) <= most
   })
-  const rows = shown.map(one => [one.move.name, showVerdict(one.verdict), showReason(one)])
+  const rows = shown.map(one => [one.move.change, verdictSentence(one.verdict), reasonSentence(one)].map(showSentence))
   return bodyOf(rows)
 }
 
 function sensitivityLines(all: readonly Sensitivity[]): string[] {
-  const rows = all.map(({ change, speedup, differences }) => {
-    if (speedup === undefined) return [change, 'nothing fits', '']
-    const gain = speedup - 1
-    const sign = gain < 0 ? '' : '+'
-    return [change, `${sign}${showPercent(gain)} tokens/s`, showDifferences(differences)]
-  })
+  const rows = all.map(one => [
+    showSentence(one.change),
+    showSentence(speedSentence(one)),
+    one.best ? showSentence(differenceSentence(one.differences)) : '',
+  ])
   return bodyOf(rows)
 }
 
 export function impossibleText(planning: Planning, { cause, why, lightest, instead }: Impossible, io: Io): string {
   const { red, bold } = colorsOf(io)
   const works = instead.map(({ kind, change, best }) => [
-    change,
+    showSentence(change),
     kind === 'memory' ? '' : showSeconds(best.estimate.step),
     showPlan(best.split),
   ])
   return [
     headline(planning, bold),
     '',
-    `${red('error')}: ${cause === 'mesh' ? 'no plan is possible' : 'nothing fits'}: ${why}`,
+    `${red('error')}: ${cause === 'mesh' ? 'no plan is possible' : 'nothing fits'}: ${showSentence(why)}`,
     ...(lightest ? [`  ${showPlan(lightest.split)}`] : []),
     '',
     ...(works.length > 0

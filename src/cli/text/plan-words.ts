@@ -1,21 +1,17 @@
-/** Plans, verdicts and changes in words and columns. */
-import { type MeshAxis, meshAxes } from '../../base/index.js'
-import type { Fit, Parts, Split } from '../../estimate/index.js'
+/** Plans in words and columns. */
+import { type MeshAxis, scaled, showSeconds } from '../../base/index.js'
+import type { Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
-  type Difference,
   extraWords,
   meetingName,
-  type Neighbour,
   type Priced,
   type Request,
   ratesOfPlan,
   type SimulatedPlan,
   searchedAxes,
-  type Verdict,
   zeroName,
 } from '../../search/index.js'
-import { scaled, showPercent, showSeconds } from './numbers.js'
 
 export const showDollars = (dollars: number): string =>
   dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
@@ -42,12 +38,6 @@ export const legend = [
   'zero 2 r, 3 rg: gradients are reduced, parameters gathered once a step, not at each microbatch or use',
   'x4: chunks a rank; ends 3/2: layers of the first and of the last stage (0: embedding or head alone)',
 ]
-
-/** That a plan fits: in whole percent. */
-export const showChance = ({ chance }: Fit): string => `${Math.round(100 * chance)}%`
-
-/** Devices are bought in these. */
-export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 
 /** '3 rg': gradients reduced and parameters gathered once a step. */
 const showZero = ({ zero, reduce, gather }: Split): string =>
@@ -117,59 +107,3 @@ export function showPlan(split: Split): string {
     ...extraWords(split),
   ].join(', ')
 }
-
-const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} communication`])) as Record<
-  MeshAxis,
-  string
-> // all of them
-
-/** Names of the parts of a price, and of a simulation. */
-export const partNames: Readonly<Record<keyof Parts | 'stragglers' | 'offload', string>> = {
-  compute: 'compute',
-  recompute: 'recompute',
-  bubble: 'bubble',
-  ...communication,
-  pp: 'pp messages',
-  optimizer: 'optimizer',
-  stragglers: 'stragglers',
-  offload: 'moves between spaces',
-  other: 'launches and stragglers',
-}
-
-/** 'slower by 3.2 %', 'does not fit'. */
-export function showVerdict(verdict: Verdict): string {
-  switch (verdict.kind) {
-    case 'timed': {
-      const by = verdict.ratio - 1
-      if (Math.abs(by) < 5e-4) return 'the same'
-      return by > 0 ? `slower by ${showPercent(by)}` : `faster by ${showPercent(1 / verdict.ratio - 1)}`
-    }
-    case 'unfit':
-      return verdict.fit.verdict === 'fits if' ? `may not fit (${showChance(verdict.fit)})` : 'does not fit'
-    case 'unwanted':
-      return 'not wanted'
-    case 'impossible':
-      return 'impossible'
-  }
-}
-
-export function showReason({ verdict, plan }: Neighbour): string {
-  switch (verdict.kind) {
-    case 'timed':
-      return verdict.changes.map(({ part, seconds }) => `${partNames[part]} ${signed(seconds)}`).join(', ')
-    case 'unfit':
-      return `needs ${showGiB(plan?.bytes ?? 0)}, ${showGiB(verdict.over)} too much (${verdict.grew})`
-    case 'unwanted':
-      return verdict.constraint
-    case 'impossible':
-      return verdict.why
-  }
-}
-
-const signed = (seconds: number): string => `${seconds < 0 ? '-' : '+'}${showSeconds(Math.abs(seconds))}`
-
-/** 'tp 16->8, zb-v': a schedule needs no introduction. */
-export const showDifferences = (differences: readonly Difference[]): string =>
-  differences.length === 0
-    ? 'the same plan'
-    : differences.map(({ field, from, to }) => (field === 'schedule' ? to : `${field} ${from}->${to}`)).join(', ')

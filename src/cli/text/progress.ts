@@ -3,9 +3,8 @@
  * erased at the end. The time left is estimated from how long the part done so far has taken.
  */
 import { setImmediate } from 'node:timers/promises'
-import { printable, type Watcher, type Work } from '../../base/index.js'
+import { duration, printable, type Watcher, type Work } from '../../base/index.js'
 import type { Io } from '../io.js'
-import { duration } from './numbers.js'
 
 /** Ctrl-C was pressed (exit code 130), or a scheduler ends the process (143). */
 export class Interrupted extends Error {

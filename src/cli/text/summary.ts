@@ -1,8 +1,9 @@
 /** A run in two sentences, whoever ran it: the steps it took and what came of them, and how fast it was. */
+
+import { duration, scaled, showPercent, showTime } from '../../base/index.js'
 import { flopsDefinition } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
 import type { StepRecord } from '../../train/index.js'
-import { duration, scaled, showPercent, showTime } from './numbers.js'
 
 /** `behind` is how many steps were behind it when it began, `peak` the FLOP/s that utilisation is relative to. */
 export function summaryOf({ training }: Job, records: readonly StepRecord[], behind: number, peak?: number): string[] {

@@ -1,10 +1,11 @@
 /** A run that somebody else runs, on the screen. */
+
+import { duration, showTime } from '../../base/index.js'
 import { type HealthEvent, type Severity, showEvent } from '../../health/index.js'
 import { type Pace, paceOf, type RunProgress } from '../../monitor/index.js'
 import type { Io } from '../io.js'
 import { colorsOf, type Paint } from './colors.js'
 import { pictureOf } from './display.js'
-import { duration, showTime } from './numbers.js'
 
 export interface Watched {
   readonly path: string

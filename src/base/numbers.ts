@@ -42,3 +42,9 @@ export function duration(seconds: number): string {
 }
 
 export const showPercent = (share: number, digits = 1): string => `${(100 * share).toFixed(digits)} %`
+
+/** Devices are bought in these. */
+export const showGiB = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
+
+/** '+12.0 ms', '-3.1 us' */
+export const signedSeconds = (seconds: number): string => `${seconds < 0 ? '-' : '+'}${showSeconds(Math.abs(seconds))}`

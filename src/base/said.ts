@@ -1,0 +1,20 @@
+/**
+ * What is said, as data: a code, and the values its words are made with. The English stands in a total table beside the union of codes,
+ * so that a program prints it and a page may say the same in a language of its own.
+ */
+
+/** One of the codes of `Values`, with the values that belong to it. */
+export type Said<Values> = {
+  readonly [Code in keyof Values]: { readonly code: Code; readonly values: Values[Code] }
+}[keyof Values]
+
+/** How each is said: a code without words is a type error. */
+export type Wording<Values> = { readonly [Code in keyof Values]: (values: Values[Code]) => string }
+
+export function sayIn<Values>(words: Wording<Values>, { code, values }: Said<Values>): string {
+  const word: (values: Values[keyof Values]) => string = words[code] // the code is that of the values
+  return word(values)
+}
+
+/** What needs no values. */
+export type Nothing = Readonly<Record<string, never>>

@@ -1,0 +1,119 @@
+/** What a plan next to another decides differently, what becomes of it and why, as data; and how that is said in English. */
+import {
+  type MeshAxis,
+  meshAxes,
+  type Nothing,
+  type Problem,
+  showGiB,
+  showPercent,
+  signedSeconds,
+  type Wording,
+} from '../base/index.js'
+import type { Footprint, Parts, Split } from '../estimate/index.js'
+import type { Part } from '../simulate/index.js'
+import { type Ends, showEnds } from './reading-words.js'
+
+/** One decision taken differently. */
+export interface MoveValues {
+  'move/mesh': { readonly more: MeshAxis; readonly less: MeshAxis; readonly by: number }
+  'move/microbatch': { readonly microbatch: number }
+  'move/zero': Pick<Split, 'zero' | 'reduce' | 'gather'>
+  'move/recompute': { readonly recompute: Split['recompute'] }
+  'move/sequence-parallel': { readonly on: boolean }
+  /** How keys meet queries along cp: 'ulysses 2 x ring 4'. */
+  'move/attention': { readonly meeting: string }
+  'move/rows': { readonly rows: number | 'worst' }
+  /** Chunks where the schedule lets one choose them. */
+  'move/schedule': { readonly schedule: string; readonly chunks?: number }
+  'move/layers': Ends
+  'move/layers-even': Nothing
+}
+
+/** By how much a part of a step changed. */
+export interface Change {
+  readonly part: keyof Parts
+  readonly seconds: number
+}
+
+/** What becomes of the plan. Shares are of the step. */
+export interface VerdictValues {
+  'verdict/same': Nothing
+  'verdict/slower': { readonly by: number }
+  'verdict/faster': { readonly by: number }
+  'verdict/may-not-fit': { readonly chance: number }
+  'verdict/unfit': Nothing
+  'verdict/unwanted': Nothing
+  'verdict/impossible': Nothing
+}
+
+export interface ReasonValues {
+  'reason/changes': { readonly changes: readonly Change[] }
+  'reason/memory': { readonly bytes: number; readonly over: number; readonly grew: keyof Footprint }
+  'reason/constraint': { readonly constraint: string }
+  /** `check` refuses it. */
+  'reason/refused': { readonly problem: Problem }
+  'reason/batch': { readonly batch: number; readonly dp: number }
+  'reason/stages': { readonly layers: number; readonly stages: number }
+  'reason/layers': Nothing
+  'reason/unwritable': Nothing
+}
+
+const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} communication`])) as Record<
+  MeshAxis,
+  string
+> // all of them
+
+/** Names of the parts of a price, and of a simulation. */
+export const partWords: Readonly<Record<Part, string>> = {
+  compute: 'compute',
+  recompute: 'recompute',
+  bubble: 'bubble',
+  ...communication,
+  pp: 'pp messages',
+  optimizer: 'optimizer',
+  stragglers: 'stragglers',
+  offload: 'moves between spaces',
+  other: 'launches and stragglers',
+}
+
+/** In whole percent. */
+export const showChance = (chance: number): string => `${Math.round(100 * chance)}%`
+
+/** 'zero 3, reduce step': what moves once a step, and not more often. */
+export const zeroName = ({ zero, reduce, gather }: Pick<Split, 'zero' | 'reduce' | 'gather'>): string =>
+  [`zero ${zero}`, ...(reduce ? ['reduce step'] : []), ...(gather ? ['gather step'] : [])].join(', ')
+
+export const moveWords: Wording<MoveValues> = {
+  'move/mesh': ({ more, less, by }) => `${more} x${by}, ${less} /${by}`,
+  'move/microbatch': ({ microbatch }) => `microbatch ${microbatch}`,
+  'move/zero': zeroName,
+  'move/recompute': ({ recompute }) => `recompute ${recompute}`,
+  'move/sequence-parallel': ({ on }) => `sequence parallel ${on ? 'on' : 'off'}`,
+  'move/attention': ({ meeting }) => `attention ${meeting}`,
+  'move/rows': ({ rows }) => `rows ${rows}`,
+  'move/schedule': ({ schedule, chunks }) => (chunks === undefined ? schedule : `${schedule}, ${chunks} chunks`),
+  'move/layers': ends => `layers ${showEnds(ends)}`,
+  'move/layers-even': () => 'layers even',
+}
+
+export const verdictWords: Wording<VerdictValues> = {
+  'verdict/same': () => 'the same',
+  'verdict/slower': ({ by }) => `slower by ${showPercent(by)}`,
+  'verdict/faster': ({ by }) => `faster by ${showPercent(by)}`,
+  'verdict/may-not-fit': ({ chance }) => `may not fit (${showChance(chance)})`,
+  'verdict/unfit': () => 'does not fit',
+  'verdict/unwanted': () => 'not wanted',
+  'verdict/impossible': () => 'impossible',
+}
+
+export const reasonWords: Wording<ReasonValues> = {
+  'reason/changes': ({ changes }) =>
+    changes.map(({ part, seconds }) => `${partWords[part]} ${signedSeconds(seconds)}`).join(', '),
+  'reason/memory': ({ bytes, over, grew }) => `needs ${showGiB(bytes)}, ${showGiB(over)} too much (${grew})`,
+  'reason/constraint': ({ constraint }) => constraint,
+  'reason/refused': ({ problem: { message, suggestion } }) => `${message}${suggestion ? `; ${suggestion}` : ''}`,
+  'reason/batch': ({ batch, dp }) => `a batch of ${batch} cannot be shared by dp ${dp}`,
+  'reason/stages': ({ layers, stages }) => `${layers} layers do not fill ${stages} stages`,
+  'reason/layers': () => 'no layer split is possible',
+  'reason/unwritable': () => 'no such job can be written down',
+}

@@ -1,0 +1,177 @@
+/**
+ * All that a search has to say about plans, as a code and its values: pages say it in languages of their own, this table in English.
+ */
+import {
+  either,
+  type Nothing,
+  type Said,
+  sayIn,
+  showBytes,
+  showGiB,
+  showPercent,
+  showSeconds,
+  type Wording,
+} from '../base/index.js'
+import { type Condition, type ConditionValues, conditionWords } from '../estimate/index.js'
+import type { Part } from '../simulate/index.js'
+import {
+  type MoveValues,
+  moveWords,
+  partWords,
+  type ReasonValues,
+  reasonWords,
+  showChance,
+  type VerdictValues,
+  verdictWords,
+} from './neighbour-words.js'
+import { type ReadingValues, readingWords } from './reading-words.js'
+
+/** Why no plan works: which of the numbers do not go together. */
+interface NoPlanValues {
+  'no-plan/memory': { readonly bytes: number; readonly capacity: number }
+  /** `keeps`: the constraints on it, as they were written. */
+  'no-plan/tp': { readonly devices: number; readonly keeps: readonly string[]; readonly possible: readonly number[] }
+  'no-plan/stages': {
+    readonly devices: number
+    readonly stages: number
+    readonly keeps: readonly string[]
+    readonly tps: readonly number[]
+  }
+  'no-plan/batch': {
+    readonly devices: number
+    readonly batch: number
+    /** Sequences are cut too. */
+    readonly context: boolean
+    readonly copies: readonly number[]
+  }
+  'no-plan/constraints': { readonly devices: number; readonly batch: number; readonly constraints: readonly string[] }
+}
+
+/** What would work instead. */
+interface InsteadValues {
+  'instead/constraint': { readonly constraint: string }
+  'instead/no-constraints': Nothing
+  'instead/devices': { readonly devices: number }
+  'instead/batch': { readonly batch: number }
+  'instead/memory': { readonly bytes: number }
+}
+
+export interface Difference {
+  readonly field: string
+  readonly from: string
+  readonly to: string
+}
+
+/** The same search on another machine, or with another batch: so many times as much. */
+interface WhatIfValues {
+  'what-if/network': { readonly by: number }
+  'what-if/memory': { readonly by: number }
+  'what-if/batch': { readonly by: number }
+  'what-if/nothing-fits': Nothing
+  /** Tokens a second, as a share of those before. */
+  'what-if/speed': { readonly gain: number }
+  'plan/same': Nothing
+  'plan/differs': { readonly differences: readonly Difference[] }
+}
+
+/** About a plan as a whole. */
+interface SummaryValues {
+  'limit/arithmetic': { readonly share: number }
+  /** `rest`: the share of all that is not arithmetic. */
+  'limit/part': { readonly part: Part; readonly share: number; readonly rest: number }
+  'fit/unlikely': { readonly chance: number; readonly condition: Condition }
+  'fit/over': { readonly over: number; readonly room: number }
+  'best/none': Nothing
+  'best/this': Nothing
+  'best/faster': { readonly step: number; readonly gain: number }
+  'note/own-order': { readonly file: string; readonly simulated: boolean }
+  'note/own-recompute': { readonly simulated: boolean }
+}
+
+export interface SentenceValues
+  extends ReadingValues,
+    ConditionValues,
+    MoveValues,
+    VerdictValues,
+    ReasonValues,
+    NoPlanValues,
+    InsteadValues,
+    WhatIfValues,
+    SummaryValues {}
+
+export type SentenceCode = keyof SentenceValues
+export type Sentence = Said<SentenceValues>
+
+const keepsTo = (keeps: readonly string[]): string => (keeps.length > 0 ? ` and keeps to ${keeps.join(', ')}` : '')
+
+const few = (counts: readonly number[]): (number | string)[] =>
+  counts.length > 6 ? [...counts.slice(0, 5), `... ${counts.at(-1)}`] : [...counts]
+
+const noPlanWords: Wording<NoPlanValues> = {
+  'no-plan/memory': ({ bytes, capacity }) =>
+    `the lightest plan needs ${showBytes(bytes)} a device, and ${showBytes(capacity)} may be used`,
+  'no-plan/tp': ({ devices, keeps, possible }) =>
+    `no tp divides ${devices} devices and the model${keepsTo(keeps)}; without that tp could be ${either(possible)}`,
+  'no-plan/stages': ({ devices, stages, keeps, tps }) =>
+    `no tp x pp x dp = ${devices} has at most ${stages} stages${keepsTo(keeps)}; tp could be ${either(tps)}`,
+  'no-plan/batch': ({ devices, batch, context, copies }) =>
+    `dp = ${devices} / (tp x ${context ? 'cp x ' : ''}pp) would be ${either(few(copies))}, and none divides a batch of ${batch}`,
+  'no-plan/constraints': ({ devices, batch, constraints }) =>
+    `no way to cut ${devices} devices and a batch of ${batch} keeps to ${constraints.join(', ')}`,
+}
+
+const insteadWords: Wording<InsteadValues> = {
+  'instead/constraint': ({ constraint }) => `without ${constraint}`,
+  'instead/no-constraints': () => 'without any constraint',
+  'instead/devices': ({ devices }) => `--devices ${devices}`,
+  'instead/batch': ({ batch }) => `--global-batch ${batch}`,
+  'instead/memory': ({ bytes }) => `${showBytes(bytes)} more memory`,
+}
+
+/** 'x2', '/2' */
+const times = ({ by }: { readonly by: number }): string => (by < 1 ? `/${1 / by}` : `x${by}`)
+
+const whatIfWords: Wording<WhatIfValues> = {
+  'what-if/network': v => `network ${times(v)}`,
+  'what-if/memory': v => `memory ${times(v)}`,
+  'what-if/batch': v => `batch ${times(v)}`,
+  'what-if/nothing-fits': () => 'nothing fits',
+  'what-if/speed': ({ gain }) => `${gain < 0 ? '' : '+'}${showPercent(gain)} tokens/s`,
+  'plan/same': () => 'the same plan',
+  // A schedule needs no introduction: 'tp 16->8, zb-v'.
+  'plan/differs': ({ differences }) =>
+    differences.map(({ field, from, to }) => (field === 'schedule' ? to : `${field} ${from}->${to}`)).join(', '),
+}
+
+const summaryWords: Wording<SummaryValues> = {
+  'limit/arithmetic': ({ share }) => `arithmetic; nothing else takes more than ${showPercent(share)}`,
+  'limit/part': ({ part, share, rest }) =>
+    `${partWords[part]} takes ${showPercent(share)} of the step, all that is not arithmetic ${showPercent(rest)}`,
+  'fit/unlikely': ({ chance, condition }) =>
+    `may not fit (chance ${showChance(chance)}): it fits if ${sayIn<ConditionValues>(conditionWords, condition)}`,
+  'fit/over': ({ over, room }) => `does not fit: ${showGiB(over)} more than the ${showGiB(room)} that may be used`,
+  'best/none': () => 'none fits; lockstep plan says what would',
+  'best/this': () => 'this one, by price',
+  'best/faster': ({ step, gain }) => `${showSeconds(step)}, faster by ${showPercent(gain)}, by price`,
+  'note/own-order': ({ file, simulated }) =>
+    simulated
+      ? `${file} is simulated; plans next to it are priced, as 1f1b where they keep the schedule`
+      : `${file} is priced as 1f1b: its order is not known to this software`,
+  'note/own-recompute': ({ simulated }) =>
+    `${simulated ? 'this plan is simulated; in plans next to it ' : ''}a list of ops to recompute is priced as half of the forward, without saving memory`,
+}
+
+/** Every code in English. */
+export const sentences: Wording<SentenceValues> = {
+  ...readingWords,
+  ...conditionWords,
+  ...moveWords,
+  ...verdictWords,
+  ...reasonWords,
+  ...noPlanWords,
+  ...insteadWords,
+  ...whatIfWords,
+  ...summaryWords,
+}
+
+export const showSentence = (sentence: Sentence): string => sayIn<SentenceValues>(sentences, sentence)

@@ -1,0 +1,188 @@
+/** What searches say, code by code: every one has words, made of all its values. */
+import { deepEqual, equal } from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Sentence, type SentenceCode, type SentenceValues, sentences, showSentence } from '../src/index.js'
+
+const GiB = 2 ** 30
+const state = { parameters: 8.03e9, each: 18, bytes: 135 * GiB }
+const node = { tp: 8, node: 'node', size: 8, link: 'nvlink4', sequenceParallel: true }
+const shared = { ep: 8, experts: 64 }
+
+/** Values for each code, and what is then printed. */
+const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[Code], english: string] } = {
+  'fit/one-device': [state, '8.03 B parameters x 18 bytes of state = 135.00 GiB: one device could hold them'],
+  'fit/shared': [
+    { ...state, devices: 2 },
+    '8.03 B parameters x 18 bytes of state = 135.00 GiB: at least 2 devices must share them',
+  ],
+  'tp/none': [{}, 'no tensor parallelism: no layer is worth its collectives'],
+  'tp/torus': [{ tp: 4, sequenceParallel: false }, 'tp 4 along the torus'],
+  'tp/within-node': [node, 'tp 8 stays within the node of 8 (nvlink4), with sequence parallelism'],
+  'tp/across-nodes': [{ ...node, tp: 16 }, 'tp 16 leaves the node of 8 (nvlink4), with sequence parallelism'],
+  'cp/cut': [
+    { cp: 4, tokens: 131072, each: 32768, across: 'node', attention: 'ring' },
+    'cp 4 cuts 131072 tokens into 32768 a rank, across nodes, attention ring',
+  ],
+  'ep/busiest': [
+    { ...shared, times: 1.5 },
+    'ep 8 shares 64 experts, 8 a rank; the busiest rank has 1.5 times the mean',
+  ],
+  'ep/even': [shared, 'ep 8 shares 64 experts, 8 a rank; priced as if all were chosen equally often'],
+  'ep/all-rows': [
+    { ...shared, times: 8 },
+    'ep 8 shares 64 experts, 8 a rank; room for all rows that may come, 8 times an even share',
+  ],
+  'ep/every-row': [{ ep: 1, experts: 64 }, 'experts are not shared; every rank has room for its rows'],
+  'ep/priced': [
+    { ...shared, times: 2, rows: 2, worst: 8 },
+    'ep 8 shares 64 experts, 8 a rank; priced with 2 times an even share of rows (rows: 2); a step that has more stops before its update, rows: worst has room for 8',
+  ],
+  'pp/none': [{}, 'no pipeline: every rank has all layers'],
+  'pp/zero': [{}, 'no pipeline: ZeRO-3 shares the parameters instead'],
+  'pp/shared': [
+    { pp: 4, layers: 32, chunks: 2, schedule: 'interleaved', ends: { first: 7, last: 0 } },
+    'pp 4 shares out the 32 layers (first 7, last none), each rank 2 times, interleaved',
+  ],
+  'dp/none': [{}, 'no copies: all devices hold one model'],
+  'dp/context': [{ zero: 1 }, 'no copies but the ranks of cp, which share (ZeRO 1)'],
+  'dp/copies': [{ dp: 8, zero: 2 }, 'dp 8 copies for throughput, gradients split too (ZeRO 2)'],
+  'batch/shared': [
+    { batch: 32, dp: 8, share: 4, microbatches: 2, microbatch: 2, bubble: 0.123 },
+    '32 sequences / dp 8 = 4 = 2 microbatches of 2; the bubble takes 12.3 % of the step',
+  ],
+  'memory/spare': [
+    { bytes: 70 * GiB, left: 3 * GiB, recompute: 'selective' },
+    '70.00 GiB a rank, 3.00 GiB to spare; attention is computed again',
+  ],
+  'memory/over': [
+    { bytes: 80 * GiB, over: 7 * GiB, recompute: 'none' },
+    '80.00 GiB a rank, 7.00 GiB too much; nothing is computed again',
+  ],
+  'fits-if/little-more': [{ share: 0.043 }, 'it takes less than 4.3 % more than estimated'],
+  'fits-if/little-fragmentation': [
+    { share: 0.025, reserved: 0.05 },
+    'fragmentation stays below 2.5 % of the memory (5.0 % is reserved)',
+  ],
+  'fits-if/small-context': [
+    { bytes: 2 * GiB, reserved: 7 * GiB },
+    'context and fragmentation stay below 2.00 GiB (7.00 GiB is reserved)',
+  ],
+  'fits-if/less': [{ share: 0.024 }, 'it takes at least 2.4 % less than estimated'],
+  'move/mesh': [{ more: 'tp', less: 'dp', by: 2 }, 'tp x2, dp /2'],
+  'move/microbatch': [{ microbatch: 4 }, 'microbatch 4'],
+  'move/zero': [{ zero: 3, reduce: 'step', gather: 'step' }, 'zero 3, reduce step, gather step'],
+  'move/recompute': [{ recompute: 'full' }, 'recompute full'],
+  'move/sequence-parallel': [{ on: false }, 'sequence parallel off'],
+  'move/attention': [{ meeting: 'ulysses 2 x ring 4' }, 'attention ulysses 2 x ring 4'],
+  'move/rows': [{ rows: 'worst' }, 'rows worst'],
+  'move/schedule': [{ schedule: 'interleaved', chunks: 4 }, 'interleaved, 4 chunks'],
+  'move/layers': [{ first: 5, last: 0 }, 'layers first 5, last none'],
+  'move/layers-even': [{}, 'layers even'],
+  'verdict/same': [{}, 'the same'],
+  'verdict/slower': [{ by: 0.032 }, 'slower by 3.2 %'],
+  'verdict/faster': [{ by: 0.25 }, 'faster by 25.0 %'],
+  'verdict/may-not-fit': [{ chance: 0.42 }, 'may not fit (42%)'],
+  'verdict/unfit': [{}, 'does not fit'],
+  'verdict/unwanted': [{}, 'not wanted'],
+  'verdict/impossible': [{}, 'impossible'],
+  'reason/changes': [
+    {
+      changes: [
+        { part: 'bubble', seconds: 0.012 },
+        { part: 'dp', seconds: -0.5 },
+      ],
+    },
+    'bubble +12.0 ms, dp communication -500 ms',
+  ],
+  'reason/memory': [
+    { bytes: 90 * GiB, over: 17 * GiB, grew: 'activations' },
+    'needs 90.0 GiB, 17.0 GiB too much (activations)',
+  ],
+  'reason/constraint': [{ constraint: 'tp<=2' }, 'tp<=2'],
+  'reason/refused': [
+    {
+      problem: {
+        severity: 'error',
+        code: 'plan/indivisible',
+        path: 'plan.tp',
+        message: 'heads = 12 cannot be split by 5',
+        suggestion: 'try 4',
+      },
+    },
+    'heads = 12 cannot be split by 5; try 4',
+  ],
+  'reason/batch': [{ batch: 6, dp: 4 }, 'a batch of 6 cannot be shared by dp 4'],
+  'reason/stages': [{ layers: 12, stages: 16 }, '12 layers do not fill 16 stages'],
+  'reason/layers': [{}, 'no layer split is possible'],
+  'reason/unwritable': [{}, 'no such job can be written down'],
+  'no-plan/memory': [
+    { bytes: 97 * GiB, capacity: 73 * GiB },
+    'the lightest plan needs 97.00 GiB a device, and 73.00 GiB may be used',
+  ],
+  'no-plan/tp': [
+    { devices: 3, keeps: ['tp=3'], possible: [1] },
+    'no tp divides 3 devices and the model and keeps to tp=3; without that tp could be 1',
+  ],
+  'no-plan/stages': [
+    { devices: 16, stages: 34, keeps: ['pp=16', 'dp=2'], tps: [1, 2, 4] },
+    'no tp x pp x dp = 16 has at most 34 stages and keeps to pp=16, dp=2; tp could be 1, 2 or 4',
+  ],
+  'no-plan/batch': [
+    { devices: 64, batch: 7, context: true, copies: [2, 4, 8, 16, 32, 64, 128] },
+    'dp = 64 / (tp x cp x pp) would be 2, 4, 8, 16, 32 or ... 128, and none divides a batch of 7',
+  ],
+  'no-plan/constraints': [
+    { devices: 8, batch: 4, constraints: ['zero=3', 'dp=1'] },
+    'no way to cut 8 devices and a batch of 4 keeps to zero=3, dp=1',
+  ],
+  'instead/constraint': [{ constraint: 'tp=8' }, 'without tp=8'],
+  'instead/no-constraints': [{}, 'without any constraint'],
+  'instead/devices': [{ devices: 16 }, '--devices 16'],
+  'instead/batch': [{ batch: 64 }, '--global-batch 64'],
+  'instead/memory': [{ bytes: 12 * GiB }, '12.00 GiB more memory'],
+  'what-if/network': [{ by: 0.5 }, 'network /2'],
+  'what-if/memory': [{ by: 1.5 }, 'memory x1.5'],
+  'what-if/batch': [{ by: 2 }, 'batch x2'],
+  'what-if/nothing-fits': [{}, 'nothing fits'],
+  'what-if/speed': [{ gain: 0.1 }, '+10.0 % tokens/s'],
+  'plan/same': [{}, 'the same plan'],
+  'plan/differs': [
+    {
+      differences: [
+        { field: 'tp', from: '16', to: '8' },
+        { field: 'schedule', from: '1f1b', to: 'zb-v' },
+      ],
+    },
+    'tp 16->8, zb-v',
+  ],
+  'limit/arithmetic': [{ share: 0.01 }, 'arithmetic; nothing else takes more than 1.0 %'],
+  'limit/part': [
+    { part: 'offload', share: 0.2, rest: 0.35 },
+    'moves between spaces takes 20.0 % of the step, all that is not arithmetic 35.0 %',
+  ],
+  'fit/unlikely': [
+    { chance: 0.3, condition: { code: 'fits-if/less', values: { share: 0.02 } } },
+    'may not fit (chance 30%): it fits if it takes at least 2.0 % less than estimated',
+  ],
+  'fit/over': [{ over: 4 * GiB, room: 73 * GiB }, 'does not fit: 4.0 GiB more than the 73.0 GiB that may be used'],
+  'best/none': [{}, 'none fits; lockstep plan says what would'],
+  'best/this': [{}, 'this one, by price'],
+  'best/faster': [{ step: 1.5, gain: 0.125 }, '1.50 s, faster by 12.5 %, by price'],
+  'note/own-order': [
+    { file: 'my.csv', simulated: false },
+    'my.csv is priced as 1f1b: its order is not known to this software',
+  ],
+  'note/own-recompute': [
+    { simulated: true },
+    'this plan is simulated; in plans next to it a list of ops to recompute is priced as half of the forward, without saving memory',
+  ],
+}
+
+const codes = Object.keys(said) as SentenceCode[] // the keys of the table
+
+const sentenceOf = (code: SentenceCode): Sentence => ({ code, values: said[code][0] }) as Sentence // the values are its own
+
+test('every code of a sentence has a sample, and no other has', () =>
+  deepEqual([...codes].sort(), Object.keys(sentences).sort()))
+
+for (const code of codes) test(`${code} in English`, () => equal(showSentence(sentenceOf(code)), said[code][1]))
