@@ -38,6 +38,7 @@ const seconds = Object.fromEntries(
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 process.chdir(root)
 await import('./build-kernels.mjs') // kernels older than their sources would compute something else
+await import('./build-studio.mjs') // as an old page would show something else
 const rest = process.argv[2] === '--rest'
 if (rest) process.env.LOCKSTEP_TESTS = 'rest'
 const words = process.argv.slice(rest ? 3 : 2)

@@ -1,0 +1,16 @@
+import { render } from 'preact'
+import { App } from './app.js'
+import { isolate } from './base/isolation.js'
+import { followLanguage } from './base/language.js'
+import { startRouter } from './base/router.js'
+import { followTheme } from './base/theme.js'
+import './style/base.css'
+import './style/parts.css'
+
+startRouter()
+followLanguage()
+followTheme()
+void isolate()
+const app = document.getElementById('app')!
+app.textContent = ''
+render(<App />, app)

@@ -1,0 +1,5 @@
+import { Soon } from '../soon.js'
+
+export default function Program() {
+  return <Soon name="program" />
+}

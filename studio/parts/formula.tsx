@@ -1,0 +1,23 @@
+/** A formula whose live places hold the numbers of this page: `<Formula math={tex`…\class{live}{\text{bubble}}`} live={{ bubble: '3/11' }} />`. */
+import { useLayoutEffect, useRef } from 'preact/hooks'
+
+interface FormulaProps {
+  /** MathML that the build made: never text of a reader. */
+  readonly math: string
+  readonly live?: Readonly<Record<string, string>>
+}
+
+export function Formula({ math, live = {} }: FormulaProps) {
+  const place = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => {
+    for (const element of place.current?.querySelectorAll('.live') ?? []) {
+      const name = (element as HTMLElement).dataset.name ?? element.textContent ?? ''
+      ;(element as HTMLElement).dataset.name = name
+      const value = live[name]
+      const leaf = element.querySelector('mtext, mi, mn') ?? element
+      if (value !== undefined) leaf.textContent = value
+    }
+  }, [math, JSON.stringify(live)])
+  // The build made it from a constant.
+  return <div class="formula" ref={place} dangerouslySetInnerHTML={{ __html: math }} />
+}

@@ -1,0 +1,37 @@
+/** A pipeline of few ranks as boxes: letters say what a box is, colours repeat it. Many ranks are drawn by the timeline. */
+import type { Box } from '../work/demo.js'
+
+interface PipelineProps {
+  readonly rows: readonly (readonly Box[])[]
+  readonly makespan: number
+  readonly label: string
+}
+
+const [height, gap, margin, width] = [26, 4, 30, 1000]
+
+export function Pipeline({ rows, makespan, label }: PipelineProps) {
+  const unit = (width - margin) / makespan
+  return (
+    <svg class="pipeline" viewBox={`0 0 ${width} ${rows.length * (height + gap)}`} role="img" aria-label={label}>
+      {rows.map((boxes, rank) => (
+        <g key={rank} transform={`translate(0 ${rank * (height + gap)})`}>
+          <text x={0} y={17}>{`r${rank}`}</text>
+          <rect class="lane" x={margin} width={width - margin} height={height} />
+          {boxes.map(box => (
+            <Cell key={`${box.kind}${box.microbatch}`} box={box} unit={unit} />
+          ))}
+        </g>
+      ))}
+    </svg>
+  )
+}
+
+function Cell({ box, unit }: { readonly box: Box; readonly unit: number }) {
+  const [x, wide] = [margin + box.start * unit, (box.end - box.start) * unit]
+  return (
+    <g class={`task ${box.kind}`}>
+      <rect x={x} width={Math.max(0, wide - 1)} height={height} rx={2} />
+      {wide >= 22 && <text x={x + wide / 2} y={17} text-anchor="middle">{`${box.kind}${box.microbatch}`}</text>}
+    </g>
+  )
+}

@@ -1,0 +1,2 @@
+/** Styles are files that the bundler takes along. */
+declare module '*.css'

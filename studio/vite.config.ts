@@ -1,0 +1,84 @@
+/**
+ * Builds the studio into dist/studio/page: one page that any web host can serve, from any folder. The core comes as `tsc -b` left it in
+ * dist/src, so the page runs the very modules that the tests ran.
+ */
+import { createHash } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import temml from 'temml'
+import { defineConfig, type Plugin } from 'vite'
+
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+
+/** tex`…` becomes MathML while the page is built, so that no reader loads a typesetter. */
+const formulas: Plugin = {
+  name: 'formulas',
+  enforce: 'pre',
+  transform(code, id) {
+    if (!/\/studio\/.*\.tsx?$/.test(id) || !code.includes('tex`')) return
+    return code.replace(/\btex`([^`]*)`/g, (_, source: string) =>
+      JSON.stringify(temml.renderToString(source, { throwOnError: true, trust: true })),
+    )
+  },
+}
+
+/** The engine starts its ranks from a file beside it; in a bundle that file is a bundle of its own. */
+const rankWorkers: Plugin = {
+  name: 'rank-workers',
+  enforce: 'pre',
+  transform(code, id) {
+    if (!id.endsWith('/engine/native/run/pool.js')) return
+    const place = "new URL('./worker.js', import.meta.url)"
+    if (!code.includes(place)) throw new Error('the engine starts its ranks in another way: rank-workers must learn it')
+    return `import rankWorker from './worker.js?worker&url'\n${code.replace(place, 'new URL(rankWorker, self.location.href)')}`
+  },
+}
+
+/** What is Node's of the platform is never loaded by a page. */
+const noNode: Plugin = {
+  name: 'no-node',
+  enforce: 'pre',
+  load(id) {
+    if (id.endsWith('/dist/src/platform/node.js')) return 'export const nodePlatform = undefined'
+  },
+}
+
+/** The service worker keeps one build: its cache is named after everything that was built, and it knows all files. */
+const offline: Plugin = {
+  name: 'offline',
+  enforce: 'post',
+  generateBundle(_, bundle) {
+    const files = Object.keys(bundle).filter(file => file !== 'sw.js')
+    const hash = createHash('sha256')
+    for (const file of files.sort()) {
+      const part = bundle[file]!
+      hash.update(file).update(part.type === 'chunk' ? part.code : part.source)
+    }
+    this.emitFile({
+      type: 'asset',
+      fileName: 'build.json',
+      source: JSON.stringify({ build: hash.digest('hex').slice(0, 16), files: ['./', ...files] }),
+    })
+  },
+}
+
+export default defineConfig({
+  root: at('.'),
+  base: './',
+  publicDir: at('./public'),
+  plugins: [formulas, rankWorkers, noNode, offline],
+  resolve: {
+    alias: [
+      { find: /^lockstep$/, replacement: at('../dist/src/index.js') },
+      { find: /^lockstep\/engine$/, replacement: at('../dist/src/engine/native/index.js') },
+    ],
+  },
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  worker: { format: 'es', plugins: () => [formulas, rankWorkers, noNode] },
+  build: {
+    outDir: at('../dist/studio/page'),
+    emptyOutDir: true,
+    target: 'es2023',
+    chunkSizeWarningLimit: 2000,
+    rolldownOptions: { checks: { bundlerTimings: false } },
+  },
+})

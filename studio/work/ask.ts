@@ -1,0 +1,103 @@
+/**
+ * Asking the core, which lives in workers. `fast` is one worker that answers in order (prices, compiling, a simulated step); a
+ * `long` question (search, proofs, training) has a worker of its own, which ends when nobody wants the answer any more.
+ */
+import type { Input, ModuleName, Output, WorkName } from './modules.js'
+import type { Question, Refusal, Reply } from './protocol.js'
+
+export type Lane = 'fast' | 'long'
+
+/** What a page shows when the core says no. */
+export class Refused extends Error {
+  readonly why: Refusal
+  constructor(why: Refusal) {
+    super(why.message)
+    this.why = why
+  }
+}
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: Error) => void
+  readonly progress: (value: unknown) => void
+}
+
+class CoreWorker {
+  readonly #worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' })
+  readonly #waiting = new Map<number, Waiting>()
+  #early: Question[] | undefined = []
+  #next = 0
+  dead = false
+
+  constructor() {
+    this.#worker.addEventListener('message', ({ data }: MessageEvent<Reply>) => this.#hear(data))
+    this.#worker.addEventListener('error', event => this.end(event.message || 'the worker could not be started'))
+  }
+
+  get busy(): boolean {
+    return this.#waiting.size > 0
+  }
+
+  ask(question: Omit<Question, 'id'>, progress: (value: unknown) => void): Promise<unknown> {
+    const id = this.#next++
+    const asked = { id, ...question }
+    if (this.#early) this.#early.push(asked)
+    else this.#worker.postMessage(asked)
+    return new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject, progress }))
+  }
+
+  end(reason: string): void {
+    this.dead = true
+    this.#worker.terminate()
+    for (const { reject } of this.#waiting.values()) reject(new Refused({ message: reason, problems: [] }))
+    this.#waiting.clear()
+  }
+
+  #hear(reply: Reply): void {
+    if (reply.type === 'ready') {
+      for (const question of this.#early ?? []) this.#worker.postMessage(question)
+      this.#early = undefined
+      return
+    }
+    const waiting = this.#waiting.get(reply.id)
+    if (!waiting) return
+    if (reply.type !== 'progress') this.#waiting.delete(reply.id)
+    if (reply.type === 'progress') waiting.progress(reply.value)
+    else if (reply.type === 'answer') waiting.resolve(reply.value)
+    else waiting.reject(new Refused(reply.why))
+  }
+}
+
+let fast: CoreWorker | undefined
+/** Workers of long questions that have been answered: starting one takes longer than most of them. */
+const rested: CoreWorker[] = []
+
+function workerOf(lane: Lane): CoreWorker {
+  if (lane === 'long') return rested.pop() ?? new CoreWorker()
+  if (!fast || fast.dead) fast = new CoreWorker()
+  return fast
+}
+
+export interface AskOptions {
+  readonly progress?: (value: unknown) => void
+  /** Only a long question can be given up: its worker ends. */
+  readonly signal?: AbortSignal
+}
+
+export async function ask<M extends ModuleName, F extends WorkName<M>>(
+  lane: Lane,
+  [module, name]: readonly [M, F],
+  input: Input<M, F>,
+  { progress = () => {}, signal }: AskOptions = {},
+): Promise<Output<M, F>> {
+  const worker = workerOf(lane)
+  const giveUp = () => worker.end('given up')
+  if (lane === 'long') signal?.addEventListener('abort', giveUp)
+  try {
+    return (await worker.ask({ module, name, input }, progress)) as Output<M, F> // the worker ran that very function
+  } finally {
+    signal?.removeEventListener('abort', giveUp)
+    if (lane === 'long' && !worker.dead && rested.length < 2) rested.push(worker)
+    else if (lane === 'long') worker.end('done')
+  }
+}

@@ -1,0 +1,26 @@
+/**
+ * What a page may ask of the core. A module here is a set of functions that run in a worker, loaded when the first of them is
+ * asked: `ask('fast', 'demo', 'pipeline', …)`. The page's own thread imports none of the core.
+ */
+export const modules = {
+  demo: () => import('./demo.js'),
+}
+
+export type Modules = { readonly [M in keyof typeof modules]: Awaited<ReturnType<(typeof modules)[M]>> }
+export type ModuleName = keyof Modules
+
+/** What a function in a worker has beside its input. */
+export interface Context {
+  /** Tells the page something before the answer is there. */
+  readonly progress: (value: unknown) => void
+}
+
+type Work = (input: never, context: Context) => unknown
+/** Names of a module's functions. */
+export type WorkName<M extends ModuleName> = {
+  [F in keyof Modules[M]]: Modules[M][F] extends Work ? F : never
+}[keyof Modules[M]] &
+  string
+type WorkOf<M extends ModuleName, F extends WorkName<M>> = Modules[M][F] extends Work ? Modules[M][F] : never
+export type Input<M extends ModuleName, F extends WorkName<M>> = Parameters<WorkOf<M, F>>[0]
+export type Output<M extends ModuleName, F extends WorkName<M>> = Awaited<ReturnType<WorkOf<M, F>>>

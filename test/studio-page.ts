@@ -1,0 +1,112 @@
+/**
+ * The built studio in a real Chromium: served from a folder as any web host would, with or without the headers that isolate a page.
+ * Everything a page says on its console, throws or fails to load is kept, and a test can ask that there was nothing.
+ */
+import { deepEqual } from 'node:assert/strict'
+import { createReadStream, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { extname, join, normalize } from 'node:path'
+import { type BrowserContext, chromium, type Page } from 'playwright-core'
+import { findChromium, noChromium } from './chromium.js'
+
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.json': 'application/json',
+  '.svg': 'image/svg+xml',
+  '.wasm': 'application/wasm',
+}
+const isolation = {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+}
+const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking']
+const patience = 60_000
+const executablePath = findChromium()
+
+/** Options of a test that needs a browser. */
+export const inChromium = executablePath ? { timeout: 240_000 } : { skip: noChromium }
+
+export interface Host {
+  readonly address: string
+  readonly close: () => void
+}
+
+/** Serves dist/studio/page; `isolated` false: without any header, like the plainest of hosts. */
+export async function hostStudio(isolated = true): Promise<Host> {
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '/', 'http://localhost')
+    const file = join('dist/studio/page', normalize(pathname === '/' ? '/index.html' : pathname))
+    if (!existsSync(file) || !statSync(file).isFile()) return void response.writeHead(404).end()
+    response.writeHead(200, { 'Content-Type': types[extname(file)] ?? 'text/plain', ...(isolated && isolation) })
+    createReadStream(file).pipe(response)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const close = () => {
+    server.close()
+    server.closeAllConnections()
+  }
+  return { address: `http://localhost:${(server.address() as AddressInfo).port}`, close } // it listens on a port
+}
+
+export interface Watched {
+  readonly page: Page
+  /** What went wrong so far, in the page's own words. */
+  readonly complaints: string[]
+  /** `learn/zero?lang=zh`: opens a place, and waits until it has drawn something. */
+  readonly open: (place: string) => Promise<void>
+  /** Fails with what the page complained of. */
+  readonly isFine: () => void
+}
+
+function watch(page: Page, address: string): Watched {
+  const complaints: string[] = []
+  page.on('console', message => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text())
+  })
+  page.on('pageerror', error => complaints.push(String(error)))
+  page.on('requestfailed', request => {
+    if (request.failure()?.errorText !== 'net::ERR_ABORTED') complaints.push(`failed: ${request.url()}`)
+  })
+  page.on('response', response => {
+    if (response.status() >= 400) complaints.push(`${response.status()}: ${response.url()}`)
+  })
+  const open = async (place: string) => {
+    await page.goto(`${address}/#/${place}`)
+    await page.waitForSelector('main h1')
+  }
+  return { page, complaints, open, isFine: () => deepEqual(complaints, []) }
+}
+
+export interface Browsing {
+  readonly context: BrowserContext
+  /** A tab at a host. */
+  readonly tab: (address: string, size?: { readonly width: number; readonly height: number }) => Promise<Watched>
+  readonly close: () => Promise<void>
+}
+
+/** A browser of its own; whoever opens it closes it. */
+export async function browse(): Promise<Browsing> {
+  const profile = mkdtempSync(join(tmpdir(), 'lockstep-studio-'))
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath: executablePath!,
+    args: flags,
+    timeout: patience,
+    viewport: { width: 1280, height: 800 },
+  })
+  context.setDefaultTimeout(patience)
+  const close = async () => {
+    await context.close()
+    rmSync(profile, { recursive: true, force: true, maxRetries: 5 })
+  }
+  const tab: Browsing['tab'] = async (address, size) => {
+    const page = await context.newPage()
+    if (size) await page.setViewportSize(size)
+    return watch(page, address)
+  }
+  return { context, tab, close }
+}
