@@ -2,7 +2,7 @@
  * A LoRA run that starts from a Hugging Face folder, and what is exported of it: merged, the folder has the loss of the run; apart, what
  * PEFT would add to the folder's own matrices is what was merged into them.
  */
-import { deepEqual, equal, ok } from 'node:assert/strict'
+import { deepEqual, equal, ok, throws } from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,16 @@ import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
 import { nodeFiles } from '../src/node/index.js'
 import { adaptersOf, check, Job } from '../src/plan/index.js'
-import { exportAdapters, exportWeights, mergedWeights, type Weights, weightSource } from '../src/weights/index.js'
+import {
+  besideWeights,
+  exportAdapters,
+  exportWeights,
+  mergedWeights,
+  openAdapters,
+  type WeightMap,
+  type Weights,
+  weightSource,
+} from '../src/weights/index.js'
 import { fixturePath } from './fixtures.js'
 import { some } from './share.js'
 
@@ -74,8 +83,46 @@ for (const name of some(folders, 9, 4))
     const merged = machineOf(plain, again, data).step(0, 0)
     ok(Math.abs(merged - loss) < 1e-12, `merged ${merged}, not ${loss}`)
     addsUp(path, out)
+    comesBack(run.held, join(out, 'apart'), source.folder.map)
     rmSync(out, { recursive: true })
   })
+
+/** What was written apart, read again, is what was trained. */
+function comesBack(held: Weights, path: string, map: WeightMap): void {
+  const { tensors, adapters } = openAdapters(path, files, map)
+  deepEqual([adapters.rank, adapters.alpha], [2, 3])
+  const own = [...held.tensors.keys()].filter(name => name.includes('.lora.'))
+  deepEqual([...tensors.keys()].map(name => `param.${name}`).sort(), own.sort())
+  for (const [name, { values }] of tensors) deepEqual(Float64Array.from(values), held.tensor(`param.${name}`), name)
+}
+
+/** Adapters of PEFT beside a fixture, the loss of both in f64, and what they are taken for. */
+for (const [name, kind] of [
+  ['llama', 'rank 4, alpha 9 of q,v,gate'],
+  ['gpt2', 'rank 3, alpha 6 of q,k,v,up'],
+] as const)
+  test(`${name}: adapters that PEFT has saved`, () => {
+    const [path, saved] = [fixturePath(`huggingface/${name}`), fixturePath(`peft/${name}`)]
+    const data = tokensOf(path)
+    const seq = data.tokens[0].length
+    const source = weightSource(path, files, { seq })
+    const folder = openAdapters(saved, files, source.folder.map)
+    const { rank, alpha, targets } = folder.adapters
+    equal(`rank ${rank}, alpha ${alpha} of ${targets}`, kind)
+    const model = JSON.parse(JSON.stringify(source.folder.config))
+    const job = Job.parse({ model, training: { seq, globalBatch: data.tokens.length, lora: folder.adapters } })
+    const { loss, within } = JSON.parse(readFileSync(join(saved, 'expected.json'), 'utf8'))
+    const ours = machineOf(job, besideWeights(source, folder), data).step(0, 0)
+    ok(Math.abs(ours - loss) < within, `${ours}, not ${loss}`)
+  })
+
+test('adapters that are no adapters of the model are refused, each by its name', () => {
+  const map = weightSource(fixturePath('huggingface/llama'), files).folder.map
+  throws(() => openAdapters(fixturePath('peft/gpt2'), files, map), /the model has no transformer\.h\.0\.attn\.c_attn/)
+  const dora = { ...files, read: (path: string) => files.read(path).replace('"use_dora": false', '"use_dora": true') }
+  throws(() => openAdapters(fixturePath('peft/llama'), dora, map), /use_dora true: lengths of columns/)
+  throws(() => openAdapters(fixturePath('huggingface/llama'), files, map), /holds no adapter_config\.json/)
+})
 
 /** W + (alpha / r) B A, module by module, from the files alone. */
 function addsUp(path: string, out: string): void {

@@ -3,7 +3,7 @@ import { error, type Files, ProblemsError } from '../base/index.js'
 import type { Checkpoint } from '../checkpoint/index.js'
 import { byteTokenizer, readTokenizer, type Tokenizer } from '../data/index.js'
 import type { StartDecoderOptions } from '../engine/index.js'
-import type { ModelConfig } from '../model/index.js'
+import { contextOfModel, type ModelConfig } from '../model/index.js'
 import { adaptersOf, formOf, Job } from '../plan/index.js'
 import { beginningOf } from '../train/index.js'
 import { createDecoder, type Decoder, type FillWeight } from './decoder.js'
@@ -18,11 +18,31 @@ export interface TrainedModel {
 }
 
 /** `path`: a checkpoint, or a folder of them, of which the newest whole one is taken. Throws what is wrong. */
-export function openTrained(path: string, files: Files): TrainedModel {
-  const found = beginningOf({ init: path }, files)
+export function openTrained(path: string, files: Files, { adapters }: OpenTrainedOptions = {}): TrainedModel {
+  const found = beginningOf({ init: path, ...(adapters !== undefined && { adapters }) }, files)
   if (!found) throw new Error('internal: a path was given')
-  return { path: found.path, checkpoint: found.checkpoint, job: jobOf(found), passedOver: found.damaged?.length ?? 0 }
+  const job = found.weights ? jobOfFolder(found) : jobOf(found)
+  return { path: found.path, checkpoint: found.checkpoint, job, passedOver: found.damaged?.length ?? 0 }
 }
+
+export interface OpenTrainedOptions {
+  /** A folder of PEFT, whose adapters stand beside the weights. */
+  readonly adapters?: string | undefined
+}
+
+/** Sequences that a folder of weights is judged on, and tokens that are remembered, unless the model was made for fewer. */
+const usualContext = 2048
+
+/** Of weights that no job has made. Rows of learned positions are as many as there are. */
+function jobOfFolder({ checkpoint }: { readonly checkpoint: Checkpoint }): Job {
+  const { model, training } = Object(checkpoint.job())
+  const rows = checkpoint.tensors.get('param.embed.positions')?.[0].size
+  const seq = Math.min(rows ?? contextOfModel(model), usualContext)
+  return { ...Job.parse({ model: standIn, training: { seq, globalBatch: 1, ...training }, plan: {} }), model }
+}
+
+/** A model that was parsed before takes its place. */
+const standIn = { family: 'mlp', layers: 1, embed: 1 }
 
 function jobOf({ path, checkpoint }: { readonly path: string; readonly checkpoint: Checkpoint }): Job {
   const found = checkpoint.job()

@@ -5,8 +5,16 @@ import { cursorAt, type Dataset } from '../data/index.js'
 import { resumedScalars, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { modelDifferences } from '../model/index.js'
-import type { Job } from '../plan/index.js'
-import { isWeightFolder, type WeightSource, weightSource } from '../weights/index.js'
+import { adaptersOf, Job } from '../plan/index.js'
+import {
+  besideWeights,
+  exportTarget,
+  isWeightFolder,
+  openAdapters,
+  type Trained,
+  type WeightSource,
+  weightSource,
+} from '../weights/index.js'
 import { markLoad } from './loading.js'
 import { type DamagedCheckpoint, foundAt, problemsOf } from './newest.js'
 
@@ -19,6 +27,8 @@ export interface Beginning {
   readonly damaged?: readonly DamagedCheckpoint[]
   /** The same, where it is a Hugging Face folder. */
   readonly weights?: WeightSource
+  /** The folder of the adapters that were put beside it. */
+  readonly adapters?: string
   /** Called when it is about to be loaded; gives what to call when that is done. */
   readonly loading?: () => () => void
 }
@@ -27,24 +37,66 @@ export interface Beginning {
 export const stepsBehind = (beginning: Beginning | undefined): number =>
   beginning?.share === 'everything' ? beginning.checkpoint.step : 0
 
-export const beginningText = ({ path, share, checkpoint: { step } }: Beginning): string =>
-  share === 'everything' ? `Resumes from ${path}, after step ${step}.` : `Starts with the weights of ${path}.`
+export const beginningText = ({ path, share, adapters, checkpoint: { step } }: Beginning): string =>
+  share === 'everything'
+    ? `Resumes from ${path}, after step ${step}.`
+    : `Starts with the weights of ${path}${adapters === undefined ? '' : ` and the adapters of ${adapters}`}.`
 
 /** The checkpoint to resume from, or whose weights to start with; a folder of checkpoints means the last one. */
 export interface Origin {
   readonly resume?: string
   /** May be a Hugging Face folder too. */
   readonly init?: string
+  /** A folder of PEFT: adapters to put beside the weights. */
+  readonly adapters?: string
 }
 
 /** Read to its end and found whole: of a folder the newest that is. Throws what is wrong where none is. `job`: who begins with it. */
-export function beginningOf({ resume, init }: Origin, files: Files, job?: Job): Beginning | undefined {
+export function beginningOf(origin: Origin, files: Files, job?: Job): Beginning | undefined {
+  const { init, adapters } = origin
+  if (adapters !== undefined && init === undefined)
+    throw new ProblemsError([error('weights/adapters', '--adapters', 'beside which weights?', 'name them with --init')])
+  const found = wholeAt(origin, files, job)
+  return found && adapters !== undefined ? besideThem(found, adapters, files, job) : found
+}
+
+function wholeAt({ resume, init }: Omit<Origin, 'adapters'>, files: Files, job?: Job): Beginning | undefined {
   const asked = resume ?? init
   if (asked === undefined) return undefined
   if (isWeightFolder(asked, files)) return weightsAt(asked, files, resume === undefined, job)
   const share = resume === undefined ? 'weights' : 'everything'
   const { good, damaged } = foundAt(asked, files, share)
   return { ...good, share, ...(damaged.length > 0 && { damaged }), loading: () => markLoad(good.path, files) }
+}
+
+/** `job`: who begins with them, whose training must have the same adapters. */
+function besideThem(found: Beginning, path: string, files: Files, job: Job | undefined): Beginning {
+  const held = found.weights?.folder.map ?? exportTarget(trainedOf(found), undefined).map
+  const folder = openAdapters(path, files, held)
+  const { rank, alpha, targets } = folder.adapters
+  const asked = job && adaptersOf(job)
+  const isSame = asked?.rank === rank && asked.alpha === alpha && asked.targets.join() === targets.join()
+  if (job && !isSame) {
+    const wanted = `lora: { rank: ${rank}, alpha: ${alpha}, targets: [${targets.join(', ')}] }`
+    const has = asked
+      ? `the job’s have rank ${asked.rank}, alpha ${asked.alpha}, of ${asked.targets.join(', ')}`
+      : 'the job has none'
+    const message = `adapters of ${path} have rank ${rank}, alpha ${alpha}, of ${targets.join(', ')}; ${has}`
+    throw new ProblemsError([error('weights/adapters', 'training.lora', message, `try ${wanted}`)])
+  }
+  return { ...found, checkpoint: besideWeights(found.checkpoint, folder), adapters: path }
+}
+
+function trainedOf({ path, checkpoint }: Beginning): Trained {
+  const parsed = Job.safeParse(checkpoint.job())
+  if (!parsed.success)
+    throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json is not that of this version`)])
+  const { model, training } = parsed.data
+  if (training.lora)
+    throw new ProblemsError([
+      error('weights/adapters', '--adapters', `${path} has adapters of its own`, 'export them merged first'),
+    ])
+  return { model, seq: training.seq }
 }
 
 function weightsAt(path: string, files: Files, isStart: boolean, job: Job | undefined): Beginning {

@@ -3,7 +3,7 @@
  * [rank, what enters] and lora_B [what leaves, rank]. Where several of our matrices are one module there (c_attn of GPT-2), its
  * adapter is as wide as theirs together, each of which reaches its own part of what leaves: the same sum.
  */
-import { error, type Problem, ProblemsError, within, writing } from '../base/index.js'
+import { type Dim, error, type Problem, ProblemsError, within, writing } from '../base/index.js'
 import { type Float, type Numbers, printHead } from '../checkpoint/index.js'
 import { type Adapters, adapterNames } from '../model/index.js'
 import { adaptedIn, tensorOf } from './adapters.js'
@@ -94,8 +94,7 @@ function tensorsOfModule(
     const [given, left] = sidesOf(axes, param)
     const { a, b } = adapterNames(param.name)
     const dim = { name: 'adapterRank', size: rank }
-    const inputs = param.dims.filter(own => mentions(given, own.name))
-    const outputs = param.dims.filter(own => !mentions(given, own.name))
+    const [inputs, outputs] = splitDims(param, given)
     const sides = [
       { made: made.a, tensor: `${name}.lora_A.weight`, axes: `${wide} ${given}`, dims: [...inputs, dim], of: a },
       { made: made.b, tensor: `${name}.lora_B.weight`, axes: `${left} ${wide}`, dims: [dim, ...outputs], of: b },
@@ -115,8 +114,17 @@ function tensorsOfModule(
 
 const mentions = (axis: string, dim: string): boolean => new RegExp(`\\b${dim}\\b`).test(axis)
 
+/** Our dims that enter a matrix, those of the axis that is summed over, and those that leave it. */
+export const splitDims = (
+  { dims }: MappedParam,
+  given: string,
+): readonly [inputs: readonly Dim[], outputs: readonly Dim[]] => [
+  dims.filter(({ name }) => mentions(given, name)),
+  dims.filter(({ name }) => !mentions(given, name)),
+]
+
 /** The axis of a matrix that is summed over, and the other. Our matrices have what they sum over first. */
-function sidesOf(axes: string, { dims }: MappedParam): readonly [given: string, left: string] {
+export function sidesOf(axes: string, { dims }: MappedParam): readonly [given: string, left: string] {
   const [first, second] = axes.match(/\([^)]*\)|\S+/g) as string[] // a matrix has two
   return mentions(first, dims[0].name) ? [first, second] : [second, first]
 }

@@ -22,7 +22,17 @@ export function weightSource(path: string, files: Files, options: OpenOptions = 
     return param ? filled(folder, param, targets) : [`there is no ${name} in the folder`]
   }
   return {
-    ...{ folder, step: 0, seed: 0, run: 'none', line: [], scalars: {}, files: folder.files, fill },
+    ...{
+      folder,
+      step: 0,
+      seed: 0,
+      run: 'none',
+      software: 'Hugging Face',
+      line: [],
+      scalars: {},
+      files: folder.files,
+      fill,
+    },
     tensors: new Map([...params].map(([name, { dims }]) => [name, dims])),
     damages: () => [],
     tensor(name) {

@@ -10,15 +10,20 @@ import { notesOn } from './generate.js'
 
 export interface EvalOptions {
   readonly data?: string
+  readonly adapters?: string
   readonly kernels: KernelName | 'auto'
   readonly json?: boolean
 }
 
-export async function evalCommand(path: string, { data, kernels, json }: EvalOptions, io: Io): Promise<number> {
+export async function evalCommand(
+  path: string,
+  { data, adapters, kernels, json }: EvalOptions,
+  io: Io,
+): Promise<number> {
   const begun = performance.now()
   const { trained, found } = await withProgress(io, async watcher => {
     watcher.say(`reading ${path}`)
-    const trained = openTrained(path, io)
+    const trained = openTrained(path, io, { adapters })
     const asked = { files: io, data, kernels, ranks: thisHost().cores, watcher }
     return { trained, found: await evaluate(trained, asked) }
   })

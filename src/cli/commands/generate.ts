@@ -16,6 +16,7 @@ import { withProgress } from '../text/progress.js'
 
 export interface GenerateCommandOptions {
   readonly prompt?: string
+  readonly adapters?: string
   readonly ids?: string
   readonly chat?: boolean
   readonly tokens?: number
@@ -41,7 +42,7 @@ interface Speaker {
 export async function generateCommand(path: string, options: GenerateCommandOptions, io: Io): Promise<number> {
   const opened = await withProgress(io, async watcher => {
     watcher.say(`reading ${path}`)
-    const trained = openTrained(path, io)
+    const trained = openTrained(path, io, options)
     const tokenizer = await tokenizerOf(trained)
     requirePrompt(options, tokenizer, trained)
     return { trained, tokenizer, decoder: await openDecoder(trained, options) }

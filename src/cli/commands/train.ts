@@ -52,6 +52,7 @@ import { paragraph } from './check.js'
 import { keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
 
 export interface TrainOptions extends CheckpointOptions, MonitorOptions {
+  readonly adapters?: string
   readonly steps?: number
   readonly kernels: KernelName | 'auto'
   readonly out?: string

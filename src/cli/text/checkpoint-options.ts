@@ -5,7 +5,7 @@ import type { Keep, Origin } from '../../train/index.js'
 import { positive } from './integer.js'
 
 /** The same names as those of an emitted program. */
-export interface CheckpointOptions extends Origin {
+export interface CheckpointOptions extends Omit<Origin, 'adapters'> {
   readonly save?: string
   readonly saveEvery?: number
   readonly saveSync?: boolean

@@ -9,7 +9,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .description(
       'How well the model of a checkpoint knows a text: loss (nats per token), perplexity, bits per byte. Sequences are as long as those of training.',
     )
-    .argument('<checkpoint>', 'a checkpoint, or a folder of them, of which the newest whole one is taken')
+    .argument(
+      '<checkpoint>',
+      'a checkpoint, a folder of them, of which the newest whole one is taken, or a Hugging Face folder',
+    )
+    .option('--adapters <folder>', 'adapters of PEFT to put beside the weights')
     .option('--data <file>', 'a text, a folder of texts, or a .bin file of ids (default: what the job holds out)')
     .addOption(
       new Option('--kernels <name>', 'the kernels that compute')

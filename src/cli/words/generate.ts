@@ -24,10 +24,14 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .description(
       'Goes on from a prompt with the model of a checkpoint, of whatever plan and family: token by token, as text while it is made. Always the likeliest token, unless there is a temperature.',
     )
-    .argument('<checkpoint>', 'a checkpoint, or a folder of them, of which the newest whole one is taken')
+    .argument(
+      '<checkpoint>',
+      'a checkpoint, a folder of them, of which the newest whole one is taken, or a Hugging Face folder',
+    )
     .addOption(new Option('--prompt <text>', 'the text to go on from').conflicts(['ids', 'chat']))
     .addOption(new Option('--ids <ids>', 'the same as ids of tokens: 17,4,99').conflicts('chat'))
     .option('--chat', 'read line by line from standard input, and answer each')
+    .option('--adapters <folder>', 'adapters of PEFT to put beside the weights')
     .option('--tokens <n>', 'how many tokens to make at most (default: 128)', positive)
     .option('--temperature <t>', 'draw tokens: below 1 the likely ones more often (default: 0, the likeliest)', amount)
     .option('--top-k <k>', 'draw from the k likeliest tokens', positive)
