@@ -18,7 +18,7 @@ export function Pipeline({ rows, makespan, label }: PipelineProps) {
           <text x={0} y={17}>{`r${rank}`}</text>
           <rect class="lane" x={margin} width={width - margin} height={height} />
           {boxes.map(box => (
-            <Cell key={`${box.kind}${box.microbatch}`} box={box} unit={unit} />
+            <Cell key={`${box.kind}${box.stage}.${box.microbatch}`} box={box} unit={unit} />
           ))}
         </g>
       ))}
@@ -28,10 +28,13 @@ export function Pipeline({ rows, makespan, label }: PipelineProps) {
 
 function Cell({ box, unit }: { readonly box: Box; readonly unit: number }) {
   const [x, wide] = [margin + box.start * unit, (box.end - box.start) * unit]
+  const [y, tall] = box.band === undefined ? [0, height] : [(box.band * height) / 2, height / 2]
   return (
     <g class={`task ${box.kind}`}>
-      <rect x={x} width={Math.max(0, wide - 1)} height={height} rx={2} />
-      {wide >= 22 && <text x={x + wide / 2} y={17} text-anchor="middle">{`${box.kind}${box.microbatch}`}</text>}
+      <rect x={x} y={y} width={Math.max(0, wide - 1)} height={tall} rx={2} />
+      {wide >= 22 && (
+        <text x={x + wide / 2} y={y + tall / 2 + 4} text-anchor="middle">{`${box.kind}${box.microbatch}`}</text>
+      )}
     </g>
   )
 }

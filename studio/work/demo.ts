@@ -8,8 +8,11 @@ export interface PipelineInput {
 }
 
 export interface Box {
-  readonly kind: string
+  readonly kind: 'F' | 'I' | 'W' | 'B'
+  readonly stage: number
   readonly microbatch: number
+  /** Which half of a pair that shares the machine. */
+  readonly band?: number
   readonly start: number
   readonly end: number
 }
@@ -26,7 +29,9 @@ export function pipeline({ name, ranks, microbatches }: PipelineInput): Pipeline
   const { makespan, bubble, peak, slots } = timing(makeSchedule(name, { ranks, chunks: 1, microbatches }))
   const rows = slots.map(row =>
     row.flatMap(({ action, start, end }) =>
-      action.kind === 'overlap' ? [] : [{ kind: action.kind, microbatch: action.microbatch, start, end }],
+      action.kind === 'overlap'
+        ? []
+        : [{ kind: action.kind, stage: action.stage, microbatch: action.microbatch, start, end }],
     ),
   )
   return { makespan, bubble, peak, rows }

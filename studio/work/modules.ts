@@ -4,6 +4,7 @@
  */
 export const modules = {
   demo: () => import('./demo.js'),
+  schedule: () => import('./schedule.js'),
 }
 
 export type Modules = { readonly [M in keyof typeof modules]: Awaited<ReturnType<(typeof modules)[M]>> }
