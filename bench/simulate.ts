@@ -64,7 +64,7 @@ async function timed({ title, dp, slow: count, use }: Case, rounds: number): Pro
     name: 'simulate',
     answer: async () => {
       const { parts, step, roles: found } = simulate(program, prices, { slow })
-      roles = found
+      roles = found.length
       return [partNames.reduce((sum, name) => sum + parts[name], 0) / step]
     },
     time: async () => {

@@ -19,7 +19,7 @@ console.log(`rank 4711 does ${spansOf(4711).length} things`)
 
 // One rank that is a tenth slower holds up all the others; those that are alike are simulated once.
 const slowed = simulate(program, prices, { slow: new Map([[4711, 1.1]]), watch: [] })
-console.log(`with one slow rank: ${show(slowed.step)}, ${slowed.roles} ranks simulated`)
+console.log(`with one slow rank: ${show(slowed.step)}, ${slowed.roles.length} ranks simulated`)
 
 //> a step: 8.50 s, idle in the pipeline 2.68 s, waiting for tp 0.76 s
 //> rank 4711 does 8003 things

@@ -152,7 +152,19 @@ export {
   worstOf,
 } from './engine/index.js'
 export { inputsOf } from './geometry/index.js'
-export { printChrome, type Span, sharesOf } from './trace/index.js'
+export {
+  labelsOf,
+  lanes,
+  nameOf,
+  noLink,
+  printChrome,
+  type Span,
+  type SpanColumns,
+  type SpanKind,
+  type SpanLabels,
+  sharesOf,
+  spanKinds,
+} from './trace/index.js'
 
 // 8. Clusters, and a step simulated on one.
 export { type Cluster, clusterFields, clusterOf, clusterSchema, deviceNames, parseCluster } from './cluster/index.js'
@@ -169,6 +181,7 @@ export {
   type Prices,
   partNames,
   partTitles,
+  type RankRole,
   type Rates,
   type Run,
   rankTraffic,

@@ -160,12 +160,3 @@ test('a job on standard input is read once, also where check must compile it', a
   equal((await lockstep(['check', '-'], {}, once(job.replace('dp: 2', 'deviceMemory: 1GiB, dp: 2')))).code, 0)
   equal(reads, 1)
 })
-
-test('the public surface is this and no more', () => {
-  deepEqual(
-    Object.keys(api).sort(),
-    'EstimateBook FaultBook Job ModelConfig Plan ProblemsError SerialReplay Training batchAt batchesInOrder beginningOf boot bpeTokenizer buildModel byteTokenizer calibrated calibration check clusterFields clusterOf clusterPrices clusterSchema communicate compare compareSteps compile compileEvaluation compileJob createDecoder datasetOfIds defineModel deviceNames draftJob draw encodeAll estimate evaluate explain exportJob findPlans frameworks generate importConfig inTurns inputsOf isFine jobFields jobOf jobSchema keepGoing lrAt makeSchedule memoryProblems memoryWhy neighboursOf normal ones openCheckpoints openData openDecoder openTrained parse parseCluster parseFaults parseJob parseSchedule partsOfModel placedOf presets priceOf print printChrome printRank printSchedule printTokenizer problemCodes prove quote ratesOfPlan readTokenizer readingOf reasonsFor rehearsalOf rehearsalSizes rehearse requestOf requestOfJob runSerial scaledPrices scheduleOf search serialJob sharesOf showProblem simulate sizesOf splitOf startSession startTrainer syntheticData syntheticDataset tallyOf textStream timedRun timing tokenizerOf totalBytes train trainMerges verify worstOf zeros'.split(
-      ' ',
-    ),
-  )
-})

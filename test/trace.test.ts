@@ -9,13 +9,13 @@ import { curveText, lanesText, stepTimeline, timelineSvg } from '../src/report/i
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import {
   endOf,
+  laneOf,
   overlapOf,
   printChrome,
   rankTimesOf,
   roundsOf,
   type Span,
   sharesOf,
-  spanOf,
   startOf,
   streamOf,
   waitsApart,
@@ -123,8 +123,7 @@ test('lanes show what a rank did most', () => {
 
 test('the lane of a span follows from the program', () => {
   const split = compileJob(jobOf('mlp', { tp: 2 }))
-  const laneIn = (of: Program, step: number, instr: number) =>
-    spanOf(of, { rank: 0, step, instr, start: seconds(0), end: seconds(1) }).lane
+  const laneIn = (of: Program, step: number, instr: number) => laneOf(of, { rank: 0, step, instr })
   const call = (of: Program, segment: string) =>
     of.streams[0].steps.findIndex(step => step.kind === 'call' && step.segment === segment)
   const at = (kind: string) => split.segments['layers.F'].instrs.findIndex(instr => instr.kind === kind)
@@ -142,7 +141,7 @@ test('the lane of a span follows from the program', () => {
   const send = steps.findIndex(({ kind }) => kind === 'send')
   equal(laneIn(program, send, -1), 'network')
   const trace = printChrome(program, [
-    spanOf(program, { rank: 0, step: send, instr: -1, start: seconds(1), end: seconds(1.5) }),
+    { rank: 0, lane: 'network', step: send, instr: -1, start: seconds(1), end: seconds(1.5) },
   ])
   match(
     trace,

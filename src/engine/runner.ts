@@ -2,7 +2,7 @@
 import type { Elsewhere, FaultBook, Rank, Scalars, States, Watcher } from '../base/index.js'
 import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
-import type { Span } from '../trace/index.js'
+import type { Span, SpanColumns } from '../trace/index.js'
 import type { Choices } from './choices.js'
 import type { Look, Replay } from './look.js'
 import type { Disagreement } from './replicas.js'
@@ -81,7 +81,9 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   readonly peaksElsewhere: readonly Readonly<Record<Elsewhere, Readonly<Record<Kind, number>>>>[]
   /** The experts that the tokens of the last step chose, as these lay, where the runner was asked to keep them. */
   readonly choices: Choices
-  /** What the last step did, where the runner was asked to measure. Seconds from the runner's start. */
+  /** What the last step did, by rank, where the runner was asked to measure. Seconds from the runner's start. */
+  readonly columns: readonly SpanColumns[]
+  /** The same, an object a span. */
   readonly spans: readonly Span[]
   stop(): void | Promise<void>
 }

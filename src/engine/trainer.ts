@@ -65,7 +65,7 @@ export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !
 
 type OfRunner =
   | ('description' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
-  | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'spans')
+  | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'columns' | 'spans')
 
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
@@ -163,6 +163,9 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
     },
     get choices() {
       return orders ? choicesInOrder(engine.choices, orders) : engine.choices
+    },
+    get columns() {
+      return engine.columns
     },
     get spans() {
       return engine.spans

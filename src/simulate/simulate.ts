@@ -1,7 +1,7 @@
 /** One step of a program on a cluster that nobody needs to own: how long it takes, where the time goes, and every span. */
 import { asPart, elsewheres, finish, type Rank, type Seconds, seconds, type Work, worldOf } from '../base/index.js'
 import { type Kind, type Program, roomIn, type Step } from '../ir/index.js'
-import type { Span } from '../trace/index.js'
+import { type Span, type SpanColumns, spansIn } from '../trace/index.js'
 import { type Alike, alikeRanks } from './alike.js'
 import { type Jitter, paceOf } from './pace.js'
 import { type Parts, partNames } from './parts.js'
@@ -33,11 +33,23 @@ export interface Simulation {
   readonly flops: { readonly executed: number; readonly repeated: number }
   readonly memory: HeaviestRank
   /** Ranks that were simulated, each for all that are like it. */
-  readonly roles: number
+  readonly roles: readonly RankRole[]
+  /** Index into `roles`. */
+  readonly roleOf: (rank: Rank) => number
   /** Ranks whose spans there are. */
   readonly watched: (rank: Rank) => boolean
-  /** What one rank did, in the order it began. Ranks that are alike share what is kept. */
+  /** What one rank did, in the order it began; ranks of one role did the same. A copy: whoever asked may give it away. */
+  readonly columnsOf: (rank: Rank) => SpanColumns
+  /** The same, an object a span. */
   readonly spansOf: (rank: Rank) => Span[]
+}
+
+/** Ranks that do the same at the same time. */
+export interface RankRole {
+  readonly pp: number
+  /** The first of them, and how many they are. */
+  readonly rank: Rank
+  readonly ranks: number
 }
 
 /** Bytes by kind, each at its own peak, and of the arena that holds them all. */
@@ -71,6 +83,11 @@ export function* simulating(program: Program, prices: Prices, options: SimulateO
     const { pp, column } = alike.placeOf(rank)
     return recorders[pp]?.get(alike.classOf[column])
   }
+  const columnsOf = (rank: Rank): SpanColumns => {
+    const recorder = recorderOf(rank)
+    if (!recorder) throw new Error(`internal: the spans of rank ${rank} were not kept`)
+    return recorder.columns(prices.links)
+  }
   const stages = walked.spent.map(spent => averageOf(spent, alike))
   return {
     step: seconds(walked.seconds),
@@ -78,15 +95,23 @@ export function* simulating(program: Program, prices: Prices, options: SimulateO
     stages,
     flops: flopsOf(program, scores),
     memory: heaviestOf(program),
-    roles: alike.classes * streams.length,
+    ...rolesOf(streams.length, alike),
     watched: rank => recorderOf(rank) !== undefined,
-    spansOf: rank => {
-      const recorder = recorderOf(rank)
-      if (!recorder) throw new Error(`internal: the spans of rank ${rank} were not kept`)
-      return recorder.spansOf(rank, prices.links)
-    },
+    columnsOf,
+    spansOf: rank => spansIn(columnsOf(rank), rank),
   }
 }
+
+/** A role for each pipeline coordinate and class of columns, one coordinate after the other. */
+const rolesOf = (coordinates: number, alike: Alike): Pick<Simulation, 'roles' | 'roleOf'> => ({
+  roles: Array.from({ length: coordinates }, (_, pp) =>
+    alike.columnOf.map((column, k) => ({ pp, rank: alike.rankOf({ pp, column }), ranks: alike.counts[k] })),
+  ).flat(),
+  roleOf: rank => {
+    const { pp, column } = alike.placeOf(rank)
+    return pp * alike.classes + alike.classOf[column]
+  },
+})
 
 /** Most classes of columns of which everything is kept. */
 const mostKept = 8

@@ -332,7 +332,7 @@ class Walk {
     { instr, link }: { instr: number; link: number },
   ): void {
     for (const { of, recorder } of this.#cast.watched[pp])
-      recorder.add({ step, instr, lane: 'network', link }, start[row + of], end[row + of])
+      recorder.carry({ step, instr, link }, start[row + of], end[row + of])
   }
 }
 

@@ -2,7 +2,7 @@
  * Spans as slices of a track: in whole nanoseconds, none of them empty, none of a track over another. Readers drop slices
  * that overlap by a rounding, and bind no arrow to one that takes no time.
  */
-import type { Lane } from '../ir/index.js'
+import { lanes } from './columns.js'
 import type { Span } from './span.js'
 
 export interface Slice {
@@ -17,8 +17,6 @@ export interface Slice {
 
 /** Tracks that a rank has at most. */
 export const threadsPerRank = 64
-
-const lanes: readonly Lane[] = ['compute', 'network', 'host']
 
 /** Links of different kinds are used at once: each is a track. */
 const trackOf = ({ lane, link }: Span): string => (link === undefined ? lane : `${lane}: ${link}`)

@@ -18,14 +18,6 @@ export interface Span {
   readonly end: Seconds
 }
 
-/** What an engine writes down; the lane follows from the program. */
-export type EngineSpan = Omit<Span, 'lane'>
-
-export const spanOf = (program: Program, measured: EngineSpan): Span => ({
-  ...measured,
-  lane: laneOf(doneBy(program, measured)),
-})
-
 export const streamOf = ({ mesh, streams }: Program, rank: Rank) => streams[coordinatesOf(mesh, rank).pp ?? 0]
 
 /** The step and, where it calls a segment, the instruction that a span is of. */
@@ -39,8 +31,9 @@ export function doneBy(
   return inner ? { step: found, instr: inner } : { step: found }
 }
 
-/** Waiting for a collective is where an engine does its work: it belongs to the network. */
-function laneOf({ step, instr }: { step: Step; instr?: Instr }): Lane {
+/** The lane of what an engine did. Waiting for a collective is where it does its work: that belongs to the network. */
+export function laneOf(program: Program, at: Pick<Span, 'rank' | 'step' | 'instr'>): Lane {
+  const { step, instr } = doneBy(program, at)
   if (instr) return instr.kind === 'wait' ? 'network' : traitsOf(instr).lane
   return step.kind === 'call' ? 'compute' : step.kind === 'alloc' || step.kind === 'free' ? 'host' : 'network'
 }

@@ -1,7 +1,7 @@
 /** The reference interpreter as one of the engines: slow and exact, all ranks in one thread, with spans where asked. */
-import { seconds } from '../../base/index.js'
+import { worldOf } from '../../base/index.js'
 import type { Program } from '../../ir/index.js'
-import { type Span, spanOf } from '../../trace/index.js'
+import { laneOf, lanes, type SpanColumns, SpanWriter, spansOfRanks } from '../../trace/index.js'
 import { ChoiceBook } from '../choices.js'
 import type { Runner, StartOptions, StepResult } from '../runner.js'
 import { boot } from './machine.js'
@@ -28,8 +28,11 @@ export async function startReference(program: Program, options: StartOptions): P
       return runner.step(data)
     },
     choices: book?.choices ?? new Map(),
+    get columns() {
+      return measure ? clock.columns : []
+    },
     get spans() {
-      return clock.spans
+      return measure ? spansOfRanks(clock.columns) : []
     },
   }
 }
@@ -39,22 +42,26 @@ class Stopwatch {
   readonly #program: Program
   readonly #started = performance.now()
   #last = 0
-  spans: Span[] = []
+  #writers: readonly SpanWriter[] = []
 
   constructor(program: Program) {
     this.#program = program
   }
 
+  get columns(): SpanColumns[] {
+    return this.#writers.map(writer => writer.columns([]))
+  }
+
   restart(): void {
-    this.spans = []
+    this.#writers = Array.from({ length: worldOf(this.#program.mesh) }, () => new SpanWriter())
     this.#last = this.#now()
   }
 
   observe({ rank, step, call, instr }: Observation): void {
     const end = this.#now()
     const index = this.#program.segments[call.segment].instrs.indexOf(instr)
-    const measured = { rank, step, instr: index, start: seconds(this.#last), end: seconds(end) }
-    this.spans.push(spanOf(this.#program, measured))
+    const lane = lanes.indexOf(laneOf(this.#program, { rank, step, instr: index }))
+    this.#writers[rank].add({ step, instr: index, lane }, this.#last, end)
     this.#last = end
   }
 

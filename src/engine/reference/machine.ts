@@ -92,7 +92,7 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
     peaks: actors.map(actor => actor.memory.peaks.device),
     peaksElsewhere: actors.map(actor => actor.memory.peaks),
     choices: new Map(),
-    spans: [],
+    ...{ columns: [], spans: [] },
     stop() {},
   }
 }

@@ -5,7 +5,7 @@
 import { mapStates, mean, type Rank, unwatched, worldOf } from '../../../base/index.js'
 import { type Program, requireSound } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
-import type { Span } from '../../../trace/index.js'
+import { type SpanColumns, spansOfRanks } from '../../../trace/index.js'
 import type { Runner, StartOptions, StepData, StepResult } from '../../runner.js'
 import { stepCheckOf } from '../../step-data.js'
 import { numbersIn } from '../kernels/dtypes.js'
@@ -240,7 +240,7 @@ function runnerOf({
   watchdog,
   checked,
 }: Parts): Runner<Promise<EngineStep>> {
-  let spans: readonly Span[] = []
+  let columns: readonly SpanColumns[] = []
   return {
     description,
     concurrent: true,
@@ -255,7 +255,7 @@ function runnerOf({
       for (const flip of injector?.flips(data.step + 1) ?? []) state.flip(flip)
       if (measure) {
         watchdog?.learn(state.rings())
-        spans = state.spans()
+        columns = state.columns()
       }
       return { ...state.result(before), seconds: took }
     },
@@ -271,8 +271,11 @@ function runnerOf({
     get choices() {
       return state.choices()
     },
+    get columns() {
+      return columns
+    },
     get spans() {
-      return spans
+      return spansOfRanks(columns)
     },
     async stop() {
       // A thread that is left behind may still write to its file, whose number must not become that of another.

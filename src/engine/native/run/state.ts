@@ -10,7 +10,6 @@ import {
   type Space,
   type StateName,
   type States,
-  seconds,
   stateEntries,
   summedDims,
 } from '../../../base/index.js'
@@ -39,7 +38,7 @@ import {
   type Program,
   spaceOf,
 } from '../../../ir/index.js'
-import { type Span, spanOf } from '../../../trace/index.js'
+import { laneOf, lanes, type SpanColumns, SpanWriter } from '../../../trace/index.js'
 import type { Choices } from '../../choices.js'
 import type { BadState } from '../../look.js'
 import type { Disagreement } from '../../replicas.js'
@@ -72,6 +71,8 @@ export class State {
   readonly #buffer: SharedArrayBuffer
   readonly #coordinates: readonly number[]
   readonly #rooms: Rooms | undefined
+  /** Of the commands of each rank that were measured. */
+  readonly #lanes: number[][] = []
 
   constructor(program: Program, lowered: LoweredProgram, buffer: SharedArrayBuffer, rooms?: Rooms) {
     this.#rooms = rooms
@@ -302,18 +303,19 @@ export class State {
     })
   }
 
-  /** Spans of the commands that ran since this was last called. */
-  spans(): Span[] {
-    const { lists, spansAt, spanCapacity } = this.#lowered
-    return lists.flatMap(({ origins }, rank) => {
-      const status = new Int32Array(this.#buffer, this.#map.ranks[rank].status, 16)
-      const count = Math.min(status[Status.spans], spanCapacity)
-      const ring = new Float64Array(this.#buffer, spansAt[rank], (spanCapacity * spanBytes) / 8)
-      status[Status.spans] = 0
-      return Array.from({ length: count }, (_, i) => {
-        const [command, start, end] = ring.subarray(3 * i, 3 * i + 3)
-        return spanOf(this.#program, { rank, ...origins[command], start: seconds(start), end: seconds(end) })
-      })
+  /** Spans of the commands that ran since this was last called, by rank. */
+  columns(): SpanColumns[] {
+    return this.rings().map((ring, rank) => {
+      const { origins } = this.#lowered.lists[rank]
+      const known = (this.#lanes[rank] ??= [])
+      new Int32Array(this.#buffer, this.#map.ranks[rank].status, 16)[Status.spans] = 0
+      const writer = new SpanWriter()
+      for (let i = 0; i < ring.length; i += 3) {
+        const command = ring[i]
+        known[command] ??= lanes.indexOf(laneOf(this.#program, { rank, ...origins[command] }))
+        writer.add({ ...origins[command], lane: known[command] }, ring[i + 1], ring[i + 2])
+      }
+      return writer.columns([])
     })
   }
 }
