@@ -113,6 +113,20 @@ const checkedBy = (engine: () => Runner): Pick<Trainer, 'replay' | 'replicas'> =
   replicas: () => engine().replicas?.() ?? [],
 })
 
+/** The mean over everything that was counted. */
+async function lossOver(
+  judge: Runner,
+  batches: Iterable<StepData['inputs']>,
+): Promise<{ loss: number; count: number }> {
+  let [sum, count] = [0, 0]
+  for (const inputs of batches) {
+    const outcome = await judge.step({ inputs, lr: 0, step: 0 })
+    sum += outcome.loss * outcome.count
+    count += outcome.count
+  }
+  return { loss: sum / count, count }
+}
+
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
   const start = startOf(first, kernelsFor(options.kernels))
   let program = first
@@ -141,14 +155,7 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
       await before.stop()
     },
     async evaluate(batches) {
-      const judge = await ready()
-      let [sum, count] = [0, 0]
-      for (const inputs of batches) {
-        const outcome = await judge.step({ inputs, lr: 0, step: 0 })
-        sum += outcome.loss * outcome.count
-        count += outcome.count
-      }
-      return { loss: sum / count, count }
+      return await lossOver(await ready(), batches)
     },
     ...checkedBy(() => engine),
     ...{ parameter: name => engine.parameter(name), scalars: () => engine.scalars() },
