@@ -36,6 +36,7 @@ def find(
         store.set("newest", json.dumps(candidates(asked)))
     told = json.loads(store.get("newest"))
     if not told["paths"]:
+        all_know(rank, world, store)
         raise Damaged(f"{asked} holds no checkpoint")
     passed: List[Tuple[str, str]] = []
     for i, path in enumerate(told["paths"]):
@@ -44,8 +45,16 @@ def find(
         if not wrong:
             return Found(path, read_manifest(path), passed + [tuple(one) for one in told["doubtful"]])
         passed.append((path, in_short(wrong)))
-    said = "; ".join(text for _, text in passed)
-    raise AllDamaged(said + before(told["paths"][-1], weights_only, rank, world, store), passed)
+    said = "; ".join(text for _, text in passed) + before(told["paths"][-1], weights_only, rank, store)
+    all_know(rank, world, store)
+    raise AllDamaged(said, passed)
+
+
+def all_know(rank: int, world: int, store) -> None:
+    """The store ends with rank 0, which must not end before the others have read what is to be said."""
+    store.set(f"newest/known/{rank}", "")
+    for other in range(world if rank == 0 else 0):
+        store.get(f"newest/known/{other}")
 
 
 def candidates(asked: str) -> Dict:
@@ -77,7 +86,7 @@ def step_in(path: str) -> int:
     return int(found[1]) if found else -1
 
 
-def before(path: str, weights_only: bool, rank: int, world: int, store) -> str:
+def before(path: str, weights_only: bool, rank: int, store) -> str:
     """The one that is whole beside a damaged one, and earlier."""
     step, beside = step_in(path), os.path.dirname(os.path.normpath(path))
     if rank == 0 and step >= 0:
