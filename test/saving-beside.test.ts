@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { error, FaultBook, type Files, ProblemsError, parseFaults } from '../src/base/index.js'
+import { error, FaultBook, type Files, noRoom, ProblemsError, parseFaults } from '../src/base/index.js'
 import { runSaving } from '../src/cli/files/run-saving.js'
 import { processIo } from '../src/cli/io.js'
 import { nodeFiles, startWriter } from '../src/node/index.js'
@@ -130,6 +130,40 @@ for (const [keep, left] of [
       equal([...steps].join(' '), left)
     },
   )
+
+/** Files of a disk with room for so many shards. */
+function smallDisk(room: number): Files {
+  const files = memoryFiles()
+  const shards = () => (files.list('saved') ?? []).filter(path => /rank-\d+\.safetensors$/.test(path)).length
+  return {
+    ...files,
+    write(path, content) {
+      if (/rank-/.test(path) && shards() >= room) throw new Error(noRoom)
+      files.write(path, content)
+    },
+  }
+}
+
+for (const [keep, room, left] of [
+  [{ last: 3 }, 6, '4 5 6'],
+  [{ last: 2 }, 5, '5 6'],
+  [{ last: 1 }, 3, '1'],
+  [undefined, 6, '1 2 3'],
+] as const satisfies readonly (readonly [Keep | undefined, number, string])[])
+  test(`a disk with room for ${room} shards, two a checkpoint, --keep ${keep?.last ?? 'all'}: of six checkpoints ${left} are left`, async () => {
+    const [files, session] = [smallDisk(room), await started()]
+    const folder = openCheckpoints('saved', session, { files, run: 'run', ...(keep && { keep }) })
+    for (let i = 0; i < 6; i++) {
+      await session.step()
+      await folder.start()
+    }
+    const failed = folder.ended().filter(({ problems }) => problems.length > 0)
+    folder.close()
+    const steps = new Set(files.list('saved')!.map(path => Number(/step-(\d+)\//.exec(path)![1])))
+    equal([...steps].join(' '), left)
+    equal(failed.length, keep && room > 3 ? 0 : 6 - steps.size)
+    await session.stop()
+  })
 
 test('nothing is removed where the newest is not what was written, nor what another run wrote', async () => {
   const files = memoryFiles()

@@ -49,6 +49,9 @@ export function writing(path: string, work: () => void): void {
   }
 }
 
+/** What is said of a disk that is full. */
+export const noRoom = 'no space left on the disk'
+
 export const save = (path: string, content: string | Uint8Array, files: Pick<Files, 'write'>): void =>
   writing(path, () => files.write(path, content))
 

@@ -17,7 +17,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { type Files, showBytes } from '../base/index.js'
+import { type Files, noRoom, showBytes } from '../base/index.js'
 import { hasEnded, processName } from './processes.js'
 import { writeWhole } from './write-whole.js'
 
@@ -152,7 +152,8 @@ const reasons: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'no such file: the name is too long',
   ELOOP: 'no such file: links go in a circle',
   ERR_FS_FILE_TOO_LARGE: 'is bigger than 2 GiB',
-  ENOSPC: 'no space left on the disk',
+  ENOSPC: noRoom,
+  EDQUOT: noRoom,
   EROFS: 'the disk is read-only',
 }
 

@@ -1,5 +1,5 @@
 /** Disks that fail, to rehearse it: full ones, and files that are not what was written. */
-import { type FaultOf, type Files, within } from '../base/index.js'
+import { type FaultOf, type Files, noRoom, within } from '../base/index.js'
 
 export type DiskFault = FaultOf<'full-disk' | 'damage'>
 
@@ -9,7 +9,7 @@ export const filesWith = (faults: readonly DiskFault[], files: Files): Files =>
     ? {
         ...files,
         write() {
-          throw new Error('no space left on the disk')
+          throw new Error(noRoom)
         },
       }
     : files

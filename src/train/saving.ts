@@ -157,7 +157,8 @@ function savingOf(folder: string, session: Session, options: SavingOptions): Sav
   let flying: Promise<void> | undefined
   let room: SharedArrayBuffer | undefined
   const order = (parts: Order['parts']) => orderOf(folder, session, options, parts)
-  const save = () => write(order(writtenParts(session.program, shard => session.trainer.held(shard))), files)
+  const held = { [Symbol.iterator]: () => writtenParts(session.program, shard => session.trainer.held(shard)) }
+  const save = () => write(order(held), files)
   const tell = (step: number, problems: readonly Problem[], times: Pick<Saved, 'stood' | 'seconds' | 'dropped'>) => {
     saved.push({ step, path: within(folder, nameOf(step)), problems, ...times })
   }

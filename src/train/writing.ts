@@ -2,7 +2,7 @@
  * The writing of a checkpoint, on whatever thread: files into a folder of another name, which gets its own when all of it
  * is on the disk. What it replaces is removed after that, and only when it was read back whole.
  */
-import { error, type Files, ProblemsError, save, within, writing } from '../base/index.js'
+import { error, type Files, noRoom, ProblemsError, save, within, writing } from '../base/index.js'
 import { type Heading, NotFinite, type PartsOfRank, printParts, readCheckpoint } from '../checkpoint/index.js'
 import { type DiskFault, damageFiles, filesWith } from './disk-faults.js'
 import { requireLock } from './lock.js'
@@ -13,6 +13,7 @@ export interface Order {
   /** The folder of checkpoints, which the run has locked. */
   readonly folder: string
   readonly heading: Heading
+  /** May be asked for a second time. */
   readonly parts: Iterable<PartsOfRank>
   readonly keep?: Keep
   /** What is to go wrong with it. */
@@ -31,10 +32,27 @@ export const nameOf = (step: number): string => `step-${String(step).padStart(8,
 
 /** Writes all of it under its name or, if that fails, nothing. Returns where it is. */
 export function write(order: Order, files: Files): string {
-  const { folder, heading, parts, faults = [] } = order
+  const { faults = [], keep } = order
+  const path = within(order.folder, nameOf(order.heading.step))
   const disk = filesWith(faults, files)
-  const { run, step } = heading
-  const path = within(folder, nameOf(step))
+  try {
+    writeParts(path, order, { files, disk })
+  } catch (e) {
+    if (!keep || !isFull(e) || !makeRoom(keep, order, files)) throw e
+    writeParts(path, order, { files, disk })
+  }
+  damageFiles(faults, path, files)
+  if (keep) prune(path, keep, order, files)
+  return path
+}
+
+/** `disk`: where the files of the checkpoint go. */
+function writeParts(
+  path: string,
+  { folder, heading, parts }: Order,
+  { files, disk }: Readonly<Record<'files' | 'disk', Files>>,
+): void {
+  const { run } = heading
   const partial = `${path}.${run}.partial`
   try {
     requireLock(folder, run, files)
@@ -46,10 +64,10 @@ export function write(order: Order, files: Files): string {
     quietly(() => files.remove(partial))
     throw e
   }
-  damageFiles(faults, path, files)
-  if (order.keep) prune(path, order.keep, order, files)
-  return path
 }
+
+const isFull = (e: unknown): boolean =>
+  e instanceof ProblemsError && e.problems.some(({ message }) => message.includes(noRoom))
 
 /** Values that are not finite are a problem of the run. */
 function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
@@ -66,21 +84,44 @@ function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
 
 /** Removes what need not be kept: of this line of runs alone, and only when the newest was read back whole. */
 function prune(newest: string, keep: Keep, { folder, heading }: Order, files: Files): void {
-  const { run, line = [], step } = heading
-  const ours = new Set([run, ...line])
-  const old = checkpointsIn(folder, files)
-    .filter(({ path, step }) => files.exists(within(folder, nameOf(step))) && ours.has(runOf(path, files) ?? ''))
-    .slice(keep.last)
-    .filter(({ step }) => keep.every === undefined || step % keep.every > 0)
+  const { run, step } = heading
+  const old = ownIn(folder, heading, files).slice(keep.last).filter(isSpare(keep))
   if (old.length === 0) return
   const { damages } = readWhole(newest, files, 'everything')
   if (damages) throw new ProblemsError(problemsOf({ path: newest, step, damages }))
-  for (const { path } of old) {
-    // Half of a checkpoint must not have the name of one.
-    const going = `${path}.${run}.removed`
-    writing(path, () => files.rename(path, going))
-    writing(going, () => files.remove(going))
-  }
+  for (const { path } of old) remove(path, run, files)
+}
+
+/**
+ * Removes before a checkpoint is written what it would make superfluous; the newest is left, and must be whole. Whether there
+ * was something to remove.
+ */
+function makeRoom(keep: Keep, { folder, heading }: Order, files: Files): boolean {
+  const own = ownIn(folder, heading, files)
+  const spare = own.slice(Math.max(1, keep.last - 1)).filter(isSpare(keep))
+  if (spare.length === 0 || readWhole(own[0].path, files, 'everything').damages) return false
+  for (const { path } of spare) remove(path, heading.run, files)
+  return true
+}
+
+/** Checkpoints of this line of runs, the newest first. */
+function ownIn(folder: string, { run, line = [] }: Heading, files: Files) {
+  const ours = new Set([run, ...line])
+  return checkpointsIn(folder, files).filter(
+    ({ path, step }) => files.exists(within(folder, nameOf(step))) && ours.has(runOf(path, files) ?? ''),
+  )
+}
+
+const isSpare =
+  ({ every }: Keep) =>
+  ({ step }: { readonly step: number }): boolean =>
+    every === undefined || step % every > 0
+
+/** Half of a checkpoint must not have the name of one. */
+function remove(path: string, run: string, files: Files): void {
+  const going = `${path}.${run}.removed`
+  writing(path, () => files.rename(path, going))
+  writing(going, () => files.remove(going))
 }
 
 function runOf(path: string, files: Files): string | undefined {

@@ -82,7 +82,9 @@ class Saving:
             return
         ours = {self.run, *self.line}
         steps = sorted((step for step in steps_in(self.folder) if step <= newest and self._run_of(step) in ours), reverse=True)
-        for step in steps[self.keep.last :]:
+        # Where there is no room for another, what that would make superfluous goes now.
+        full = shutil.disk_usage(self.folder).free < self._bytes_of(newest)
+        for step in steps[max(1, self.keep.last - full) :]:
             if self.keep.every and step % self.keep.every == 0:
                 continue
             path = os.path.join(self.folder, name_of(step))
@@ -90,6 +92,10 @@ class Saving:
             going = f"{path}.{self.run}.removed"
             os.rename(path, going)
             shutil.rmtree(going)
+
+    def _bytes_of(self, step: int) -> int:
+        path = os.path.join(self.folder, name_of(step))
+        return sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path))
 
     def _run_of(self, step: int) -> Optional[str]:
         try:
