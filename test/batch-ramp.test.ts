@@ -84,7 +84,7 @@ const plans = {
 const started = (job: Job, kernels: 'reference' | 'native' | 'wasm' | 'vectors' = 'reference') =>
   startSession(job, syntheticOf(job), { kernels })
 
-const tested = oneIn(8, 2)
+const tested = oneIn(8, 5)
 for (const [name, [model, plan]] of Object.entries(plans))
   tested(`${name}: losses of growing batches are those of one rank`, async () => {
     const job = jobOf(model, plan, growing)

@@ -61,7 +61,7 @@ function worstError(
   return errors.reduce((a, b) => (a.error >= b.error ? a : b)) // a NaN stays, and fails the test
 }
 
-const tested = oneIn(6, 2)
+const tested = oneIn(6, 5)
 
 function agrees(title: string, build: Build, { plan = {} }: { plan?: PlanInput } = {}) {
   tested(`the gradients of ${title} agree with differences of the loss`, () => {

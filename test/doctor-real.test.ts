@@ -22,7 +22,7 @@ describe('sick', () => {
 
 describe('healthy', () => {
   const runs = Object.entries(healthyRuns)
-  for (const [name, run] of some(runs, runs.length, 5))
+  for (const [name, run] of some(runs, runs.length, 7))
     later(name, async () =>
       deepEqual(
         (await foundIn(run)).flatMap(({ event, severity, message }) =>

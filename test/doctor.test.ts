@@ -45,7 +45,7 @@ const sick: Readonly<Record<string, readonly [EventKind, Illness]>> = {
 }
 
 describe('sick runs', () => {
-  const testSome = oneIn(4)
+  const testSome = oneIn(4, 3)
   for (const [name, [cause, illness]] of Object.entries(sick))
     testSome(name, () => {
       const { findings } = diagnose(runOf(illness))
@@ -65,7 +65,7 @@ const healthy = [
 ]
 
 describe('healthy runs', () => {
-  const testSome = oneIn(10, 3)
+  const testSome = oneIn(10, 7)
   for (const plan of healthy)
     for (const steps of [10, 40, 100, 200])
       testSome(`${JSON.stringify(plan)}, ${steps} steps`, () =>

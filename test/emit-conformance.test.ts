@@ -33,7 +33,7 @@ interface Case extends EmitCase {
 }
 
 const root = temporaryFolder()
-const all = (process.env.CASE ? emitCases : some(emitCases, 30, 5)).map(
+const all = (process.env.CASE ? emitCases : some(emitCases, 30, 9)).map(
   ({ job, title }, i): Case => ({ title, job, folder: join(root, `job${i}`), programs: programsOf(job) }),
 )
 

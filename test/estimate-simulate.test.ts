@@ -33,7 +33,7 @@ function errorOf(given: JobInput): number {
   return step / simulate(program, clusterPrices(program, cluster), { watch: [] }).step - 1
 }
 
-const tested = oneIn(2)
+const tested = oneIn(2, 3)
 const agrees = (title: string, job: JobInput, within: number) =>
   tested(`${title}, ${JSON.stringify(job.plan)}: within ${100 * within} % of its simulation`, () => {
     const error = errorOf(job)

@@ -1,5 +1,5 @@
 /** Choices of experts, recorded under one plan and repeated under another. */
-import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,13 +8,17 @@ import { processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 import { printChoices, readReplay } from '../src/data/index.js'
 import { fastKernels } from '../src/engine/index.js'
-import { finished } from './emitted.js'
+import { Forking } from './forked.js'
 import { memoryIo } from './memory-io.js'
 import { findPython, noPython } from './python.js'
 import { later, oneIn, test } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-choices-'))
-after(() => rmSync(folder, { recursive: true }))
+let copies: Forking | undefined
+after(async () => {
+  await copies?.close()
+  rmSync(folder, { recursive: true })
+})
 const at = (name: string) => join(folder, name)
 
 const moe = 'moe: { experts: 8, chosen: 2, ffn: 8, dense: 1, bias: 0.01, loss: { sequence: 0.1 } }'
@@ -100,13 +104,23 @@ test('a resumed run goes on with the file it wrote, behind half a line too', asy
   near(await losses(jobOf('', `choices: ${file}`), ...reference), whole, 1e-12)
 })
 
-/** A job as PyTorch on two ranks, in f64. */
-async function torchrun(name: string, job: string, ...argv: string[]) {
+/** What takes long, when somebody asks for it, and one time for all of them. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+/** A job as PyTorch on two ranks, in f64: what the first of them says. */
+async function emittedRun(name: string, job: string, ...argv: string[]) {
   const [folder, path] = [at(name), at(`${name}.yaml`)]
   writeFileSync(path, job)
   equal(await run(['emit', path, '--out', folder], quiet), 0)
-  const start = ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', 'train.py']
-  return finished(python!, [...start, '--device', 'cpu', '--precision', 'f64', ...argv], { cwd: folder }).done
+  copies ??= new Forking(python!)
+  const ranks = await copies.ranks(2, ['train.py', '--device', 'cpu', '--precision', 'f64', ...argv], folder)
+  return (await Promise.all(ranks.map(({ done }) => done)))[0]
 }
 
 const lossesIn = (out: string): number[] =>
@@ -118,24 +132,25 @@ const lossesIn = (out: string): number[] =>
 const emitted = { skip: python ? false : noPython, timeout: 240_000 }
 const zigzag = 'cp: 2, ep: 2, zigzag: documents'
 
+const own = at('by-engine.jsonl')
+const made = once(() => losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', own))
+
 later('emitted PyTorch repeats them, each rank its own part', emitted, async () => {
-  const file = at('to-emit.jsonl')
-  const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', file)
-  const { code, out, err } = await torchrun('emitted', jobOf(zigzag, `${documents}, choices: ${file}`))
+  const expected = await made()
+  const { code, out, err } = await emittedRun('emitted', jobOf(zigzag, `${documents}, choices: ${own}`))
   equal(code, 0, err)
-  near(lossesIn(out), made, 1e-10)
+  near(lossesIn(out), expected, 1e-10)
 })
 
 later('emitted PyTorch records them as the engine does, and the engine repeats what it recorded', emitted, async () => {
-  const [own, theirs] = [at('by-engine.jsonl'), at('by-torch.jsonl')]
-  const made = await losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', own)
-  const { code, out, err } = await torchrun('records', jobOf(zigzag, documents), '--record-choices', theirs)
+  const [expected, theirs] = [await made(), at('by-torch.jsonl')]
+  const { code, out, err } = await emittedRun('records', jobOf(zigzag, documents), '--record-choices', theirs)
   equal(code, 0, err)
-  near(lossesIn(out), made, 1e-10)
+  near(lossesIn(out), expected, 1e-10)
   equal(readFileSync(theirs, 'utf8'), readFileSync(own, 'utf8'))
-  near(await losses(jobOf('dp: 2, ep: 2', `${documents}, choices: ${theirs}`), ...reference), made, 1e-12)
-  const again = await torchrun('again', jobOf('dp: 2', documents), '--record-choices', theirs)
-  equal(again.code, 1)
+  near(await losses(jobOf('dp: 2, ep: 2', `${documents}, choices: ${theirs}`), ...reference), expected, 1e-12)
+  const again = await emittedRun('again', jobOf('dp: 2', documents), '--record-choices', theirs)
+  notEqual(again.code, 0)
   match(again.err, /by-torch\.jsonl exists already; name another file/)
   equal(readFileSync(theirs, 'utf8'), readFileSync(own, 'utf8'))
 })

@@ -83,7 +83,7 @@ test('a rank that is killed ends before its command, and all know', async () => 
 })
 
 later('a rank can be killed at every boundary of its commands', async () => {
-  for (let at = 0; at < Number(process.env.KILLS ?? 12); at++) {
+  for (let at = 0; at < Number(process.env.KILLS ?? 6); at++) {
     const { ranks } = await failing(1, `kill:rank=1,step=1,at=${at}`)
     assert.deepEqual([ranks[1].state, ranks[1].command], ['dead', at])
   }

@@ -112,7 +112,7 @@ type PlanInput = NonNullable<JobInput['plan']>
 const fp8 = { precision: 'bf16', fp8: { recipe: 'blocks', block: 2 } } as const
 const long = { seq: 8, globalBatch: 8 } as const
 
-const some = oneIn(9, 2)
+const some = oneIn(9, 5)
 const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { tp: 2, sequenceParallel: true }],
   ['mlp', { dp: 2, tp: 2 }],

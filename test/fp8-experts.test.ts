@@ -17,7 +17,7 @@ const jobOf = (model: keyof typeof expertModels, plan: PlanInput): Job =>
     plan: { precision: 'bf16', fp8: { experts: true }, ...plan },
   })
 
-const some = oneIn(8, 2)
+const some = oneIn(8, 5)
 const plans: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
   ['deepseek', { dp: 4, ep: 2, microbatches: 2 }],
   ['mixtral', { tp: 2, etp: 2 }],

@@ -32,7 +32,7 @@ computes('gpt tied', { pp: 2, tp: 2, schedule: 'zb-h1', microbatches: 4 }, { tar
 computes('latent', { dp: 2, cp: 2, zero: 1, precision: 'bf16' }, { targets: ['out', 'gate'] })
 
 /** Any plan of any sound job. */
-const tested = process.env.LORA ? test : oneIn(24, 5)
+const tested = process.env.LORA ? test : oneIn(24, 9)
 for (let n = 0; n < Number(process.env.LORA ?? 24); n++) {
   const seed = 5000 + 1000 * Number(process.env.SEED ?? 1) + n
   const { pick, int } = choices(seed)

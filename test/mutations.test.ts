@@ -24,7 +24,7 @@ const plans: readonly [ModelName, Parameters<typeof jobOf>[1]][] = [
 const seed = Number(process.env.SEED ?? 1)
 const each = Number(process.env.MUTANTS ?? 1)
 
-const tested = oneIn(9, 2)
+const tested = oneIn(9, 4)
 for (const [model, plan] of plans)
   tested(`the laws catch what changes a number: ${model}, ${titleOf(plan)} (SEED=${seed})`, () => {
     const job = shallow(jobOf(model, plan))

@@ -116,7 +116,7 @@ test('a copier that fails ends the step, and is named', async () => {
   await engine.stop()
 })
 
-const [tested, interpretedOnce] = [oneIn(32, 4), oneIn(24, 4)]
+const [tested, interpretedOnce] = [oneIn(32, 9), oneIn(24, 9)]
 for (const [model, plan, training] of cases) {
   const job = jobOf(model, plan, { clip: 0.5, ...training })
   const title = `${model}, ${titleOf(plan)}`

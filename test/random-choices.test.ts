@@ -108,7 +108,7 @@ function drawnFor(job: Job, seed: number): Job {
 
 const count = Number(process.env.PLANS ?? 24)
 const routed = routedJobs(Number(process.env.SEED ?? 1), {})
-const tested = process.env.PLANS ? test : oneIn(18)
+const tested = process.env.PLANS ? test : oneIn(18, 5)
 
 for (let n = 0; n < count; n++) {
   const seed = 1000 * Number(process.env.SEED ?? 1) + n
@@ -130,7 +130,7 @@ for (let n = 0; n < count; n++) {
 }
 
 /** 1-bit Adam has conditions that draws seldom meet together. */
-for (let n = 0; n < 8; n++) {
+for (let n = 0; n < Number(process.env.PLANS ?? 3); n++) {
   const seed = 77000 + 1000 * Number(process.env.SEED ?? 1) + n
   const { plan, training, ...rest } = randomJob(seed)
   const optimizer = { kind: 'adamw' as const, lr: 1e-3, uncorrected: true }

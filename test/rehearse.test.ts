@@ -92,7 +92,7 @@ function drawn(): { title: string; job: Job } {
   return sound ? { title: `${name}: ${JSON.stringify(plan)}`, job: job.data } : drawn()
 }
 
-for (let i = 0; i < Number(process.env.GRID ?? 5); i++) {
+for (let i = 0; i < Number(process.env.GRID ?? 3); i++) {
   const { title, job } = drawn()
   later(`a small size of it is the same program: ${title} (SEED=${seed} #${i})`, () => {
     const full = tallyOf(compileJob(job))

@@ -132,7 +132,7 @@ function numbersOf(job: Job, precision: 'f32' | 'f64') {
   }
 }
 
-for (const [i, point] of some(pairwise(1, 2_000, 8), 32, 6).entries())
+for (const [i, point] of some(pairwise(1, 2_000, 8), 32, 11).entries())
   either(`a loss scale of 2^10 changes no bit: ${titleAt(point)}`, () => {
     const job = jobAt({ ...point, precision: 'f32' })
     const precision = i % 2 ? 'f64' : 'f32'

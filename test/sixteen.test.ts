@@ -62,7 +62,7 @@ function* drawn(count: number): Generator<[number, Point]> {
     else if (made === count) return
 }
 
-for (const [i, point] of some(drawn(48), 24, 4)) {
+for (const [i, point] of some(drawn(48), 24, 9)) {
   const kernels = i % 4 === 3 ? 'wasm' : 'native'
   either(`${kernels}: ${titleAt(point)}`, skipOf(kernels), () => agrees(jobAt(point), kernels))
 }
@@ -73,7 +73,7 @@ const plans = [{}, { dp: 2, ep: 2, zero: 1 }, { dp: 2, tp: 2, ep: 4, zero: 3, mi
 const cases = Object.keys(expertModels).flatMap(model =>
   plans.flatMap(plan => (['bf16', 'pure-bf16'] as const).map(precision => ({ model, plan: { ...plan, precision } }))),
 )
-for (const { model, plan } of some(cases, 30, 4)) {
+for (const { model, plan } of some(cases, 30, 9)) {
   const job = routed(model as keyof typeof expertModels, plan) // its own keys
   either(`native: experts of ${model}, ${JSON.stringify(plan)}`, skipOf('native'), () => agrees(job, 'native'))
 }

@@ -80,7 +80,7 @@ const plans: readonly PlanInput[] = [
   { cp: 2, tp: 2, dp: 2, zero: 3 },
 ]
 const cases = (['gpt tied', 'llama'] as const).flatMap(model => plans.map(plan => ({ model, plan })))
-for (const { model, plan } of some(cases, 10, 2)) {
+for (const { model, plan } of some(cases, 10, 5)) {
   const title = `${model} ${titleOf(plan)}: the bits of one rank, in every engine`
   const bitsOfOne = async () => {
     const job = decaying(model, plan)

@@ -64,7 +64,7 @@ const longestOf = ({ streams }: Program, simulation: Simulation): number =>
     }),
   )
 
-const tested = oneIn(3, 2)
+const tested = oneIn(3, 5)
 for (const { model, p, m, cost, rates } of rows)
   tested(
     `${model}, ${p} stages, ${m} microbatches: 1F1B ${rates[0]}, ZB-H1 ${rates[1]}, ZB-H2 ${rates[2]} on paper`,
