@@ -29,7 +29,7 @@ const seconds = Object.fromEntries(
   experts-engine 26, differences 25, experts 22, data-parallel 21, precision 21, torch-models 21, documents-engine 20,
   estimate-plans 20, random-jobs 20, search 20, golden 19, documents 18, latent 17, text 17, printable 16, ring 16,
   attack-engine 15, collectives-engine 15, kernels 15, outline 14, api 14, cli 14, estimate-kinds 13, context 12, evaluate 12,
-  plan-words 12`
+  plan-words 12, claims 20`
     .split(/,\s+/)
     .map(entry => entry.split(' '))
     .map(([name, cost]) => [`${name}.test.ts`, Number(cost)]),

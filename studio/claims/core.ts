@@ -9,17 +9,19 @@ import {
   clusterPrices,
   compare,
   compileJob,
-  findPlans,
-  importConfig,
+  flopDefinitions,
+  goodputOf,
   inputsOf,
+  kernelLoads,
   makeSchedule,
-  parse,
   parseJob,
-  print,
   quote,
-  requestOf,
+  rankGroups,
+  rankTraffic,
+  ridgeOf,
   runSerial,
   serialJob,
+  shapeOf,
   simulate,
   sizesOf,
   syntheticData,
@@ -30,12 +32,11 @@ import {
 } from 'lockstep'
 
 export const core = {
-  ...{ check, parseJob, importConfig, sizesOf },
+  ...{ check, parseJob, sizesOf, rankGroups, shapeOf, flopDefinitions },
   ...{ makeSchedule, timing },
-  ...{ compileJob, serialJob, tallyOf, print, parse, verify },
+  ...{ compileJob, serialJob, tallyOf, verify },
   ...{ boot, compare, runSerial, worstOf, inputsOf, syntheticData },
-  ...{ clusterOf, clusterPrices, quote, simulate },
-  ...{ requestOf, findPlans },
+  ...{ clusterOf, clusterPrices, quote, simulate, rankTraffic, kernelLoads, ridgeOf, goodputOf },
 }
 
 export type Core = typeof core

@@ -1,30 +1,10 @@
 /** The memory wall: what a parameter costs while it is trained, and why one device is not enough. */
 import { claim, isNear, yesIf } from './claim.js'
+import { gpt3, recipes, zeroFigure } from './jobs.js'
 import { type JobText, type Lab, onJob, stateBytes } from './lab.js'
 
-/** GPT-3 on one rank that would have to be large enough. */
-export const gpt3 = (plan: JobText['plan']): JobText => ({
-  model: 'gpt3-175b',
-  training: { seq: 2048, globalBatch: 1 },
-  plan: { ...plan },
-})
-
-/** The 7.5B model of the ZeRO figure, data parallel. */
-export const zeroFigure = (plan: JobText['plan']): JobText => ({
-  model: 'megatron-7.5b',
-  training: { seq: 2048, globalBatch: 64 },
-  plan: { dp: 64, ...plan },
-})
-
-export const recipes = {
-  eight: { precision: 'pure-bf16' },
-  twelve: { precision: 'bf16-no-masters', gradients: 'bf16' },
-  sixteen: { precision: 'bf16', gradients: 'bf16' },
-  eighteen: { precision: 'bf16' },
-} as const
-
 /** Of one parameter: weights, gradient and optimizer state. */
-export const bytesEach = (lab: Lab, job: JobText): number =>
+const bytesEach = (lab: Lab, job: JobText): number =>
   stateBytes(lab.bytes(job)) / lab.core.sizesOf(lab.job(job).model, 2048).parameters
 
 export const memory = [

@@ -1,44 +1,31 @@
 /** ZeRO: which of optimizer state, gradients and parameters is split, what that saves and what it costs. */
 import { claim, isNear, yesIf } from './claim.js'
+import { recipes, seven, small, tiny, zeroFigure } from './jobs.js'
 import { type JobText, type Lab, onJob, stateBytes } from './lab.js'
-import { recipes, zeroFigure } from './memory.js'
 
-const staged = (zero: number, recipe: JobText['plan'] = recipes.sixteen): JobText => zeroFigure({ ...recipe, zero })
+const staged = (zero: number, recipe: NonNullable<JobText['plan']> = recipes.sixteen): JobText =>
+  zeroFigure({ ...recipe, zero })
 
 const states = (lab: Lab) => {
   const [none, one, two, three] = [0, 1, 2, 3].map(zero => stateBytes(lab.bytes(staged(zero))))
   return { none, one, two, three }
 }
 
-/** Small enough to be compiled at once; the same segments as the large one. */
-const small = (zero: number): JobText => ({
-  model: 'llama-tiny',
-  training: { seq: 16, globalBatch: 4 },
-  plan: { dp: 4, zero },
-})
-
-/** Collectives over dp in flight, or in the forward and backward of a layer. */
-function collectivesOf(lab: Lab, zero: number, word: string): number {
-  const names = [...lab.tally(small(zero)).segments.values()].flatMap(({ instrs }) => instrs)
-  return names.filter(name => name.startsWith(word) && name.includes('dp')).length
+/** How often a step starts such collectives of parameters or gradients, each of a bucket or a layer. */
+function started(lab: Lab, zero: number, word: string): number {
+  const flights = [...lab.tally(inFour(zero)).segments.values()].filter(({ name }) => name.endsWith('in flights'))
+  return flights
+    .filter(({ instrs }) => instrs.some(name => name.startsWith(word)))
+    .reduce((sum, { calls }) => sum + calls, 0)
 }
+
+const inFour = (zero: number): JobText => tiny({ dp: 4, zero })
 
 /** The same step with and without ZeRO-1: time gained (negative) or lost. */
-function zeroOneCost(lab: Lab, job: (zero: number) => JobText, device: string): number {
-  return lab.step(job(1), device).seconds / lab.step(job(0), device).seconds - 1
-}
+const zeroOneCost = (lab: Lab, job: (plan: { readonly zero: number }) => JobText): number =>
+  lab.step(job({ zero: 1 }), 'h100').seconds / lab.step(job({ zero: 0 }), 'h100').seconds - 1
 
-const inNode = (zero: number): JobText => ({
-  model: 'llama2-7b',
-  training: { seq: 4096, globalBatch: 8 },
-  plan: { dp: 8, zero, precision: 'bf16' },
-})
-
-const smallOnMany = (zero: number): JobText => ({
-  model: 'gpt2',
-  training: { seq: 1024, globalBatch: 64 },
-  plan: { dp: 64, zero, precision: 'bf16' },
-})
+const inNode = ({ zero }: { readonly zero: number }): JobText => seven({ dp: 8, zero })
 
 export const zero = [
   claim({
@@ -116,20 +103,20 @@ export const zero = [
       en: 'Without ZeRO gradients are all-reduced; ZeRO-1 and 2 reduce-scatter them and gather the new parameters; ZeRO-3 gathers parameters where they are used.',
       zh: '不用 ZeRO 时对梯度做 all-reduce；ZeRO-1、2 对梯度做 reduce-scatter，再 all-gather 更新后的参数；ZeRO-3 在用到参数时才 all-gather。',
     },
-    units: { reduced: 'count', scattered: 'count', gathered: 'count', inLayer: 'count' },
+    units: { reduced: 'count', scattered: 'count', gathered: 'count', fetched: 'count' },
     numbers: lab => ({
-      reduced: collectivesOf(lab, 0, 'all-reduce'),
-      scattered: collectivesOf(lab, 1, 'reduce-scatter'),
-      gathered: collectivesOf(lab, 1, 'all-gather'),
-      inLayer: collectivesOf(lab, 3, 'all-gather') + collectivesOf(lab, 0, 'all-gather'),
+      reduced: started(lab, 0, 'all-reduce') - started(lab, 0, 'all-gather'),
+      scattered: started(lab, 1, 'reduce-scatter') - started(lab, 1, 'all-reduce'),
+      gathered: started(lab, 1, 'all-gather'),
+      fetched: started(lab, 3, 'all-gather'),
     }),
-    holds: ({ reduced, scattered, gathered, inLayer }) =>
-      yesIf(reduced > 0 && scattered > 0 && gathered > 0 && inLayer > 0),
+    holds: ({ reduced, scattered, gathered, fetched }) =>
+      yesIf(reduced > 0 && scattered > 0 && gathered > 0 && fetched > 4 * gathered),
     say: v => ({
-      en: `Kinds of instructions over dp in the programs: ${v.reduced} all-reduce without ZeRO; ${v.scattered} reduce-scatter and ${v.gathered} all-gather under ZeRO-1; ${v.inLayer} all-gather under ZeRO-3.`,
-      zh: `程序里 dp 上的指令种数：不用 ZeRO 有 ${v.reduced} 种 all-reduce；ZeRO-1 有 ${v.scattered} 种 reduce-scatter 和 ${v.gathered} 种 all-gather；ZeRO-3 有 ${v.inLayer} 种 all-gather。`,
+      en: `In one step of four layers: ${v.reduced} all-reduce without ZeRO; ${v.scattered} reduce-scatter and ${v.gathered} all-gather under ZeRO-1; ${v.fetched} all-gather under ZeRO-3, layer by layer, forward and backward.`,
+      zh: `四层模型的一步里：不用 ZeRO 有 ${v.reduced} 次 all-reduce；ZeRO-1 有 ${v.scattered} 次 reduce-scatter 和 ${v.gathered} 次 all-gather；ZeRO-3 有 ${v.fetched} 次 all-gather，前向反向逐层进行。`,
     }),
-    command: onJob(small(1), 'compile -'),
+    command: onJob(inFour(1), 'compile -'),
   }),
   claim({
     id: 'zero-one-is-free',
@@ -141,12 +128,12 @@ export const zero = [
       zh: 'ZeRO-1 是免费的：通信量与数据并行相同，显存却更少。',
     },
     units: { large: 'share', small: 'share' },
-    numbers: lab => ({ large: zeroOneCost(lab, inNode, 'h100'), small: zeroOneCost(lab, smallOnMany, 'h100') }),
+    numbers: lab => ({ large: zeroOneCost(lab, inNode), small: zeroOneCost(lab, small) }),
     holds: ({ large, small }) => (large < -0.05 && small > 0.05 ? 'depends' : yesIf(small < 0.01)),
     say: v => ({
       en: `Better than free where the update weighs: 7B on 8 H100 changes by ${v.large} a step. But gathers have no tree to cross many nodes by: GPT-2 on 64 changes by ${v.small}.`,
       zh: `更新占比大时比免费还好：7B、8 张 H100，每步变化 ${v.large}；但 all-gather 跨多个节点时没有树形算法可用：GPT-2、64 张，每步变化 ${v.small}。`,
     }),
-    command: onJob(inNode(1), 'simulate - --cluster h100'),
+    command: onJob(small({ zero: 1 }), 'simulate - --cluster h100'),
   }),
 ]
