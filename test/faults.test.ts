@@ -6,6 +6,7 @@ import { compileJob } from '../src/compile/index.js'
 import { syntheticData } from '../src/engine/index.js'
 import { EngineError, type EngineOptions, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
+import { startSession, syntheticOf } from '../src/train/index.js'
 import { jobOf } from './jobs.js'
 import { later } from './share.js'
 
@@ -19,6 +20,7 @@ test('a fault that is read is shown as it was written', () => {
     ...['kill:rank=3,step=5', 'kill:rank=3,step=5,at=17', 'stall:rank=0,step=1,seconds=2.5', 'lose:rank=1,step=2'],
     ...['slow:rank=2,factor=1.3,from=4,to=9', 'nan:rank=1,step=2,at=8,transient=1', 'full-disk', 'full-disk:step=4'],
     ...['flip:rank=0,step=3,parameter=layers.0.up,index=7,bit=30', 'damage:file=rank-0*,step=2'],
+    'lr:factor=100,from=3',
   ]
   const { faults, problems } = parseFaults(texts)
   assert.deepEqual(problems, [])
@@ -75,6 +77,26 @@ async function failing(steps: number, fault: string, timeoutMs = 60_000): Promis
   assert.ok(failure instanceof EngineError, String(failure))
   return failure
 }
+
+test('a fault that is injected between steps happens in the next; what ranks hold goes on to the bit', async () => {
+  const losses = async (...texts: string[]) => {
+    const session = await startSession(job, syntheticOf(job), { pool })
+    try {
+      const of = [(await session.step()).loss]
+      for (const fault of parseFaults(texts).faults) await session.inject(fault)
+      for (let i = 0; i < 2; i++) of.push((await session.step()).loss)
+      return of
+    } finally {
+      await session.stop()
+    }
+  }
+  const sound = await losses()
+  assert.deepEqual(await losses('slow:rank=1,factor=1.1'), sound)
+  const raised = await losses('lr:factor=100,from=2,to=2')
+  assert.deepEqual([raised[1], raised[2] !== sound[2]], [sound[1], true])
+  await assert.rejects(losses('kill:rank=3,step=2'), /step 2: rank 3 failed/)
+  await assert.rejects(losses('kill:rank=8,step=2'), /there is no rank 8/)
+})
 
 test('a rank that is killed ends before its command, and all know', async () => {
   const { ranks } = await failing(2, 'kill:rank=3,step=2,at=17')

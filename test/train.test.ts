@@ -8,7 +8,7 @@ import { compileJob } from '../src/compile/index.js'
 import { fastKernels, kernelNames, startTrainer } from '../src/engine/index.js'
 import { flopsPerToken } from '../src/model/index.js'
 import { lrAt, parseJob, Training } from '../src/plan/index.js'
-import { engineFailures } from '../src/train/session.js'
+import { engineFailures } from '../src/train/engine-failure.js'
 import { type Files, lockstep, memoryIo } from './memory-io.js'
 import { oneIn, test } from './share.js'
 

@@ -28,6 +28,7 @@ export type Fault =
       readonly from?: number
       readonly to?: number
     }
+  | { readonly kind: 'lr'; readonly factor: number; readonly from?: number; readonly to?: number }
   | {
       readonly kind: 'flip'
       readonly rank: number
@@ -64,6 +65,10 @@ export const faultKinds: Readonly<
   slow: {
     does: 'the rank computes `factor` times as long, in steps `from` to `to`',
     keys: { rank: count(0, true), factor: { is: 'number', least: 1, needed: true }, from: count(1), to: count(1) },
+  },
+  lr: {
+    does: 'the learning rate is `factor` times as high, in steps `from` to `to`',
+    keys: { factor: { is: 'number', least: 1, needed: true }, from: count(1), to: count(1) },
   },
   nan: {
     does: 'the result of command `at` gets a NaN; with `transient=1` not when the step is run again',
@@ -188,14 +193,28 @@ export function faultProblems(
 /** Kinds that happen to the files of checkpoints, at the first one from a step on. */
 const ofFiles: readonly FaultKind[] = ['full-disk', 'damage']
 
+/** Kinds that last from one step to another. */
+const lasting = ['slow', 'lr'] as const
+type Lasting = FaultOf<(typeof lasting)[number]>
+const lasts = (fault: Fault): fault is Lasting => lasting.some(kind => kind === fault.kind)
+
 /** Faults that are to happen, each of them once, however often a run starts again. Keep it over restarts. */
 export class FaultBook {
-  readonly faults: readonly Fault[]
+  readonly #faults: Fault[]
   readonly #happened: Set<Fault>
 
   constructor(faults: readonly Fault[], happened: Set<Fault> = new Set()) {
-    this.faults = faults
+    this.#faults = [...faults]
     this.#happened = happened
+  }
+
+  get faults(): readonly Fault[] {
+    return this.#faults
+  }
+
+  /** One more, asked for while the run goes on. Whoever has prepared those there were must look again. */
+  add(fault: Fault): void {
+    this.#faults.push(fault)
   }
 
   /** Those that can still happen where so many ranks go on with another program: its commands have other numbers. */
@@ -204,13 +223,13 @@ export class FaultBook {
     return new FaultBook(this.faults.filter(can), this.#happened)
   }
 
-  /** Those of these kinds that happen in this step, and from now on have. A slow rank is one in every step it is said of. */
+  /** Those of these kinds that happen in this step, and from now on have. Those that last happen in every step they are said of. */
   take<K extends FaultKind>(step: number, ...kinds: readonly K[]): FaultOf<K>[] {
     const due = this.faults.filter(
       (fault): fault is FaultOf<K> =>
         kinds.some(kind => kind === fault.kind) && !this.#happened.has(fault) && isDue(fault, step),
     )
-    for (const fault of due) if (fault.kind !== 'slow') this.#happened.add(fault)
+    for (const fault of due) if (!lasts(fault)) this.#happened.add(fault)
     return due
   }
 
@@ -224,7 +243,7 @@ export class FaultBook {
 }
 
 function isDue(fault: Fault, step: number): boolean {
-  if (fault.kind === 'slow') return step >= (fault.from ?? 1) && step <= (fault.to ?? Number.POSITIVE_INFINITY)
+  if (lasts(fault)) return step >= (fault.from ?? 1) && step <= (fault.to ?? Number.POSITIVE_INFINITY)
   return ofFiles.includes(fault.kind) ? step >= (fault.step ?? 1) : step === fault.step
 }
 

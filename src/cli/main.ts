@@ -21,6 +21,7 @@ interface Listed {
 
 /** All commands, in the order of the help. A command is a file of words/ and one of commands/; this is the list it is added to. */
 const commands: Readonly<Record<string, Listed>> = {
+  studio: { summary: 'plan, run and learn in the browser', words: () => import('./words/studio.js') },
   init: { summary: 'write a job to begin with', words: () => import('./words/init.js') },
   plan: { summary: 'find the best plan for a model on a cluster', words: () => import('./words/plan.js') },
   explain: { summary: 'what limits a plan, and what to try next', words: () => import('./words/explain.js') },

@@ -51,7 +51,8 @@ function bytesOf(program: Program, { span }: Slice): number {
   return awaited && isCollective(awaited) ? carriedBy(awaited, segment, program) : 0
 }
 
-function carriedBy({ ins, outs }: Collective, { buffers }: Segment, { mesh }: Program): number {
+/** Of a collective, the greater of what a rank gives and what it gets. */
+export function carriedBy({ ins, outs }: Collective, { buffers }: Segment, { mesh }: Program): number {
   const bytes = (refs: readonly Ref[]) =>
     refs.reduce((sum, ref) => {
       const { dtype, dims, layout } = buffers[ref]

@@ -1,6 +1,7 @@
 export * from './arrows.js'
 export * from './bandwidth.js'
 export * from './chrome.js'
+export * from './collectives.js'
 export * from './columns.js'
 export * from './label.js'
 export * from './meet.js'

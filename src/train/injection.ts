@@ -1,12 +1,22 @@
 /** Whether the faults that a run is to have can happen in it. */
-import { error, type Fault, type FaultBook, faultProblems, type Problem, showFault, worldOf } from '../base/index.js'
+import {
+  error,
+  type Fault,
+  type FaultBook,
+  faultProblems,
+  type Problem,
+  ProblemsError,
+  showFault,
+  worldOf,
+} from '../base/index.js'
 import type { KernelName } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
+import { engineFailures } from './engine-failure.js'
+import type { Session } from './session.js'
 
 /** The interpreter runs all ranks in one thread: none of them can be late, or die alone. */
-export function injectionProblems(book: FaultBook | undefined, program: Program, kernels: KernelName): Problem[] {
-  const faults = book?.faults ?? []
-  const alone = kernels === 'reference' ? faults.filter(({ kind }) => kind !== 'full-disk' && kind !== 'damage') : []
+export function injectionProblems(faults: readonly Fault[], program: Program, kernels: KernelName): Problem[] {
+  const alone = kernels === 'reference' ? faults.filter(fault => 'rank' in fault) : []
   return [...faultProblems(faults, { ranks: worldOf(program.mesh), params: program.params }), ...alone.map(interpreted)]
 }
 
@@ -17,3 +27,19 @@ const interpreted = (fault: Fault): Problem =>
     'reference kernels run all ranks in one thread, which has no faults of single ranks',
     'take other kernels',
   )
+
+/** What faults make of the learning rate of a step. */
+export const raisedBy = (faults: FaultBook, step: number): number =>
+  faults.take(step, 'lr').reduce((product, { factor }) => product * factor, 1)
+
+/** One more, into a run that goes on: ranks are started again, with all that they hold, and know of it then. */
+export async function inject(
+  fault: Fault,
+  faults: FaultBook,
+  { program, kernels, trainer, behind }: Pick<Session, 'program' | 'kernels' | 'trainer' | 'behind'>,
+): Promise<void> {
+  const problems = injectionProblems([fault], program, kernels)
+  if (problems.length > 0) throw new ProblemsError(problems)
+  faults.add(fault)
+  if ('rank' in fault) await engineFailures(`the fault after step ${behind}`, () => trainer.change(program))
+}

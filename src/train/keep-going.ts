@@ -4,7 +4,7 @@
  * is given to another one, under the same plan or one for the ranks that are left. A step that is repeated on the way is
  * told once. Three failures without a step of progress end the run.
  */
-import { error, ProblemsError } from '../base/index.js'
+import { error, type Fault, FaultBook, ProblemsError } from '../base/index.js'
 import { type Copies, openCopies } from '../checkpoint/index.js'
 import { cursorAt, type Dataset } from '../data/index.js'
 import { Pool } from '../engine/index.js'
@@ -13,16 +13,8 @@ import type { Program } from '../ir/index.js'
 import { type Job, jobOfBatch, jobsFor, planTitle, worldOfPlan } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Beginning, stepsBehind } from './checkpoints.js'
-import {
-  EngineFailure,
-  engineFailures,
-  runnable,
-  type Session,
-  type SessionOptions,
-  type Standing,
-  type StepRecord,
-  startSession,
-} from './session.js'
+import { EngineFailure, engineFailures } from './engine-failure.js'
+import { runnable, type Session, type SessionOptions, type Standing, type StepRecord, startSession } from './session.js'
 
 /** Failures in a row without a step of progress that end a run. */
 export const mostFailures = 3
@@ -89,7 +81,7 @@ const inMemory = 'the ranks’ memory'
 class Kept implements KeptSession {
   readonly dataset: Dataset
   declare readonly beginning?: Beginning
-  readonly #options: KeepOptions
+  readonly #options: KeepOptions & { readonly faults: FaultBook }
   readonly #asked: Planned
   /** Threads that survive go on as they are. */
   readonly #pool: Pool
@@ -109,7 +101,7 @@ class Kept implements KeptSession {
   constructor(asked: Planned, dataset: Dataset, options: KeepOptions) {
     this.dataset = dataset
     if (options.beginning) this.beginning = options.beginning
-    this.#options = options
+    this.#options = { ...options, faults: options.faults ?? new FaultBook([]) }
     this.#pool = options.pool ?? new Pool()
     this.#asked = asked
     this.#planned = asked
@@ -161,6 +153,12 @@ class Kept implements KeptSession {
   }
 
   evaluate = (): Promise<number | undefined> => this.#surely(() => this.#session.evaluate())
+
+  async inject(fault: Fault): Promise<void> {
+    await this.#session.inject(fault)
+    const { faults } = this.#options
+    if (!faults.faults.includes(fault)) faults.add(fault) // the session has a book of its own where the plan is another
+  }
 
   async stop(): Promise<void> {
     await this.#session.stop()
@@ -293,7 +291,7 @@ class Kept implements KeptSession {
     const asAsked = job === this.#asked.job
     const session = await startSession(job, this.dataset, {
       ...{ ...options, program, beginning, standing, pool: this.#pool },
-      ...(asAsked ? { schedule, faults } : { faults: faults?.elsewhere(worldOfPlan(job.plan)) }),
+      ...(asAsked ? { schedule, faults } : { faults: faults.elsewhere(worldOfPlan(job.plan)) }),
       ...(flightRecords && { flightRecord: flightRecords(this.failures + 1) }),
     })
     if (where === inMemory && this.#copies?.of === session.program)

@@ -4,18 +4,16 @@
  */
 import {
   batchOfStep,
-  error,
-  type FaultBook,
+  type Fault,
+  FaultBook,
   type Problem,
   ProblemsError,
-  type Rank,
   unwatched,
   type Watcher,
 } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
 import {
-  EngineError,
   type KernelName,
   kernelsFor,
   type Pool,
@@ -34,7 +32,8 @@ import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoi
 import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
 import { brokenBy, divergenceLimit, risingLoss, whySkipped } from './divergence.js'
-import { injectionProblems } from './injection.js'
+import { engineFailures } from './engine-failure.js'
+import { inject, injectionProblems, raisedBy } from './injection.js'
 import { isNotFinite, whatBroke } from './not-finite.js'
 import { type Observed, observing, timed, timesIn } from './observed.js'
 import { earlierPrograms } from './ramp.js'
@@ -94,6 +93,8 @@ export interface Session {
   readonly standing: Standing
   /** The mean loss over the held-out samples; undefined where the job has none. */
   evaluate(): Promise<number | undefined>
+  /** Something more is to go wrong: the ranks are told, with all that they hold. Throws where it cannot happen here. */
+  inject(fault: Fault): Promise<void>
   stop(): Promise<void>
 }
 
@@ -143,7 +144,8 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
   const behind = stepsBehind(beginning)
   const program = programs(behind)
   required(options.choices ? recordingProblems(job) : [])
-  required(injectionProblems(options.faults, program, kernels))
+  const faults = options.faults ?? new FaultBook([])
+  required(injectionProblems(faults.faults, program, kernels))
   required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
   watcher.say('starting the ranks')
   const evaluation = evaluationOf(job, dataset, schedule)
@@ -155,7 +157,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
       ...(options.flightRecord === undefined ? {} : { flightRecord: options.flightRecord }),
       // Loads of experts are worth watching.
       choices: options.choices ?? recordingProblems(job).length === 0,
-      ...{ faults: options.faults, pool: options.pool },
+      ...{ faults, pool: options.pool },
       timeoutMs: options.timeout === undefined ? undefined : 1000 * options.timeout,
       offloadFolder: options.offloadFolder,
       ...(evaluation ? { evaluation } : {}),
@@ -171,7 +173,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
     throw e
   }
   const { standing } = options
-  const rest = { standing, checks: options, ...(beginning && { beginning }) }
+  const rest = { standing, faults, checks: options, ...(beginning && { beginning }) }
   return sessionOf({ job, programs, dataset, kernels, trainer, ...rest })
 }
 
@@ -210,11 +212,15 @@ function growingFrom(programs: Programs, behind: number, trainer: Trainer) {
 }
 
 type Parts = Pick<Session, 'job' | 'dataset' | 'kernels' | 'trainer' | 'beginning'> &
-  Pick<SessionOptions, 'standing'> & { readonly programs: Programs; readonly checks: BitChecks }
+  Pick<SessionOptions, 'standing'> & {
+    readonly programs: Programs
+    readonly checks: BitChecks
+    readonly faults: FaultBook
+  }
 
-function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
+function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Session {
   const { job, dataset, trainer } = parts
-  const { training } = job
+  const [{ training }, observed] = [job, observing(job, dataset, trainer)]
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
   let behind = stepsBehind(parts.beginning)
   const growing = growingFrom(programs, behind, trainer)
@@ -222,7 +228,6 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
   let limit = standing?.divergenceLimit ?? divergenceLimit(job)
   let { warned, skips } = standing ?? { warned: false, skips: 0 }
   let broken: readonly Problem[] = []
-  const observed = observing(job, dataset, trainer)
   return {
     ...parts,
     get program() {
@@ -244,7 +249,7 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
       required(broken)
       const program = await growing.reach(behind)
       const batch = timed(withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind))
-      const [before, lr] = [trainer.scalars(), lrAt(training, taken())]
+      const [before, lr] = [trainer.scalars(), lrAt(training, taken()) * raisedBy(faults, behind + 1)]
       const data = { inputs: batch.inputs, lr, step: behind }
       const events = await replayEvents({ program, trainer }, data, checks)
       const { result, seconds, cpu } = await clocked(() =>
@@ -269,6 +274,7 @@ function sessionOf({ programs, standing, checks, ...parts }: Parts): Session {
       return { ...record, warning: risingLoss(behind, result.loss, limit) }
     },
     evaluate: () => heldOutLoss(trainer, heldOut, behind),
+    inject: fault => inject(fault, faults, { ...parts, program: growing.program, behind }),
     stop: () => trainer.stop(),
   }
 }
@@ -359,25 +365,4 @@ export async function oneRankLosses(session: Session, steps: number): Promise<nu
 
 const required = (problems: readonly Problem[]): void => {
   if (problems.length > 0) throw new ProblemsError(problems)
-}
-
-/** An engine that stopped in the middle of its work: whoever has an earlier state may go on from that. */
-export class EngineFailure extends ProblemsError {
-  /** Ranks that are gone, with all that they held. */
-  readonly lost: readonly Rank[]
-  constructor(when: string, cause: unknown) {
-    super([error('engine/failed', '', `${when}: ${cause instanceof Error ? cause.message : String(cause)}`)])
-    this.lost =
-      cause instanceof EngineError ? cause.ranks.flatMap(({ rank, state }) => (state === 'dead' ? [rank] : [])) : []
-  }
-}
-
-/** What stops an engine (a rank that died, a peer that never came) is told as it tells it. */
-export async function engineFailures<T>(when: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (e) {
-    if (e instanceof ProblemsError || e instanceof TypeError) throw e
-    throw new EngineFailure(when, e)
-  }
 }

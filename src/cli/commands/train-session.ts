@@ -19,6 +19,7 @@ import { withItsTokenizer } from '../files/load.js'
 import type { Loaded } from '../files/program.js'
 import type { Io } from '../io.js'
 import { savePlanOf } from '../text/checkpoint-options.js'
+import type { Display } from '../text/display.js'
 import { showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import type { TrainOptions } from './train.js'
@@ -30,6 +31,13 @@ export interface Rehearsed {
 /** Whoever shows a run says here what is to be done with what happens to it. */
 export interface Hearing {
   hear(event: HealthEvent): void
+}
+
+/** Whoever runs a job from within: it shows the run in its own way, and may interfere. */
+export interface Guest {
+  display(session: Session): Display
+  /** Is asked between two steps. */
+  between(session: Session): Promise<void>
 }
 
 export interface Started {

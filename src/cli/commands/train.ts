@@ -49,7 +49,7 @@ import { countProblems, showProblems } from '../text/problems.js'
 import { summaryOf } from '../text/summary.js'
 import { stepsTraced } from '../words/train.js'
 import { paragraph } from './check.js'
-import { keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
+import { type Guest, keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
 
 export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly adapters?: string
@@ -73,6 +73,7 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly health?: boolean
   readonly cluster?: string
   readonly sample?: string
+  readonly guest?: Guest
 }
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
@@ -171,10 +172,10 @@ const infoOf = (
 async function shown(session: Session, places: Places, { path, options, hearing, io }: Setting): Promise<number> {
   const { job, behind } = session
   const peak = options.json ? undefined : peakOf(session)
-  const display = displayOf(job, io, options.json === true, peak?.flops)
+  const display = options.guest?.display(session) ?? displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
-  const { records, traced, stopped } = await follow(session, display, { ...places, hearing }, io)
+  const { records, traced, stopped } = await follow(session, display, { ...places, hearing, guest: options.guest }, io)
   const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))
   if (options.spans !== undefined) saveSpans(options.spans, session.program, traced, io)
   if (!options.json || records.length === 0)
@@ -209,14 +210,17 @@ interface Places {
   readonly sampler: Sampler | undefined
 }
 
+interface Following extends Places, Pick<Started, 'hearing'> {
+  readonly guest: Guest | undefined
+}
+
 async function follow(
   session: Session,
   display: Display,
-  { folder, saving, choices, monitors, watch, hearing, sampler }: Places & Pick<Started, 'hearing'>,
+  { folder, saving, choices, monitors, watch, hearing, sampler, guest }: Following,
   io: Io,
 ): Promise<Followed> {
   const { job, dataset } = session
-  const { steps } = job.training
   let { program } = session
   const records: StepRecord[] = []
   const traced: (readonly Span[])[] = []
@@ -257,6 +261,7 @@ async function follow(
       for (const event of events) tell(event)
       for (const line of notesOf(record)) display.note(line)
       if (stopped !== undefined) break
+      await guest?.between(session)
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
     // Whoever interrupts while a step is being shown wants it saved too.
@@ -267,7 +272,7 @@ async function follow(
     forget()
     display.finish()
   }
-  return { records, traced: traced.flat(), stopped: records.at(-1)?.step === steps ? undefined : stopped }
+  return { records, traced: traced.flat(), stopped: records.at(-1)?.step === job.training.steps ? undefined : stopped }
 }
 
 const notesOf = ({ warning, sample }: StepRecord): string[] => [
@@ -359,5 +364,6 @@ const nextCommands = [
   '  npx lockstep verify examples/jobs/start.yaml     prove this program, and compare with one rank in f64',
   '  npx lockstep memory examples/jobs/start.yaml     what each rank needs, before anything runs',
   '  npx lockstep rehearse examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
+  '  npx lockstep studio                              plan, run and learn in the browser',
   '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
 ].join('\n')

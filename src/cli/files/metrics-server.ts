@@ -1,8 +1,8 @@
 /** Metrics over HTTP, on the thread that waits for the ranks: they are told nothing of it. */
-import { createServer, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { error, ProblemsError } from '../../base/index.js'
 import { prometheusType } from '../../monitor/index.js'
+import { listening } from './listening.js'
 
 export interface MetricsServer {
   /** `http://127.0.0.1:9464/metrics` */
@@ -23,7 +23,7 @@ export async function serveMetrics(place: string, text: () => string): Promise<M
     response.writeHead(200, { 'content-type': prometheusType })
     response.end(request.method === 'HEAD' ? undefined : text())
   })
-  await listening(server, host.replace(/^\[|\]$/g, ''), Number(port), place)
+  await listening(server, { host: host.replace(/^\[|\]$/g, ''), port: Number(port) }, '--prometheus')
   server.unref()
   const { port: taken } = server.address() as AddressInfo // it listens on one
   return {
@@ -34,23 +34,3 @@ export async function serveMetrics(place: string, text: () => string): Promise<M
     },
   }
 }
-
-const reasons: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'somebody else listens there',
-  EACCES: 'permission denied',
-  EADDRNOTAVAIL: 'this machine has no such address',
-  ENOTFOUND: 'no such host',
-}
-
-const listening = (server: Server, host: string, port: number, place: string): Promise<void> =>
-  new Promise((done, fail) => {
-    server.once('error', (e: NodeJS.ErrnoException) => {
-      const why = reasons[e.code ?? ''] ?? e.message
-      fail(
-        new ProblemsError([
-          error('run/port', '--prometheus', `cannot listen on ${place}: ${why}`, 'name another port'),
-        ]),
-      )
-    })
-    server.listen(port, host, done)
-  })

@@ -30,6 +30,13 @@ export function port(text: string): string {
   return text
 }
 
+/** Of this machine alone. */
+export function portNumber(text: string): number {
+  if (text.includes(':'))
+    throw new InvalidArgumentError('expected a port, such as 8080: only this machine is answered.')
+  return Number(port(text))
+}
+
 /** Numbers of ranks: 4,6 or 4..8. */
 export function ranksOf(text: string): Ranks {
   const ranks = parseRanks(text)

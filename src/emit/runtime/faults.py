@@ -23,6 +23,7 @@ KEYS = {
     "kill": (("rank", "step"), ("at",)),
     "stall": (("rank", "step"), ("at", "seconds")),
     "slow": (("rank", "factor"), ("from", "to")),
+    "lr": (("factor",), ("from", "to")),
     "nan": (("rank", "step"), ("at", "transient")),
     "flip": (("rank", "step", "parameter"), ("index", "bit")),
     "lose": (("rank", "step"), ("at",)),
@@ -77,8 +78,8 @@ class Faults:
 
     def __init__(self, texts: List[str], folder: str, rank: int, restarts: int):
         self.rank = rank
-        # What concerns files is done by the first rank, but that every rank's writes fail on a full disk.
-        everyones = {"full-disk": rank, "damage": 0}
+        # What concerns files is done by the first rank, but that every rank's writes fail on a full disk; all have one learning rate.
+        everyones = {"full-disk": rank, "lr": rank, "damage": 0}
         parsed = [parse(text) for text in texts]
         self.mine = [fault for fault in parsed if fault.has("rank", everyones.get(fault.kind)) == rank]
         self.record = os.path.join(folder, f"faults-{rank}.json")
@@ -106,13 +107,17 @@ class Faults:
             file.flush()
             os.fsync(file.fileno())
 
+    def factor(self, step: int, kind: str) -> float:
+        """Of all that last over this step."""
+        now = [f for f in self.mine if f.kind == kind and f.has("from", 1) <= step <= f.has("to", math.inf)]
+        return math.prod(fault.has("factor") for fault in now)
+
     def around(self, stage, step: int) -> Optional[Callable[[int, Callable], None]]:
         """What is to be done in the calls of this step, beside the calls themselves."""
         due = [fault for fault in self.due(step, "kill", "stall", "nan", "lose") if fault.has("step") == step]
-        slow = [f for f in self.mine if f.kind == "slow" and f.has("from", 1) <= step <= f.has("to", math.inf)]
-        if not due and not slow:
+        factor = self.factor(step, "slow")
+        if not due and factor == 1:
             return None
-        factor = math.prod(fault.has("factor") for fault in slow)
 
         def run(i: int, call: Callable[[], None]) -> None:
             now = [fault for fault in due if fault.text not in self.happened and i >= self._place(fault, stage)]

@@ -255,6 +255,7 @@ class Trainer:
         """What there is to say of it, on ranks that know: the loss, the count, the norm."""
         self._grow(step)
         run, lr, before = self.settings, self.lr(self.taken), self.taken
+        lr *= self.faults.factor(step + 1, "lr") if self.faults else 1
         started = time.perf_counter()
         self.stage.around = self.faults and self.faults.around(self.stage, step + 1)
         profile = self.profile if self.profile and self.profile.is_due(step + 1) else None

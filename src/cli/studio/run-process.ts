@@ -1,0 +1,155 @@
+/**
+ * The process of one run: `lockstep train`, told what to do by the server instead of by a command line. What kills it kills nothing
+ * else, and it does not outlive the server.
+ */
+import { setTimeout } from 'node:timers/promises'
+import { coordinatesOf, type Problem, ProblemsError, worldOf } from '../../base/index.js'
+import { kinds } from '../../ir/index.js'
+import { planTitle } from '../../plan/index.js'
+import { EngineFailure, type Session } from '../../train/index.js'
+import { type TrainOptions, trainCommand } from '../commands/train.js'
+import type { Guest } from '../commands/train-session.js'
+import { type Io, processIo } from '../io.js'
+import { confined } from './confined.js'
+import { faultNow } from './fault-now.js'
+import type { FromRun, MemoryFacts, RunRequest, ToRun } from './messages.js'
+import { packedSpans } from './spans.js'
+
+const tell = (message: FromRun): void => void process.send?.(message)
+
+/** What was asked for while the run goes on. */
+class Control {
+  readonly faults: string[] = []
+  wantsSpans = false
+  #stop: ((code: number) => void) | undefined
+  #stopped = false
+
+  /** As a command hears Ctrl-C. */
+  readonly onInterrupt = (stop: (code: number) => void): (() => void) => {
+    this.#stop = stop
+    if (this.#stopped) stop(130)
+    return () => {
+      this.#stop = undefined
+    }
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#stop?.(130)
+  }
+}
+
+export function memoryOf({ program, trainer: { peaks } }: Session): MemoryFacts {
+  const planned = peaks.map((_, rank) => program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak)
+  const asPlanned = peaks.every((peak, rank) => kinds.every(kind => peak[kind] === planned[rank][kind]))
+  return { planned, measured: peaks, asPlanned }
+}
+
+/** A run is shown by its folder; of the rest the server is told. */
+function guestOf(control: Control): Guest {
+  let first = true
+  const spans = (session: Session) => tell({ kind: 'spans', spans: packedSpans(session) })
+  return {
+    display(session) {
+      const { job, program, dataset, trainer } = session
+      const { steps } = job.training
+      tell({
+        kind: 'begun',
+        facts: {
+          ...{ ranks: worldOf(program.mesh), steps, kernels: trainer.description },
+          ...{ data: dataset.description, plan: planTitle(job.plan) },
+        },
+      })
+      return {
+        step() {
+          if (first) tell({ kind: 'memory', memory: memoryOf(session) })
+          first = false
+        },
+        event() {},
+        note: text => tell({ kind: 'note', text }),
+        finish() {
+          if (first) return
+          tell({ kind: 'memory', memory: memoryOf(session) })
+          spans(session)
+        },
+      }
+    },
+    async between(session) {
+      if (control.wantsSpans) spans(session)
+      control.wantsSpans = false
+      for (const text of control.faults.splice(0)) await happen(text, session)
+    },
+  }
+}
+
+/** In the next step, whatever it is. What cannot happen is said, and the run goes on. */
+async function happen(text: string, session: Session): Promise<void> {
+  const { faults, problems } = faultNow(text, session.behind + 1)
+  try {
+    if (problems.length > 0) throw new ProblemsError(problems)
+    await session.inject(faults[0])
+    tell({ kind: 'note', text: `in step ${session.behind + 1}: ${text}` })
+  } catch (e) {
+    if (!(e instanceof ProblemsError) || e instanceof EngineFailure) throw e
+    tell({ kind: 'note', text: `${text} cannot happen: ${e.problems.map(({ message }) => message).join('; ')}` })
+  }
+}
+
+/** Nothing is printed; problems that a command prints as JSON are kept. */
+function quietIo(request: RunRequest, control: Control, problems: Problem[]): Io {
+  const io = confined(processIo(), process.cwd(), { [nameOf(request)]: request.job })
+  return {
+    ...io,
+    out(text) {
+      const said = text.startsWith('{"ok":false') ? (JSON.parse(text) as { problems?: Problem[] }) : {} // printed by train
+      problems.push(...(said.problems ?? []))
+    },
+    err: text => tell({ kind: 'note', text: text.trimEnd() }),
+    control() {},
+    terminal: () => undefined,
+    progressColumns: () => undefined,
+    ask: async () => undefined,
+    onInterrupt: control.onInterrupt,
+    colors: false,
+  }
+}
+
+/** Data is sought beside the job; `-` is a job without a place. */
+const nameOf = ({ from = '-' }: RunRequest): string => from
+
+async function run({ request, place }: Extract<ToRun, { kind: 'begin' }>, control: Control): Promise<void> {
+  const problems: Problem[] = []
+  const { job: _, from: __, save = true, ...asked } = request
+  const options = {
+    ...{ kernels: 'auto', ...asked, out: place, json: true, spans: `${place}/trace.json` },
+    ...(save && { save: `${place}/checkpoints` }),
+    guest: guestOf(control),
+  } as TrainOptions // what was not asked for is not there
+  const code = await trainCommand(nameOf(request), options, quietIo(request, control, problems)).catch(e => {
+    if (!(e instanceof ProblemsError)) throw e
+    problems.push(...e.problems)
+    return 1
+  })
+  tell({ kind: 'ended', code, problems })
+}
+
+/** Long enough to write a checkpoint when the server has ended. */
+const lastMilliseconds = 10_000
+
+if (process.send) {
+  const control = new Control()
+  const handlers: { readonly [K in ToRun['kind']]: (message: Extract<ToRun, { kind: K }>) => void } = {
+    begin: message => void run(message, control).then(() => process.disconnect()),
+    stop: () => control.stop(),
+    fault: ({ text }) => void control.faults.push(text),
+    spans: () => {
+      control.wantsSpans = true
+    },
+  }
+  process.on('message', (message: ToRun) => (handlers[message.kind] as (message: ToRun) => void)(message)) // by its own kind
+  process.on('disconnect', () => {
+    control.stop()
+    void setTimeout(lastMilliseconds, undefined, { ref: false }).then(() => process.exit(1))
+  })
+  process.on('SIGINT', () => {}) // the server, which hears it too, says when to stop
+}

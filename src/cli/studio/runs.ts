@@ -1,0 +1,186 @@
+/** The runs of a server: each a process of its own, that goes on whether or not anybody looks. */
+import { type ChildProcess, fork } from 'node:child_process'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { faultProblems, type Problem, save } from '../../base/index.js'
+import { loadJob } from '../files/load.js'
+import { freeFolder } from '../files/run-folder.js'
+import type { Io } from '../io.js'
+import { Refused } from './answer.js'
+import { confined, outsideProblems } from './confined.js'
+import { faultNow } from './fault-now.js'
+import type { FromRun, MemoryFacts, PackedSpans, RunFacts, RunRequest, ToRun } from './messages.js'
+
+/** At once: they share the cores. */
+export const mostRuns = 2
+
+export type RunState = 'starting' | 'running' | 'done' | 'stopped' | 'failed'
+
+/** A run as it is listed. */
+export interface RunSummary {
+  readonly id: string
+  readonly name: string
+  /** The run folder. */
+  readonly folder: string
+  readonly state: RunState
+  readonly started: string
+  readonly facts?: RunFacts
+  readonly memory?: MemoryFacts
+  /** Why it failed. */
+  readonly problems: readonly Problem[]
+}
+
+const program = fileURLToPath(new URL('./run-process.js', import.meta.url))
+/** How long a run has to end by itself. */
+const graceMilliseconds = 5000
+
+export class Run {
+  readonly id: string
+  readonly name: string
+  readonly folder: string
+  readonly started = new Date().toISOString()
+  readonly notes: string[] = []
+  state: RunState = 'starting'
+  facts: RunFacts | undefined
+  memory: MemoryFacts | undefined
+  problems: readonly Problem[] = []
+  /** The last that were sent. */
+  spans: PackedSpans | undefined
+  readonly ended: Promise<void>
+  readonly #process: ChildProcess
+  #stopping = false
+  readonly #waiting: ((spans: PackedSpans | undefined) => void)[] = []
+
+  constructor(id: string, { request, place, name }: { request: RunRequest; place: string; name: string }) {
+    ;[this.id, this.folder, this.name] = [id, place, name]
+    this.#process = fork(program, { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    let said = ''
+    this.#process.stderr?.on('data', (part: Buffer) => {
+      said = (said + part).slice(-2000)
+    })
+    this.#process.on('message', (message: FromRun) => this.#hear(message))
+    this.ended = new Promise(resolve => {
+      this.#process.once('exit', (_, signal) => {
+        if (this.isLive) this.#end(this.#stopping ? 'stopped' : 'failed', [lost(signal, said)])
+        resolve()
+      })
+    })
+    this.#tell({ kind: 'begin', request, place })
+  }
+
+  get isLive(): boolean {
+    return this.state === 'starting' || this.state === 'running'
+  }
+
+  get summary(): RunSummary {
+    const { id, name, folder, state, started, facts, memory, problems } = this
+    return { id, name, folder, state, started, problems, ...(facts && { facts }), ...(memory && { memory }) }
+  }
+
+  /** After the step, with a checkpoint; a run that does not get there is ended. */
+  async stop(): Promise<void> {
+    if (!this.isLive) return
+    if (this.#stopping) this.#process.kill('SIGKILL')
+    this.#stopping = true
+    this.#tell({ kind: 'stop' })
+    const waiting = new AbortController()
+    const late = setTimeout(graceMilliseconds, undefined, { signal: waiting.signal }).then(
+      () => this.#process.kill('SIGKILL'),
+      () => {},
+    )
+    await Promise.race([this.ended, late])
+    waiting.abort()
+    await this.ended
+  }
+
+  inject(text: string): void {
+    if (this.state !== 'running' || !this.facts) throw new Refused(409, 'the run takes no steps')
+    const { faults, problems } = faultNow(text, 1)
+    const ranked = faults.filter(({ kind }) => kind !== 'flip') // whose parameter the run knows
+    const all = [...problems, ...faultProblems(ranked, { ranks: this.facts.ranks, params: [] })]
+    if (all.length > 0) throw new Refused(422, 'this cannot happen', all)
+    this.#tell({ kind: 'fault', text })
+  }
+
+  /** Of the step that is being taken; of a run that has ended, of its last. */
+  lastSpans(): Promise<PackedSpans | undefined> {
+    if (this.state !== 'running') return Promise.resolve(this.spans)
+    this.#tell({ kind: 'spans' })
+    return new Promise(resolve => this.#waiting.push(resolve))
+  }
+
+  #tell(message: ToRun): void {
+    if (this.#process.connected) this.#process.send(message, () => {}) // it may have ended meanwhile
+  }
+
+  #hear(message: FromRun): void {
+    if (message.kind === 'begun') [this.state, this.facts] = ['running', message.facts]
+    else if (message.kind === 'memory') this.memory = message.memory
+    else if (message.kind === 'note') this.notes.push(message.text)
+    else if (message.kind === 'spans') this.#answer(message.spans)
+    else this.#end(outcome(message.code, message.problems), message.problems)
+  }
+
+  #answer(spans: PackedSpans | undefined): void {
+    this.spans = spans ?? this.spans
+    for (const resolve of this.#waiting.splice(0)) resolve(this.spans)
+  }
+
+  #end(state: RunState, problems: readonly Problem[]): void {
+    ;[this.state, this.problems] = [state, problems]
+    this.#answer(undefined)
+  }
+}
+
+const outcome = (code: number, problems: readonly Problem[]): RunState =>
+  code === 0 ? 'done' : code === 130 && problems.length === 0 ? 'stopped' : 'failed'
+
+const lost = (signal: NodeJS.Signals | null, said: string): Problem => ({
+  ...{ code: 'engine/failed', severity: 'error', path: '' },
+  message: `the process of the run has ended${signal ? ` (${signal})` : ''}${said ? `: ${said.trim()}` : ''}`,
+})
+
+export class Runs {
+  readonly #runs = new Map<string, Run>()
+  readonly #io: Io
+  readonly #folder: string
+  #count = 0
+
+  constructor(folder: string, io: Io) {
+    this.#folder = folder
+    this.#io = io
+  }
+
+  get all(): readonly Run[] {
+    return [...this.#runs.values()]
+  }
+
+  of(id: string): Run {
+    const run = this.#runs.get(id)
+    if (!run) throw new Refused(404, `there is no run ${id}`)
+    return run
+  }
+
+  /** Throws what is wrong with the job; what is found only when it is compiled, the run says. */
+  start(request: RunRequest): Run {
+    if (this.all.filter(({ isLive }) => isLive).length >= mostRuns)
+      throw new Refused(409, `${mostRuns} runs are going on already: stop one of them first`)
+    const path = request.from ?? '-'
+    const io = confined(this.#io, this.#folder, { [path]: request.job })
+    const { job, problems, locate } = loadJob(path, io, { foreign: true })
+    const elsewhere = job ? outsideProblems(job, path, this.#folder).map(locate) : []
+    if (!job || elsewhere.length > 0) throw new Refused(422, 'the job has problems', [...problems, ...elsewhere])
+    const place = freeFolder(job, path === '-' ? 'run' : path, this.#io)
+    this.#io.makeFolder(place)
+    save(join(place, 'job.yaml'), request.job, this.#io)
+    const id = String(++this.#count)
+    const run = new Run(id, { request, place, name: job.name ?? place })
+    this.#runs.set(id, run)
+    return run
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.all.map(run => run.stop()))
+  }
+}

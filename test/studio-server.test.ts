@@ -1,0 +1,281 @@
+/** `lockstep studio` over plain HTTP: who is let in, what is served, and the runs of the machine behind it. */
+import { deepEqual, equal, match, ok, rejects, throws } from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { type IncomingHttpHeaders, request as open } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { processIo } from '../src/cli/io.js'
+import { confined } from '../src/cli/studio/confined.js'
+import { type Studio, serveStudio } from '../src/cli/studio/server.js'
+import { test } from './share.js'
+
+const job = (steps: number, data = '') => `
+name: tiny
+model: { family: gpt, layers: 2, embed: 16, heads: 2, vocab: 256 }
+training: { seq: 16, globalBatch: 4, steps: ${steps}, optimizer: { kind: adamw, lr: 3e-3 }, evalEvery: 4, evalBatches: 1 }
+plan: { dp: 2, pp: 2, microbatches: 2 }
+${data}`
+
+const home = process.cwd()
+const folder = mkdtempSync(join(tmpdir(), 'lockstep-studio-'))
+const said: string[] = []
+let studio: Studio
+let cookie = ''
+
+interface Answer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+  readonly bytes: Buffer
+}
+
+interface Asking {
+  readonly method?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: unknown
+}
+
+/** As it stands: no path is made simpler on the way. */
+const ask = (path: string, { method = 'GET', headers = {}, body }: Asking = {}): Promise<Answer> =>
+  new Promise((resolve, reject) => {
+    const content = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body)
+    const more = content === undefined ? {} : { 'Content-Type': 'application/json' }
+    const given = { Host: `127.0.0.1:${studio.port}`, Cookie: cookie, ...more, ...headers }
+    const asking = open({ host: '127.0.0.1', port: studio.port, path, method, headers: given }, response => {
+      const parts: Buffer[] = []
+      response.on('data', (part: Buffer) => parts.push(part))
+      response.on('end', () => {
+        const bytes = Buffer.concat(parts)
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: bytes.toString('utf8'), bytes })
+      })
+    })
+    asking.on('error', reject)
+    asking.end(content)
+  })
+
+const json = async (path: string, asking?: Asking) => JSON.parse((await ask(path, asking)).body)
+const start = (body: object) => ask('/runs', { method: 'POST', body })
+const stop = (id: string) => ask(`/runs/${id}`, { method: 'DELETE' })
+
+async function until<T>(what: () => Promise<T | undefined | false>): Promise<T> {
+  for (let i = 0; i < 300; i++) {
+    const found = await what()
+    if (found) return found
+    await setTimeout(50)
+  }
+  throw new Error('it never came')
+}
+const stateOf = (id: string, ...states: string[]) =>
+  until(async () => {
+    const run = await json(`/runs/${id}`)
+    return states.includes(run.state) && run
+  })
+
+/** The events of a stream that has ended. */
+const eventsIn = (text: string) =>
+  text.split('\n\n').flatMap(block => {
+    const [, event] = /^event: (.*)$/m.exec(block) ?? []
+    const [, data] = /^data: (.*)$/m.exec(block) ?? []
+    return event && data ? [{ event, data: JSON.parse(data) }] : []
+  })
+
+before(async () => {
+  process.chdir(folder)
+  mkdirSync('pages/assets', { recursive: true })
+  writeFileSync('pages/index.html', '<!doctype html><title>Studio</title>')
+  writeFileSync('pages/assets/main-Ab3dEf9x.js', 'export {}')
+  writeFileSync('secret.txt', 'secret')
+  symlinkSync('../secret.txt', 'pages/link.txt')
+  symlinkSync('/etc', 'outside')
+  writeFileSync('words.txt', 'all ranks walk in lockstep. '.repeat(200))
+  const io = { ...processIo(), err: (text: string) => void said.push(text) }
+  studio = await serveStudio({ port: 0, root: 'pages' }, io)
+})
+
+after(async () => {
+  await studio?.close()
+  process.chdir(home)
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  deepEqual(said, [])
+})
+
+test('the link’s token is exchanged for a cookie that no script reads; a wrong one for nothing', async () => {
+  const { pathname, searchParams } = new URL(studio.url)
+  match(searchParams.get('token') ?? '', /^[0-9a-f]{32}$/)
+  for (const path of ['/', '/runs', '/?token=', `/?token=${'0'.repeat(32)}`]) equal((await ask(path)).status, 401, path)
+  match((await ask('/')).body, /open the link that `lockstep studio` printed/)
+  const { status, headers, body } = await ask(`${pathname}?token=${searchParams.get('token')}`)
+  const [set] = headers['set-cookie'] ?? []
+  match(set, /HttpOnly; SameSite=Strict; Path=\/$/)
+  deepEqual([status, /url=\//.test(body)], [200, true])
+  cookie = set.split(';')[0]
+  match((await ask('/')).body, /<title>Studio/)
+})
+
+test('another host’s name, another origin and other ports of this machine are refused, token or not', async () => {
+  const { port, url } = studio
+  const foreign: [string, Readonly<Record<string, string>>][] = [
+    ['/', { Host: `evil.example:${port}` }],
+    [new URL(url).search, { Host: `evil.example:${port}` }],
+    ['/', { Host: '127.0.0.1' }],
+    ['/runs', { Origin: 'http://evil.example' }],
+    ['/runs', { Origin: 'null' }],
+    ['/runs', { Origin: `http://127.0.0.1:${port + 1}` }],
+    ['/runs', { 'Sec-Fetch-Site': 'same-site' }],
+    ['/runs', { 'Sec-Fetch-Site': 'cross-site' }],
+  ]
+  for (const [path, headers] of foreign)
+    equal((await ask(path.startsWith('/') ? path : `/${path}`, { headers })).status, 403, JSON.stringify(headers))
+  for (const headers of [
+    { Origin: `http://127.0.0.1:${port}`, 'Sec-Fetch-Site': 'same-origin' },
+    { Host: `localhost:${port}` },
+  ])
+    equal((await ask('/runs', { headers })).status, 200, JSON.stringify(headers))
+})
+
+test('every answer isolates its page and lets it load nothing from elsewhere', async () => {
+  const paths = ['/', '/assets/main-Ab3dEf9x.js', '/nothing.js', '/runs', '/runs/99', '/machine', '/%zz']
+  const answers = await Promise.all([...paths.map(path => ask(path)), ask('/', { headers: { Cookie: '' } }), start({})])
+  for (const { status, headers } of answers) {
+    equal(headers['cross-origin-opener-policy'], 'same-origin', String(status))
+    equal(headers['cross-origin-embedder-policy'], 'require-corp')
+    equal(headers['cross-origin-resource-policy'], 'same-origin')
+    equal(headers['x-content-type-options'], 'nosniff')
+    match(
+      String(headers['content-security-policy']),
+      /^default-src 'self'; script-src 'self' 'wasm-unsafe-eval';.*frame-ancestors 'none'$/,
+    )
+  }
+  deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 404, 200, 404, 200, 400, 401, 400],
+  )
+  deepEqual(
+    answers.slice(0, 2).map(({ headers }) => headers['cache-control']),
+    ['no-store', 'private, max-age=31536000, immutable'],
+  )
+})
+
+test('nothing outside the folder of the pages is served', async () => {
+  const paths = [
+    ...['/../secret.txt', '/%2e%2e/secret.txt', '/..%2fsecret.txt', '/%2e%2e%2fsecret.txt', '/%252e%252e/secret.txt'],
+    ...['/..%5csecret.txt', '/assets/../../secret.txt', '/link.txt', '//etc/passwd', '/%2fetc%2fpasswd', '/assets'],
+    '/index.html%00.js',
+  ]
+  for (const path of paths) {
+    const { status, body } = await ask(path)
+    deepEqual([status, body.includes('secret') && !body.includes('there is no')], [404, false], path)
+  }
+})
+
+test('a job names data below the working folder only, links and imported files included', async () => {
+  const refused = ['../data.txt', '/etc/hostname', 'outside/hostname', 'x/../../data.txt']
+  for (const source of refused) {
+    const { body, status } = await start({ job: job(1, `data: { source: ${source}, tokenizer: bytes }`) })
+    const [problem] = JSON.parse(body).problems
+    deepEqual([status, problem.path, problem.line], [422, 'data.source', 6], source)
+    match(problem.message, /^cannot read .*: it lies outside the folder that the studio was started in$/)
+    const io = confined(processIo(), folder)
+    for (const read of [io.read, io.readBytes, io.list]) throws(() => read(source), /outside the folder/, source)
+    equal(io.exists(source), false)
+  }
+  const { body, status } = await start({ job: job(1).replace(/model: .*/, 'model: ../config.json') })
+  equal(status, 422)
+  match(body, /outside the folder/)
+})
+
+test('what is no job, too large, or no JSON is refused with its reason', async () => {
+  const { status, body } = await start({ job: job(2).replace('heads: 2', 'heads: 3') })
+  equal(status, 422)
+  const [problem] = JSON.parse(body).problems
+  deepEqual([problem.path, problem.line], ['model.heads', 3])
+  equal((await start({ job: 'x'.repeat(2 ** 20) })).status, 413)
+  equal((await start({ job: job(1), shell: 'rm' })).status, 400)
+  equal((await ask('/runs', { method: 'POST', body: '{' })).status, 400)
+  equal((await ask('/runs', { method: 'POST', body: '{}', headers: { 'Content-Type': 'text/plain' } })).status, 415)
+  equal((await ask('/runs', { method: 'PUT' })).status, 405)
+})
+
+test('a run streams its steps, held-out losses, samples and memory, and leaves its files', async () => {
+  const data = 'data: { source: words.txt, tokenizer: bytes }'
+  const { id } = JSON.parse((await start({ job: job(8, data), sample: 'all ' })).body)
+  const events = eventsIn((await ask(`/runs/${id}/events`)).body)
+  const lines = events.flatMap(({ event, data }) => (event === 'lines' ? data : []))
+  const steps = lines.filter((line: { loss?: number }) => line.loss !== undefined)
+  deepEqual(
+    steps.map(({ step }: { step: number }) => step),
+    [1, 2, 3, 4, 5, 6, 7, 8],
+  )
+  ok(steps[7].loss < steps[0].loss && steps[7].tokensPerSecond > 0)
+  deepEqual(
+    steps.flatMap(({ step, evalLoss, sample }: { step: number; evalLoss?: number; sample?: string }) =>
+      evalLoss === undefined ? [] : [[step, typeof sample]],
+    ),
+    [
+      [4, 'string'],
+      [8, 'string'],
+    ],
+  )
+  const last = events.findLast(({ event }) => event === 'run')?.data
+  deepEqual([last.state, last.facts.ranks, last.memory.asPlanned], ['done', 4, true])
+  ok(last.memory.measured[3].activations > 0)
+  equal(events.at(-1)?.event, 'end')
+
+  const { bytes } = await ask(`/runs/${id}/spans`)
+  const length = bytes.readUInt32LE(0)
+  const head = JSON.parse(bytes.toString('utf8', 4, 4 + length))
+  deepEqual([head.step, head.ranks, (4 + length) % 8], [8, 4, 0])
+  const start0 = new Float64Array(bytes.buffer.slice(bytes.byteOffset + 4 + length), 0, head.count)
+  ok(start0.every(time => time >= 0 && time < head.seconds))
+  ok(
+    head.collectives.some(
+      ({ kind, axis, bytes }: { kind: string; axis: string; bytes: number }) =>
+        kind === 'recv' && axis === 'pp' && bytes > 0,
+    ),
+  )
+
+  equal((await ask(`/runs/${id}/metrics`)).body, readFileSync('runs/tiny/metrics.jsonl', 'utf8'))
+  match((await ask(`/runs/${id}/job.yaml`)).body, /name: tiny/)
+  ok((await json(`/runs/${id}/trace.json`)).traceEvents.length > 100)
+  const tar = await ask(`/runs/${id}/checkpoint.tar`)
+  match(String(tar.headers['content-disposition']), /tiny-checkpoint.tar/)
+  match(tar.body.slice(0, 100), /^step-0*8\//)
+  equal(tar.bytes.length % 512, 0)
+})
+
+test('two runs go on at once, not three; one that is stopped stops', async () => {
+  const two = await Promise.all([start({ job: job(100_000) }), start({ job: job(100_000), save: false })])
+  const ids = two.map(({ body }) => JSON.parse(body).id)
+  const third = await start({ job: job(1) })
+  deepEqual(
+    [third.status, JSON.parse(third.body).message],
+    [409, '2 runs are going on already: stop one of them first'],
+  )
+  await stateOf(ids[0], 'running')
+  equal(JSON.parse((await stop(ids[0])).body).state, 'stopped')
+  equal((await ask(`/runs/${ids[0]}/checkpoint.tar`)).status, 200)
+  await stop(ids[1])
+  equal((await json('/runs')).runs.filter(({ state }: { state: string }) => state === 'running').length, 0)
+})
+
+test('a fault that is injected into a run names the rank that failed, and who waits for whom', async () => {
+  const { id } = JSON.parse((await start({ job: job(100_000) })).body)
+  await stateOf(id, 'running')
+  const inject = (fault: string) => ask(`/runs/${id}/faults`, { method: 'POST', body: { fault } })
+  match((await inject('kil:rank=3')).body, /there is no fault `kil`/)
+  match((await inject('kill:rank=9')).body, /there is no rank 9: the plan has 4/)
+  equal((await inject('lr:factor=100')).status, 202)
+  await until(async () => /"lr":0\.3[,}]/.test((await ask(`/runs/${id}/metrics`)).body))
+  equal((await inject('kill:rank=3')).status, 202)
+  const { problems } = await stateOf(id, 'failed')
+  match(problems[0].message, /rank 3 failed: its thread ended[\s\S]*rank \d waiting in .*waits for rank 3/)
+  equal((await inject('kill:rank=3')).status, 409)
+})
+
+test('without its pages the studio says how to build them; a port that is taken is said to be', async () => {
+  const io = processIo()
+  await rejects(serveStudio({ port: 0, root: 'nowhere' }, io), /npm run studio:build/)
+  await rejects(serveStudio({ port: studio.port, root: 'pages' }, io), /somebody else listens there/)
+})
