@@ -30,11 +30,13 @@ export interface Words {
   readonly [name: string]: string | readonly string[] | ((...values: never[]) => string) | Words
 }
 
+type Strings<T extends readonly string[]> = { readonly [I in keyof T]: string }
+
 export type Translated<T> = {
   readonly [K in keyof T]: T[K] extends string
     ? string
     : T[K] extends readonly string[]
-      ? { readonly [I in keyof T[K]]: string }
+      ? Strings<T[K]>
       : T[K] extends (...values: infer V) => string
         ? (...values: V) => string
         : Translated<T[K]>

@@ -82,9 +82,10 @@ export function Choice<T extends string>({ label, options, value, change, note }
 
 export interface NumberProps {
   readonly label: string
-  readonly value: number
-  readonly min?: number
-  readonly max?: number
+  /** Undefined: nothing is typed in yet. */
+  readonly value: number | undefined
+  readonly min?: number | undefined
+  readonly max?: number | undefined
   readonly step?: number | 'any'
   readonly change: (value: number) => void
   readonly note?: ComponentChildren

@@ -2,7 +2,10 @@
  * What a page may ask of the core. A module here is a set of functions that run in a worker, loaded when the first of them is
  * asked: `ask('fast', 'demo', 'pipeline', …)`. The page's own thread imports none of the core.
  */
+import { lessonModules } from './lesson-modules.js'
+
 export const modules = {
+  ...lessonModules,
   demo: () => import('./demo.js'),
   schedule: () => import('./schedule.js'),
 }

@@ -1,0 +1,184 @@
+/**
+ * The order of every lesson: what is claimed, a figure that already runs, a few controls, one sentence and a formula with live
+ * numbers, a guess, three things to notice, the instructions that did it, and where to go on.
+ */
+import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { defineText, language } from '../base/language.js'
+import { showPlace } from '../base/router.js'
+import { type LessonEntry, lessonOf, lessons } from '../pages/learn/lessons.js'
+import { advance } from '../pages/learn/progress.js'
+import { Command } from './command.js'
+import { Formula } from './formula.js'
+import { Guess, type GuessProps } from './guess.js'
+
+const text = defineText(
+  {
+    notes: 'Course notes',
+    notice: 'Three things to notice',
+    program: 'What the program does',
+    programWhat: 'Instructions of the compiled program, as it prints them.',
+    python: 'The same as PyTorch',
+    pythonWhat: 'What lockstep emit writes for it.',
+    next: 'Go on',
+    plan: 'Open in Plan',
+    openProgram: 'Open in Program',
+    index: 'All lessons',
+    after: (title: string) => `Next: ${title}`,
+  },
+  {
+    notes: '课程笔记',
+    notice: '值得注意的三点',
+    program: '程序里的指令',
+    programWhat: '编译出的程序原文。',
+    python: '对应的 PyTorch',
+    pythonWhat: 'lockstep emit 写出的代码。',
+    next: '继续',
+    plan: '在“规划”里打开',
+    openProgram: '在“程序”里打开',
+    index: '全部课程',
+    after: (title: string) => `下一课：${title}`,
+  },
+)
+
+export interface LessonProps {
+  readonly name: string
+  /** In our own words. */
+  readonly claim: ComponentChildren
+  /** At most four: `<Controls />`. */
+  readonly controls?: ComponentChildren
+  /** What runs, with the controls beside it, or below it where there is no room; `more` stands further down. */
+  readonly figure: ComponentChildren
+  readonly more?: ComponentChildren
+  /** One sentence with the numbers of the figure. */
+  readonly sentence?: ComponentChildren
+  readonly formula?: {
+    /** tex`…` */
+    readonly math: string
+    readonly live?: Readonly<Record<string, string>>
+    /** What its letters mean. */
+    readonly letters: string
+  }
+  readonly guess?: Omit<GuessProps, 'done'>
+  readonly notice: readonly [ComponentChildren, ComponentChildren, ComponentChildren]
+  /** Lines of the program that made the figure. */
+  readonly program?: readonly string[] | undefined
+  readonly python?: string | undefined
+  /** Queries of the pages that show the same job. */
+  readonly open?: { readonly plan?: Query; readonly program?: Query }
+  readonly command: string
+}
+
+type Query = Readonly<Record<string, string | undefined>>
+
+export function Lesson(props: LessonProps) {
+  const { name, claim, controls, figure, more, sentence, guess } = props
+  const entry = lessonOf(name)
+  const title = entry?.title[language.value] ?? name
+  useEffect(() => advance(name, 'opened'), [name])
+  useEffect(() => {
+    document.title = `${title} · Lockstep`
+  }, [title])
+  return (
+    <article class="lesson">
+      <h1>{title}</h1>
+      <p class="lead">{claim}</p>
+      {entry && <Notes entry={entry} />}
+      <div class="stage">
+        <div>{figure}</div>
+        {controls && <div class="at-hand">{controls}</div>}
+      </div>
+      {sentence && <p class="sentence">{sentence}</p>}
+      <LessonFormula {...props} />
+      {more}
+      {guess && <Guess {...guess} done={() => advance(name, 'guessed')} />}
+      <Notice {...props} />
+      <Code {...props} />
+      <GoOn {...props} />
+    </article>
+  )
+}
+
+function Notes({ entry }: { readonly entry: LessonEntry }) {
+  return (
+    <p class="notes">
+      <small>
+        {text().notes}: {entry.notes.map(note => `§${note}`).join(', ')}
+      </small>
+    </p>
+  )
+}
+
+function LessonFormula({ formula }: Pick<LessonProps, 'formula'>) {
+  if (!formula) return null
+  return (
+    <div class="lesson-formula">
+      <Formula math={formula.math} live={formula.live ?? {}} />
+      <small>{formula.letters}</small>
+    </div>
+  )
+}
+
+function Notice({ notice }: Pick<LessonProps, 'notice'>) {
+  return (
+    <section class="prose">
+      <h2>{text().notice}</h2>
+      <ol class="notice">
+        {notice.map((each, n) => (
+          <li key={n}>{each}</li>
+        ))}
+      </ol>
+    </section>
+  )
+}
+
+function Code({ program, python }: Pick<LessonProps, 'program' | 'python'>) {
+  const words = text()
+  return (
+    <>
+      {program && program.length > 0 && (
+        <Listing title={words.program} what={words.programWhat} code={program.join('\n')} open />
+      )}
+      {python && <Listing title={words.python} what={words.pythonWhat} code={python} />}
+    </>
+  )
+}
+
+interface ListingProps {
+  readonly title: string
+  readonly what: string
+  readonly code: string
+  readonly open?: boolean
+}
+
+export function Listing({ title, what, code, open = false }: ListingProps) {
+  return (
+    <details class="listing" open={open}>
+      <summary>{title}</summary>
+      <p>
+        <small>{what}</small>
+      </p>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+      <pre class="scroll" tabIndex={0}>
+        <code>{code}</code>
+      </pre>
+    </details>
+  )
+}
+
+function GoOn({ name, open = {}, command }: Pick<LessonProps, 'name' | 'open' | 'command'>) {
+  const words = text()
+  const next = lessons[lessons.findIndex(lesson => lesson.name === name) + 1]
+  return (
+    <section>
+      <h2>{words.next}</h2>
+      <p class="links">
+        {open.plan && <a href={showPlace('plan', open.plan)}>{words.plan}</a>}
+        {open.program && <a href={showPlace('program', open.program)}>{words.openProgram}</a>}
+        <a href={showPlace('learn')}>{words.index}</a>
+        {next && <a href={showPlace(`learn/${next.name}`)}>{words.after(next.title[language.value])}</a>}
+      </p>
+      <Command line={command} />
+    </section>
+  )
+}

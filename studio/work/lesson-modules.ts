@@ -1,0 +1,4 @@
+/** What lessons ask of the core: each family of lessons has a module, loaded when the first of its lessons is opened. */
+export const lessonModules = {
+  memory: () => import('./memory-lessons.js'),
+}
