@@ -78,7 +78,18 @@ export {
   tallyOf,
 } from './compile/index.js'
 export { emit, emitProgram } from './emit/index.js'
-export { kinds, type Program, parse, print, printRank, SerialReplay, type Violation, verify } from './ir/index.js'
+export {
+  kinds,
+  type LiveBytes,
+  liveBytes,
+  type Program,
+  parse,
+  print,
+  printRank,
+  SerialReplay,
+  type Violation,
+  verify,
+} from './ir/index.js'
 
 // 5. Proved: the laws, and a run beside one rank.
 export {
@@ -141,8 +152,11 @@ export {
 // 7. What runs a program, step by step.
 export {
   boot,
+  type CollectiveCall,
   compare,
   type Runner,
+  runCollective,
+  runCollectives,
   runSerial,
   type StepData,
   type StepResult,
@@ -155,6 +169,8 @@ export { inputsOf } from './geometry/index.js'
 export {
   labelsOf,
   lanes,
+  type MemoryTrack,
+  memoryTrack,
   nameOf,
   noLink,
   printChrome,
@@ -176,6 +192,8 @@ export {
   goodputOf,
   type KernelLoad,
   kernelLoads,
+  type LinkTraffic,
+  linkTraffic,
   type Part,
   type Parts,
   type Prices,
@@ -225,6 +243,7 @@ export {
   jobOf,
   neighboursOf,
   type PlannerOptions,
+  PlanSample,
   type Priced,
   priceOf,
   type RankedPlan,

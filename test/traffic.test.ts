@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { elementsOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
-import { clusterPrices, kernelLoads, rankTraffic, ridgeOf, simulate } from '../src/simulate/index.js'
+import { clusterPrices, kernelLoads, linkTraffic, rankTraffic, ridgeOf, simulate } from '../src/simulate/index.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 
@@ -18,6 +18,35 @@ test('messages and collectives are counted by axis, with the price of one', () =
   ok(sent.some(({ what }) => what === 'all-reduce tp'))
   for (const { count, bytes, seconds } of sent) ok(count > 0 && bytes > 0 && seconds > 0)
   deepEqual(rankTraffic(compileJob(jobOf('mlp', {})), prices, 0), [])
+})
+
+test('links carry what their collectives send: 2 (n - 1) / n of an all-reduce inside a node, a share of it outside', () => {
+  const program = compileJob(jobOf('mlp', { tp: 2, dp: 8, zero: 0 }))
+  const cluster = clusterOf('h100', 16)
+  const rows = linkTraffic(program, cluster, 0)
+  const prices = clusterPrices(program, cluster)
+  const whole = (axis: string) => rankTraffic(program, prices, 0).find(({ what }) => what === `all-reduce ${axis}`)!
+  const [tp, ...others] = rows.filter(({ axis }) => axis === 'tp')
+  deepEqual([tp.op, tp.level, tp.link, tp.bytes, others], ['all-reduce', 'node', 'nvlink', whole('tp').bytes, []])
+  const dp = rows.filter(({ axis, op }) => axis === 'dp' && op === 'all-reduce')
+  deepEqual(dp.map(({ link }) => link).sort(), ['infiniband', 'nvlink'])
+  for (const { bytes } of dp) ok(bytes > 0 && bytes <= (2 * 7 * whole('dp').bytes) / 8)
+  const all = linkTraffic(program, cluster)
+  for (const row of rows) {
+    const same = all.find(({ axis, op, link }) => axis === row.axis && op === row.op && link === row.link)!
+    ok(Math.abs(same.bytes - 16 * row.bytes) < 1e-6 * same.bytes)
+  }
+})
+
+test('messages take the links between their stages, and no others', () => {
+  const program = compileJob(jobOf('mlp', { pp: 2, dp: 8, microbatches: 2 }))
+  const rows = linkTraffic(program, clusterOf('h100', 16), 0).filter(({ op }) => op === 'send')
+  const { frames, steps } = program.streams[0]
+  const sent = steps.reduce((sum, step) => (step.kind === 'send' ? sum + frames[step.frame].bytes : sum), 0)
+  deepEqual(
+    rows.map(({ axis, link, bytes }) => [axis, link, bytes]),
+    [['pp', 'infiniband', sent]],
+  )
 })
 
 test('kernels have all FLOPs of the step, and the intensity of a product is 2mnk over its three matrices', () => {

@@ -41,6 +41,7 @@ export interface Offer {
 
 /** A kind of link on the way, innermost first. */
 export interface QuotedHop {
+  readonly level: string
   readonly link: LinkKind
   /** Parts that meet here, of so many ranks each. */
   readonly fan: number
@@ -71,8 +72,8 @@ export function quote(collective: Collective, cluster: Cluster): Quote {
   return {
     ...{ collective, seconds, algbw, busbw: algbw * busFactor, busFactor, start: startSeconds, offers },
     chosen: timed ? 'measured' : (offers[0]?.algorithm ?? 'none'),
-    hops: hops.map(({ link, fan, inner, bandwidth }) => ({
-      ...{ link: link.kind, fan, inner, latency: link.latency, bandwidth },
+    hops: hops.map(({ level, link, fan, inner, bandwidth }) => ({
+      ...{ level, link: link.kind, fan, inner, latency: link.latency, bandwidth },
     })),
     mostBusbw: mostBusbw(collective, hops, busFactor),
   }

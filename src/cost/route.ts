@@ -3,6 +3,8 @@ import { type Cluster, type LevelReach, type Link, type Reach, reachOf } from '.
 import type { Members } from './kernel.js'
 
 export interface Hop {
+  /** What the links join: 'node', 'fabric'; of a torus the torus. */
+  readonly level: string
   readonly link: Link
   /** Parts of the group that meet here, and members inside each part. */
   readonly fan: number
@@ -21,11 +23,18 @@ export function hopsOf(group: Members, { topology }: Cluster): readonly Hop[] {
 
 function treeHops({ size }: Members, levels: readonly LevelReach[]): Hop[] {
   const hops: Hop[] = []
-  levels.forEach(({ level: { link }, parts, members, bandwidth }, i) => {
+  levels.forEach(({ level: { link, name }, parts, members, bandwidth }, i) => {
     if (parts <= 1) return
     const inner = i === 0 ? 1 : levels[i - 1].members
     const steps = size / inner - (i === levels.length - 1 ? 0 : size / members)
-    hops.push({ link, fan: parts, inner, steps: Math.max(1, steps), bandwidth: bandwidth * link.efficiency })
+    hops.push({
+      level: name,
+      link,
+      fan: parts,
+      inner,
+      steps: Math.max(1, steps),
+      bandwidth: bandwidth * link.efficiency,
+    })
   })
   return hops
 }
@@ -33,5 +42,5 @@ function treeHops({ size }: Members, levels: readonly LevelReach[]): Hop[] {
 /** Rings along every side at once, both ways round where the side closes; spaced groups share the links between. */
 function torusHop({ size }: Members, { link, sides }: Extract<Reach, { kind: 'torus' }>): Hop {
   const lanes = sides.reduce((sum, { ring, spacing }) => sum + (ring ? 2 : 1) / spacing, 0)
-  return { link, fan: size, inner: 1, steps: size, bandwidth: lanes * link.bandwidth * link.efficiency }
+  return { level: 'torus', link, fan: size, inner: 1, steps: size, bandwidth: lanes * link.bandwidth * link.efficiency }
 }

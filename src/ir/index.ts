@@ -1,4 +1,5 @@
 export * from './instr.js'
+export * from './live.js'
 export * from './program.js'
 export * from './role.js'
 export * from './text.js'

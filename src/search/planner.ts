@@ -11,6 +11,7 @@ import { fitOfPrice } from './fitting.js'
 import { keptPlans } from './kept-plans.js'
 import { kindOf, outcomeOf } from './kinds.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
+import type { PlanSample } from './plan-sample.js'
 import { Race } from './race.js'
 import { type Remark, readingOf } from './reading.js'
 import type { Request } from './request.js'
@@ -65,6 +66,8 @@ export interface PlannerOptions {
   readonly simulate: number | false
   /** False: no front of time against memory is asked for, which takes half the time. */
   readonly front: boolean
+  /** Is shown every plan whose price is found, while the search runs. */
+  readonly sample?: PlanSample | undefined
 }
 
 const defaults: PlannerOptions = { top: 10, simulate: keptPlans, front: true }
@@ -103,11 +106,11 @@ const compiles = (request: Request, { simulate }: PlannerOptions): boolean => si
 /** Of prices alone some plans surely fit, and others may. */
 function* pricedPlans(request: Request, options: PlannerOptions): Work<Answer> {
   const [surely, possibly] = edgesOf(capacityOf(request), memoryProfileOf(request.software))
-  const { top: kinds, front: fronted } = options
+  const { top: kinds, front: fronted, sample } = options
   const keep = Math.max(keptPlans, kinds)
-  const found = yield* asPart(0, 0.5, searchingAll(request, { keep, kinds, capacity: surely, front: fronted }))
+  const found = yield* asPart(0, 0.5, searchingAll(request, { keep, kinds, capacity: surely, front: fronted, sample }))
   const answer = yield* asPart(0.5, 0.5, rankingPlans(request, found, options))
-  const { front } = yield* asPart(0.5, 1, searchingAll(request, { keep: 1, capacity: possibly }))
+  const { front } = yield* asPart(0.5, 1, searchingAll(request, { keep: 1, capacity: possibly, sample }))
   const near = front.filter(({ bytes }) => bytes > surely)
   return { ...answer, possible: spread(near).map(plan => priced(request, plan)) }
 }
@@ -118,7 +121,8 @@ function* compiledPlans(request: Request, options: PlannerOptions): Work<Answer>
   let answer: Answer | undefined
   let within: Request | undefined = request
   for (let attempts = 0; within && attempts < mostAttempts; attempts++) {
-    const asked = { keep: Math.max(keptPlans, options.top), front: options.front }
+    const { front, sample } = options
+    const asked = { keep: Math.max(keptPlans, options.top), front, sample }
     const found: Found = yield* asPart(0, 0.2, searchingAll(within, asked))
     if (answer && found.best.length === 0) break
     answer = yield* asPart(0.2, 1, rankingPlans(request, found, options))

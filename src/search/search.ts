@@ -19,6 +19,7 @@ import {
   withMemory,
 } from '../estimate/index.js'
 import { memoryLimit } from './constraint.js'
+import type { PlanSample } from './plan-sample.js'
 import { type Request, setupOf } from './request.js'
 import { boundedGroups, Visit } from './visit.js'
 
@@ -61,6 +62,8 @@ export interface Options {
   readonly front?: boolean
   /** False prices everything: the truth that pruning is compared with. */
   readonly prune?: boolean
+  /** Is shown every plan whose price is found, while the search runs. */
+  readonly sample?: PlanSample | undefined
 }
 
 export function priceOf(request: Request, split: Split): Priced {
@@ -87,7 +90,11 @@ export function* searching(given: Request, options: Options): Work<Found> {
   const { prune = true, capacity = capacityOf(request) } = options
   const groups = boundedGroups(request, prune ? capacity : Number.POSITIVE_INFINITY)
   const considered = groups.plans
-  const visit = new Visit(request, { front: true, kinds: options.keep, known: [], ...options, prune, capacity }, groups)
+  const visit = new Visit(
+    request,
+    { front: true, kinds: options.keep, known: [], sample: undefined, ...options, prune, capacity },
+    groups,
+  )
   let [steps, done] = [0, 0]
   while ((done = visit.next()) >= 0) if (++steps % 64 === 0) yield (done / considered) ** costOfFirst
   return visit.found(considered)

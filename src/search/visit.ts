@@ -21,7 +21,7 @@ import { hasRoomFor } from './aways.js'
 import { Best } from './best.js'
 import { byteBounds, type CommonPrices, commonPrices, stepBound } from './bounds.js'
 import { type Request, setupOf } from './request.js'
-import type { Found, Options } from './search.js'
+import type { Found, Options, Priced } from './search.js'
 import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
 
 /** A group with what its plans have at the least. */
@@ -105,6 +105,7 @@ export class Visit {
   readonly #capacity: number
   readonly #prune: boolean
   readonly #best: Best
+  readonly #sample: Options['sample']
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
   readonly #priceOf: CommonPrices
@@ -115,12 +116,13 @@ export class Visit {
 
   constructor(
     request: Request,
-    { keep, kinds, capacity, front, prune, known }: Required<Options>,
+    { keep, kinds, capacity, front, prune, known, sample }: Required<Options>,
     groups: BoundedGroups,
   ) {
     this.#request = request
     this.#capacity = capacity
     this.#prune = prune
+    this.#sample = sample
     this.#best = new Best({ keep, kinds, front })
     for (const plan of known) this.#best.offer(plan)
     this.#bytesOf = byteBounds(request)
@@ -259,7 +261,9 @@ export class Visit {
       return
     }
     this.#priced++
-    this.#best.offer({ split: setup.split, estimate: withMemory(price.times(), memory), bytes })
+    const plan: Priced = { split: setup.split, estimate: withMemory(price.times(), memory), bytes }
+    this.#best.offer(plan)
+    this.#sample?.add(plan)
   }
 
   /** Whether a plan that was weighed fits. */

@@ -93,7 +93,8 @@ function outermost({ topology }: Cluster, members: Members): string {
   return (reach.levels.findLast(({ parts }) => parts > 1) ?? reach.levels[0]).level.link.kind
 }
 
-function membersOf(mesh: Mesh, { axes, stages }: Group): Members {
+/** Who meets along the axes of a group, or at its stages. */
+export function membersOf(mesh: Mesh, { axes, stages }: Group): Members {
   if (stages !== undefined && stages.length > 1)
     return { size: stages.length, stride: strideOf(mesh, 'pp') * Math.abs(stages[1] - stages[0]) }
   const wide = axes.filter(axis => sizeOf(mesh, axis) > 1)
@@ -104,7 +105,7 @@ function membersOf(mesh: Mesh, { axes, stages }: Group): Members {
 }
 
 /** Ranks from one place on an axis to the next. */
-function strideOf(mesh: Mesh, axis: Axis): number {
+export function strideOf(mesh: Mesh, axis: Axis): number {
   let stride = 1
   for (const { name, size } of mesh.axes) {
     if (name === axis) return stride

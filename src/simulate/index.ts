@@ -1,6 +1,7 @@
-export * from './cluster-prices.js'
+export { type ClusterPricesOptions, clusterPrices } from './cluster-prices.js'
 export * from './goodput.js'
 export * from './intensity.js'
+export * from './link-traffic.js'
 export * from './parts.js'
 export * from './prices.js'
 export type { ScoreBook } from './score.js'

@@ -1,6 +1,6 @@
-/** The spans of one rank in one training step, and what follows from their order: memory, messages, collectives in flight. */
+/** The spans of one rank in one training step, and what follows from their order: messages, collectives in flight. */
 import { coordinatesOf, type Rank, rankAt } from '../base/index.js'
-import { type Kind, kinds, type Program } from '../ir/index.js'
+import type { Program } from '../ir/index.js'
 import { type Span, streamOf } from './span.js'
 
 export interface Round {
@@ -35,33 +35,6 @@ function cut(spans: readonly Span[]): Span[][] {
     parts[parts.length - 1].push(span)
   }
   return parts
-}
-
-/** Bytes of each kind that are live from a moment on. */
-export interface MemoryPoint {
-  readonly time: number
-  readonly bytes: Readonly<Record<Kind, number>>
-}
-
-/** A frame lives from the start of what follows its alloc to the end of what precedes its free. */
-export function memoryOf(program: Program, { rank, spans }: Round): MemoryPoint[] {
-  const stream = streamOf(program, rank)
-  const worked = spans.filter(({ lane }) => lane !== 'network')
-  if (!stream || worked.length === 0) return []
-  const live = Object.fromEntries(kinds.map(kind => [kind, 0])) as Record<Kind, number> // all of them
-  for (const frame of stream.resident) live[stream.frames[frame].kind] += stream.frames[frame].bytes
-  const points: MemoryPoint[] = [{ time: worked[0].start, bytes: { ...live } }]
-  let next = 0
-  for (const [at, step] of stream.steps.entries()) {
-    if (step.kind !== 'alloc' && step.kind !== 'free') continue
-    while (next < worked.length && worked[next].step < at) next++
-    const last = worked[Math.max(0, next - 1)].end
-    const time = step.kind === 'free' ? last : (worked[next]?.start ?? last)
-    const { kind, bytes } = stream.frames[step.frame]
-    live[kind] += step.kind === 'alloc' ? bytes : -bytes
-    points.push({ time: Math.max(time, points[points.length - 1].time), bytes: { ...live } })
-  }
-  return points.filter(({ time }, i) => points[i + 1]?.time !== time)
 }
 
 /** A message: the span that sent it, and the first work after it was waited for. */
