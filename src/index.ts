@@ -213,7 +213,17 @@ export {
   type StepWork,
   type Traffic,
 } from './simulate/index.js'
-export { type Box, type Boxes, boxesOf, boxKinds } from './report/index.js'
+export {
+  type Box,
+  type Boxes,
+  boxesOf,
+  boxKinds,
+  inkOn,
+  laneFill,
+  palette,
+  shadeOf,
+  type Theme,
+} from './report/index.js'
 
 // 9. Estimates in closed form, and the planner.
 export {

@@ -1,6 +1,7 @@
 export * from './chart.js'
 export * from './curve.js'
 export * from './lanes.js'
+export * from './palette.js'
 export * from './step.js'
 export * from './step-text.js'
 export * from './step-timeline.js'

@@ -3,7 +3,8 @@
  * from, so schedules on paper, simulated and measured runs are all drawn here. Colours follow the reader's light or
  * dark preference.
  */
-import type { MeshAxis } from '../base/index.js'
+import { type SpanKind, spanKinds } from '../trace/index.js'
+import { inkOn, laneFill, mostShades, shadeOf, type Theme } from './palette.js'
 import { escapeXml, round } from './svg.js'
 
 export interface TimelineSpan {
@@ -16,7 +17,7 @@ export interface TimelineSpan {
   readonly title: string
   /** Spans that run at once share the lane's height: this is part `index` of `of`. */
   readonly band?: { readonly index: number; readonly of: number }
-  /** Further chunks of one rank are paler. */
+  /** Further chunks of one rank have another shade. */
   readonly chunk?: number
 }
 
@@ -59,25 +60,17 @@ const widestPlot = 12_000
 const charWidth = 6.2
 const boldWidth = 7
 
-/** Light fill, dark fill: distinct in hue and in lightness, so that print and colour-blind readers keep them apart. */
-type Fill = readonly [light: string, dark: string]
+const isKind = (kind: string): kind is SpanKind => spanKinds.some(known => known === kind)
 
-const fillsOfAxes: Readonly<Record<MeshAxis, Fill>> = {
-  tp: ['#3d7dca', '#6ea8ee'],
-  cp: ['#2a9d8f', '#55c9bb'],
-  ep: ['#b5651d', '#e09a5a'],
-  dp: ['#c8388a', '#ee7fbc'],
-  pp: ['#5f6b7a', '#aab4c0'],
-}
+/** Where tasks are drawn, chunks have shades. */
+const shadesOf = (kind: SpanKind): number[] =>
+  Array.from({ length: 'FBIW'.includes(kind) ? mostShades + 1 : 1 }, (_, i) => i)
 
-const palette: Readonly<Record<string, Fill>> = {
-  F: ['#9cc3f5', '#2f5f9e'],
-  B: ['#f6b98a', '#a3552a'],
-  I: ['#f7d38b', '#8f6a1c'],
-  W: ['#a9dcb5', '#2d7a48'],
-  optimizer: ['#b8a5e3', '#6a4fb0'],
-  ...fillsOfAxes,
-  mesh: ['#111827', '#f3f4f6'],
+/** The class of a fill, and behind `t` of the letters on it. */
+function classOf(kind: string, chunk = 0): string {
+  if (!isKind(kind)) return 'other'
+  const shade = Math.min(chunk, shadesOf(kind).length - 1)
+  return shade === 0 ? kind : `${kind}${shade}`
 }
 
 export function timelineSvg(timeline: Timeline): string {
@@ -167,12 +160,11 @@ function spanSvg(span: TimelineSpan, { y, left, scale, height: room }: Frame & {
   const [x, width, height] = [left + start * scale, (end - start) * scale, room / of]
   const at = y + index * height
   const fits = text !== '' && width >= charWidth * text.length + 2
+  const look = classOf(kind, chunk)
   const words = fits
-    ? `<text class="box" x="${round(x + width / 2)}" y="${round(at + height / 2 + 4)}">${escapeXml(text)}</text>`
+    ? `<text class="box t${look}" x="${round(x + width / 2)}" y="${round(at + height / 2 + 4)}">${escapeXml(text)}</text>`
     : ''
-  const fill = kind in palette ? kind : 'other'
-  const pale = chunk === 0 ? '' : ` fill-opacity="${round(Math.max(0.35, 1 - 0.3 * chunk))}"`
-  return `<g><title>${escapeXml(title)}</title><rect class="k${fill}"${pale} x="${round(x)}" y="${round(at)}" width="${round(width)}" height="${round(height)}"/>${words}</g>`
+  return `<g><title>${escapeXml(title)}</title><rect class="k${look}" x="${round(x)}" y="${round(at)}" width="${round(width)}" height="${round(height)}"/>${words}</g>`
 }
 
 function legend(kinds: Timeline['kinds']): string {
@@ -181,8 +173,7 @@ function legend(kinds: Timeline['kinds']): string {
     .map(({ kind, label }) => {
       const at = x
       x += 34 + charWidth * label.length
-      const fill = kind in palette ? kind : 'other'
-      return `<rect class="k${fill}" x="${round(at)}" y="50" width="12" height="12"/><text class="small" x="${round(at + 17)}" y="60">${escapeXml(label)}</text>`
+      return `<rect class="k${classOf(kind)}" x="${round(at)}" y="50" width="12" height="12"/><text class="small" x="${round(at + 17)}" y="60">${escapeXml(label)}</text>`
     })
     .join('')
 }
@@ -202,12 +193,18 @@ function axis(end: number, { left, scale, y }: Frame, show: (time: number) => st
     .join('')
 }
 
+const rulesOf = (theme: Theme): string =>
+  spanKinds
+    .flatMap(kind =>
+      shadesOf(kind).map(chunk => {
+        const [colour, name] = [shadeOf(kind, theme, chunk), classOf(kind, chunk)]
+        return `.k${name}{fill:${colour}}.t${name}{fill:${inkOn(colour)}}`
+      }),
+    )
+    .join('')
+
 function styles(): string {
-  const fills = (tone: 0 | 1) =>
-    Object.entries(palette)
-      .map(([kind, tones]) => `.k${kind}{fill:${tones[tone]}}`)
-      .join('')
-  const light = `.page{fill:#fff}.profile{fill:#c5ccd3}.lane{fill:#f1f3f5}text{fill:#1b1f24}.small,.axis{fill:#57606a}.tick{stroke:#8c959f}rect[class^=k]{stroke:#fff}.kother{fill:#ced4da}${fills(0)}`
-  const dark = `.page{fill:#0d1117}.profile{fill:#3b434c}.lane{fill:#1c2128}text{fill:#e6edf3}.small,.axis{fill:#9da7b3}.tick{stroke:#6e7681}rect[class^=k]{stroke:#0d1117}.kother{fill:#484f58}${fills(1)}`
+  const light = `.page{fill:#fff}.profile{fill:#c5ccd3}.lane{fill:${laneFill.light}}text{fill:#1b1f24}.small,.axis{fill:#57606a}.tick{stroke:#8c959f}rect[class^=k]{stroke:#fff}${rulesOf('light')}`
+  const dark = `.page{fill:#0d1117}.profile{fill:#3b434c}.lane{fill:${laneFill.dark}}text{fill:#e6edf3}.small,.axis{fill:#9da7b3}.tick{stroke:#6e7681}rect[class^=k]{stroke:#0d1117}${rulesOf('dark')}`
   return `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:15px;font-weight:600}.label{font-weight:600}.box,.axis{text-anchor:middle}.box{font-size:10px}rect[class^=k]{stroke-width:.7}.strip rect{stroke-width:0}${light}@media (prefers-color-scheme:dark){${dark}}`
 }
