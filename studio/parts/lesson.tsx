@@ -64,6 +64,8 @@ export interface LessonProps {
   /** Lines of the program that made the figure. */
   readonly program?: readonly string[] | undefined
   readonly python?: string | undefined
+  /** Other code that does the same. */
+  readonly listings?: readonly ListingProps[]
   /** Queries of the pages that show the same job. */
   readonly open?: { readonly plan?: Query; readonly program?: Query }
   readonly command: string
@@ -132,7 +134,7 @@ function Notice({ notice }: Pick<LessonProps, 'notice'>) {
   )
 }
 
-function Code({ program, python }: Pick<LessonProps, 'program' | 'python'>) {
+function Code({ program, python, listings = [] }: Pick<LessonProps, 'program' | 'python' | 'listings'>) {
   const words = text()
   return (
     <>
@@ -140,11 +142,14 @@ function Code({ program, python }: Pick<LessonProps, 'program' | 'python'>) {
         <Listing title={words.program} what={words.programWhat} code={program.join('\n')} open />
       )}
       {python && <Listing title={words.python} what={words.pythonWhat} code={python} />}
+      {listings.map(listing => (
+        <Listing key={listing.title} {...listing} />
+      ))}
     </>
   )
 }
 
-interface ListingProps {
+export interface ListingProps {
   readonly title: string
   readonly what: string
   readonly code: string

@@ -1,4 +1,5 @@
 /** What lessons ask of the core: each family of lessons has a module, loaded when the first of its lessons is opened. */
 export const lessonModules = {
+  collectives: () => import('./collectives.js'),
   memory: () => import('./memory-lessons.js'),
 }

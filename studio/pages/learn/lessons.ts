@@ -57,6 +57,28 @@ export const lessons: readonly LessonEntry[] = [
     notes: ['A1.1', 'A2.1', 'D', 'E1.2.3', 'E3.1.3'],
     load: () => import('./zero.js'),
   },
+  {
+    name: 'collectives',
+    group: 'talking',
+    title: { en: 'Collectives', zh: '集合通信' },
+    what: {
+      en: 'Nine operations on your own numbers: what every rank has before and after.',
+      zh: '九种操作，用你自己的数试：每个 rank 之前有什么、之后有什么。',
+    },
+    notes: ['A1.3', 'D1.1', 'D1.4'],
+    load: () => import('./collectives/index.js'),
+  },
+  {
+    name: 'all-reduce',
+    group: 'talking',
+    title: { en: 'All-reduce, taken apart', zh: '拆开 all-reduce' },
+    what: {
+      en: 'Why it is a reduce-scatter and an all-gather, to the bit, and how a ring does it in 2(n − 1) steps.',
+      zh: '为什么它就是 reduce-scatter 加 all-gather（逐位相同），以及环怎样用 2(n − 1) 步完成。',
+    },
+    notes: ['A1.3', 'D1.1.7', 'D1.4', 'E3.1.1'],
+    load: () => import('./all-reduce.js'),
+  },
 ]
 
 export const lessonOf = (name: string): LessonEntry | undefined => lessons.find(lesson => lesson.name === name)

@@ -1,0 +1,112 @@
+/** What every rank has before, to be typed into, and what it has after, as the engine left it. */
+import { useRef } from 'preact/hooks'
+import type { Grid } from '../../../base/grid.js'
+import { defineText } from '../../../base/language.js'
+import { short } from '../../../base/numbers.js'
+import type { Operation } from '../../../work/collectives.js'
+import { flightsOf, fly, keyOf } from './flights.js'
+
+const text = defineText(
+  {
+    before: 'Before',
+    after: 'After',
+    rank: (n: number) => `rank ${n}`,
+    input: (rank: number, at: number) => `rank ${rank}, number ${at}`,
+    play: 'Watch it',
+    nothing: 'nothing',
+  },
+  {
+    before: '之前',
+    after: '之后',
+    rank: (n: number) => `rank ${n}`,
+    input: (rank: number, at: number) => `rank ${rank} 的第 ${at} 个数`,
+    play: '看过程',
+    nothing: '无',
+  },
+)
+
+interface GridsProps {
+  readonly op: Operation
+  readonly root: number
+  readonly x: Grid
+  /** Numbers a rank brings. */
+  readonly width: number
+  readonly out: Grid | undefined
+  readonly change: (x: Grid) => void
+}
+
+export function Grids({ op, root, x, width, out, change }: GridsProps) {
+  const stage = useRef<HTMLDivElement>(null)
+  const words = text()
+  const play = () => stage.current && void fly(stage.current, flightsOf(op, x.length, root))
+  return (
+    <>
+      <div class="exchange" ref={stage}>
+        <section aria-label={words.before}>
+          <h3>{words.before}</h3>
+          {x.map((row, rank) => (
+            <Typed key={rank} rank={rank} row={row.slice(0, width)} change={next => change(replaced(x, rank, next))} />
+          ))}
+        </section>
+        <section aria-label={words.after}>
+          <h3>{words.after}</h3>
+          {x.map((_, rank) => (
+            <Left key={rank} rank={rank} row={out?.[rank] ?? []} />
+          ))}
+        </section>
+      </div>
+      <button type="button" class="quiet" onClick={play}>
+        {words.play}
+      </button>
+    </>
+  )
+}
+
+/** The first numbers of a row are new; those that this operation leaves aside stay. */
+const replaced = (x: Grid, rank: number, next: readonly number[]): Grid =>
+  x.map((row, r) => (r === rank ? [...next, ...row.slice(next.length)] : row))
+
+interface RowProps {
+  readonly rank: number
+  readonly row: readonly number[]
+}
+
+function Typed({ rank, row, change }: RowProps & { readonly change: (row: readonly number[]) => void }) {
+  const words = text()
+  const put = (at: number, { value, validity }: HTMLInputElement) => {
+    const number = Number(value)
+    if (validity.valid && value !== '' && Number.isFinite(Math.fround(number)))
+      change(row.map((old, i) => (i === at ? number : old)))
+  }
+  return (
+    <div class={`cells rank-${rank % 6}`}>
+      <span class="who">{words.rank(rank)}</span>
+      {row.map((value, at) => (
+        <input
+          key={at}
+          type="number"
+          step="any"
+          value={value}
+          aria-label={words.input(rank, at)}
+          data-before={keyOf({ rank, at })}
+          onChange={event => put(at, event.currentTarget)}
+        />
+      ))}
+    </div>
+  )
+}
+
+function Left({ rank, row }: RowProps) {
+  const words = text()
+  return (
+    <div class={`cells rank-${rank % 6}`}>
+      <span class="who">{words.rank(rank)}</span>
+      {row.map((value, at) => (
+        <output key={at} class="cell" data-after={keyOf({ rank, at })}>
+          {short(value)}
+        </output>
+      ))}
+      {row.length === 0 && <small>{words.nothing}</small>}
+    </div>
+  )
+}

@@ -1,0 +1,135 @@
+/** The lessons, used as a reader would: numbers typed in, steps, guesses, what a link hides, what this browser remembers. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
+
+let browsing: Browsing
+let host: Host
+before(async () => {
+  if ('skip' in inChromium) return
+  host = await hostStudio()
+  browsing = await browse()
+})
+after(async () => {
+  await browsing?.close()
+  host?.close()
+})
+
+const settled = (page: Page) => page.waitForSelector('main [aria-busy="true"]', { state: 'detached' })
+
+/** Opens a lesson and waits until nothing is on its way. */
+async function lesson(place: string) {
+  const tab = await browsing.tab(host.address)
+  await tab.open(`learn/${place}`)
+  await tab.page.waitForSelector('article.lesson figure[aria-busy="false"]')
+  await settled(tab.page)
+  return tab
+}
+
+/** What every rank has afterwards, as the page shows it. */
+const held = (page: Page, ranks: number) =>
+  Promise.all(
+    Array.from({ length: ranks }, (_, rank) =>
+      page.$$eval(`[data-after^="${rank}."]`, all => all.map(a => a.textContent)),
+    ),
+  )
+
+type Numbers = readonly (readonly number[])[]
+
+/** What each operation means, said once more, for 3 ranks with root 1. */
+const meanings: Readonly<Record<string, (x: Numbers) => Numbers>> = {
+  broadcast: x => x.map(() => x[1]),
+  scatter: x => x[1].map(value => [value]),
+  gather: x => [[], x.map(row => row[0]), []],
+  reduce: x => [[], sums(x), []],
+  'all-gather': x => x.map(() => x.map(row => row[0])),
+  'reduce-scatter': x => sums(x).map(value => [value]),
+  'all-reduce': x => x.map(() => sums(x)),
+  'all-to-all': x => x.map((_, r) => x.map(row => row[r])),
+  'send-recv': x => [[], [], x[1]],
+}
+const sums = (x: Numbers) => x[0].map((_, i) => x.reduce((sum, row) => sum + row[i], 0))
+
+test(
+  'collectives: numbers of the reader give the right ones on every rank, for each operation',
+  inChromium,
+  async () => {
+    const x = [
+      [5, -2, 30],
+      [7, 1.5, 4],
+      [100, 8, -9],
+    ]
+    const { page, isFine } = await lesson('collectives?ranks=3&root=1')
+    // Typed in at the keyboard, one after the other.
+    for (const [rank, row] of x.entries())
+      for (const [at, value] of row.entries()) {
+        await page.fill(`[data-before="${rank}.${at}"]`, String(value))
+        await page.keyboard.press('Tab')
+      }
+    for (const [op, meant] of Object.entries(meanings)) {
+      await page.selectOption('.at-hand select >> nth=0', op)
+      await page.locator('figure h2', { hasText: new RegExp(`^${op} among`) }).waitFor()
+      await settled(page)
+      deepEqual(
+        await held(page, 3),
+        meant(x).map(row => row.map(String)),
+        op,
+      )
+    }
+    match(page.url(), /x=5,-2,30:7,1\.5,4:100,8,-9/)
+    isFine()
+    await page.close()
+  },
+)
+
+test(
+  'all-reduce: equal to reduce-scatter and all-gather to the bit; the ring takes 2(n - 1) steps to the same sums',
+  inChromium,
+  async () => {
+    const { page, isFine } = await lesson('all-reduce?ranks=4&step=6&x=1,2,3,4:10,20,30,40:100,200,300,400:5,6,7,8')
+    const cells = await page.$$eval('figure .cells output', all => all.map(cell => cell.textContent))
+    deepEqual(
+      cells.map(cell => Number(cell?.replace(/[→✓\s]/g, ''))),
+      Array(4).fill([116, 228, 340, 452]).flat(),
+    )
+    const captions = await page.$$eval('figcaption', all => all.map(a => a.textContent))
+    match(captions[0] ?? '', /Step 6 of 6.*16 of 16 cells are complete sums.*no number differs/)
+    match(captions[1] ?? '', /^0 of 1000 f32 numbers differ/)
+    const bits = await page.$$eval('.bits li', all => all.map(a => a.textContent))
+    equal(bits.length, 4)
+    ok(
+      bits.every(line => /^([0-9a-f]{8}) = \1$/.test(line ?? '')),
+      String(bits),
+    )
+    isFine()
+    await page.close()
+  },
+)
+
+test(
+  'a guess is compared with what was computed, and remembered by the index; links hide controls and name bad values',
+  inChromium,
+  async () => {
+    const { page, open, isFine } = await lesson('collectives?hide=op,combine')
+    equal(await page.$('.at-hand select'), null)
+    await page.fill('.guess input', '6')
+    await page.click('.guess button')
+    await page.waitForSelector('.guess [role="status"] strong')
+    // 0 + 1 + 2 + 3, and that four times.
+    match((await page.textContent('.guess [role="status"]')) ?? '', /You guessed 6; it is 24.*factor of 4/)
+    await open('learn/zero?zero=9')
+    match((await page.textContent('[role="alert"]')) ?? '', /zero=9, which is none of 0, 1, 2, 3/)
+    await open('learn')
+    const row = page.locator('.lessons li', { hasText: 'Collectives' })
+    match((await row.textContent()) ?? '', /✓ guessed/)
+    await page.reload()
+    await page.waitForSelector('.reached')
+    await page.click('text=Forget it')
+    equal(await page.$('.reached'), null)
+    await open('learn/no-such-lesson')
+    match((await page.textContent('[role="alert"]')) ?? '', /There is no lesson “no-such-lesson”/)
+    isFine()
+    await page.close()
+  },
+)
