@@ -15,6 +15,7 @@ export {
   parseFaults,
   type ProblemCode,
   ProblemsError,
+  type ProblemValues,
   problemCodes,
   type Said,
   showProblem,

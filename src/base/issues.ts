@@ -65,28 +65,24 @@ function explain(issue: Issue, ctx: Context): Problem[] {
             ctx.hints.value(path, value) ?? unquoted(value),
           )
     case 'too_small':
-      return at(
-        'schema/range',
-        `must be ${issue.inclusive ? 'at least' : 'more than'} ${bound(issue, issue.minimum)}, got ${describeValue(value)}`,
-      )
+      return [outOfRange(path, issue, value)]
     case 'too_big':
-      return at(
-        'schema/range',
-        `must be ${issue.inclusive ? 'at most' : 'less than'} ${bound(issue, issue.maximum)}, got ${describeValue(value)}`,
-      )
+      return [outOfRange(path, issue, value)]
     case 'invalid_value':
       return value === undefined
         ? at('schema/missing', `is missing; one of ${either(issue.values.map(String))}`)
-        : at(
-            'schema/name',
-            unknownName([...ctx.prefix, ...issue.path], value),
-            ctx.hints.value(path, value) ?? didYouMean(value, issue.values.map(String)),
-          )
+        : [
+            unknownName(
+              [...ctx.prefix, ...issue.path],
+              value,
+              ctx.hints.value(path, value) ?? didYouMean(value, issue.values.map(String)),
+            ),
+          ]
     case 'unrecognized_keys': {
       const known = keysOf(schemaAt(ctx.schema, issue.path, ctx.value), value)
       return issue.keys.map(key =>
         error(
-          'schema/key',
+          { code: 'schema/key', values: { key: shorten(key, 60) } },
           showPath([...ctx.prefix, ...issue.path, key]),
           `unknown key \`${shorten(key, 60)}\``,
           ctx.hints.key(path, key, valueAt(value, [key])) ?? didYouMean(key, known),
@@ -112,7 +108,7 @@ function explainUnion(issue: Extract<Issue, { code: 'invalid_union' }>, ctx: Con
     const names = [...(bare(union)?._zod.propValues?.[String(issue.path.at(-1))] ?? [])].map(String)
     return value === undefined
       ? [error('schema/missing', showPath(path), `is missing; one of ${either(names)}`)]
-      : [error('schema/name', showPath(path), unknownName(path, value), hint ?? didYouMean(value, names))]
+      : [unknownName(path, value, hint ?? didYouMean(value, names))]
   }
   const wrongKind = (e: Issue) =>
     e.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_format'].includes(e.code)
@@ -123,7 +119,7 @@ function explainUnion(issue: Extract<Issue, { code: 'invalid_union' }>, ctx: Con
   }
   const names = issue.errors.flat().flatMap(e => (e.code === 'invalid_value' ? e.values.map(String) : []))
   return typeof value === 'string' && names.length > 0
-    ? [error('schema/name', showPath(path), unknownName(path, value), hint ?? didYouMean(value, names))]
+    ? [unknownName(path, value, hint ?? didYouMean(value, names))]
     : [error('schema/type', showPath(path), `${issue.message}, got ${describeValue(value)}`, hint)]
 }
 
@@ -152,11 +148,23 @@ const unquoted = (value: unknown): string | undefined =>
       ? `write ${value === 'yes'}`
       : undefined
 
-const unknownName = (path: Path, value: unknown): string => {
-  const what = path.filter(part => typeof part === 'string').at(-1) ?? 'value'
-  return typeof value === 'string'
-    ? `unknown ${what} \`${shorten(value, 60)}\``
-    : `unknown ${what}: ${describeValue(value)}`
+function unknownName(path: Path, value: unknown, suggestion: string): Problem {
+  const field = path.filter(part => typeof part === 'string').at(-1) ?? 'value'
+  const word = typeof value === 'string' ? shorten(value, 60) : describeValue(value)
+  const message = typeof value === 'string' ? `unknown ${field} \`${word}\`` : `unknown ${field}: ${word}`
+  return error({ code: 'schema/name', values: { field, word } }, showPath(path), message, suggestion)
+}
+
+type RangeIssue = Extract<Issue, { code: 'too_small' | 'too_big' }>
+
+const relations = { '>=': 'at least', '>': 'more than', '<=': 'at most', '<': 'less than' } as const
+
+function outOfRange(path: string, issue: RangeIssue, value: unknown): Problem {
+  const [limit, sign] = issue.code === 'too_small' ? [issue.minimum, '>' as const] : [issue.maximum, '<' as const]
+  const is = issue.inclusive ? (`${sign}=` as const) : sign
+  const got = describeValue(value)
+  const message = `must be ${relations[is]} ${bound(issue, limit)}, got ${got}`
+  return error({ code: 'schema/range', values: { is, limit: Number(limit), got } }, path, message)
 }
 
 export function didYouMean(word: unknown, words: readonly string[]): string {

@@ -1,5 +1,7 @@
 /** What is wrong with an input, as data: the CLI prints it, a machine reads it, a page underlines the path. */
 import type { ProblemCode } from './problem-code.js'
+import type { ProblemValues } from './problem-values.js'
+import type { Said } from './said.js'
 
 export interface Problem {
   readonly severity: 'error' | 'warning'
@@ -11,20 +13,33 @@ export interface Problem {
   readonly message: string
   /** What to try instead. */
   readonly suggestion?: string
+  /** Numbers and names of the message, so that a page may say it in its own language. */
+  readonly values?: ProblemValues[keyof ProblemValues]
   readonly line?: number
   readonly column?: number
 }
 
-export const error = (code: ProblemCode, path: string, message: string, suggestion?: string): Problem => ({
+/** Of a code, or of one with the values of its message. */
+export const error = (
+  said: ProblemCode | Said<ProblemValues>,
+  path: string,
+  message: string,
+  suggestion?: string,
+): Problem => ({
   severity: 'error',
-  code,
+  ...(typeof said === 'string' ? { code: said } : said),
   path,
   message,
   ...(suggestion && { suggestion }),
 })
 
-export const warning = (code: ProblemCode, path: string, message: string, suggestion?: string): Problem => ({
-  ...error(code, path, message, suggestion),
+export const warning = (
+  said: ProblemCode | Said<ProblemValues>,
+  path: string,
+  message: string,
+  suggestion?: string,
+): Problem => ({
+  ...error(said, path, message, suggestion),
   severity: 'warning',
 })
 

@@ -14,7 +14,8 @@ export function memoryProblems(program: Program, job: Job): Problem[] {
   if (deviceMemory === undefined || arena <= deviceMemory) return []
   const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
   const message = `the ranks of pipeline stage ${pp} need ${showBytes(arena)} (${parts.join(', ')}), but a device has ${showBytes(deviceMemory)}`
-  return [error('plan/memory', 'plan.deviceMemory', message, remedy(job, deviceMemory))]
+  const values = { bytes: arena, room: deviceMemory }
+  return [error({ code: 'plan/memory', values }, 'plan.deviceMemory', message, remedy(job, deviceMemory))]
 }
 
 interface Change extends Partial<Pick<Plan, 'zero' | 'recompute' | 'sequenceParallel' | 'microbatches'>> {

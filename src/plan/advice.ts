@@ -21,9 +21,16 @@ export const adviceOnBubble: Rule = function* ({ plan }) {
   const { pp, microbatches, chunks } = plan
   if (microbatches >= pp) return
   const idle = (pp - 1) * (splitsBackward(plan) ? 1 : 3)
-  const lost = (m: number) => `${Math.round((100 * idle) / (idle + 3 * m * chunks))} %`
+  const share = (m: number) => idle / (idle + 3 * m * chunks)
+  const lost = (m: number) => `${Math.round(100 * share(m))} %`
   const message = `microbatches ${microbatches} < pp ${pp}: about ${lost(microbatches)} of the step is spent waiting`
-  yield warning('plan/bubble', 'plan.microbatches', message, `with ${4 * pp} it would be ${lost(4 * pp)}`)
+  const values = { microbatches, pp, share: share(microbatches) }
+  yield warning(
+    { code: 'plan/bubble', values },
+    'plan.microbatches',
+    message,
+    `with ${4 * pp} it would be ${lost(4 * pp)}`,
+  )
 }
 
 export const adviceOnZero: Rule = function* ({ model, training, plan }) {

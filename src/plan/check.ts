@@ -17,6 +17,7 @@ import {
   isMeshAxis,
   meshAxes,
   type Problem,
+  type ProblemValues,
   ranksOf,
   roundUp,
   shorten,
@@ -77,10 +78,13 @@ const ranks: Rule = function* ({ plan }) {
   for (const axis of meshAxes)
     if (plan[axis] > 1 && !axisFacts[axis].supported) {
       const message = `not supported yet: ${axis} ${plan[axis]}`
-      yield error('plan/unsupported', `plan.${axis}`, message, `leave ${axis} at 1`)
+      const values = { axis, size: plan[axis] }
+      yield error({ code: 'plan/unsupported', values }, `plan.${axis}`, message, `leave ${axis} at 1`)
     }
-  if (world > mostRanks)
-    yield error('plan/ranks', 'plan', `${factors.join(' x ')} = ${world} ranks, more than ${mostRanks}`)
+  if (world > mostRanks) {
+    const message = `${factors.join(' x ')} = ${world} ranks, more than ${mostRanks}`
+    yield error({ code: 'plan/ranks', values: { ranks: world, most: mostRanks } }, 'plan', message)
+  }
 }
 
 const order: Rule = function* ({ plan }) {
@@ -107,7 +111,8 @@ const batch: Rule = function* ({ training: { globalBatch }, plan }) {
   const batches = either(below > 0 ? [below, below + pieces] : [pieces])
   const fewer =
     globalBatch % copies === 0 ? `microbatches ${either(divisorsNear(globalBatch / copies, microbatches))}, or ` : ''
-  yield error('plan/batch', 'training.globalBatch', equation, `try ${fewer}globalBatch ${batches}`)
+  const values = { globalBatch, microbatches, copies }
+  yield error({ code: 'plan/batch', values }, 'training.globalBatch', equation, `try ${fewer}globalBatch ${batches}`)
 }
 
 const heads: Rule = function* ({ model }) {
@@ -115,22 +120,24 @@ const heads: Rule = function* ({ model }) {
   const { embed, heads } = model
   const kvHeads = model.family === 'llama' ? model.kvHeads : heads
   const headDim = model.family === 'llama' ? model.headDim : embed / heads
-  const refuse = (field: string, equation: string, suggestion: string) =>
-    error('model/heads', `model.${field}`, equation, suggestion)
   if (heads % kvHeads !== 0)
-    yield refuse(
-      'kvHeads',
+    yield error(
+      { code: 'model/heads', values: { what: 'heads', size: heads, by: 'kvHeads', ways: kvHeads } },
+      'model.kvHeads',
       `heads ${heads} % kvHeads ${kvHeads} = ${heads % kvHeads}, must be 0`,
       tryDivisors(heads, kvHeads),
     )
   if (!Number.isInteger(headDim))
-    yield refuse(
-      'heads',
+    yield error(
+      { code: 'model/heads', values: { what: 'embed', size: embed, by: 'heads', ways: heads } },
+      'model.heads',
       `embed ${embed} / heads ${heads} = ${headDim.toFixed(2)} is not an integer`,
       tryDivisors(embed, heads),
     )
-  else if (model.family === 'llama' && !model.mla && headDim % 2 !== 0)
-    yield refuse('headDim', `headDim ${headDim} is odd, but rotary positions turn pairs`, `try ${headDim + 1}`)
+  else if (model.family === 'llama' && !model.mla && headDim % 2 !== 0) {
+    const message = `headDim ${headDim} is odd, but rotary positions turn pairs`
+    yield error('model/heads', 'model.headDim', message, `try ${headDim + 1}`)
+  }
 }
 
 const latent: Rule = function* ({ model }) {
@@ -175,11 +182,17 @@ const rope: Rule = function* ({ model }) {
 
 type Width = 'heads' | 'ffn' | 'vocab'
 
+interface Unsplittable {
+  readonly sentence: string
+  readonly values: ProblemValues['plan/indivisible']
+}
+
 /** Which of the model's sizes tp would have to split and cannot: the sentence for each. */
-function unsplittable(model: ModelConfig, tp: number): ReadonlyMap<Width, string> {
-  const sentences = new Map<Width, string>()
-  const divide = (what: Width, n: number) => {
-    if (n % tp !== 0) sentences.set(what, `${what} ${n} cannot be split tp ${tp} ways`)
+function unsplittable(model: ModelConfig, tp: number): ReadonlyMap<Width, Unsplittable> {
+  const found = new Map<Width, Unsplittable>()
+  const divide = (what: Width, size: number) => {
+    const sentence = `${what} ${size} cannot be split tp ${tp} ways`
+    if (size % tp !== 0) found.set(what, { sentence, values: { what, size, ways: tp } })
   }
   divide('ffn', model.ffn)
   if (model.family !== 'mlp') divide('vocab', model.vocab)
@@ -188,26 +201,27 @@ function unsplittable(model: ModelConfig, tp: number): ReadonlyMap<Width, string
     const { heads, kvHeads } = model
     const [tp0, group] = [gcd(tp, kvHeads), heads / kvHeads]
     if (Number.isInteger(group) && group % (tp / tp0) !== 0)
-      sentences.set(
-        'heads',
-        `tp ${tp} = ${tp0} x ${tp / tp0}: kvHeads ${kvHeads} can be split ${tp0} ways, but heads / kvHeads = ${group} not ${tp / tp0} ways`,
-      )
+      found.set('heads', {
+        sentence: `tp ${tp} = ${tp0} x ${tp / tp0}: kvHeads ${kvHeads} can be split ${tp0} ways, but heads / kvHeads = ${group} not ${tp / tp0} ways`,
+        values: { what: 'heads / kvHeads', size: group, ways: tp / tp0 },
+      })
   }
-  return sentences
+  return found
 }
 
 const tensor: Rule = function* ({ model, plan: { tp } }) {
-  const sentences = unsplittable(model, tp)
-  if (sentences.size === 0) return
+  const found = unsplittable(model, tp)
+  if (found.size === 0) return
   const fits = (n: number) => n > 0 && unsplittable(model, n).size === 0
   const near = [
     Array.from({ length: tp }, (_, i) => tp - 1 - i).find(fits),
     Array.from({ length: tp }, (_, i) => tp + 1 + i).find(fits),
   ].filter(n => n !== undefined)
-  for (const [what, sentence] of sentences) {
+  for (const [what, { sentence, values }] of found) {
     const padded = what === 'vocab' && model.family !== 'mlp' ? roundUp(model.vocab, 128 * tp) : 0
     const pad = `pad it to the next multiple of 128 x tp: vocab ${padded}`
-    yield error('plan/indivisible', 'plan.tp', sentence, padded > 0 ? pad : `try tp ${either(near)}`)
+    const instead = padded > 0 ? pad : `try tp ${either(near)}`
+    yield error({ code: 'plan/indivisible', values }, 'plan.tp', sentence, instead)
   }
 }
 
@@ -215,7 +229,7 @@ const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, cp, se
   const positions = model.family === 'mlp' ? undefined : model.positions
   if (positions !== undefined && seq > positions)
     yield error(
-      'model/positions',
+      { code: 'model/positions', values: { seq, positions } },
       'training.seq',
       `seq ${seq} > positions ${positions} of the model`,
       `try seq ${positions}`,
@@ -224,7 +238,9 @@ const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, cp, se
   if (sequenceParallel && seq % cp === 0 && seq % (cp * tp) !== 0) {
     const ways = cp > 1 ? `cp ${cp} x tp ${tp} = ${cp * tp}` : `tp ${tp}`
     const suggestion = `try seq ${roundUp(seq, cp * tp)}, or tp ${either(divisorsNear(seq / cp, tp))}`
-    yield error('plan/indivisible', 'plan.sequenceParallel', `seq ${seq} cannot be split ${ways} ways`, suggestion)
+    const values = { what: 'seq', size: seq, ways: cp * tp }
+    const message = `seq ${seq} cannot be split ${ways} ways`
+    yield error({ code: 'plan/indivisible', values }, 'plan.sequenceParallel', message, suggestion)
   }
 }
 
@@ -236,7 +252,7 @@ const size: Rule = function* ({ model, training, plan }) {
     yield error('model/size', 'model', `${showCount(parameters)} parameters exceed 2^53`)
   if (tasks > mostTasks)
     yield error(
-      'plan/size',
+      { code: 'plan/size', values: { tasks, most: mostTasks } },
       'plan.microbatches',
       `${rows} layers x microbatches ${plan.microbatches} = ${tasks} tasks, more than ${mostTasks}`,
       `try ${Math.floor(mostTasks / rows)}`,
@@ -273,7 +289,8 @@ const memory: Rule = function* ({ model, training: { seq, optimizer, ema, lora }
   const away = Math.floor(held * numbersAt(zero, 0) * width)
   const elsewhere =
     states > 0 && away <= deviceMemory ? `; with offload.optimizer host they need ${showBytes(away)}` : ''
-  yield error('plan/memory', 'plan.deviceMemory', equation, `${instead}${elsewhere}`)
+  const values = { bytes, room: deviceMemory }
+  yield error({ code: 'plan/memory', values }, 'plan.deviceMemory', equation, `${instead}${elsewhere}`)
 }
 
 const rulesOfSteps: readonly Rule[] = [

@@ -7,6 +7,15 @@ import type { Plan } from './schema.js'
 const refuse = (field: string, message: string, suggestion: string): Problem =>
   error('plan/indivisible', `plan.${field}`, message, suggestion)
 
+/** A sequence that cannot be cut in so many ways. */
+const uneven = (
+  field: string,
+  [seq, ways]: readonly [seq: number, ways: number],
+  message: string,
+  suggestion: string,
+): Problem =>
+  error({ code: 'plan/indivisible', values: { what: 'seq', size: seq, ways } }, `plan.${field}`, message, suggestion)
+
 export const context: Rule = function* ({ model, training: { seq }, plan }) {
   const { cp, zigzag } = plan
   yield* withoutEffect(plan)
@@ -14,11 +23,11 @@ export const context: Rule = function* ({ model, training: { seq }, plan }) {
   const { outer } = contextOf(plan)
   const fitting = `try seq ${roundUp(seq, 2 * cp)}, or cp ${either(divisorsNear(seq, cp))}`
   if (model.family === 'mlp') yield refuse('cp', `cp ${cp} splits a sequence, an mlp has none`, 'leave cp at 1')
-  else if (seq % cp !== 0) yield refuse('cp', `seq ${seq} % cp ${cp} = ${seq % cp}, must be 0`, fitting)
+  else if (seq % cp !== 0) yield uneven('cp', [seq, cp], `seq ${seq} % cp ${cp} = ${seq % cp}, must be 0`, fitting)
   else if (zigzag === true && outer > 1 && seq % (2 * outer) !== 0) {
     const ranks = outer === cp ? `cp ${cp}` : `ring ${outer}`
     const equation = `seq ${seq} % (2 x ${ranks}) = ${seq % (2 * outer)}, must be 0`
-    yield refuse('zigzag', equation, `${fitting}, or zigzag: false`)
+    yield uneven('zigzag', [seq, 2 * outer], equation, `${fitting}, or zigzag: false`)
   }
 }
 

@@ -165,7 +165,14 @@ function named(name: string, path: string): ResolvedModel {
   if (isPreset(name)) return { model: presets[name], problems: [] }
   return {
     model: name,
-    problems: [error('model/preset', path, `unknown model \`${shorten(name, 60)}\``, presetHint(name))],
+    problems: [
+      error(
+        { code: 'model/preset', values: { name: shorten(name, 60) } },
+        path,
+        `unknown model \`${shorten(name, 60)}\``,
+        presetHint(name),
+      ),
+    ],
   }
 }
 

@@ -41,7 +41,7 @@ export const stages: Rule = function* (job) {
   if (count > most) {
     const empty = plan.layers === 'even' ? ' (two more if plan.layers leaves the first and the last empty)' : ''
     yield error(
-      'plan/stages',
+      { code: 'plan/stages', values: { stages: count, layers } },
       'plan.pp',
       `${showStages(plan)}, but the model has ${layers} layers`,
       `at most ${most} stages${empty}`,
@@ -50,7 +50,7 @@ export const stages: Rule = function* (job) {
   else if (layers % count !== 0) {
     const even = `even would be ${either(divisorsNear(layers, count))} stages`
     yield warning(
-      'plan/uneven',
+      { code: 'plan/uneven', values: { stages: count, layers } },
       'plan.pp',
       `layers ${layers} = ${showParts(layersPerStage(plan, layers))}: the fullest stage sets the pace`,
       even,
