@@ -1,7 +1,18 @@
 /** What searches say, code by code: every one has words, made of all its values. */
-import { deepEqual, equal } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Sentence, type SentenceCode, type SentenceValues, sentences, showSentence } from '../src/index.js'
+import {
+  type ProblemValues,
+  problemCodes,
+  type Sentence,
+  type SentenceCode,
+  type SentenceValues,
+  sentences,
+  showSentence,
+} from '../src/index.js'
+import { glossary } from '../studio/text/glossary.js'
+import { problemDetailsZh, problemTitlesZh, problemZh } from '../studio/text/problems.zh.js'
+import { sentenceZh } from '../studio/text/sentences.zh.js'
 
 const GiB = 2 ** 30
 const state = { parameters: 8.03e9, each: 18, bytes: 135 * GiB }
@@ -107,6 +118,7 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
         path: 'plan.tp',
         message: 'heads = 12 cannot be split by 5',
         suggestion: 'try 4',
+        values: { what: 'heads', size: 12, ways: 5 },
       },
     },
     'heads = 12 cannot be split by 5; try 4',
@@ -186,3 +198,64 @@ test('every code of a sentence has a sample, and no other has', () =>
   deepEqual([...codes].sort(), Object.keys(sentences).sort()))
 
 for (const code of codes) test(`${code} in English`, () => equal(showSentence(sentenceOf(code)), said[code][1]))
+
+const isSound = (text: string): void => {
+  ok(text.length > 0)
+  doesNotMatch(text, /undefined|NaN|\[object|Infinity|\$\{/)
+}
+
+const numbersIn = (value: unknown): string[] => (JSON.stringify(value).match(/\d+/g) ?? []).sort()
+
+for (const code of codes)
+  test(`${code} in Chinese`, () => {
+    const text = sentenceZh(sentenceOf(code))
+    isSound(text)
+    // A constraint and the sizes of axes are said as they are written.
+    if (code !== 'move/mesh' && code !== 'plan/differs') match(text, /\p{Script=Han}/u)
+    // Whatever is a number in English is one in Chinese, but for parameters, which are counted in other units, and for suggestions.
+    if (!code.startsWith('fit/') && code !== 'reason/refused')
+      for (const n of numbersIn(showSentence(sentenceOf(code)))) ok(text.includes(n), `${n}: ${text}`)
+  })
+
+const values: ProblemValues = {
+  'schema/key': { key: 'wibble' },
+  'schema/name': { field: 'schedule', word: '1f1c' },
+  'schema/range': { is: '>=', limit: 1, got: '0' },
+  'model/preset': { name: 'llama9' },
+  'model/heads': { what: 'heads', size: 12, by: 'kvHeads', ways: 5 },
+  'model/positions': { seq: 8192, positions: 4096 },
+  'plan/ranks': { ranks: 2 ** 25, most: 2 ** 24 },
+  'plan/unsupported': { axis: 'ep', size: 2 },
+  'plan/batch': { globalBatch: 10, microbatches: 2, copies: 3 },
+  'plan/indivisible': { what: 'ffn', size: 24, ways: 5 },
+  'plan/stages': { stages: 7, layers: 6 },
+  'plan/uneven': { stages: 4, layers: 6 },
+  'plan/size': { tasks: 2 ** 21, most: 2 ** 20 },
+  'plan/memory': { bytes: 90 * GiB, room: 80 * GiB },
+  'plan/bubble': { microbatches: 2, pp: 6, share: 0.45 },
+}
+
+test('every problem has a Chinese title, and those with values a sentence made of all of them', () => {
+  deepEqual(Object.keys(problemTitlesZh).sort(), Object.keys(problemCodes).sort())
+  for (const title of Object.values(problemTitlesZh)) match(title, /\p{Script=Han}/u)
+  for (const code of Object.keys(problemDetailsZh) as (keyof ProblemValues)[]) {
+    const text = problemZh({ code, values: values[code] })
+    isSound(text)
+    for (const value of Object.values(values[code]).filter(one => typeof one === 'string' && one !== '>='))
+      ok(text.includes(String(value)), text)
+  }
+  equal(
+    problemZh({ code: 'plan/batch', values: values['plan/batch'] }),
+    '全局 batch 10 不能被 3 份副本 × 2 个微批次 = 6 整除',
+  )
+  equal(problemZh({ code: 'plan/batch' }), problemTitlesZh['plan/batch'])
+})
+
+test('no term of the glossary is told twice, and each has a line in both languages', () => {
+  const terms = Object.values(glossary)
+  for (const one of ['en', 'zh'] as const) equal(new Set(terms.map(term => term[one])).size, terms.length)
+  for (const { meaning } of terms) {
+    match(meaning.zh, /\p{Script=Han}/u)
+    doesNotMatch(meaning.en, /\p{Script=Han}/u)
+  }
+})

@@ -1,0 +1,176 @@
+/** What searches say about plans, in Chinese: a code of the core without its sentence here is a type error. */
+import type { Part, Sentence, SentenceValues, Wording } from 'lockstep'
+import { bytes, gibibytes, many, percent, seconds, signedSeconds } from './amounts.js'
+import { problemZh } from './problems.zh.js'
+
+/** Parts of a step. */
+export const partsZh: Readonly<Record<Part, string>> = {
+  compute: '计算',
+  recompute: '重计算',
+  bubble: '气泡',
+  tp: 'tp 通信',
+  cp: 'cp 通信',
+  ep: 'ep 通信',
+  dp: 'dp 通信',
+  pp: 'pp 收发',
+  optimizer: '优化器',
+  stragglers: '等待慢 rank',
+  offload: '卸载搬移',
+  other: '启动开销与掉队',
+}
+
+/** What memory is used for. */
+export const memoryZh: Readonly<Record<SentenceValues['reason/memory']['grew'], string>> = {
+  parameters: '参数',
+  gradients: '梯度',
+  optimizer: '优化器状态',
+  activations: '激活值',
+  workspace: '工作区',
+  framework: '框架开销',
+}
+
+const again = {
+  none: '不做重计算',
+  cheap: '重算归一化和激活函数',
+  selective: '重算注意力',
+  full: '整个前向都重算',
+  'per-op': '重算部分算子',
+} as const satisfies Record<SentenceValues['memory/over']['recompute'], string>
+
+const zeroes = ['每份都完整', '优化器状态分摊到各副本', '梯度也分摊', '参数也分摊'] as const
+
+const state = ({ parameters, each, bytes: all }: SentenceValues['fit/one-device']): string =>
+  `${many(parameters)}个参数 × 每个 ${each} 字节的状态 = ${bytes(all)}`
+
+const sequence = ({ sequenceParallel }: SentenceValues['tp/torus']): string =>
+  sequenceParallel ? '，并启用序列并行' : ''
+
+/** Levels of a cluster are named in its file; the usual ones have a word. */
+const level = (name: string): string => ({ node: '节点', rack: '机柜', pod: 'pod', host: '主机' })[name] ?? name
+
+const experts = ({ ep, experts: all }: SentenceValues['ep/even']): string =>
+  ep > 1 ? `ep ${ep} 分摊 ${all} 个专家，每个 rank ${all / ep} 个` : '专家不分摊'
+
+const ends = ({ first, last }: SentenceValues['move/layers']): string => {
+  const held = (n: number) => (n === 0 ? '不放层' : `${n} 层`)
+  return `首个 stage ${held(first)}，末个 stage ${held(last)}`
+}
+
+const keeps = (constraints: readonly string[]): string =>
+  constraints.length > 0 ? `，并满足 ${constraints.join('、')}` : ''
+
+const oneOf = (numbers: readonly number[]): string =>
+  numbers.length > 6 ? `${numbers.slice(0, 5).join('、')} …… ${numbers.at(-1)}` : numbers.join('、')
+
+const scaled = ({ by }: { readonly by: number }): string => (by < 1 ? `÷${1 / by}` : `×${by}`)
+
+export const sentencesZh: Wording<SentenceValues> = {
+  'fit/one-device': v => `${state(v)}：一张卡就放得下`,
+  'fit/shared': v => `${state(v)}：至少要 ${v.devices} 张卡来分摊`,
+  'tp/none': () => '不用张量并行：没有哪一层值得付出它的集合通信',
+  'tp/torus': v => `tp ${v.tp} 沿 torus 展开${sequence(v)}`,
+  'tp/within-node': v => `tp ${v.tp} 不出${level(v.node)}（每个 ${v.size} 张卡，${v.link}）${sequence(v)}`,
+  'tp/across-nodes': v => `tp ${v.tp} 跨出了${level(v.node)}（每个 ${v.size} 张卡，${v.link}）${sequence(v)}`,
+  'cp/cut': v =>
+    `cp ${v.cp} 把 ${v.tokens} 个 token 切开，每个 rank ${v.each} 个${v.across ? `，跨${level(v.across)}` : ''}${v.attention ? `，注意力用 ${v.attention}` : ''}`,
+  'ep/busiest': v => `${experts(v)}；最忙的 rank 是平均值的 ${v.times} 倍`,
+  'ep/even': v => `${experts(v)}；估价时假定各专家被选中的次数相同`,
+  'ep/all-rows': v => `${experts(v)}；为所有可能到来的行都留了位置，是均分时的 ${v.times} 倍`,
+  'ep/every-row': v => `${experts(v)}；每个 rank 都放得下自己的行`,
+  'ep/priced': v =>
+    `${experts(v)}；按均分行数的 ${v.times} 倍估价（rows: ${v.rows}）；某一步超出时会在更新之前停下，rows: worst 可容纳 ${v.worst} 倍`,
+  'pp/none': () => '不用流水线：每个 rank 都有全部的层',
+  'pp/zero': () => '不用流水线：改由 ZeRO-3 分摊参数',
+  'pp/shared': v =>
+    `pp ${v.pp} 分摊 ${v.layers} 层（${v.ends ? ends(v.ends) : '均分'}）${v.chunks > 1 ? `，每个 rank 轮到 ${v.chunks} 次` : ''}，调度 ${v.schedule}`,
+  'dp/none': () => '没有副本：所有卡合起来只放一个模型',
+  'dp/context': v => `除了 cp 的各个 rank 之外没有副本，由它们分摊（ZeRO ${v.zero}）`,
+  'dp/copies': v => `dp ${v.dp} 份副本提高吞吐量，${zeroes[v.zero]}（ZeRO ${v.zero}）`,
+  'batch/shared': v =>
+    `${v.batch} 条序列 ÷ dp ${v.dp} = ${v.share} 条 = ${v.microbatches} 个微批次，每个 ${v.microbatch} 条${v.bubble === undefined ? '' : `；气泡占一步的 ${percent(v.bubble)}`}`,
+  'memory/spare': v => `每个 rank ${bytes(v.bytes)}，还剩 ${bytes(v.left)}；${again[v.recompute]}`,
+  'memory/over': v => `每个 rank ${bytes(v.bytes)}，超出 ${bytes(v.over)}；${again[v.recompute]}`,
+
+  'fits-if/little-more': v => `实际用量比估计多出不到 ${percent(v.share)}`,
+  'fits-if/little-fragmentation': v => `碎片低于显存的 ${percent(v.share)}（已预留 ${percent(v.reserved)}）`,
+  'fits-if/small-context': v => `运行时上下文和碎片合计低于 ${bytes(v.bytes)}（已预留 ${bytes(v.reserved)}）`,
+  'fits-if/less': v => `实际用量比估计至少少 ${percent(v.share)}`,
+
+  'move/mesh': v => `${v.more} ×${v.by}，${v.less} ÷${v.by}`,
+  'move/microbatch': v => `微批次改为 ${v.microbatch} 条`,
+  'move/zero': v =>
+    [`ZeRO ${v.zero}`, ...(v.reduce ? ['梯度每步归约一次'] : []), ...(v.gather ? ['参数每步收集一次'] : [])].join('，'),
+  'move/recompute': v => again[v.recompute],
+  'move/sequence-parallel': v => (v.on ? '开启序列并行' : '关闭序列并行'),
+  'move/attention': v => `注意力改用 ${v.meeting}`,
+  'move/rows': v => (v.rows === 'worst' ? '按最坏情况给专家的行留位置' : `给专家的行留 ${v.rows} 倍位置`),
+  'move/schedule': v => `调度 ${v.schedule}${v.chunks === undefined ? '' : `，每个 rank ${v.chunks} 个 chunk`}`,
+  'move/layers': v => `层的划分：${ends(v)}`,
+  'move/layers-even': () => '层均分',
+
+  'verdict/same': () => '一样快',
+  'verdict/slower': v => `慢 ${percent(v.by)}`,
+  'verdict/faster': v => `快 ${percent(v.by)}`,
+  'verdict/may-not-fit': v => `不一定放得下（${percent(v.chance, 0)}）`,
+  'verdict/unfit': () => '放不下',
+  'verdict/unwanted': () => '不符合要求',
+  'verdict/impossible': () => '不可行',
+
+  'reason/changes': v => v.changes.map(({ part, seconds: by }) => `${partsZh[part]} ${signedSeconds(by)}`).join('，'),
+  'reason/memory': v => `需要 ${gibibytes(v.bytes)}，超出 ${gibibytes(v.over)}（主要是${memoryZh[v.grew]}）`,
+  'reason/constraint': v => `约束 ${v.constraint}`,
+  'reason/refused': v => problemZh(v.problem),
+  'reason/batch': v => `${v.batch} 条序列的 batch 不能由 dp ${v.dp} 均分`,
+  'reason/stages': v => `${v.layers} 层填不满 ${v.stages} 个 stage`,
+  'reason/layers': () => '没有可行的层划分',
+  'reason/unwritable': () => '这样的作业写不出来',
+
+  'no-plan/memory': v => `最省显存的方案每张卡也要 ${bytes(v.bytes)}，而可用的只有 ${bytes(v.capacity)}`,
+  'no-plan/tp': v =>
+    `没有哪个 tp 能整除 ${v.devices} 张卡和模型${keeps(v.keeps)}；去掉约束后 tp 可以是 ${oneOf(v.possible)}`,
+  'no-plan/stages': v =>
+    `没有哪组 tp × pp × dp = ${v.devices} 的 stage 不超过 ${v.stages} 个${keeps(v.keeps)}；tp 可以是 ${oneOf(v.tps)}`,
+  'no-plan/batch': v =>
+    `dp = ${v.devices} ÷ (tp × ${v.context ? 'cp × ' : ''}pp) 只能是 ${oneOf(v.copies)}，都不能整除 ${v.batch} 条序列的 batch`,
+  'no-plan/constraints': v =>
+    `${v.devices} 张卡、${v.batch} 条序列的 batch，没有一种切法满足 ${v.constraints.join('、')}`,
+
+  'instead/constraint': v => `去掉约束 ${v.constraint}`,
+  'instead/no-constraints': () => '去掉所有约束',
+  'instead/devices': v => `改用 ${v.devices} 张卡`,
+  'instead/batch': v => `全局 batch 改为 ${v.batch}`,
+  'instead/memory': v => `每张卡多 ${bytes(v.bytes)} 显存`,
+
+  'what-if/network': v => `网络带宽 ${scaled(v)}`,
+  'what-if/memory': v => `显存 ${scaled(v)}`,
+  'what-if/batch': v => `全局 batch ${scaled(v)}`,
+  'what-if/nothing-fits': () => '什么都放不下',
+  'what-if/speed': v => `吞吐量 ${v.gain < 0 ? '−' : '+'}${percent(Math.abs(v.gain))}`,
+  'plan/same': () => '方案不变',
+  'plan/differs': v =>
+    v.differences
+      .map(({ field, from, to }) => (field === 'schedule' ? `调度 ${to}` : `${fieldZh(field)} ${from} → ${to}`))
+      .join('，'),
+
+  'limit/arithmetic': v => `算力；其余各部分都不超过 ${percent(v.share)}`,
+  'limit/part': v => `${partsZh[v.part]}占一步的 ${percent(v.share)}，非计算部分合计 ${percent(v.rest)}`,
+  'fit/unlikely': v => `不一定放得下（概率 ${percent(v.chance, 0)}）；放得下的条件：${sentenceZh(v.condition)}`,
+  'fit/over': v => `放不下：比可用的 ${gibibytes(v.room)} 多 ${gibibytes(v.over)}`,
+  'best/none': () => '没有放得下的方案；lockstep plan 会说明怎样才行',
+  'best/this': () => '按估价就是这一个',
+  'best/faster': v => `${seconds(v.step)}，按估价快 ${percent(v.gain)}`,
+  'note/own-order': v =>
+    v.simulated
+      ? `${v.file} 是模拟得出的；邻近方案只估价，沿用该调度的按 1f1b 计`
+      : `${v.file} 按 1f1b 估价：这套软件不知道它的次序`,
+  'note/own-recompute': v =>
+    `${v.simulated ? '本方案是模拟得出的；在邻近方案中，' : ''}逐个指定的重计算算子按半个前向估价，且不计节省的显存`,
+}
+
+/** Fields of a plan keep the word of the job file, but for those that are not words of it. */
+const fieldZh = (field: string): string => (field === 'sequence parallel' ? '序列并行' : field)
+
+export function sentenceZh({ code, values }: Sentence): string {
+  const word = sentencesZh[code] as (values: Sentence['values']) => string // the code is that of the values
+  return word(values)
+}
