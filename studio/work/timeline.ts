@@ -1,0 +1,17 @@
+/** A simulated step as the timeline draws it: a track for each role whose spans were kept. */
+import { labelsOf, type Program, type Simulation } from 'lockstep'
+import { type TimelineData, trackOf } from '../parts/timeline/track.js'
+
+/** Beyond this many ranks a picture has fewer lines than ranks anyway. */
+const mostRanks = 65_536
+
+export function timelineOf(program: Program, simulation: Simulation, world: number): TimelineData {
+  const { step: duration, roles, roleOf, watched, columnsOf } = simulation
+  const kept = roles.flatMap((role, n) => (watched(role.rank) ? [{ ...role, n }] : []))
+  const tracks = kept.map(({ rank, ranks, pp }) => {
+    const columns = columnsOf(rank)
+    return trackOf({ columns, labels: labelsOf(program, pp, columns) }, { rank, ranks }, duration)
+  })
+  if (kept.length < roles.length || world > mostRanks || world === kept.length) return { duration, tracks }
+  return { duration, tracks, trackOf: Uint16Array.from({ length: world }, (_, rank) => roleOf(rank)) }
+}
