@@ -1,0 +1,224 @@
+/** One rank's program: its lines, its memory, the laws, and a step of the interpreter to walk through. */
+import {
+  compileJob,
+  type Job,
+  type Problem,
+  ProblemsError,
+  type Program,
+  parse,
+  parseJob,
+  print,
+  serialJob,
+  verify,
+} from 'lockstep'
+import type { Context } from '../modules.js'
+import { type Tape, tapeOf } from './tape.js'
+
+export interface ProgramInput {
+  /** The job, as YAML. */
+  readonly job: string
+  readonly rank: number
+}
+
+function jobOf(text: string): Job {
+  const { job, problems } = parseJob(text)
+  if (!job) throw new ProblemsError(problems)
+  return job
+}
+
+const worldIn = ({ mesh }: Program): number => mesh.axes.reduce((product, { size }) => product * size, 1)
+
+/** A step of a stream in a line. */
+export interface Line {
+  readonly text: string
+  /** Calls can be looked into. */
+  readonly segment?: string
+}
+
+export interface Room {
+  readonly name: string
+  readonly kind: Stream['frames'][number]['kind']
+  readonly offset: number
+  readonly bytes: number
+  /** Alive from this step on, until that one; both ends of the stream for what lives from step to step. */
+  readonly from: number
+  readonly until: number
+}
+
+export interface SegmentLines {
+  readonly instrs: readonly string[]
+  readonly buffers: Readonly<Record<string, BufferShape>>
+}
+
+export interface BufferShape {
+  readonly dtype: string
+  readonly dims: readonly {
+    readonly name: string
+    readonly size: number
+    readonly parts: number
+    readonly index: number
+  }[]
+  /** Axes over which it is a sum that has not been taken. */
+  readonly partial: readonly string[]
+}
+
+export interface Opened {
+  readonly world: number
+  readonly rank: number
+  readonly coordinates: readonly { readonly axis: string; readonly at: number; readonly of: number }[]
+  readonly lines: readonly Line[]
+  readonly segments: Readonly<Record<string, SegmentLines>>
+  readonly arena: number
+  readonly rooms: readonly Room[]
+  /** The whole program, to be edited. */
+  readonly text: string
+}
+
+export function open({ job: text, rank: asked }: ProgramInput): Opened {
+  const program = compileJob(jobOf(text))
+  const world = worldIn(program)
+  const rank = Math.max(0, Math.min(world - 1, Math.floor(asked) || 0))
+  const coordinates = coordinatesIn(program, rank)
+  const stream = program.streams[coordinates.find(({ axis }) => axis === 'pp')?.at ?? 0]!
+  const used = new Set(stream.steps.flatMap(step => (step.kind === 'call' ? [step.segment] : [])))
+  const printed = segmentsIn(print(program))
+  return {
+    ...{ world, rank, coordinates, arena: stream.arena, text: print(program) },
+    lines: stream.steps.map(step => lineOf(program, step)),
+    segments: Object.fromEntries(
+      [...used].map(name => [name, shapeOf(program, name, printed.get(name) ?? [], coordinates)]),
+    ),
+    rooms: roomsOf(stream),
+  }
+}
+
+type Stream = Program['streams'][number]
+type Step = Stream['steps'][number]
+type Coordinate = Opened['coordinates'][number]
+
+function coordinatesIn({ mesh }: Program, rank: number): Coordinate[] {
+  let rest = rank
+  return mesh.axes.map(({ name, size }) => {
+    const at = rest % size
+    rest = (rest - at) / size
+    return { axis: name, at, of: size }
+  })
+}
+
+function lineOf({ blocks }: Program, step: Step): Line {
+  if (step.kind === 'call') {
+    const where = [blocks[step.block]?.name, step.microbatch >= 0 ? `microbatch ${step.microbatch}` : ''].filter(
+      Boolean,
+    )
+    return { text: `${step.segment}${where.length > 0 ? ` (${where.join(', ')})` : ''}`, segment: step.segment }
+  }
+  return {
+    text: [
+      step.kind,
+      ...Object.entries(step).flatMap(([key, value]) => (key === 'kind' ? [] : [`${key}=${short(value)}`])),
+    ].join(' '),
+  }
+}
+
+const short = (value: unknown): string =>
+  Array.isArray(value) ? value.join(',') : typeof value === 'object' ? JSON.stringify(value) : String(value)
+
+/** The printed instructions of each segment, in order. */
+function segmentsIn(text: string): Map<string, string[]> {
+  const found = new Map<string, string[]>()
+  let lines: string[] | undefined
+  for (const line of text.split('\n')) {
+    const [, quoted, plain] = /^segment (?:"([^"]*)"|(\S+))/.exec(line) ?? []
+    const name = quoted ?? plain
+    if (name !== undefined) found.set(name, (lines = []))
+    else if (!line.startsWith('  ')) lines = undefined
+    else if (lines && !/^ {2}(role|buffer) /.test(line)) lines.push(line.trim())
+  }
+  return found
+}
+
+function shapeOf(
+  { segments, mesh }: Program,
+  name: string,
+  instrs: readonly string[],
+  at: readonly Coordinate[],
+): SegmentLines {
+  const sizeOf = (axis: string) => mesh.axes.find(each => each.name === axis)?.size ?? 1
+  const coordinate = (axis: string) => at.find(each => each.axis === axis)?.at ?? 0
+  const buffers = Object.entries(segments[name]!.buffers).map(([ref, { dtype, dims, layout }]) => {
+    const parts = dims.map(({ name, size }) => {
+      const axes = layout.splits[name] ?? []
+      return {
+        ...{ name, size, parts: axes.reduce((product, axis) => product * sizeOf(axis), 1) },
+        index: axes.reduce((index, axis) => index * sizeOf(axis) + coordinate(axis), 0),
+      }
+    })
+    return [ref, { dtype, dims: parts, partial: Object.keys(layout.partial) }] as const
+  })
+  return { instrs, buffers: Object.fromEntries(buffers) }
+}
+
+function roomsOf({ frames, resident, steps }: Stream): Room[] {
+  const lives = frames.map((_, n) => ({ from: resident.includes(n) ? 0 : -1, until: steps.length }))
+  steps.forEach((step, at) => {
+    if (step.kind === 'alloc') lives[step.frame]!.from = at
+    if (step.kind === 'free') lives[step.frame]!.until = at
+  })
+  return frames.flatMap(({ name, kind, bytes, offset }, n) =>
+    lives[n]!.from < 0 ? [] : [{ name, kind, offset, bytes, from: lives[n]!.from, until: lives[n]!.until }],
+  )
+}
+
+export const tape = ({ job: text, rank }: ProgramInput): Tape => {
+  const job = jobOf(text)
+  const program = compileJob(job)
+  return tapeOf(program, job, Math.max(0, Math.min(worldIn(program) - 1, rank)))
+}
+
+export interface Broken {
+  readonly law: string
+  readonly title: string
+  readonly message: string
+  /** Of the program's text, from 1; undefined: it belongs to no one line. */
+  readonly line?: number
+}
+
+/** The laws on a program's text, as its reader left it, beside the serial program of the job it came from. */
+export function judge(
+  { job: text, program: edited }: { readonly job: string; readonly program: string },
+  _: Context,
+): Broken[] {
+  const parsed = parsedProgram(edited)
+  if ('problems' in parsed)
+    return parsed.problems.map(({ message, line }) => ({
+      law: '',
+      title: '',
+      message,
+      ...(line !== undefined && { line }),
+    }))
+  return verify(parsed.program, compileJob(serialJob(jobOf(text)))).map(({ law, title, message, segment, instr }) => {
+    const line = segment === undefined ? undefined : lineIn(edited, segment, instr)
+    return { law, title, message, ...(line !== undefined && { line }) }
+  })
+}
+
+function parsedProgram(text: string): { readonly program: Program } | { readonly problems: readonly Problem[] } {
+  try {
+    return { program: parse(text) }
+  } catch (error) {
+    if (error instanceof ProblemsError) return { problems: error.problems }
+    throw error
+  }
+}
+
+function lineIn(text: string, segment: string, instr: number | undefined): number | undefined {
+  const lines = text.split('\n')
+  const head = lines.findIndex(
+    line => line.startsWith(`segment ${segment} `) || line.startsWith(`segment "${segment}" `),
+  )
+  if (head < 0 || instr === undefined) return head < 0 ? undefined : head + 1
+  let left = instr
+  for (let at = head + 1; at < lines.length && lines[at]!.startsWith('  '); at++)
+    if (!/^ {2}(role|buffer) /.test(lines[at]!) && left-- === 0) return at + 1
+  return head + 1
+}

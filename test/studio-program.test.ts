@@ -1,0 +1,62 @@
+/** The program page: walking through a step, and what the laws say of a program that was changed by hand. */
+import { match, ok } from 'node:assert/strict'
+import { after, before } from 'node:test'
+import { later } from './share.js'
+import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
+
+let browsing: Browsing
+let host: Host
+before(async () => {
+  if ('skip' in inChromium) return
+  host = await hostStudio()
+  browsing = await browse()
+})
+after(async () => {
+  await browsing?.close()
+  host?.close()
+})
+
+const ready = ({ page }: Watched) => page.waitForSelector('main [aria-busy="true"]', { state: 'detached' })
+const captions = ({ page }: Watched) => page.locator('figcaption').allInnerTexts()
+
+later('walking to the last instruction and back, values are those of one rank to 1e-12', inChromium, async () => {
+  const tab = await browsing.tab(host.address)
+  await tab.open('program?job=dp 2 x tp 2 x pp 2, sp, zero 3&rank=5&lang=en')
+  await ready(tab)
+  const seen = new Map<number, string>()
+  const next = tab.page.getByRole('button', { name: 'Next', exact: true })
+  for (let at = 0; at < 40; at++) {
+    seen.set(at, (await captions(tab))[0]!)
+    await next.click()
+  }
+  const equal = [...seen.values()].flatMap(words => /the same, to (\S+) of/.exec(words)?.[1] ?? [])
+  ok(equal.length >= 10, `${equal.length} values have a counterpart`)
+  for (const off of equal) ok(Number(off) <= 1e-12, off)
+  const back = tab.page.getByRole('button', { name: 'Back', exact: true })
+  for (let at = 39; at >= 34; at--) {
+    await back.click()
+    match((await captions(tab))[0]!, new RegExp(escaped(seen.get(at)!)))
+  }
+  tab.isFine()
+})
+
+const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+
+later('an all-reduce that is deleted in the text is named by law and line', inChromium, async () => {
+  const tab = await browsing.tab(host.address)
+  await tab.open('program?job=tp 2&lang=en')
+  await ready(tab)
+  const area = tab.page.locator('.edit textarea')
+  const lines = (await area.inputValue()).split('\n')
+  const at = lines.findIndex(line => line.includes('= all-reduce %down~1 '))
+  const wait = lines.findIndex((line, n) => n > at && line.trim().startsWith("wait %down~1'1"))
+  await area.fill(lines.filter((_, n) => n !== at && n !== wait).join('\n'))
+  await tab.page.getByRole('button', { name: 'Prove' }).click()
+  const said = await tab.page.locator('.verdict li').first().innerText()
+  match(said, /^[A-Z]\d+ /)
+  match(said, /line \d+/)
+  await tab.page.getByRole('button', { name: 'Start over' }).click()
+  await tab.page.getByRole('button', { name: 'Prove' }).click()
+  await tab.page.locator('.verdict .good').waitFor()
+  tab.isFine()
+})
