@@ -7,6 +7,7 @@ import { lessonModules } from './lesson-modules.js'
 export const modules = {
   ...lessonModules,
   demo: () => import('./demo.js'),
+  clusters: () => import('./clusters.js'),
   program: () => import('./program/index.js'),
   schedule: () => import('./schedule.js'),
 }

@@ -1,5 +1,117 @@
-import { Soon } from '../soon.js'
+/** The catalog of devices and their networks, each with its sources. */
+import { bytes, short, thousands } from '../../base/numbers.js'
+import { place, showPlace } from '../../base/router.js'
+import { Bars } from '../../parts/bars.js'
+import { Figure } from '../../parts/figure.js'
+import { Trouble } from '../../parts/trouble.js'
+import { useAnswer } from '../../work/answer.js'
+import type { ClusterFacts } from '../../work/clusters.js'
+import type { PageProps } from '../routes.js'
+import { text } from './text.js'
 
-export default function Clusters() {
-  return <Soon name="clusters" />
+export default function Clusters({ rest }: PageProps) {
+  const words = text()
+  return (
+    <article>
+      <h1>{words.title}</h1>
+      <p class="lead">{words.lead}</p>
+      {rest ? <One key={rest} name={rest} /> : <All />}
+    </article>
+  )
+}
+
+const link = (name: string) =>
+  showPlace(`clusters${name && `/${name}`}`, { lang: place.value.query.lang, theme: place.value.query.theme })
+
+function All() {
+  const words = text()
+  const { value, refusal, pending } = useAnswer('fast', ['clusters', 'catalog'], {})
+  if (refusal) return <Trouble why={refusal} />
+  if (!value) return <p aria-busy={pending}>…</p>
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <section class="scroll" aria-label={words.table} tabIndex={0}>
+      <table>
+        <caption>{words.tableCaption(value.length)}</caption>
+        <thead>
+          <tr>
+            {[words.device, words.holds, words.memory, words.peak, words.joined, words.price].map(head => (
+              <th key={head} scope="col">
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {value.map(cluster => (
+            <Row key={cluster.name} cluster={cluster} />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}
+
+function Row({ cluster }: { readonly cluster: ClusterFacts }) {
+  const { name, title, memory, bandwidth, peak, links, price } = cluster
+  return (
+    <tr>
+      <th scope="row">
+        <a href={link(name)}>{name}</a> <small>{title}</small>
+      </th>
+      <td>{bytes(memory)}</td>
+      <td>{`${thousands(bandwidth)}B/s`}</td>
+      <td>{peak.bf16 === undefined ? '–' : `${thousands(peak.bf16)}FLOP/s`}</td>
+      <td>{links.map(({ kind, size, bandwidth }) => `${kind} ×${size} ${thousands(bandwidth)}B/s`).join(', ')}</td>
+      <td>{price === undefined ? '–' : `$${short(price)}`}</td>
+    </tr>
+  )
+}
+
+function One({ name }: { readonly name: string }) {
+  const words = text()
+  const { value, refusal, pending } = useAnswer('fast', ['clusters', 'one'], { name })
+  if (refusal) return <Trouble why={refusal} />
+  if (!value) return <p aria-busy={pending}>…</p>
+  const rungs = [
+    { label: words.memory, value: value.bandwidth, kind: 'F' },
+    ...value.links.map(({ kind, size, bandwidth }) => ({
+      label: `${kind} · ${words.devices(size)}`,
+      value: bandwidth,
+      kind: 'dp',
+    })),
+  ]
+  const speed = (rate: number) => `${thousands(rate)}B`
+  const [first, last] = [value.links[0]!, value.links.at(-1)!]
+  const caption = words.ladderCaption(
+    speed(value.bandwidth),
+    speed(first.bandwidth),
+    speed(last.bandwidth),
+    short(value.bandwidth / last.bandwidth),
+  )
+  return (
+    <>
+      <Figure
+        title={words.ladder(value.title)}
+        caption={caption}
+        rows={{ head: [words.level, words.speed], body: rungs.map(({ label, value }) => [label, speed(value)]) }}
+      >
+        <Bars
+          label={caption}
+          show={speed}
+          bars={rungs.map(({ label, value, kind }) => ({ label, parts: [{ name: '', value, kind }] }))}
+        />
+      </Figure>
+      <h2>{words.sources}</h2>
+      <ul lang="en">
+        {value.sources.map(source => (
+          <li key={source}>{source}</li>
+        ))}
+      </ul>
+      <p class="links">
+        <a href={showPlace('plan', { on: `${name}*64` })}>{words.open}</a>
+        <a href={link('')}>{words.all}</a>
+      </p>
+    </>
+  )
 }

@@ -1,0 +1,46 @@
+import { defineText } from '../../base/language.js'
+
+export const text = defineText(
+  {
+    title: 'Clusters',
+    lead: 'The devices and networks that plans are priced on, with the sources of every figure. Bandwidth is one way.',
+    ladder: (name: string) => `${name}: how fast bytes move`,
+    ladderCaption: (memory: string, fast: string, slow: string, times: string) =>
+      `Memory moves ${memory} a second, the nearest link ${fast}, the farthest ${slow}: ${times} times slower than memory.`,
+    level: 'Where',
+    speed: 'A second',
+    memory: 'Memory',
+    device: 'Device',
+    holds: 'Holds',
+    peak: 'bf16 a second',
+    joined: 'Joins',
+    price: 'An hour',
+    sources: 'Sources',
+    all: 'All devices',
+    open: 'Plan for it',
+    devices: (n: number) => `${n} devices`,
+    table: 'The catalog',
+    tableCaption: (n: number) => `${n} devices; a name leads to its ladder of bandwidths.`,
+  },
+  {
+    title: '集群',
+    lead: '规划计价所用的设备和网络，每个数字都注明出处。带宽按单向计。',
+    ladder: (name: string) => `${name}：数据搬运有多快`,
+    ladderCaption: (memory: string, fast: string, slow: string, times: string) =>
+      `显存每秒搬运 ${memory}，最近的链路 ${fast}，最远的 ${slow}，比显存慢 ${times} 倍。`,
+    level: '位置',
+    speed: '每秒',
+    memory: '显存',
+    device: '设备',
+    holds: '容量',
+    peak: 'bf16 每秒',
+    joined: '连接',
+    price: '每小时',
+    sources: '出处',
+    all: '全部设备',
+    open: '用它做规划',
+    devices: (n: number) => `${n} 个设备`,
+    table: '目录',
+    tableCaption: (n: number) => `${n} 种设备；点名称查看带宽阶梯。`,
+  },
+)
