@@ -60,6 +60,7 @@ export default function Program() {
           )}
         </Field>
       </div>
+      {!opened.value && opened.pending && <p aria-busy="true">…</p>}
       {opened.refusal && <Trouble why={opened.refusal} />}
       {tape.refusal && <Trouble why={tape.refusal} />}
       {opened.value && <Walk opened={opened.value} tape={tape.value} pending={opened.pending || tape.pending} />}

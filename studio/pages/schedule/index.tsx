@@ -29,6 +29,7 @@ export default function Schedule() {
       <h1>{words.title}</h1>
       <p class="lead">{words.lead}</p>
       <Controls input={input} change={change} />
+      {!answer.value && answer.pending && <p aria-busy="true">…</p>}
       {answer.refusal && <Trouble why={answer.refusal} />}
       {answer.value && <Drawn answer={answer.value} name={input.name} pending={answer.pending} />}
       <Cells cells={input.name === 'own' ? (input.cells ?? '') : (answer.value?.cells ?? '')} change={change} />
