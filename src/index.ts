@@ -150,6 +150,9 @@ export {
   tokenizerOf,
 } from './generate/index.js'
 
+// What is found in a run, as data.
+export type { HealthEvent } from './health/index.js'
+
 // 7. What runs a program, step by step.
 export {
   boot,

@@ -1,6 +1,7 @@
 /** What searches say, code by code: every one has words, made of all its values. */
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
+import { eventKinds } from '../src/health/index.js'
 import {
   type ProblemValues,
   problemCodes,
@@ -10,6 +11,7 @@ import {
   sentences,
   showSentence,
 } from '../src/index.js'
+import { eventTitlesZh, eventZh } from '../studio/text/events.zh.js'
 import { glossary } from '../studio/text/glossary.js'
 import { problemDetailsZh, problemTitlesZh, problemZh } from '../studio/text/problems.zh.js'
 import { sentenceZh } from '../studio/text/sentences.zh.js'
@@ -258,4 +260,15 @@ test('no term of the glossary is told twice, and each has a line in both languag
     match(meaning.zh, /\p{Script=Han}/u)
     doesNotMatch(meaning.en, /\p{Script=Han}/u)
   }
+})
+
+test('every kind of event has a Chinese title, and an event says where it happened', () => {
+  deepEqual(Object.keys(eventTitlesZh).sort(), Object.keys(eventKinds).sort())
+  for (const title of Object.values(eventTitlesZh)) match(title, /\p{Script=Han}/u)
+  const event = { step: 12, event: 'dataLoader', severity: 'warning' } as const
+  equal(
+    eventZh({ ...event, rank: 3, where: 'layers.1 ffn' }),
+    '警告（第 12 步，rank 3，layers.1 ffn）：各 rank 在等数据',
+  )
+  equal(eventZh({ ...event, step: 0 }), '警告：各 rank 在等数据')
 })

@@ -1,0 +1,49 @@
+/** What is found in runs, in Chinese: a title for every kind of event, and where it happened. The English message stands behind it, with its numbers. */
+import type { HealthEvent } from 'lockstep'
+
+type EventKind = HealthEvent['event']
+
+export const eventTitlesZh: Readonly<Record<EventKind, string>> = {
+  notFinite: '出现了非有限的数',
+  skipped: '这一步被跳过：梯度范数不是有限值，或太大',
+  lossSpike: '损失突然偏离之前的走势',
+  normSpike: '梯度范数突然偏离之前的走势',
+  straggler: '有 rank 算得比同类慢，其他 rank 在等它',
+  imbalance: '各 stage、专家或 rank 的工作量不均',
+  memory: '内存将满或已满',
+  scaleStuck: 'loss scale 停在最小值，或一再下降',
+  dataRepeats: '训练过的 token 又出现了',
+  deadUnits: '模型有一部分不再学习：梯度恰好为零',
+  replicasDiffer: '同一参数在各副本上的比特不同',
+  restart: '故障之后从较早的状态继续运行',
+  replanned: '换了一个方案继续运行',
+  checkpointDamaged: '有检查点不能用',
+  checkpointDropped: '上一个检查点还没写完，这一个就到时间了',
+  saveFailed: '检查点写不出来',
+  timeout: '有一条指令用时远超正常',
+  slowLink: '有链路比预测或同类链路慢',
+  dataLoader: '各 rank 在等数据',
+  prediction: '一步的用时与预测不符',
+  diverges: '损失上升，没有回落',
+  bubble: '一步中有很大一部分时间在等流水线上的邻居',
+  network: '集合通信占了一步的很大一部分',
+  microbatches: '微批次太小，设备吃不满',
+  axisOrder: '通信多的轴落在了慢链路上',
+}
+
+export const severitiesZh: Readonly<Record<HealthEvent['severity'], string>> = {
+  note: '提示',
+  warning: '警告',
+  error: '错误',
+}
+
+/** '警告（第 12 步，rank 3，layers.1 ffn）：损失突然偏离之前的走势' */
+export function eventZh({ step, event, severity, rank, where }: Omit<HealthEvent, 'message' | 'numbers'>): string {
+  const places = [
+    ...(step > 0 ? [`第 ${step} 步`] : []),
+    ...(rank === undefined ? [] : [`rank ${rank}`]),
+    ...(where === undefined ? [] : [where]),
+  ]
+  const place = places.length > 0 ? `（${places.join('，')}）` : ''
+  return `${severitiesZh[severity]}${place}：${eventTitlesZh[event]}`
+}
