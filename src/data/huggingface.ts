@@ -3,6 +3,7 @@
  * package, which is loaded when it is first asked for.
  */
 import { bytesOfTokens, endOfText, type Merge } from './bpe.js'
+import { byteTokenizer } from './bytes.js'
 import type { Tokenizer } from './tokenizer.js'
 import { wordPattern } from './words.js'
 
@@ -10,6 +11,28 @@ const endText = '<|endoftext|>'
 
 /** What may end a text, in the vocabularies that are about. */
 const endTexts = [endText, '<|end_of_text|>', '</s>', '<eos>', '<｜end▁of▁sentence｜>']
+
+/** What may begin one. */
+const beginTexts = ['<|begin_of_text|>', '<s>', '<bos>', '<｜begin▁of▁sentence｜>']
+
+/** A token that begins or ends texts. */
+export interface EdgeToken {
+  readonly id: number
+  readonly text: string
+}
+
+/** Of a tokenizer.json, as far as it has such tokens. */
+export function edgesOf(text: string): { readonly begin?: EdgeToken; readonly end?: EdgeToken } {
+  const { model, added_tokens: added } = Object(parseObject(text))
+  const vocab = Object(model?.vocab)
+  const known = new Map<unknown, unknown>(Array.isArray(added) ? added.map(({ content, id }) => [content, id]) : [])
+  const find = (texts: readonly string[]): EdgeToken | undefined => {
+    const word = texts.find(one => known.has(one) || Number.isSafeInteger(vocab[one]))
+    return word === undefined ? undefined : { id: Number(known.get(word) ?? vocab[word]), text: word }
+  }
+  const [begin, end] = [find(beginTexts), find(endTexts)]
+  return { ...(begin && { begin }), ...(end && { end }) }
+}
 
 /** Bytes as letters that can be seen: GPT-2 gives those that cannot the letters from U+0100 on. */
 const letters: readonly string[] = (() => {
@@ -22,7 +45,14 @@ const letters: readonly string[] = (() => {
 /** A tokenizer.json that gives the same ids as `bpeTokenizer(merges)`. */
 export function printTokenizer(merges: readonly Merge[]): string {
   const tokens = bytesOfTokens(merges).map(bytes => bytes.map(byte => letters[byte]).join(''))
-  tokens[endOfText] = endText
+  return printTokens(tokens, endOfText, merges)
+}
+
+/** A tokenizer.json that gives the same ids as `byteTokenizer`: the zero byte, which no text holds, is the end. */
+export const printByteTokenizer = (): string => printTokens([...letters], byteTokenizer.end ?? 0, [])
+
+function printTokens(tokens: string[], end: number, merges: readonly Merge[]): string {
+  tokens[end] = endText
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false }
   const split = { type: 'Split', pattern: { Regex: wordPattern }, behavior: 'Isolated', invert: false }
   const value = {
@@ -31,7 +61,7 @@ export function printTokenizer(merges: readonly Merge[]): string {
     padding: null,
     added_tokens: [
       {
-        ...{ id: endOfText, content: endText, single_word: false, lstrip: false, rstrip: false },
+        ...{ id: end, content: endText, single_word: false, lstrip: false, rstrip: false },
         ...{ normalized: false, special: true },
       },
     ],

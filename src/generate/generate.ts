@@ -8,8 +8,8 @@ export interface GenerateOptions extends Sampling {
   readonly tokens: number
   /** Of what is drawn: the same seed, the same tokens. */
   readonly seed?: number
-  /** A token that ends the text; it is not given. */
-  readonly end?: number | undefined
+  /** A token that ends the text, or several; none is given. */
+  readonly end?: number | readonly number[] | undefined
   /** false: all tokens are read anew for every next one. Slower, and the same tokens. */
   readonly cache?: boolean
 }
@@ -24,6 +24,7 @@ export async function* generate(
   options: GenerateOptions,
 ): AsyncGenerator<number> {
   const { tokens, seed = 0, end, cache = true } = options
+  const ends: readonly unknown[] = Array.isArray(end) ? end : [end]
   const problems = samplingProblems(options)
   if (problems.length > 0) throw new ProblemsError(problems)
   if (decoder.past + prompt.length > decoder.context) throw new ProblemsError([tooLong(decoder, prompt.length)])
@@ -37,7 +38,7 @@ export async function* generate(
     }
     const logits = await decoder.feed(next)
     const id = sampled(logits, options, chance(made))
-    if (id === end) return
+    if (ends.includes(id)) return
     yield id
     if (cache) {
       behind.push(...next)

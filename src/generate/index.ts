@@ -1,3 +1,4 @@
+export { chatOf, chatProblem, endsOf } from './chat.js'
 export * from './decoder.js'
 export * from './evaluate.js'
 export * from './generate.js'

@@ -15,6 +15,8 @@ export interface TrainedModel {
   readonly job: Job
   /** The newest of a folder was passed over for it, because it is damaged. */
   readonly passedOver: number
+  /** It is a Hugging Face folder. */
+  readonly isFolder: boolean
 }
 
 /** `path`: a checkpoint, or a folder of them, of which the newest whole one is taken. Throws what is wrong. */
@@ -22,7 +24,8 @@ export function openTrained(path: string, files: Files, { adapters }: OpenTraine
   const found = beginningOf({ init: path, ...(adapters !== undefined && { adapters }) }, files)
   if (!found) throw new Error('internal: a path was given')
   const job = found.weights ? jobOfFolder(found) : jobOf(found)
-  return { path: found.path, checkpoint: found.checkpoint, job, passedOver: found.damaged?.length ?? 0 }
+  const { path: at, checkpoint, damaged = [] } = found
+  return { path: at, checkpoint, job, passedOver: damaged.length, isFolder: found.weights !== undefined }
 }
 
 export interface OpenTrainedOptions {

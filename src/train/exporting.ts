@@ -1,6 +1,6 @@
 /** The weights of a checkpoint as a Hugging Face folder that transformers loads. */
 import { error, type Files, ProblemsError } from '../base/index.js'
-import { printTokenizer } from '../data/index.js'
+import { edgesOf, printByteTokenizer } from '../data/index.js'
 import type { Adapters } from '../model/index.js'
 import { adaptersOf, type Data, formOf, Job } from '../plan/index.js'
 import {
@@ -14,7 +14,7 @@ import {
 } from '../weights/index.js'
 import { type Beginning, beginningOf } from './checkpoints.js'
 
-export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'end'> {
+export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'edges'> {
   /** The path of a Hugging Face folder of the same model. */
   readonly like?: string | undefined
   /** Of a LoRA run: added to the weights, which is usual, or by themselves as PEFT reads them. */
@@ -32,7 +32,8 @@ export function exportCheckpoint(
   const followed = like === undefined ? weights?.folder : openWeights(like, files)
   const { trained, tokenizer, adapters } = weights ? ofFolder(beginning) : ofRun(beginning)
   if (how !== undefined && !adapters) throw new ProblemsError([withoutAdapters(beginning.path)])
-  const told = { ...options, files, like: followed, tokenizer }
+  const edges = tokenizer === undefined ? {} : edgesOf(tokenizer)
+  const told = { ...options, files, like: followed, tokenizer, edges }
   const from = beginning.path
   if (adapters && how === 'apart') return { from, ...exportAdapters(checkpoint, trained, adapters, told) }
   return { from, ...exportWeights(adapters ? mergedWeights(checkpoint, adapters) : checkpoint, trained, told) }
@@ -65,4 +66,4 @@ function ofRun({ path, checkpoint }: Beginning): Exportable {
 
 /** Bytes are a tokenizer that needs no file here; others need one. */
 const tokenizerOf = (data: Data | undefined): string | undefined =>
-  data && formOf(data) === 'text' && data.tokenizer === 'bytes' ? printTokenizer([]) : undefined
+  data && formOf(data) === 'text' && data.tokenizer === 'bytes' ? printByteTokenizer() : undefined

@@ -38,8 +38,18 @@ export interface ExportOptions {
   readonly like?: WeightFolder | undefined
   /** tokenizer.json, where `like` has none. */
   readonly tokenizer?: string | undefined
-  /** The token that ends a text. */
-  readonly end?: number | undefined
+  /** The tokens that begin and end a text, as that tokenizer has them. */
+  readonly edges?: Edges | undefined
+}
+
+interface Edge {
+  readonly id: number
+  readonly text: string
+}
+
+interface Edges {
+  readonly begin?: Edge
+  readonly end?: Edge
 }
 
 export interface Exported {
@@ -246,16 +256,18 @@ const torchNames: Readonly<Record<Float, string>> = {
   f16: 'float16',
 }
 
-function textsOf({ files, like, tokenizer, dtype, end }: ExportOptions, config: Config): Record<string, string> {
+function textsOf({ files, like, tokenizer, dtype, edges = {} }: ExportOptions, config: Config): Record<string, string> {
   const carried = carriedTexts.flatMap(name => {
     const file = like && within(like.path, name)
     return file !== undefined && files.exists(file) ? [[name, files.read(file)] as const] : []
   })
-  const ends = end === undefined ? {} : { eos_token_id: end, bos_token_id: end }
+  const { begin = edges.end, end } = edges // one that ends a text stands before the next
+  const ends = { ...(begin && { bos_token_id: begin.id }), ...(end && { eos_token_id: end.id }) }
+  const words = { ...(begin && { bos_token: begin.text }), ...(end && { eos_token: end.text }) }
   const own = {
     ...(tokenizer !== undefined && {
       'tokenizer.json': tokenizer,
-      'tokenizer_config.json': json({ tokenizer_class: 'PreTrainedTokenizerFast' }),
+      'tokenizer_config.json': json({ tokenizer_class: 'PreTrainedTokenizerFast', ...words }),
     }),
     'generation_config.json': json({ ...ends, use_cache: true }),
   }

@@ -1,9 +1,12 @@
 /** lockstep generate: a checkpoint goes on from a prompt, or answers line by line. */
 import { error, ProblemsError } from '../../base/index.js'
-import type { Tokenizer } from '../../data/index.js'
+import type { ChatText, Said, Tokenizer } from '../../data/index.js'
 import type { KernelName } from '../../engine/index.js'
 import {
+  chatOf,
+  chatProblem,
   type Decoder,
+  endsOf,
   generate,
   openDecoder,
   openTrained,
@@ -35,6 +38,9 @@ interface Speaker {
   readonly trained: TrainedModel
   readonly decoder: Decoder
   readonly tokenizer: Tokenizer | undefined
+  /** How the model is talked to, where its folder says so. */
+  readonly chat: ChatText | undefined
+  readonly ends: readonly number[]
   readonly options: GenerateCommandOptions
   readonly io: Io
 }
@@ -45,7 +51,10 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
     const trained = openTrained(path, io, options)
     const tokenizer = await tokenizerOf(trained)
     requirePrompt(options, tokenizer, trained)
-    return { trained, tokenizer, decoder: await openDecoder(trained, options) }
+    const theirs = trained.isFolder
+      ? { chat: await chatOf(path, io), ends: endsOf(path, io) }
+      : { chat: undefined, ends: [] }
+    return { trained, tokenizer, ...theirs, decoder: await openDecoder(trained, options) }
   })
   const speaker: Speaker = { ...opened, options, io }
   if (!options.json) io.err(notesOn(opened.trained))
@@ -112,8 +121,9 @@ interface Answering {
   readonly isStopped: () => boolean
 }
 
-async function answer(speaker: Speaker, prompt: readonly number[], { echo, isStopped }: Answering): Promise<void> {
-  const { decoder, tokenizer, options, io } = speaker
+/** Gives what was said. */
+async function answer(speaker: Speaker, prompt: readonly number[], { echo, isStopped }: Answering): Promise<string> {
+  const { decoder, tokenizer, options, ends, io } = speaker
   const { tokens = 128, temperature = 0, topK, topP, seed = 0, cache = true, json } = options
   const stream = tokenizer && options.ids === undefined ? textStream(tokenizer) : undefined
   const say = (text: string) => !json && text !== '' && io.out(text)
@@ -121,7 +131,15 @@ async function answer(speaker: Speaker, prompt: readonly number[], { echo, isSto
   const made: number[] = []
   let text = ''
   const begun = performance.now()
-  const asked = { tokens, temperature, topK, topP, seed, cache, end: tokenizer?.end }
+  const asked = {
+    tokens,
+    temperature,
+    topK,
+    topP,
+    seed,
+    cache,
+    end: [...ends, ...(tokenizer?.end === undefined ? [] : [tokenizer.end])],
+  }
   for await (const id of generate(decoder, prompt, asked)) {
     made.push(id)
     const piece = stream ? stream.add(id) : ` ${id}`
@@ -135,6 +153,7 @@ async function answer(speaker: Speaker, prompt: readonly number[], { echo, isSto
   const rate = made.length / seconds
   if (json) io.out(`${JSON.stringify(jsonOf(speaker, { prompt, made, text: text + rest, seconds }))}\n`)
   else io.err(`${made.length} tokens, ${rate.toPrecision(3)} a second; ${decoder.description}\n`)
+  return text + rest
 }
 
 function jsonOf(
@@ -159,14 +178,52 @@ function jsonOf(
 
 /** Every line goes on from all that was said before, as far as it fits. */
 async function chat(speaker: Speaker, isStopped: () => boolean): Promise<void> {
-  const { decoder, tokenizer, io, options } = speaker
+  const { io, options } = speaker
   const asks = !options.json && io.terminal() !== undefined
+  const promptFor = speaker.chat ? templated(speaker, speaker.chat) : plain(speaker)
   if (asks) io.out('> ')
   for await (const line of io.lines()) {
-    const prompt = Array.from(tokenizer?.encode(new TextEncoder().encode(`${line}\n`)) ?? [])
-    if (decoder.past + prompt.length > decoder.context) decoder.rewind(0)
-    await answer(speaker, prompt, { echo: false, isStopped })
+    const { prompt, heard } = promptFor(line)
+    heard(await answer(speaker, prompt, { echo: false, isStopped }))
     if (isStopped()) return
     if (asks) io.out('> ')
+  }
+}
+
+/** What to feed of a line, beside what the decoder remembers, and who wants to hear the answer. */
+type PromptFor = (line: string) => { readonly prompt: readonly number[]; readonly heard: (answer: string) => void }
+
+const idsOf = ({ tokenizer }: Speaker, text: string): number[] =>
+  Array.from(tokenizer?.encode(new TextEncoder().encode(text)) ?? [])
+
+const plain =
+  (speaker: Speaker): PromptFor =>
+  line => {
+    const { decoder } = speaker
+    const prompt = idsOf(speaker, `${line}\n`)
+    if (decoder.past + prompt.length > decoder.context) decoder.rewind(0)
+    return { prompt, heard: () => {} }
+  }
+
+/** All that was said is written anew by the template; the first turns are forgotten where half of the context is full. */
+function templated(speaker: Speaker, chatText: ChatText): PromptFor {
+  const { decoder, trained } = speaker
+  let said: readonly Said[] = []
+  const written = (): number[] => {
+    try {
+      return idsOf(speaker, chatText(said))
+    } catch (e) {
+      throw chatProblem(trained.path, e)
+    }
+  }
+  return line => {
+    said = [...said, { role: 'user', content: line }]
+    let prompt = written()
+    while (said.length > 1 && prompt.length > decoder.context / 2) {
+      said = said.slice(2)
+      prompt = written()
+    }
+    decoder.rewind(0)
+    return { prompt, heard: content => (said = [...said, { role: 'assistant', content }]) }
   }
 }
