@@ -3,6 +3,7 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Given, type Imported, importConfig, importReport, readTree } from '../src/interop/index.js'
 import { detect } from '../src/plan/index.js'
+import { lockstep } from './memory-io.js'
 
 const read = (text: string, given: Given = {}): Imported => importConfig(text, given)
 const field = (imported: Imported, path: string): unknown =>
@@ -231,4 +232,41 @@ test('a recipe of NeMo 2: defaults and arguments of its functions, conditions th
   deepEqual([other.world, field(other, 'plan.tp'), field(other, 'plan.dp')], [32, 4, 8])
   const odd = read(recipe.replace('devices: int = 8', 'devices: int = 3'))
   ok(odd.notes.some(({ kind, path }) => kind === 'refused' && path === 'num_nodes'))
+})
+
+test('a folder that a run has left: what it has resolved comes first, of checkpoints the last', async () => {
+  const nanotron = (steps: number) =>
+    `parallelism: { dp: 2, tp: 1, pp: 1 }\ntokens: { sequence_length: 64, micro_batch_size: 2, batch_accumulation_per_replica: 1, train_steps: ${steps} }\n`
+  const files = {
+    'run/9/config.yaml': nanotron(9),
+    'run/10/config.yaml': nanotron(10),
+    'run/launch.sh': '#!/bin/bash\ntorchrun pretrain_gpt.py --micro-batch-size 1',
+    'run/weights.bin': 'tokens',
+    'none/notes.txt': 'nothing',
+  }
+  const { out, err } = await lockstep(['import', 'run', '--json'], files)
+  match(err, /run\/10\/config\.yaml: a configuration of nanotron; 2 more in the folder, such as 9\/config\.yaml/)
+  equal(JSON.parse(out).job.training.steps, 10)
+  const none = await lockstep(['import', 'none'], files)
+  equal(none.code, 1)
+  match(none.err, /no configuration that is known was found in none/)
+})
+
+test('releases of Megatron-LM: whose defaults hold, and which flags there are', async () => {
+  const script =
+    '#!/bin/bash\ntorchrun pretrain_gpt.py --micro-batch-size 1 --num-layers 2 --use-megatron-fsdp --tensor-model-parallel-size 1'
+  const zero = (release: string) => field(read(script, { world: 2, release }), 'plan.zero')
+  deepEqual([zero('0.14'), zero('0.19')], [0, 3])
+  match(
+    read(script, { world: 2, release: '7' }).notes.find(({ kind }) => kind === 'refused')!.message,
+    /7 is none of 1\.0, /,
+  )
+  match(read(picotron, { release: '0.14' }).notes[0].message, /of Megatron-LM alone/)
+  const job = 'model: gpt-tiny\ntraining: { seq: 8, globalBatch: 8 }\nplan: { dp: 2 }\n'
+  const exported = (release: string) =>
+    lockstep(['export', 'job.yaml', '--to', 'megatron', '--out', 'out', '--release', release], { 'job.yaml': job })
+  equal((await exported('2026-08')).code, 0)
+  const older = await exported('2.0')
+  equal(older.code, 1)
+  match(older.err, /--[a-z-]+: not in 2\.0: it is there from /)
 })

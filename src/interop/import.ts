@@ -21,6 +21,8 @@ export function importConfig(text: string, given: Given = {}, from?: ForeignFram
   if (!found) return nothing(text)
   const reader = readers[found.framework]
   if (!reader) return refused(found, `configurations of ${foreignNames[found.framework]} cannot be read`)
+  if (given.release !== undefined && found.framework !== 'megatron')
+    return refused(found, 'defaults are known by release of Megatron-LM alone', '--release')
   const imported = withModel(reader(text, given, found.format), given)
   return imported.job ? checked(imported) : imported
 }
@@ -42,9 +44,9 @@ const nothing = (text: string): Imported =>
     `${text.trim() === '' ? 'the file is empty' : 'this is no configuration that is known'}; --from says what it is: ${either(foreignFrameworks)}`,
   )
 
-const refused = (source: Foreign, message: string): Imported => ({
+const refused = (source: Foreign, message: string, path = ''): Imported => ({
   ...source,
-  notes: [{ kind: 'refused', path: '', line: 1, message }],
+  notes: [{ kind: 'refused', path, line: 1, message }],
 })
 
 /** The model that was named beside the file, where the file has none. */

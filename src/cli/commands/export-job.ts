@@ -9,6 +9,7 @@ import { countProblems, showProblems } from '../text/problems.js'
 
 interface Options {
   readonly out: string
+  readonly release?: string
   readonly json?: boolean
 }
 
@@ -18,7 +19,7 @@ export async function exportFiles(path: string, to: ForeignFramework, options: O
     io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }
-  const exported = exportJob(job, to)
+  const exported = exportJob(job, to, options)
   if (exported.refused.length > 0) {
     const refused = exported.refused.map(({ path: at, message }) => error('export/refused', at, message))
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems: refused }, null, 2)}\n`)

@@ -14,6 +14,7 @@ export interface ExportOptions {
   readonly shard?: number
   readonly average?: boolean
   readonly like?: string
+  readonly release?: string
   readonly adapters?: 'merged' | 'apart'
   readonly json?: boolean
 }

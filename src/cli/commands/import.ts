@@ -12,6 +12,7 @@ import {
 import { isPreset } from '../../model/index.js'
 import type { ForeignFramework } from '../../plan/index.js'
 import { readBeside } from '../files/beside.js'
+import { configIn } from '../files/foreign-folder.js'
 import { requireOutputs } from '../files/outputs.js'
 import type { Io } from '../io.js'
 import { showProblems } from '../text/problems.js'
@@ -25,13 +26,15 @@ export interface ImportOptions {
   readonly set: Readonly<Record<string, string>>
   readonly env: Readonly<Record<string, string>>
   readonly function?: string
+  readonly release?: string
   readonly out?: string
   readonly json?: boolean
 }
 
-export async function importCommand(path: string, options: ImportOptions, io: Io): Promise<number> {
+export async function importCommand(asked: string, options: ImportOptions, io: Io): Promise<number> {
   requireOutputs(io, options.out)
-  const imported = importConfig(textOf(path, io), givenBy(path, options, io), options.from)
+  const { path, text } = sourceOf(asked, io)
+  const imported = importConfig(text, givenBy(path, options, io), options.from)
   const { job, world, problems = [] } = imported
   if (options.json)
     io.out(`${JSON.stringify({ ...(job && { job, world }), problems: problemsOfNotes(imported) }, null, 2)}\n`)
@@ -54,6 +57,14 @@ function show(imported: Imported, { out }: ImportOptions, io: Io): void {
     )
 }
 
+/** A folder is one that a run has left: the configuration in it is named. */
+function sourceOf(path: string, io: Io): { readonly path: string; readonly text: string } {
+  if (path === '-' || io.kindOf(path) !== 'folder') return { path, text: textOf(path, io) }
+  const found = configIn(path, io)
+  io.err(`${found.note}\n`)
+  return found
+}
+
 function textOf(path: string, io: Io): string {
   try {
     return io.read(path)
@@ -69,6 +80,7 @@ function givenBy(path: string, options: ImportOptions, io: Io): Given {
     ...(world !== undefined && { world }),
     ...(model !== undefined && { model: isPreset(model) ? model : configOf(model, io) }),
     ...(options.function !== undefined && { function: options.function }),
+    ...(options.release !== undefined && { release: options.release }),
     ...{ trainer, args: arg, set, env },
     read: readBeside(path, io),
   }

@@ -40,6 +40,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         )
         .choices(['merged', 'apart']),
     )
+    .option('--release <name>', 'of Megatron-LM: refuse flags that this release does not have')
     .option('--json', 'what was written, as JSON')
     .addHelpText(
       'after',

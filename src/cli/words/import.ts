@@ -13,7 +13,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .description(
       'Makes a job of a configuration of another framework, and says what was carried, derived, assumed and not carried. Scripts are read, never executed.',
     )
-    .argument('<file>', 'the configuration (- for standard input)')
+    .argument('<file>', 'the configuration (- for standard input), or the folder of a run that has written it')
     .argument('[words...]', 'after --: arguments of the script, or options that stand above the file')
     .addOption(
       command
@@ -32,6 +32,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .option('--env <name=value>', 'a variable of its environment', pair, {})
     .option('--function <name>', 'of a Python file, the function that makes the configuration')
+    .option('--release <name>', 'of Megatron-LM: whose defaults hold (default: the newest that has all the flags)')
     .option('--out <file>', 'write the job')
     .option('--json', 'job, world and problems as JSON')
     .addHelpText(

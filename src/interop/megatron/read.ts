@@ -7,6 +7,7 @@ import { readTree, type Tree } from '../tree.js'
 import { type FlagValue, flagsOf, isOpen } from './argv.js'
 import { readDeepSpeed } from './deepspeed.js'
 import { megatronDefaults } from './defaults.js'
+import { releases } from './flag-table.js'
 import { flagNamed, isRelease, releaseOf } from './flags.js'
 import type { Found } from './found.js'
 import { flagsOfLog } from './log.js'
@@ -133,7 +134,8 @@ export function readingOf(source: Foreign, found: Found, given: Given): Reading 
   const asked = given.release
   const release = (asked !== undefined && isRelease(asked) ? asked : undefined) ?? releaseOf(names) ?? '2026-08'
   const reading = new Reading(source, treeOf(found))
-  if (asked !== undefined && !isRelease(asked)) reading.refuse('--release', `${asked} is no release that is known`)
+  if (asked !== undefined && !isRelease(asked))
+    reading.refuse('--release', `${asked} is none of ${releases.join(', ')}`)
   const t = new Terms(reading, pathOf, megatronDefaults(release, found.fork))
   for (const { name, message } of found.remarks) reading.remark(pathOf(name), found.lineOf(name), message)
   const { world } = found

@@ -13,6 +13,8 @@ import {
   Training,
 } from '../../plan/index.js'
 import { importConfig } from '../import.js'
+import { releases } from '../megatron/flag-table.js'
+import { flagNamed, isInRelease, isRelease } from '../megatron/flags.js'
 import type { Given } from '../note.js'
 import { writeAccelerate } from './accelerate.js'
 import { writeDeepSpeed } from './deepspeed.js'
@@ -58,17 +60,38 @@ const essential = [
   'training.clip',
 ]
 
-export function exportJob(job: Job, to: ForeignFramework): Exported {
+export interface ExportJobOptions {
+  /** Of Megatron-LM: it must have every flag. */
+  readonly release?: string | undefined
+}
+
+export function exportJob(job: Job, to: ForeignFramework, { release }: ExportJobOptions = {}): Exported {
   const refused: Unsaid[] = []
   const writer = writers[to]
   const nothing = { files: new Map<string, string>(), unsaid: [], given: {} }
   if (!writer) return { ...nothing, refused: [{ path: '', message: `nothing is written for ${foreignNames[to]}` }] }
-  const { files, given } = writer(job, (path, message) => refused.push({ path, message }))
+  const { files, given: told } = writer(job, (path, message) => refused.push({ path, message }))
+  const given: Given = { ...told, ...(release !== undefined && { release }) }
+  if (release !== undefined) refused.push(...releaseProblems([...files.values()][0] ?? '', to, release))
   if (refused.length > 0) return { ...nothing, refused }
   const unsaid = differences(job, [...files.values()][0], given, to)
   const wrong = unsaid.filter(({ path, said }) => said && essential.includes(path))
   if (wrong.length > 0) return { ...nothing, refused: wrong }
   return { files, unsaid, refused, given }
+}
+
+/** Flags that the release does not have. */
+function releaseProblems(text: string, to: ForeignFramework, release: string): Unsaid[] {
+  if (to !== 'megatron') return [{ path: '--release', message: `releases are known of ${foreignNames.megatron} alone` }]
+  if (!isRelease(release)) return [{ path: '--release', message: `${release} is none of ${releases.join(', ')}` }]
+  const written = new Set([...text.matchAll(/(?<![\w-])--([a-z][\w-]*)/g)].map(([, name]) => name))
+  return [...written].flatMap(name => {
+    const flag = flagNamed(name)
+    const range = flag && `${flag.since}${flag.until === undefined ? ' on' : ` to ${flag.until}`}`
+    return flag && !isInRelease(flag, release)
+      ? [{ path: `--${name}`, message: `not in ${release}: it is there from ${range}` }]
+      : []
+  })
 }
 
 interface Difference extends Unsaid {
