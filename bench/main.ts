@@ -4,6 +4,7 @@ import { collectives, showCollectives } from './collectives.js'
 import { context, showContext } from './context.js'
 import { experts, showExperts } from './experts.js'
 import { gather, showGather } from './gather.js'
+import { generation, showGeneration } from './generation.js'
 import { matmul, showMatmul } from './matmul.js'
 import { offload, showOffload } from './offload.js'
 import { precision, showPrecision } from './precision.js'
@@ -52,6 +53,11 @@ const races: Readonly<Record<string, Listed>> = {
     show: showContext,
   },
   gather: { about: 'ZeRO-3 gathers in int8 and bf16 against f32, on 4 ranks', race: gather, show: showGather },
+  generation: {
+    about: 'text token by token against transformers, with the same weights',
+    race: generation,
+    show: showGeneration,
+  },
   offload: {
     about: 'offload on one rank: steps without, with a thread that copies, and with a rank that does',
     race: offload,

@@ -57,13 +57,14 @@ export function mpi(ranks: number): Promise<Child> {
   return Child.start(`Open MPI, ${ranks} ranks`, { file: 'mpirun', args })
 }
 
-const hasTorch = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
+const has = (module: string): string =>
+  `import importlib.util, sys; sys.exit(importlib.util.find_spec("${module}") is None)`
 
-function python(): string {
+function python(module = 'torch'): string {
   const found = [process.env.LOCKSTEP_PYTHON, join(root, '.venv/bin/python'), 'python3']
     .filter(python => python !== undefined)
-    .find(python => spawnSync(python, ['-c', hasTorch]).status === 0)
-  if (found === undefined) throw new Missing('no Python with torch: pip install torch, or set LOCKSTEP_PYTHON')
+    .find(python => spawnSync(python, ['-c', has(module)]).status === 0)
+  if (found === undefined) throw new Missing(`no Python with ${module}: pip install ${module}, or set LOCKSTEP_PYTHON`)
   return found
 }
 
@@ -75,6 +76,14 @@ export function torch(name: string, program: string, ...args: (string | number)[
     env: { OMP_NUM_THREADS: '1' },
   })
 }
+
+/** What generates text from a Hugging Face folder. */
+export const transformers = (folder: string): Promise<Child> =>
+  Child.start('transformers', {
+    file: python('transformers'),
+    args: [join(sources, 'generate.py'), folder],
+    env: { OMP_NUM_THREADS: '1' },
+  })
 
 /** Starts a peer, or says why it will not race. */
 export async function unlessMissing<T>(start: () => Promise<T>, say: (reason: string) => void): Promise<T | undefined> {

@@ -122,7 +122,9 @@ export {
 export {
   type Beginning,
   beginningOf,
+  type CheckpointExport,
   type CheckpointFolder,
+  exportCheckpoint,
   type KeepOptions,
   type KeptSession,
   keepGoing,
@@ -135,6 +137,15 @@ export {
   startSession,
   train,
 } from './train/index.js'
+export {
+  type AdapterFolder,
+  besideWeights,
+  openAdapters,
+  openWeights,
+  type WeightFolder,
+  type WeightSource,
+  weightSource,
+} from './weights/index.js'
 export {
   createDecoder,
   type Decoder,

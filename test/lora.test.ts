@@ -3,12 +3,20 @@
  * lora` draws so many plans.
  */
 import assert from 'node:assert/strict'
-import { choices, hasErrors, ranksOf } from '../src/base/index.js'
+import { choices, elementsOf, hasErrors, ranksOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileEvaluation, compileJob, serialJob } from '../src/compile/index.js'
 import { estimate, placedOf, totalBytes } from '../src/estimate/index.js'
 import { type Law, parse, print, type Violation, verify } from '../src/ir/index.js'
-import { check, Job, type JobInput } from '../src/plan/index.js'
+import {
+  activeParametersOf,
+  adapterParametersOf,
+  buildModel,
+  flopsPerToken,
+  presets,
+  withAdapters,
+} from '../src/model/index.js'
+import { adaptersOf, check, Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { drop, swap } from './broken.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, shallow, titleOf } from './jobs.js'
@@ -131,3 +139,17 @@ later('adapters in every place of every axis at once', () =>
     ),
   ),
 )
+
+test('FLOPs of a run of adapters: what is frozen has no gradient, and every factor counts as the model has it', () => {
+  const lora = { rank: 3, alpha: 6, targets: 'all-linear' } as const
+  for (const model of [presets['llama-tiny'], presets['gpt-tiny'], presets['deepseek-tiny'], presets['mlp-tiny']]) {
+    const targets = 'mla' in model ? (['out'] as const) : lora.targets
+    const job = Job.parse({ model, training: { seq: 8, globalBatch: 4, lora: { ...lora, targets } }, plan: {} })
+    const adapters = adaptersOf(job)!
+    const { params } = withAdapters(buildModel(job.model, { batch: 1, seq: 8 }), adapters)
+    const trained = params.filter(({ frozen }) => !frozen).reduce((sum, { dims }) => sum + elementsOf(dims), 0)
+    assert.equal(adapterParametersOf(job.model, adapters), trained)
+    const met = activeParametersOf(job.model, 8)
+    assert.equal(flopsPerToken(job.model, 8, adapters), flopsPerToken(job.model, 8) - 2 * met + 6 * trained)
+  }
+})

@@ -1,12 +1,12 @@
 /** Chat templates, as Hugging Face folders have them: what was said so far becomes the text that a model has learned to answer. */
 
-export interface Said {
+export interface ChatTurn {
   readonly role: 'system' | 'user' | 'assistant'
   readonly content: string
 }
 
 /** The text of all that was said, up to where the next answer begins. Throws an Error fit to print. */
-export type ChatText = (said: readonly Said[]) => string
+export type ChatText = (said: readonly ChatTurn[]) => string
 
 /** `special`: `bos_token` and the like, which templates name. Throws an Error fit to print. */
 export async function readChatTemplate(text: string, special: Readonly<Record<string, string>>): Promise<ChatText> {

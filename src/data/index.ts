@@ -1,6 +1,6 @@
 export * from './bpe.js'
 export * from './bytes.js'
-export { type ChatText, readChatTemplate, type Said } from './chat.js'
+export { type ChatText, type ChatTurn, readChatTemplate } from './chat.js'
 export * from './dataset.js'
 export * from './documents.js'
 export * from './fingerprint.js'

@@ -25,7 +25,7 @@ import {
 import type { HealthEvent } from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import { flopsPerToken } from '../model/index.js'
-import { type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
+import { adaptersOf, type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type BitChecks, replayEvents, replicaEvents } from './bit-checks.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
@@ -323,7 +323,7 @@ function recordOf(
     ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared), scale) }),
     ...(scale && { scale: scale.before }),
     ...{ counted: count, seconds, tokensPerSecond },
-    flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq),
+    flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq, adaptersOf(job)),
     ...timesIn(program, trainer),
   }
 }

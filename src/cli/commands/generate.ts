@@ -1,6 +1,6 @@
 /** lockstep generate: a checkpoint goes on from a prompt, or answers line by line. */
 import { error, ProblemsError } from '../../base/index.js'
-import type { ChatText, Said, Tokenizer } from '../../data/index.js'
+import type { ChatText, ChatTurn, Tokenizer } from '../../data/index.js'
 import type { KernelName } from '../../engine/index.js'
 import {
   chatOf,
@@ -208,7 +208,7 @@ const plain =
 /** All that was said is written anew by the template; the first turns are forgotten where half of the context is full. */
 function templated(speaker: Speaker, chatText: ChatText): PromptFor {
   const { decoder, trained } = speaker
-  let said: readonly Said[] = []
+  let said: readonly ChatTurn[] = []
   const written = (): number[] => {
     try {
       return idsOf(speaker, chatText(said))

@@ -9,7 +9,7 @@ import { compileJob } from '../../compile/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
 import { flopsPerToken } from '../../model/index.js'
-import { type Job, mostSkipsOf } from '../../plan/index.js'
+import { adaptersOf, type Job, mostSkipsOf } from '../../plan/index.js'
 import {
   alignmentOf,
   type Beginning,
@@ -144,7 +144,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     fingerprint: dataset.fingerprint,
     ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
     job,
-    flopsPerToken: flopsPerToken(model, training.seq),
+    flopsPerToken: flopsPerToken(model, training.seq, adaptersOf(job)),
   }
 }
 

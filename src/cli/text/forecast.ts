@@ -16,7 +16,8 @@ import type { Cluster, Precision } from '../../cluster/index.js'
 import { multipliesIn, peakOf } from '../../cost/index.js'
 import { capacityOf } from '../../estimate/index.js'
 import { kinds, type Program } from '../../ir/index.js'
-import { flopsDefinition, flopsPerToken, parametersOf } from '../../model/index.js'
+import { adapterFlopsDefinition, flopsDefinition, flopsOfToken } from '../../model/index.js'
+import { adaptersOf } from '../../plan/index.js'
 import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
 import { goodputOf, partNames, partTitles, ratesOf, runOf, type Simulation } from '../../simulate/index.js'
 import type { Loaded } from '../files/program.js'
@@ -51,9 +52,10 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
   const tokens = job.training.globalBatch * job.training.seq
   const precision = multipliesIn(program, asked.multiply)
   const peak = peakOf(cluster.device, precision)
-  const perToken = flopsPerToken(job.model, job.training.seq)
+  const { products, attention } = flopsOfToken(job.model, job.training.seq, adaptersOf(job))
+  const perToken = products + attention
   // Half of the attention is masked: Llama 3's figures leave it out, PaLM's do not.
-  const causal = (perToken + 6 * parametersOf(job.model, job.training.seq)) / 2
+  const causal = products + attention / 2
   const rates = ratesOf(simulation, { devices, tokens, peak, modelFlops: perToken * tokens })
   const failures =
     asked.mtbf === undefined
@@ -70,6 +72,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
   }
   return {
     name: job.name ?? program.name,
+    flopsDefinition: job.training.lora ? adapterFlopsDefinition : flopsDefinition,
     cluster: { name: cluster.name, device: cluster.device.title, devices },
     step,
     tokens,
@@ -117,7 +120,7 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
       `${printable(name)} on ${cluster.devices} x ${cluster.device}: ${showTime(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
     ),
     `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} without the masked half of attention), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s a device, ${precision}`,
-    dim(`MFU counts ${flopsDefinition} (PaLM);`),
+    dim(`MFU counts ${forecast.flopsDefinition} (PaLM);`),
     dim('HFU counts what is executed, recomputation included'),
     ...calibration(forecast),
     '',

@@ -1,7 +1,7 @@
 /** A run in two sentences, whoever ran it: the steps it took and what came of them, and how fast it was. */
 
 import { duration, scaled, showPercent, showTime } from '../../base/index.js'
-import { flopsDefinition } from '../../model/index.js'
+import { adapterFlopsDefinition, flopsDefinition } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
 import type { StepRecord } from '../../train/index.js'
 
@@ -21,7 +21,7 @@ export function summaryOf({ training }: Job, records: readonly StepRecord[], beh
   const which = behind > 0 ? `${behind + 1} to ${last.step}` : `${last.step}`
   return [
     `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(records)}${held ? `, held-out loss ${held.evalLoss!.toFixed(4)} after step ${held.step}` : ''}`,
-    `${showTime(seconds / records.length)} a step, ${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`} (${flopsDefinition})`,
+    `${showTime(seconds / records.length)} a step, ${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`} (${training.lora ? adapterFlopsDefinition : flopsDefinition})`,
     ...skipsText(records),
     ...(saved ? [`checkpoint: ${saved.checkpoint}`] : []),
   ]
