@@ -16,6 +16,13 @@ const megatron = (size: string, label = size): Case => ({
   picks: ({ model }) => model === `GPT-${size}`,
 })
 
+/** Dense models of the size that Gemini's first papers speak of, on one slice of TPUs. */
+const maxtext = (device: string, size: string): Case => ({
+  title: `MaxText ${size} on TPU ${device}, the tables of its repository`,
+  file: 'maxtext.csv',
+  picks: ({ model, gpu }) => model === `MaxText ${size}` && gpu === `TPU ${device}`,
+})
+
 export const cases: Readonly<Record<string, Case>> = {
   'megatron-1.7b': megatron('1.7B'),
   'megatron-3.6b': megatron('3.6B'),
@@ -42,6 +49,12 @@ export const cases: Readonly<Record<string, Case>> = {
     file: 'megatron-moe.csv',
     picks: ({ model }) => model === 'DeepSeek-V3',
   },
+  'maxtext-16b-v5e': maxtext('v5e', '16B'),
+  'maxtext-32b-v5e': maxtext('v5e', '32B'),
+  'maxtext-64b-v5e': maxtext('v5e', '64B'),
+  'maxtext-32b-v5p': maxtext('v5p', '32B'),
+  'maxtext-128b-v5p': maxtext('v5p', '128B'),
+  'maxtext-1t-v5p': maxtext('v5p', '1024B'),
 }
 
 export const caseNames: readonly string[] = Object.keys(cases)

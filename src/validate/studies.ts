@@ -6,6 +6,7 @@ import { shorten } from '../base/index.js'
 import type { Overrides } from '../cluster/index.js'
 import type { Definition, FrameworkName, Shape, Software } from '../estimate/index.js'
 import { frameworks } from '../estimate/others/frameworks.js'
+import { scaledKnown, severalSlices } from './maxtext.js'
 import type { Reading } from './reading.js'
 import type { Row } from './row.js'
 
@@ -358,6 +359,8 @@ export const studies: Readonly<Record<string, Study>> = {
     family: 'llama',
     framework: 'megatron-2024',
     figure: 'palm',
+    known: scaledKnown,
+    aside: severalSlices,
   },
   papers: {
     title: 'single papers',

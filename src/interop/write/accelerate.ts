@@ -42,15 +42,7 @@ export const writeAccelerate: Writer = (job, refuse) => {
 }
 
 const kindOf = ({ plan }: Job): string =>
-  plan.zero === 3
-    ? 'FSDP'
-    : plan.zero > 0
-      ? 'DEEPSPEED'
-      : worldSize(plan) === 1
-        ? 'NO'
-        : plan.tp > 1
-          ? 'TP'
-          : 'MULTI_GPU'
+  plan.zero === 3 ? 'FSDP' : plan.zero > 0 ? 'DEEPSPEED' : worldSize(plan) === 1 ? 'NO' : 'MULTI_GPU' // tp too: `parallelism_config` says it
 const worldSize = (plan: Job['plan']): number => plan.dp * plan.tp * plan.cp
 
 function sectionOf({ plan, training }: Job) {
