@@ -39,7 +39,7 @@ export interface Lab {
   readonly step: (text: JobText, device: string, options?: StepOptions) => StepTimes
   /** What a rank of the first stage hands to the network in a step, by what it is. */
   readonly traffic: (text: JobText, device: string) => ReturnType<Core['rankTraffic']>
-  /** How far parallel ranks are from one rank, in f64, after two steps. */
+  /** How far parallel ranks are from one rank, in f64, after two steps: the next power of ten, since the last bits are the machine's. */
   readonly apart: (text: JobText) => number
   /** Losses of the interpreter, rounded as the program stores, step by step on one batch. */
   readonly losses: (text: JobText, lr: number, steps: number) => readonly number[]
@@ -109,7 +109,7 @@ const vocabOf = ({ model }: ParsedJob): number => ('vocab' in model ? model.voca
 function apartOf(core: Core, job: ParsedJob): number {
   const options = { steps: 2, seed: 1, lr: 1e-3, eps: 1e-8, vocab: vocabOf(job) }
   const serial = core.runSerial(core.compileJob(core.serialJob(job)), options)
-  return core.worstOf(core.compare(core.compileJob(job), serial, options))
+  return 10 ** Math.ceil(Math.log10(Math.max(1e-15, core.worstOf(core.compare(core.compileJob(job), serial, options)))))
 }
 
 function lossesOf({ core, job, program }: Base, text: JobText, { lr, steps }: { lr: number; steps: number }): number[] {

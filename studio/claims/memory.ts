@@ -81,7 +81,7 @@ export const memory = [
     disputed: true,
     text: {
       en: 'How many bytes does training cost a parameter? The notes say 8, 12 and 16.',
-      zh: '训练时每个参数到底占多少字节？讲义里分别说是 8、12 和 16。',
+      zh: '训练时每个参数到底占多少字节？笔记里分别说是 8、12 和 16。',
     },
     units: {
       eight: 'bytes/parameter',

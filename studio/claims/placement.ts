@@ -24,7 +24,7 @@ export const placement = [
     holds: ({ said, other }) => yesIf(said < other),
     say: v => ({
       en: `The other way round, as the other notes say: 70B on 64 H100 takes ${v.said} so and ${v.other} with tensor parallelism inside, ${v.ratio}.`,
-      zh: `正相反，另外几份讲义才对：70B、64 张 H100，照此每步 ${v.said}；张量并行放节点内则 ${v.other}，相差 ${v.ratio}。`,
+      zh: `正相反，另外几份笔记才对：70B、64 张 H100，照此每步 ${v.said}；张量并行放节点内则 ${v.other}，相差 ${v.ratio}。`,
     }),
     command: onJob(pipelineInside, 'simulate - --cluster h100'),
   }),

@@ -1,6 +1,7 @@
 /**
  * The order of every lesson: what is claimed, a figure that already runs, a few controls, one sentence and a formula with live
- * numbers, a guess, three things to notice, the instructions that did it, and where to go on.
+ * numbers, a guess, three things to notice, the instructions that did it, the claims that it settles, and
+ * where to go on.
  */
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
@@ -8,6 +9,7 @@ import { defineText, language } from '../base/language.js'
 import { showPlace } from '../base/router.js'
 import { type LessonEntry, lessonOf, lessons } from '../pages/learn/lessons.js'
 import { advance } from '../pages/learn/progress.js'
+import { LessonClaims } from './claims/index.js'
 import { Command } from './command.js'
 import { Formula } from './formula.js'
 import { Guess, type GuessProps } from './guess.js'
@@ -96,6 +98,7 @@ export function Lesson(props: LessonProps) {
       {guess && <Guess {...guess} done={() => advance(name, 'guessed')} />}
       <Notice {...props} />
       <Code {...props} />
+      <LessonClaims page={name} />
       <GoOn {...props} />
     </article>
   )

@@ -6,6 +6,7 @@ import { lessonModules } from './lesson-modules.js'
 
 export const modules = {
   ...lessonModules,
+  claims: () => import('./claims.js'),
   demo: () => import('./demo.js'),
   clusters: () => import('./clusters.js'),
   program: () => import('./program/index.js'),

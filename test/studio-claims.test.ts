@@ -1,0 +1,88 @@
+/** Claims on their page: run there, they have the values, the verdicts and the sentences that they have in Node. */
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { after, before } from 'node:test'
+import { claims, labOf, settle } from '../studio/claims/index.js'
+import { later, test } from './share.js'
+import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
+
+let browsing: Browsing
+let host: Host
+before(async () => {
+  if ('skip' in inChromium) return
+  host = await hostStudio()
+  browsing = await browse()
+})
+after(async () => {
+  await browsing?.close()
+  host?.close()
+})
+
+const lab = labOf()
+/** Longest that a claim takes on a machine that has other things to do. */
+const patience = { timeout: 60_000 }
+
+/** Runs the claims that the link shows, and holds each against Node. */
+async function holdAgainstNode({ page, open, isFine }: Watched, query: string, language: 'en' | 'zh') {
+  await open(`claims?${query}&lang=${language}`)
+  await page.waitForSelector('li.claim')
+  const ids = await page.$$eval('li.claim', all => all.map(({ id }) => id.replace('claim-', '')))
+  const button = page.locator('.claims-progress button')
+  // Those that the notes disagree on have begun by themselves.
+  if (/^(Stop|停止)$/.test((await button.textContent()) ?? '')) await button.click()
+  await button.click()
+  for (const id of ids) {
+    const item = page.locator(`#claim-${id}[data-values]`)
+    await item.waitFor(patience)
+    const { values, sentence, verdict } = settle(claims.find(claim => claim.id === id)!, lab)
+    deepEqual(JSON.parse((await item.getAttribute('data-values'))!), values, id)
+    equal(await item.locator('.outcome').textContent(), sentence[language])
+    ok((await item.locator('.verdict').getAttribute('class'))!.includes(verdict))
+  }
+  isFine()
+  return ids
+}
+
+test('claims run on their page as in Node: pipelines in English, links in Chinese', inChromium, async () => {
+  const watched = await browsing.tab(host.address)
+  const pipelines = await holdAgainstNode(watched, 'page=pipeline', 'en')
+  deepEqual(
+    pipelines,
+    claims
+      .filter(({ page }) => page === 'pipeline')
+      .map(({ id }) => id)
+      .sort(disputedFirst),
+  )
+  ok((await holdAgainstNode(watched, 'page=hardware', 'zh')).length > 3)
+  await watched.page.close()
+})
+
+const disputed = new Set(claims.filter(claim => claim.disputed).map(({ id }) => id))
+const disputedFirst = (a: string, b: string) => Number(disputed.has(b)) - Number(disputed.has(a))
+
+test(
+  'claims are shown by verdict, one is run again by its button, a link that means nothing shows none',
+  inChromium,
+  async () => {
+    const { page, open, isFine } = await browsing.tab(host.address)
+    await open('claims?page=pipeline&lang=en')
+    const item = page.locator('#claim-naive-pipeline')
+    await item.locator('.about button').click()
+    await page.locator('#claim-naive-pipeline[data-values]').waitFor(patience)
+    equal(await item.locator('.about button').textContent(), 'Run again')
+    await page.getByLabel('Verdict').selectOption('yes')
+    equal(await page.locator('li.claim').first().getAttribute('id'), 'claim-naive-pipeline')
+    ok(page.url().includes('verdict=yes'))
+    await page.goBack()
+    ok((await page.locator('li.claim').count()) > 3)
+    await open('claims?page=%3Cb%3E&lang=en')
+    await page.getByText('No claim is like that.').waitFor()
+    isFine()
+    await page.close()
+  },
+)
+
+later('every claim runs on the page as in Node', inChromium, async () => {
+  const watched = await browsing.tab(host.address)
+  equal((await holdAgainstNode(watched, 'page=', 'en')).length, claims.length)
+  await watched.page.close()
+})
