@@ -125,6 +125,7 @@ describe('emitted runs that restart', { skip }, () => {
     match(err, /rank 0: nothing has moved for 3[.\d]* s at step 4: /)
     match(err, /rank 1 was suspended \(SIGSTOP\); all 2 ranks start again from the checkpoint of step 2\n/)
     deepEqual(tensorsIn(join(folder, 'suspended', 'step-00000006')), undisturbed)
+    match(readFileSync(join(folder, 'metrics.jsonl'), 'utf8'), /"event": "timeout".*rank 1 was suspended/)
   })
 
   later(

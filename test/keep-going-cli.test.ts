@@ -50,3 +50,19 @@ test('a rank dies, and Ctrl-C comes while the run starts again: it goes on, take
   match(readFileSync(at('run', 'flight-1.txt'), 'utf8'), /rank 1 dead in /)
   equal(existsSync(at('saved', 'step-00000002', 'manifest.json')), true)
 })
+
+for (const more of [[], ['--keep-going']])
+  test(`a rank that stands still is an event of its own, and names it: train ${more.join(' ')}`, async () => {
+    const folder = at(`still${more.join('')}`)
+    const io: Io = { ...processIo(), out: () => {}, err: () => {}, colors: false, terminal: () => undefined }
+    const still = ['--timeout', '1', '--fault', 'stall:rank=1,step=2,at=3', ...more]
+    const done = run(['train', at('job.yaml'), '--out', folder, ...still], io)
+    equal(await done, more.length > 0 ? 0 : 1)
+    const lines = readFileSync(join(folder, 'metrics.jsonl'), 'utf8').trim().split('\n')
+    const told = lines.map(line => JSON.parse(line)).filter(({ event }) => ['timeout', 'restart'].includes(event))
+    const [{ rank, step, where, message }, ...others] = told
+    deepEqual([rank, step], [1, 2])
+    match(where, / of step \d+ /)
+    match(message, /^rank 1 stands still/)
+    equal(others.length, more.length)
+  })

@@ -1,15 +1,32 @@
-/** What stops an engine, as a run tells it. */
+/** Engines that stop in the middle of their work: whoever has an earlier state may go on from that. */
 import { error, ProblemsError, type Rank } from '../base/index.js'
 import { EngineError } from '../engine/index.js'
+import type { HealthEvent } from '../health/index.js'
 
-/** An engine that stopped in the middle of its work: whoever has an earlier state may go on from that. */
 export class EngineFailure extends ProblemsError {
   /** Ranks that are gone, with all that they held. */
   readonly lost: readonly Rank[]
+  /** Where it stood still, what is to be known of that but the step. */
+  readonly timeOut: Omit<HealthEvent, 'step'> | undefined
   constructor(when: string, cause: unknown) {
     super([error('engine/failed', '', `${when}: ${cause instanceof Error ? cause.message : String(cause)}`)])
     this.lost =
       cause instanceof EngineError ? cause.ranks.flatMap(({ rank, state }) => (state === 'dead' ? [rank] : [])) : []
+    this.timeOut = cause instanceof EngineError ? timeOutEvent(cause) : undefined
+  }
+}
+
+function timeOutEvent({ timeOut, ranks }: EngineError): Omit<HealthEvent, 'step'> | undefined {
+  if (!timeOut) return undefined
+  const { rank, seconds, usual } = timeOut
+  const where = ranks.find(report => report.rank === rank)?.text
+  const still = seconds === undefined ? 'longer than ranks may wait' : `for ${seconds.toFixed(1)} s`
+  const before = usual === undefined ? '' : `, where this has never taken more than ${usual.toPrecision(2)} s`
+  return {
+    ...{ event: 'timeout', severity: 'error', ...(rank !== undefined && { rank }), ...(where && { where }) },
+    message: `${rank === undefined ? 'all ranks stand' : `rank ${rank} stands`} still ${still}${before}`,
+    numbers: { ...(seconds !== undefined && { seconds }), ...(usual !== undefined && { usual }) },
+    advice: 'the flight record says what every rank was at; --keep-going goes on from the step before',
   }
 }
 

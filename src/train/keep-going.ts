@@ -229,7 +229,7 @@ class Kept implements KeptSession {
     throw new ProblemsError([error('run/given-up', '', message, suggestion)])
   }
 
-  async #restart({ lost, problems: [{ message }] }: EngineFailure): Promise<void> {
+  async #restart({ lost, timeOut, problems: [{ message }] }: EngineFailure): Promise<void> {
     const [after, started] = [secondsSince(this.#since), performance.now()]
     this.#copies?.kept.lose(lost)
     await this.#session.stop()
@@ -237,6 +237,7 @@ class Kept implements KeptSession {
       this.#ranks -= lost.length
       if (worldOfPlan(this.job.plan) > this.#ranks) this.#replan()
     }
+    if (timeOut) this.#say({ step: this.#told + 1, ...timeOut })
     const where = await this.#resume()
     const [from, repeated] = [this.behind, this.#told - this.behind]
     const again = repeated > 0 ? `, and repeats ${repeated} step${repeated > 1 ? 's' : ''}` : ''

@@ -26,6 +26,7 @@ import {
   type ChoiceFile,
   damageEvents,
   divergenceOf,
+  EngineFailure,
   isDue,
   oneRankLosses,
   openCheckpoints,
@@ -175,7 +176,11 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   const display = options.guest?.display(session) ?? displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
-  const { records, traced, stopped } = await follow(session, display, { ...places, hearing, guest: options.guest }, io)
+  const watched = { ...places, hearing, guest: options.guest }
+  const { records, traced, stopped } = await follow(session, display, watched, io).catch(e => {
+    if (e instanceof EngineFailure && e.timeOut) hearing.hear({ step: session.behind + 1, ...e.timeOut })
+    throw e
+  })
   const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))
   if (options.spans !== undefined) saveSpans(options.spans, session.program, traced, io)
   if (!options.json || records.length === 0)

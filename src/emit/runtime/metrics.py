@@ -61,6 +61,8 @@ class Metrics:
         again = f"{lost} step{'' if lost == 1 else 's'} run again" if lost else "no step is lost"
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
         numbers = {"restarts": restarts, "from": first, "lostSteps": lost, "seconds": round(time.time() - told["at"], 3)}
+        if told["stalled"]:
+            self.event(first, "timeout", "error", f"nothing moved for longer than a rank waits: {told['why']}", {})
         self.event(first, "restart", "warning", f"{told['why']}; goes on after step {first}, {again}", numbers, told["rank"])
         if "ranks" in told:
             self.event(first, "replanned", "note", f"goes on with the plan for {told['ranks']} ranks", {"ranks": told["ranks"]})

@@ -21,6 +21,7 @@ RESTARTS = 1_000_000
 LAST_WORDS_SECONDS = 5
 # What a rank exits with when the next start would end in the same way (watchdog.py knows it too).
 EXIT_FINAL = 77
+EXIT_STALLED = 75
 
 OWN = ("--elastic", "--shrink")
 
@@ -75,7 +76,8 @@ class Restarts:
         else:
             before, ranks = agent._worker_group.spec.local_world_size, self._ranks_left(agent)
             self.suspended.clear()
-            told = {"rank": rank, "why": why, "at": time.time(), **({"ranks": ranks} if ranks != before else {})}
+            stalled = any(failure.exitcode == EXIT_STALLED for failure in failures.values())
+            told = {"rank": rank, "why": why, "at": time.time(), "stalled": stalled, **({"ranks": ranks} if ranks != before else {})}
             os.environ["LOCKSTEP_RESTART"] = json.dumps(told)
             who = f"all {ranks} ranks start again" if ranks == before else f"{ranks} ranks go on"
             say(f"restart: {why}; {who} {from_step}")

@@ -26,12 +26,23 @@ export interface RankReport {
   readonly last: readonly string[]
 }
 
+/** That a step was given up because nobody got on. */
+export interface TimeOut {
+  /** Who neither waits nor is done; where all wait, whom they wait for. */
+  readonly rank?: Rank
+  /** That it stood still, where somebody looked on, and the longest that what the rank is at has taken before. */
+  readonly seconds?: number
+  readonly usual?: number
+}
+
 export class EngineError extends Error {
   readonly ranks: readonly RankReport[]
-  constructor(ranks: readonly RankReport[], besides: readonly string[] = []) {
+  readonly timeOut: TimeOut | undefined
+  constructor(ranks: readonly RankReport[], besides: readonly string[] = [], timeOut?: TimeOut) {
     super(messageOf(ranks, besides))
     this.name = 'EngineError'
     this.ranks = ranks
+    this.timeOut = timeOut
   }
 }
 
@@ -53,7 +64,19 @@ export function failureOf(scene: Scene, path?: string): EngineError {
   if (path !== undefined) platform.write(path, flightRecord(reports))
   const { still } = scene.trouble
   const given = still ? [`nothing moved for ${showTime(still.seconds)}`] : []
-  return new EngineError(reports, [...copiersIn(scene), ...given])
+  return new EngineError(reports, [...copiersIn(scene), ...given], timeOutIn(scene.trouble, reports))
+}
+
+function timeOutIn({ still, failed, dead }: Trouble, reports: readonly RankReport[]): TimeOut | undefined {
+  if (dead.size > 0 || !(still || [...failed.values()].includes(timedOut))) return undefined
+  const { rank } = reports.find(({ state }) => state === 'running') ?? {}
+  const awaited = rank ?? reports.flatMap(({ waitsFor }) => waitsFor)[0]
+  const usual = awaited === undefined ? undefined : still?.usual.get(awaited)
+  return {
+    ...(awaited !== undefined && { rank: awaited }),
+    ...(still && { seconds: still.seconds }),
+    ...(usual !== undefined && { usual }),
+  }
 }
 
 /** Copiers that failed by themselves, and why. */
@@ -112,6 +135,7 @@ const diskFailure = (failed: string, code: number): string | undefined =>
 
 const onDisk: ExecError = 'disk'
 const aborted: ExecError = 'aborted'
+const timedOut: ExecError = 'timeout'
 const withoutRoom: ExecError = 'rows'
 
 /** Which rows did not fit, and what would have done. */
