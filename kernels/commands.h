@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 777443362
+#define LOCKSTEP_CONTRACT 1422260923
 
 enum {
   CMD_END,
@@ -594,6 +594,7 @@ enum {
 #define SUM_SQUARES_OUT 0
 #define SUM_SQUARES_X 1
 #define SUM_SQUARES_N 2
+#define SUM_SQUARES_TIMES 3
 #define UNSCALE_X 0
 #define UNSCALE_SCALE 1
 #define UNSCALE_N 2

@@ -210,7 +210,8 @@ COMMAND(sumSquares) {
     const size count = min_size(most, n - at);
     sum += squares_of(wide(x, at, count, space), count);
   }
-  *out = (float)((double)*out + sum);
+  // Those that others count come to 0, and to NaN where one is not finite.
+  *out = (float)((double)*out + w[SUM_SQUARES_TIMES] * sum);
 }
 
 // GELU is x times the normal distribution below x; its tanh form is x times the sigmoid of twice the tanh's argument.

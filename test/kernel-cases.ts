@@ -150,7 +150,14 @@ const sumSquares: Make = ({ size, tensor }) => {
   const [x, out] = [tensor({ n }), { dims: [], values: [3] }]
   const [sum] = reference({ kind: 'sumSquares', once: [] }, [x], out)
   const initial = { out: out.values }
-  return { command: 'sumSquares', ins: { x: x.values }, initial, words: { n }, expected: { out: sum }, bound: 1e-7 }
+  return {
+    command: 'sumSquares',
+    ins: { x: x.values },
+    initial,
+    words: { n, times: 1 },
+    expected: { out: sum },
+    bound: 1e-7,
+  }
 }
 
 const adamw: Make = ({ size, tensor, pick, chance }) => {

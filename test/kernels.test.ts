@@ -209,6 +209,19 @@ for (const { name, load, skip } of contenders) {
     deepEqual(bench.read(outs[2], m * n), bench.read(outs[0], m * n))
   })
 
+  test(`${name}: squares that others count come to 0, and to NaN where one is not finite`, options, () => {
+    const bench = benchOf()
+    for (const [given, sum] of [
+      [3, 2],
+      [Number.NaN, Number.NaN],
+      [Number.POSITIVE_INFINITY, Number.NaN],
+    ]) {
+      const [x, out] = [bench.put(Float32Array.of(1, given, 1)), bench.put(Float32Array.of(2))]
+      equal(bench.run(bench.writer().put('sumSquares', { out, x, n: 3, times: 0 })), 0)
+      deepEqual([...bench.read(out, 1)], [sum])
+    }
+  })
+
   test(`${name}: workers attach to one memory`, options, async () => {
     const kernels = load()
     const memory = kernels.memory(2 ** 22)

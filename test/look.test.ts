@@ -73,11 +73,7 @@ const instrOf = (bad: BadNumber) => program.segments[bad.call.segment].instrs.in
 async function isNamed(rank: number, at: number): Promise<void> {
   const { look, list } = await named(rank, at)
   const where = `rank ${rank}, command ${at}`
-  if (look.before) {
-    // Of a gradient that all ranks of tp have, only the first counts its norm: the others' NaN comes to their parameters.
-    assert.ok(look.before.ranks.includes(rank), where)
-    return
-  }
+  assert.equal(look.before, undefined, `${where}: the step was taken`)
   assert.ok(look.bad, `${where}: nothing was found`)
   assert.equal(look.bad.rank, rank, where)
   const origin = {

@@ -97,3 +97,9 @@ test('a list says whom each of its waits is for, and words of the step are where
     assert.equal(stepWords.length, timed.length)
   }
 })
+
+test('every rank looks at its own copy of every gradient before it is updated', () => {
+  const { lists } = lower(compileJob(jobOf('gpt', { dp: 2, tp: 2 })), options)
+  const looks = lists.map(({ words, starts }) => starts.filter(at => commandNames[words[at]] === 'sumSquares').length)
+  assert.ok(looks[0] > 0 && looks.every(count => count === looks[0]), looks.join(' '))
+})

@@ -202,7 +202,10 @@ export type Op =
    * many numbers as `greatest` keeps.
    */
   | ({ readonly kind: 'scatter' } & Kept)
-  /** (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once` only. Reads what it writes. */
+  /**
+   * (x) -> (out): out += sum of squares, by the ranks at coordinate 0 of `once`; by the others, that sum times 0, which is NaN where a number is not
+   * finite. Reads what it writes.
+   */
   | { readonly kind: 'sumSquares'; readonly once: readonly string[] }
   /**
    * (grad, normSquared, taken, param, m, v) -> (paramSquared, stepSquared): the squared norms of a parameter and of the direction

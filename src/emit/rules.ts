@@ -183,10 +183,9 @@ export const torchOf: Rules<string[], Site> = {
   },
   sumSquares(instr, site) {
     const [out] = instr.outs
-    const line = `${site.result(out)} = ops.add_squares_(${site.name(out)}, ${site.name(instr.ins[0])})`
-    if (instr.once.length === 0) return [line]
     // Ranks that hold the same numbers count them once.
-    return [`if ${site.along(instr.once as readonly Axis[])} == 0:`, `    ${line}`]
+    const counts = instr.once.length === 0 ? '' : `, ${site.along(instr.once as readonly Axis[])} == 0`
+    return [`${site.result(out)} = ops.add_squares_(${site.name(out)}, ${site.name(instr.ins[0])}${counts})`]
   },
   ...packingRules,
   ...sparseRules,

@@ -39,11 +39,13 @@ def zero_(x):
     return x
 
 
-def add_squares_(total: torch.Tensor, x) -> torch.Tensor:
+def add_squares_(total: torch.Tensor, x, counts: bool = True) -> torch.Tensor:
+    """What other ranks count comes to 0, and to NaN where a number is not finite: no rank updates with what nobody has looked at."""
+    times = 1 if counts else 0
     if total.is_cuda:
-        return total.add_(squares(_listed(x), total.dtype))
+        return total.add_(squares(_listed(x), total.dtype) * times)
     for each in _listed(x):
-        total.add_(torch.linalg.vector_norm(wide(each)).square())
+        total.add_(torch.linalg.vector_norm(wide(each)).square() * times)
     return total
 
 

@@ -58,9 +58,9 @@ export const countElements: Prepare<'countElements'> = (_, [target], [count]) =>
 export const sumSquares: Prepare<'sumSquares'> = ({ once }, [x]) => {
   const elements = offsets(x.dims, x.dims).length
   return (cells, [from], [to], { at }) => {
-    if (once.some(axis => (at[axis] ?? 0) !== 0)) return
+    const counts = once.every(axis => (at[axis] ?? 0) === 0)
     let sum = cells[to.at]
-    for (let i = 0; i < elements; i++) sum += cells[from.at + i] ** 2
+    for (let i = 0; i < elements; i++) sum += (counts ? 1 : 0) * cells[from.at + i] ** 2
     cells[to.at] = sum
   }
 }

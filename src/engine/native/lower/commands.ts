@@ -168,7 +168,7 @@ export const commands = {
   balance: ['bias', 'counts', 'normSquared', 'n', 'rate', 'mean', 'limit'],
   fill: ['out', 'n', 'value'],
   accumulate: ['out', 'x', 'n'],
-  sumSquares: ['out', 'x', 'n'],
+  sumSquares: ['out', 'x', 'n', 'times'],
   unscale: ['x', 'scale', 'n'],
   /** Codes are i8. n numbers lie as a line of `parts` parts of `part` each, the last of which may be longer than what is left. */
   pack: ['codes', 'units', 'x', 'n', 'part', 'parts', 'run'],

@@ -276,7 +276,7 @@ const compute: ComputeRules = {
     else s.list.write('accumulate', { out: s.at(out), x: s.at(x), n })
   },
   sumSquares({ ins: [x], outs: [out], once }, s) {
-    if (s.isFirst(once)) s.list.write('sumSquares', { out: s.at(out), x: s.at(x), n: size(s, x) })
+    s.list.write('sumSquares', { out: s.at(out), x: s.at(x), n: size(s, x), times: Number(s.isFirst(once)) })
   },
   ...optimizerRules,
   ...codeRules,
