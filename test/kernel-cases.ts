@@ -149,15 +149,8 @@ const sumSquares: Make = ({ size, tensor }) => {
   const n = size(5000)
   const [x, out] = [tensor({ n }), { dims: [], values: [3] }]
   const [sum] = reference({ kind: 'sumSquares', once: [] }, [x], out)
-  const initial = { out: out.values }
-  return {
-    command: 'sumSquares',
-    ins: { x: x.values },
-    initial,
-    words: { n, times: 1 },
-    expected: { out: sum },
-    bound: 1e-7,
-  }
+  const given = { ins: { x: x.values }, initial: { out: out.values }, words: { n, times: 1 } }
+  return { command: 'sumSquares', ...given, expected: { out: sum }, bound: 1e-7 }
 }
 
 const adamw: Make = ({ size, tensor, pick, chance }) => {

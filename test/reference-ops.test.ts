@@ -110,8 +110,11 @@ function updates(op: Op, ins: readonly string[], outs: readonly (readonly [befor
 updates({ kind: 'accumulate' }, ['m 2, n 2 = 1 2 3 4'], [['n 2, m 2 = 10 20 30 40', '= 11 23 32 44']])
 updates({ kind: 'sumSquares', once: ['tp'] }, ['m 2 = 3 4'], [['= 1', '= 26']], { tp: 0, dp: 1 })
 updates({ kind: 'sumSquares', once: ['dp', 'tp'] }, ['m 2 = 3 4'], [['= 1', '= 1']], { tp: 0, dp: 1 })
-updates({ kind: 'sumSquares', once: ['tp'] }, ['m 2 = 3 NaN'], [['= 1', '= NaN']], { tp: 1 })
-updates({ kind: 'sumSquares', once: ['tp'] }, ['m 2 = 3 Infinity'], [['= 1', '= NaN']], { tp: 1 })
+for (const x of ['m 2 = 3 NaN', 'm 2 = 3 Infinity'])
+  test(`squares that another rank counts are NaN where one is not finite: ${x}`, () => {
+    const [[sum]] = runOp({ kind: 'sumSquares', once: ['tp'] }, [read(x)], [read('= 1')], { at: { tp: 1 } })
+    ok(Number.isNaN(sum))
+  })
 
 // g 2: m 0.5 * 4 + 0.5 * 2 = 3, v 0.75 * 4 + 0.25 * 4 = 4; at step 1 mhat = 3 / 0.75 = 4, vhat = 4 / 0.4375.
 const adamw: Op = { kind: 'adamw', beta1: 0.5, beta2: 0.75, eps: 1, weightDecay: 0.1, clip: 0 }

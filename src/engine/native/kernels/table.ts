@@ -149,8 +149,8 @@ function pointwise(rows: number): Trial[] {
     },
     { command: 'accumulate', op: { kind: 'accumulate' }, ins: { x }, outs: { out: x }, words: { n }, updates: true },
     {
-      ...{ command: 'sumSquares', op: { kind: 'sumSquares', once: [] }, ins: { x }, outs: { out: {} }, words: { n, times: 1 } },
-      ...{ updates: true, wide: ['x', 'out'] },
+      ...{ command: 'sumSquares', op: { kind: 'sumSquares', once: [] }, ins: { x }, outs: { out: {} } },
+      ...{ words: { n, times: 1 }, updates: true, wide: ['x', 'out'] },
     },
   ]
 }
