@@ -1,5 +1,8 @@
-/** Collectives on numbers of the reader's: done by the engine, each rank a thread, and read back from every rank. */
-import { clusterOf, quote } from 'lockstep'
+/**
+ * Collectives on numbers of the reader's: done by the engine, each rank a thread, and read back from every rank. In a page that may not
+ * share memory the plain ones of the reference do it, which leave the same bits.
+ */
+import { clusterOf, quote, runCollective } from 'lockstep'
 import { createGroup, type Group, type GroupCombine, type Tensor } from 'lockstep/engine'
 import { type RingState, ringOf } from './ring.js'
 
@@ -62,7 +65,17 @@ function pairOf(group: Group, input: number, output: number) {
   return { x: take(input, 0), out: take(output, 1) }
 }
 
-async function performed({ op, combine, root, x: rows }: CollectiveInput): Promise<number[][]> {
+const performed = (input: CollectiveInput): Promise<number[][]> =>
+  globalThis.crossOriginIsolated ? onThreads(input) : Promise.resolve(plainly(input))
+
+function plainly({ op, combine, root, x }: CollectiveInput): number[][] {
+  const [brought] = lengthsOf(op, x.length)
+  const inputs = x.map(row => row.slice(0, brought).map(Math.fround))
+  if (op === 'send-recv') return inputs.map((_, rank) => (rank === (root + 1) % x.length ? inputs[root]! : []))
+  return runCollective({ kind: op, inputs, combine, root }).map(held => Array.from(held))
+}
+
+async function onThreads({ op, combine, root, x: rows }: CollectiveInput): Promise<number[][]> {
   const n = rows.length
   const group = await groupOf(n)
   const [brought, got] = lengthsOf(op, n)
@@ -111,34 +124,41 @@ export interface TwoWaysAnswer {
 
 /** All-reduce, and reduce-scatter with an all-gather behind it, on the same random f32; compared bit by bit on every rank. */
 export async function twoWays({ ranks, elements }: TwoWaysInput): Promise<TwoWaysAnswer> {
-  const group = await createGroup(ranks, { bytes: 1 << 20 })
+  const rows = randomRows(ranks, Math.ceil(elements / ranks) * ranks)
+  const [direct, inTwo] = globalThis.crossOriginIsolated ? await bothOnThreads(rows) : bothPlainly(rows)
+  const [a, b] = [direct.map(bitsOf), inTwo.map(bitsOf)]
+  const differing = a.reduce((sum, words, rank) => sum + words.filter((word, i) => word !== b[rank]![i]).length, 0)
+  const sample = [0, 1, 2, 3].map(i => ({
+    brought: rows.map(row => Math.fround(row[i]!)),
+    direct: hex(a[0]![i]!),
+    inTwo: hex(b[0]![i]!),
+  }))
+  return { differing, sample }
+}
+
+type Both = readonly [direct: readonly ArrayLike<number>[], inTwo: readonly ArrayLike<number>[]]
+
+async function bothOnThreads(rows: Grid): Promise<Both> {
+  const length = rows[0]!.length
+  const group = await createGroup(rows.length, { bytes: 1 << 20 })
   try {
-    const length = Math.ceil(elements / ranks) * ranks
-    const [x, part, whole] = [
-      group.tensor('f32', length),
-      group.tensor('f32', length / ranks),
-      group.tensor('f32', length),
-    ]
-    const rows = randomRows(ranks, length)
-    for (const [rank, row] of rows.entries()) group.write(rank, x, row)
-    await group.reduceScatter(x, part)
-    await group.allGather(part, whole)
-    await group.allReduce(x)
-    const bits = (rank: number, of: Tensor) => new Uint32Array(new Float32Array(group.read(rank, of)).buffer)
-    const pairs = rows.map((_, rank) => [bits(rank, x), bits(rank, whole)] as const)
-    const differing = pairs.reduce((sum, [a, b]) => sum + a.filter((word, i) => word !== b[i]).length, 0)
-    const [direct, inTwo] = pairs[0]!
-    const sample = [0, 1, 2, 3].map(i => ({
-      brought: rows.map(row => Math.fround(row[i]!)),
-      direct: hex(direct[i]!),
-      inTwo: hex(inTwo[i]!),
-    }))
-    return { differing, sample }
+    const [x, part, whole] = [length, length / rows.length, length].map(size => group.tensor('f32', size))
+    for (const [rank, row] of rows.entries()) group.write(rank, x!, row)
+    await group.reduceScatter(x!, part!)
+    await group.allGather(part!, whole!)
+    await group.allReduce(x!)
+    return [rows.map((_, rank) => group.read(rank, x!)), rows.map((_, rank) => group.read(rank, whole!))]
   } finally {
     await group.stop()
   }
 }
 
+function bothPlainly(inputs: Grid): Both {
+  const parts = runCollective({ kind: 'reduce-scatter', inputs })
+  return [runCollective({ kind: 'all-reduce', inputs }), runCollective({ kind: 'all-gather', inputs: parts })]
+}
+
+const bitsOf = (values: ArrayLike<number>): Uint32Array => new Uint32Array(Float32Array.from(values).buffer)
 const hex = (word: number): string => word.toString(16).padStart(8, '0')
 
 /** Numbers of very different sizes, so that the order of additions shows. */
@@ -186,15 +206,17 @@ export interface CostRow {
 /** Both ways priced on a cluster, from a kilobyte to a gigabyte. */
 export function costs({ device, ranks }: CostInput): readonly CostRow[] {
   const cluster = clusterOf(device, ranks)
-  return [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].map(bytes => {
-    const price = (kind: 'all-reduce' | 'reduce-scatter' | 'all-gather') =>
-      quote({ kind, bytes, group: { size: ranks, stride: 1 } }, cluster)
-    const direct = price('all-reduce')
-    return {
-      ...{ bytes, direct: direct.seconds, chosen: direct.chosen },
-      inTwo: price('reduce-scatter').seconds + price('all-gather').seconds,
-    }
-  })
+  return [10, 14, 17, 20, 23, 26, 30]
+    .map(power => 2 ** power)
+    .map(bytes => {
+      const price = (kind: 'all-reduce' | 'reduce-scatter' | 'all-gather') =>
+        quote({ kind, bytes, group: { size: ranks, stride: 1 } }, cluster)
+      const direct = price('all-reduce')
+      return {
+        ...{ bytes, direct: direct.seconds, chosen: direct.chosen },
+        inTwo: price('reduce-scatter').seconds + price('all-gather').seconds,
+      }
+    })
 }
 
 /** How many times as many bytes a rank hands on in a ring of `to` ranks as in one of `from`, of a tensor of one size. */

@@ -1,5 +1,8 @@
 /** What lessons ask of the core: each family of lessons has a module, loaded when the first of its lessons is opened. */
 export const lessonModules = {
   collectives: () => import('./collectives.js'),
+  compared: () => import('./compared.js'),
+  data: () => import('./data-parallel.js'),
   memory: () => import('./memory-lessons.js'),
+  tensor: () => import('./tensor-parallel.js'),
 }

@@ -91,7 +91,7 @@ const text = defineText(
 const table = {
   ranks: oneOf([2, 3, 4, 5, 6], 4),
   step: oneOf([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], 1),
-  device: oneOf(['a100', 'h100', 'b200', 'gb200'], 'h100'),
+  device: oneOf(['a100-80', 'h100', 'b200', 'gb200'], 'h100'),
 }
 
 const elements = 1000
@@ -141,7 +141,7 @@ export default function AllReduce() {
   )
 }
 
-const formula = tex`2\,\frac{n-1}{n}\,M = \class{live}{\text{factor}}\,M \qquad (n = \class{live}{\text{n}})`
+const formula = tex`\displaystyle 2\,\frac{n-1}{n}\,M = \class{live}{\text{factor}}\,M \qquad (n = \class{live}{\text{n}})`
 
 type Table = typeof table
 

@@ -79,6 +79,61 @@ export const lessons: readonly LessonEntry[] = [
     notes: ['A1.3', 'D1.1.7', 'D1.4', 'E3.1.1'],
     load: () => import('./all-reduce.js'),
   },
+  {
+    name: 'data-parallel',
+    group: 'splitting',
+    title: { en: 'Data parallelism', zh: '数据并行' },
+    what: {
+      en: 'Own samples, own gradients, one mean: why all ranks end with the same weights.',
+      zh: '各读各的样本、各算各的梯度，取一次平均：为什么所有 rank 的权重始终相同。',
+    },
+    notes: ['A2.1', 'B1', 'C', 'D2.1', 'E1.2.1', 'E2.1', 'E3.1.1'],
+    load: () => import('./data-parallel.js'),
+  },
+  {
+    name: 'overlap',
+    group: 'talking',
+    title: { en: 'Overlap', zh: '通信与计算重叠' },
+    what: {
+      en: 'What a step takes when ranks go on computing while bytes travel.',
+      zh: '字节在路上时 rank 接着算，一步能省多少。',
+    },
+    notes: ['A2.1', 'D', 'E3.1.1', 'E4.3'],
+    load: () => import('./overlap.js'),
+  },
+  {
+    name: 'tensor-parallel',
+    group: 'splitting',
+    title: { en: 'Tensor parallelism', zh: '张量并行' },
+    what: {
+      en: 'Two matrices cut over ranks, number by number, and why it stays inside a node.',
+      zh: '两个矩阵切给各 rank，逐个数字地看；以及它为什么只适合在节点之内。',
+    },
+    notes: ['A2.2', 'B3a', 'C', 'D2.2', 'E1.2.2'],
+    load: () => import('./tensor-parallel.js'),
+  },
+  {
+    name: 'sequence-parallel',
+    group: 'splitting',
+    title: { en: 'Sequence parallelism', zh: '序列并行' },
+    what: {
+      en: 'What tensor parallelism leaves whole, cut along the tokens for no more traffic.',
+      zh: '张量并行没切的部分沿 token 切开，而通信量不变。',
+    },
+    notes: ['A2.3', 'B3c', 'E3.2.1'],
+    load: () => import('./sequence-parallel.js'),
+  },
+  {
+    name: 'activations',
+    group: 'memory',
+    title: { en: 'Activations and recomputation', zh: '激活值与重计算' },
+    what: {
+      en: 'What the backward pass needs, how it grows, and what computing it again costs.',
+      zh: '反向传播需要什么、怎样增长，重算一遍又要多少时间。',
+    },
+    notes: ['A2.3', 'D', 'E2.1'],
+    load: () => import('./activations.js'),
+  },
 ]
 
 export const lessonOf = (name: string): LessonEntry | undefined => lessons.find(lesson => lesson.name === name)

@@ -100,7 +100,7 @@ const table = {
   model: oneOf(['gpt2-xl', 'megatron-7.5b', 'llama3-70b', 'gpt3-175b'], 'gpt3-175b'),
   recipe: oneOf(['8', '12', '16', '18', 'f32'] as const satisfies readonly Recipe[], '18'),
   sequences: oneOf([1, 2, 4, 8]),
-  device: oneOf(['a100', 'h100', 'h200', 'b200'], 'h100'),
+  device: oneOf(['a100-80', 'h100', 'h200', 'b200'], 'h100'),
 }
 
 export default function MemoryWall() {

@@ -94,10 +94,10 @@ const table = {
 }
 
 const bounds = [
-  tex`M_0 = P\,(w + g + o) = \class{live}{\text{bound}}`,
-  tex`M_1 \ge P\,\Bigl(w + g + \frac{o}{N}\Bigr) = \class{live}{\text{bound}}`,
-  tex`M_2 \ge P\,\Bigl(w + \frac{g + o}{N}\Bigr) = \class{live}{\text{bound}}`,
-  tex`M_3 \ge P\,\frac{w + g + o}{N} = \class{live}{\text{bound}}`,
+  tex`\displaystyle M_0 = P\,(w + g + o) = \class{live}{\text{bound}}`,
+  tex`\displaystyle M_1 \ge P\,\Bigl(w + g + \frac{o}{N}\Bigr) = \class{live}{\text{bound}}`,
+  tex`\displaystyle M_2 \ge P\,\Bigl(w + \frac{g + o}{N}\Bigr) = \class{live}{\text{bound}}`,
+  tex`\displaystyle M_3 \ge P\,\frac{w + g + o}{N} = \class{live}{\text{bound}}`,
 ]
 
 export default function Zero() {

@@ -1,0 +1,56 @@
+/** Jobs beside each other: what their ranks hold, what a step takes on a cluster and where it goes, and what their layers say to each other. */
+import { clusterOf, clusterPrices, type Parts, type Program, simulate, tallyOf } from 'lockstep'
+import { type Bytes, type JobText, peakOf, programOf, pythonOf, segmentLines } from './jobs.js'
+
+export interface ComparedInput {
+  readonly jobs: readonly JobText[]
+  readonly device: string
+}
+
+export interface Compared {
+  readonly job: JobText
+  readonly bytes: Bytes
+  readonly step: number
+  readonly parts: Parts
+  /** Collectives of one layer: `all-gather tp`, in order, forward and backward. */
+  readonly forward: readonly string[]
+  readonly backward: readonly string[]
+  readonly capacity: number
+}
+
+export const compared = ({ jobs, device }: ComparedInput): readonly Compared[] => jobs.map(job => one(job, device))
+
+function one(job: JobText, device: string): Compared {
+  const program = programOf(job)
+  const ranks = program.mesh.axes.reduce((all, { size }) => all * size, 1)
+  const cluster = clusterOf(device, ranks)
+  const { step, parts } = simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const { segments } = tallyOf(program)
+  const meets = (name: string) => (segments.get(name)?.instrs ?? []).filter(instr => instr.includes(' '))
+  return {
+    ...{ job, bytes: peakOf(program), step, parts, capacity: cluster.device.memory },
+    forward: meets('layers.F'),
+    backward: meets('layers.B'),
+  }
+}
+
+export interface ExcerptInput {
+  readonly job: JobText
+  /** Names of segments. */
+  readonly segments: readonly string[]
+}
+
+export interface Excerpt {
+  readonly lines: readonly string[]
+  readonly python: string
+}
+
+/** Instructions of some segments of a job's program, and the functions that are emitted for them. */
+export function excerpt({ job, segments }: ExcerptInput): Excerpt {
+  const program: Program = programOf(job)
+  const names = new Set(segments.map(name => name.replace(/\W+/g, '_')))
+  return {
+    lines: segmentLines(program, name => segments.includes(name)),
+    python: pythonOf(program, name => names.has(name)),
+  }
+}
