@@ -4,6 +4,7 @@
  */
 import type { ComponentType } from 'preact'
 import type { Language } from '../../base/language.js'
+import { choosingLessons } from './lessons-choosing.js'
 
 export type Group = 'memory' | 'talking' | 'splitting' | 'choosing' | 'exercises'
 
@@ -134,6 +135,7 @@ export const lessons: readonly LessonEntry[] = [
     notes: ['A2.3', 'D', 'E2.1'],
     load: () => import('./activations.js'),
   },
+  ...choosingLessons,
 ]
 
 export const lessonOf = (name: string): LessonEntry | undefined => lessons.find(lesson => lesson.name === name)
