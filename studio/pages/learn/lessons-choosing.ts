@@ -101,4 +101,20 @@ export const choosingLessons: readonly LessonEntry[] = [
     notes: ['E3.1.1', 'E4.3'],
     load: () => import('./compression.js'),
   },
+  {
+    name: 'roofline',
+    group: 'choosing',
+    title: { en: 'The roofline', zh: '屋顶线' },
+    what: { en: 'Which kernels wait for arithmetic and which for memory.', zh: '哪些核在等算力，哪些在等显存。' },
+    notes: ['B3b', 'E2.2', 'E6.2'],
+    load: () => import('./roofline.js'),
+  },
+  {
+    name: 'faults',
+    group: 'choosing',
+    title: { en: 'Checkpoints and faults', zh: '检查点与故障' },
+    what: { en: 'How often to save, and what failures leave of a run.', zh: '多久存一次，故障会吃掉多少时间。' },
+    notes: ['E6.1'],
+    load: () => import('./faults.js'),
+  },
 ]
