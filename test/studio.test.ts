@@ -5,8 +5,9 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { after, before, test } from 'node:test'
+import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
+import { later, test } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -57,13 +58,26 @@ const overflow = (page: Page) =>
     return document.documentElement.scrollWidth - document.documentElement.clientWidth
   })
 
+test('every page of the header opens without a complaint', inChromium, async () => {
+  const { page, open, isFine } = await browsing.tab(host.address)
+  await open('')
+  const links = await page.$$eval('header a[href^="#/"]', all => all.map(link => link.getAttribute('href')!.slice(2)))
+  ok(links.length >= 8, String(links))
+  for (const link of links) {
+    await open(link)
+    await page.waitForSelector('main [aria-busy="true"]', { state: 'detached' })
+  }
+  isFine()
+  await page.close()
+})
+
 const nameOf = (route: string) => (route === '' ? 'home' : route.replaceAll('/', '-'))
 
 for (const [theme, language] of [
   ['light', 'en'],
   ['dark', 'zh'],
 ] as const)
-  test(
+  later(
     `every route in ${theme} ${language}: no complaint, no violation of axe, at most 3,000 nodes`,
     inChromium,
     async t => {
@@ -88,7 +102,7 @@ for (const [theme, language] of [
   ['dark', 'en'],
   ['light', 'zh'],
 ] as const)
-  test(
+  later(
     `every route in ${theme} ${language}, 320 points wide: nothing but tables and timelines scrolls sideways`,
     inChromium,
     async t => {
