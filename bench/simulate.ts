@@ -27,8 +27,14 @@ const everyTimeline = ({ spansOf }: Simulation, ranks: number): void => {
   for (let rank = 0; rank < ranks; rank += ranks / pp) spansOf(rank)
 }
 
+/** The same as columns. */
+const everyColumn = ({ roles, columnsOf }: Simulation): void => {
+  for (const { rank } of roles) columnsOf(rank)
+}
+
 const cases: readonly Case[] = [
   { title: '405B on 16,384 ranks, timelines of all', dp: 128, slow: 0, use: everyTimeline },
+  { title: '405B on 16,384 ranks, columns of all', dp: 128, slow: 0, use: everyColumn },
   { title: '405B on 100,096 ranks, 1,000 slow', dp: 782, slow: 1000, use: () => {} },
 ]
 
