@@ -21,6 +21,9 @@ interface BarsProps {
   readonly label: string
 }
 
+/** Bytes under way are hatched, which leaves no ground for letters. */
+const axes: ReadonlySet<string> = new Set(['tp', 'cp', 'ep', 'dp', 'pp', 'mesh', 'lane-part'])
+
 export function Bars({ bars, show, limit, label }: BarsProps) {
   const totals = bars.map(({ parts }) => parts.reduce((sum, part) => sum + part.value, 0))
   const most = Math.max(...totals, limit?.value ?? 0, Number.MIN_VALUE)
@@ -40,7 +43,7 @@ export function Bars({ bars, show, limit, label }: BarsProps) {
                   style={{ width: share(part.value) }}
                   title={`${part.name} ${show(part.value)}`}
                 >
-                  {part.value / most > 0.12 ? part.name : ''}
+                  {part.value / most > 0.12 && !axes.has(part.kind) ? part.name : ''}
                 </span>
               ))}
             {limit && (
