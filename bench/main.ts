@@ -12,6 +12,7 @@ import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
 import { searching, showSearching } from './search.js'
 import { showSimulation, simulation } from './simulate.js'
+import { showStudio, studio } from './studio.js'
 import { showTraining, training } from './training.js'
 
 /** Progress and skipped peers, for people. */
@@ -64,6 +65,7 @@ const races: Readonly<Record<string, Listed>> = {
     show: showOffload,
   },
   precision: { about: 'a step of a GPT in bf16 and pure-bf16 against f32', race: precision, show: showPrecision },
+  studio: { about: 'frames of a timeline of 16,384 ranks in Chromium, alone', race: studio, show: showStudio },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
 }
 
