@@ -11,6 +11,7 @@ export {
   type Files,
   finish,
   type MeshAxis,
+  planPrecisions,
   type Problem,
   parseFaults,
   type ProblemCode,
@@ -48,9 +49,11 @@ export {
   parseJob,
   type RankGroups,
   rankGroups,
+  recomputePolicies,
   rehearsalOf,
   rehearsalSizes,
   Training,
+  worldOfPlan,
 } from './plan/index.js'
 
 // 3. Schedules of a pipeline.
@@ -256,7 +259,9 @@ export {
 } from './estimate/index.js'
 export {
   type Answer,
+  capacityOf,
   draftJob,
+  differencesOf,
   type PlanQuery,
   type Explanation,
   explain,
@@ -264,11 +269,17 @@ export {
   type Found,
   findingPlans,
   findPlans,
+  type Forecast,
+  forecastOf,
   type Impossible,
   jobOf,
+  memoryTimes,
+  type Neighbour,
   neighboursOf,
+  networkTimes,
   type PlannerOptions,
   PlanSample,
+  planOf,
   type Priced,
   priceOf,
   type RankedPlan,

@@ -24,12 +24,12 @@ const changes: readonly WhatIf[] = [
   ...[2, 0.5].map(
     (by): WhatIf => [
       { code: 'what-if/network', values: { by } },
-      request => ({ ...request, cluster: withNetwork(request.cluster, by) }),
+      request => ({ ...request, cluster: networkTimes(request.cluster, by) }),
     ],
   ),
   [
     { code: 'what-if/memory', values: { by: 1.5 } },
-    request => ({ ...request, cluster: withMemory(request.cluster, 1.5) }),
+    request => ({ ...request, cluster: memoryTimes(request.cluster, 1.5) }),
   ],
   [{ code: 'what-if/batch', values: { by: 2 } }, request => ({ ...request, globalBatch: 2 * request.globalBatch })],
 ]
@@ -51,13 +51,14 @@ export function* sensitivityOf(request: Request, chosen: Priced): Generator<Sens
   }
 }
 
-const withMemory = (cluster: Cluster, by: number): Cluster => ({
+/** Devices with so many times the memory. */
+export const memoryTimes = (cluster: Cluster, by: number): Cluster => ({
   ...cluster,
   device: { ...cluster.device, memory: cluster.device.memory * by },
 })
 
-/** The links between nodes; where there is one node, those within it. */
-function withNetwork(cluster: Cluster, by: number): Cluster {
+/** So many times the bandwidth between nodes; where there is one node, within it. */
+export function networkTimes(cluster: Cluster, by: number): Cluster {
   const faster = <L extends { readonly link: { readonly bandwidth: number } }>(level: L): L => ({
     ...level,
     link: { ...level.link, bandwidth: level.link.bandwidth * by },

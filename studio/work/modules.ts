@@ -10,6 +10,8 @@ export const modules = {
   demo: () => import('./demo.js'),
   clusters: () => import('./clusters.js'),
   program: () => import('./program/index.js'),
+  plan: () => import('./plan.js'),
+  'plan-program': () => import('./plan-program.js'),
   schedule: () => import('./schedule.js'),
 }
 

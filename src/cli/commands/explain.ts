@@ -23,13 +23,14 @@ import {
   requestOfJob,
   showSentence,
 } from '../../search/index.js'
+import { type RankLoad, rankLoadOf } from '../../simulate/index.js'
 import { loadJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
 import { choiceLegend, choiceLines } from '../text/choice-text.js'
 import { colorsOf } from '../text/colors.js'
-import { kernelLines, type RankLoad, rankLoadOf, trafficLines } from '../text/loads.js'
+import { kernelLines, trafficLines } from '../text/loads.js'
 import { neighbourLines, partsLines } from '../text/plan-text.js'
 import { showPlan } from '../text/plan-words.js'
 import { countProblems, showProblems } from '../text/problems.js'

@@ -15,16 +15,17 @@ import { type Cluster, findEntry, precisionProblem } from '../../cluster/index.j
 import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
 import { stepTimeline, timelineSvg } from '../../report/index.js'
+import { type ForecastOptions, forecastOf } from '../../search/index.js'
 import { type Simulation, scaledPrices, simulating, simulatingInTurns } from '../../simulate/index.js'
 import { printChrome } from '../../trace/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { type Asked, forecastOf, forecastText, pipelineOf } from '../text/forecast.js'
+import { forecastText, pipelineOf } from '../text/forecast.js'
 import { Progress, withProgress } from '../text/progress.js'
 
-export interface SimulateOptions extends Asked {
+export interface SimulateOptions extends ForecastOptions {
   readonly cluster: string
   readonly devices?: number
   readonly world?: number

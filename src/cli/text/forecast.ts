@@ -1,4 +1,4 @@
-/** What a simulated step means: figures for programs, and sentences for people. */
+/** What a simulated step means, in sentences for people. */
 import {
   coordinatesOf,
   type Elsewhere,
@@ -10,93 +10,15 @@ import {
   showCount,
   showTime,
   table,
-  worldOf,
 } from '../../base/index.js'
-import type { Cluster, Precision } from '../../cluster/index.js'
-import { multipliesIn, peakOf } from '../../cost/index.js'
-import { capacityOf } from '../../estimate/index.js'
 import { kinds, type Program } from '../../ir/index.js'
-import { adapterFlopsDefinition, flopsDefinition, flopsOfToken } from '../../model/index.js'
-import { adaptersOf } from '../../plan/index.js'
+import { flopsDefinition } from '../../model/index.js'
 import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
-import { goodputOf, partNames, partTitles, ratesOf, runOf, type Simulation } from '../../simulate/index.js'
-import type { Loaded } from '../files/program.js'
+import type { Forecast } from '../../search/index.js'
+import { partNames, partTitles, type Simulation } from '../../simulate/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
-import { kernelLines, rankLoadOf, trafficLines } from './loads.js'
-
-interface Simulated extends Loaded {
-  readonly cluster: Cluster
-  readonly simulation: Simulation
-  readonly scale: number
-}
-
-/** What to make of a simulated step. */
-export interface Asked {
-  readonly tokens?: number
-  readonly price?: number
-  readonly mtbf?: number
-  readonly checkpoint: number
-  readonly restart: number
-  readonly checkpointEvery?: number
-  readonly measuredStep?: number
-  readonly multiply?: Precision
-}
-
-export type Forecast = ReturnType<typeof forecastOf>
-
-export function forecastOf({ job, program, cluster, simulation, scale }: Simulated, asked: Asked) {
-  const busiest = simulation.memory.pp
-  const { step, parts, stages, flops, memory, roles } = simulation
-  const devices = worldOf(program.mesh)
-  const tokens = job.training.globalBatch * job.training.seq
-  const precision = multipliesIn(program, asked.multiply)
-  const peak = peakOf(cluster.device, precision)
-  const { products, attention } = flopsOfToken(job.model, job.training.seq, adaptersOf(job))
-  const perToken = products + attention
-  // Half of the attention is masked: Llama 3's figures leave it out, PaLM's do not.
-  const causal = products + attention / 2
-  const rates = ratesOf(simulation, { devices, tokens, peak, modelFlops: perToken * tokens })
-  const failures =
-    asked.mtbf === undefined
-      ? undefined
-      : goodputOf(
-          { mtbf: asked.mtbf, devices, checkpoint: asked.checkpoint, restart: asked.restart },
-          asked.checkpointEvery,
-        )
-  const price = asked.price ?? cluster.device.pricePerHour
-  const budget = {
-    tokens: asked.tokens ?? 0,
-    ...(price === undefined ? {} : { price }),
-    ...(failures && { goodput: failures.share }),
-  }
-  return {
-    name: job.name ?? program.name,
-    flopsDefinition: job.training.lora ? adapterFlopsDefinition : flopsDefinition,
-    cluster: { name: cluster.name, device: cluster.device.title, devices },
-    step,
-    tokens,
-    ...{ parts, stages, roles: roles.length, scale },
-    load: rankLoadOf(program, cluster, busiest, asked.multiply),
-    ...(asked.measuredStep === undefined ? {} : { measuredStep: asked.measuredStep }),
-    precision,
-    tokensPerSecond: rates.tokensPerSecond,
-    flopsPerDevice: rates.flopsPerDevice,
-    mfu: { palm: rates.mfu, causal: (rates.mfu * causal) / perToken },
-    hfu: rates.hfu,
-    flops,
-    memory: {
-      ...memory,
-      usable: capacityOf(cluster.device),
-      ...(cluster.host && { usableHost: cluster.host.memory }),
-      ...(cluster.disk?.memory && { usableDisk: cluster.disk.memory }),
-    },
-    ...(failures && { failures }),
-    ...(asked.tokens === undefined
-      ? {}
-      : { run: { tokens: asked.tokens, ...runOf(step, { devices, tokens, peak, modelFlops: 0 }, budget) } }),
-  }
-}
+import { kernelLines, trafficLines } from './loads.js'
 
 /** The ranks of the pipeline that a rank belongs to, first to last. */
 export function pipelineOf({ mesh, streams }: Program, through: Rank): Rank[] {

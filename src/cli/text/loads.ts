@@ -1,34 +1,6 @@
-/** What a rank asks of its device and of its links in a step: the tables of `simulate` and `explain`. */
+/** The tables of `simulate` and `explain`: what a rank asks of its device and of its links. */
 import { scaled, showBytes, showTime, table } from '../../base/index.js'
-import type { Cluster, Precision } from '../../cluster/index.js'
-import { multipliesIn } from '../../cost/index.js'
-import type { Program } from '../../ir/index.js'
-import {
-  clusterPrices,
-  type KernelLoad,
-  kernelLoads,
-  rankTraffic,
-  ridgeOf,
-  type Traffic,
-} from '../../simulate/index.js'
-
-export interface RankLoad {
-  readonly pp: number
-  readonly traffic: readonly Traffic[]
-  readonly kernels: readonly KernelLoad[]
-  /** FLOP/byte of the device, in the precision of products. */
-  readonly ridge: number
-}
-
-export function rankLoadOf(program: Program, cluster: Cluster, pp: number, multiply?: Precision): RankLoad {
-  const prices = clusterPrices(program, cluster, multiply ? { multiply } : {})
-  return {
-    pp,
-    traffic: rankTraffic(program, prices, pp),
-    kernels: kernelLoads(program, prices, pp, multiply),
-    ridge: ridgeOf(cluster.device, multipliesIn(program, multiply)),
-  }
-}
+import type { RankLoad } from '../../simulate/index.js'
 
 export function trafficLines({ pp, traffic }: RankLoad): string[] {
   if (traffic.length === 0) return []

@@ -1,0 +1,168 @@
+/**
+ * What can be chosen instead, control by control: every value with the link it leads to, or why it cannot be. The plan always has as
+ * many ranks as there are devices: what one axis takes another gives, dp before all others, and none that is pinned.
+ */
+import { check, Job, jobFields, type Problem, planPrecisions, recomputePolicies, scheduleNames } from 'lockstep'
+import { type Asked, asPlan, type Changes, type Link, linkOfPlan, readLink } from './link.js'
+
+export interface Choice {
+  readonly value: string
+  /** The link that has it, where there is such a plan. */
+  readonly link?: Changes
+  readonly refused?: Problem
+}
+
+export type Field =
+  | Axis
+  | 'ep'
+  | 'sequenceParallel'
+  | 'zero'
+  | 'schedule'
+  | 'chunks'
+  | 'microbatches'
+  | 'recompute'
+  | 'precision'
+  | 'overlap'
+  | 'offload'
+
+export interface Control {
+  readonly field: Field
+  readonly value: string
+  readonly meaning: string
+  readonly choices: readonly Choice[]
+}
+
+export interface ChoicesInput {
+  readonly link: Link
+  /** Axes that are to stay as they are. */
+  readonly pins: readonly string[]
+}
+
+const axes = ['tp', 'cp', 'pp', 'dp'] as const
+type Axis = (typeof axes)[number]
+type Plan = Job['plan']
+type Changed = Partial<Record<keyof Plan, unknown>>
+
+export async function choices({ link, pins }: ChoicesInput): Promise<readonly Control[]> {
+  const asked = await readLink(link)
+  const { plan } = asked.job
+  const meanings = new Map(jobFields().map(({ path, meaning }) => [path, meaning]))
+  const control = async (field: Field, values: readonly (readonly [string, Draft])[]): Promise<Control> => ({
+    ...{ field, value: valueOf(plan, field), meaning: meanings.get(`plan.${field}`) ?? '' },
+    choices: await Promise.all(values.map(([value, draft]) => judged(asked, value, draft))),
+  })
+  return Promise.all(controlsOf(asked, pins).map(([field, values]) => control(field, values)))
+}
+
+const valueOf = (plan: Plan, field: Field): string =>
+  field === 'offload' ? (plan.offload?.optimizer ?? 'device') : String(plan[field])
+
+/** Another plan, or why there is none. */
+type Draft = Changed | Problem
+type Values = readonly (readonly [string, Draft])[]
+
+const isProblem = (draft: Draft): draft is Problem => 'severity' in draft
+
+async function judged(asked: Asked, value: string, draft: Draft): Promise<Choice> {
+  if (isProblem(draft)) return { value, refused: draft }
+  const plan = planWith(asked.job.plan, draft)
+  const parsed = Job.safeParse({ ...asked.job, plan })
+  const refused = parsed.success
+    ? check(parsed.data).find(({ severity }) => severity === 'error')
+    : problem('plan', parsed.error.issues[0]?.message ?? 'this cannot be')
+  return refused ? { value, refused } : { value, link: await linkOfPlan(asked, plan) }
+}
+
+function planWith(plan: Plan, changes: Changed): Plan {
+  const { chunks, ...rest } = plan
+  // Chunks are those of a schedule.
+  return asPlan({ ...rest, ...('schedule' in changes ? {} : { chunks }), ...changes })
+}
+
+const problem = (path: string, message: string): Problem => ({ severity: 'error', code: 'plan/ranks', path, message })
+
+function controlsOf(asked: Asked, pins: readonly string[]): (readonly [Field, Values])[] {
+  const { plan } = asked.job
+  const { globalBatch } = asked.job.training
+  const one = (field: keyof Plan, values: readonly unknown[]): Values =>
+    values.map(value => [String(value), { [field]: value }])
+  const experts = 'moe' in asked.job.model ? asked.job.model.moe?.experts : undefined
+  return [
+    ...axes.map(axis => [axis, axisValues(asked, axis, pins)] as const),
+    ...(experts ? [['ep', one('ep', divisors(experts))] as const] : []),
+    ['sequenceParallel', one('sequenceParallel', [false, true])],
+    ['zero', one('zero', [0, 1, 2, 3])],
+    ['microbatches', one('microbatches', divisors(globalBatch / plan.dp))],
+    ['schedule', one('schedule', scheduleNames)],
+    ...(plan.chunks > 1 || plan.schedule === 'interleaved' ? [['chunks', chunkValues(asked)] as const] : []),
+    ['recompute', one('recompute', recomputePolicies)],
+    ['precision', one('precision', planPrecisions)],
+    ['overlap', one('overlap', [true, false])],
+    ['offload', (['device', 'host', 'disk'] as const).map(at => [at, { offload: offloadTo(plan, at) }] as const)],
+  ]
+}
+
+function chunkValues({ job: { plan, model } }: Asked): Values {
+  const layers = 'layers' in model ? model.layers : 1
+  const counts = divisors(layers).filter(count => count <= 16 && count * plan.pp <= layers + 2)
+  return [...new Set([plan.chunks, ...counts])].sort((a, b) => a - b).map(chunks => [String(chunks), { chunks }])
+}
+
+const offloadTo = ({ offload }: Plan, optimizer: 'device' | 'host' | 'disk') =>
+  optimizer === 'device' && (!offload || Object.keys(offload).length === 0) ? undefined : { ...offload, optimizer }
+
+/** Sizes beyond which nobody splits so. */
+const mostOf: Readonly<Record<Axis, number>> = { tp: 64, cp: 64, pp: 128, dp: 2 ** 20 }
+
+function axisValues(asked: Asked, axis: Axis, pins: readonly string[]): Values {
+  const { devices } = asked.cluster
+  return divisors(devices)
+    .filter(size => size <= mostOf[axis] || size === asked.job.plan[axis])
+    .map(size => [String(size), withAxis(asked, axis, size, pins)])
+}
+
+/** Those that give way to each axis, in order. */
+const givers: Readonly<Record<Axis, readonly Axis[]>> = {
+  tp: ['dp', 'pp', 'cp'],
+  cp: ['dp', 'pp', 'tp'],
+  pp: ['dp', 'tp', 'cp'],
+  dp: ['pp', 'tp', 'cp'],
+}
+
+function withAxis({ job, cluster }: Asked, axis: Axis, size: number, pins: readonly string[]): Draft {
+  const { plan, training } = job
+  const free = givers[axis].filter(other => !pins.includes(other))
+  for (const giver of free) {
+    const fixed = axes.filter(other => other !== axis && other !== giver).reduce((n, other) => n * plan[other], size)
+    if (cluster.devices % fixed !== 0) continue
+    return following(plan, training.globalBatch, { [axis]: size, [giver]: cluster.devices / fixed }, pins)
+  }
+  const others = axes.filter(other => other !== axis && plan[other] > 1).map(other => ` x ${other} ${plan[other]}`)
+  return problem(`plan.${axis}`, `${axis} ${size}${others.join('')} is not ${cluster.devices} devices, and no axis can give`)
+}
+
+/** What follows from other axes: the sequences of a microbatch stay as many, and what splits nothing is left out. */
+function following(plan: Plan, batch: number, sizes: Partial<Record<Axis, number>>, pins: readonly string[]): Changed {
+  const next = { ...plan, ...sizes }
+  const before = batch / plan.dp / plan.microbatches
+  const sequences = batch / next.dp
+  const wanted = sequences / before
+  const counts = divisors(sequences)
+  const near = counts.findLast(count => count <= wanted) ?? 1
+  return {
+    ...sizes,
+    ...(Number.isInteger(sequences) && !pins.includes('microbatches') && { microbatches: near }),
+    ...(next.tp === 1 ? { sequenceParallel: false } : plan.tp === 1 ? { sequenceParallel: true } : {}),
+    ...(next.dp * next.cp === 1 ? { zero: 0 } : {}),
+    ...(next.pp === 1 ? { schedule: '1f1b', chunks: undefined } : {}),
+    // A split by hand is one for a number of stages.
+    ...(next.pp === plan.pp ? {} : { layers: 'even' }),
+  }
+}
+
+function divisors(n: number): number[] {
+  if (!Number.isInteger(n) || n < 1) return [1]
+  const small: number[] = []
+  for (let d = 1; d * d <= n; d++) if (n % d === 0) small.push(d)
+  return [...new Set([...small, ...small.map(d => n / d)])].sort((a, b) => a - b)
+}

@@ -1,0 +1,51 @@
+/** A job within a link: JSON, deflated, in letters that a link may hold. */
+import type { Problem } from 'lockstep'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** No job is larger; what unpacks to more was made to be. */
+const most = 200_000
+
+export async function pack(value: Fields): Promise<string> {
+  const stream = new Blob([JSON.stringify(value)]).stream().pipeThrough(new CompressionStream('deflate-raw'))
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer())
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '')
+}
+
+export interface Unpacked {
+  readonly value: Fields
+  readonly problems: readonly Problem[]
+}
+
+export async function unpack(text: string | undefined): Promise<Unpacked> {
+  if (text === undefined) return { value: {}, problems: [] }
+  try {
+    const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), letter => letter.charCodeAt(0))
+    const value: unknown = JSON.parse(await inflated(bytes))
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return { value: value as Fields, problems: [] } // just looked
+  } catch {
+    // Whatever was wrong with it, the reader can only get the whole link again.
+  }
+  return { value: {}, problems: [damaged] }
+}
+
+const damaged: Problem = {
+  ...{ severity: 'error', code: 'schema/value', path: 'j' },
+  ...{ message: 'the job within this link cannot be read', suggestion: 'was all of the link copied?' },
+}
+
+async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw')).getReader()
+  const parts: BlobPart[] = []
+  let size = 0
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    size += read.value.length
+    if (size > most) throw new Error('too large')
+    parts.push(read.value)
+  }
+  return new Blob(parts).text()
+}
