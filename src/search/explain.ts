@@ -1,46 +1,15 @@
 /** A job's own plan on a cluster: what limits it, what every plan next to it would change, and the best of all plans. */
 import { asPart, finish, type Work } from '../base/index.js'
-import type { Cluster } from '../cluster/index.js'
-import {
-  certainly,
-  type Estimate,
-  type Fit,
-  type FrameworkName,
-  ownSoftwareOf,
-  type Parts,
-  precisionOf,
-  type Split,
-  shapeOf,
-  splitOf,
-} from '../estimate/index.js'
+import { certainly, type Estimate, type Fit, type Parts, type Split, splitOf } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
-import { adaptersOf, type Job } from '../plan/index.js'
+import type { Job } from '../plan/index.js'
 import { clusterPrices, simulating } from '../simulate/index.js'
 import { type JudgedChoice, pricingChoices } from './choice-prices.js'
 import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
-import { type Request, requestOf } from './request.js'
+import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 import type { Sentence } from './sentences.js'
-
-/** The request that a job is an answer to. */
-export function requestOfJob({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request {
-  const request = requestOf({
-    ...{ model, ...training, cluster, precision: precisionOf(plan) },
-    ...(software && { software }),
-    // Its program has the vocabulary it says.
-    padVocab: false,
-  })
-  if (!request.software.own) return request
-  const { precision, gradients, rounding, fp8 } = plan
-  const { optimizer, ema, lossScale, lora } = training
-  const said = {
-    plan: { precision, rounding, ...(gradients && { gradients }), ...(fp8 && { fp8 }) },
-    training: { optimizer, ema, lossScale, lora },
-  }
-  const shape = shapeOf(model, training.seq, adaptersOf({ model, training }))!
-  return { ...request, shape, software: ownSoftwareOf(plan), said }
-}
 
 export interface Explanation {
   readonly job: Job

@@ -62,7 +62,7 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
     cluster: { name: cluster.name, device: cluster.device.title, devices },
     step,
     tokens,
-    ...{ parts, stages, roles, scale },
+    ...{ parts, stages, roles: roles.length, scale },
     load: rankLoadOf(program, cluster, busiest, asked.multiply),
     ...(asked.measuredStep === undefined ? {} : { measuredStep: asked.measuredStep }),
     precision,

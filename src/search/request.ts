@@ -5,6 +5,8 @@ import {
   EstimateBook,
   type FrameworkName,
   frameworks,
+  ownSoftwareOf,
+  precisionOf,
   type Setup,
   type Shape,
   type Software,
@@ -12,7 +14,7 @@ import {
   shapeOf,
 } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { type Fp8Recipe, Job, optimizerFor, type PlanInput } from '../plan/index.js'
+import { adaptersOf, type Fp8Recipe, Job, optimizerFor, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
 import type { Away } from './aways.js'
 import { type Constraint, parseConstraints } from './constraint.js'
@@ -182,3 +184,22 @@ export const trainingInput = ({ shape, globalBatch, precision }: Omit<TrainedMod
   ...{ seq: shape.seq, globalBatch },
   ...(precisionFacts[precision].plan === 'f16' && { lossScale: { kind: 'torch' as const } }),
 })
+
+/** The request that a job is an answer to. */
+export function requestOfJob({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request {
+  const request = requestOf({
+    ...{ model, ...training, cluster, precision: precisionOf(plan) },
+    ...(software && { software }),
+    // Its program has the vocabulary it says.
+    padVocab: false,
+  })
+  if (!request.software.own) return request
+  const { precision, gradients, rounding, fp8 } = plan
+  const { optimizer, ema, lossScale, lora } = training
+  const said = {
+    plan: { precision, rounding, ...(gradients && { gradients }), ...(fp8 && { fp8 }) },
+    training: { optimizer, ema, lossScale, lora },
+  }
+  const shape = shapeOf(model, training.seq, adaptersOf({ model, training }))!
+  return { ...request, shape, software: ownSoftwareOf(plan), said }
+}

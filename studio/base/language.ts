@@ -3,7 +3,7 @@
  * every key of `en`, with the same arguments, so a missing translation is a type error.
  */
 import { computed, effect } from '@preact/signals'
-import { place, setQuery } from './router.js'
+import { amendQuery, place } from './router.js'
 import { recall, remember } from './store.js'
 
 export type Language = 'en' | 'zh'
@@ -22,7 +22,7 @@ export const language = computed<Language>(() => {
 
 export function speak(next: Language): void {
   remember('language', next)
-  setQuery({ lang: next })
+  amendQuery({ lang: next })
 }
 
 /** Words of a page: sentences, functions that make one from values, or groups of both. */

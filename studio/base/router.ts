@@ -29,12 +29,33 @@ export const path = computed(() => place.value.path)
 
 type Changes = Readonly<Record<string, string | undefined>>
 
-/** Changes some of the query: `pushed`, Back leads here again. */
+/** The entry as it was before a control began to move: Back leads there, not to where the control was on its way. */
+let before: string | undefined
+
+/** Changes some of the query: `pushed`, Back leads to what was before. */
 export function setQuery(changes: Changes, pushed = false): void {
   const { path, query } = place.peek()
+  const here = showPlace(path, query)
   const next = showPlace(path, { ...query, ...changes })
-  if (next === showPlace(path, query)) return
-  history[pushed ? 'pushState' : 'replaceState'](null, '', next)
+  if (!pushed) {
+    if (next === here) return
+    before ??= here
+    history.replaceState(null, '', next)
+  } else {
+    const from = before ?? here
+    before = undefined
+    if (next === from && next === here) return
+    history.replaceState(null, '', from)
+    if (next !== from) history.pushState(null, '', next)
+  }
+  place.value = readPlace(next)
+}
+
+/** Changes what Back is not to undo: the language, the theme. */
+export function amendQuery(changes: Changes): void {
+  const { path, query } = place.peek()
+  const next = showPlace(path, { ...query, ...changes })
+  history.replaceState(null, '', next)
   place.value = readPlace(next)
 }
 
@@ -44,6 +65,7 @@ export function go(path: string, query: Changes = {}): void {
 
 export function startRouter(): void {
   const read = () => {
+    before = undefined
     place.value = readPlace(location.hash)
   }
   addEventListener('hashchange', read)

@@ -1,6 +1,6 @@
 /** Light or dark: the link's, else what was chosen before, else the system's. */
 import { computed, effect, signal } from '@preact/signals'
-import { place, setQuery } from './router.js'
+import { amendQuery, place } from './router.js'
 import { recall, remember } from './store.js'
 
 export type Theme = 'light' | 'dark'
@@ -16,7 +16,7 @@ export const theme = computed<Theme>(() => {
 
 export function paint(next: Theme): void {
   remember('theme', next)
-  setQuery({ theme: next })
+  amendQuery({ theme: next })
 }
 
 export function followTheme(): void {

@@ -1,11 +1,12 @@
 /**
- * Asking the core, which lives in workers. `fast` is one worker that answers in order (prices, compiling, a simulated step); a
- * `long` question (search, proofs, training) has a worker of its own, which ends when nobody wants the answer any more.
+ * Asking the core, which lives in workers. `fast` is one worker that answers in order (prices, schedules); `program` is another, for what
+ * is compiled and simulated, so that a control is answered meanwhile and what was compiled can be asked about again. A `long` question
+ * (search, proofs, training) has a worker of its own, which ends when nobody wants the answer any more.
  */
 import type { Input, ModuleName, Output, WorkName } from './modules.js'
 import type { Question, Refusal, Reply } from './protocol.js'
 
-export type Lane = 'fast' | 'long'
+export type Lane = 'fast' | 'program' | 'long'
 
 /** What a page shows when the core says no. */
 export class Refused extends Error {
@@ -68,14 +69,17 @@ class CoreWorker {
   }
 }
 
-let fast: CoreWorker | undefined
+const kept = new Map<Lane, CoreWorker>()
 /** Workers of long questions that have been answered: starting one takes longer than most of them. */
 const rested: CoreWorker[] = []
 
 function workerOf(lane: Lane): CoreWorker {
   if (lane === 'long') return rested.pop() ?? new CoreWorker()
-  if (!fast || fast.dead) fast = new CoreWorker()
-  return fast
+  const known = kept.get(lane)
+  if (known && !known.dead) return known
+  const worker = new CoreWorker()
+  kept.set(lane, worker)
+  return worker
 }
 
 export interface AskOptions {

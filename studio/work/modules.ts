@@ -12,6 +12,7 @@ export const modules = {
   program: () => import('./program/index.js'),
   plan: () => import('./plan.js'),
   'plan-program': () => import('./plan-program.js'),
+  'plan-job': () => import('./plan-job.js'),
   schedule: () => import('./schedule.js'),
 }
 

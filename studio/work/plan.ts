@@ -3,11 +3,12 @@ import { type Cluster, deviceNames, type Problem, presets } from 'lockstep'
 import { type Link, readLink } from './plan/link.js'
 import { showWord } from './plan/words.js'
 
+export { adapt } from './plan/adapt.js'
 export { choices } from './plan/choices.js'
 export { price } from './plan/price.js'
 
 /** What there is to choose from, whatever the plan. */
-export const catalog = () => ({ models: Object.keys(presets), devices: deviceNames })
+export const catalog = (_: null) => ({ models: Object.keys(presets), devices: deviceNames })
 
 export interface PlanRead {
   /** A preset; own models have none. */

@@ -1,5 +1,93 @@
-import { Soon } from '../soon.js'
+/** Choose how a model lies on a cluster: numbers at once, exact ones when the program is there, and why. */
+import { useRef } from 'preact/hooks'
+import { place } from '../../base/router.js'
+import { Trouble } from '../../parts/trouble.js'
+import { type Answer, useAnswer } from '../../work/answer.js'
+import type { Link } from '../../work/plan/link.js'
+import { Advice } from './advice.js'
+import { Controls } from './controls.js'
+import { Head } from './head.js'
+import { Headline } from './numbers.js'
+import { linkOf, pinsOf, settle, tabOf } from './state.js'
+import './style.css'
+import { Tabs, View } from './tabs.js'
+import { text } from './text.js'
+import { WhatIf } from './what-if.js'
+
+/** What there was before a refusal stays on the page. */
+function useKept<T>(value: T | undefined): T | undefined {
+  const kept = useRef<T | undefined>(undefined)
+  if (value !== undefined) kept.current = value
+  return kept.current
+}
 
 export default function Plan() {
-  return <Soon name="plan" />
+  const { query } = place.value
+  const [link, pins, tab] = [linkOf(query), pinsOf(query), tabOf(query.tab)]
+  const words = text()
+  const catalog = useAnswer('fast', ['plan', 'catalog'], null).value
+  const read = useAnswer('fast', ['plan', 'read'], link)
+  const controls = useKept(useAnswer('fast', ['plan', 'choices'], { link, pins }).value)
+  const said = useKept(read.value)
+  const answers = useNumbers(link)
+  return (
+    <article class="plan">
+      <h1>{words.title}</h1>
+      {said && catalog && <Head read={said} catalog={catalog} link={link} />}
+      <div class="plan-body">
+        <section class="plan-controls" aria-label={words.plan}>
+          <h2>{words.plan}</h2>
+          {controls && <Controls controls={controls} pins={pins} />}
+          <h2>{words.whatIf}</h2>
+          <WhatIf link={link} />
+        </section>
+        <div class="plan-view">
+          <Refusals read={read} answers={answers} />
+          {answers.numbers && <Headline numbers={answers.numbers} compiling={answers.compiling} />}
+          <Tabs tab={tab} />
+          {answers.numbers && <View tab={tab} link={link} {...answers} numbers={answers.numbers} />}
+          {tab === 'overview' && <Advice link={link} why={answers.why} />}
+        </div>
+      </div>
+    </article>
+  )
+}
+
+function Refusals({ read, answers }: { readonly read: Answer<unknown>; readonly answers: Answers }) {
+  const words = text()
+  const why = read.refusal ?? answers.refusal
+  if (!why) return null
+  return (
+    <>
+      <Trouble why={why} />
+      <p>
+        <button
+          type="button"
+          onClick={() => settle({ plan: undefined, j: undefined, seq: undefined, slow: undefined })}
+        >
+          {words.startOver}
+        </button>
+      </p>
+    </>
+  )
+}
+
+type Answers = ReturnType<typeof useNumbers>
+
+const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
+
+/** The exact numbers where they are those of this link; else the estimate. */
+function useNumbers(link: Link) {
+  const price = useAnswer('fast', ['plan', 'price'], link)
+  const exact = useAnswer('program', ['plan-program', 'exact'], link)
+  const isExact = exact.value !== undefined && same(exact.value.link, link)
+  const compiling = !isExact && (exact.pending || exact.refusal === undefined)
+  const kept = useKept(price.value)
+  const numbers = isExact ? exact.value?.numbers : (kept?.numbers ?? exact.value?.numbers)
+  return {
+    ...{ numbers, compiling, isExact, why: kept?.why ?? [], pending: compiling && price.pending },
+    exact: isExact ? exact.value : undefined,
+    // What has no price may still be compiled.
+    refusal: exact.pending ? undefined : exact.refusal,
+  }
 }

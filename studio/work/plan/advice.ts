@@ -3,7 +3,6 @@
  * what a suggestion predicts is what is shown once it is taken.
  */
 import {
-  capacityOf,
   type Job,
   type Neighbour,
   neighboursOf,
@@ -13,6 +12,7 @@ import {
   reasonSentence,
   requestOfJob,
   type Sentence,
+  showSentence,
   splitOf,
   verdictSentence,
 } from 'lockstep'
@@ -25,6 +25,8 @@ export interface Suggestion {
   readonly change: Sentence
   readonly verdict: Sentence
   readonly reason: Sentence
+  /** The three in English, until pages have words of their own for them. */
+  readonly english: { readonly change: string; readonly verdict: string; readonly reason: string }
   /** Present where there is such a plan. */
   readonly link?: Changes
   /** By price. */
@@ -35,6 +37,7 @@ export interface Suggestion {
 }
 
 export interface Advice {
+  readonly link: Link
   readonly step: number
   readonly try: readonly Suggestion[]
   readonly not: readonly Suggestion[]
@@ -51,7 +54,7 @@ export async function advice(link: Link, { progress }: Context): Promise<Advice>
   const all = neighboursOf(request, from)
   const suggestions = await Promise.all(all.map(one => suggested(asked, request, one)))
   const own = build(asked).forecast.step
-  const state = { suggestions, own, fits: from.bytes <= capacityOf(request) }
+  const state = { link, suggestions, own }
   progress(sorted(state))
   const hopeful = suggestions.flatMap((one, n) => (one.link && isHopeful(one, from.estimate.step) ? [n] : []))
   for (const n of hopeful.slice(0, most)) {
@@ -67,8 +70,11 @@ const isHopeful = ({ step, verdict }: Suggestion, now: number): boolean =>
 async function suggested(asked: Asked, request: Request, one: Neighbour): Promise<Suggestion> {
   const { move, verdict, plan } = one
   const isPlan = plan && (verdict.kind === 'timed' || verdict.kind === 'unfit')
+  const said = { change: move.change, verdict: verdictSentence(verdict), reason: reasonSentence(one) }
+  const { change, reason } = said
   return {
-    ...{ change: move.change, verdict: verdictSentence(verdict), reason: reasonSentence(one) },
+    ...said,
+    english: { change: showSentence(change), verdict: showSentence(said.verdict), reason: showSentence(reason) },
     ...(isPlan && {
       ...{ step: plan.estimate.step, bytes: plan.bytes },
       link: await linkOfPlan(asked, planOfSplit(asked.job, request, one)),
@@ -101,14 +107,14 @@ function exactly(asked: Asked, one: Suggestion, neighbour: Neighbour): Pick<Sugg
 interface State {
   readonly suggestions: readonly Suggestion[]
   readonly own: number
-  readonly fits: boolean
+  readonly link: Link
 }
 
 /** What was compiled goes by its program, the others by their price. */
-function sorted({ suggestions, own }: State): Advice {
+function sorted({ suggestions, own, link }: State): Advice {
   const isGain = ({ exact, verdict }: Suggestion) =>
     exact ? exact.fits && exact.step < own * 0.9995 : verdict.code === 'verdict/faster'
   const time = ({ exact, step = Number.POSITIVE_INFINITY }: Suggestion) => exact?.step ?? step
   const gains = suggestions.filter(isGain).sort((a, b) => time(a) - time(b))
-  return { step: own, try: gains, not: suggestions.filter(one => !isGain(one)) }
+  return { link, step: own, try: gains, not: suggestions.filter(one => !isGain(one)) }
 }

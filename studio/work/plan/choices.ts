@@ -48,13 +48,13 @@ export async function choices({ link, pins }: ChoicesInput): Promise<readonly Co
   const { plan } = asked.job
   const meanings = new Map(jobFields().map(({ path, meaning }) => [path, meaning]))
   const control = async (field: Field, values: readonly (readonly [string, Draft])[]): Promise<Control> => ({
-    ...{ field, value: valueOf(plan, field), meaning: meanings.get(`plan.${field}`) ?? '' },
+    ...{ field, value: chosenIn(plan, field), meaning: meanings.get(`plan.${field}`) ?? '' },
     choices: await Promise.all(values.map(([value, draft]) => judged(asked, value, draft))),
   })
   return Promise.all(controlsOf(asked, pins).map(([field, values]) => control(field, values)))
 }
 
-const valueOf = (plan: Plan, field: Field): string =>
+const chosenIn = (plan: Plan, field: Field): string =>
   field === 'offload' ? (plan.offload?.optimizer ?? 'device') : String(plan[field])
 
 /** Another plan, or why there is none. */
@@ -65,19 +65,19 @@ const isProblem = (draft: Draft): draft is Problem => 'severity' in draft
 
 async function judged(asked: Asked, value: string, draft: Draft): Promise<Choice> {
   if (isProblem(draft)) return { value, refused: draft }
-  const plan = planWith(asked.job.plan, draft)
-  const parsed = Job.safeParse({ ...asked.job, plan })
-  const refused = parsed.success
-    ? check(parsed.data).find(({ severity }) => severity === 'error')
-    : problem('plan', parsed.error.issues[0]?.message ?? 'this cannot be')
-  return refused ? { value, refused } : { value, link: await linkOfPlan(asked, plan) }
+  const parsed = Job.safeParse({ ...asked.job, plan: changed(asked.job.plan, draft) })
+  if (!parsed.success) return { value, refused: problem('plan', parsed.error.issues[0]?.message ?? 'no such plan') }
+  const refused = check(parsed.data).find(({ severity }) => severity === 'error')
+  return refused ? { value, refused } : { value, link: await linkOfPlan(asked, parsed.data.plan) }
 }
 
-function planWith(plan: Plan, changes: Changed): Plan {
+function changed(plan: Plan, changes: Changed): Changed {
   const { chunks, ...rest } = plan
   // Chunks are those of a schedule.
-  return asPlan({ ...rest, ...('schedule' in changes ? {} : { chunks }), ...changes })
+  return { ...rest, ...('schedule' in changes ? {} : { chunks }), ...changes }
 }
+
+export const planWith = (plan: Plan, changes: Changed): Plan => asPlan(changed(plan, changes))
 
 const problem = (path: string, message: string): Problem => ({ severity: 'error', code: 'plan/ranks', path, message })
 
@@ -135,26 +135,39 @@ function withAxis({ job, cluster }: Asked, axis: Axis, size: number, pins: reado
   for (const giver of free) {
     const fixed = axes.filter(other => other !== axis && other !== giver).reduce((n, other) => n * plan[other], size)
     if (cluster.devices % fixed !== 0) continue
-    return following(plan, training.globalBatch, { [axis]: size, [giver]: cluster.devices / fixed }, pins)
+    const batch = training.globalBatch
+    return following({ plan, from: batch, to: batch }, { [axis]: size, [giver]: cluster.devices / fixed }, pins)
   }
   const others = axes.filter(other => other !== axis && plan[other] > 1).map(other => ` x ${other} ${plan[other]}`)
-  return problem(`plan.${axis}`, `${axis} ${size}${others.join('')} is not ${cluster.devices} devices, and no axis can give`)
+  return problem(
+    `plan.${axis}`,
+    `${axis} ${size}${others.join('')} is not ${cluster.devices} devices, and no axis can give`,
+  )
+}
+
+interface Moved {
+  readonly plan: Plan
+  /** Sequences of a batch before and after. */
+  readonly from: number
+  readonly to: number
 }
 
 /** What follows from other axes: the sequences of a microbatch stay as many, and what splits nothing is left out. */
-function following(plan: Plan, batch: number, sizes: Partial<Record<Axis, number>>, pins: readonly string[]): Changed {
+export function following(
+  { plan, from, to }: Moved,
+  sizes: Partial<Record<Axis, number>>,
+  pins: readonly string[],
+): Changed {
   const next = { ...plan, ...sizes }
-  const before = batch / plan.dp / plan.microbatches
-  const sequences = batch / next.dp
-  const wanted = sequences / before
-  const counts = divisors(sequences)
-  const near = counts.findLast(count => count <= wanted) ?? 1
+  const each = from / plan.dp / plan.microbatches
+  const sequences = to / next.dp
+  const near = divisors(sequences).findLast(count => count <= sequences / each) ?? 1
   return {
     ...sizes,
     ...(Number.isInteger(sequences) && !pins.includes('microbatches') && { microbatches: near }),
     ...(next.tp === 1 ? { sequenceParallel: false } : plan.tp === 1 ? { sequenceParallel: true } : {}),
     ...(next.dp * next.cp === 1 ? { zero: 0 } : {}),
-    ...(next.pp === 1 ? { schedule: '1f1b', chunks: undefined } : {}),
+    ...(next.pp === 1 ? { schedule: '1f1b' } : {}),
     // A split by hand is one for a number of stages.
     ...(next.pp === plan.pp ? {} : { layers: 'even' }),
   }

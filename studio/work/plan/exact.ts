@@ -7,8 +7,8 @@ import {
   type Job,
   type Prices,
   type Problem,
-  type Program,
   ProblemsError,
+  type Program,
   type Simulation,
   simulate,
 } from 'lockstep'
@@ -58,6 +58,8 @@ function slowProblems({ whatIf: { slow }, cluster: { devices } }: Asked): Proble
 }
 
 export interface ExactAnswer {
+  /** What was asked: a page compares it with where the reader is by now. */
+  readonly link: Link
   readonly numbers: Numbers
   /** The figures that `lockstep simulate --json` prints, as they are. */
   readonly forecast: Forecast
@@ -67,7 +69,7 @@ export interface ExactAnswer {
 
 export async function exact(link: Link): Promise<ExactAnswer> {
   const { forecast, program, asked } = await built(link)
-  return { numbers: numbersOf(forecast, program), forecast, job: asked.job, warnings: asked.warnings }
+  return { link, numbers: numbersOf(forecast, program), forecast, job: asked.job, warnings: asked.warnings }
 }
 
 export function numbersOf(forecast: Forecast, program: Program): Numbers {

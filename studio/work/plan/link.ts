@@ -8,9 +8,9 @@ import {
   type Job,
   memoryTimes,
   networkTimes,
+  Plan as PlanSchema,
   type Problem,
   ProblemsError,
-  Plan as PlanSchema,
   parseJob,
   presets,
   Training,
@@ -22,19 +22,19 @@ import { readWord, showWord } from './words.js'
 
 /** The part of a link that the plan depends on. */
 export interface Link {
-  readonly model?: string
-  readonly on?: string
-  readonly seq?: string
-  readonly batch?: string
-  readonly plan?: string
+  readonly model?: string | undefined
+  readonly on?: string | undefined
+  readonly seq?: string | undefined
+  readonly batch?: string | undefined
+  readonly plan?: string | undefined
   /** Own models and whatever else has no short form: a job, packed. */
-  readonly j?: string
-  readonly net?: string
-  readonly mem?: string
-  readonly slow?: string
-  readonly jitter?: string
-  readonly mtbf?: string
-  readonly tokens?: string
+  readonly j?: string | undefined
+  readonly net?: string | undefined
+  readonly mem?: string | undefined
+  readonly slow?: string | undefined
+  readonly jitter?: string | undefined
+  readonly mtbf?: string | undefined
+  readonly tokens?: string | undefined
 }
 
 export const defaults = { model: 'llama3-8b', on: 'h100*64', batch: '128', tokens: '1e12' } as const
@@ -135,8 +135,7 @@ function usualSeq(model: unknown): number {
 
 function readCluster(on: string, link: Link): { readonly cluster?: Cluster; readonly problems: readonly Problem[] } {
   const [, device, count] = on.match(/^([\w.-]{1,40})\*(\d{1,6})$/) ?? []
-  if (!device || !count)
-    return { problems: [problem('on', `\`${on.slice(0, 60)}\` is no cluster`, 'such as h100*64')] }
+  if (!device || !count) return { problems: [problem('on', `\`${on.slice(0, 60)}\` is no cluster`, 'such as h100*64')] }
   try {
     const built = clusterOf(device, Number(count))
     const times = (text: string | undefined) => between(text, 1e-3, 1e3) ?? 1
@@ -213,25 +212,40 @@ export async function linkOfPlan(asked: Asked, plan: Job['plan']): Promise<Chang
 }
 
 /** What is said of the training beside the defaults. */
-function trainingSaid({ training }: Job): Job['training'] | Pick<Job['training'], 'seq' | 'globalBatch'> {
+function trainingSaid({
+  training,
+}: Pick<Job, 'training'>): Job['training'] | Pick<Job['training'], 'seq' | 'globalBatch'> {
   const { seq, globalBatch } = training
   const usual: Fields = Training.parse({ seq, globalBatch })
   const differs = ([field, value]: readonly [string, unknown]) => JSON.stringify(value) !== JSON.stringify(usual[field])
   return { ...Object.fromEntries(Object.entries(training).filter(differs)), seq, globalBatch }
 }
 
+/** A job as a file says it: without what are defaults. */
+export function jobSaid({ name, data, ...job }: Job, model?: string) {
+  const { word, rest } = showWord(job.plan)
+  return {
+    ...(name !== undefined && { name }),
+    model: model ?? job.model,
+    training: trainingSaid(job),
+    ...(data && { data }),
+    plan: { ...readWord(word).fields, ...rest },
+  }
+}
+
 export async function linkOfJob(job: Job, model?: string): Promise<Changes> {
   const { word, rest } = showWord(job.plan)
-  const { seq, globalBatch, ...training } = trainingSaid(job)
+  const { training, plan: _, ...said } = jobSaid(job, model)
+  const { seq, globalBatch, ...more } = training
   const own = {
-    ...(model ? {} : { model: job.model }),
-    ...(job.name !== undefined && { name: job.name }),
-    ...(job.data && { data: job.data }),
-    ...(Object.keys(training).length > 0 && { training }),
+    ...said,
+    ...(Object.keys(more).length > 0 && { training: more }),
     ...(Object.keys(rest).length > 0 && { plan: rest }),
   }
+  const { model: named, ...others } = own
+  const packed = model === undefined ? { model: named, ...others } : others
   return {
     ...{ model, seq: String(seq), batch: String(globalBatch), plan: word },
-    j: Object.keys(own).length > 0 ? await pack(own) : undefined,
+    j: Object.keys(packed).length > 0 ? await pack(packed) : undefined,
   }
 }

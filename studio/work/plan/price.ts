@@ -10,6 +10,7 @@ import {
   requestOfJob,
   runOf,
   type Sentence,
+  showSentence,
   splitOf,
 } from 'lockstep'
 import { type Asked, type Link, readLink } from './link.js'
@@ -41,6 +42,7 @@ export interface RankBytes {
 export interface Said {
   readonly topic?: string
   readonly sentence: Sentence
+  readonly english: string
 }
 
 export interface PriceAnswer {
@@ -62,9 +64,11 @@ export async function price(link: Link): Promise<PriceAnswer> {
     ranks: [{ label: '', kinds: shown(Object.entries(estimate.memory)), bytes }],
     run: runFor({ job, cluster, whatIf }, estimate.step),
   }
-  const reading = readingOf(request, plan).map(({ topic, ...sentence }) => ({ topic, sentence }))
-  return { numbers, why: [{ sentence: limitSentence(plan) }, ...reading] }
+  const reading = readingOf(request, plan).map(({ topic, ...sentence }) => ({ topic, ...said(sentence) }))
+  return { numbers, why: [said(limitSentence(plan)), ...reading] }
 }
+
+const said = (sentence: Sentence): Said => ({ sentence, english: showSentence(sentence) })
 
 /** In one order, so that bars keep theirs. */
 export const partsOf = (parts: Readonly<Partial<Record<Part, number>>>): Numbers['parts'] =>

@@ -93,13 +93,16 @@ function counted(plan: Plan): string[] {
 
 function named(plan: Plan): string[] {
   const { schedule, recompute, layers } = plan
-  const ends = typeof layers === 'object' && 'first' in layers && layers.first !== undefined && layers.last !== undefined
+  const ends =
+    typeof layers === 'object' && 'first' in layers && layers.first !== undefined && layers.last !== undefined
   const others = Object.keys(flags).filter(word => word !== 'sp')
   return [
     ...(typeof schedule === 'string' && (plan.pp > 1 || schedule !== '1f1b') ? [schedule] : []),
     ...(typeof recompute === 'string' && recompute !== 'none' ? [recompute] : []),
     ...(ends ? [`ends${layers.first}-${layers.last}`] : []),
-    ...others.filter(word => Object.keys(flags[word]!).every(field => same(fieldOf(plan, field), fieldOf(meant(word), field)))),
+    ...others.filter(word =>
+      Object.keys(flags[word]!).every(field => same(fieldOf(plan, field), fieldOf(meant(word), field))),
+    ),
   ]
 }
 

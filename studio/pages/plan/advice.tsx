@@ -1,0 +1,96 @@
+/** Why the plan takes what it takes, and what to try next. Every suggestion applies itself; Back undoes it. */
+import { bytes, percent, seconds } from '../../base/numbers.js'
+import { useLong } from '../../work/long.js'
+import type { Suggestion } from '../../work/plan/advice.js'
+import type { Link } from '../../work/plan/link.js'
+import type { Said } from '../../work/plan/price.js'
+import { settle } from './state.js'
+import { text } from './text.js'
+
+interface AdviceProps {
+  readonly link: Link
+  readonly why: readonly Said[]
+}
+
+export function Advice({ link, why }: AdviceProps) {
+  const words = text()
+  const { value, pending } = useLong(['plan-program', 'advice'], link)
+  const isOld = JSON.stringify(value?.link) !== JSON.stringify(link)
+  return (
+    <section class="advice" aria-busy={pending}>
+      <h2>{words.try}</h2>
+      <div class={isOld ? 'pending' : undefined}>
+        {value && value.try.length === 0 && !pending && <p>{words.tryNone}</p>}
+        <ul class="chips">
+          {value?.try.slice(0, 8).map(one => (
+            <Chip key={one.english.change} one={one} now={value.step} />
+          ))}
+        </ul>
+        {pending && <p class="quiet-note">{words.trying}</p>}
+        {value && value.not.length > 0 && <Not all={value.not} now={value.step} />}
+      </div>
+      <h2>{words.why}</h2>
+      <ul class="why">
+        {why.map(({ topic, english }) => (
+          <li key={english} lang="en">
+            {topic && <code>{topic}</code>} {english}
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+interface ChipProps {
+  readonly one: Suggestion
+  readonly now: number
+}
+
+function Chip({ one, now }: ChipProps) {
+  const words = text()
+  const step = one.exact?.step ?? one.step
+  const { link } = one
+  return (
+    <li>
+      <button
+        type="button"
+        class="quiet chip-button"
+        disabled={!link}
+        data-step={one.exact?.step}
+        title={one.english.reason}
+        onClick={() => link && settle(link)}
+      >
+        <strong lang="en">{one.english.change}</strong>
+        {step !== undefined && (
+          <span>{`${one.exact ? '' : '≈ '}${signed(step / now - 1)} · ${words.predicted(seconds(step))}`}</span>
+        )}
+        {one.exact && !one.exact.fits && <span class="bad">{words.unfit(bytes(one.exact.bytes))}</span>}
+      </button>
+    </li>
+  )
+}
+
+const signed = (share: number): string => `${share > 0 ? '+' : '−'}${percent(Math.abs(share))}`
+
+function Not({ all, now }: { readonly all: readonly Suggestion[]; readonly now: number }) {
+  const words = text()
+  return (
+    <details class="not">
+      <summary>{`${words.not} (${all.length})`}</summary>
+      <ul>
+        {all.map(one => (
+          <li key={one.english.change} lang="en">
+            {one.link ? (
+              <button type="button" class="quiet" onClick={() => one.link && settle(one.link)}>
+                {one.english.change}
+              </button>
+            ) : (
+              <s>{one.english.change}</s>
+            )}{' '}
+            {one.exact ? signed(one.exact.step / now - 1) : one.english.verdict}; {one.english.reason}
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+}

@@ -1,0 +1,108 @@
+/** What is trained and where: model, devices, sequence, batch; and the ways to take the plan along. */
+import { defineText } from '../../base/language.js'
+import { Command, Copy } from '../../parts/command.js'
+import { Choice, NumberField } from '../../parts/controls.js'
+import { ask } from '../../work/ask.js'
+import type { Link } from '../../work/plan/link.js'
+import type { PlanRead } from '../../work/plan.js'
+import { adapt } from './state.js'
+import { text as page } from './text.js'
+
+const text = defineText({ exportCluster: 'Export cluster.json' }, { exportCluster: '导出 cluster.json' })
+
+interface HeadProps {
+  readonly read: PlanRead
+  readonly catalog: { readonly models: readonly string[]; readonly devices: readonly string[] }
+  readonly link: Link
+}
+
+export function Head({ read, catalog, link }: HeadProps) {
+  const words = page()
+  const { device, devices } = read.cluster
+  const models = [...(read.model ? [] : ['']), ...catalog.models]
+  return (
+    <header class="plan-head">
+      <div class="controls">
+        <Choice
+          label={words.model}
+          options={models.map(value => ({ value, label: value || (read.name ?? words.own) }))}
+          value={read.model ?? ''}
+          change={model => void adapt({ model })}
+        />
+        <Choice
+          label={words.cluster}
+          options={catalog.devices.map(value => ({ value, label: value }))}
+          value={device.name}
+          change={name => void adapt({ on: `${name}*${devices}` })}
+        />
+        <NumberField
+          label={words.devices}
+          {...{ value: devices, min: 1, max: 65536 }}
+          change={count => void adapt({ on: `${device.name}*${count}` })}
+        />
+        <NumberField
+          label={words.seq}
+          {...{ value: read.seq, min: 1 }}
+          change={seq => void adapt({ seq: String(seq) })}
+        />
+        <NumberField
+          label={words.batch}
+          {...{ value: read.batch, min: 1 }}
+          change={batch => void adapt({ batch: String(batch) })}
+        />
+      </div>
+      <Taking link={link} read={read} />
+    </header>
+  )
+}
+
+/** The link, the files and the command. */
+function Taking({ link, read }: Omit<HeadProps, 'catalog'>) {
+  const words = page()
+  const own = text()
+  const changed = link.net !== undefined || link.mem !== undefined
+  return (
+    <div class="taking">
+      <Command line={commandOf(link, read)} />
+      <p>
+        <Copy value={location.href} label={words.copyLink} />
+        <button type="button" class="quiet" onClick={() => void saveJob(link)}>
+          {words.exportJob}
+        </button>
+        {changed && (
+          <button
+            type="button"
+            class="quiet"
+            onClick={() => save('cluster.json', `${JSON.stringify(read.cluster, null, 2)}\n`)}
+          >
+            {own.exportCluster}
+          </button>
+        )}
+      </p>
+    </div>
+  )
+}
+
+function commandOf({ net, mem, slow, jitter, mtbf, tokens }: Link, { cluster }: PlanRead): string {
+  const where = net !== undefined || mem !== undefined ? 'cluster.json' : cluster.device.name
+  const slows = slow?.split(',').map(one => `--slow ${one}`) ?? []
+  return [
+    `lockstep simulate job.yaml --cluster ${where}`,
+    ...slows,
+    ...(jitter === undefined ? [] : [`--jitter ${jitter}`]),
+    ...(tokens === undefined ? [] : [`--tokens ${Number(tokens)}`]),
+    ...(mtbf === undefined ? [] : [`--mtbf ${mtbf}h`]),
+  ].join(' ')
+}
+
+async function saveJob(link: Link): Promise<void> {
+  save('job.yaml', (await ask('fast', ['plan-job', 'yaml'], link)).text)
+}
+
+function save(name: string, content: string): void {
+  const place = document.createElement('a')
+  place.href = URL.createObjectURL(new Blob([content], { type: 'text/plain' }))
+  place.download = name
+  place.click()
+  setTimeout(() => URL.revokeObjectURL(place.href), 1000)
+}

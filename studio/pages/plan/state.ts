@@ -1,0 +1,34 @@
+/** What of the link is the plan's, and the ways to change it. */
+import { place, setQuery } from '../../base/router.js'
+import { ask } from '../../work/ask.js'
+import type { Changes, Link } from '../../work/plan/link.js'
+
+const keys = ['model', 'on', 'seq', 'batch', 'plan', 'j', 'net', 'mem', 'slow', 'jitter', 'mtbf', 'tokens'] as const
+
+export function linkOf(query: Readonly<Record<string, string>>): Link {
+  return Object.fromEntries(keys.flatMap(key => (query[key] === undefined ? [] : [[key, query[key]]])))
+}
+
+/** One control moves: the present entry is replaced. */
+export const move = (changes: Changes): void => setQuery(changes)
+/** It has come to rest: Back leads to what was before. */
+export const settle = (changes: Changes): void => setQuery(changes, true)
+
+/** Another model, cluster or batch: the plan comes along where it can. */
+export async function adapt(changes: Changes): Promise<void> {
+  const link = linkOf(place.peek().query)
+  settle(await ask('fast', ['plan', 'adapt'], { link, changes }))
+}
+
+export const tabs = ['overview'] as const
+export type Tab = (typeof tabs)[number]
+export const tabOf = (name: string | undefined): Tab => tabs.find(tab => tab === name) ?? 'overview'
+
+export const pinsOf = (query: Readonly<Record<string, string>>): readonly string[] =>
+  (query.pin ?? '').split(',').filter(Boolean)
+
+export const togglePin = (name: string): void => {
+  const pins = pinsOf(place.peek().query)
+  const next = pins.includes(name) ? pins.filter(pin => pin !== name) : [...pins, name]
+  settle({ pin: next.join(',') || undefined })
+}
