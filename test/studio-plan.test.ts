@@ -1,6 +1,8 @@
 /** The plan's page: its numbers are those of the commands, its controls and suggestions do what they say, and links cannot break it. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { lockstep } from './memory-io.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
@@ -119,3 +121,238 @@ for (const [title, { link, job, cluster }] of Object.entries(cases))
     equal(numbers.bytes, heaviest)
     ok(await page.$('[data-figure="step"]'))
   })
+
+const small = 'model=llama2-7b&on=h100*16&seq=1024&batch=16&plan=tp2.sp.pp2.dp4.z1.m4.1f1b.bf16'
+const large = 'model=llama3-8b&on=h100*512&seq=8192&batch=1024&plan=tp2.sp.pp4.dp64.z1.m16.1f1b.bf16'
+const planIn = (page: Page): string => new URLSearchParams(page.url().split('?')[1]).get('plan') ?? ''
+
+test('keys and the mouse move a slider, the link follows, reload and Back restore', inChromium, async () => {
+  const { page, open, isFine } = tab
+  await open(`plan?${small}`)
+  await exact(page)
+  const slider = page.getByRole('slider', { name: 'tp', exact: true })
+  await slider.press('ArrowRight')
+  equal(planIn(page), 'tp4.sp.pp2.dp2.z1.m8.1f1b.bf16')
+  await exact(page)
+  const { step } = await shown(page)
+  await page.reload()
+  await exact(page)
+  equal((await shown(page)).step, step)
+  equal(await slider.getAttribute('aria-valuetext'), '4')
+  const box = (await page.getByRole('slider', { name: 'pp', exact: true }).boundingBox())!
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2)
+  await page.mouse.down()
+  await page.mouse.move(box.x + 1, box.y + box.height / 2, { steps: 4 })
+  await page.mouse.up()
+  equal(planIn(page), 'tp4.sp.dp4.z1.m4.bf16')
+  await page.goBack()
+  equal(planIn(page), 'tp4.sp.pp2.dp2.z1.m8.1f1b.bf16')
+  await page.goBack()
+  equal(planIn(page), 'tp2.sp.pp2.dp4.z1.m4.1f1b.bf16')
+  await page.waitForFunction(`document.querySelector('input[type=range]').getAttribute('aria-valuetext') === '2'`)
+  isFine()
+})
+
+test('a pinned axis gives nothing: pp takes from tp where dp stays', inChromium, async () => {
+  const { page, open } = tab
+  await open(`plan?${small}`)
+  await exact(page)
+  await page.getByRole('button', { name: 'Keep dp as it is' }).click()
+  const slider = page.getByRole('slider', { name: 'tp', exact: true })
+  await page.waitForFunction(`location.hash.includes('pin=dp')`)
+  await page.waitForSelector('.plan-controls[aria-busy="false"]')
+  await slider.press('ArrowRight')
+  equal(planIn(page), 'tp4.sp.dp4.z1.m4.bf16')
+})
+
+test("a suggestion's button applies it, and the step is the predicted one; Back undoes it", inChromium, async () => {
+  const { page, open, isFine } = tab
+  await open(`plan?${small}`)
+  await exact(page)
+  const before = (await shown(page)).step
+  const chip = page.locator('.chip-button[data-step]').first()
+  await chip.waitFor()
+  await page.waitForSelector('.advice[aria-busy="false"]')
+  const predicted = Number(await chip.getAttribute('data-step'))
+  ok(predicted < before)
+  await chip.click()
+  await page.waitForFunction(`JSON.parse(document.querySelector('.headline').dataset.numbers).step !== ${before}`)
+  await exact(page)
+  equal((await shown(page)).step, predicted)
+  await page.goBack()
+  await page.waitForFunction(`JSON.parse(document.querySelector('.headline').dataset.numbers).step === ${before}`)
+  isFine()
+})
+
+test('a search runs while a slider answers', inChromium, async t => {
+  const { page, open } = tab
+  await open(`plan?${large}&tab=search`)
+  await page.waitForSelector('figure[aria-busy="true"] .scatter .dots')
+  const slider = page.getByRole('slider', { name: 'ZeRO' })
+  const before = await page.textContent('[data-figure="bytes"] dd')
+  const began = performance.now()
+  await slider.press('ArrowRight')
+  await page.waitForFunction(
+    `document.querySelector('[data-figure="bytes"] dd').textContent !== ${JSON.stringify(before)}`,
+  )
+  const took = performance.now() - began
+  ok(await page.$('figure[aria-busy="true"]'), 'the search was over before the slider answered')
+  t.diagnostic(`the slider was answered after ${took.toFixed(0)} ms, while a search ran`)
+})
+
+test('where nothing fits the search says why, and a button does something about it', inChromium, async () => {
+  const { page, open } = tab
+  await open('plan?model=llama2-70b&on=h100*8&seq=1024&batch=8&plan=tp8.sp.m8.full.bf16&tab=search')
+  await page.locator('.impossible .chip-button').first().click()
+  await page.waitForSelector('.scatter .listed')
+  ok((await page.$$('.scroll tbody tr')).length > 3)
+})
+
+test('two plans beside each other differ where they were changed', inChromium, async () => {
+  const { page, open, isFine } = tab
+  await open(`plan?${small}&tab=compare&a=tp2.sp.pp2.dp4.z1.m4.zb-h1.bf16`)
+  await page.waitForSelector('.compare table')
+  deepEqual(await page.$$eval('.compare tbody tr', rows => rows.map(row => row.textContent)), [
+    'plan.schedule"zb-h1""1f1b"',
+  ])
+  isFine()
+})
+
+test(
+  'the job is edited as text: problems have their line, and what is a job becomes the plan',
+  inChromium,
+  async () => {
+    const { page, open, isFine } = tab
+    await open(`plan?${small}&tab=job`)
+    const editor = page.getByLabel('The job as YAML')
+    await editor.waitFor()
+    await page.waitForFunction(`document.querySelector('.cm-content')?.textContent.includes('llama2-7b')`)
+    await editor.fill('model: llama2-7b\ntraining: { seq: 1024, globalBatch: 16 }\nplan: { dp: 16, tpp: 2 }\n')
+    await page.waitForSelector('.job .problems li')
+    ok((await page.textContent('.job .problems'))!.includes('tp'))
+    await page.waitForSelector('.cm-lintRange-error')
+    await editor.fill(
+      'model: llama2-7b\ntraining: { seq: 1024, globalBatch: 16 }\nplan: { dp: 16, zero: 3, precision: bf16 }\n',
+    )
+    await page.waitForFunction(`location.hash.includes('plan=dp16.z3.bf16')`)
+    isFine()
+  },
+)
+
+/** Numbers from 0 to 1, the same for one seed. */
+function random(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+const seed = Number(process.env.SEED ?? 16)
+const nasty = [
+  ...[
+    '<img src=x onerror="globalThis.pwned=1">',
+    '"><script>globalThis.pwned=1</script>',
+    'javascript:pwned=1',
+    '-1',
+    '0',
+  ],
+  ...[
+    'NaN',
+    '1e999',
+    '99999999999999999999',
+    '',
+    ' ',
+    '%',
+    '\u0000',
+    '中文',
+    '__proto__',
+    'constructor',
+    'h100*0',
+    'h100*7',
+  ],
+  ...[
+    'tp3',
+    'tp0.pp0',
+    'z9',
+    'm65537',
+    'tp2.tp4',
+    '1f1b.gpipe',
+    'ends1-1',
+    'a'.repeat(1900),
+    'eJwDAAAAAAE',
+    '[]',
+    'null',
+  ],
+]
+
+test(`200 links that nobody meant give problems, never a blank page or markup (seed ${seed})`, inChromium, async () => {
+  const { page, open, isFine } = tab
+  const next = random(seed)
+  const one = <T>(all: readonly T[]): T => all[Math.floor(next() * all.length)]!
+  await open(`plan?${small}`)
+  const keys = [
+    'model',
+    'on',
+    'seq',
+    'batch',
+    'plan',
+    'j',
+    'net',
+    'mem',
+    'slow',
+    'jitter',
+    'mtbf',
+    'tokens',
+    'tab',
+    'pin',
+  ]
+  for (let n = 0; n < 200; n++) {
+    const link = new URLSearchParams(small)
+    for (let changes = 1 + Math.floor(next() * 3); changes > 0; changes--) link.set(one(keys), one(nasty))
+    if (['search', 'job'].includes(link.get('tab') ?? '')) link.delete('tab')
+    const state = await page.evaluate(`(${openAndLook})(${JSON.stringify(`#/plan?${link}&n=${n}`)})`)
+    deepEqual(state, { markup: 0, pwned: false, title: true, said: true }, String(link))
+  }
+  isFine()
+})
+
+/** Runs in the page: opens a link, waits for the first answer, and says what there is. */
+const openAndLook = `async link => {
+  location.hash = link
+  const frame = () => new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))
+  await frame()
+  for (let n = 0; n < 600 && document.querySelector('.plan-controls[aria-busy="true"]'); n++) await new Promise(r => setTimeout(r, 10))
+  await frame()
+  return {
+    markup: document.querySelectorAll('main :is(img, script, iframe, object)').length,
+    pwned: 'pwned' in globalThis,
+    title: Boolean(document.querySelector('main h1')?.textContent),
+    said: Boolean(document.querySelector('main .trouble, main [data-figure]')),
+  }
+}`
+
+test('what the first number needs is small', inChromium, () => {
+  const folder = 'dist/studio/page/assets'
+  const files = readdirSync(folder)
+  const named = (pattern: RegExp) => files.find(file => pattern.test(file))!
+  const textOf = (file: string) => readFileSync(`${folder}/${file}`, 'utf8')
+  const withImports = (file: string, found = new Set<string>()): Set<string> => {
+    if (found.has(file)) return found
+    found.add(file)
+    for (const [, other] of textOf(file).matchAll(/(?:from|import)\s*"\.\/([^"]+\.js)"/g)) withImports(other!, found)
+    return found
+  }
+  const loadedBy = (file: string) => textOf(file).match(/import\(["`]\.\/(plan-[\w-]+\.js)["`]\)/)![1]!
+  const sizeOf = (all: Iterable<string>) => [...all].reduce((sum, file) => sum + gzipSync(textOf(file)).length, 0)
+  const shell = named(/^index-.*\.js$/)
+  const styles = files.filter(file => /^(index|plan)-.*\.css$/.test(file))
+  const page = sizeOf([...withImports(shell), ...withImports(loadedBy(shell)), ...styles])
+  const worker = files.find(file => file.startsWith('worker-') && textOf(file).includes('plan-'))!
+  const core = sizeOf(new Set([...withImports(worker), ...withImports(loadedBy(worker))]))
+  ok(page <= 80_000, `the page: ${page} bytes`)
+  ok(core <= 180_000, `its worker: ${core} bytes`)
+  ok(page + core <= 300_000)
+})

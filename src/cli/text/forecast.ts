@@ -12,7 +12,6 @@ import {
   table,
 } from '../../base/index.js'
 import { kinds, type Program } from '../../ir/index.js'
-import { flopsDefinition } from '../../model/index.js'
 import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
 import type { Forecast } from '../../search/index.js'
 import { partNames, partTitles, type Simulation } from '../../simulate/index.js'

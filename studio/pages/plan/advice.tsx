@@ -1,4 +1,5 @@
 /** Why the plan takes what it takes, and what to try next. Every suggestion applies itself; Back undoes it. */
+import { language } from '../../base/language.js'
 import { bytes, percent, seconds } from '../../base/numbers.js'
 import { useLong } from '../../work/long.js'
 import type { Suggestion } from '../../work/plan/advice.js'
@@ -23,7 +24,7 @@ export function Advice({ link, why }: AdviceProps) {
         {value && value.try.length === 0 && !pending && <p>{words.tryNone}</p>}
         <ul class="chips">
           {value?.try.slice(0, 8).map(one => (
-            <Chip key={one.english.change} one={one} now={value.step} />
+            <Chip key={one.change[language.value]} one={one} now={value.step} />
           ))}
         </ul>
         {pending && <p class="quiet-note">{words.trying}</p>}
@@ -31,9 +32,9 @@ export function Advice({ link, why }: AdviceProps) {
       </div>
       <h2>{words.why}</h2>
       <ul class="why">
-        {why.map(({ topic, english }) => (
-          <li key={english} lang="en">
-            {topic && <code>{topic}</code>} {english}
+        {why.map(({ topic, text }) => (
+          <li key={text.en}>
+            {topic && <code>{topic}</code>} {text[language.value]}
           </li>
         ))}
       </ul>
@@ -57,10 +58,10 @@ function Chip({ one, now }: ChipProps) {
         class="quiet chip-button"
         disabled={!link}
         data-step={one.exact?.step}
-        title={one.english.reason}
+        title={one.reason[language.value]}
         onClick={() => link && settle(link)}
       >
-        <strong lang="en">{one.english.change}</strong>
+        <strong>{one.change[language.value]}</strong>
         {step !== undefined && (
           <span>{`${one.exact ? '' : '≈ '}${signed(step / now - 1)} · ${words.predicted(seconds(step))}`}</span>
         )}
@@ -79,15 +80,15 @@ function Not({ all, now }: { readonly all: readonly Suggestion[]; readonly now: 
       <summary>{`${words.not} (${all.length})`}</summary>
       <ul>
         {all.map(one => (
-          <li key={one.english.change} lang="en">
+          <li key={one.change[language.value]}>
             {one.link ? (
               <button type="button" class="quiet" onClick={() => one.link && settle(one.link)}>
-                {one.english.change}
+                {one.change[language.value]}
               </button>
             ) : (
-              <s>{one.english.change}</s>
+              <s>{one.change[language.value]}</s>
             )}{' '}
-            {one.exact ? signed(one.exact.step / now - 1) : one.english.verdict}; {one.english.reason}
+            {one.exact ? signed(one.exact.step / now - 1) : one.verdict[language.value]}; {one.reason[language.value]}
           </li>
         ))}
       </ul>

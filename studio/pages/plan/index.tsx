@@ -27,7 +27,8 @@ export default function Plan() {
   const words = text()
   const catalog = useAnswer('fast', ['plan', 'catalog'], null).value
   const read = useAnswer('fast', ['plan', 'read'], link)
-  const controls = useKept(useAnswer('fast', ['plan', 'choices'], { link, pins }).value)
+  const choices = useAnswer('fast', ['plan', 'choices'], { link, pins })
+  const controls = useKept(choices.value)
   const said = useKept(read.value)
   const answers = useNumbers(link)
   return (
@@ -35,7 +36,7 @@ export default function Plan() {
       <h1>{words.title}</h1>
       {said && catalog && <Head read={said} catalog={catalog} link={link} />}
       <div class="plan-body">
-        <section class="plan-controls" aria-label={words.plan}>
+        <section class="plan-controls" aria-label={words.plan} aria-busy={read.pending || choices.pending}>
           <h2>{words.plan}</h2>
           {controls && <Controls controls={controls} pins={pins} />}
           <h2>{words.whatIf}</h2>
@@ -45,7 +46,9 @@ export default function Plan() {
           <Refusals read={read} answers={answers} />
           {answers.numbers && <Headline numbers={answers.numbers} compiling={answers.compiling} />}
           <Tabs tab={tab} />
-          {answers.numbers && <View tab={tab} link={link} {...answers} numbers={answers.numbers} />}
+          {answers.numbers && said && (
+            <View tab={tab} link={link} word={said.plan} numbers={answers.numbers} pending={answers.pending} />
+          )}
           {tab === 'overview' && <Advice link={link} why={answers.why} />}
         </div>
       </div>

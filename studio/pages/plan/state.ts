@@ -20,7 +20,7 @@ export async function adapt(changes: Changes): Promise<void> {
   settle(await ask('fast', ['plan', 'adapt'], { link, changes }))
 }
 
-export const tabs = ['overview'] as const
+export const tabs = ['overview', 'timeline', 'memory', 'topology', 'search', 'compare', 'job'] as const
 export type Tab = (typeof tabs)[number]
 export const tabOf = (name: string | undefined): Tab => tabs.find(tab => tab === name) ?? 'overview'
 

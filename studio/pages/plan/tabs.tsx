@@ -1,6 +1,7 @@
-/** The views of a plan, each a link. */
+/** The views of a plan, each a link, and loaded when it is opened. */
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
 import { place, showPlace } from '../../base/router.js'
-import type { ExactAnswer } from '../../work/plan/exact.js'
 import type { Link } from '../../work/plan/link.js'
 import type { Numbers } from '../../work/plan/price.js'
 import { Memory, Where } from './overview.js'
@@ -22,22 +23,46 @@ export function Tabs({ tab }: { readonly tab: Tab }) {
   )
 }
 
-export interface ViewProps {
-  readonly tab: Tab
+interface LoadedProps {
   readonly link: Link
-  readonly numbers: Numbers
-  readonly pending: boolean
-  readonly compiling: boolean
-  readonly exact: ExactAnswer | undefined
+  readonly word: string
 }
 
-export function View({ tab, numbers, pending }: ViewProps) {
-  if (tab === 'overview')
-    return (
-      <div class="pair">
-        <Where numbers={numbers} pending={pending} />
-        <Memory numbers={numbers} pending={pending} />
-      </div>
-    )
-  return <Where numbers={numbers} pending={pending} />
+type Load = () => Promise<{ readonly default: ComponentType<LoadedProps> }>
+
+const others: Readonly<Record<Exclude<Tab, 'overview'>, Load>> = {
+  timeline: () => import('./timeline.js'),
+  memory: () => import('./memory.js'),
+  topology: () => import('./topology.js'),
+  search: () => import('./search.js'),
+  compare: () => import('./compare.js'),
+  job: () => import('./job.js'),
+}
+
+export interface ViewProps extends LoadedProps {
+  readonly tab: Tab
+  readonly numbers: Numbers
+  readonly pending: boolean
+}
+
+export function View({ tab, numbers, pending, link, word }: ViewProps) {
+  if (tab !== 'overview') return <Loaded key={tab} tab={tab} link={link} word={word} />
+  return (
+    <div class="pair">
+      <Where numbers={numbers} pending={pending} />
+      <Memory numbers={numbers} pending={pending} />
+    </div>
+  )
+}
+
+function Loaded({ tab, link, word }: LoadedProps & { readonly tab: Exclude<Tab, 'overview'> }) {
+  const [found, show] = useState<{ readonly Component?: ComponentType<LoadedProps> }>({})
+  useEffect(() => {
+    let ended = false
+    void others[tab]().then(module => ended || show({ Component: module.default }))
+    return () => {
+      ended = true
+    }
+  }, [tab])
+  return found.Component ? <found.Component link={link} word={word} /> : <p aria-busy="true">…</p>
 }

@@ -3,30 +3,27 @@
  * what a suggestion predicts is what is shown once it is taken.
  */
 import {
-  type Job,
   type Neighbour,
   neighboursOf,
-  planOf,
   priceOf,
   type Request,
   reasonSentence,
   requestOfJob,
-  type Sentence,
-  showSentence,
   splitOf,
   verdictSentence,
 } from 'lockstep'
 import type { Context } from '../modules.js'
 import { build } from './exact.js'
-import { type Asked, asPlan, type Changes, type Link, linkOfPlan, readLink } from './link.js'
+import { type Asked, type Changes, type Link, linkOfPlan, planWithSplit, readLink } from './link.js'
+import { type InBoth, inBoth } from './said.js'
 
 export interface Suggestion {
   /** What is decided differently. */
-  readonly change: Sentence
-  readonly verdict: Sentence
-  readonly reason: Sentence
-  /** The three in English, until pages have words of their own for them. */
-  readonly english: { readonly change: string; readonly verdict: string; readonly reason: string }
+  readonly change: InBoth
+  readonly verdict: InBoth
+  readonly reason: InBoth
+  /** Faster, by price. */
+  readonly faster: boolean
   /** Present where there is such a plan. */
   readonly link?: Changes
   /** By price. */
@@ -64,39 +61,30 @@ export async function advice(link: Link, { progress }: Context): Promise<Advice>
   return sorted(state)
 }
 
-const isHopeful = ({ step, verdict }: Suggestion, now: number): boolean =>
-  step !== undefined && step < now * 0.9995 && verdict.code === 'verdict/faster'
+const isHopeful = ({ step, faster }: Suggestion, now: number): boolean =>
+  faster && step !== undefined && step < now * 0.9995
 
 async function suggested(asked: Asked, request: Request, one: Neighbour): Promise<Suggestion> {
   const { move, verdict, plan } = one
   const isPlan = plan && (verdict.kind === 'timed' || verdict.kind === 'unfit')
-  const said = { change: move.change, verdict: verdictSentence(verdict), reason: reasonSentence(one) }
-  const { change, reason } = said
+  const said = verdictSentence(verdict)
   return {
-    ...said,
-    english: { change: showSentence(change), verdict: showSentence(said.verdict), reason: showSentence(reason) },
+    ...{ change: inBoth(move.change), verdict: inBoth(said), reason: inBoth(reasonSentence(one)) },
+    faster: said.code === 'verdict/faster',
     ...(isPlan && {
       ...{ step: plan.estimate.step, bytes: plan.bytes },
-      link: await linkOfPlan(asked, planOfSplit(asked.job, request, one)),
+      link: await linkOfPlan(asked, planWithSplit(asked.job, request, one.plan!)),
     }),
   }
-}
-
-/** What a search does not decide stays as it is. */
-function planOfSplit({ plan }: Job, request: Request, { plan: next }: Neighbour): Job['plan'] {
-  const { overlap, order, deviceMemory, zigzag } = plan
-  return asPlan({
-    ...{ overlap, order },
-    ...(deviceMemory !== undefined && { deviceMemory }),
-    ...(zigzag !== undefined && { zigzag }),
-    ...planOf(request, next!.split), // asked for plans that there are
-  })
 }
 
 function exactly(asked: Asked, one: Suggestion, neighbour: Neighbour): Pick<Suggestion, 'exact'> {
   const request = requestOfJob(asked.job, asked.cluster)
   try {
-    const { forecast } = build({ ...asked, job: { ...asked.job, plan: planOfSplit(asked.job, request, neighbour) } })
+    const { forecast } = build({
+      ...asked,
+      job: { ...asked.job, plan: planWithSplit(asked.job, request, neighbour.plan!) },
+    })
     const { step, memory } = forecast
     return { exact: { step, bytes: memory.arena, fits: memory.arena <= memory.usable } }
   } catch {
@@ -112,8 +100,7 @@ interface State {
 
 /** What was compiled goes by its program, the others by their price. */
 function sorted({ suggestions, own, link }: State): Advice {
-  const isGain = ({ exact, verdict }: Suggestion) =>
-    exact ? exact.fits && exact.step < own * 0.9995 : verdict.code === 'verdict/faster'
+  const isGain = ({ exact, faster }: Suggestion) => (exact ? exact.fits && exact.step < own * 0.9995 : faster)
   const time = ({ exact, step = Number.POSITIVE_INFINITY }: Suggestion) => exact?.step ?? step
   const gains = suggestions.filter(isGain).sort((a, b) => time(a) - time(b))
   return { link, step: own, try: gains, not: suggestions.filter(one => !isGain(one)) }

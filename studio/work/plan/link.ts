@@ -4,15 +4,18 @@
  */
 import {
   type Cluster,
+  check,
   clusterOf,
-  type Job,
+  Job,
   memoryTimes,
   networkTimes,
   Plan as PlanSchema,
+  type Priced,
   type Problem,
   ProblemsError,
-  parseJob,
+  planOf,
   presets,
+  type Request,
   Training,
   worldOfPlan,
 } from 'lockstep'
@@ -90,11 +93,20 @@ async function reading(link: Link): Promise<Reading> {
   const unread = [...own.problems, ...(link.plan === undefined ? [] : word.problems), ...on.problems, ...wrong]
   const input = jobInput(link, own.value, word.fields)
   const first = link.plan === undefined && on.cluster && !own.value.plan ? firstPlan(input, on.cluster) : undefined
-  const { job, problems } = parseJob(JSON.stringify(first ? { ...input, plan: first } : input))
+  const { job, problems } = await parsed(first ? { ...input, plan: first } : input)
   const all = [...unread, ...problems.map(withoutPlace), ...(job && on.cluster ? worldProblems(job, on.cluster) : [])]
   if (!job || !on.cluster || all.some(({ severity }) => severity === 'error')) return { problems: all }
   const model = isPreset(input.model) ? input.model : undefined
   return { asked: { job, cluster: on.cluster, whatIf, warnings: all, ...(model && { model }) } }
+}
+
+/** By the schema; where that refuses it, once more by what can say why, and knows other ways to write a model. */
+async function parsed(input: Fields): Promise<{ readonly job?: Job; readonly problems: readonly Problem[] }> {
+  const model = isPreset(input.model) ? presets[input.model] : input.model
+  const { data } = Job.safeParse({ ...input, model })
+  if (data) return { job: data, problems: check(data) }
+  const { parseJob } = await import('./parse.js')
+  return parseJob(JSON.stringify(input))
 }
 
 const isPreset = (model: unknown): model is keyof typeof presets =>
@@ -209,6 +221,17 @@ export const asPlan = (fields: Fields): Job['plan'] => PlanSchema.parse(fields)
 /** The link of another plan for the same model and training. */
 export async function linkOfPlan(asked: Asked, plan: Job['plan']): Promise<Changes> {
   return linkOfJob({ ...asked.job, plan }, asked.model)
+}
+
+/** What a search does not decide stays as it is. */
+export function planWithSplit({ plan }: Job, request: Request, { split }: Pick<Priced, 'split'>): Job['plan'] {
+  const { overlap, order, deviceMemory, zigzag } = plan
+  return asPlan({
+    ...{ overlap, order },
+    ...(deviceMemory !== undefined && { deviceMemory }),
+    ...(zigzag !== undefined && { zigzag }),
+    ...planOf(request, split),
+  })
 }
 
 /** What is said of the training beside the defaults. */

@@ -9,11 +9,10 @@ import {
   readingOf,
   requestOfJob,
   runOf,
-  type Sentence,
-  showSentence,
   splitOf,
 } from 'lockstep'
 import { type Asked, type Link, readLink } from './link.js'
+import { type InBoth, inBoth } from './said.js'
 
 /** A step and a rank in figures: of an estimate, or of the program itself. */
 export interface Numbers {
@@ -41,8 +40,7 @@ export interface RankBytes {
 
 export interface Said {
   readonly topic?: string
-  readonly sentence: Sentence
-  readonly english: string
+  readonly text: InBoth
 }
 
 export interface PriceAnswer {
@@ -64,11 +62,9 @@ export async function price(link: Link): Promise<PriceAnswer> {
     ranks: [{ label: '', kinds: shown(Object.entries(estimate.memory)), bytes }],
     run: runFor({ job, cluster, whatIf }, estimate.step),
   }
-  const reading = readingOf(request, plan).map(({ topic, ...sentence }) => ({ topic, ...said(sentence) }))
-  return { numbers, why: [said(limitSentence(plan)), ...reading] }
+  const reading = readingOf(request, plan).map(({ topic, ...sentence }) => ({ topic, text: inBoth(sentence) }))
+  return { numbers, why: [{ text: inBoth(limitSentence(plan)) }, ...reading] }
 }
-
-const said = (sentence: Sentence): Said => ({ sentence, english: showSentence(sentence) })
 
 /** In one order, so that bars keep theirs. */
 export const partsOf = (parts: Readonly<Partial<Record<Part, number>>>): Numbers['parts'] =>
