@@ -9,6 +9,7 @@ export {
   type Fault,
   FaultBook,
   type Files,
+  faultNow,
   finish,
   type MeshAxis,
   planPrecisions,
@@ -122,6 +123,7 @@ export {
   type Tokenizer,
   trainMerges,
 } from './data/index.js'
+export { archiveOf } from './checkpoint/index.js'
 export {
   type Beginning,
   beginningOf,
@@ -134,6 +136,8 @@ export {
   type OpenedData,
   openCheckpoints,
   openData,
+  type Peaks,
+  peaksOf,
   type Session,
   type SessionOptions,
   type StepRecord,
@@ -158,7 +162,9 @@ export {
   generate,
   openDecoder,
   openTrained,
+  type Sampler,
   type Sampling,
+  samplerOf,
   type TrainedModel,
   textStream,
   tokenizerOf,
@@ -184,7 +190,10 @@ export {
   worstOf,
 } from './engine/index.js'
 export { inputsOf } from './geometry/index.js'
+export { type HealthEvent, watchRun } from './health/index.js'
 export {
+  type CollectiveSum,
+  collectivesOf,
   labelsOf,
   lanes,
   type MemoryTrack,
@@ -326,7 +335,11 @@ export {
   compareSteps,
   type Host,
   inTurns,
+  type RankSpans,
+  type SeenStep,
   type StepComparison,
+  type StepView,
+  stepViewer,
   type TimedRun,
   timedRun,
 } from './calibrate/index.js'

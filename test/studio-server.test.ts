@@ -219,22 +219,18 @@ test('a run streams its steps, held-out losses, samples and memory, and leaves i
     ],
   )
   const last = events.findLast(({ event }) => event === 'run')?.data
-  deepEqual([last.state, last.facts.ranks, last.memory.asPlanned], ['done', 4, true])
+  deepEqual([last.state, last.facts.ranks, last.memory.wrong], ['done', 4, -1])
   ok(last.memory.measured[3].activations > 0)
   equal(events.at(-1)?.event, 'end')
 
   const { bytes } = await ask(`/runs/${id}/spans`)
   const length = bytes.readUInt32LE(0)
-  const head = JSON.parse(bytes.toString('utf8', 4, 4 + length))
-  deepEqual([head.step, head.ranks, (4 + length) % 8], [8, 4, 0])
-  const start0 = new Float64Array(bytes.buffer.slice(bytes.byteOffset + 4 + length), 0, head.count)
-  ok(start0.every(time => time >= 0 && time < head.seconds))
-  ok(
-    head.collectives.some(
-      ({ kind, axis, bytes }: { kind: string; axis: string; bytes: number }) =>
-        kind === 'recv' && axis === 'pp' && bytes > 0,
-    ),
-  )
+  const { step, measured, predicted, collectives } = JSON.parse(bytes.toString('utf8', 4, 4 + length))
+  deepEqual([step, measured.ranks.length, predicted.ranks.length, (4 + length) % 8], [8, 4, 4, 0])
+  const { at, length: count } = measured.ranks[3].columns.end
+  const ends = new Float64Array(bytes.buffer.slice(bytes.byteOffset + 4 + length + at), 0, count)
+  ok(count > 10 && ends.every(time => time > 0 && time <= measured.seconds))
+  ok(collectives.some((one: { kind: string; axis: string; bytes: number }) => one.axis === 'pp' && one.bytes > 0))
 
   equal((await ask(`/runs/${id}/metrics`)).body, readFileSync('runs/tiny/metrics.jsonl', 'utf8'))
   match((await ask(`/runs/${id}/job.yaml`)).body, /name: tiny/)

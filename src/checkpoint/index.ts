@@ -1,3 +1,4 @@
+export { archiveOf } from './archive.js'
 export { type Box, copyShared, type Numbers } from './box.js'
 export {
   type Checkpoint,

@@ -1,7 +1,7 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { coordinatesOf, duration, save, scaled, showBytes, showProblem, worldOf } from '../../base/index.js'
+import { duration, save, scaled, showBytes, showProblem, worldOf } from '../../base/index.js'
 import { predictionOf, simulateOn } from '../../calibrate/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
@@ -31,6 +31,7 @@ import {
   oneRankLosses,
   openCheckpoints,
   openChoices,
+  peaksOf,
   type Session,
   type StepRecord,
   train,
@@ -186,8 +187,7 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   if (!options.json || records.length === 0)
     for (const line of summaryOf(job, records, behind, peak?.flops)) display.note(line)
   if (!options.json && records.length > 0)
-    for (const line of [memoryLine(session.program, session.trainer), ...keptLines(session, records)])
-      display.note(line)
+    for (const line of [memoryLine(session), ...keptLines(session, records)]) display.note(line)
   if (options.beside && stopped === undefined && records.length > 0)
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
@@ -346,13 +346,12 @@ function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
 }
 
 /** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
-function memoryLine(program: Program, { peaks }: Trainer): string {
+function memoryLine(session: Session): string {
+  const { measured: peaks, wrong } = peaksOf(session)
   const most = kinds.flatMap(kind => {
     const bytes = peaks.reduce((most, peak) => Math.max(most, peak[kind]), 0)
     return bytes > 0 ? [`${kind} ${showBytes(bytes)}`] : []
   })
-  const planned = (rank: number) => program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak
-  const wrong = peaks.findIndex((peak, rank) => kinds.some(kind => peak[kind] !== planned(rank)[kind]))
   const verdict = wrong < 0 ? 'as planned, to the byte, on every rank' : `NOT as planned on rank ${wrong}`
   return `peak memory of a rank: ${most.join(', ')} (${verdict})`
 }

@@ -1,9 +1,9 @@
 /** What the server and the process of a run tell each other. Steps and events are not among it: they are in the run folder. */
 import { z } from 'zod'
 import type { Problem } from '../../base/index.js'
+import type { StepView } from '../../calibrate/index.js'
 import { kernelNames } from '../../engine/kernel-names.js'
-import type { Kind } from '../../ir/index.js'
-import type { CollectiveSum } from '../../trace/index.js'
+import type { Peaks } from '../../train/index.js'
 
 /** What a page may ask for. */
 export const RunRequest = z.strictObject({
@@ -11,6 +11,8 @@ export const RunRequest = z.strictObject({
   job: z.string().min(1),
   /** The job file whose folder its data is sought from; without it, the working folder. */
   from: z.string().optional(),
+  /** Texts that the job names: they are kept beside it, in the run folder, whose own names they cannot have. */
+  files: z.record(z.string().regex(/^(?!metrics\.|flight)\w[\w-]{0,60}\.(txt|md|jsonl)$/), z.string()).optional(),
   steps: z.int().min(1).optional(),
   kernels: z.enum(['auto', ...kernelNames]).optional(),
   /** After a failure, go on from the newest good state. */
@@ -29,13 +31,14 @@ export type ToRun =
   | { readonly kind: 'stop' }
   /** In the words of --fault, but for the step: it is the next. */
   | { readonly kind: 'fault'; readonly text: string }
-  | { readonly kind: 'spans' }
+  | { readonly kind: 'view' }
 
 export type FromRun =
   | { readonly kind: 'begun'; readonly facts: RunFacts }
-  | { readonly kind: 'memory'; readonly memory: MemoryFacts }
+  | { readonly kind: 'memory'; readonly memory: Peaks }
   | { readonly kind: 'note'; readonly text: string }
-  | { readonly kind: 'spans'; readonly spans: PackedSpans }
+  /** Undefined: nothing was measured. */
+  | { readonly kind: 'view'; readonly view: StepView | undefined }
   | { readonly kind: 'ended'; readonly code: number; readonly problems: readonly Problem[] }
 
 /** What is known before the first step. */
@@ -45,32 +48,4 @@ export interface RunFacts {
   readonly kernels: string
   readonly data: string
   readonly plan: string
-}
-
-/** Peaks by rank. */
-export interface MemoryFacts {
-  readonly planned: readonly Readonly<Record<Kind, number>>[]
-  readonly measured: readonly Readonly<Record<Kind, number>>[]
-  /** To the byte, on every rank. */
-  readonly asPlanned: boolean
-}
-
-/** The last step, column by column: a head that says how long they are, and their bytes. */
-export interface PackedSpans {
-  readonly head: SpansHead
-  readonly columns: Uint8Array
-}
-
-export interface SpansHead {
-  readonly step: number
-  readonly ranks: number
-  readonly count: number
-  /** Seconds from the first start to the last end. */
-  readonly seconds: number
-  /** What `lane` and `name` index. */
-  readonly lanes: readonly string[]
-  readonly names: readonly string[]
-  readonly collectives: readonly CollectiveSum[]
-  /** In the order they lie in, each padded to 8 bytes; start and end in seconds from the first. */
-  readonly columns: readonly { readonly name: string; readonly type: 'f64' | 'i32' | 'u8' }[]
 }

@@ -4,14 +4,14 @@ import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { z } from 'zod'
+import { archiveOf } from '../../checkpoint/index.js'
 import { thisHost } from '../../node/index.js'
 import { answer, answerFile, answerJson, Refused } from './answer.js'
+import { binaryOf } from './binary.js'
 import { streamRun } from './events.js'
 import { RunRequest } from './messages.js'
 import type { Run } from './runs.js'
 import type { Desk } from './server.js'
-import { spansBody } from './spans.js'
-import { tarOf } from './tar.js'
 
 interface Asked {
   readonly request: IncomingMessage
@@ -101,9 +101,9 @@ function jsonOf(text: string): unknown {
 }
 
 async function answerSpans(run: Run, { response }: Asked): Promise<void> {
-  const spans = await run.lastSpans()
-  if (!spans) throw new Refused(404, 'no step of this run has been taken yet')
-  answer(response, { type: 'application/octet-stream', body: spansBody(spans) })
+  const view = await run.lastView()
+  if (!view) throw new Refused(404, 'no step of this run has been measured yet')
+  answer(response, { type: 'application/octet-stream', body: binaryOf(view) })
 }
 
 /** A file of the run folder. */
@@ -116,12 +116,11 @@ function answerOwn(run: Run, { response, desk: { io } }: Asked, name: string): v
 
 async function answerCheckpoint(run: Run, { response, desk: { io } }: Asked): Promise<void> {
   const folder = join(run.folder, 'checkpoints')
-  const files = run.isLive || !io.exists(folder) ? [] : (io.list(folder) ?? [])
-  if (files.length === 0) throw new Refused(404, 'the run has left no checkpoint: it is written when a run ends')
-  const entries = files.map(path => ({ path, name: path.slice(folder.length + 1) }))
+  const isThere = !run.isLive && io.exists(folder) && io.list(folder)?.length
+  if (!isThere) throw new Refused(404, 'the run has left no checkpoint: it is written when a run ends')
   response.writeHead(200, {
     'Content-Type': 'application/x-tar',
     'Content-Disposition': `attachment; filename="${basename(run.folder)}-checkpoint.tar"`,
   })
-  await pipeline(Readable.from(tarOf(entries)), response)
+  await pipeline(Readable.from(archiveOf(folder, io)), response)
 }

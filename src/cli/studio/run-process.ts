@@ -3,24 +3,23 @@
  * else, and it does not outlive the server.
  */
 import { setTimeout } from 'node:timers/promises'
-import { coordinatesOf, type Problem, ProblemsError, worldOf } from '../../base/index.js'
-import { kinds } from '../../ir/index.js'
+import { faultNow, type Problem, ProblemsError, worldOf } from '../../base/index.js'
+import { stepViewer } from '../../calibrate/index.js'
+import { thisHost } from '../../node/index.js'
 import { planTitle } from '../../plan/index.js'
-import { EngineFailure, type Session } from '../../train/index.js'
+import { EngineFailure, peaksOf, type Session } from '../../train/index.js'
 import { type TrainOptions, trainCommand } from '../commands/train.js'
 import type { Guest } from '../commands/train-session.js'
 import { type Io, processIo } from '../io.js'
 import { confined } from './confined.js'
-import { faultNow } from './fault-now.js'
-import type { FromRun, MemoryFacts, RunRequest, ToRun } from './messages.js'
-import { packedSpans } from './spans.js'
+import type { FromRun, RunRequest, ToRun } from './messages.js'
 
 const tell = (message: FromRun): void => void process.send?.(message)
 
 /** What was asked for while the run goes on. */
 class Control {
   readonly faults: string[] = []
-  wantsSpans = false
+  wantsView = false
   #stop: ((code: number) => void) | undefined
   #stopped = false
 
@@ -39,16 +38,11 @@ class Control {
   }
 }
 
-export function memoryOf({ program, trainer: { peaks } }: Session): MemoryFacts {
-  const planned = peaks.map((_, rank) => program.streams[coordinatesOf(program.mesh, rank).pp ?? 0].peak)
-  const asPlanned = peaks.every((peak, rank) => kinds.every(kind => peak[kind] === planned[rank][kind]))
-  return { planned, measured: peaks, asPlanned }
-}
-
 /** A run is shown by its folder; of the rest the server is told. */
 function guestOf(control: Control): Guest {
   let first = true
-  const spans = (session: Session) => tell({ kind: 'spans', spans: packedSpans(session) })
+  const viewer = stepViewer(thisHost())
+  const look = (session: Session) => tell({ kind: 'view', view: viewer(session) })
   return {
     display(session) {
       const { job, program, dataset, trainer } = session
@@ -62,21 +56,21 @@ function guestOf(control: Control): Guest {
       })
       return {
         step() {
-          if (first) tell({ kind: 'memory', memory: memoryOf(session) })
+          if (first) tell({ kind: 'memory', memory: peaksOf(session) })
           first = false
         },
         event() {},
         note: text => tell({ kind: 'note', text }),
         finish() {
           if (first) return
-          tell({ kind: 'memory', memory: memoryOf(session) })
-          spans(session)
+          tell({ kind: 'memory', memory: peaksOf(session) })
+          look(session)
         },
       }
     },
     async between(session) {
-      if (control.wantsSpans) spans(session)
-      control.wantsSpans = false
+      if (control.wantsView) look(session)
+      control.wantsView = false
       for (const text of control.faults.splice(0)) await happen(text, session)
     },
   }
@@ -119,7 +113,7 @@ const nameOf = ({ from = '-' }: RunRequest): string => from
 
 async function run({ request, place }: Extract<ToRun, { kind: 'begin' }>, control: Control): Promise<void> {
   const problems: Problem[] = []
-  const { job: _, from: __, save = true, ...asked } = request
+  const { job: _, from: __, files: ___, save = true, ...asked } = request
   const options = {
     ...{ kernels: 'auto', ...asked, out: place, json: true, spans: `${place}/trace.json` },
     ...(save && { save: `${place}/checkpoints` }),
@@ -142,8 +136,8 @@ if (process.send) {
     begin: message => void run(message, control).then(() => process.disconnect()),
     stop: () => control.stop(),
     fault: ({ text }) => void control.faults.push(text),
-    spans: () => {
-      control.wantsSpans = true
+    view: () => {
+      control.wantsView = true
     },
   }
   process.on('message', (message: ToRun) => (handlers[message.kind] as (message: ToRun) => void)(message)) // by its own kind

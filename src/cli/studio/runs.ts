@@ -3,14 +3,15 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { faultProblems, type Problem, save } from '../../base/index.js'
+import { faultNow, faultProblems, type Problem, save } from '../../base/index.js'
+import type { StepView } from '../../calibrate/index.js'
+import type { Peaks } from '../../train/index.js'
 import { loadJob } from '../files/load.js'
 import { freeFolder } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { Refused } from './answer.js'
 import { confined, outsideProblems } from './confined.js'
-import { faultNow } from './fault-now.js'
-import type { FromRun, MemoryFacts, PackedSpans, RunFacts, RunRequest, ToRun } from './messages.js'
+import type { FromRun, RunFacts, RunRequest, ToRun } from './messages.js'
 
 /** At once: they share the cores. */
 export const mostRuns = 2
@@ -26,7 +27,7 @@ export interface RunSummary {
   readonly state: RunState
   readonly started: string
   readonly facts?: RunFacts
-  readonly memory?: MemoryFacts
+  readonly memory?: Peaks
   /** Why it failed. */
   readonly problems: readonly Problem[]
 }
@@ -43,14 +44,14 @@ export class Run {
   readonly notes: string[] = []
   state: RunState = 'starting'
   facts: RunFacts | undefined
-  memory: MemoryFacts | undefined
+  memory: Peaks | undefined
   problems: readonly Problem[] = []
   /** The last that were sent. */
-  spans: PackedSpans | undefined
+  view: StepView | undefined
   readonly ended: Promise<void>
   readonly #process: ChildProcess
   #stopping = false
-  readonly #waiting: ((spans: PackedSpans | undefined) => void)[] = []
+  readonly #waiting: ((view: StepView | undefined) => void)[] = []
 
   constructor(id: string, { request, place, name }: { request: RunRequest; place: string; name: string }) {
     ;[this.id, this.folder, this.name] = [id, place, name]
@@ -104,9 +105,9 @@ export class Run {
   }
 
   /** Of the step that is being taken; of a run that has ended, of its last. */
-  lastSpans(): Promise<PackedSpans | undefined> {
-    if (this.state !== 'running') return Promise.resolve(this.spans)
-    this.#tell({ kind: 'spans' })
+  lastView(): Promise<StepView | undefined> {
+    if (this.state !== 'running') return Promise.resolve(this.view)
+    this.#tell({ kind: 'view' })
     return new Promise(resolve => this.#waiting.push(resolve))
   }
 
@@ -118,13 +119,13 @@ export class Run {
     if (message.kind === 'begun') [this.state, this.facts] = ['running', message.facts]
     else if (message.kind === 'memory') this.memory = message.memory
     else if (message.kind === 'note') this.notes.push(message.text)
-    else if (message.kind === 'spans') this.#answer(message.spans)
+    else if (message.kind === 'view') this.#answer(message.view)
     else this.#end(outcome(message.code, message.problems), message.problems)
   }
 
-  #answer(spans: PackedSpans | undefined): void {
-    this.spans = spans ?? this.spans
-    for (const resolve of this.#waiting.splice(0)) resolve(this.spans)
+  #answer(view: StepView | undefined): void {
+    this.view = view ?? this.view
+    for (const resolve of this.#waiting.splice(0)) resolve(this.view)
   }
 
   #end(state: RunState, problems: readonly Problem[]): void {
@@ -173,9 +174,12 @@ export class Runs {
     if (!job || elsewhere.length > 0) throw new Refused(422, 'the job has problems', [...problems, ...elsewhere])
     const place = freeFolder(job, path === '-' ? 'run' : path, this.#io)
     this.#io.makeFolder(place)
-    save(join(place, 'job.yaml'), request.job, this.#io)
+    const { files } = request
+    for (const [file, text] of Object.entries({ ...files, 'job.yaml': request.job }))
+      save(join(place, file), text, this.#io)
     const id = String(++this.#count)
-    const run = new Run(id, { request, place, name: job.name ?? place })
+    const from = files ? { from: join(place, 'job.yaml') } : {}
+    const run = new Run(id, { request: { ...request, ...from }, place, name: job.name ?? place })
     this.#runs.set(id, run)
     return run
   }

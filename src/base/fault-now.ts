@@ -1,5 +1,5 @@
 /** A fault in the words of --fault, but for its step: whoever watches a run wants it in the next. */
-import { type FaultKind, faultKinds, parseFaults } from '../../base/index.js'
+import { type FaultKind, faultKinds, parseFaults } from './fault.js'
 
 export function faultNow(text: string, step: number): ReturnType<typeof parseFaults> {
   const [kind, ...rest] = text.trim().split(':')
