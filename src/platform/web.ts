@@ -5,10 +5,14 @@
  */
 import type { Platform, ThreadEvents, ThreadHandle } from './platform.js'
 
+interface WorkerError {
+  readonly message?: string
+  preventDefault(): void
+}
 interface Port<In, Out> {
   postMessage(message: Out): void
   addEventListener(type: 'message', hear: (event: { readonly data: In }) => void): void
-  addEventListener(type: 'error', hear: (event: { readonly message?: string }) => void): void
+  addEventListener(type: 'error', hear: (event: WorkerError) => void): void
 }
 interface WebWorker<In, Out> extends Port<In, Out> {
   terminate(): void
@@ -32,7 +36,10 @@ function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): T
     for (const waiting of early ?? []) worker.postMessage(waiting)
     early = undefined
   })
-  worker.addEventListener('error', event => death(event.message || 'its script could not be loaded'))
+  worker.addEventListener('error', event => {
+    event.preventDefault() // who started the thread is told: a worker above would end by it as well
+    death(event.message?.replace(/^Uncaught (Error: )?/, '') || 'its script could not be loaded')
+  })
   return {
     post: given => (early ? void early.push(given) : worker.postMessage(given)),
     keepAlive: () => {},

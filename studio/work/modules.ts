@@ -5,6 +5,7 @@
 import { lessonModules } from './lesson-modules.js'
 
 export const modules = {
+  run: () => import('./run.js'),
   ...lessonModules,
   claims: () => import('./claims.js'),
   demo: () => import('./demo.js'),

@@ -102,7 +102,7 @@ function jsonOf(text: string): unknown {
 
 async function answerSpans(run: Run, { response }: Asked): Promise<void> {
   const view = await run.lastView()
-  if (!view) throw new Refused(404, 'no step of this run has been measured yet')
+  if (!view) return void response.writeHead(204).end() // no step has been measured yet
   answer(response, { type: 'application/octet-stream', body: binaryOf(view) })
 }
 

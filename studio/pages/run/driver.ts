@@ -1,0 +1,81 @@
+/** What drives a run, here or on the machine: the page tells both the same, and hears the same from both. */
+import type { Problem } from 'lockstep'
+import { threads } from '../../base/isolation.js'
+import { ask, Refused } from '../../work/ask.js'
+import type { Order, Outcome, Told } from '../../work/run.js'
+import { cores } from './link.js'
+
+export interface Request {
+  readonly job: string
+  /** Texts that jobs may name. */
+  readonly files: Readonly<Record<string, string>>
+  /** The path of the job on the machine, whose folder its data is sought from. */
+  readonly from?: string
+  readonly steps: number
+  readonly sample: string
+  readonly keepGoing: boolean
+}
+
+export interface Ended {
+  readonly state: Outcome['state']
+  readonly problems: readonly Problem[]
+  readonly files: readonly { readonly name: string; readonly href: string }[]
+}
+
+export interface Heard {
+  told(told: Told): void
+  ended(ended: Ended): void
+}
+
+export interface Driver {
+  /** Of a run on the machine. */
+  readonly id?: string
+  /** After the step; asked again, at once. */
+  stop(): void
+  fault(text: string): void
+  /** Asks for the last step. */
+  look(): void
+  /** Nobody listens any more; a run on the machine goes on. */
+  leave(): void
+}
+
+export function startInPage({ job, files, steps, sample, keepGoing }: Request, heard: Heard): Driver {
+  const name = `lockstep-run-${crypto.randomUUID()}`
+  const channel = new BroadcastChannel(name)
+  const ending = new AbortController()
+  let stopping = false
+  const tell = (order: Order) => channel.postMessage(order)
+  const input = { job, files, steps, threads: threads.value, cores, channel: name, keepGoing }
+  const options = { progress: (told: unknown) => heard.told(told as Told), signal: ending.signal } // what the worker tells
+  ask('long', ['run', 'train'], sample === '' ? input : { ...input, sample }, options)
+    .then(outcome => heard.ended({ ...outcome, files: filesOf(job, outcome) }))
+    .catch((e: unknown) => {
+      const message = e instanceof Refused ? e.why.message : String(e)
+      const failed: Problem = { code: 'engine/failed', severity: 'error', path: '', message }
+      heard.ended({ state: stopping ? 'stopped' : 'failed', problems: stopping ? [] : [failed], files: [] })
+    })
+    .finally(() => channel.close())
+  return {
+    stop() {
+      if (stopping) ending.abort()
+      stopping = true
+      tell({ kind: 'stop' })
+    },
+    fault: text => tell({ kind: 'fault', text }),
+    look: () => tell({ kind: 'view' }),
+    leave: () => ending.abort(),
+  }
+}
+
+function filesOf(job: string, { trace, metrics, checkpoint }: Outcome): Ended['files'] {
+  const file = (name: string, parts: readonly BlobPart[], type: string) => ({
+    name,
+    href: URL.createObjectURL(new Blob([...parts], { type })),
+  })
+  return [
+    ...(trace === undefined ? [] : [file('trace.json', [trace], 'application/json')]),
+    file('metrics.jsonl', [metrics], 'text/plain'),
+    file('job.yaml', [job], 'text/plain'),
+    ...(checkpoint ? [file('checkpoint.tar', checkpoint, 'application/x-tar')] : []),
+  ]
+}

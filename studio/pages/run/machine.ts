@@ -1,0 +1,117 @@
+/** Runs on this machine, through the server of `lockstep studio`. */
+import type { Peaks, Problem, StepView } from 'lockstep'
+import { unpacked } from '../../base/binary.js'
+import type { RunFacts } from '../../work/run.js'
+import type { Driver, Heard, Request } from './driver.js'
+
+/** The server marks its page: asking a plain host for what it does not have would be a failed request. */
+export const hasServer = document.querySelector('meta[name="lockstep-server"]') !== null
+
+export interface RunSummary {
+  readonly id: string
+  readonly name: string
+  readonly folder: string
+  readonly state: 'starting' | 'running' | 'done' | 'stopped' | 'failed'
+  readonly facts?: RunFacts
+  readonly memory?: Peaks
+  readonly problems: readonly Problem[]
+  readonly notes?: readonly string[]
+}
+
+export interface Machine {
+  readonly cores: number
+  readonly cpu: string
+  readonly job: { readonly path: string; readonly text: string } | null
+}
+
+export const machine = async (): Promise<Machine> => (await fetch('./machine')).json()
+export const machineRuns = async (): Promise<readonly RunSummary[]> => (await (await fetch('./runs')).json()).runs
+
+/** What the server refuses. */
+class ServerRefused extends Error {
+  readonly problems: readonly Problem[]
+  constructor(message: string, problems: readonly Problem[]) {
+    super(message)
+    this.problems = problems
+  }
+}
+
+async function send(path: string, method: string, body?: object): Promise<RunSummary> {
+  const answer = await fetch(path, {
+    method,
+    ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
+  })
+  const value = await answer.json()
+  if (!answer.ok) throw new ServerRefused(value.message, value.problems)
+  return value
+}
+
+const isOver = ({ state }: RunSummary): boolean => state === 'done' || state === 'stopped' || state === 'failed'
+
+/** Follows a run that is there. */
+export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Driver {
+  const path = `./runs/${id}`
+  const source = new EventSource(`${path}/events`)
+  let [last, noted, looking] = [undefined as RunSummary | undefined, 0, false]
+  const look = async () => {
+    if (looking) return
+    looking = true
+    const answer = await fetch(`${path}/spans`).catch(() => undefined)
+    if (answer?.status === 200) heard.told({ kind: 'view', view: unpacked(await answer.arrayBuffer()) as StepView }) // as the server packs it
+    looking = false
+  }
+  source.addEventListener('lines', ({ data }) => heard.told({ kind: 'lines', lines: JSON.parse(data) }))
+  source.addEventListener('run', ({ data }) => {
+    const run = JSON.parse(data) as RunSummary // of our own server
+    if (run.facts && !last?.facts) heard.told({ kind: 'facts', facts: run.facts })
+    if (run.memory) heard.told({ kind: 'memory', memory: run.memory })
+    for (const text of (run.notes ?? []).slice(noted)) heard.told({ kind: 'note', text })
+    ;[last, noted] = [run, run.notes?.length ?? 0]
+  })
+  source.addEventListener('end', () => {
+    source.close()
+    if (!last) return
+    const { state, problems } = last
+    const finish = () => {
+      const files = ['trace.json', 'metrics.jsonl', 'job.yaml', 'checkpoint.tar'].filter(
+        name => state !== 'failed' || name === 'metrics.jsonl' || name === 'job.yaml',
+      )
+      const ended = isOver(last as RunSummary) ? (state as 'done') : 'failed' // a stream ends with its run
+      heard.ended({ state: ended, problems, files: files.map(name => ({ name, href: `${path}/${name}` })) })
+    }
+    if (state === 'failed') finish()
+    else void look().then(finish)
+  })
+  const tell = (work: Promise<unknown>) =>
+    void work.catch((e: Error) =>
+      heard.told({ kind: 'note', text: e instanceof ServerRefused ? sayRefused(e) : e.message }),
+    )
+  return {
+    id,
+    stop: () => tell(send(path, 'DELETE')),
+    fault: text => tell(send(`${path}/faults`, 'POST', { fault: text })),
+    look: () => void look(),
+    leave: () => source.close(),
+  }
+}
+
+const sayRefused = ({ message, problems }: ServerRefused): string =>
+  [message, ...problems.map(problem => problem.message)].join(': ')
+
+export async function startOnMachine(
+  { job, files, from, steps, sample, keepGoing }: Request,
+  heard: Heard,
+): Promise<Driver> {
+  try {
+    const used = Object.fromEntries(Object.entries(files).filter(([name]) => job.includes(name)))
+    const more = from === undefined ? (Object.keys(used).length > 0 ? { files: used } : {}) : { from }
+    const run = await send('./runs', 'POST', { job, ...more, steps, keepGoing, ...(sample !== '' && { sample }) })
+    return followMachine(run, heard)
+  } catch (e) {
+    if (!(e instanceof ServerRefused)) throw e
+    const { message, problems } = e
+    const said: Problem = { code: 'engine/failed', severity: 'error', path: '', message }
+    heard.ended({ state: 'failed', problems: problems.length > 0 ? problems : [said], files: [] })
+    return { id: '', stop() {}, fault() {}, look() {}, leave() {} }
+  }
+}

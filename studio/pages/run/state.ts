@@ -1,0 +1,102 @@
+/** The run that the page shows. It outlives the page's being left for another: a run goes on until it ends or is stopped. */
+import { signal } from '@preact/signals'
+import type { HealthEvent, Peaks, Problem, StepView } from 'lockstep'
+import type { Line, RunFacts, Told } from '../../work/run.js'
+import { type Driver, type Ended, type Heard, type Request, startInPage } from './driver.js'
+import { followMachine, type RunSummary, startOnMachine } from './machine.js'
+
+export interface Shown {
+  readonly where: 'page' | 'machine'
+  readonly state: 'starting' | 'running' | 'stopping' | Ended['state']
+  readonly facts?: RunFacts
+  readonly memory?: Peaks
+  readonly view?: StepView
+  /** By step, one as long as the other; NaN: not known. */
+  readonly steps: readonly number[]
+  readonly losses: readonly number[]
+  readonly held: readonly number[]
+  readonly last?: Line
+  readonly events: readonly HealthEvent[]
+  readonly notes: readonly string[]
+  readonly samples: readonly { readonly step: number; readonly text: string }[]
+  readonly problems: readonly Problem[]
+  readonly files: Ended['files']
+}
+
+export const shown = signal<Shown | undefined>(undefined)
+let driver: Driver | undefined
+/** Answers of a run that is no longer shown are dropped. */
+let generation = 0
+
+export const isLive = (run: Shown | undefined): boolean =>
+  run?.state === 'starting' || run?.state === 'running' || run?.state === 'stopping'
+
+const begun = (where: Shown['where']): Shown => ({
+  ...{ where, state: 'starting', steps: [], losses: [], held: [] },
+  ...{ events: [], notes: [], samples: [], problems: [], files: [] },
+})
+
+export async function start(where: Shown['where'], request: Request): Promise<Driver> {
+  const heard = freshly(where)
+  driver = where === 'page' ? startInPage(request, heard) : await startOnMachine(request, heard)
+  return driver
+}
+
+export function follow(run: RunSummary): void {
+  driver = followMachine(run, freshly('machine'))
+}
+
+function freshly(where: Shown['where']): Heard {
+  driver?.leave()
+  const own = ++generation
+  shown.value = begun(where)
+  const put = (next: (run: Shown) => Shown) => {
+    if (own === generation && shown.value) shown.value = next(shown.value)
+  }
+  return {
+    told: told => put(run => withTold(run, told)),
+    ended: ended => put(run => ({ ...run, ...ended })),
+  }
+}
+
+export function stop(): void {
+  driver?.stop()
+  if (shown.value && isLive(shown.value)) shown.value = { ...shown.value, state: 'stopping' }
+}
+
+export const fault = (text: string): void => driver?.fault(text)
+export const look = (): void => driver?.look()
+
+function withTold(run: Shown, told: Told): Shown {
+  switch (told.kind) {
+    case 'facts':
+      return { ...run, facts: told.facts, state: run.state === 'starting' ? 'running' : run.state }
+    case 'memory':
+      return { ...run, memory: told.memory }
+    case 'note':
+      return { ...run, notes: [...run.notes, told.text].slice(-mostNotes) }
+    case 'view':
+      return { ...run, view: told.view }
+    case 'lines':
+      return withLines(run, told.lines)
+  }
+}
+
+const mostNotes = 20
+
+function withLines(run: Shown, lines: readonly (Line | HealthEvent)[]): Shown {
+  const steps = lines.filter((line): line is Line => !('event' in line))
+  const events = lines.filter((line): line is HealthEvent => 'event' in line)
+  const known = { steps: [...run.steps], losses: [...run.losses], held: [...run.held] }
+  for (const { step, loss, evalLoss, skipped } of steps) {
+    known.steps.push(step)
+    known.losses.push(skipped === undefined ? (loss ?? Number.NaN) : Number.NaN)
+    known.held.push(evalLoss ?? Number.NaN)
+  }
+  const samples = steps.flatMap(({ step, sample }) => (sample === undefined ? [] : [{ step, text: sample }]))
+  return {
+    ...{ ...run, ...known, events: [...run.events, ...events] },
+    samples: [...run.samples, ...samples].slice(-mostNotes),
+    ...(steps.length > 0 && { last: steps.at(-1)! }),
+  }
+}

@@ -1,0 +1,153 @@
+/** The page of runs, in a real browser: on WebAssembly, on this machine through the server, and without threads. */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before } from 'node:test'
+import type { Page } from 'playwright-core'
+import { processIo } from '../src/cli/io.js'
+import { type Studio, serveStudio } from '../src/cli/studio/server.js'
+import { openData, parseJob, samplerOf, startSession, train } from '../src/index.js'
+import { nodeFiles } from '../src/node/index.js'
+import { later, test } from './share.js'
+import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
+
+const home = process.cwd()
+const folder = mkdtempSync(join(tmpdir(), 'lockstep-runs-'))
+let browsing: Browsing
+let host: Host
+let studio: Studio
+before(async () => {
+  if ('skip' in inChromium) return
+  const root = join(home, 'dist/studio/page')
+  host = await hostStudio()
+  browsing = await browse()
+  process.chdir(folder)
+  studio = await serveStudio({ port: 0, root }, processIo())
+  process.chdir(home)
+})
+after(async () => {
+  await browsing?.close()
+  host?.close()
+  await studio?.close()
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+})
+
+const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
+const state = (page: Page, ...states: string[]) =>
+  page.waitForSelector(states.map(one => `.status [data-state="${one}"]`).join(', '), { timeout: 120_000 })
+
+/** What a download holds. */
+const fileOf = (page: Page, name: string) =>
+  page.evaluate(async (name: string) => {
+    const { document } = globalThis as unknown as { document: { querySelector(q: string): { href: string } | null } }
+    const { href } = document.querySelector(`.files a[download="${name}"]`)!
+    return await (await fetch(href)).text()
+  }, name)
+
+interface Line {
+  readonly step: number
+  readonly loss: number
+  readonly evalLoss?: number
+  readonly sample?: string
+}
+
+/** The same job on Node's WebAssembly. */
+async function onNode(yaml: string, steps: number, prompt: string): Promise<Line[]> {
+  const { job: parsed } = parseJob(yaml)
+  const job = { ...parsed!, training: { ...parsed!.training, steps } }
+  const { dataset, tokenizer } = await openData(job, nodeFiles(), { locate: name => join('docs', name) })
+  const session = await startSession(job, dataset, { kernels: 'wasm' })
+  const sampler = await samplerOf(job, tokenizer, { prompt })
+  const lines: Line[] = []
+  for await (const { step, loss, evalLoss } of train(session))
+    lines.push({ step, loss, ...(evalLoss !== undefined && { evalLoss, sample: await sampler.sample(session) }) })
+  await session.stop()
+  return lines
+}
+
+const brief = ({ step, loss, evalLoss, sample }: Line): Line => ({
+  ...{ step, loss },
+  ...(evalLoss !== undefined && { evalLoss }),
+  ...(sample !== undefined && { sample }),
+})
+
+test(
+  'in the page: loss falls, samples are written, memory is as planned; losses and samples are Node’s to the bit',
+  inChromium,
+  async () => {
+    const { page, open, isFine } = await browsing.tab(host.address)
+    await open('run?job=four&steps=25&predicted=yes')
+    await press(page, 'Start')
+    await state(page, 'done')
+    const lines: Line[] = (await fileOf(page, 'metrics.jsonl'))
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+      .filter(line => !('event' in line))
+    equal(lines.length, 25)
+    ok(lines[24].loss < lines[0].loss - 0.5)
+    deepEqual(lines.map(brief), await onNode(await fileOf(page, 'job.yaml'), 25, 'The '))
+    match((await page.textContent('.run'))!, /Measured is what was planned, to the byte, on all 4 ranks/)
+    match((await page.textContent('.run'))!, /Step 25 took .*; at the rates this run has shown, a simulation has it in/)
+    match((await page.textContent('.samples'))!, /step 25.*The /s)
+    ok((await page.$$('.timeline canvas')).length >= 2, 'measured, and predicted below it')
+    ok((await fileOf(page, 'trace.json')).includes('"traceEvents"'))
+    match(await fileOf(page, 'checkpoint.tar'), /^step-0*25\//)
+    isFine()
+    await page.close()
+  },
+)
+
+test('in the page: a rank that is ended is named with those who wait for it; Stop stops', inChromium, async () => {
+  const { page, open, isFine } = await browsing.tab(host.address)
+  await open('run?job=four&steps=90000&sample=')
+  await press(page, 'Start')
+  await press(page, 'End rank 3')
+  await state(page, 'failed')
+  match((await page.textContent('.trouble'))!, /rank 3 failed: its thread[\s\S]*rank \d waiting in .*waits for rank 3/)
+  await press(page, 'Start')
+  await state(page, 'running')
+  await page.locator('.status strong', { hasText: 'step' }).waitFor()
+  await press(page, 'Stop')
+  await state(page, 'stopped')
+  match(await fileOf(page, 'checkpoint.tar'), /^step-/)
+  isFine()
+  await page.close()
+})
+
+test('on this machine: a native run streams to the page, is hit by faults, and is stopped', inChromium, async () => {
+  process.chdir(folder) // runs are below where the server is
+  after(() => process.chdir(home))
+  const { page, isFine } = await browsing.tab(`http://127.0.0.1:${studio.port}`)
+  await page.goto(studio.url)
+  await page.waitForSelector('main h1')
+  await page.goto(`http://127.0.0.1:${studio.port}/#/run?job=four&steps=90000&where=machine`)
+  await press(page, 'Start')
+  await press(page, 'Learning rate x100')
+  await page.locator('.events', { hasText: 'lr:factor=100' }).waitFor()
+  await page.waitForSelector('.timeline canvas')
+  await press(page, 'Stop')
+  await state(page, 'stopped')
+  const lines = (await fileOf(page, 'metrics.jsonl')).trim().split('\n')
+  ok(lines.length > 3 && lines.some(line => line.includes('"lr":0.3')))
+  match((await page.textContent('.run'))!, /Measured is what was planned, to the byte, on all 4 ranks/)
+  match(readFileSync('runs/four/tutorial.md', 'utf8'), /^# /)
+  isFine()
+  await page.close()
+})
+
+later('without threads the interpreter runs a tiny job, and the page says so', inChromium, async () => {
+  process.chdir(home)
+  const plain = await hostStudio(false)
+  const { page, open, isFine } = await browsing.tab(plain.address)
+  await page.addInitScript('delete Navigator.prototype.serviceWorker')
+  await open('run?steps=2&sample=')
+  match((await page.textContent('.run'))!, /the interpreter runs all of them/)
+  await press(page, 'Start')
+  await state(page, 'done')
+  match((await page.textContent('.run'))!, /in 2 steps/)
+  isFine()
+  await page.close()
+  plain.close()
+})
