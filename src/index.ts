@@ -171,7 +171,7 @@ export {
 } from './generate/index.js'
 
 // What is found in a run, as data.
-export type { HealthEvent } from './health/index.js'
+export { type HealthEvent, watchRun } from './health/index.js'
 
 // 7. What runs a program, step by step.
 export {
@@ -190,7 +190,6 @@ export {
   worstOf,
 } from './engine/index.js'
 export { inputsOf } from './geometry/index.js'
-export { type HealthEvent, watchRun } from './health/index.js'
 export {
   type CollectiveSum,
   collectivesOf,
