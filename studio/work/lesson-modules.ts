@@ -3,6 +3,7 @@ export const lessonModules = {
   collectives: () => import('./collectives.js'),
   compared: () => import('./compared.js'),
   data: () => import('./data-parallel.js'),
+  hardware: () => import('./hardware-lessons.js'),
   measures: () => import('./measures.js'),
   memory: () => import('./memory-lessons.js'),
   tensor: () => import('./tensor-parallel.js'),

@@ -38,7 +38,7 @@ const text = defineText(
     bitsHead: ['Ranks bring', 'all-reduce', 'reduce-scatter, all-gather'],
     cost: 'What each way takes',
     costCaption: (size: string, direct: string, inTwo: string) =>
-      `${size}: ${direct} in one, ${inTwo} in two. Small messages pay for starting twice; large ones cost the same.`,
+      `${size}: ${direct} in one, ${inTwo} in two. Small messages pay for starting twice; large ones cost the same. Lengths are logarithms.`,
     costHead: ['Size', 'all-reduce', 'by', 'in two'],
     sentence: (steps: number, share: string) =>
       `In ${steps} steps each rank hands on ${share} times the tensor; with any number of ranks it stays below twice.`,
@@ -73,7 +73,7 @@ const text = defineText(
     bitsHead: ['各 rank 带来', 'all-reduce', 'reduce-scatter 加 all-gather'],
     cost: '两种做法各要多久',
     costCaption: (size: string, direct: string, inTwo: string) =>
-      `${size}：一次完成 ${direct}，分两次 ${inTwo}。消息小，要多付一次启动；消息大，代价一样。`,
+      `${size}：一次完成 ${direct}，分两次 ${inTwo}。消息小，要多付一次启动；消息大，代价一样。条长按对数。`,
     costHead: ['大小', 'all-reduce', '算法', '分两次'],
     sentence: (steps: number, share: string) =>
       `${steps} 步里，每个 rank 传出的数据是张量的 ${share} 倍；rank 再多也不会超过两倍。`,

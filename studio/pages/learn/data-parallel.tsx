@@ -2,7 +2,7 @@
 import { oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { onJob } from '../../base/links.js'
-import { count, fixed, short } from '../../base/numbers.js'
+import { count, fixed, tiny } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { Figure } from '../../parts/figure.js'
 import { Controls } from '../../parts/knobs.js'
@@ -75,7 +75,7 @@ const table = {
 }
 
 const steps = 4
-const formula = tex`\displaystyle \nabla W = \frac{1}{N}\sum_{i=1}^{N} \nabla W_i = \frac{1}{\class{live}{\text{N}}}\,(\class{live}{\text{terms}}) = \class{live}{\text{mean}}`
+const formula = tex`\nabla W = \frac{1}{N}\sum_{i=1}^{N} \nabla W_i = \frac{1}{\class{live}{\text{N}}}\,(\class{live}{\text{terms}}) = \class{live}{\text{mean}}`
 
 export default function DataParallel() {
   const knobs = readKnobs(table)
@@ -99,11 +99,12 @@ export default function DataParallel() {
           <Ranks shown={shown} pending={pending} step={step} batch={batch} />
         </>
       }
-      sentence={value && words.sentence(short(value.apart), short(value.spread), count(ranks * batch))}
+      sentence={value && words.sentence(tiny(value.apart), tiny(value.spread), count(ranks * batch))}
       formula={{ math: formula, live: liveOf(value, step), letters: words.letters }}
       guess={{
         question: words.question,
         run: () => ask('fast', ['data', 'spreadAfter'], { ranks, batch, steps: 20 }),
+        show: tiny,
         why: () => words.why,
         min: 0,
       }}

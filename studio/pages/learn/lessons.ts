@@ -59,6 +59,17 @@ export const lessons: readonly LessonEntry[] = [
     load: () => import('./zero.js'),
   },
   {
+    name: 'hardware',
+    group: 'talking',
+    title: { en: 'Hardware: a ladder of bandwidths', zh: '硬件：带宽的台阶' },
+    what: {
+      en: 'How much slower bytes get the further they go, and what that does to a group of eight.',
+      zh: '字节走得越远慢多少，八个设备的一组又会怎样。',
+    },
+    notes: ['A1.2', 'C0', 'D1.2', 'E4.1'],
+    load: () => import('./hardware.js'),
+  },
+  {
     name: 'collectives',
     group: 'talking',
     title: { en: 'Collectives', zh: '集合通信' },
@@ -79,6 +90,17 @@ export const lessons: readonly LessonEntry[] = [
     },
     notes: ['A1.3', 'D1.1.7', 'D1.4', 'E3.1.1'],
     load: () => import('./all-reduce.js'),
+  },
+  {
+    name: 'bandwidth',
+    group: 'talking',
+    title: { en: 'Bandwidth and latency', zh: '带宽与延迟' },
+    what: {
+      en: 'What a message costs by its size: priced on clusters, measured on threads here.',
+      zh: '消息多大要多久：在集群上计价，在本页的线程上实测。',
+    },
+    notes: ['D1.2', 'D1.3', 'D1.5', 'E2.2'],
+    load: () => import('./bandwidth.js'),
   },
   {
     name: 'data-parallel',

@@ -2,7 +2,7 @@
 import { oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { onJob, planQuery } from '../../base/links.js'
-import { fixed, percent, seconds, short } from '../../base/numbers.js'
+import { fixed, percent, seconds, tiny } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { BarsFigure } from '../../parts/bars-figure.js'
 import { Figure } from '../../parts/figure.js'
@@ -38,8 +38,9 @@ const text = defineText(
     plan: 'Plan',
     step: 'Step',
     name: (tp: number) => `tp ${tp}, dp ${64 / tp}`,
-    question: 'From tp 8, inside a node, to tp 16, across two: how many times as long does a step take?',
-    why: 'The same exchanges, twice a layer and pass, now go over links that are nine times slower; nothing hides them, since the next product waits.',
+    question:
+      'On GB200 racks 72 devices share NVLink. There, from tp 8 to tp 16: how many times as long does a step take?',
+    why: 'What hurts on H100s is the border of the node at eight, not the number sixteen; what is left here are smaller products and more to exchange for each.',
     notice: [
       'Columns first, rows second: that order needs one sum. Columns twice would gather the hidden layer, which is four times as wide.',
       'Backward it is mirrored: the gradient of X is what must be summed, so the all-reduce moves to the other end.',
@@ -67,8 +68,8 @@ const text = defineText(
     plan: '方案',
     step: '一步',
     name: (tp: number) => `tp ${tp}，dp ${64 / tp}`,
-    question: '从节点内的 tp 8 变成横跨两个节点的 tp 16，一步的时间变为几倍？',
-    why: '同样的通信，每层每趟两次，现在要走慢九倍的链路；下一次乘法就等着它，藏不起来。',
+    question: 'GB200 机柜里 72 个设备共用 NVLink。在那里从 tp 8 变成 tp 16，一步的时间变为几倍？',
+    why: 'H100 上难受的是八个设备处的节点边界，不是十六这个数；这里剩下的代价是乘法变小、通信占比变大。',
     notice: [
       '先按列，后按行，只需一次求和。两次都按列，就得把中间层 gather 起来，而它有四倍宽。',
       '反向正好对称：要求和的是 X 的梯度，all-reduce 挪到了另一头。',
@@ -80,7 +81,7 @@ const text = defineText(
 const table = { tp: oneOf([1, 2, 4], 2), sequences: oneOf([64, 128], 64) }
 const widths = [1, 2, 4, 8, 16, 32]
 
-const formula = tex`\displaystyle Y = \operatorname{gelu}(X\,[A_1 \cdots A_n])\begin{bmatrix}B_1\\ \vdots\\ B_n\end{bmatrix} = \sum_{i=1}^{n} \operatorname{gelu}(X A_i)\,B_i \qquad n = \class{live}{\text{n}}`
+const formula = tex`Y = \operatorname{gelu}(XA)\,B = \sum_{i=1}^{n} \operatorname{gelu}(X A_i)\,B_i \qquad n = \class{live}{\text{n}}`
 
 const largeJob = (tp: number, sequences: number): JobText => ({
   model: 'llama2-7b',
@@ -95,7 +96,7 @@ export default function TensorParallel() {
   const words = text()
   const wider = async () => {
     const jobs = [8, 16].map(tp => largeJob(tp, sequences))
-    const [inside, across] = await ask('fast', ['compared', 'compared'], { jobs, device: 'h100' })
+    const [inside, across] = await ask('fast', ['compared', 'compared'], { jobs, device: 'gb200' })
     return across!.step / inside!.step
   }
   return (
@@ -133,7 +134,7 @@ const signs = ['·', '→', '·', '→', '→', ''] as const
 function Cut({ value, pending }: CutProps) {
   const words = text()
   const ranks = value?.ranks ?? []
-  const caption = value && (ranks.length > 1 ? words.caption(ranks.length, short(value.apart)) : words.alone)
+  const caption = value && (ranks.length > 1 ? words.caption(ranks.length, tiny(value.apart)) : words.alone)
   const row = ({ values, columns }: Matrix) => values.slice(0, columns).map(digits).join(', ')
   const rows = {
     head: words.head,

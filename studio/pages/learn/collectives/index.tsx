@@ -38,7 +38,7 @@ const text = defineText(
       'all-to-all': () => 'Number i of rank j becomes number j of rank i: a transposition over ranks.',
       'send-recv': (root: number) => `Rank ${root} hands its numbers to the next rank; nobody else takes part.`,
     },
-    sentence: (op: string, first: string) => `After ${op} the first number that arrived is ${first}.`,
+    sentence: (op: string, rank: number, numbers: string) => `After ${op} rank ${rank} holds ${numbers}.`,
     letters:
       'x: what a rank brings; y: what it has afterwards; r the rank, i the place, q the root, n the number of ranks. The sum stands for any way to combine.',
     question:
@@ -76,7 +76,7 @@ const text = defineText(
       'all-to-all': () => 'rank j 的第 i 个数变成 rank i 的第 j 个数：相当于跨 rank 的转置。',
       'send-recv': (root: number) => `rank ${root} 把数交给下一个 rank，其他 rank 不参与。`,
     },
-    sentence: (op: string, first: string) => `${op} 之后，最先到手的那个数是 ${first}。`,
+    sentence: (op: string, rank: number, numbers: string) => `${op} 之后，rank ${rank} 上是 ${numbers}。`,
     letters:
       'x：rank 带来的数；y：之后拥有的数；r 是 rank，i 是位置，q 是根，n 是 rank 数。求和号代表任何一种合并方式。',
     question:
@@ -135,7 +135,7 @@ export default function Collectives() {
   }
   const useless = [...(combining.includes(op) ? [] : ['combine']), ...(rooted.includes(op) ? [] : ['root'])]
   const knobs = { ...read, set, hidden: new Set([...read.hidden, ...useless]) }
-  const first = value?.out.find(row => row.length > 0)?.[0]
+  const getter = value?.out.findIndex(row => row.length > 0)
   const labels = {
     op: { label: words.op },
     ranks: { label: words.ranks },
@@ -168,7 +168,7 @@ export default function Collectives() {
           </Figure>
         </>
       }
-      sentence={first !== undefined && words.sentence(op, short(first))}
+      sentence={value && getter !== undefined && words.sentence(op, getter, value.out[getter]!.map(short).join(', '))}
       formula={{ math: definitions[op], letters: words.letters }}
       guess={{
         question: words.question,
