@@ -104,7 +104,7 @@ export function Lesson(props: LessonProps) {
   )
 }
 
-function Notes({ entry }: { readonly entry: LessonEntry }) {
+export function Notes({ entry }: { readonly entry: LessonEntry }) {
   return (
     <p class="notes">
       <small>
@@ -174,7 +174,7 @@ export function Listing({ title, what, code, open = false }: ListingProps) {
   )
 }
 
-function GoOn({ name, open = {}, command }: Pick<LessonProps, 'name' | 'open' | 'command'>) {
+export function GoOn({ name, open = {}, command }: Pick<LessonProps, 'name' | 'open' | 'command'>) {
   const words = text()
   const next = lessons[lessons.findIndex(lesson => lesson.name === name) + 1]
   return (

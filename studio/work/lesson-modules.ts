@@ -5,6 +5,7 @@ export const lessonModules = {
   data: () => import('./data-parallel.js'),
   hardware: () => import('./hardware-lessons.js'),
   measures: () => import('./measures.js'),
+  exercises: () => import('./exercises/index.js'),
   memory: () => import('./memory-lessons.js'),
   tensor: () => import('./tensor-parallel.js'),
 }

@@ -5,6 +5,7 @@
 import type { ComponentType } from 'preact'
 import type { Language } from '../../base/language.js'
 import { choosingLessons } from './lessons-choosing.js'
+import { exercises } from './lessons-exercises.js'
 
 export type Group = 'memory' | 'talking' | 'splitting' | 'choosing' | 'exercises'
 
@@ -158,6 +159,7 @@ export const lessons: readonly LessonEntry[] = [
     load: () => import('./activations.js'),
   },
   ...choosingLessons,
+  ...exercises,
 ]
 
 export const lessonOf = (name: string): LessonEntry | undefined => lessons.find(lesson => lesson.name === name)

@@ -1,10 +1,13 @@
-/** Which lessons a reader has opened, and where they guessed: kept in this browser, and nowhere else. */
+/** Which lessons a reader has opened, where they guessed, and which exercises they solved: kept in this browser, and nowhere else. */
 import { signal } from '@preact/signals'
 import { recall, remember } from '../../base/store.js'
 
-export type Progress = 'opened' | 'guessed'
+export type Progress = (typeof reached)[number]
 
-const isProgress = (word: unknown): word is Progress => word === 'opened' || word === 'guessed'
+/** From the least to the most. */
+const reached = ['opened', 'guessed', 'solved'] as const
+
+const isProgress = (word: unknown): word is Progress => reached.some(each => each === word)
 
 function kept(): Readonly<Record<string, Progress>> {
   try {
@@ -19,10 +22,11 @@ function kept(): Readonly<Record<string, Progress>> {
 
 export const progress = signal(kept())
 
-/** A guess is never unmade by opening the lesson again. */
+/** A guess or a solution is never unmade by opening the lesson again. */
 export function advance(lesson: string, to: Progress): void {
   const now = progress.peek()
-  if (now[lesson] === to || now[lesson] === 'guessed') return
+  const before = now[lesson]
+  if (before && reached.indexOf(before) >= reached.indexOf(to)) return
   keep({ ...now, [lesson]: to })
 }
 

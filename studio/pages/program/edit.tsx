@@ -1,5 +1,6 @@
 /** The whole program as text: change it, and the laws say what is wrong and where. */
 import { useId, useRef, useState } from 'preact/hooks'
+import { BrokenLaws, selectLine } from '../../parts/broken.js'
 import { Trouble } from '../../parts/trouble.js'
 import { ask, Refused } from '../../work/ask.js'
 import type { Broken } from '../../work/program/index.js'
@@ -22,15 +23,7 @@ export function Edit({ job, printed }: { readonly job: string; readonly printed:
       show({ refusal: error instanceof Refused ? error.why : { message: String(error), problems: [] } })
     }
   }
-  const goTo = (line: number) => {
-    const start =
-      program
-        .split('\n')
-        .slice(0, line - 1)
-        .join('\n').length + (line > 1 ? 1 : 0)
-    area.current?.focus()
-    area.current?.setSelectionRange(start, program.indexOf('\n', start))
-  }
+  const goTo = (line: number) => area.current && selectLine(area.current, line)
   return (
     <section class="edit">
       <h2>{words.edit}</h2>
@@ -65,18 +58,7 @@ function Verdict({ broken, goTo }: { readonly broken: readonly Broken[]; readonl
   return (
     <>
       <p class="bad">{words.broken(broken.length)}</p>
-      <ul>
-        {broken.slice(0, 20).map(({ law, title, message, line }) => (
-          <li key={`${law} ${line} ${message}`}>
-            {law && <strong>{law}</strong>} <span lang="en">{`${title ? `${title}: ` : ''}${message}`}</span>{' '}
-            {line !== undefined && (
-              <button type="button" class="quiet" onClick={() => goTo(line)}>
-                {words.line(line)}
-              </button>
-            )}
-          </li>
-        ))}
-      </ul>
+      <BrokenLaws broken={broken} goTo={goTo} />
     </>
   )
 }

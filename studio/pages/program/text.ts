@@ -46,7 +46,6 @@ export const text = defineText(
     proving: 'Proving …',
     fine: 'All laws hold: this program computes what one rank computes.',
     broken: (n: number) => (n === 1 ? 'One law is broken' : `${n} violations`),
-    line: (n: number) => `line ${n}`,
     restore: 'Start over',
   },
   {
@@ -94,7 +93,6 @@ export const text = defineText(
     proving: '证明中……',
     fine: '所有定律成立：这个程序与单个 rank 的计算结果一致。',
     broken: (n: number) => `违反了 ${n} 处`,
-    line: (n: number) => `第 ${n} 行`,
     restore: '恢复原样',
   },
 )

@@ -11,7 +11,6 @@ import {
   serialJob,
   verify,
 } from 'lockstep'
-import type { Context } from '../modules.js'
 import { type Tape, tapeOf } from './tape.js'
 
 export interface ProgramInput {
@@ -184,10 +183,7 @@ export interface Broken {
 }
 
 /** The laws on a program's text, as its reader left it, beside the serial program of the job it came from. */
-export function judge(
-  { job: text, program: edited }: { readonly job: string; readonly program: string },
-  _: Context,
-): Broken[] {
+export function judge({ job: text, program: edited }: { readonly job: string; readonly program: string }): Broken[] {
   const parsed = parsedProgram(edited)
   if ('problems' in parsed)
     return parsed.problems.map(({ message, line }) => ({

@@ -1,0 +1,20 @@
+/** A program that somebody wrote, run beside one rank: how far the farthest value of any rank is from what one rank computes. */
+import type { Job, Program } from 'lockstep'
+import { tapeOf } from '../program/tape.js'
+
+export interface Beside {
+  /** The farthest, beside the largest number of its value. */
+  readonly off: number
+  /** How many values have a counterpart. */
+  readonly values: number
+  readonly loss: number
+  readonly serialLoss: number
+}
+
+export function besideOneRank(program: Program, job: Job): Beside {
+  const world = program.mesh.axes.reduce((product, { size }) => product * size, 1)
+  const tapes = Array.from({ length: world }, (_, rank) => tapeOf(program, job, rank))
+  const offs = tapes.flatMap(({ frames }) => frames.flatMap(({ off }) => (off === undefined ? [] : [off])))
+  const { loss, serialLoss } = tapes[0]!
+  return { off: offs.reduce((a, b) => Math.max(a, b), 0), values: offs.length, loss, serialLoss }
+}
