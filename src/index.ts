@@ -343,5 +343,8 @@ export {
   timedRun,
 } from './calibrate/index.js'
 
+// Runs that others have published, beside ours
+export { type Case, cases, compareCase, type Row, rowsOf, type Timed, type Times } from './validate/index.js'
+
 // Other frameworks' configurations
 export { type Exported, exportJob, type Given, type Imported, importConfig } from './interop/index.js'

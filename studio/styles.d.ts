@@ -1,7 +1,7 @@
 /** Styles are files that the bundler takes along. */
 declare module '*.css'
 
-/** Pages of the documentation, as text. */
+/** Files that are taken along as text. */
 declare module '*?raw' {
   const text: string
   export default text

@@ -31,7 +31,7 @@ export function Bars({ bars, show, limit, label }: BarsProps) {
   return (
     <div class="bars" role="img" aria-label={label}>
       {bars.map((bar, n) => (
-        <div class="bar" key={bar.label}>
+        <div class="bar" key={n}>
           <span class="bar-label">{bar.label}</span>
           <span class="track">
             {bar.parts

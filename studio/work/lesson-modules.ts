@@ -1,5 +1,7 @@
 /** What lessons ask of the core: each family of lessons has a module, loaded when the first of its lessons is opened. */
 export const lessonModules = {
+  cases: () => import('./cases-lessons.js'),
+  clinic: () => import('./clinic-lessons.js'),
   collectives: () => import('./collectives.js'),
   compared: () => import('./compared.js'),
   data: () => import('./data-parallel.js'),

@@ -159,6 +159,28 @@ export const lessons: readonly LessonEntry[] = [
     load: () => import('./activations.js'),
   },
   ...choosingLessons,
+  {
+    name: 'cases',
+    group: 'choosing',
+    title: { en: 'Runs that were published', zh: '公开过的训练' },
+    what: {
+      en: 'Megatron-LM, Llama 3, DeepSeek-V3, Yi, TPUs: their plans, their steps, and ours beside them.',
+      zh: 'Megatron-LM、Llama 3、DeepSeek-V3、Yi、TPU：它们的方案、步时，旁边是我们算出的。',
+    },
+    notes: ['A3.2', 'E3.1.2', 'E3.1.4'],
+    load: () => import('./cases.js'),
+  },
+  {
+    name: 'clinic',
+    group: 'choosing',
+    title: { en: 'The clinic', zh: '训练诊所' },
+    what: {
+      en: 'Five ways in which runs are ill: who names the cause, and what repairs it.',
+      zh: '训练的五种毛病：谁来点出病因，怎样治好。',
+    },
+    notes: ['E6.1', 'E6.2'],
+    load: () => import('./clinic.js'),
+  },
   ...exercises,
 ]
 
