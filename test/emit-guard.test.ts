@@ -207,7 +207,7 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
     for (const name of again.tensors.keys()) deepEqual(again.tensor(name), saved(4).tensor(name), name)
   })
 
-  test('scalers on the device move as those of others', async () => {
+  later('scalers on the device move as those of others', async () => {
     const [rank] = await copies.ranks(1, ['scalers.py', join(process.cwd(), 'test/fixtures/precision')], root)
     const { code, out, err } = await rank.done
     equal(code, 0, err)

@@ -39,7 +39,7 @@ function run(drawn: Point, note: string, kinds: readonly Kind[]): void {
 }
 
 // What the kernels compute is compared kernel by kernel elsewhere; how ranks meet is the same in both.
-for (const [i, point] of some(pairwise(1, 20_000, 8).entries(), 3, 5))
+for (const [i, point] of some(pairwise(1, 20_000, 8).entries(), 6, 5))
   run(point, '', i % 4 === 0 || nativeMissing() ? ['native', 'wasm'] : ['native'])
 
 const more = Number(process.env.GRID ?? 0)

@@ -11,7 +11,7 @@ import { some } from './share.js'
 const run = (point: Point, note: string) =>
   test(`${titleAt(point)}${note}`, () => computesWhatOneRankComputes(jobAt(point)))
 
-for (const point of some(pairwise(1, 20_000, 16), 8, 5)) run(point, '')
+for (const point of some(pairwise(1, 20_000, 16), 12, 5)) run(point, '')
 
 const more = Number(process.env.GRID ?? 0)
 const seed = Number(process.env.SEED ?? 2)

@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { later, test } from './share.js'
+import { later } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-installed-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
@@ -13,8 +13,14 @@ after(() => rmSync(folder, { recursive: true, force: true }))
 const npm = (args: readonly string[], cwd: string): string =>
   execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], timeout: 120_000 })
 
-/** Why it could not be installed here; undefined where it was. */
+/** Why it could not be installed here; undefined where it was. Only where a test runs. */
+let refusal: { readonly why: string | undefined } | undefined
 function install(): string | undefined {
+  refusal ??= { why: installed() }
+  return refusal.why
+}
+
+function installed(): string | undefined {
   try {
     const packed = npm(['pack', '--ignore-scripts', '--silent', '--pack-destination', folder], process.cwd()).trim()
     writeFileSync(join(folder, 'package.json'), '{ "private": true }')
@@ -48,7 +54,6 @@ const train = (run: string, env: Readonly<Record<string, string>> = {}): Promise
     )
   })
 
-const skip = install() ?? false
 const cc = process.env.CC ?? 'cc'
 const compiler = spawnSync(cc, ['--version']).status === 0
 
@@ -59,7 +64,9 @@ function hasty(): string {
   return file
 }
 
-later('two first uses at once build the native kernels, the next finds them', { skip }, async () => {
+later('two first uses at once build the native kernels, the next finds them', async t => {
+  const refused = install()
+  if (refused) return t.skip(refused)
   writeFileSync(join(folder, 'job.yaml'), job)
   const env: Readonly<Record<string, string>> = compiler
     ? { CC: hasty(), ...(process.arch === 'x64' && { LOCKSTEP_MARCH: 'x86-64' }) }
@@ -76,7 +83,9 @@ later('two first uses at once build the native kernels, the next finds them', { 
   ok(!runs[2].err.includes('building'), runs[2].err)
 })
 
-test('without a compiler WebAssembly runs, and says why', { skip }, async () => {
+later('without a compiler WebAssembly runs, and says why', async t => {
+  const refused = install()
+  if (refused) return t.skip(refused)
   writeFileSync(join(folder, 'job.yaml'), job)
   const { code, err } = await train('d', { CC: '/nonexistent' })
   equal(code, 0, err)

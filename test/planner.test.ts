@@ -124,7 +124,7 @@ test('DualPipe on a torus has a price, and takes it', () => {
   ok(step > 0 && Number.isFinite(plan.estimate.step))
 })
 
-test('products in fewer bits than are stored: compiled as they are stored, and faster', () => {
+later('products in fewer bits than are stored: compiled as they are stored, and faster', () => {
   const ask = (precision: Precision) =>
     findPlans({ ...requestOf({ devices: 2, software: 'lockstep' }), precision }, options)
   const [half, eighth] = [ask('bf16').listed[0], ask('fp8').listed[0]]

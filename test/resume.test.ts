@@ -80,7 +80,7 @@ const pairs: readonly (readonly [from: string, to: string, bound: number, more?:
   ['dp: 2, zero: 3', 'tp: 2', 1e-10, { model: '{ family: mlp, layers: 2, embed: 4 }' }],
   ['cp: 2, attention: ring', 'tp: 2', 1e-10, { data: '{ documents: { separator: 0, labels: within } }' }],
 ]
-const tested = oneIn(2)
+const tested = oneIn(4, 3)
 for (const [from, to, bound, more] of pairs)
   tested(
     `${from || 'one rank'} -> ${to || 'one rank'}${more ? ` ${Object.values(more)}` : ''}: ${bound ? `as never interrupted to ${bound}` : 'the same bits'}`,
