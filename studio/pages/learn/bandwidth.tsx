@@ -41,7 +41,7 @@ const text = defineText(
     why: 'Below that, many small tensors cost as many starts: put them into one bucket.',
     notice: [
       'Bus bandwidth, not size over time, is what compares with a link: it takes out that an all-reduce moves nearly everything twice.',
-      'Trees need few steps and win when messages are small; rings use all links all the time and win when they are large.',
+      'Inside a node trees need fewer steps and win when messages are small, rings win when they are large. Over many nodes a ring has so many steps that the tree stays ahead.',
       'A benchmark warms up, waits at a barrier and takes the median: the first run pays for pages of memory that nobody had touched.',
     ],
   },
@@ -68,7 +68,7 @@ const text = defineText(
     why: '比这更小的张量，有多少个就付多少次启动：把它们装进一个桶里。',
     notice: [
       '能和链路相比的是总线带宽，不是大小除以时间：all-reduce 几乎把所有字节传了两遍，它把这一点折算掉了。',
-      '树的步数少，消息小时占优；环时时刻刻用满所有链路，消息大时占优。',
+      '在节点内，树的步数少，消息小时占优；消息大时环占优。节点一多，环的步数太多，树就一直领先。',
       '测速要先预热、在栅栏处对齐、取中位数：第一次要为从没碰过的内存页买单。',
     ],
   },
@@ -76,7 +76,7 @@ const text = defineText(
 
 const table = {
   device: oneOf(['a100-80', 'h100', 'b200', 'gb200'], 'h100'),
-  ranks: oneOf([2, 4, 8, 16, 64, 256], 16),
+  ranks: oneOf([2, 4, 8, 16, 64, 256], 8),
   here: oneOf([2, 3, 4], 2),
 }
 
