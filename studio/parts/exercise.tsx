@@ -133,7 +133,7 @@ function Editor({ name, label, start, check, proves }: ExerciseProps & { readonl
           {words.again}
         </button>
       </p>
-      <div role="status" class="verdict">
+      <div role="status" class="judged">
         {typeof judged === 'object' && 'outcome' in judged && (
           <Verdict
             outcome={judged.outcome}

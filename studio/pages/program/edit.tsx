@@ -44,7 +44,7 @@ export function Edit({ job, printed }: { readonly job: string; readonly printed:
           {words.restore}
         </button>
       </div>
-      <div role="status" class="verdict">
+      <div role="status" class="judged">
         {typeof judged === 'object' && 'broken' in judged && <Verdict broken={judged.broken} goTo={goTo} />}
       </div>
       {typeof judged === 'object' && 'refusal' in judged && <Trouble why={judged.refusal} />}

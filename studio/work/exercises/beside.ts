@@ -1,4 +1,4 @@
-/** A program that somebody wrote, run beside one rank: how far the farthest value of any rank is from what one rank computes. */
+/** A program that somebody wrote, run beside one rank: how far the farthest value of its ranks is from what one rank computes. */
 import type { Job, Program } from 'lockstep'
 import { tapeOf } from '../program/tape.js'
 
@@ -11,10 +11,14 @@ export interface Beside {
   readonly serialLoss: number
 }
 
-export function besideOneRank(program: Program, job: Job): Beside {
-  const world = program.mesh.axes.reduce((product, { size }) => product * size, 1)
-  const tapes = Array.from({ length: world }, (_, rank) => tapeOf(program, job, rank))
+/** `ranks`: whose values are compared. */
+export function besideOneRank(program: Program, job: Job, ranks = everyRank(program)): Beside {
+  const tapes = ranks.map(rank => tapeOf(program, job, rank))
   const offs = tapes.flatMap(({ frames }) => frames.flatMap(({ off }) => (off === undefined ? [] : [off])))
   const { loss, serialLoss } = tapes[0]!
   return { off: offs.reduce((a, b) => Math.max(a, b), 0), values: offs.length, loss, serialLoss }
 }
+
+const everyRank = ({ mesh }: Program): number[] => [
+  ...Array(mesh.axes.reduce((product, { size }) => product * size, 1)).keys(),
+]

@@ -9,6 +9,7 @@ import {
   parseJob,
   print,
   serialJob,
+  type Violation,
   verify,
 } from 'lockstep'
 import { type Tape, tapeOf } from './tape.js'
@@ -192,11 +193,23 @@ export function judge({ job: text, program: edited }: { readonly job: string; re
       message,
       ...(line !== undefined && { line }),
     }))
-  return verify(parsed.program, compileJob(serialJob(jobOf(text)))).map(({ law, title, message, segment, instr }) => {
+  return violations(parsed.program, jobOf(text)).map(({ segment, instr, ...violation }) => {
     const line = segment === undefined ? undefined : lineIn(edited, segment, instr)
-    return { law, title, message, ...(line !== undefined && { line }) }
+    return { ...named(violation), ...(line !== undefined && { line }) }
   })
 }
+
+/** Beside one rank that takes as many microbatches: a value belongs to one of them. */
+const violations = (program: Program, job: Job) => verify(program, compileJob(serialJob(job, job.plan.microbatches)))
+
+const named = ({ law, title, message }: Pick<Violation, 'law' | 'title' | 'message'>): Broken => ({
+  law,
+  title,
+  message,
+})
+
+/** The laws on the program of a job, whoever wrote its schedule. */
+export const brokenBy = (program: Program, job: Job): Broken[] => violations(program, job).map(named)
 
 function parsedProgram(text: string): { readonly program: Program } | { readonly problems: readonly Problem[] } {
   try {
