@@ -338,6 +338,7 @@ export {
   type SeenStep,
   type StepComparison,
   type StepView,
+  type StepViewer,
   stepViewer,
   type TimedRun,
   timedRun,

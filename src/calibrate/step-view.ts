@@ -10,7 +10,7 @@ import type { Session } from '../train/index.js'
 import type { Host } from './calibration.js'
 import { machinePrices } from './machine-prices.js'
 import { machineOfRun } from './run-machine.js'
-import { timesObserver } from './times.js'
+import { type TimesObserver, timesObserver } from './times.js'
 
 /** Of one rank; times count from the beginning of the step. */
 export interface RankSpans {
@@ -32,21 +32,54 @@ export interface StepView {
   readonly collectives: readonly CollectiveSum[]
 }
 
-/** Looks at the last step; the more often, the more steps its prediction rests on. Undefined: nothing was measured. */
-export function stepViewer(host: Host): (session: Session) => StepView | undefined {
-  let seen: { readonly program: Program; readonly times: ReturnType<typeof timesObserver> } | undefined
-  return ({ program, trainer, behind }) => {
-    if (!trainer.concurrent || trainer.columns.every(({ start }) => start.length === 0)) return undefined
+export interface StepViewer {
+  /** Whether the next look would still leave the run nearly all of its time. */
+  isDue(): boolean
+  /** Undefined: nothing was measured. The more often it looks, the more steps its prediction rests on. */
+  look(session: Session): StepView | undefined
+}
+
+/** The run stands still meanwhile: looks take this share of its time at most. */
+const shareOfTime = 0.02
+/** A prediction costs more than all the rest: it is kept for so many milliseconds. */
+const keptFor = 30_000
+
+interface Seen {
+  readonly program: Program
+  readonly times: TimesObserver
+  predicted?: { readonly at: number; readonly step: SeenStep } | undefined
+}
+
+export function stepViewer(host: Host): StepViewer {
+  let due = 0
+  let seen: Seen | undefined
+  const predicted = ({ program, times, predicted: before }: Seen): Seen['predicted'] => {
+    const now = performance.now()
+    if (before && now - before.at < keptFor) return before
+    const known = times.times()
+    return known && { at: now, step: predictedStep(program, known, host) }
+  }
+  const viewed = ({ program, trainer, behind }: Session): StepView => {
     if (seen?.program !== program) seen = { program, times: timesObserver(program) }
     const { spans } = trainer
     seen.times.add(spans)
-    const times = seen.times.times()
+    seen.predicted = predicted(seen)
     return {
-      step: behind,
-      measured: stepOf(program, trainer.columns),
-      ...(times && { predicted: predictedStep(program, times, host) }),
-      collectives: collectivesOf(program, spans),
+      ...{ step: behind, measured: stepOf(program, trainer.columns), collectives: collectivesOf(program, spans) },
+      ...(seen.predicted && { predicted: seen.predicted.step }),
     }
+  }
+  return {
+    isDue: () => performance.now() >= due,
+    look(session) {
+      const { concurrent, columns } = session.trainer
+      if (!concurrent || columns.every(({ start }) => start.length === 0)) return undefined
+      const started = performance.now()
+      const view = viewed(session)
+      const ended = performance.now()
+      due = ended + (ended - started) / shareOfTime
+      return view
+    },
   }
 }
 

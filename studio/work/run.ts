@@ -131,9 +131,9 @@ interface Following {
 
 async function followed(session: Session, { input, orders, lines, tell, sampler }: Following) {
   const { job, program } = session
-  const look = stepViewer({ cpu: 'this browser', cores: input.cores, memory: 2 ** 32 })
+  const viewer = stepViewer({ cpu: 'this browser', cores: input.cores, memory: 2 ** 32 })
   const view = () => {
-    const seen = look(session)
+    const seen = viewer.look(session)
     if (seen) tell({ kind: 'view', view: seen })
   }
   const watch = watchRun({ path: '', job, mesh: program.mesh, crowded: true })
@@ -146,7 +146,7 @@ async function followed(session: Session, { input, orders, lines, tell, sampler 
     first = false
     await nextTask() // orders come in between
     if (orders.stopped) break
-    if (orders.wantsView()) view()
+    if (viewer.isDue() && orders.wantsView()) view()
     for (const text of orders.faults()) await happen(text, session, tell)
   }
   lines.flush()

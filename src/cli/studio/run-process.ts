@@ -42,7 +42,7 @@ class Control {
 function guestOf(control: Control): Guest {
   let first = true
   const viewer = stepViewer(thisHost())
-  const look = (session: Session) => tell({ kind: 'view', view: viewer(session) })
+  const look = (session: Session) => tell({ kind: 'view', view: viewer.look(session) })
   return {
     display(session) {
       const { job, program, dataset, trainer } = session
@@ -69,8 +69,10 @@ function guestOf(control: Control): Guest {
       }
     },
     async between(session) {
-      if (control.wantsView) look(session)
-      control.wantsView = false
+      if (control.wantsView && viewer.isDue()) {
+        control.wantsView = false
+        look(session)
+      }
       for (const text of control.faults.splice(0)) await happen(text, session)
     },
   }
