@@ -3,9 +3,12 @@
  * from, so schedules on paper, simulated and measured runs are all drawn here. Colours follow the reader's light or
  * dark preference.
  */
-import { type SpanKind, spanKinds } from '../trace/index.js'
-import { inkOn, laneFill, mostShades, shadeOf, type Theme } from './palette.js'
+import type { SpanKind } from '../trace/index.js'
+import { inkOn, laneFill, mostShades, palette, shadeOf, type Theme } from './palette.js'
 import { escapeXml, round } from './svg.js'
+
+/** Every kind that has a colour: to load them from the trace would load the whole program's types with them. */
+const kinds = Object.keys(palette) as SpanKind[] // its keys are the kinds
 
 export interface TimelineSpan {
   readonly start: number
@@ -60,7 +63,7 @@ const widestPlot = 12_000
 const charWidth = 6.2
 const boldWidth = 7
 
-const isKind = (kind: string): kind is SpanKind => spanKinds.some(known => known === kind)
+const isKind = (kind: string): kind is SpanKind => kinds.some(known => known === kind)
 
 /** Where tasks are drawn, chunks have shades. */
 const shadesOf = (kind: SpanKind): number[] =>
@@ -194,7 +197,7 @@ function axis(end: number, { left, scale, y }: Frame, show: (time: number) => st
 }
 
 const rulesOf = (theme: Theme): string =>
-  spanKinds
+  kinds
     .flatMap(kind =>
       shadesOf(kind).map(chunk => {
         const [colour, name] = [shadeOf(kind, theme, chunk), classOf(kind, chunk)]

@@ -127,8 +127,7 @@ def sum_loss(here, loss):
 
 def norm(here, grad, normSquared):
     """Norm of the gradient: norm input.in and 4 more, in lists."""
-    if here.at("dp") == 0:
-        normSquared = ops.add_squares_(normSquared, grad)
+    normSquared = ops.add_squares_(normSquared, grad, here.at("dp") == 0)
     return (normSquared,)
 
 

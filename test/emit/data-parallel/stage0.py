@@ -200,8 +200,7 @@ def sum_loss(here, loss):
 
 def norm(here, grad, normSquared):
     """Norm of the gradient: norm embed.tokens and 19 more, in lists."""
-    if here.at("dp") == 0:
-        normSquared = ops.add_squares_(normSquared, grad)
+    normSquared = ops.add_squares_(normSquared, grad, here.at("dp") == 0)
     return (normSquared,)
 
 

@@ -244,15 +244,13 @@ def sum_loss(here, loss):
 
 def norm(here, grad, normSquared):
     """Norm of the gradient: norm embed.tokens and 10 more, in lists."""
-    if here.at("dp") == 0:
-        normSquared = ops.add_squares_(normSquared, grad)
+    normSquared = ops.add_squares_(normSquared, grad, here.at("dp") == 0)
     return (normSquared,)
 
 
 def norm_2(here, grad, normSquared):
     """Norm of the gradient: norm embed.positions and 8 more, in lists."""
-    if here.at("dp", "tp") == 0:
-        normSquared = ops.add_squares_(normSquared, grad)
+    normSquared = ops.add_squares_(normSquared, grad, here.at("dp", "tp") == 0)
     return (normSquared,)
 
 

@@ -176,8 +176,7 @@ def norm(here, grad, normSquared):
 
 def norm_2(here, grad, normSquared):
     """Norm of the gradient: norm layers.norm1.gain and 2 more, in lists."""
-    if here.at("tp") == 0:
-        normSquared = ops.add_squares_(normSquared, grad)
+    normSquared = ops.add_squares_(normSquared, grad, here.at("tp") == 0)
     return (normSquared,)
 
 
