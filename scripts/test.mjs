@@ -12,7 +12,8 @@ import { fileURLToPath } from 'node:url'
 /** Files that start programs or change their process, longest first: each has a process of its own. */
 const apart = `
   emit-conformance emit-launch engine calibrate browser emit emit-checkpoint train rehearse examples installed resume emit-faults
-  add-a-fact progress race docs`
+  add-a-fact progress race docs studio-plan studio-run studio studio-clinic studio-program studio-exercises studio-learn studio-claims
+  studio-server`
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)

@@ -1,8 +1,9 @@
 /** Two lessons as a reader meets them: published runs are those of `lockstep case`, and patients of the clinic are diagnosed and repaired. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { after, before } from 'node:test'
 import { cases, compareCase, rowsOf } from '../src/index.js'
+import { later } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
 
 let browsing: Browsing
@@ -20,7 +21,7 @@ after(async () => {
 const percent = (share: number) =>
   `${new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 }).format(share)}`
 
-test('cases: every row of Llama 3 with the error that `lockstep case` tells', inChromium, async () => {
+later('cases: every row of Llama 3 with the error that `lockstep case` tells', inChromium, async () => {
   const { page, open, isFine } = await browsing.tab(host.address)
   await open('learn/cases?run=llama3&lang=en')
   await page.locator('figure[aria-busy="false"]').first().waitFor()
@@ -36,7 +37,7 @@ test('cases: every row of Llama 3 with the error that `lockstep case` tells', in
   await page.close()
 })
 
-test('clinic: out of memory is repaired by a button, which Back undoes', inChromium, async () => {
+later('clinic: out of memory is repaired by a button, which Back undoes', inChromium, async () => {
   const { page, open, isFine } = await browsing.tab(host.address)
   await open('learn/clinic?lang=en')
   const caption = page.locator('figure figcaption').first()
@@ -52,7 +53,7 @@ test('clinic: out of memory is repaired by a button, which Back undoes', inChrom
   await page.close()
 })
 
-test(
+later(
   'clinic: the engine names where the first number is made that is not finite, and who waits for whom',
   inChromium,
   async () => {

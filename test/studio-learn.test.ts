@@ -1,7 +1,8 @@
 /** The lessons, used as a reader would: numbers typed in, steps, guesses, what a link hides, what this browser remembers. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
+import { later } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
 
 let browsing: Browsing
@@ -51,7 +52,7 @@ const meanings: Readonly<Record<string, (x: Numbers) => Numbers>> = {
 }
 const sums = (x: Numbers) => x[0].map((_, i) => x.reduce((sum, row) => sum + row[i], 0))
 
-test(
+later(
   'collectives: numbers of the reader give the right ones on every rank, for each operation',
   inChromium,
   async () => {
@@ -83,7 +84,7 @@ test(
   },
 )
 
-test(
+later(
   'all-reduce: equal to reduce-scatter and all-gather to the bit; the ring takes 2(n - 1) steps to the same sums',
   inChromium,
   async () => {
@@ -107,7 +108,7 @@ test(
   },
 )
 
-test(
+later(
   'a guess is compared with what was computed, and remembered by the index; links hide controls and name bad values',
   inChromium,
   async () => {

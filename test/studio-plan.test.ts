@@ -1,10 +1,11 @@
 /** The plan's page: its numbers are those of the commands, its controls and suggestions do what they say, and links cannot break it. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { after, before, test } from 'node:test'
+import { after, before } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { lockstep } from './memory-io.js'
+import { later } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
 
 let browsing: Browsing
@@ -98,7 +99,7 @@ const cases: Readonly<Record<string, Case>> = {
 }
 
 for (const [title, { link, job, cluster }] of Object.entries(cases))
-  test(`step, MFU, bytes and parts of ${title} are those of the commands`, inChromium, async () => {
+  later(`step, MFU, bytes and parts of ${title} are those of the commands`, inChromium, async () => {
     const { page, open } = tab
     await open(`plan?${link}`)
     await exact(page)
@@ -126,7 +127,7 @@ const small = 'model=llama2-7b&on=h100*16&seq=1024&batch=16&plan=tp2.sp.pp2.dp4.
 const large = 'model=llama3-8b&on=h100*512&seq=8192&batch=1024&plan=tp2.sp.pp4.dp64.z1.m16.1f1b.bf16'
 const planIn = (page: Page): string => new URLSearchParams(page.url().split('?')[1]).get('plan') ?? ''
 
-test('keys and the mouse move a slider, the link follows, reload and Back restore', inChromium, async () => {
+later('keys and the mouse move a slider, the link follows, reload and Back restore', inChromium, async () => {
   const { page, open, isFine } = tab
   await open(`plan?${small}`)
   await exact(page)
@@ -153,7 +154,7 @@ test('keys and the mouse move a slider, the link follows, reload and Back restor
   isFine()
 })
 
-test('a pinned axis gives nothing: pp takes from tp where dp stays', inChromium, async () => {
+later('a pinned axis gives nothing: pp takes from tp where dp stays', inChromium, async () => {
   const { page, open } = tab
   await open(`plan?${small}`)
   await exact(page)
@@ -165,7 +166,7 @@ test('a pinned axis gives nothing: pp takes from tp where dp stays', inChromium,
   equal(planIn(page), 'tp4.sp.dp4.z1.m4.bf16')
 })
 
-test("a suggestion's button applies it, and the step is the predicted one; Back undoes it", inChromium, async () => {
+later("a suggestion's button applies it, and the step is the predicted one; Back undoes it", inChromium, async () => {
   const { page, open, isFine } = tab
   await open(`plan?${small}`)
   await exact(page)
@@ -184,7 +185,7 @@ test("a suggestion's button applies it, and the step is the predicted one; Back 
   isFine()
 })
 
-test('a search runs while a slider answers', inChromium, async t => {
+later('a search runs while a slider answers', inChromium, async t => {
   const { page, open } = tab
   await open(`plan?${large}&tab=search`)
   await page.waitForSelector('figure[aria-busy="true"] .scatter .dots')
@@ -200,7 +201,7 @@ test('a search runs while a slider answers', inChromium, async t => {
   t.diagnostic(`the slider was answered after ${took.toFixed(0)} ms, while a search ran`)
 })
 
-test('where nothing fits the search says why, and a button does something about it', inChromium, async () => {
+later('where nothing fits the search says why, and a button does something about it', inChromium, async () => {
   const { page, open } = tab
   await open('plan?model=llama2-70b&on=h100*8&seq=1024&batch=8&plan=tp8.sp.m8.full.bf16&tab=search')
   await page.locator('.impossible .chip-button').first().click()
@@ -208,7 +209,7 @@ test('where nothing fits the search says why, and a button does something about 
   ok((await page.$$('.scroll tbody tr')).length > 3)
 })
 
-test('two plans beside each other differ where they were changed', inChromium, async () => {
+later('two plans beside each other differ where they were changed', inChromium, async () => {
   const { page, open, isFine } = tab
   await open(`plan?${small}&tab=compare&a=tp2.sp.pp2.dp4.z1.m4.zb-h1.bf16`)
   await page.waitForSelector('.compare table')
@@ -218,7 +219,7 @@ test('two plans beside each other differ where they were changed', inChromium, a
   isFine()
 })
 
-test(
+later(
   'the job is edited as text: problems have their line, and what is a job becomes the plan',
   inChromium,
   async () => {
@@ -288,36 +289,40 @@ const nasty = [
   ],
 ]
 
-test(`200 links that nobody meant give problems, never a blank page or markup (seed ${seed})`, inChromium, async () => {
-  const { page, open, isFine } = tab
-  const next = random(seed)
-  const one = <T>(all: readonly T[]): T => all[Math.floor(next() * all.length)]!
-  await open(`plan?${small}`)
-  const keys = [
-    'model',
-    'on',
-    'seq',
-    'batch',
-    'plan',
-    'j',
-    'net',
-    'mem',
-    'slow',
-    'jitter',
-    'mtbf',
-    'tokens',
-    'tab',
-    'pin',
-  ]
-  for (let n = 0; n < 200; n++) {
-    const link = new URLSearchParams(small)
-    for (let changes = 1 + Math.floor(next() * 3); changes > 0; changes--) link.set(one(keys), one(nasty))
-    if (['search', 'job'].includes(link.get('tab') ?? '')) link.delete('tab')
-    const state = await page.evaluate(`(${openAndLook})(${JSON.stringify(`#/plan?${link}&n=${n}`)})`)
-    deepEqual(state, { markup: 0, pwned: false, title: true, said: true }, String(link))
-  }
-  isFine()
-})
+later(
+  `200 links that nobody meant give problems, never a blank page or markup (seed ${seed})`,
+  inChromium,
+  async () => {
+    const { page, open, isFine } = tab
+    const next = random(seed)
+    const one = <T>(all: readonly T[]): T => all[Math.floor(next() * all.length)]!
+    await open(`plan?${small}`)
+    const keys = [
+      'model',
+      'on',
+      'seq',
+      'batch',
+      'plan',
+      'j',
+      'net',
+      'mem',
+      'slow',
+      'jitter',
+      'mtbf',
+      'tokens',
+      'tab',
+      'pin',
+    ]
+    for (let n = 0; n < 200; n++) {
+      const link = new URLSearchParams(small)
+      for (let changes = 1 + Math.floor(next() * 3); changes > 0; changes--) link.set(one(keys), one(nasty))
+      if (['search', 'job'].includes(link.get('tab') ?? '')) link.delete('tab')
+      const state = await page.evaluate(`(${openAndLook})(${JSON.stringify(`#/plan?${link}&n=${n}`)})`)
+      deepEqual(state, { markup: 0, pwned: false, title: true, said: true }, String(link))
+    }
+    isFine()
+  },
+)
 
 /** Runs in the page: opens a link, waits for the first answer, and says what there is. */
 const openAndLook = `async link => {
@@ -334,7 +339,7 @@ const openAndLook = `async link => {
   }
 }`
 
-test('what the first number needs is small', inChromium, () => {
+later('what the first number needs is small', inChromium, () => {
   const folder = 'dist/studio/page/assets'
   const files = readdirSync(folder)
   const named = (pattern: RegExp) => files.find(file => pattern.test(file))!

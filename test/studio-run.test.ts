@@ -9,7 +9,7 @@ import { processIo } from '../src/cli/io.js'
 import { type Studio, serveStudio } from '../src/cli/studio/server.js'
 import { openData, parseJob, samplerOf, startSession, train } from '../src/index.js'
 import { nodeFiles } from '../src/node/index.js'
-import { later, test } from './share.js'
+import { later } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
 
 const home = process.cwd()
@@ -72,7 +72,7 @@ const brief = ({ step, loss, evalLoss, sample }: Line): Line => ({
   ...(sample !== undefined && { sample }),
 })
 
-test(
+later(
   'in the page: loss falls, samples are written, memory is as planned; losses and samples are Node’s to the bit',
   inChromium,
   async () => {
@@ -99,7 +99,7 @@ test(
   },
 )
 
-test('in the page: a rank that is ended is named with those who wait for it; Stop stops', inChromium, async () => {
+later('in the page: a rank that is ended is named with those who wait for it; Stop stops', inChromium, async () => {
   const { page, open, isFine } = await browsing.tab(host.address)
   await open('run?job=four&steps=90000&sample=')
   await press(page, 'Start')
@@ -116,7 +116,7 @@ test('in the page: a rank that is ended is named with those who wait for it; Sto
   await page.close()
 })
 
-test('on this machine: a native run streams to the page, is hit by faults, and is stopped', inChromium, async () => {
+later('on this machine: a native run streams to the page, is hit by faults, and is stopped', inChromium, async () => {
   process.chdir(folder) // runs are below where the server is
   after(() => process.chdir(home))
   const { page, isFine } = await browsing.tab(`http://127.0.0.1:${studio.port}`)
