@@ -31,3 +31,6 @@ export const later = whether(() => rest || asked === 'all')
 
 /** A test that the rest need not repeat, in a file of which it runs something. */
 export const test = whether(() => !rest)
+
+/** Whether tests that are left to the rest run: where none does, nothing need be started for them. */
+export const runsLater = rest || asked === 'all'

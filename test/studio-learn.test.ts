@@ -2,13 +2,13 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
-import { later } from './share.js'
+import { later, runsLater } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
 
 let browsing: Browsing
 let host: Host
 before(async () => {
-  if ('skip' in inChromium) return
+  if ('skip' in inChromium || !runsLater) return
   host = await hostStudio()
   browsing = await browse()
 })

@@ -5,14 +5,14 @@ import { after, before } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { lockstep } from './memory-io.js'
-import { later } from './share.js'
+import { later, runsLater } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
 
 let browsing: Browsing
 let host: Host
 let tab: Watched
 before(async () => {
-  if ('skip' in inChromium) return
+  if ('skip' in inChromium || !runsLater) return
   host = await hostStudio()
   browsing = await browse()
   tab = await browsing.tab(host.address)

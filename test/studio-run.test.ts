@@ -9,7 +9,7 @@ import { processIo } from '../src/cli/io.js'
 import { type Studio, serveStudio } from '../src/cli/studio/server.js'
 import { openData, parseJob, samplerOf, startSession, train } from '../src/index.js'
 import { nodeFiles } from '../src/node/index.js'
-import { later } from './share.js'
+import { later, runsLater } from './share.js'
 import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
 
 const home = process.cwd()
@@ -18,7 +18,7 @@ let browsing: Browsing
 let host: Host
 let studio: Studio
 before(async () => {
-  if ('skip' in inChromium) return
+  if ('skip' in inChromium || !runsLater) return
   const root = join(home, 'dist/studio/page')
   host = await hostStudio()
   browsing = await browse()
