@@ -72,6 +72,7 @@ export {
 } from './schedule/index.js'
 
 // 4. The program of a job: compiled, printed, parsed, as PyTorch.
+export { coordinatesOf, indexAlong, sizeOfAll, worldOf } from './base/index.js'
 export {
   compile,
   compileEvaluation,

@@ -31,6 +31,3 @@ export const later = whether(() => rest || asked === 'all')
 
 /** A test that the rest need not repeat, in a file of which it runs something. */
 export const test = whether(() => !rest)
-
-/** Whether tests that are left to the rest run: where none does, nothing need be started for them. */
-export const runsLater = rest || asked === 'all'

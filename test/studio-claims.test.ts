@@ -1,21 +1,10 @@
 /** Claims on their page: run there, they have the values, the verdicts and the sentences that they have in Node. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { after, before } from 'node:test'
 import { claims, labOf, settle } from '../studio/claims/index.js'
-import { later, runsLater } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
+import { later } from './share.js'
+import { inChromium, studioPages, type Watched } from './studio-page.js'
 
-let browsing: Browsing
-let host: Host
-before(async () => {
-  if ('skip' in inChromium || !runsLater) return
-  host = await hostStudio()
-  browsing = await browse()
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-})
+const pages = studioPages()
 
 const lab = labOf()
 /** Longest that a claim takes on a machine that has other things to do. */
@@ -43,7 +32,7 @@ async function holdAgainstNode({ page, open, isFine }: Watched, query: string, l
 }
 
 later('claims run on their page as in Node: pipelines in English, links in Chinese', inChromium, async () => {
-  const watched = await browsing.tab(host.address)
+  const watched = await pages.tab()
   const pipelines = await holdAgainstNode(watched, 'page=pipeline', 'en')
   deepEqual(
     pipelines,
@@ -63,7 +52,7 @@ later(
   'claims are shown by verdict, one is run again by its button, a link that means nothing shows none',
   inChromium,
   async () => {
-    const { page, open, isFine } = await browsing.tab(host.address)
+    const { page, open, isFine } = await pages.tab()
     await open('claims?page=pipeline&lang=en')
     const item = page.locator('#claim-naive-pipeline')
     await item.locator('.about button').click()
@@ -71,7 +60,7 @@ later(
     equal(await item.locator('.about button').textContent(), 'Run again')
     await page.getByLabel('Verdict').selectOption('yes')
     equal(await page.locator('li.claim').first().getAttribute('id'), 'claim-naive-pipeline')
-    ok(page.url().includes('verdict=yes'))
+    await page.waitForURL(/verdict=yes/)
     await page.goBack()
     ok((await page.locator('li.claim').count()) > 3)
     await open('claims?page=%3Cb%3E&lang=en')
@@ -82,7 +71,7 @@ later(
 )
 
 later('every claim runs on the page as in Node', inChromium, async () => {
-  const watched = await browsing.tab(host.address)
+  const watched = await pages.tab()
   equal((await holdAgainstNode(watched, 'page=', 'en')).length, claims.length)
   await watched.page.close()
 })

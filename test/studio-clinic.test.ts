@@ -1,28 +1,17 @@
 /** Two lessons as a reader meets them: published runs are those of `lockstep case`, and patients of the clinic are diagnosed and repaired. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { after, before } from 'node:test'
 import { cases, compareCase, rowsOf } from '../src/index.js'
-import { later, runsLater } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
+import { later } from './share.js'
+import { inChromium, studioPages } from './studio-page.js'
 
-let browsing: Browsing
-let host: Host
-before(async () => {
-  if ('skip' in inChromium || !runsLater) return
-  host = await hostStudio()
-  browsing = await browse()
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-})
+const pages = studioPages()
 
 const percent = (share: number) =>
   `${new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 1 }).format(share)}`
 
 later('cases: every row of Llama 3 with the error that `lockstep case` tells', inChromium, async () => {
-  const { page, open, isFine } = await browsing.tab(host.address)
+  const { page, open, isFine } = await pages.tab()
   await open('learn/cases?run=llama3&lang=en')
   await page.locator('figure[aria-busy="false"]').first().waitFor()
   const shown = await page.$$eval('article > .stage tbody tr', rows => rows.map(row => row.children[6]!.textContent))
@@ -38,13 +27,13 @@ later('cases: every row of Llama 3 with the error that `lockstep case` tells', i
 })
 
 later('clinic: out of memory is repaired by a button, which Back undoes', inChromium, async () => {
-  const { page, open, isFine } = await browsing.tab(host.address)
+  const { page, open, isFine } = await pages.tab()
   await open('learn/clinic?lang=en')
   const caption = page.locator('figure figcaption').first()
   await page.getByText('too much.').waitFor()
   await page.locator('.repairs button').first().click()
   await page.getByText('a step takes').waitFor()
-  match(page.url(), /zero=[123]/)
+  await page.waitForURL(/zero=[123]/)
   equal(await page.locator('.repairs button').count(), 0)
   await page.goBack()
   await page.getByText('too much.').waitFor()
@@ -57,7 +46,7 @@ later(
   'clinic: the engine names where the first number is made that is not finite, and who waits for whom',
   inChromium,
   async () => {
-    const { page, open, isFine } = await browsing.tab(host.address)
+    const { page, open, isFine } = await pages.tab()
     await open('learn/clinic?patient=lr&lr=1000&lang=en')
     await page.getByText('The run ended').waitFor()
     match((await page.locator('figure figcaption').first().textContent())!, /^Step 2 is not finite: .* loss/)

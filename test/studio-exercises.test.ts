@@ -1,24 +1,13 @@
 /** The exercises, as a reader does them: incomplete, wrong, then right; the core says which. */
 import { match, ok } from 'node:assert/strict'
-import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
-import { later, runsLater } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
+import { later } from './share.js'
+import { inChromium, studioPages } from './studio-page.js'
 
-let browsing: Browsing
-let host: Host
-before(async () => {
-  if ('skip' in inChromium || !runsLater) return
-  host = await hostStudio()
-  browsing = await browse()
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-})
+const pages = studioPages()
 
 async function exercise(name: string) {
-  const tab = await browsing.tab(host.address)
+  const tab = await pages.tab()
   await tab.open(`learn/exercise/${name}?lang=en`)
   await tab.page.waitForSelector('.exercise .editor')
   return tab

@@ -1,27 +1,16 @@
 /** The lessons, used as a reader would: numbers typed in, steps, guesses, what a link hides, what this browser remembers. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
-import { later, runsLater } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
+import { later } from './share.js'
+import { inChromium, studioPages } from './studio-page.js'
 
-let browsing: Browsing
-let host: Host
-before(async () => {
-  if ('skip' in inChromium || !runsLater) return
-  host = await hostStudio()
-  browsing = await browse()
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-})
+const pages = studioPages()
 
 const settled = (page: Page) => page.waitForSelector('main [aria-busy="true"]', { state: 'detached' })
 
 /** Opens a lesson and waits until nothing is on its way. */
 async function lesson(place: string) {
-  const tab = await browsing.tab(host.address)
+  const tab = await pages.tab()
   await tab.open(`learn/${place}`)
   await tab.page.waitForSelector('article.lesson figure[aria-busy="false"]')
   await settled(tab.page)
@@ -78,7 +67,7 @@ later(
         op,
       )
     }
-    match(page.url(), /x=5,-2,30:7,1\.5,4:100,8,-9/)
+    await page.waitForURL(/x=5,-2,30:7,1\.5,4:100,8,-9/)
     isFine()
     await page.close()
   },

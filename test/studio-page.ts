@@ -7,7 +7,8 @@ import { createReadStream, existsSync, mkdtempSync, rmSync, statSync } from 'nod
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { extname, join, normalize } from 'node:path'
+import { extname, join, normalize, resolve } from 'node:path'
+import { after } from 'node:test'
 import { type BrowserContext, chromium, type Page } from 'playwright-core'
 import { findChromium, noChromium } from './chromium.js'
 
@@ -26,6 +27,8 @@ const isolation = {
 }
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking']
 const patience = 60_000
+/** Of this repository, wherever a test goes. */
+const built = resolve('dist/studio/page')
 const executablePath = findChromium()
 
 /** Options of a test that needs a browser. */
@@ -40,7 +43,7 @@ export interface Host {
 export async function hostStudio(isolated = true): Promise<Host> {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost')
-    const file = join('dist/studio/page', normalize(pathname === '/' ? '/index.html' : pathname))
+    const file = join(built, normalize(pathname === '/' ? '/index.html' : pathname))
     if (!existsSync(file) || !statSync(file).isFile()) return void response.writeHead(404).end()
     response.writeHead(200, { 'Content-Type': types[extname(file)] ?? 'text/plain', ...(isolated && isolation) })
     createReadStream(file).pipe(response)
@@ -82,31 +85,52 @@ function watch(page: Page, address: string): Watched {
   return { page, complaints, open, isFine: () => deepEqual(complaints, []) }
 }
 
-export interface Browsing {
+interface Size {
+  readonly width: number
+  readonly height: number
+}
+
+export interface StudioPages {
+  /** A tab at the studio, or at another host. */
+  readonly tab: (at?: { readonly address?: string; readonly size?: Size }) => Promise<Watched>
+}
+
+/**
+ * The studio, hosted and browsed from the first tab on; both end after the file's tests. A file of which nothing runs starts nothing,
+ * since nothing would end it.
+ */
+export function studioPages(): StudioPages {
+  let started: Promise<Started> | undefined
+  const tab: StudioPages['tab'] = async ({ address, size = { width: 1280, height: 800 } } = {}) => {
+    started ??= start()
+    const { context, host } = await started
+    const page = await context.newPage()
+    await page.setViewportSize(size)
+    return watch(page, address ?? host.address)
+  }
+  after(async () => (await started)?.close())
+  return { tab }
+}
+
+interface Started {
   readonly context: BrowserContext
-  /** A tab at a host. */
-  readonly tab: (address: string, size?: { readonly width: number; readonly height: number }) => Promise<Watched>
+  readonly host: Host
   readonly close: () => Promise<void>
 }
 
-/** A browser of its own; whoever opens it closes it. */
-export async function browse(): Promise<Browsing> {
+async function start(): Promise<Started> {
   const profile = mkdtempSync(join(tmpdir(), 'lockstep-studio-'))
+  const host = await hostStudio()
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: executablePath!,
     args: flags,
     timeout: patience,
-    viewport: { width: 1280, height: 800 },
   })
   context.setDefaultTimeout(patience)
   const close = async () => {
     await context.close()
+    host.close()
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 })
   }
-  const tab: Browsing['tab'] = async (address, size) => {
-    const page = await context.newPage()
-    if (size) await page.setViewportSize(size)
-    return watch(page, address)
-  }
-  return { context, tab, close }
+  return { context, host, close }
 }

@@ -1,26 +1,16 @@
 /** The plan's page: its numbers are those of the commands, its controls and suggestions do what they say, and links cannot break it. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
-import { after, before } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import { lockstep } from './memory-io.js'
-import { later, runsLater } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
+import { later } from './share.js'
+import { inChromium, studioPages, type Watched } from './studio-page.js'
 
-let browsing: Browsing
-let host: Host
-let tab: Watched
-before(async () => {
-  if ('skip' in inChromium || !runsLater) return
-  host = await hostStudio()
-  browsing = await browse()
-  tab = await browsing.tab(host.address)
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-})
+const pages = studioPages()
+let opened: Promise<Watched> | undefined
+/** One tab for all of them: a reader goes from plan to plan too. */
+const shared = () => (opened ??= pages.tab())
 
 /** Waits for the exact numbers of the link that is open. */
 async function exact(page: Page): Promise<void> {
@@ -100,7 +90,7 @@ const cases: Readonly<Record<string, Case>> = {
 
 for (const [title, { link, job, cluster }] of Object.entries(cases))
   later(`step, MFU, bytes and parts of ${title} are those of the commands`, inChromium, async () => {
-    const { page, open } = tab
+    const { page, open } = await shared()
     await open(`plan?${link}`)
     await exact(page)
     const numbers = await shown(page)
@@ -125,37 +115,47 @@ for (const [title, { link, job, cluster }] of Object.entries(cases))
 
 const small = 'model=llama2-7b&on=h100*16&seq=1024&batch=16&plan=tp2.sp.pp2.dp4.z1.m4.1f1b.bf16'
 const large = 'model=llama3-8b&on=h100*512&seq=8192&batch=1024&plan=tp2.sp.pp4.dp64.z1.m16.1f1b.bf16'
-const planIn = (page: Page): string => new URLSearchParams(page.url().split('?')[1]).get('plan') ?? ''
+/** The link follows what a reader does, a moment later. */
+const planBecomes = (page: Page, plan: string) =>
+  page.waitForURL(({ hash }) => new URLSearchParams(hash.split('?')[1]).get('plan') === plan)
+
+/** Everything above and around the controls has its place. */
+async function atRest(page: Page): Promise<void> {
+  await exact(page)
+  await page.waitForSelector('.plan-controls[aria-busy="false"]')
+  await page.waitForSelector('.advice[aria-busy="false"]')
+}
 
 later('keys and the mouse move a slider, the link follows, reload and Back restore', inChromium, async () => {
-  const { page, open, isFine } = tab
+  const { page, open, isFine } = await shared()
   await open(`plan?${small}`)
   await exact(page)
   const slider = page.getByRole('slider', { name: 'tp', exact: true })
   await slider.press('ArrowRight')
-  equal(planIn(page), 'tp4.sp.pp2.dp2.z1.m8.1f1b.bf16')
+  await planBecomes(page, 'tp4.sp.pp2.dp2.z1.m8.1f1b.bf16')
   await exact(page)
   const { step } = await shown(page)
   await page.reload()
-  await exact(page)
+  await atRest(page)
   equal((await shown(page)).step, step)
   equal(await slider.getAttribute('aria-valuetext'), '4')
-  const box = (await page.getByRole('slider', { name: 'pp', exact: true }).boundingBox())!
-  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2)
+  const stages = page.getByRole('slider', { name: 'pp', exact: true })
+  await stages.hover()
+  const box = (await stages.boundingBox())!
   await page.mouse.down()
   await page.mouse.move(box.x + 1, box.y + box.height / 2, { steps: 4 })
   await page.mouse.up()
-  equal(planIn(page), 'tp4.sp.dp4.z1.m4.bf16')
+  await planBecomes(page, 'tp4.sp.dp4.z1.m4.bf16')
   await page.goBack()
-  equal(planIn(page), 'tp4.sp.pp2.dp2.z1.m8.1f1b.bf16')
+  await planBecomes(page, 'tp4.sp.pp2.dp2.z1.m8.1f1b.bf16')
   await page.goBack()
-  equal(planIn(page), 'tp2.sp.pp2.dp4.z1.m4.1f1b.bf16')
+  await planBecomes(page, 'tp2.sp.pp2.dp4.z1.m4.1f1b.bf16')
   await page.waitForFunction(`document.querySelector('input[type=range]').getAttribute('aria-valuetext') === '2'`)
   isFine()
 })
 
 later('a pinned axis gives nothing: pp takes from tp where dp stays', inChromium, async () => {
-  const { page, open } = tab
+  const { page, open } = await shared()
   await open(`plan?${small}`)
   await exact(page)
   await page.getByRole('button', { name: 'Keep dp as it is' }).click()
@@ -163,11 +163,11 @@ later('a pinned axis gives nothing: pp takes from tp where dp stays', inChromium
   await page.waitForFunction(`location.hash.includes('pin=dp')`)
   await page.waitForSelector('.plan-controls[aria-busy="false"]')
   await slider.press('ArrowRight')
-  equal(planIn(page), 'tp4.sp.dp4.z1.m4.bf16')
+  await planBecomes(page, 'tp4.sp.dp4.z1.m4.bf16')
 })
 
 later("a suggestion's button applies it, and the step is the predicted one; Back undoes it", inChromium, async () => {
-  const { page, open, isFine } = tab
+  const { page, open, isFine } = await shared()
   await open(`plan?${small}`)
   await exact(page)
   const before = (await shown(page)).step
@@ -186,7 +186,7 @@ later("a suggestion's button applies it, and the step is the predicted one; Back
 })
 
 later('a search runs while a slider answers', inChromium, async t => {
-  const { page, open } = tab
+  const { page, open } = await shared()
   await open(`plan?${large}&tab=search`)
   await page.waitForSelector('figure[aria-busy="true"] .scatter .dots')
   const slider = page.getByRole('slider', { name: 'ZeRO' })
@@ -202,7 +202,7 @@ later('a search runs while a slider answers', inChromium, async t => {
 })
 
 later('where nothing fits the search says why, and a button does something about it', inChromium, async () => {
-  const { page, open } = tab
+  const { page, open } = await shared()
   await open('plan?model=llama2-70b&on=h100*8&seq=1024&batch=8&plan=tp8.sp.m8.full.bf16&tab=search')
   await page.locator('.impossible .chip-button').first().click()
   await page.waitForSelector('.scatter .listed')
@@ -210,7 +210,7 @@ later('where nothing fits the search says why, and a button does something about
 })
 
 later('two plans beside each other differ where they were changed', inChromium, async () => {
-  const { page, open, isFine } = tab
+  const { page, open, isFine } = await shared()
   await open(`plan?${small}&tab=compare&a=tp2.sp.pp2.dp4.z1.m4.zb-h1.bf16`)
   await page.waitForSelector('.compare table')
   deepEqual(await page.$$eval('.compare tbody tr', rows => rows.map(row => row.textContent)), [
@@ -223,7 +223,7 @@ later(
   'the job is edited as text: problems have their line, and what is a job becomes the plan',
   inChromium,
   async () => {
-    const { page, open, isFine } = tab
+    const { page, open, isFine } = await shared()
     await open(`plan?${small}&tab=job`)
     const editor = page.getByLabel('The job as YAML')
     await editor.waitFor()
@@ -293,7 +293,7 @@ later(
   `200 links that nobody meant give problems, never a blank page or markup (seed ${seed})`,
   inChromium,
   async () => {
-    const { page, open, isFine } = tab
+    const { page, open, isFine } = await shared()
     const next = random(seed)
     const one = <T>(all: readonly T[]): T => all[Math.floor(next() * all.length)]!
     await open(`plan?${small}`)

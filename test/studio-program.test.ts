@@ -1,26 +1,15 @@
 /** The program page: walking through a step, and what the laws say of a program that was changed by hand. */
 import { match, ok } from 'node:assert/strict'
-import { after, before } from 'node:test'
-import { later, runsLater } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium, type Watched } from './studio-page.js'
+import { later } from './share.js'
+import { inChromium, studioPages, type Watched } from './studio-page.js'
 
-let browsing: Browsing
-let host: Host
-before(async () => {
-  if ('skip' in inChromium || !runsLater) return
-  host = await hostStudio()
-  browsing = await browse()
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-})
+const pages = studioPages()
 
 const ready = ({ page }: Watched) => page.waitForSelector('main [aria-busy="true"]', { state: 'detached' })
 const captions = ({ page }: Watched) => page.locator('figcaption').allInnerTexts()
 
 later('walking to the last instruction and back, values are those of one rank to 1e-12', inChromium, async () => {
-  const tab = await browsing.tab(host.address)
+  const tab = await pages.tab()
   await tab.open('program?job=dp 2 x tp 2 x pp 2, sp, zero 3&rank=5&lang=en')
   await ready(tab)
   const seen = new Map<number, string>()
@@ -43,7 +32,7 @@ later('walking to the last instruction and back, values are those of one rank to
 const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 later('an all-reduce that is deleted in the text is named by law and line', inChromium, async () => {
-  const tab = await browsing.tab(host.address)
+  const tab = await pages.tab()
   await tab.open('program?job=tp 2&lang=en')
   await ready(tab)
   const area = tab.page.locator('.edit textarea')

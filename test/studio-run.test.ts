@@ -3,35 +3,16 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
 import { processIo } from '../src/cli/io.js'
-import { type Studio, serveStudio } from '../src/cli/studio/server.js'
+import { serveStudio } from '../src/cli/studio/server.js'
 import { openData, parseJob, samplerOf, startSession, train } from '../src/index.js'
 import { nodeFiles } from '../src/node/index.js'
-import { later, runsLater } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
+import { later } from './share.js'
+import { hostStudio, inChromium, studioPages } from './studio-page.js'
 
 const home = process.cwd()
-const folder = mkdtempSync(join(tmpdir(), 'lockstep-runs-'))
-let browsing: Browsing
-let host: Host
-let studio: Studio
-before(async () => {
-  if ('skip' in inChromium || !runsLater) return
-  const root = join(home, 'dist/studio/page')
-  host = await hostStudio()
-  browsing = await browse()
-  process.chdir(folder)
-  studio = await serveStudio({ port: 0, root }, processIo())
-  process.chdir(home)
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-  await studio?.close()
-  rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
-})
+const pages = studioPages()
 
 const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
 const state = (page: Page, ...states: string[]) =>
@@ -76,7 +57,7 @@ later(
   'in the page: loss falls, samples are written, memory is as planned; losses and samples are Node’s to the bit',
   inChromium,
   async () => {
-    const { page, open, isFine } = await browsing.tab(host.address)
+    const { page, open, isFine } = await pages.tab()
     await open('run?job=four&steps=25&predicted=yes')
     await press(page, 'Start')
     await state(page, 'done')
@@ -100,7 +81,7 @@ later(
 )
 
 later('in the page: a rank that is ended is named with those who wait for it; Stop stops', inChromium, async () => {
-  const { page, open, isFine } = await browsing.tab(host.address)
+  const { page, open, isFine } = await pages.tab()
   await open('run?job=four&steps=90000&sample=')
   await press(page, 'Start')
   await press(page, 'End rank 3')
@@ -116,10 +97,16 @@ later('in the page: a rank that is ended is named with those who wait for it; St
   await page.close()
 })
 
-later('on this machine: a native run streams to the page, is hit by faults, and is stopped', inChromium, async () => {
+later('on this machine: a native run streams to the page, is hit by faults, and is stopped', inChromium, async t => {
+  const folder = mkdtempSync(join(tmpdir(), 'lockstep-runs-'))
   process.chdir(folder) // runs are below where the server is
-  after(() => process.chdir(home))
-  const { page, isFine } = await browsing.tab(`http://127.0.0.1:${studio.port}`)
+  const studio = await serveStudio({ port: 0, root: join(home, 'dist/studio/page') }, processIo())
+  t.after(async () => {
+    process.chdir(home)
+    await studio.close()
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  })
+  const { page, isFine } = await pages.tab({ address: `http://127.0.0.1:${studio.port}` })
   await page.goto(studio.url)
   await page.waitForSelector('main h1')
   await page.goto(`http://127.0.0.1:${studio.port}/#/run?job=four&steps=90000&where=machine`)
@@ -138,9 +125,8 @@ later('on this machine: a native run streams to the page, is hit by faults, and 
 })
 
 later('without threads the interpreter runs a tiny job, and the page says so', inChromium, async () => {
-  process.chdir(home)
   const plain = await hostStudio(false)
-  const { page, open, isFine } = await browsing.tab(plain.address)
+  const { page, open, isFine } = await pages.tab({ address: plain.address })
   await page.addInitScript('delete Navigator.prototype.serviceWorker')
   await open('run?steps=2&sample=')
   match((await page.textContent('.run'))!, /the interpreter runs all of them/)

@@ -5,26 +5,15 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { after, before } from 'node:test'
 import type { Page } from 'playwright-core'
 import { later, some, test } from './share.js'
-import { type Browsing, browse, type Host, hostStudio, inChromium } from './studio-page.js'
+import { inChromium, studioPages } from './studio-page.js'
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 /** Where a file of screenshots goes by route, theme, language and width; unset: none are made. */
 const shots = process.env.LOCKSTEP_SHOTS
 
-let browsing: Browsing
-let host: Host
-before(async () => {
-  if ('skip' in inChromium) return
-  host = await hostStudio()
-  browsing = await browse()
-})
-after(async () => {
-  await browsing?.close()
-  host?.close()
-})
+const pages = studioPages()
 
 /** Every page of the header, and all that the index of lessons leads to. */
 async function routes(page: Page, open: (place: string) => Promise<void>): Promise<readonly string[]> {
@@ -59,7 +48,7 @@ const overflow = (page: Page) =>
   })
 
 test('every page of the header opens without a complaint', inChromium, async () => {
-  const { page, open, isFine } = await browsing.tab(host.address)
+  const { page, open, isFine } = await pages.tab()
   await open('')
   const links = await page.$$eval('header a[href^="#/"]', all => all.map(link => link.getAttribute('href')!.slice(2)))
   ok(links.length >= 8, String(links))
@@ -81,7 +70,7 @@ for (const [theme, language] of [
     `every route in ${theme} ${language}: no complaint, no violation of axe, at most 3,000 nodes`,
     inChromium,
     async t => {
-      const { page, open, isFine } = await browsing.tab(host.address)
+      const { page, open, isFine } = await pages.tab()
       const all = await routes(page, open)
       ok(all.length >= 8, String(all))
       for (const route of language === 'en' ? all : some(all, 1000, 2))
@@ -106,7 +95,7 @@ for (const [theme, language] of [
     `every route in ${theme} ${language}, 320 points wide: nothing but tables and timelines scrolls sideways`,
     inChromium,
     async t => {
-      const { page, open } = await browsing.tab(host.address, { width: 320, height: 640 })
+      const { page, open } = await pages.tab({ size: { width: 320, height: 640 } })
       for (const route of some(await routes(page, open), 1000, 3))
         await t.test(route || 'home', async () => {
           await open(`${route}?lang=${language}&theme=${theme}`)

@@ -2,7 +2,7 @@
  * Links that are slower than others like them. Groups along one axis do the same at the same time; the members of one with a
  * slow link all take longer, so of each group the member that took least is compared: it waited for nobody.
  */
-import { coordinatesOf, type Mesh } from '../base/index.js'
+import { coordinatesOf, type Mesh, worldOf } from '../base/index.js'
 import type { Along } from '../trace/index.js'
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
@@ -79,7 +79,7 @@ function slowEverywhere(
 /** Ranks that differ on the axis alone. */
 function groupsAlong(along: Along, mesh: Mesh): number[][] {
   const groups = new Map<string, number[]>()
-  const world = mesh.axes.reduce((ranks, { size }) => ranks * size, 1)
+  const world = worldOf(mesh)
   for (let rank = 0; rank < world; rank++) {
     const others = Object.entries(coordinatesOf(mesh, rank)).filter(([axis]) => axis.split('.')[0] !== along)
     const name = others.map(([axis, at]) => `${axis}${at}`).join(' ')

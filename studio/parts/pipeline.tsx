@@ -1,5 +1,5 @@
 /** A pipeline of few ranks as boxes: letters say what a box is, colours repeat it. Many ranks are drawn by the timeline. */
-import type { Box } from '../work/demo.js'
+import type { Box } from '../work/schedule.js'
 
 interface PipelineProps {
   readonly rows: readonly (readonly Box[])[]

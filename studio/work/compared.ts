@@ -1,5 +1,5 @@
 /** Jobs beside each other: what their ranks hold, what a step takes on a cluster and where it goes, and what their layers say to each other. */
-import { clusterOf, clusterPrices, type Parts, type Program, simulate, tallyOf } from 'lockstep'
+import { clusterOf, clusterPrices, type Parts, type Program, simulate, tallyOf, worldOf } from 'lockstep'
 import { type Bytes, type JobText, peakOf, programOf, pythonOf, segmentLines } from './jobs.js'
 
 export interface ComparedInput {
@@ -22,8 +22,7 @@ export const compared = ({ jobs, device }: ComparedInput): readonly Compared[] =
 
 function one(job: JobText, device: string): Compared {
   const program = programOf(job)
-  const ranks = program.mesh.axes.reduce((all, { size }) => all * size, 1)
-  const cluster = clusterOf(device, ranks)
+  const cluster = clusterOf(device, worldOf(program.mesh))
   const { step, parts } = simulate(program, clusterPrices(program, cluster), { watch: [] })
   const { segments } = tallyOf(program)
   const meets = (name: string) => (segments.get(name)?.instrs ?? []).filter(instr => instr.includes(' '))

@@ -7,12 +7,14 @@ export interface JobText {
   readonly plan: Readonly<Record<string, unknown>>
 }
 
-/** Throws every problem there is. */
-export function jobOf(text: JobText): Job {
-  const { job, problems } = parseJob(JSON.stringify(text))
+/** A job's YAML, read; throws every problem there is. */
+export function readJob(yaml: string): Job {
+  const { job, problems } = parseJob(yaml)
   if (!job) throw new ProblemsError(problems)
   return job
 }
+
+export const jobOf = (text: JobText): Job => readJob(JSON.stringify(text))
 
 /** A few programs stay: a slider goes back as often as on. */
 const kept = new Map<string, Program>()
@@ -38,17 +40,19 @@ export function peakOf({ streams }: Program): Bytes {
 /** What lives from step to step, and the gradients. */
 export const stateBytes = ({ parameters, gradients, optimizer }: Bytes): number => parameters + gradients + optimizer
 
-/** The instructions of the segments that are wanted, without what they declare, as the program prints them. */
-export function segmentLines(program: Program, wanted: (name: string) => boolean): string[] {
-  return print(program)
-    .split(/\n(?=\S)/)
-    .flatMap(part => {
-      const name = /^segment (?:"([^"]+)"|(\S+))/.exec(part)
-      if (!name || !wanted(name[1] ?? name[2]!)) return []
-      const lines = part.trimEnd().split('\n')
-      return lines.filter(line => !/^ {2}(role|buffer) /.test(line))
-    })
+/** Of each segment of a printed program: its head and its instructions, without what it declares. */
+export function segmentsIn(printed: string): Map<string, string[]> {
+  const parts = printed.split(/\n(?=\S)/).flatMap(part => {
+    const name = /^segment (?:"([^"]+)"|(\S+))/.exec(part)
+    const lines = part.trimEnd().split('\n')
+    return name ? [[name[1] ?? name[2]!, lines.filter(line => !/^ {2}(role|buffer) /.test(line))] as const] : []
+  })
+  return new Map(parts)
 }
+
+/** The lines of the segments that are wanted. */
+export const segmentLines = (program: Program, wanted: (name: string) => boolean): string[] =>
+  [...segmentsIn(print(program))].flatMap(([name, lines]) => (wanted(name) ? lines : []))
 
 /** Functions of the emitted modules whose name is wanted. */
 export function pythonOf(program: Program, wanted: (name: string) => boolean): string {

@@ -1,5 +1,14 @@
 /** Rooflines and failures: what kernels of a rank do with a device, and what is left of a run that fails now and then. */
-import { clusterOf, clusterPrices, type Goodput, goodputOf, type KernelLoad, kernelLoads, ridgeOf } from 'lockstep'
+import {
+  clusterOf,
+  clusterPrices,
+  type Goodput,
+  goodputOf,
+  type KernelLoad,
+  kernelLoads,
+  ridgeOf,
+  worldOf,
+} from 'lockstep'
 import { type JobText, programOf } from './jobs.js'
 
 export interface RooflineAnswer {
@@ -15,8 +24,7 @@ const most = 12
 
 export function roofline({ job, device: name }: { readonly job: JobText; readonly device: string }): RooflineAnswer {
   const program = programOf(job)
-  const ranks = program.mesh.axes.reduce((all, { size }) => all * size, 1)
-  const cluster = clusterOf(name, ranks)
+  const cluster = clusterOf(name, worldOf(program.mesh))
   const kernels = kernelLoads(program, clusterPrices(program, cluster), 0).slice(0, most)
   const { device } = cluster
   const ridge = ridgeOf(device, 'bf16')

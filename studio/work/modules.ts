@@ -1,6 +1,6 @@
 /**
  * What a page may ask of the core. A module here is a set of functions that run in a worker, loaded when the first of them is
- * asked: `ask('fast', 'demo', 'pipeline', …)`. The page's own thread imports none of the core.
+ * asked: `ask('fast', ['schedule', 'lay'], …)`. The page's own thread imports none of the core.
  */
 import { lessonModules } from './lesson-modules.js'
 
@@ -8,7 +8,6 @@ export const modules = {
   run: () => import('./run.js'),
   ...lessonModules,
   claims: () => import('./claims.js'),
-  demo: () => import('./demo.js'),
   clusters: () => import('./clusters.js'),
   program: () => import('./program/index.js'),
   plan: () => import('./plan.js'),

@@ -12,7 +12,6 @@ import {
   type Peaks,
   type Problem,
   ProblemsError,
-  parseJob,
   peaksOf,
   printChrome,
   type Sampler,
@@ -24,8 +23,10 @@ import {
   train as steps,
   stepViewer,
   watchRun,
+  worldOf,
 } from 'lockstep'
 import { pageFiles } from './files.js'
+import { readJob } from './jobs.js'
 import type { Context } from './modules.js'
 
 export interface TrainInput {
@@ -99,16 +100,14 @@ export async function train(input: TrainInput, { progress }: Context): Promise<O
 type Tell = (told: Told) => void
 
 async function started(input: TrainInput, tell: Tell, heard: (event: HealthEvent) => void) {
-  const { job: asked, problems } = parseJob(input.job)
-  if (!asked) throw new ProblemsError(problems)
+  const asked = readJob(input.job)
   const job = input.steps === undefined ? asked : { ...asked, training: { ...asked.training, steps: input.steps } }
   const files = pageFiles(input.files)
   const { dataset, tokenizer } = await openData(job, files)
   const kernels = input.threads ? 'wasm' : 'reference'
   const begin = input.keepGoing ? keepGoing : startSession
   const session = await begin(job, dataset, { kernels, measure: input.threads, heard })
-  const { mesh } = session.program
-  const ranks = mesh.axes.reduce((product, { size }) => product * size, 1)
+  const ranks = worldOf(session.program.mesh)
   const { description } = session.trainer
   tell({ kind: 'facts', facts: { ranks, steps: job.training.steps, kernels: description, data: dataset.description } })
   const sampler = input.sample === undefined ? undefined : await samplerOf(job, tokenizer, { prompt: input.sample })

@@ -11,7 +11,6 @@ import {
   schedules,
   timing,
 } from 'lockstep'
-import type { Box } from './demo.js'
 
 export interface Cost {
   readonly F: number
@@ -30,6 +29,17 @@ export interface ScheduleInput {
   /** zb-auto: the most activations a rank may hold. */
   readonly limit?: number
   readonly cells?: string
+}
+
+/** What a rank does between two moments. */
+export interface Box {
+  readonly kind: 'F' | 'I' | 'W' | 'B'
+  readonly stage: number
+  readonly microbatch: number
+  /** Which half of a pair that shares the machine. */
+  readonly band?: number
+  readonly start: number
+  readonly end: number
 }
 
 export interface ScheduleAnswer {

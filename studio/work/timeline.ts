@@ -1,6 +1,9 @@
 /** A simulated step as the timeline draws it: a track for each role whose spans were kept. */
-import { labelsOf, type Program, type Simulation } from 'lockstep'
-import { type TimelineData, trackOf } from '../parts/timeline/track.js'
+import { labelsOf, type Program, type Simulation, spanKinds } from 'lockstep'
+import { type kinds, type TimelineData, trackOf } from '../parts/timeline/track.js'
+
+// The page's own thread imports no values of the core, so its list of kinds is another one: a type error where they differ.
+spanKinds satisfies typeof kinds
 
 /** Beyond this many ranks a picture has fewer lines than ranks anyway. */
 const mostRanks = 65_536

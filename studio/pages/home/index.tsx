@@ -7,7 +7,7 @@ import { Figure } from '../../parts/figure.js'
 import { Pipeline } from '../../parts/pipeline.js'
 import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
-import type { PipelineInput } from '../../work/demo.js'
+import type { ScheduleInput } from '../../work/schedule.js'
 
 const text = defineText(
   {
@@ -57,6 +57,8 @@ const text = defineText(
 const schedules = ['gpipe', '1f1b', 'zb-h1'] as const
 const counts = [1, 2, 4, 6, 8, 12, 16] as const
 
+const first: ScheduleInput = { name: '1f1b', ranks: 4, microbatches: 8, chunks: 1, cost: { F: 1, I: 1, W: 1, C: 0 } }
+
 export default function Home() {
   const words = text()
   return (
@@ -91,8 +93,8 @@ function Doors() {
 }
 
 function Demo() {
-  const [input, set] = useState<PipelineInput>({ name: '1f1b', ranks: 4, microbatches: 8 })
-  const { value, refusal, pending } = useAnswer('fast', ['demo', 'pipeline'], input)
+  const [input, set] = useState<ScheduleInput>(first)
+  const { value, refusal, pending } = useAnswer('fast', ['schedule', 'lay'], input)
   const words = text()
   if (refusal) return <Trouble why={refusal} />
   const caption =

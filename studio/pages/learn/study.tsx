@@ -16,6 +16,7 @@ import { ask } from '../../work/ask.js'
 import type { Compared } from '../../work/compared.js'
 import type { JobText } from '../../work/jobs.js'
 import { partsOf } from './kinds.js'
+import { timesOf } from './times.js'
 
 const text = defineText(
   {
@@ -25,20 +26,6 @@ const text = defineText(
     time: 'What a step takes',
     memory: 'What a rank holds at most, kind by kind',
     capacity: 'memory of the device',
-    parts: {
-      compute: 'compute',
-      recompute: 'recomputation',
-      tp: 'waiting for tp',
-      cp: 'waiting for cp',
-      ep: 'waiting for experts',
-      dp: 'waiting for dp',
-      pp: 'pipeline messages',
-      bubble: 'bubble',
-      stragglers: 'slower ranks',
-      optimizer: 'optimizer',
-      offload: 'waiting for the host',
-      other: 'other',
-    },
     heaviest: (label: string, most: string, lightest: string, least: string) =>
       `Most is held with: ${label}, ${most}; least with: ${lightest}, ${least}.`,
     alike: (held: string) => `A rank holds ${held} in all of them.`,
@@ -50,41 +37,11 @@ const text = defineText(
     time: '一步要多久',
     memory: '每个 rank 各类显存的峰值',
     capacity: '设备显存',
-    parts: {
-      compute: '计算',
-      recompute: '重计算',
-      tp: '等待 tp 通信',
-      cp: '等待 cp 通信',
-      ep: '等待专家通信',
-      dp: '等待 dp 通信',
-      pp: '流水线消息',
-      bubble: '气泡',
-      stragglers: '等慢的 rank',
-      optimizer: '优化器',
-      offload: '等待主机内存',
-      other: '其他',
-    },
     heaviest: (label: string, most: string, lightest: string, least: string) =>
       `${label}：最多，占 ${most}；${lightest}：最少，占 ${least}。`,
     alike: (held: string) => `每种方案下每个 rank 都占 ${held}。`,
   },
 )
-
-type PartName = keyof ReturnType<typeof text>['parts']
-
-const classes: Readonly<Record<PartName, string>> = {
-  ...{ compute: 'compute', recompute: 'activations', bubble: 'lane-part', stragglers: 'lane-part', other: 'other' },
-  ...{ tp: 'tp', cp: 'cp', ep: 'ep', dp: 'dp', pp: 'pp', optimizer: 'optimizer', offload: 'mesh' },
-}
-
-/** Parts of less than a thousandth of a step are counted with the others. */
-export function stepParts({ step, parts }: Pick<Compared, 'step' | 'parts'>): Part[] {
-  const words = text().parts
-  const large = (Object.keys(words) as PartName[]).filter(name => name !== 'other' && parts[name] > step / 1000)
-  const known = large.reduce((sum, name) => sum + parts[name], 0)
-  const shown = large.map(name => ({ name: words[name], value: parts[name], kind: classes[name] }))
-  return step - known > step / 1000 ? [...shown, { name: words.other, value: step - known, kind: 'other' }] : shown
-}
 
 export interface Variant {
   readonly label: string
@@ -143,7 +100,7 @@ export function study<const K extends KnobTable>(of: Study<K>): () => preact.JSX
             <BarsFigure
               title={words.title}
               caption={caption}
-              bars={bars(stepParts)}
+              bars={bars(timesOf)}
               show={seconds}
               head={[common.job, common.step]}
               pending={pending}

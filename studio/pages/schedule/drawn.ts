@@ -1,7 +1,6 @@
 /** Many boxes, as the timeline draws them. */
 import { kinds, laneOf, type Spans, type TimelineData } from '../../parts/timeline/track.js'
-import type { Box } from '../../work/demo.js'
-import type { ScheduleAnswer } from '../../work/schedule.js'
+import type { Box, ScheduleAnswer } from '../../work/schedule.js'
 
 const spansOf = (boxes: readonly Box[]): Spans => ({
   start: Float64Array.from(boxes, box => box.start),

@@ -3,7 +3,7 @@
  * are bins, each with the kind that takes most of it, in levels of half as many: a frame costs pixels, however many spans there are.
  */
 
-/** Kinds a span can have, in the order of their numbers: arithmetic first, then the axis along which bytes go. */
+/** Kinds a span can have, in the order of their numbers, which are the core's `spanKinds`: arithmetic first, then the axis of bytes. */
 export const kinds = ['F', 'B', 'I', 'W', 'optimizer', 'other', 'tp', 'cp', 'ep', 'dp', 'pp', 'mesh'] as const
 export type Kind = (typeof kinds)[number]
 

@@ -1,5 +1,5 @@
 /** A program that somebody wrote, run beside one rank: how far the farthest value of its ranks is from what one rank computes. */
-import type { Job, Program } from 'lockstep'
+import { type Job, type Program, worldOf } from 'lockstep'
 import { tapeOf } from '../program/tape.js'
 
 export interface Beside {
@@ -19,6 +19,4 @@ export function besideOneRank(program: Program, job: Job, ranks = everyRank(prog
   return { off: offs.reduce((a, b) => Math.max(a, b), 0), values: offs.length, loss, serialLoss }
 }
 
-const everyRank = ({ mesh }: Program): number[] => [
-  ...Array(mesh.axes.reduce((product, { size }) => product * size, 1)).keys(),
-]
+const everyRank = ({ mesh }: Program): number[] => [...Array(worldOf(mesh)).keys()]

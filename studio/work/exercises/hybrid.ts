@@ -1,5 +1,5 @@
 /** Eight ranks as a mesh of dp and tp: what the reader says of it, beside what the compiled program does. */
-import { compileJob, type Problem, type Program, parseJob, tallyOf } from 'lockstep'
+import { compileJob, type Problem, type Program, parseJob, tallyOf, worldOf } from 'lockstep'
 import { type Broken, brokenBy } from '../program/index.js'
 import { type Beside, besideOneRank } from './beside.js'
 import type { Texts } from './index.js'
@@ -87,8 +87,7 @@ export function judgeHybrid({ text }: { readonly text: string }): JudgedMesh {
   if (!job) return { ...none, problems }
   const { dp, tp } = job.plan
   const program = compileJob(job)
-  const world = program.mesh.axes.reduce((product, { size }) => product * size, 1)
-  if (world !== ranks || dp * tp !== ranks || dp === 1 || tp === 1) return { ...none, mesh: { dp, tp } }
+  if (worldOf(program.mesh) !== ranks || dp * tp !== ranks || dp === 1 || tp === 1) return { ...none, mesh: { dp, tp } }
   const truth = truthOf(program)
   const wrong = fields.flatMap(field => {
     const said = saidIn(text, field)

@@ -1,17 +1,21 @@
 /** One rank's program: its lines, its memory, the laws, and a step of the interpreter to walk through. */
 import {
   compileJob,
+  coordinatesOf,
+  indexAlong,
   type Job,
   type Problem,
   ProblemsError,
   type Program,
   parse,
-  parseJob,
   print,
   serialJob,
+  sizeOfAll,
   type Violation,
   verify,
+  worldOf,
 } from 'lockstep'
+import { readJob, segmentsIn } from '../jobs.js'
 import { type Tape, tapeOf } from './tape.js'
 
 export interface ProgramInput {
@@ -19,14 +23,6 @@ export interface ProgramInput {
   readonly job: string
   readonly rank: number
 }
-
-function jobOf(text: string): Job {
-  const { job, problems } = parseJob(text)
-  if (!job) throw new ProblemsError(problems)
-  return job
-}
-
-const worldIn = ({ mesh }: Program): number => mesh.axes.reduce((product, { size }) => product * size, 1)
 
 /** A step of a stream in a line. */
 export interface Line {
@@ -75,35 +71,26 @@ export interface Opened {
 }
 
 export function open({ job: text, rank: asked }: ProgramInput): Opened {
-  const program = compileJob(jobOf(text))
-  const world = worldIn(program)
+  const program = compileJob(readJob(text))
+  const world = worldOf(program.mesh)
   const rank = Math.max(0, Math.min(world - 1, Math.floor(asked) || 0))
-  const coordinates = coordinatesIn(program, rank)
-  const stream = program.streams[coordinates.find(({ axis }) => axis === 'pp')?.at ?? 0]!
+  const at = coordinatesOf(program.mesh, rank)
+  const coordinates = program.mesh.axes.map(({ name, size }) => ({ axis: name, at: at[name] ?? 0, of: size }))
+  const stream = program.streams[at.pp ?? 0]!
   const used = new Set(stream.steps.flatMap(step => (step.kind === 'call' ? [step.segment] : [])))
-  const printed = segmentsIn(print(program))
+  const printed = print(program)
+  const lines = segmentsIn(printed)
+  const instrsOf = (segment: string) => (lines.get(segment) ?? []).slice(1).map(line => line.trim())
   return {
-    ...{ world, rank, coordinates, arena: stream.arena, text: print(program) },
+    ...{ world, rank, coordinates, arena: stream.arena, text: printed },
     lines: stream.steps.map(step => lineOf(program, step)),
-    segments: Object.fromEntries(
-      [...used].map(name => [name, shapeOf(program, name, printed.get(name) ?? [], coordinates)]),
-    ),
+    segments: Object.fromEntries([...used].map(name => [name, shapeOf(program, name, instrsOf(name), rank)])),
     rooms: roomsOf(stream),
   }
 }
 
 type Stream = Program['streams'][number]
 type Step = Stream['steps'][number]
-type Coordinate = Opened['coordinates'][number]
-
-function coordinatesIn({ mesh }: Program, rank: number): Coordinate[] {
-  let rest = rank
-  return mesh.axes.map(({ name, size }) => {
-    const at = rest % size
-    rest = (rest - at) / size
-    return { axis: name, at, of: size }
-  })
-}
 
 function lineOf({ blocks }: Program, step: Step): Line {
   if (step.kind === 'call') {
@@ -123,35 +110,12 @@ function lineOf({ blocks }: Program, step: Step): Line {
 const short = (value: unknown): string =>
   Array.isArray(value) ? value.join(',') : typeof value === 'object' ? JSON.stringify(value) : String(value)
 
-/** The printed instructions of each segment, in order. */
-function segmentsIn(text: string): Map<string, string[]> {
-  const found = new Map<string, string[]>()
-  let lines: string[] | undefined
-  for (const line of text.split('\n')) {
-    const [, quoted, plain] = /^segment (?:"([^"]*)"|(\S+))/.exec(line) ?? []
-    const name = quoted ?? plain
-    if (name !== undefined) found.set(name, (lines = []))
-    else if (!line.startsWith('  ')) lines = undefined
-    else if (lines && !/^ {2}(role|buffer) /.test(line)) lines.push(line.trim())
-  }
-  return found
-}
-
-function shapeOf(
-  { segments, mesh }: Program,
-  name: string,
-  instrs: readonly string[],
-  at: readonly Coordinate[],
-): SegmentLines {
-  const sizeOf = (axis: string) => mesh.axes.find(each => each.name === axis)?.size ?? 1
-  const coordinate = (axis: string) => at.find(each => each.axis === axis)?.at ?? 0
+function shapeOf({ segments, mesh }: Program, name: string, instrs: readonly string[], rank: number): SegmentLines {
+  const at = coordinatesOf(mesh, rank)
   const buffers = Object.entries(segments[name]!.buffers).map(([ref, { dtype, dims, layout }]) => {
     const parts = dims.map(({ name, size }) => {
       const axes = layout.splits[name] ?? []
-      return {
-        ...{ name, size, parts: axes.reduce((product, axis) => product * sizeOf(axis), 1) },
-        index: axes.reduce((index, axis) => index * sizeOf(axis) + coordinate(axis), 0),
-      }
+      return { name, size, parts: sizeOfAll(mesh, axes), index: indexAlong(mesh, axes, at) }
     })
     return [ref, { dtype, dims: parts, partial: Object.keys(layout.partial) }] as const
   })
@@ -170,9 +134,9 @@ function roomsOf({ frames, resident, steps }: Stream): Room[] {
 }
 
 export const tape = ({ job: text, rank }: ProgramInput): Tape => {
-  const job = jobOf(text)
+  const job = readJob(text)
   const program = compileJob(job)
-  return tapeOf(program, job, Math.max(0, Math.min(worldIn(program) - 1, rank)))
+  return tapeOf(program, job, Math.max(0, Math.min(worldOf(program.mesh) - 1, rank)))
 }
 
 export interface Broken {
@@ -193,7 +157,7 @@ export function judge({ job: text, program: edited }: { readonly job: string; re
       message,
       ...(line !== undefined && { line }),
     }))
-  return violations(parsed.program, jobOf(text)).map(({ segment, instr, ...violation }) => {
+  return violations(parsed.program, readJob(text)).map(({ segment, instr, ...violation }) => {
     const line = segment === undefined ? undefined : lineIn(edited, segment, instr)
     return { ...named(violation), ...(line !== undefined && { line }) }
   })

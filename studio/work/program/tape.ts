@@ -3,7 +3,18 @@
  * far that is from what one rank alone computes. The serial program calls its blocks and buffers by the same names, so a value's
  * counterpart is found by name, and its part by the layout.
  */
-import { boot, compileJob, inputsOf, type Job, type Program, serialJob, syntheticData } from 'lockstep'
+import {
+  boot,
+  compileJob,
+  coordinatesOf,
+  indexAlong,
+  inputsOf,
+  type Job,
+  type Program,
+  serialJob,
+  sizeOfAll,
+  syntheticData,
+} from 'lockstep'
 
 /** What an instruction left. */
 export interface Frame {
@@ -63,32 +74,15 @@ function serialValues(job: Job, pieces: number): { readonly loss: number; readon
   return { loss, values }
 }
 
-type Coordinates = Readonly<Record<string, number>>
-
-function coordinatesOf({ mesh }: Program, rank: number): Coordinates {
-  let rest = rank
-  return Object.fromEntries(
-    mesh.axes.map(({ name, size }) => {
-      const at = rest % size
-      rest = (rest - at) / size
-      return [name, at]
-    }),
-  )
-}
-
-/** Of one dim: how many parts it has, and which one this rank holds. Axes that split the batch are pieces of their own. */
-function partOf({ mesh }: Program, buffer: Buffer, dim: string, at: Coordinates): { parts: number; index: number } {
-  const axes = dim === 'batch' ? [] : (buffer.layout.splits[dim] ?? [])
-  const sizeOf = (axis: string) => mesh.axes.find(({ name }) => name === axis)?.size ?? 1
-  return {
-    parts: axes.reduce((product, axis) => product * sizeOf(axis), 1),
-    index: axes.reduce((index, axis) => index * sizeOf(axis) + (at[axis] ?? 0), 0),
-  }
-}
+type Coordinates = ReturnType<typeof coordinatesOf>
 
 /** This rank's part of a whole value; undefined: it has another shape. */
-function partIn(whole: Float64Array, program: Program, buffer: Buffer, at: Coordinates): Float64Array | undefined {
-  const places = buffer.dims.map(({ name, size }) => ({ size, ...partOf(program, buffer, name, at) }))
+function partIn(whole: Float64Array, { mesh }: Program, buffer: Buffer, at: Coordinates): Float64Array | undefined {
+  const places = buffer.dims.map(({ name, size }) => {
+    // Ranks that split the batch are pieces of their own.
+    const axes = name === 'batch' ? [] : (buffer.layout.splits[name] ?? [])
+    return { size, parts: sizeOfAll(mesh, axes), index: indexAlong(mesh, axes, at) }
+  })
   const full = places.map(({ size, parts }) => size * parts)
   if (full.reduce((a, b) => a * b, 1) !== whole.length) return undefined
   const part = new Float64Array(places.reduce((count, { size }) => count * size, 1))
@@ -121,7 +115,7 @@ const namesOf = (out: string): string[] => [out, out.replace(/'\d+$/, '')]
 export function tapeOf(program: Program, job: Job, rank: number): Tape {
   const { dp, microbatches } = job.plan
   const serial = serialValues(job, dp * microbatches)
-  const at = coordinatesOf(program, rank)
+  const at = coordinatesOf(program.mesh, rank)
   const frames: Frame[] = []
   let bytes = 0
   const judge = (call: Call, out: string, values: Float64Array, buffer: Buffer): Pick<Frame, 'off' | 'why'> => {
