@@ -4,6 +4,7 @@
  */
 import {
   type Axis,
+  baseOf,
   type Coding,
   codedSizes,
   elementsOf,
@@ -108,7 +109,9 @@ export function sendsCodes({ compress }: Plan, { gradientDtype, layouts, holders
   if (layouts.dealt !== undefined) return true
   const [reduction, flat] = [segments.gradient?.reduction, flatAxes(layouts.storage)]
   if (!reduction || !('axes' in reduction) || holders.length > 1) return false
-  return flat.length > 0 && [...reduction.axes].sort().join() === [...flat].sort().join()
+  // Of experts that tp does not split its ranks have copies too, each with a part of the tokens.
+  const ofWholeSequences = flat.length > 0 && flat.every(axis => baseOf(axis) === 'dp')
+  return ofWholeSequences && [...reduction.axes].sort().join() === [...flat].sort().join()
 }
 
 export interface CodedSum {
