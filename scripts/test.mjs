@@ -17,8 +17,13 @@ const apart = `
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)
-/** Files that are left to `npm run test:rest` as a whole: averages over many plans. */
-const whole = ['kinds', 'memory-own', 'optimizers', 'plans'].map(of => `estimate-${of}.test.ts`)
+/** Files that are left to `npm run test:rest` as a whole: averages over many plans, and pages used as a reader would. */
+const whole = `
+  estimate-kinds estimate-memory-own estimate-optimizers estimate-plans
+  studio-claims studio-clinic studio-exercises studio-learn studio-plan studio-program studio-run`
+  .trim()
+  .split(/\s+/)
+  .map(name => `${name}.test.ts`)
 /**
  * The others share a few processes, neighbours by name: what one has made the compiler of JavaScript learn, the next need not
  * teach it again, which saves a third of their time.

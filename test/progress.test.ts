@@ -101,7 +101,7 @@ for (const argv of [longOnes[0], longOnes[3]]) {
   test(`${argv[0]} shows progress on a terminal, and none beside JSON`, async () => {
     const screen = { progressColumns: () => 80 }
     const shown = await lockstep(argv, { 'job.yaml': small }, screen)
-    match(shown.err, /─ \d+ %: /)
+    match(shown.err, /─ \d+ %(, \d+ s left)?: /)
     ok(shown.err.endsWith('\r\x1b[2K'))
     const json = await lockstep([...argv, '--json'], { 'job.yaml': small }, screen)
     deepEqual([json.code, json.err], [0, ''])

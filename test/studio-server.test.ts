@@ -60,7 +60,7 @@ const start = (body: object) => ask('/runs', { method: 'POST', body })
 const stop = (id: string) => ask(`/runs/${id}`, { method: 'DELETE' })
 
 async function until<T>(what: () => Promise<T | undefined | false>): Promise<T> {
-  for (let i = 0; i < 300; i++) {
+  for (let i = 0; i < 2400; i++) {
     const found = await what()
     if (found) return found
     await setTimeout(50)
