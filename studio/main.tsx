@@ -1,6 +1,6 @@
 import { render } from 'preact'
 import { App } from './app.js'
-import { isolate } from './base/isolation.js'
+import { guardLeaving, isolate } from './base/isolation.js'
 import { followLanguage } from './base/language.js'
 import { startRouter } from './base/router.js'
 import { followTheme } from './base/theme.js'
@@ -10,6 +10,7 @@ import './style/parts.css'
 startRouter()
 followLanguage()
 followTheme()
+guardLeaving()
 void isolate()
 const app = document.getElementById('app')!
 app.textContent = ''

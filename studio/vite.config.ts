@@ -3,6 +3,8 @@
  * dist/src, so the page runs the very modules that the tests ran.
  */
 import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import temml from 'temml'
 import { defineConfig, type Plugin } from 'vite'
@@ -42,22 +44,28 @@ const noNode: Plugin = {
   },
 }
 
-/** The service worker keeps one build: its cache is named after everything that was built, and it knows all files. */
+/** The service worker keeps one build: it is told all that was written, and is another where any of it is. */
 const offline: Plugin = {
   name: 'offline',
-  enforce: 'post',
-  generateBundle(_, bundle) {
-    const files = Object.keys(bundle).filter(file => file !== 'sw.js')
-    const hash = createHash('sha256')
-    for (const file of files.sort()) {
-      const part = bundle[file]!
-      hash.update(file).update(part.type === 'chunk' ? part.code : part.source)
-    }
-    this.emitFile({
-      type: 'asset',
-      fileName: 'build.json',
-      source: JSON.stringify({ build: hash.digest('hex').slice(0, 16), files: ['./', ...files] }),
-    })
+  writeBundle: {
+    order: 'post',
+    sequential: true,
+    handler({ dir = '' }) {
+      const paths = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter(path =>
+        statSync(join(dir, path)).isFile(),
+      )
+      const files = paths.map(path => path.replaceAll('\\', '/')).sort()
+      const hash = createHash('sha256')
+      for (const file of files) hash.update(file).update(readFileSync(join(dir, file)))
+      const build = {
+        name: hash.digest('hex').slice(0, 16),
+        files: ['./', ...files.filter(file => !file.startsWith('_'))],
+      }
+      writeFileSync(
+        join(dir, 'sw.js'),
+        `const build = ${JSON.stringify(build)}\n${readFileSync(at('./sw.js'), 'utf8')}`,
+      )
+    },
   },
 }
 

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { extname, join, normalize, resolve } from 'node:path'
 import { after } from 'node:test'
-import { type BrowserContext, chromium, type Page } from 'playwright-core'
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import { findChromium, noChromium } from './chromium.js'
 
 const types: Readonly<Record<string, string>> = {
@@ -39,12 +39,13 @@ export interface Host {
   readonly close: () => void
 }
 
-/** Serves dist/studio/page; `isolated` false: without any header, like the plainest of hosts. */
-export async function hostStudio(isolated = true): Promise<Host> {
+/** Serves dist/studio/page; `isolated` false: without any header, like the plainest of hosts. What is `refused` is not there. */
+export async function hostStudio(isolated = true, refused: readonly string[] = []): Promise<Host> {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost')
     const file = join(built, normalize(pathname === '/' ? '/index.html' : pathname))
-    if (!existsSync(file) || !statSync(file).isFile()) return void response.writeHead(404).end()
+    if (refused.includes(pathname) || !existsSync(file) || !statSync(file).isFile())
+      return void response.writeHead(404).end()
     response.writeHead(200, { 'Content-Type': types[extname(file)] ?? 'text/plain', ...(isolated && isolation) })
     createReadStream(file).pipe(response)
   })
@@ -99,10 +100,10 @@ export interface StudioPages {
  * The studio, hosted and browsed from the first tab on; both end after the file's tests. A file of which nothing runs starts nothing,
  * since nothing would end it.
  */
-export function studioPages(): StudioPages {
+export function studioPages(options: Browsing = {}): StudioPages {
   let started: Promise<Started> | undefined
   const tab: StudioPages['tab'] = async ({ address, size = { width: 1280, height: 800 } } = {}) => {
-    started ??= start()
+    started ??= start(options)
     const { context, host } = await started
     const page = await context.newPage()
     await page.setViewportSize(size)
@@ -112,19 +113,23 @@ export function studioPages(): StudioPages {
   return { tab }
 }
 
+/** What the browser is told. */
+type Browsing = Pick<BrowserContextOptions, 'serviceWorkers'>
+
 interface Started {
   readonly context: BrowserContext
   readonly host: Host
   readonly close: () => Promise<void>
 }
 
-async function start(): Promise<Started> {
+async function start(options: Browsing): Promise<Started> {
   const profile = mkdtempSync(join(tmpdir(), 'lockstep-studio-'))
   const host = await hostStudio()
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: executablePath!,
     args: flags,
     timeout: patience,
+    ...options,
   })
   context.setDefaultTimeout(patience)
   const close = async () => {

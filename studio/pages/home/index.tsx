@@ -1,5 +1,6 @@
 /** Three doors, and something that runs by itself. */
 import { useState } from 'preact/hooks'
+import { threads } from '../../base/isolation.js'
 import { defineText } from '../../base/language.js'
 import { percent } from '../../base/numbers.js'
 import { Choice, Steps } from '../../parts/controls.js'
@@ -23,6 +24,8 @@ const text = defineText(
       run: 'Run',
       runWhat: 'Train a small model with ranks as threads, here or on this machine, and break it on purpose.',
     },
+    noThreads:
+      'This page may not share memory here: its host sends no headers that isolate it, and no service worker could add them. Everything works but threads; the interpreter runs their ranks.',
     demo: 'A pipeline, as it is scheduled',
     stages: 'Stages',
     microbatches: 'Microbatches',
@@ -43,6 +46,8 @@ const text = defineText(
       run: '运行',
       runWhat: '用线程当 rank 训练一个小模型，在浏览器里或在本机上，还可以故意弄坏它。',
     },
+    noThreads:
+      '本页在这里不能共享内存：主机没有发送隔离所需的响应头，也没能由 service worker 补上。除线程外一切照常，rank 由解释器代为运行。',
     demo: '一条流水线的调度',
     stages: '阶段数',
     microbatches: '微批次',
@@ -66,6 +71,7 @@ export default function Home() {
       <h1>{words.title}</h1>
       <p class="lead">{words.claim}</p>
       <Doors />
+      {!threads.value && <p role="note">{words.noThreads}</p>}
       <Demo />
     </article>
   )

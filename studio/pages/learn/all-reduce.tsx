@@ -34,7 +34,7 @@ const text = defineText(
     device: 'Priced on',
     bits: 'Both ways, bit by bit',
     bitsCaption: (differing: number, elements: number, ranks: number) =>
-      `${differing} of ${elements} f32 numbers differ in any bit, on any of ${ranks} threads.`,
+      `${differing} of ${elements} f32 numbers differ in any bit, on any of ${ranks} ranks.`,
     bitsHead: ['Ranks bring', 'all-reduce', 'reduce-scatter, all-gather'],
     cost: 'What each way takes',
     costCaption: (size: string, direct: string, inTwo: string) =>
@@ -69,7 +69,7 @@ const text = defineText(
     device: '按哪种设备计价',
     bits: '两种做法，逐位比较',
     bitsCaption: (differing: number, elements: number, ranks: number) =>
-      `${ranks} 个线程上的 ${elements} 个 f32 数里，有 ${differing} 个存在任何一位不同。`,
+      `${ranks} 个 rank 上的 ${elements} 个 f32 数里，有 ${differing} 个存在任何一位不同。`,
     bitsHead: ['各 rank 带来', 'all-reduce', 'reduce-scatter 加 all-gather'],
     cost: '两种做法各要多久',
     costCaption: (size: string, direct: string, inTwo: string) =>

@@ -1,6 +1,7 @@
 /** The run that the page shows. It outlives the page's being left for another: a run goes on until it ends or is stopped. */
-import { signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import type { HealthEvent, Peaks, Problem, StepView } from 'lockstep'
+import { busy } from '../../base/isolation.js'
 import type { Line, RunFacts, Told } from '../../work/run.js'
 import { type Driver, type Ended, type Heard, type Request, startInPage } from './driver.js'
 import { followMachine, type RunSummary, startOnMachine } from './machine.js'
@@ -30,6 +31,10 @@ let generation = 0
 
 export const isLive = (run: Shown | undefined): boolean =>
   run?.state === 'starting' || run?.state === 'running' || run?.state === 'stopping'
+
+effect(() => {
+  busy.value = shown.value?.where === 'page' && isLive(shown.value)
+})
 
 const begun = (where: Shown['where']): Shown => ({
   ...{ where, state: 'starting', steps: [], losses: [], held: [] },

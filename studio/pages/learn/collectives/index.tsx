@@ -1,5 +1,6 @@
 /** The collectives: numbers of the reader’s, and what every rank has afterwards. */
 import { counted, type Grid, readGrid, writeGrid } from '../../../base/grid.js'
+import { threads } from '../../../base/isolation.js'
 import { oneOf, readKnobs } from '../../../base/knobs.js'
 import { defineText } from '../../../base/language.js'
 import { short } from '../../../base/numbers.js'
@@ -21,6 +22,8 @@ const text = defineText(
     claim:
       'All traffic between ranks is made of a few operations. A collective is called by every rank of a group at once: some hand out, some collect, some add up on the way.',
     title: (op: string) => `${op} among threads of this page`,
+    plainly: (op: string) =>
+      `${op} by the interpreter: ranks are no threads here, since this page may not share memory`,
     ranks: 'Ranks',
     op: 'Operation',
     combine: 'How numbers become one',
@@ -59,6 +62,7 @@ const text = defineText(
   {
     claim: 'rank 之间的通信归根到底只有几种操作。集合通信由一组 rank 同时调用：有的分发，有的收集，有的边传边加。',
     title: (op: string) => `${op}：由本页的线程完成`,
+    plainly: (op: string) => `${op}：由解释器完成（本页不能共享内存，rank 不是线程）`,
     ranks: 'rank 数',
     op: '操作',
     combine: '怎样合并',
@@ -156,7 +160,7 @@ export default function Collectives() {
             </p>
           )}
           <Figure
-            title={words.title(op)}
+            title={threads.value ? words.title(op) : words.plainly(op)}
             caption={words.caption[op](root)}
             rows={{ head: [words.rank, words.has], body: rowsOf(value?.out) }}
             pending={pending}
