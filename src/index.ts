@@ -12,6 +12,7 @@ export {
   faultNow,
   finish,
   type MeshAxis,
+  memoryFiles,
   planPrecisions,
   type Problem,
   parseFaults,

@@ -1,12 +1,12 @@
 /** Damage in checkpoints: whatever bit, end or file is gone, it is found and named, and the checkpoint before is used. */
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { choices, type Files, within } from '../src/base/index.js'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { printCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
 import { beginningOf, newestGood, passedOver } from '../src/train/index.js'
 import { jobOf } from './jobs.js'
-import { memoryFiles } from './memory-files.js'
 import { test } from './share.js'
 
 const program = compileJob(jobOf('mlp', { dp: 2, zero: 1, tp: 2 }))

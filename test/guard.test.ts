@@ -2,6 +2,7 @@
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { test } from 'node:test'
 import { coordinatesOf, type Files, worldOf } from '../src/base/index.js'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { elementsIn } from '../src/checkpoint/box.js'
 import { printManifest } from '../src/checkpoint/manifest.js'
 import { shardsOf } from '../src/checkpoint/shards.js'
@@ -14,7 +15,6 @@ import { Job, type JobInput } from '../src/plan/index.js'
 import { beginningOf, openCheckpoints, startSession, syntheticOf, train } from '../src/train/index.js'
 import { expertModels } from './expert-models.js'
 import { jobOf } from './jobs.js'
-import { memoryFiles } from './memory-files.js'
 
 type Plan = NonNullable<JobInput['plan']>
 type Data = ReturnType<typeof syntheticData>

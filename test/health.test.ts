@@ -1,8 +1,8 @@
 /** What is found out about a run: events in metrics.jsonl, and run folders as they are read. */
 import { deepEqual, equal, throws } from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { type HealthEvent, readRun, showEvent } from '../src/health/index.js'
-import { memoryFiles } from './memory-files.js'
 
 const slow: HealthEvent = {
   ...{

@@ -1,6 +1,7 @@
 /** Runs that go on after a failure: what is copied where, from what a run goes on, and with which plan. */
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { ProblemsError } from '../src/base/index.js'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { cliquesOf, keptParts, partnerOf, shardsOf } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { EngineError } from '../src/engine/index.js'
@@ -17,7 +18,6 @@ import {
   train,
 } from '../src/train/index.js'
 import { readFixture } from './fixtures.js'
-import { memoryFiles } from './memory-files.js'
 import { later, test } from './share.js'
 
 const jobOf = (plan: JobInput['plan'], training: Partial<JobInput['training']> = {}): Job =>

@@ -2,6 +2,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { after } from 'node:test'
 import { type Fault, FaultBook, uniform } from '../src/base/index.js'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { compileJob } from '../src/compile/index.js'
 import { kernelsFor } from '../src/engine/index.js'
 import { Pool, startEngine } from '../src/engine/native/index.js'
@@ -9,7 +10,6 @@ import type { HealthEvent } from '../src/health/index.js'
 import type { Program } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { keepGoing, openData, type Session, startSession, train } from '../src/train/index.js'
-import { memoryFiles } from './memory-files.js'
 import { later } from './share.js'
 
 const pool = new Pool()

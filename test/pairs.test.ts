@@ -1,10 +1,10 @@
 /** Prompts and answers: what is learned of them, and that uneven masks change no loss under any plan. */
 import { deepEqual, equal, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { byteTokenizer, packedPairs, readPairs, type Tokenizer, windows } from '../src/data/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { lossesOf, openData, startSession } from '../src/train/index.js'
-import { memoryFiles } from './memory-files.js'
 
 const line = (value: unknown) => `${JSON.stringify(value)}\n`
 

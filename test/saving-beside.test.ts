@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { error, FaultBook, type Files, noRoom, ProblemsError, parseFaults } from '../src/base/index.js'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { runSaving } from '../src/cli/files/run-saving.js'
 import { processIo } from '../src/cli/io.js'
 import { nodeFiles, startWriter } from '../src/node/index.js'
@@ -21,7 +22,6 @@ import {
   type Writer,
 } from '../src/train/index.js'
 import { jobOf } from './jobs.js'
-import { memoryFiles } from './memory-files.js'
 import { oneIn, test } from './share.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-beside-'))

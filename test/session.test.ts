@@ -2,6 +2,7 @@
 import { deepEqual, equal, match, ok, rejects, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Files, ProblemsError } from '../src/base/index.js'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import {
   beginningOf,
@@ -12,7 +13,6 @@ import {
   startSession,
   train,
 } from '../src/train/index.js'
-import { memoryFiles } from './memory-files.js'
 
 const jobOf = (plan: JobInput['plan'], training: Partial<JobInput['training']> = {}): Job =>
   Job.parse({

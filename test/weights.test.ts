@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { memoryFiles } from '../src/base/memory-files.js'
 import { parseSafetensors, printSafetensors, readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
@@ -18,7 +19,6 @@ import {
   weightSource,
 } from '../src/weights/index.js'
 import { fixturePath } from './fixtures.js'
-import { memoryFiles } from './memory-files.js'
 
 interface Expected {
   readonly tokens: readonly (readonly number[])[]

@@ -7,6 +7,7 @@ import {
   faultNow,
   type HealthEvent,
   keepGoing,
+  memoryFiles,
   openCheckpoints,
   openData,
   type Peaks,
@@ -25,7 +26,6 @@ import {
   watchRun,
   worldOf,
 } from 'lockstep'
-import { pageFiles } from './files.js'
 import { readJob } from './jobs.js'
 import type { Context } from './modules.js'
 
@@ -102,7 +102,7 @@ type Tell = (told: Told) => void
 async function started(input: TrainInput, tell: Tell, heard: (event: HealthEvent) => void) {
   const asked = readJob(input.job)
   const job = input.steps === undefined ? asked : { ...asked, training: { ...asked.training, steps: input.steps } }
-  const files = pageFiles(input.files)
+  const files = memoryFiles(input.files)
   const { dataset, tokenizer } = await openData(job, files)
   const kernels = input.threads ? 'wasm' : 'reference'
   const begin = input.keepGoing ? keepGoing : startSession
