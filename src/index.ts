@@ -9,10 +9,12 @@ export {
   type Fault,
   FaultBook,
   type Files,
+  type Gap,
   faultNow,
   finish,
   type MeshAxis,
   memoryFiles,
+  type Phrases,
   planPrecisions,
   type Problem,
   parseFaults,
@@ -21,7 +23,9 @@ export {
   type ProblemValues,
   problemCodes,
   type Said,
+  type Spoken,
   showProblem,
+  type Translated,
   type Wording,
   type Work,
 } from './base/index.js'
@@ -173,7 +177,7 @@ export {
 } from './generate/index.js'
 
 // What is found in a run, as data.
-export { type HealthEvent, watchRun } from './health/index.js'
+export { type EventPhrases, type HealthEvent, watchRun } from './health/index.js'
 
 // 7. What runs a program, step by step.
 export {

@@ -6,7 +6,7 @@ import { worldOf } from '../base/index.js'
 import { machineOfRun, predictionOf, type RunTimes, refit, simulateOn } from '../calibrate/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { multipliesIn } from '../cost/index.js'
-import { foundIn, type HealthEvent, median, type Prediction, type RunRead, watchRun } from '../health/index.js'
+import { found, foundIn, type HealthEvent, median, type Prediction, type RunRead, watchRun } from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import type { Parts } from '../simulate/index.js'
@@ -97,12 +97,11 @@ function slowerThan({ cluster, seconds: predicted }: Prediction, seconds: number
   const factor = seconds / predicted
   if (factor < slow || steps < leastSteps) return []
   return [
-    {
-      ...{ step: steps, event: 'prediction', severity: 'warning' },
-      message: `a step takes ${factor.toFixed(2)} times as long as predicted on ${cluster}`,
-      numbers: { seconds, predicted, gain: 1 - 1 / factor },
-      advice: 'measure it: train --spans, or replan, says what is slower than it should be',
-    },
+    found(
+      'prediction/step',
+      { step: steps, severity: 'warning', numbers: { seconds, predicted, gain: 1 - 1 / factor } },
+      { times: factor.toFixed(2), cluster },
+    ),
   ]
 }
 

@@ -3,7 +3,7 @@
 import { simulateOn } from '../calibrate/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { compileJob } from '../compile/index.js'
-import type { HealthEvent } from '../health/index.js'
+import { found, type HealthEvent, percentOf } from '../health/index.js'
 import { type Job, layersPerStage } from '../plan/index.js'
 
 interface Tried {
@@ -23,21 +23,16 @@ export function simulatedMove(finding: HealthEvent, job: Job, cluster: Cluster):
     return to === from || layers[from] < 1 ? [] : [{ to, layers, seconds: secondsOf(job, layers, cluster) }]
   })
   const best = tried.toSorted((a, b) => a.seconds - b.seconds).at(0)
-  const busy = `stage ${from} is busy ${(busiest / mean).toFixed(2)} times as long as a mean stage`
-  const { advice: _, command: __, ...told } = finding
+  const times = (busiest / mean).toFixed(2)
+  const { advice: _, command, ...told } = finding
   if (!best || best.seconds >= before)
-    return {
-      ...told,
-      message: `${busy}; no layer moved elsewhere makes a step shorter`,
-      numbers: { from, busiest, mean },
-    }
-  const gain = Number((1 - best.seconds / before).toFixed(3))
-  return {
-    ...finding,
-    message: `${busy}: move one layer from stage ${from} to ${best.to}: -${(100 * gain).toFixed(0)} % of a step, by simulation on ${cluster.name}`,
-    numbers: { from, to: best.to, gain, busiest, mean, before, after: best.seconds },
-    advice: `plan.layers: [${best.layers.join(', ')}]`,
-  }
+    return found('imbalance/no-move', { ...told, numbers: { from, busiest, mean } }, { from, times })
+  const [gain, to] = [Number((1 - best.seconds / before).toFixed(3)), best.to]
+  return found(
+    'imbalance/simulated',
+    { ...told, ...(command && { command }), numbers: { from, to, gain, busiest, mean, before, after: best.seconds } },
+    { from, to, times, gain: percentOf(gain), cluster: cluster.name, layers: best.layers.join(', ') },
+  )
 }
 
 const secondsOf = (job: Job, layers: readonly number[], cluster: Cluster): number =>

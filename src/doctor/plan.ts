@@ -1,8 +1,9 @@
 /** What a plan loses on its cluster, and the single change that would win most of it back. */
+import { type Filling, spoken } from '../base/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { compileJob } from '../compile/index.js'
 import { splitOf } from '../estimate/index.js'
-import type { EventKind, HealthEvent } from '../health/index.js'
+import { clause, type EventPhrase, type EventPhrases, type HealthEvent, percentOf, said } from '../health/index.js'
 import { type Job, Plan } from '../plan/index.js'
 import {
   capacityOf,
@@ -10,6 +11,7 @@ import {
   neighboursOf,
   priceOf,
   requestOfJob,
+  type Sentence,
   showSentence,
   type Topic,
 } from '../search/index.js'
@@ -47,11 +49,17 @@ export function ofPlan(job: Job, { cluster, simulation, symptoms, named }: Circu
   ]
 }
 
-const finding = (event: EventKind, gain: number, message: string, advice: string, numbers = {}): HealthEvent => ({
-  ...{ step: 0, event, severity: 'warning', message, advice, numbers: { ...numbers, gain: Number(gain.toFixed(3)) } },
-})
-
-const percent = (part: number): string => `${(100 * part).toFixed(0)} %`
+/** What is found of a plan: of no step, in words that have sentences of a search in them. */
+const finding = <Name extends EventPhrase>(
+  phrase: Name,
+  { gain, ...numbers }: { readonly gain: number; readonly [name: string]: number },
+  ...values: Filling<EventPhrases[Name]>
+): HealthEvent =>
+  said(
+    spoken(phrase, values),
+    { step: 0, severity: 'warning', numbers: { ...numbers, gain: Number(gain.toFixed(3)) } },
+    change => showSentence(change as Sentence), // no other stands in a finding
+  )
 
 /** The ratio of a change that is possible, and fits. */
 const ratioOf = ({ verdict }: Neighbour): number =>
@@ -60,10 +68,7 @@ const ratioOf = ({ verdict }: Neighbour): number =>
 const bestOf = (neighbours: readonly Neighbour[], topics?: readonly Topic[]): Neighbour | undefined =>
   neighbours.find(one => (topics?.includes(one.move.topic) ?? true) && ratioOf(one) < 1 - leastGain)
 
-const tried = (best: Neighbour | undefined): string =>
-  best
-    ? `try ${showSentence(best.move.change)}: -${percent(1 - ratioOf(best))}`
-    : 'no single change of the plan helps: lockstep plan searches all'
+const tried = (best: Neighbour) => ({ change: best.move.change, gain: percentOf(1 - ratioOf(best)) })
 
 function ofOrder(job: Job, cluster: Cluster, { step }: Simulation): HealthEvent[] {
   const { order } = Plan.parse({})
@@ -75,10 +80,8 @@ function ofOrder(job: Job, cluster: Cluster, { step }: Simulation): HealthEvent[
   return [
     finding(
       'axisOrder',
-      gain,
-      `with ranks in the order ${job.plan.order} axes that talk much lie on slow links: a step would take ${percent(gain)} less in the order ${order}`,
-      `leave plan.order out, or write ${order}`,
-      { seconds: step, usual },
+      { seconds: step, usual, gain },
+      { order: job.plan.order, gain: percentOf(gain), usual: order },
     ),
   ]
 }
@@ -89,35 +92,42 @@ function ofNetwork({ step, parts }: Simulation, neighbours: readonly Neighbour[]
   const total = axes.reduce((sum, axis) => sum + parts[axis], 0) / step
   const best = bestOf(neighbours)
   if (total < share.network || !best) return []
-  const message = `collectives that nothing hides take ${percent(total)} of a step, most of it along ${worst} (${percent(parts[worst] / step)})`
-  return [finding('network', 1 - ratioOf(best), message, tried(best), { share: total })]
+  const words = { share: percentOf(total), axis: worst, most: percentOf(parts[worst] / step) }
+  return [finding('network', { share: total, gain: 1 - ratioOf(best) }, { ...words, ...tried(best) })]
 }
 
 function ofBubble({ plan }: Job, { step, parts }: Simulation, neighbours: readonly Neighbour[]): HealthEvent[] {
   const best = bestOf(neighbours, ['batch', 'schedule', 'mesh', 'layers'])
-  if (parts.bubble / step < share.bubble || !best) return []
-  const message = `ranks wait ${percent(parts.bubble / step)} of a step for the pipeline: ${plan.pp} stages, ${plan.microbatches} microbatches`
-  return [finding('bubble', 1 - ratioOf(best), message, tried(best), { share: parts.bubble / step })]
+  const waits = parts.bubble / step
+  if (waits < share.bubble || !best) return []
+  const words = { share: percentOf(waits), stages: plan.pp, microbatches: plan.microbatches }
+  return [finding('bubble', { share: waits, gain: 1 - ratioOf(best) }, { ...words, ...tried(best) })]
 }
 
 function ofMicrobatches({ plan, training }: Job, neighbours: readonly Neighbour[]): HealthEvent[] {
   const now = training.globalBatch / (plan.dp * plan.microbatches)
   const larger = neighbours.find(one => one.move.topic === 'batch' && (one.plan?.split.microbatch ?? 0) > now)
   if (!larger || ratioOf(larger) > 1 - leastGain) return []
-  const message = `microbatches of ${now} sequence${now === 1 ? '' : 's'} are too small for the device: its kernels are not filled`
-  const advice = `try plan.microbatches: ${larger.plan?.split.microbatches}: -${percent(1 - ratioOf(larger))}`
-  return [finding('microbatches', 1 - ratioOf(larger), message, advice, { microbatch: now })]
+  const gain = 1 - ratioOf(larger)
+  const words = {
+    ...{ size: now, sequences: clause(now === 1 ? '.sequence' : '.sequences'), gain: percentOf(gain) },
+    microbatches: larger.plan?.split.microbatches ?? plan.microbatches,
+  }
+  return [finding('microbatches', { microbatch: now, gain }, words)]
 }
 
 function ofMemory(full: number, bytes: number, neighbours: readonly Neighbour[]): HealthEvent {
   const less = neighbours.filter(one => ratioOf(one) < 2 && (one.plan?.bytes ?? bytes) < 0.95 * bytes).slice(0, 3)
   const told = less.map(one => {
     const time = ratioOf(one) - 1
-    return `${showSentence(one.move.change)} (${((bytes - (one.plan?.bytes ?? bytes)) / 2 ** 30).toFixed(1)} GiB less, time ${time >= 0 ? '+' : '-'}${percent(Math.abs(time))})`
+    const saved = (bytes - (one.plan?.bytes ?? bytes)) / 2 ** 30
+    return clause('.cheaper', {
+      ...{ change: one.move.change, less: saved.toFixed(1) },
+      time: `${time >= 0 ? '+' : '-'}${percentOf(Math.abs(time))}`,
+    })
   })
-  const advice =
-    told.length > 0
-      ? `the cheapest changes: ${told.join('; ')}`
-      : 'no single change takes less: lockstep plan searches all'
-  return finding('memory', 0, `the plan takes ${percent(full)} of the memory that may be used`, advice, { share: full })
+  const [numbers, words] = [{ share: full, gain: 0 }, { share: percentOf(full) }]
+  return told.length > 0
+    ? finding('memory/plan', numbers, { ...words, changes: { joint: ';', of: told } })
+    : finding('memory/none', numbers, words)
 }

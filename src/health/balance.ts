@@ -3,6 +3,7 @@ import { coordinatesOf } from '../base/index.js'
 import { layersPerStage } from '../plan/index.js'
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
+import { clause, found, percentOf } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { mostly, type RunFacts, shareOf, tells, type Watch, watchWindow } from './watch.js'
 
@@ -35,15 +36,17 @@ function stagesIn(lines: readonly StepLine[], { mesh, job, path, ...facts }: Run
   if (!mostly(alike)) return []
   const busy = middle(lines.map(busyOf))
   const mean = busy.reduce((a, b) => a + b, 0) / busy.length
-  const saved = `${(100 * moved.gain).toFixed(0)} %`
+  const { from, to, gain } = moved
   return [
-    {
-      ...{ step: lines[lines.length - 1].step, event: 'imbalance', severity: 'warning', where: `stage ${moved.from}` },
-      message: `stage ${moved.from} is busy ${(busy[moved.from] / mean).toFixed(2)} times as long as a mean stage: move one layer from stage ${moved.from} to ${moved.to}: -${saved}`,
-      numbers: { from: moved.from, to: moved.to, gain: moved.gain, busiest: busy[moved.from], mean },
-      advice: `plan.layers: [${moved.layers.join(', ')}]`,
-      command: `lockstep check ${path}/job.json`,
-    },
+    found(
+      'imbalance/stage',
+      {
+        ...{ step: lines[lines.length - 1].step, severity: 'warning', where: `stage ${from}` },
+        numbers: { from, to, gain, busiest: busy[from], mean },
+        command: `lockstep check ${path}/job.json`,
+      },
+      { from, to, times: (busy[from] / mean).toFixed(2), gain: percentOf(gain), layers: moved.layers.join(', ') },
+    ),
   ]
 }
 
@@ -87,15 +90,16 @@ function expertsIn(lines: readonly StepLine[], { job }: RunFacts): HealthEvent[]
   if (!mostly(shareOf(loads, ({ busiest }) => busiest > limit))) return []
   const [busiest, idle] = [median(loads.map(one => one.busiest)), median(loads.map(one => one.idle))]
   const { layer, busiestRank } = loads[loads.length - 1]
-  const nobody = idle >= 1 ? `, and ${Math.round(idle)} of ${moe.experts} get none` : ''
-  const rank =
-    busiestRank === undefined ? '' : `; the busiest rank has ${busiestRank} times the mean, and the others wait for it`
+  const nobody = idle >= 1 ? clause('.idle', { idle: Math.round(idle), experts: moe.experts }) : ''
+  const rank = busiestRank === undefined ? '' : clause('.busiest', { times: busiestRank })
   return [
-    {
-      ...{ step: lines[lines.length - 1].step, event: 'imbalance', severity: 'warning', where: `experts of ${layer}` },
-      message: `the busiest expert gets ${busiest.toFixed(1)} times the tokens of a mean one${nobody}${rank}`,
-      numbers: { busiest, idle, ...(busiestRank !== undefined && { busiestRank, gain: 1 - 1 / busiestRank }) },
-      advice: 'let the router balance: model.moe.loss, or a bias that follows the load (model.moe.bias: 0.001)',
-    },
+    found(
+      'imbalance/experts',
+      {
+        ...{ step: lines[lines.length - 1].step, severity: 'warning', where: `experts of ${layer}` },
+        numbers: { busiest, idle, ...(busiestRank !== undefined && { busiestRank, gain: 1 - 1 / busiestRank }) },
+      },
+      { times: busiest.toFixed(1), idle: nobody, rank },
+    ),
   ]
 }

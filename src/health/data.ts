@@ -1,6 +1,7 @@
 /** The data of a run: tokens that come again, and ranks that wait for them. */
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
+import { found, percentOf } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { mostly, type RunFacts, shareOf, type Watch, watchWindow } from './watch.js'
 
@@ -26,21 +27,20 @@ function repeatedIn(lines: readonly StepLine[], globalBatch = Number.POSITIVE_IN
   const share = total(({ repeated = 0 }) => repeated) / samples
   if (share < repeats) return []
   return [
-    {
-      ...{ step: lines[lines.length - 1].step, event: 'dataRepeats', severity: 'warning' },
-      message: `${(100 * share).toFixed(0)} % of the samples of the last ${lines.length} steps came before, in the first pass over the data`,
-      numbers: { share },
-      advice: 'the data holds the same text several times: remove what is double',
-    },
+    found(
+      'dataRepeats/samples',
+      { step: lines[lines.length - 1].step, severity: 'warning', numbers: { share } },
+      { share: percentOf(share), steps: lines.length },
+    ),
   ]
 }
 
-const passedAgain = ({ step, cursor }: StepLine, epoch: number): HealthEvent => ({
-  ...{ step, event: 'dataRepeats', severity: 'warning', where: 'epochs' },
-  message: `the data has been passed ${epoch} times (${cursor?.samples} samples): what is repeated teaches less and less`,
-  numbers: { epochs: epoch, samples: cursor?.samples ?? null },
-  advice: 'take more data, or fewer steps; compare the loss with that of held-out data (training.evalEvery)',
-})
+const passedAgain = ({ step, cursor }: StepLine, epochs: number): HealthEvent =>
+  found(
+    'dataRepeats/epochs',
+    { step, severity: 'warning', where: 'epochs', numbers: { epochs, samples: cursor?.samples ?? null } },
+    { epochs, samples: `${cursor?.samples}` },
+  )
 
 /** Of a step, what making its data may take. */
 const waits = 0.15
@@ -55,11 +55,10 @@ export const watchLoader = (_: RunFacts): Watch =>
     if (seconds < leastSeconds) return []
     if (share < waits || !mostly(shareOf(lines, line => shareIn(line) > waits))) return []
     return [
-      {
-        ...{ step: lines[lines.length - 1].step, event: 'dataLoader', severity: 'warning' },
-        message: `ranks wait ${(100 * share).toFixed(0)} % of a step for their data (${(1e3 * seconds).toPrecision(3)} ms)`,
-        numbers: { share, seconds, gain: share },
-        advice: 'tokenise once and train on token files (data.source: tokens.bin), on a faster disk',
-      },
+      found(
+        'dataLoader',
+        { step: lines[lines.length - 1].step, severity: 'warning', numbers: { share, seconds, gain: share } },
+        { share: percentOf(share), ms: (1e3 * seconds).toPrecision(3) },
+      ),
     ]
   })

@@ -2,6 +2,7 @@
  * Something about a run that its owner should know: a line of metrics.jsonl, a line on the screen, a row of a report. Every
  * part of a run that finds something says it in this one form.
  */
+import type { Spoken } from '../base/index.js'
 
 /** What can be found, and what each means. */
 export const eventKinds = {
@@ -49,6 +50,9 @@ export interface HealthEvent {
   /** What the message is made from; null: not finite, for which JSON has no word. */
   readonly numbers: Readonly<Record<string, number | null>>
   readonly advice?: string
+  /** The phrase that message and advice are, and what stands in its gaps: pages say it in a language of their own. */
+  readonly phrase?: string
+  readonly values?: Spoken['values']
   /** What to run next. */
   readonly command?: string
 }
@@ -64,18 +68,23 @@ export function showEvent({ step, event, severity, rank, where, message, advice,
 export function eventOf(value: unknown): HealthEvent | undefined {
   if (typeof value !== 'object' || value === null || !('event' in value)) return undefined
   const said = value as Partial<Record<keyof HealthEvent, unknown>> // each field is looked at below
-  const { step, event, severity, rank, where, message, numbers, advice, command } = said
+  const { step, event, severity, rank, where, message, numbers, advice, phrase, values, command } = said
   if (!isKind(event) || !isSeverity(severity) || typeof message !== 'string') return undefined
   return {
     ...{ step: isCount(step) ? step : 0, event, severity, message, numbers: numbersIn(numbers) },
     ...(isCount(rank) && { rank }),
     ...(typeof where === 'string' && { where }),
     ...(typeof advice === 'string' && { advice }),
+    ...(typeof phrase === 'string' && isFilling(values) && { phrase, values }),
     ...(typeof command === 'string' && { command }),
   }
 }
 
 const isKind = (value: unknown): value is EventKind => typeof value === 'string' && Object.hasOwn(eventKinds, value)
+
+/** What stands in the gaps of a phrase is made of words, lists and mappings: what a language cannot say it leaves out. */
+const isFilling = (value: unknown): value is Spoken['values'] =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const isSeverity = (value: unknown): value is Severity => severities.some(severity => severity === value)
 

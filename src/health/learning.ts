@@ -1,6 +1,7 @@
 /** Runs that do not learn: a loss that rises and stays there, a loss scale that cannot do its work. */
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
+import { clause, found, percentOf } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { once, type RunFacts, shareOf, type Watch } from './watch.js'
 
@@ -21,14 +22,13 @@ export function watchDivergence(): Watch {
     const now = median(losses)
     if (now < lowest) [lowest, at] = [now, step]
     if (now <= lowest + rise(lowest) || !first(step)) return []
-    const said = lr === undefined ? '' : `; the learning rate is ${lr.toPrecision(3)}`
+    const rate = lr === undefined ? '' : clause('.lr', { lr: lr.toPrecision(3) })
     return [
-      {
-        ...{ step, event: 'diverges', severity: 'error' },
-        message: `the loss rises: ${now.toFixed(3)} in the last ${few} steps, ${lowest.toFixed(3)} around step ${at}${said}`,
-        numbers: { loss: now, lowest, since: at, ...(lr !== undefined && { lr }) },
-        advice: `go back to a checkpoint of about step ${at} with a third of the lr, a longer warm-up, or clip`,
-      },
+      found(
+        'diverges',
+        { step, severity: 'error', numbers: { loss: now, lowest, since: at, ...(lr !== undefined && { lr }) } },
+        { loss: now.toFixed(3), steps: few, lowest: lowest.toFixed(3), since: at, lr: rate },
+      ),
     ]
   }
 }
@@ -53,12 +53,8 @@ export function watchScale({ job }: RunFacts): Watch {
 
 function stuckAtLeast(lines: readonly StepLine[], min: number | undefined): HealthEvent | undefined {
   if (min === undefined || !lines.every(({ scale = 0 }) => scale <= min)) return undefined
-  return {
-    ...{ step: lines[lines.length - 1].step, event: 'scaleStuck', severity: 'warning' },
-    message: `the loss scale has been at its minimum, ${min}, for ${lines.length} steps: small gradients vanish in 16 bits`,
-    numbers: { scale: min, steps: lines.length },
-    advice: 'gradients overflow by themselves: try a smaller lr, clip, or precision bf16, which has the range of f32',
-  }
+  const numbers = { scale: min, steps: lines.length }
+  return found('scaleStuck/least', { step: lines[lines.length - 1].step, severity: 'warning', numbers }, numbers)
 }
 
 function overflowing(lines: readonly StepLine[]): HealthEvent | undefined {
@@ -66,10 +62,10 @@ function overflowing(lines: readonly StepLine[]): HealthEvent | undefined {
   const [firstScale, lastScale] = [lines[0].scale ?? 1, lines[lines.length - 1].scale ?? 1]
   // A scaler that begins far too high falls once at each overflow, and that is its work.
   if (share < 0.25 || lastScale < firstScale / 2 ** (0.75 * share * lines.length)) return undefined
-  return {
-    ...{ step: lines[lines.length - 1].step, event: 'scaleStuck', severity: 'warning' },
-    message: `${(100 * share).toFixed(0)} % of the last ${lines.length} steps overflowed and were skipped; the scale went from ${firstScale} to ${lastScale}`,
-    numbers: { share, from: firstScale, to: lastScale },
-    advice: 'let the scale grow less often (training.lossScale.interval), or take precision bf16',
-  }
+  const scales = { from: firstScale, to: lastScale }
+  return found(
+    'scaleStuck/overflows',
+    { step: lines[lines.length - 1].step, severity: 'warning', numbers: { share, ...scales } },
+    { share: percentOf(share), steps: lines.length, ...scales },
+  )
 }

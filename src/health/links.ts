@@ -6,6 +6,7 @@ import { coordinatesOf, type Mesh, worldOf } from '../base/index.js'
 import type { Along } from '../trace/index.js'
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
+import { found } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { mostly, type RunFacts, shareOf, tells, type Watch, watchWindow } from './watch.js'
 
@@ -34,18 +35,20 @@ function slowAlong(along: Along, lines: readonly StepLine[], facts: Placed): Hea
   const worst = middles.indexOf(Math.max(...middles))
   const others = (row: readonly number[]) => median(row.filter((_, i) => i !== worst))
   const share = groups.length < 2 ? 0 : shareOf(times, row => row[worst] > limit * others(row))
-  const base = { step: lines[lines.length - 1].step, event: 'slowLink', severity: 'warning' } as const
+  const base = { step: lines[lines.length - 1].step, severity: 'warning' } as const
   const factor = middles[worst] / others(middles)
   if (mostly(share) && factor > limit && middles[worst] - others(middles) > leastShare * step) {
     const ranks = groups[worst].join(', ')
     const gain = (middles[worst] - others(middles)) / step
     return [
-      {
-        ...{ ...base, where: `${along} ranks ${ranks}` },
-        message: `collectives along ${along} take ${factor.toFixed(1)} times as long among ranks ${ranks} as among others: a link of theirs is slow`,
-        numbers: { factor: Number(factor.toFixed(2)), seconds: middles[worst], others: others(middles), gain },
-        advice: 'look at the links of these ranks: errors, a port that negotiated less, other traffic',
-      },
+      found(
+        'slowLink/group',
+        {
+          ...{ ...base, where: `${along} ranks ${ranks}` },
+          numbers: { factor: Number(factor.toFixed(2)), seconds: middles[worst], others: others(middles), gain },
+        },
+        { axis: along, times: factor.toFixed(1), ranks },
+      ),
     ]
   }
   return slowEverywhere(along, { middles, step, base }, facts)
@@ -53,11 +56,7 @@ function slowAlong(along: Along, lines: readonly StepLine[], facts: Placed): Hea
 
 function slowEverywhere(
   along: Along,
-  {
-    middles,
-    step,
-    base,
-  }: { middles: readonly number[]; step: number; base: Pick<HealthEvent, 'step' | 'event' | 'severity'> },
+  { middles, step, base }: { middles: readonly number[]; step: number; base: Pick<HealthEvent, 'step' | 'severity'> },
   { prediction }: RunFacts,
 ): HealthEvent[] {
   const predicted = prediction?.network?.[along]
@@ -65,14 +64,15 @@ function slowEverywhere(
   if (!prediction || predicted === undefined || measured < limit * predicted) return []
   if (measured - predicted < leastShare * step) return []
   const factor = measured / predicted
-  const times = predicted > 0.001 * step ? `${factor.toFixed(1)} times as long as` : 'much longer than'
+  const facts = {
+    ...{ ...base, where: `${along}, all ranks` },
+    numbers: { seconds: measured, predicted, gain: (measured - predicted) / step },
+  }
+  const words = { axis: along, cluster: prediction.cluster }
   return [
-    {
-      ...{ ...base, where: `${along}, all ranks` },
-      message: `collectives along ${along} take ${times} predicted on ${prediction.cluster}`,
-      numbers: { seconds: measured, predicted, gain: (measured - predicted) / step },
-      advice: 'the network moves fewer bytes a second than it was said to, or others use it',
-    },
+    predicted > 0.001 * step
+      ? found('slowLink/everywhere', facts, { ...words, times: factor.toFixed(1) })
+      : found('slowLink/much', facts, words),
   ]
 }
 

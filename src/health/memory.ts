@@ -1,4 +1,5 @@
 /** Memory that is so full that making room for more takes time. */
+import { clause, found } from './phrases.js'
 import type { RunFacts, Watch } from './watch.js'
 import { watchWindow } from './watch.js'
 
@@ -11,13 +12,13 @@ export const watchMemory = (_: RunFacts): Watch =>
     const retries = (last.allocationRetries ?? 0) - (first.allocationRetries ?? 0)
     if (retries < leastRetries) return []
     const { peakBytes } = last
-    const held = peakBytes === undefined ? '' : `, with ${(peakBytes / 2 ** 30).toFixed(1)} GiB at the peak`
+    const peak = peakBytes === undefined ? '' : clause('.peak', { peak: (peakBytes / 2 ** 30).toFixed(1) })
+    const numbers = { retries, ...(peakBytes !== undefined && { peakBytes }) }
     return [
-      {
-        ...{ step: last.step, event: 'memory', severity: 'warning', where: 'allocator' },
-        message: `the device ran out of memory ${retries} times in the last ${lines.length} steps${held}: all of what was cached is given back and asked for again`,
-        numbers: { retries, ...(peakBytes !== undefined && { peakBytes }) },
-        advice: 'take less memory: lockstep doctor names the cheapest changes',
-      },
+      found(
+        'memory/allocator',
+        { step: last.step, severity: 'warning', where: 'allocator', numbers },
+        { retries, steps: lines.length, peak },
+      ),
     ]
   })

@@ -3,8 +3,9 @@
  * two halves says what to expect, their middle distance from it how much they vary. What was flagged, skipped or is not
  * finite is not accepted, so one spike hides no other.
  */
-import type { EventKind, HealthEvent } from './event.js'
+import type { HealthEvent } from './event.js'
 import { median, spreadAround } from './median.js'
+import { found } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { once, type Watch } from './watch.js'
 
@@ -17,8 +18,7 @@ const mostInARow = 3
 const limit = 8
 
 interface Series {
-  readonly kind: EventKind
-  readonly name: string
+  readonly kind: 'lossSpike' | 'normSpike'
   readonly of: (line: StepLine) => number
   readonly shown: (value: number) => string
   /** What values vary by at least, of an expected one. */
@@ -27,11 +27,11 @@ interface Series {
 
 const series: readonly Series[] = [
   {
-    ...{ kind: 'lossSpike', name: 'loss', of: ({ loss }) => loss, shown: loss => loss.toFixed(4) },
+    ...{ kind: 'lossSpike', of: ({ loss }) => loss, shown: loss => loss.toFixed(4) },
     floor: expected => 0.005 * Math.abs(expected),
   },
   {
-    ...{ kind: 'normSpike', name: 'gradient norm' },
+    kind: 'normSpike',
     of: ({ gradientNorm = Number.NaN }) => Math.log(gradientNorm),
     shown: log => Math.exp(log).toPrecision(3),
     floor: () => 0.05,
@@ -47,10 +47,8 @@ export function watchSpikes(): Watch {
   ]
 }
 
-const notFinite = ({ step }: StepLine): HealthEvent => ({
-  ...{ step, event: 'notFinite', severity: 'error', message: 'the loss is not finite', numbers: { loss: null } },
-  advice: 'try a smaller lr, a warm-up, or clip, and look at the data of this step',
-})
+const notFinite = ({ step }: StepLine): HealthEvent =>
+  found('notFinite', { step, severity: 'error', numbers: { loss: null } })
 
 /** What is watched, the values it is judged by, and how many in a row were spikes. */
 interface Watched {
@@ -76,16 +74,13 @@ function judged(watched: Watched, line: StepLine): HealthEvent[] {
 }
 
 function spike(
-  { kind, name, shown }: Series,
+  { kind, shown }: Series,
   step: number,
   { value, expected, deviations }: Record<string, number>,
 ): HealthEvent {
-  return {
-    ...{ step, event: kind, severity: 'warning' },
-    message: `${name} ${shown(value)}, where the steps before led to expect ${shown(expected)}: ${deviations.toFixed(0)} deviations above`,
-    numbers: { value: Number(shown(value)), expected: Number(shown(expected)), deviations: Math.round(deviations) },
-    advice: 'look at the data of this step; a smaller lr, a longer warm-up, clip or skipAbove make spikes rarer',
-  }
+  const numbers = { value: Number(shown(value)), expected: Number(shown(expected)), deviations: Math.round(deviations) }
+  const words = { value: shown(value), expected: shown(expected), deviations: deviations.toFixed(0) }
+  return found(kind, { step, severity: 'warning', numbers }, words)
 }
 
 /** What the next value should be, and how far off values are. */

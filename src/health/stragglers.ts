@@ -6,6 +6,7 @@
 import { coordinatesOf } from '../base/index.js'
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
+import { clause, found, percentOf } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { mostly, muchStolen, type RunFacts, shareOf, stolenIn, tells, type Watch, watchWindow } from './watch.js'
 
@@ -42,14 +43,16 @@ function slowest(lines: readonly StepLine[], { mesh, prediction, ...facts }: Run
   const seconds = median(lines.map(line => line.ranks!.busy[rank]))
   const [times, stolen] = [factor.toFixed(2), stolenIn(lines)]
   const shared = stolen > muchStolen
-  const others = shared ? `, while other processes take ${(100 * stolen).toFixed(0)} % of the cores` : ''
+  const others = shared ? clause('.stolen', { share: percentOf(stolen) }) : ''
   return [
-    {
-      ...{ step, event: 'straggler', severity: shared ? 'note' : 'warning', rank },
-      message: `computes ${times} times as long as ranks with the same work: they wait for it${others}`,
-      numbers: { factor: Number(times), seconds, late: late(rank), stolen, gain: 1 - 1 / factor },
-      advice: 'look at its host: clocks, temperature, other processes; or leave it out',
-    },
+    found(
+      'straggler',
+      {
+        ...{ step, severity: shared ? 'note' : 'warning', rank },
+        numbers: { factor: Number(times), seconds, late: late(rank), stolen, gain: 1 - 1 / factor },
+      },
+      { times, others },
+    ),
   ]
 }
 
@@ -62,13 +65,14 @@ function slowAll(lines: readonly StepLine[], { mesh, prediction, ...facts }: Run
   const factor = median(ratios)
   if (factor < allSlow || !mostly(shareOf(ratios, ratio => ratio > (allSlow * each) / limit))) return []
   return [
-    {
-      ...{ step: lines[lines.length - 1].step, event: 'prediction', where: 'compute' },
-      severity: stolenIn(lines) > muchStolen ? 'note' : 'warning',
-      message: `all ranks compute ${factor.toFixed(2)} times as long as predicted on ${prediction.cluster}`,
-      numbers: { factor: Number(factor.toFixed(3)), gain: 1 - 1 / factor },
-      advice:
-        'the device is slower than it was said to be (clocks, power, other processes), or the cluster file is wrong',
-    },
+    found(
+      'prediction/compute',
+      {
+        ...{ step: lines[lines.length - 1].step, where: 'compute' },
+        severity: stolenIn(lines) > muchStolen ? 'note' : 'warning',
+        numbers: { factor: Number(factor.toFixed(3)), gain: 1 - 1 / factor },
+      },
+      { times: factor.toFixed(2), cluster: prediction.cluster },
+    ),
   ]
 }

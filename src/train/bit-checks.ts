@@ -1,8 +1,7 @@
 /** Whether bits are what they should be: copies that are alike, and steps that give the same when they are run again. */
-import { either } from '../base/index.js'
 import type { Disagreement, StepData } from '../engine/index.js'
-import type { HealthEvent } from '../health/index.js'
-import { unlike } from './not-finite.js'
+import { found, type HealthEvent } from '../health/index.js'
+import { placeWords, stateOf } from './not-finite.js'
 import type { Session } from './session.js'
 
 /** How often what is checked; without a number: never. */
@@ -25,17 +24,18 @@ export function replicaEvents(
 }
 
 function eventOf({ parameter, state, holders, odd }: Disagreement, step: number): HealthEvent {
-  const what = state === undefined ? parameter : `the ${state} of ${parameter}`
-  const others = holders.flatMap(({ rank }) => (odd?.includes(rank) ? [] : [rank]))
-  const message = odd
-    ? `${what}: rank ${either(odd, 'and')} ${odd.length > 1 ? 'have' : 'has'} other bits than rank ${either(others, 'and')}, which agree`
-    : `${what}: ranks ${either(others, 'and')} should hold the same and do not; which is right nobody can tell`
-  return {
-    ...{ step, event: 'replicasDiffer', severity: 'error', message },
-    ...(odd?.length === 1 && { rank: odd[0] }),
+  const others = { joint: 'and', of: holders.flatMap(({ rank }) => (odd?.includes(rank) ? [] : [rank])) } as const
+  const words = { what: stateOf(parameter, state), others, step }
+  const facts = {
+    ...{ step, severity: 'error' as const, ...(odd?.length === 1 && { rank: odd[0] }) },
     numbers: { holders: holders.length, odd: odd?.length ?? holders.length },
-    advice: `resume from a checkpoint before step ${step}, and suspect the machine of ${odd ? 'that rank' : 'these ranks'}`,
   }
+  return odd
+    ? found(odd.length > 1 ? 'replicasDiffer/several' : 'replicasDiffer/odd', facts, {
+        ...words,
+        odd: { joint: 'and', of: odd },
+      })
+    : found('replicasDiffer/all', facts, words)
 }
 
 /** What running a step twice shows, before it is taken. */
@@ -49,10 +49,10 @@ export async function replayEvents(
   const { differs } = await trainer.replay(data)
   if (!differs) return []
   return [
-    {
-      ...{ step, event: 'replicasDiffer', severity: 'error', rank: differs.rank, numbers: {} },
-      message: unlike(program, differs),
-      advice: 'suspect the machine of that rank: memory or a core that fails now and then',
-    },
+    found(
+      'replicasDiffer/again',
+      { step, severity: 'error', rank: differs.rank, numbers: {} },
+      placeWords(program, differs),
+    ),
   ]
 }

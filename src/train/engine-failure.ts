@@ -1,13 +1,13 @@
 /** Engines that stop in the middle of their work: whoever has an earlier state may go on from that. */
 import { error, ProblemsError, type Rank } from '../base/index.js'
 import { EngineError } from '../engine/index.js'
-import type { HealthEvent } from '../health/index.js'
+import { clause, found, type HealthEvent } from '../health/index.js'
 
 export class EngineFailure extends ProblemsError {
   /** Ranks that are gone, with all that they held. */
   readonly lost: readonly Rank[]
   /** Where it stood still, what is to be known of that but the step. */
-  readonly timeOut: Omit<HealthEvent, 'step'> | undefined
+  readonly timeOut: HealthEvent | undefined
   constructor(when: string, cause: unknown) {
     super([error('engine/failed', '', `${when}: ${cause instanceof Error ? cause.message : String(cause)}`)])
     this.lost =
@@ -16,18 +16,19 @@ export class EngineFailure extends ProblemsError {
   }
 }
 
-function timeOutEvent({ timeOut, ranks }: EngineError): Omit<HealthEvent, 'step'> | undefined {
+function timeOutEvent({ timeOut, ranks }: EngineError): HealthEvent | undefined {
   if (!timeOut) return undefined
   const { rank, seconds, usual } = timeOut
   const where = ranks.find(report => report.rank === rank)?.text
-  const still = seconds === undefined ? 'longer than ranks may wait' : `for ${seconds.toFixed(1)} s`
-  const before = usual === undefined ? '' : `, where this has never taken more than ${usual.toPrecision(2)} s`
-  return {
-    ...{ event: 'timeout', severity: 'error', ...(rank !== undefined && { rank }), ...(where && { where }) },
-    message: `${rank === undefined ? 'all ranks stand' : `rank ${rank} stands`} still ${still}${before}`,
-    numbers: { ...(seconds !== undefined && { seconds }), ...(usual !== undefined && { usual }) },
-    advice: 'the flight record says what every rank was at; --keep-going goes on from the step before',
+  const words = {
+    still: seconds === undefined ? clause('.longer') : clause('.seconds', { seconds: seconds.toFixed(1) }),
+    before: usual === undefined ? '' : clause('.usual', { usual: usual.toPrecision(2) }),
   }
+  const facts = {
+    ...{ step: 0, severity: 'error' as const, ...(rank !== undefined && { rank }), ...(where && { where }) },
+    numbers: { ...(seconds !== undefined && { seconds }), ...(usual !== undefined && { usual }) },
+  }
+  return rank === undefined ? found('timeout/all', facts, words) : found('timeout/rank', facts, { rank, ...words })
 }
 
 /** What stops an engine (a rank that died, a peer that never came) is told as it tells it. */

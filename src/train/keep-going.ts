@@ -8,7 +8,7 @@ import { error, type Fault, FaultBook, ProblemsError } from '../base/index.js'
 import { type Copies, openCopies } from '../checkpoint/index.js'
 import { cursorAt, type Dataset } from '../data/index.js'
 import { Pool } from '../engine/index.js'
-import type { HealthEvent } from '../health/index.js'
+import { clause, eventPhrases, found, type HealthEvent } from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import { type Job, jobOfBatch, jobsFor, planTitle, worldOfPlan } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
@@ -76,7 +76,10 @@ interface Source {
   readonly where: string
 }
 
-const inMemory = 'the ranks’ memory'
+const [inMemory, ofSeed] = [eventPhrases['.memory'][0], eventPhrases['.seed'][0]]
+
+/** A file as it is called; the ranks' memory and the weights of a seed have words of their own. */
+const placeOf = (where: string) => (where === inMemory ? clause('.memory') : where === ofSeed ? clause('.seed') : where)
 
 class Kept implements KeptSession {
   readonly dataset: Dataset
@@ -237,16 +240,15 @@ class Kept implements KeptSession {
       this.#ranks -= lost.length
       if (worldOfPlan(this.job.plan) > this.#ranks) this.#replan()
     }
-    if (timeOut) this.#say({ step: this.#told + 1, ...timeOut })
+    if (timeOut) this.#say({ ...timeOut, step: this.#told + 1 })
     const where = await this.#resume()
     const [from, repeated] = [this.behind, this.#told - this.behind]
-    const again = repeated > 0 ? `, and repeats ${repeated} step${repeated > 1 ? 's' : ''}` : ''
-    this.#say({
-      ...{ step: this.#told + 1, event: 'restart', severity: 'warning' },
-      ...(lost.length > 0 && { rank: lost[0] }),
-      message: `${message.split('\n')[0]}; goes on after step ${from}, from ${where}${again}`,
+    const again = repeated > 0 ? clause(repeated > 1 ? '.again-many' : '.again', { steps: repeated }) : ''
+    const facts = {
+      ...{ step: this.#told + 1, severity: 'warning' as const, ...(lost.length > 0 && { rank: lost[0] }) },
       numbers: { failure: this.failures, from, repeated, lost: lost.length, after, seconds: secondsSince(started) },
-    })
+    }
+    this.#say(found('restart/from', facts, { failure: message.split('\n')[0], from, where: placeOf(where), again }))
   }
 
   /** From the newest state that is good. Returns where that was. */
@@ -262,9 +264,16 @@ class Kept implements KeptSession {
   #sources(): Source[] {
     const checkpoint = this.#copies?.kept.checkpoint()
     const [damage] = checkpoint?.damages() ?? []
-    if (damage) this.#passOver(`the copy of step ${checkpoint?.step} in ${inMemory}: ${damage.message}`)
+    const facts = { step: this.#told, severity: 'warning' as const, numbers: {} }
+    if (checkpoint && damage)
+      this.#say(
+        found('checkpointDamaged/copy', facts, {
+          ...{ step: checkpoint.step, where: placeOf(inMemory), why: damage.message },
+        }),
+      )
     const disk = this.#options.onDisk?.()
-    for (const { path, damages } of disk?.damaged ?? []) this.#passOver(`${path}: ${damages[0].message}`)
+    for (const { path, damages } of disk?.damaged ?? [])
+      this.#say(found('checkpointDamaged/passed', facts, { path, why: damages[0].message }))
     const copy: Source[] =
       checkpoint && !damage
         ? [
@@ -277,13 +286,9 @@ class Kept implements KeptSession {
     return [...copy, ...(disk ? [{ beginning: disk, where: disk.path }] : []), this.#origin()]
   }
 
-  #passOver(message: string): void {
-    this.#say({ step: this.#told, event: 'checkpointDamaged', severity: 'warning', message, numbers: {} })
-  }
-
   #origin(): Source {
     const { beginning } = this.#options
-    return { beginning, where: beginning?.path ?? 'the weights of its seed' }
+    return { beginning, where: beginning?.path ?? ofSeed }
   }
 
   async #startedFrom({ beginning, standing, where }: Source): Promise<Session> {
@@ -306,11 +311,9 @@ class Kept implements KeptSession {
     const enough = worldOfPlan(this.#asked.job.plan) <= this.#ranks
     this.#planned = enough ? this.#asked : fitting(this.#asked.job, this.#ranks)
     const [now, then] = [this.job, before].map(({ plan }) => planTitle(plan))
-    this.#say({
-      ...{ step: this.#told, event: 'replanned', severity: 'warning' },
-      message: `${this.#ranks} ranks are there: ${now}, instead of ${then}`,
-      numbers: { ranks: worldOfPlan(this.job.plan), before: worldOfPlan(before.plan), there: this.#ranks },
-    })
+    const numbers = { ranks: worldOfPlan(this.job.plan), before: worldOfPlan(before.plan), there: this.#ranks }
+    const words = { ranks: this.#ranks, plan: now, before: then }
+    this.#say(found('replanned', { step: this.#told, severity: 'warning', numbers }, words))
   }
 
   #say(event: HealthEvent): void {

@@ -1,5 +1,8 @@
-/** What is found in runs, in Chinese: a title for every kind of event, and where it happened. The English message stands behind it, with its numbers. */
+/** What is found in runs, in Chinese: a title for every kind of event, where it happened, and what is said of it. */
 import type { HealthEvent } from 'lockstep'
+import { eventPhrasesZh } from './events-phrases.zh.js'
+import { sentenceZh } from './sentences.zh.js'
+import { speakZh } from './tongue.zh.js'
 
 type EventKind = HealthEvent['event']
 
@@ -37,13 +40,22 @@ export const severitiesZh: Readonly<Record<HealthEvent['severity'], string>> = {
   error: '错误',
 }
 
-/** '警告（第 12 步，rank 3，layers.1 ffn）：损失突然偏离之前的走势' */
-export function eventZh({ step, event, severity, rank, where }: Omit<HealthEvent, 'message' | 'numbers'>): string {
+/** '警告（第 12 步，rank 3，layers.1 ffn）：计算用时是同类 rank 的 1.50 倍 ……'; a line of an older run has its title alone. */
+export function eventZh(said: Said): string {
+  const { step, severity, rank, where } = said
   const places = [
     ...(step > 0 ? [`第 ${step} 步`] : []),
     ...(rank === undefined ? [] : [`rank ${rank}`]),
     ...(where === undefined ? [] : [where]),
   ]
   const place = places.length > 0 ? `（${places.join('，')}）` : ''
-  return `${severitiesZh[severity]}${place}：${eventTitlesZh[event]}`
+  return `${severitiesZh[severity]}${place}：${eventWordsZh(said).join('；')}`
 }
+
+/** What is so, and, where there is something, what to do about it. */
+export function eventWordsZh({ event, phrase, values = {} }: Said): readonly string[] {
+  const [message, advice] = phrase === undefined ? ['', ''] : speakZh({ phrase, values }, eventPhrasesZh, sentenceZh)
+  return [message || eventTitlesZh[event], ...(advice ? [advice] : [])]
+}
+
+type Said = Pick<HealthEvent, 'step' | 'event' | 'severity' | 'rank' | 'where' | 'phrase' | 'values'>

@@ -18,6 +18,7 @@ import {
   type Violation,
   verify,
 } from 'lockstep'
+import { eventWordsZh } from '../text/events.zh.js'
 import { type Bytes, type JobText, jobOf, peakOf, programOf } from './jobs.js'
 
 export type Zero = 0 | 1 | 2 | 3
@@ -88,7 +89,12 @@ export function memory(fit: Fit): MemoryAnswer {
 export interface Lived {
   readonly losses: readonly number[]
   /** What the engine said of a number that is not finite. */
-  readonly found?: { readonly step: number; readonly where: string; readonly message: string; readonly advice: string }
+  readonly found?: {
+    readonly step: number
+    readonly where: string
+    readonly en: readonly string[]
+    readonly zh: readonly string[]
+  }
   /** What ended the run before its last step. */
   readonly ended?: string
 }
@@ -141,7 +147,10 @@ async function lived(text: JobText, faults: readonly string[], threads: boolean)
       losses.push(loss)
       const event = events.find(({ event }) => event === 'notFinite')
       if (event && !found)
-        found = { step, where: event.where ?? '', message: event.message, advice: event.advice ?? '' }
+        found = {
+          ...{ step, where: event.where ?? '' },
+          ...{ en: [event.message, event.advice ?? ''], zh: eventWordsZh(event) },
+        }
     }
     return { losses, ...(found && { found }) }
   } catch (error) {

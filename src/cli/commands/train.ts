@@ -179,7 +179,7 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
   const watched = { ...places, hearing, guest: options.guest }
   const { records, traced, stopped } = await follow(session, display, watched, io).catch(e => {
-    if (e instanceof EngineFailure && e.timeOut) hearing.hear({ step: session.behind + 1, ...e.timeOut })
+    if (e instanceof EngineFailure && e.timeOut) hearing.hear({ ...e.timeOut, step: session.behind + 1 })
     throw e
   })
   const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
 import { oneOf, readKnobs } from '../../base/knobs.js'
+import { language } from '../../base/language.js'
 import { onJob, planQuery } from '../../base/links.js'
 import { bytes, percent, seconds, short } from '../../base/numbers.js'
 import { Bars, Legend } from '../../parts/bars.js'
@@ -154,7 +155,7 @@ function Losses({ value, pending }: { readonly value: Lived | undefined; readonl
   return (
     <Figure title={words.title} caption={caption ?? '…'} rows={rows} pending={pending}>
       <Table {...rows} label={words.title} />
-      {value?.found && <Said title={words.said} lines={[value.found.message, value.found.advice]} />}
+      {value?.found && <Said title={words.said} lines={value.found[language.value]} lang={language.value} />}
       {value?.ended && <Said title={words.ended} lines={value.ended.split('\n')} />}
     </Figure>
   )
@@ -169,11 +170,17 @@ function lossCaption({ losses, found }: Lived): string {
 }
 
 /** What the core says, in its own words. */
-function Said({ title, lines }: { readonly title: string; readonly lines: readonly string[] }) {
+interface SaidProps {
+  readonly title: string
+  readonly lines: readonly string[]
+  readonly lang?: 'en' | 'zh'
+}
+
+function Said({ title, lines, lang = 'en' }: SaidProps) {
   return (
     <div class="said">
       <h3>{title}</h3>
-      <p lang="en">
+      <p lang={lang}>
         {lines.map(line => (
           <span key={line}>
             {line}

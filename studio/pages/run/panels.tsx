@@ -1,10 +1,12 @@
 /** What else there is to see of a run: memory, faults, events, samples, files. */
-import type { Peaks } from 'lockstep'
+import type { HealthEvent, Peaks } from 'lockstep'
 import { useState } from 'preact/hooks'
+import { language } from '../../base/language.js'
 import { bytes } from '../../base/numbers.js'
 import { type Bar, Bars } from '../../parts/bars.js'
 import { Choice } from '../../parts/controls.js'
 import { Figure } from '../../parts/figure.js'
+import { eventZh } from '../../text/events.zh.js'
 import { fault, isLive, type Shown } from './state.js'
 import { text } from './text.js'
 
@@ -90,21 +92,23 @@ export function Faults({ run }: PanelProps) {
 /** How many there is room for. */
 const mostEvents = 30
 
+const shownEvent = (event: HealthEvent): string => {
+  const { step, severity, message, advice } = event
+  return language.value === 'zh' ? eventZh(event) : `${step} ${severity}: ${message}${advice ? `; ${advice}` : ''}`
+}
+
 export function Events({ run }: PanelProps) {
   const words = text()
   if (!run) return null
   const { events, notes } = run
-  const all = [
-    ...events.slice(-mostEvents).map(({ step, severity, message }) => `${step} ${severity}: ${message}`),
-    ...notes,
-  ]
+  const all = [...events.slice(-mostEvents).map(shownEvent), ...notes]
   return (
     <section class="events" aria-live="polite">
       <h2>{words.happens}</h2>
       {all.length === 0 ? (
         <p>{words.quiet}</p>
       ) : (
-        <ul lang="en">
+        <ul>
           {all.map((line, n) => (
             <li key={n}>{line}</li>
           ))}
