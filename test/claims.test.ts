@@ -1,8 +1,7 @@
 /** Every claim of the course notes is run, and has the verdict that stands here; with a core that lies it falls. */
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { type Claim, type Core, claims, core, labOf, learnPages, settle, type Verdict } from '../studio/claims/index.js'
-import { lockstep } from './memory-io.js'
+import { runCommand } from './command-line.js'
 import { later, test } from './share.js'
 
 /** All that are not `yes`. */
@@ -74,18 +73,6 @@ test('no predicate says the same whatever the numbers are', () => {
     )
   }
 })
-
-/** Words of a command line: one in quotes is one word. */
-const words = (line: string): string[] =>
-  [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain)
-
-/** Files that commands name. */
-const beside = { 'examples/jobs/llama3-405b.yaml': readFileSync('examples/jobs/llama3-405b.yaml', 'utf8') }
-
-const runCommand = (command: string) => {
-  const [, stdin, line] = command.match(/^(?:echo '([^']*)' \| )?lockstep (.*)$/)!
-  return lockstep(words(line), { ...beside, ...(stdin === undefined ? {} : { '-': stdin }) })
-}
 
 test('commands of claims are lines for a terminal', () => {
   for (const { id, command } of claims)

@@ -1,7 +1,8 @@
 /** The lessons, used as a reader would: numbers typed in, steps, guesses, what a link hides, what this browser remembers. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import type { Page } from 'playwright-core'
-import { later } from './share.js'
+import { runCommand } from './command-line.js'
+import { later, some } from './share.js'
 import { inChromium, studioPages } from './studio-page.js'
 
 const pages = studioPages()
@@ -123,3 +124,34 @@ later(
     await page.close()
   },
 )
+
+/** `stages.0.peak.gradients` of what a command said. */
+const fieldOf = (said: unknown, path: string): unknown =>
+  path.split('.').reduce((at, name) => (at as Record<string, unknown>)[name], said)
+
+later('commands of lessons say the numbers of their pages', inChromium, async t => {
+  const { page, open } = await pages.tab()
+  await open('learn')
+  const links = await page.$$eval('.lessons a', all => all.map(link => link.getAttribute('href')!.slice(2)))
+  ok(links.length >= 24, String(links))
+  for (const link of some(links, 1000, 4))
+    await t.test(link, async () => {
+      await open(link)
+      await page.waitForSelector('.command pre')
+      await settled(page)
+      const shown = await page.$$eval('.command', all =>
+        all.map(one => {
+          const { field, value } = one.querySelector('[data-field]')?.dataset ?? {}
+          return { line: one.querySelector('pre').textContent, field, value }
+        }),
+      )
+      for (const { line, field, value } of shown) {
+        match(line, /^(echo '\{[^']*\}' \| )?lockstep [a-z]+ /)
+        if (field === undefined) continue
+        const { code, out, err } = await runCommand(`${line} --json`)
+        equal(code, 0, err)
+        ok(Math.abs(Number(fieldOf(JSON.parse(out), field)) / Number(value) - 1) < 1e-9, `${field} ${value}: ${out}`)
+      }
+    })
+  await page.close()
+})

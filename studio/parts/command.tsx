@@ -3,11 +3,22 @@ import { useState } from 'preact/hooks'
 import { defineText } from '../base/language.js'
 
 const text = defineText(
-  { same: 'The same in a terminal', copy: 'Copy', copied: 'Copied' },
-  { same: '在终端里做同样的事', copy: '复制', copied: '已复制' },
+  { same: 'The same in a terminal', says: 'With --json it says', copy: 'Copy', copied: 'Copied' },
+  { same: '在终端里做同样的事', says: '加上 --json，它会给出', copy: '复制', copied: '已复制' },
 )
 
-export function Command({ line }: { readonly line: string }) {
+/** A number of the page, and the field that has it in what the command says with --json: `parts.dp`, `stages.0.peak.gradients`. */
+export interface Says {
+  readonly field: string
+  readonly value: number
+}
+
+interface CommandProps {
+  readonly line: string
+  readonly says?: Says | undefined
+}
+
+export function Command({ line, says }: CommandProps) {
   const words = text()
   return (
     <div class="command">
@@ -16,6 +27,14 @@ export function Command({ line }: { readonly line: string }) {
         <code>{line}</code>
       </pre>
       <Copy value={line} />
+      {says && (
+        <p>
+          <small>{words.says}</small>{' '}
+          <code data-field={says.field} data-value={says.value}>
+            {says.field}: {says.value}
+          </code>
+        </p>
+      )}
     </div>
   )
 }

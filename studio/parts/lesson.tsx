@@ -10,7 +10,7 @@ import { showPlace } from '../base/router.js'
 import { type LessonEntry, lessonOf, lessons } from '../pages/learn/lessons.js'
 import { advance } from '../pages/learn/progress.js'
 import { LessonClaims } from './claims/index.js'
-import { Command } from './command.js'
+import { Command, type Says } from './command.js'
 import { Formula } from './formula.js'
 import { Guess, type GuessProps } from './guess.js'
 
@@ -71,6 +71,8 @@ export interface LessonProps {
   /** Queries of the pages that show the same job. */
   readonly open?: { readonly plan?: Query; readonly program?: Query }
   readonly command: string
+  /** What the command says of a number of the page. */
+  readonly says?: Says | undefined
 }
 
 type Query = Readonly<Record<string, string | undefined>>
@@ -174,7 +176,7 @@ export function Listing({ title, what, code, open = false }: ListingProps) {
   )
 }
 
-export function GoOn({ name, open = {}, command }: Pick<LessonProps, 'name' | 'open' | 'command'>) {
+export function GoOn({ name, open = {}, command, says }: Pick<LessonProps, 'name' | 'open' | 'command' | 'says'>) {
   const words = text()
   const next = lessons[lessons.findIndex(lesson => lesson.name === name) + 1]
   return (
@@ -186,7 +188,7 @@ export function GoOn({ name, open = {}, command }: Pick<LessonProps, 'name' | 'o
         <a href={showPlace('learn')}>{words.index}</a>
         {next && <a href={showPlace(`learn/${next.name}`)}>{words.after(next.title[language.value])}</a>}
       </p>
-      <Command line={command} />
+      <Command line={command} says={says} />
     </section>
   )
 }

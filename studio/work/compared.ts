@@ -1,6 +1,6 @@
 /** Jobs beside each other: what their ranks hold, what a step takes on a cluster and where it goes, and what their layers say to each other. */
-import { clusterOf, clusterPrices, type Parts, type Program, simulate, tallyOf, worldOf } from 'lockstep'
-import { type Bytes, type JobText, peakOf, programOf, pythonOf, segmentLines } from './jobs.js'
+import { clusterOf, clusterPrices, type Parts, simulate, tallyOf, worldOf } from 'lockstep'
+import { type Bytes, type JobText, peakOf, programOf } from './jobs.js'
 
 export interface ComparedInput {
   readonly jobs: readonly JobText[]
@@ -30,26 +30,5 @@ function one(job: JobText, device: string): Compared {
     ...{ job, bytes: peakOf(program), step, parts, capacity: cluster.device.memory },
     forward: meets('layers.F'),
     backward: meets('layers.B'),
-  }
-}
-
-export interface ExcerptInput {
-  readonly job: JobText
-  /** Names of segments. */
-  readonly segments: readonly string[]
-}
-
-export interface Excerpt {
-  readonly lines: readonly string[]
-  readonly python: string
-}
-
-/** Instructions of some segments of a job's program, and the functions that are emitted for them. */
-export function excerpt({ job, segments }: ExcerptInput): Excerpt {
-  const program: Program = programOf(job)
-  const names = new Set(segments.map(name => name.replace(/\W+/g, '_')))
-  return {
-    lines: segmentLines(program, name => segments.includes(name)),
-    python: pythonOf(program, name => names.has(name)),
   }
 }

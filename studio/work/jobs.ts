@@ -50,9 +50,9 @@ export function segmentsIn(printed: string): Map<string, string[]> {
   return new Map(parts)
 }
 
-/** The lines of the segments that are wanted. */
+/** The lines of the segments that are wanted. Streams, which are most of a program's text, are not printed. */
 export const segmentLines = (program: Program, wanted: (name: string) => boolean): string[] =>
-  [...segmentsIn(print(program))].flatMap(([name, lines]) => (wanted(name) ? lines : []))
+  [...segmentsIn(print({ ...program, streams: [] }))].flatMap(([name, lines]) => (wanted(name) ? lines : []))
 
 /** Functions of the emitted modules whose name is wanted. */
 export function pythonOf(program: Program, wanted: (name: string) => boolean): string {

@@ -5,9 +5,11 @@ export const lessonModules = {
   collectives: () => import('./collectives.js'),
   compared: () => import('./compared.js'),
   data: () => import('./data-parallel.js'),
+  excerpts: () => import('./excerpts.js'),
   hardware: () => import('./hardware-lessons.js'),
   measures: () => import('./measures.js'),
   exercises: () => import('./exercises/index.js'),
   memory: () => import('./memory-lessons.js'),
+  steps: () => import('./steps.js'),
   tensor: () => import('./tensor-parallel.js'),
 }

@@ -8,8 +8,13 @@ spanKinds satisfies typeof kinds
 /** Beyond this many ranks a picture has fewer lines than ranks anyway. */
 const mostRanks = 65_536
 
-export function timelineOf(program: Program, simulation: Simulation, world: number): TimelineData {
-  const { step: duration, roles, roleOf, watched, columnsOf } = simulation
+/** `duration`: of the axis, where it is longer than the step. */
+export function timelineOf(
+  program: Program,
+  { step, roles, roleOf, watched, columnsOf }: Simulation,
+  world: number,
+  duration: number = step,
+): TimelineData {
   const kept = roles.flatMap((role, n) => (watched(role.rank) ? [{ ...role, n }] : []))
   const tracks = kept.map(({ rank, ranks, pp }) => {
     const columns = columnsOf(rank)

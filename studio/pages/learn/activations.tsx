@@ -126,7 +126,7 @@ export default function Activations() {
   const { seq, sequences, recompute } = knobs.chosen
   const jobs = policies.map(policy => jobOf({ seq, sequences }, policy))
   const { value, refusal, pending } = useAnswer('fast', ['compared', 'compared'], { jobs, device: 'h100' })
-  const code = useAnswer('fast', ['compared', 'excerpt'], { job: small(recompute), segments: ['layers.F', 'layers.B'] })
+  const code = useAnswer('fast', ['excerpts', 'excerpt'], { job: small(recompute), segments: ['layers.F', 'layers.B'] })
   const words = text()
   const { linear, scores } = paperOf(knobs.chosen)
   const job = jobs[policies.indexOf(recompute)]!

@@ -67,6 +67,12 @@ export default study({
         plan: { dp, pp, microbatches: batch / dp, precision: 'bf16', zero: 1, ...(pp > 1 && { schedule }) },
       },
     })),
+  code: 'stream',
+  small: ({ schedule }) => ({
+    model: { family: 'gpt', layers: 4, embed: 64, heads: 4, vocab: 256 },
+    training: { seq: 32, globalBatch: 4 },
+    plan: { pp: 4, microbatches: 4, schedule },
+  }),
   caption: results => {
     const [first, last] = [results[0]!, results.at(-1)!]
     return text().caption(seconds(first.step), seconds(last.step), percent(last.parts.bubble / last.step))

@@ -78,6 +78,12 @@ export default study({
       { label: names.all, job: jobOf({ zero: 3, offload: { ...boundaries, parameters: 'host' } }) },
     ]
   },
+  code: 'stream',
+  small: () => ({
+    model: { family: 'gpt', layers: 2, embed: 64, heads: 4, vocab: 256 },
+    training: { seq: 32, globalBatch: 4 },
+    plan: { dp: 4, zero: 3, precision: 'bf16', recompute: 'full', offload: { ...boundaries, parameters: 'host' } },
+  }),
   caption: ([plain, away]) =>
     text().caption(seconds(plain!.step), seconds(away!.step), bytes(plain!.bytes.optimizer - away!.bytes.optimizer)),
   formula: tex`t \ge \frac{S}{B} + t_{\text{update}} = \class{live}{\text{away}}`,

@@ -66,6 +66,12 @@ export default study({
           plan: { dp: 8, zero: 1, precision },
         },
       })),
+  code: ['layers.F', 'update layers.up'],
+  small: ({ device }) => ({
+    model: { family: 'mlp', layers: 1, embed: 8, ffn: 16 },
+    training: { seq: 4, globalBatch: 4, ...(device === 'v100' && { lossScale: { kind: 'torch' } }) },
+    plan: { dp: 4, zero: 1, precision: device === 'v100' ? 'f16' : 'bf16' },
+  }),
   caption: results =>
     text().caption(seconds(results[0]!.step), seconds(results[1]!.step), short(results[0]!.step / results[1]!.step)),
   formula: tex`\text{state of a rank} = \class{live}{\text{full}} \;\to\; \class{live}{\text{half}}`,

@@ -102,7 +102,7 @@ export default function SequenceParallel() {
   const knobs = readKnobs(table)
   const jobs = [jobOf(knobs.chosen, false), jobOf(knobs.chosen, true)]
   const { value, refusal, pending } = useAnswer('fast', ['compared', 'compared'], { jobs, device: 'h100' })
-  const code = useAnswer('fast', ['compared', 'excerpt'], { job: small, segments: ['layers.F'] }).value
+  const code = useAnswer('fast', ['excerpts', 'excerpt'], { job: small, segments: ['layers.F'] }).value
   const words = text()
   const { tp } = knobs.chosen
   const halves = async () => {

@@ -69,6 +69,9 @@ export interface Study<K extends KnobTable> {
   readonly caption: (results: readonly Compared[], variants: readonly Variant[]) => string
   readonly formula: string
   readonly live: (results: readonly Compared[], chosen: Chosen<K>) => Readonly<Record<string, string>>
+  /** Lines of the last variant's program, or of a small one that shows the same: what its ranks say to each other, what rank 0 does in order, or segments by name. */
+  readonly code?: 'talk' | 'stream' | readonly string[]
+  readonly small?: (chosen: Chosen<K>) => JobText
   /** The number that is guessed. */
   readonly answer: (results: readonly Compared[]) => number
   readonly show?: (value: number) => string
@@ -89,6 +92,7 @@ export function study<const K extends KnobTable>(of: Study<K>): () => preact.JSX
       results.map((each, n) => ({ label: variants[n]!.label, parts: parts(each) }))
     const caption = results.length > 0 ? of.caption(results, variants) : ''
     const last = variants.at(-1)!.job
+    const program = useLines(of.code ?? 'talk', of.small?.(knobs.chosen) ?? last)
     return (
       <Lesson
         name={of.name}
@@ -132,11 +136,21 @@ export function study<const K extends KnobTable>(of: Study<K>): () => preact.JSX
           min: 0,
         }}
         notice={words.notice}
+        program={program}
         open={{ plan: planQuery(last, device) }}
         command={onJob(last, `simulate - --cluster ${device}`)}
+        says={results.length > 0 ? { field: 'step', value: results.at(-1)!.step } : undefined}
       />
     )
   }
+}
+
+function useLines(code: 'talk' | 'stream' | readonly string[], job: JobText): readonly string[] | undefined {
+  const talk = useAnswer('fast', ['excerpts', 'talk'], code === 'talk' ? { job } : undefined).value
+  const stream = useAnswer('fast', ['excerpts', 'stream'], code === 'stream' ? { job, rank: 0 } : undefined).value
+  const segments = typeof code === 'string' ? undefined : { job, segments: code }
+  const named = useAnswer('fast', ['excerpts', 'excerpt'], segments).value
+  return talk ?? stream ?? named?.lines
 }
 
 const heldBy = ({ bytes }: Compared): number => Object.values(bytes).reduce((sum, each) => sum + each, 0)

@@ -1,0 +1,72 @@
+/** Parts of a program's text that made a number of a lesson: segments, what ranks say to each other, the order of a rank's stream. */
+import { type Program, print, printRank } from 'lockstep'
+import { type JobText, programOf, pythonOf, segmentLines, segmentsIn } from './jobs.js'
+
+export interface ExcerptInput {
+  readonly job: JobText
+  /** Names of segments. */
+  readonly segments: readonly string[]
+}
+
+export interface Excerpt {
+  readonly lines: readonly string[]
+  readonly python: string
+}
+
+/** Instructions of some segments of a job's program, and the functions that are emitted for them. */
+export function excerpt({ job, segments }: ExcerptInput): Excerpt {
+  const program: Program = programOf(job)
+  const names = new Set(segments.map(name => name.replace(/\W+/g, '_')))
+  return {
+    lines: segmentLines(program, name => segments.includes(name)),
+    python: pythonOf(program, name => names.has(name)),
+  }
+}
+
+/** Sums of one number, which every plan has. */
+const isSmall = (name: string): boolean => name.startsWith('sum ')
+/** Of many tensors the first two. */
+const shortened = (line: string): string => line.replace(/((?:%\S+ ){2})(?:%\S+ ){2,}/g, '$1… ')
+
+/** Which ranks rank 0 meets, and every instruction by which it does; the sums of losses and norms are left out. */
+export function talk({ job }: { readonly job: JobText }): readonly string[] {
+  const program = programOf(job)
+  const head = printRank({ ...program, streams: program.streams.map(firstCalls) }, 0)
+  const [first] = head.split('\n')
+  const groups = /\ngroups\n([\s\S]*?)\n\n/.exec(head)?.[1]?.split('\n') ?? []
+  const segments = [...segmentsIn(print({ ...program, streams: [] }))].flatMap(([name, [title, ...lines]]) => {
+    const met = lines.filter(line => / over=/.test(line))
+    return met.length > 0 && !isSmall(name) ? [title!, ...met.map(shortened)] : []
+  })
+  return [first!, ...(groups.length > 0 ? ['groups', ...groups] : []), ...segments]
+}
+
+/** One call of each segment: who is met in a step shows in them. */
+function firstCalls(stream: Program['streams'][number]): Program['streams'][number] {
+  const met = new Set<string>()
+  const steps = stream.steps.filter(step => {
+    const fresh = step.kind === 'call' && !met.has(step.segment)
+    if (step.kind === 'call') met.add(step.segment)
+    return fresh
+  })
+  return { ...stream, steps }
+}
+
+export interface StreamInput {
+  readonly job: JobText
+  readonly rank: number
+}
+
+/** Steps that only make room, or clear it. */
+const housework = /^ *\d+ +(alloc|free|begin|clear|load|count|sum)\b/
+const most = 60
+
+/** The first steps of a rank: what it computes, starts and waits for, in order, without what is bound to which name. */
+export function stream({ job, rank }: StreamInput): readonly string[] {
+  const text = printRank(programOf(job), rank)
+  const steps = text.slice(text.indexOf('\nstream')).split('\n').slice(2)
+  return steps
+    .filter(line => line.trim() !== '' && !housework.test(line))
+    .slice(0, most)
+    .map(line => line.replace(/: [^\s:]+=\S.*$/, ''))
+}
