@@ -1,6 +1,6 @@
 /** generate, eval, train --sample and export as a user meets them: what they print, as JSON too, and what they refuse. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -52,15 +52,23 @@ test('a checkpoint and its Hugging Face folder write the same, and say it as JSO
   equal(out, `the cat${own.text}\n`)
 })
 
-test('a folder of bytes trains on: its tokenizer has as many tokens as the model', async () => {
+test('a folder of bytes trains on: its tokenizer has as many tokens as the model, and how it is talked to goes along', async () => {
   const { model, ...rest } = {
     model: 'hf',
     data: { source: 'text.txt' },
     training: { seq: 96, globalBatch: 4, steps: 1 },
   }
   writeFileSync(at('again.yaml'), JSON.stringify({ model, ...rest }))
-  const { code, err } = await run(['train', at('again.yaml'), '--init', at('hf'), '--out', at('again')])
+  const saving = ['--save', at('went-on'), '--out', at('again')]
+  const { code, err } = await run(['train', at('again.yaml'), '--init', at('hf'), ...saving])
   equal(code, 0, err)
+  const asked = ['--chat', '--tokens', '3']
+  const [before] = await jsonOf(['generate', at('hf'), ...asked], 'hi\n')
+  const [after] = await jsonOf(['generate', at('went-on'), ...asked], 'hi\n')
+  deepEqual(after.promptIds, before.promptIds)
+  equal((await run(['export', at('went-on'), '--to', 'hf', '--out', at('hf2')])).code, 0)
+  for (const name of ['chat_template.jinja', 'tokenizer_config.json', 'generation_config.json'])
+    equal(readFileSync(at(`hf2/${name}`), 'utf8'), readFileSync(at(`hf/${name}`), 'utf8'))
 })
 
 test('a chat is written by the template of the folder, and remembered', async () => {

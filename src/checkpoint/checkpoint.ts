@@ -8,6 +8,7 @@ import { type Dim, elementsOf, type Scalars } from '../base/index.js'
 import { type Box, copyShared, elementsIn, type Numbers, storedShape } from './box.js'
 import { type Entry, type Manifest, type Part, type Position, parseManifest, scalarsOf, sumOf } from './manifest.js'
 import { openSafetensors, type Safetensors } from './safetensors.js'
+import { type Texts, textNames, textsIn } from './texts.js'
 
 export interface Checkpoint extends Position {
   /** The run that wrote it. */
@@ -32,6 +33,8 @@ export interface Checkpoint extends Position {
   job(): unknown
   /** The tokenizer.json its text was encoded with; undefined where the job needs none. */
   tokenizer(): string | undefined
+  /** What else says how the model is used, as a folder that its run began with had it. */
+  texts(): Texts
 }
 
 /** Weights alone, to start from; or all that a step leaves to the next, to go on from. */
@@ -59,6 +62,7 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
   const manifest = parseManifest(new TextDecoder().decode(bytes))
   const { step, seed, data, run, software, line = [], tensors } = manifest
   const valuesOf = shardReader(manifest, read)
+  const textHere = (file: string) => located(file, () => textOf(file, manifest, read))
   const fill: Checkpoint['fill'] = (name, targets) =>
     Object.hasOwn(tensors, name) ? filled(name, tensors[name], targets, valuesOf) : [`the checkpoint holds no ${name}`]
   return {
@@ -79,8 +83,9 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
       if (wrong.length > 0) throw new Error(wrong.join('; '))
       return whole.values
     },
-    job: () => JSON.parse(located('job.json', () => textOf('job.json', manifest, read)) ?? 'null'),
-    tokenizer: () => located('tokenizer.json', () => textOf('tokenizer.json', manifest, read)),
+    job: () => JSON.parse(textHere('job.json') ?? 'null'),
+    tokenizer: () => textHere('tokenizer.json'),
+    texts: () => textsIn(textHere),
   }
 }
 
@@ -98,7 +103,7 @@ function damagesIn(manifest: Manifest, read: ReadFile, share: Share): Damage[] {
     const message = `manifest.json: the shards of ${tensor} do not cover it`
     return covered ? wrong : [...wrong, { file: 'manifest.json', tensor, message }]
   })
-  const texts = ['job.json', 'tokenizer.json'].flatMap(file =>
+  const texts = ['job.json', 'tokenizer.json', ...textNames].flatMap(file =>
     damageOf({ file }, () => void located(file, () => textOf(file, manifest, read))),
   )
   return [...damages, ...texts]

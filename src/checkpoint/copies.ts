@@ -148,6 +148,7 @@ function checkpointOf(parts: readonly CopiedPart[], position: Position): Checkpo
     },
     job: () => null,
     tokenizer: () => undefined,
+    texts: () => ({}),
   }
 }
 

@@ -28,6 +28,7 @@ export {
   type Safetensors,
 } from './safetensors.js'
 export { type Shard, shardsOf } from './shards.js'
+export { type Texts, textNames, textsIn } from './texts.js'
 export {
   type Captured,
   captureParts,

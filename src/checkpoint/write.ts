@@ -11,6 +11,7 @@ import { requireFinite } from './checkpoint.js'
 import { format, type Manifest, type Part, type Position, printManifest, sumOf } from './manifest.js'
 import { parseSafetensors, printSafetensors } from './safetensors.js'
 import { besides, type Shard, shardsOf } from './shards.js'
+import type { Texts } from './texts.js'
 
 /** Which run writes, where it stands, and what is needed to use its weights later. */
 export interface Snapshot extends Position {
@@ -22,6 +23,8 @@ export interface Snapshot extends Position {
   readonly job: unknown
   /** The tokenizer.json its text was encoded with. */
   readonly tokenizer?: string | undefined
+  /** What else says how the model is used. */
+  readonly texts?: Texts | undefined
 }
 
 /** A part of a tensor that a rank writes. */
@@ -86,7 +89,7 @@ export interface Heading extends Snapshot {
  * is not: nobody could resume from it.
  */
 export function* printParts(
-  { run, line, job, tokenizer, name, ...position }: Heading,
+  { run, line, job, tokenizer, texts = {}, name, ...position }: Heading,
   ranks: Iterable<PartsOfRank>,
   mostBytes = 2 ** 30,
 ): Generator<readonly [file: string, content: string | Uint8Array]> {
@@ -106,6 +109,7 @@ export function* printParts(
   for (const [file, text] of [
     ['job.json', `${JSON.stringify(job, null, 2)}\n`],
     ['tokenizer.json', tokenizer],
+    ...Object.entries(texts),
   ] as const) {
     if (text === undefined) continue
     files[file] = sumOf(new TextEncoder().encode(text))

@@ -65,7 +65,7 @@ export function* emitting(
     const files = yield* asPart(share * (i + 1), share * (i + 2), writingPlan(other))
     Object.assign(folders, below(`ranks-${worldOf(other.program.mesh)}`, files))
   }
-  const { job, tokenizer, ...settings } = run
+  const { job, tokenizer, texts, ...settings } = run
   const worlds = others.map(other => worldOf(other.program.mesh))
   return {
     'README.md': readme(program, run, worlds),
@@ -73,6 +73,7 @@ export function* emitting(
     'run.json': `${JSON.stringify(settings, null, 2)}\n`,
     'job.json': `${JSON.stringify(job, null, 2)}\n`,
     ...(tokenizer === undefined ? {} : { 'tokenizer.json': tokenizer }),
+    ...texts,
     ...trains,
     ...folders,
     ...below('runtime', runtime),

@@ -26,9 +26,10 @@ export interface Run {
   readonly fingerprint: string
   /** Global batches of held-out samples after every so many steps (0: none of these) and after the last; absent: never. */
   readonly evaluation?: { readonly every: number; readonly batches: number }
-  /** The job, as JSON, and the tokenizer.json its text was encoded with: checkpoints carry both. */
+  /** The job, as JSON, the tokenizer.json its text was encoded with, and what else says how the model is used: checkpoints carry all. */
   readonly job: unknown
   readonly tokenizer?: string
+  readonly texts?: Readonly<Record<string, string>>
   /** For the FLOP/s of the metrics. */
   readonly flopsPerToken: number
   /** What a simulation said, where there was one: about.json has it as its prediction. */

@@ -25,13 +25,13 @@ export function shapeOf(model: ModelConfig, seq: number, adapters?: Adapters): S
 
 function plainShape(model: ModelConfig, seq: number): Shape | undefined {
   if (model.family === 'mlp') return undefined
-  const { layers, embed, heads, ffn, vocab, tied } = model
-  const sizes = { layers, embed, heads, ffn, vocab, tied, seq }
+  const { layers, embed, heads, kvHeads, ffn, vocab, tied } = model
+  const sizes = { layers, embed, heads, kvHeads, ffn, vocab, tied, seq }
   if (model.family === 'llama') {
-    const { kvHeads, headDim, mla, window } = model
+    const { headDim, mla, window } = model
     const experts = expertsOf(model)
     return {
-      ...{ ...sizes, kvHeads, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
+      ...{ ...sizes, headDim, gated: true, biases: false, norm: 'rms', dropout: false, positions: 'rotary' },
       ...(experts && { experts }),
       ...(mla && { latent: latentOf(mla) }),
       ...(window !== undefined && { window: { tokens: window, layers: 'all' as const } }),
@@ -39,7 +39,7 @@ function plainShape(model: ModelConfig, seq: number): Shape | undefined {
   }
   const headDim = embed / heads
   const dropout = model.dropout > 0
-  return { ...sizes, kvHeads: heads, headDim, gated: false, biases: true, norm: 'layer', dropout, positions: 'learned' }
+  return { ...sizes, headDim, gated: false, biases: true, norm: 'layer', dropout, positions: 'learned' }
 }
 
 function expertsOf(model: LlamaConfig): Experts | undefined {

@@ -1,14 +1,14 @@
-/** What a Hugging Face folder says of how its model is talked to: the template of a chat, and the tokens that end an answer. */
-import { error, type Files, ProblemsError, within } from '../base/index.js'
+/** How a model is talked to, by the files that lie beside it: the template of a chat, and the tokens that end an answer. */
+import { error, ProblemsError } from '../base/index.js'
+import type { Texts } from '../checkpoint/index.js'
 import { type ChatText, readChatTemplate } from '../data/index.js'
 
 type Mapping = Readonly<Record<string, unknown>>
 
-/** undefined: the folder has no template. */
-export async function chatOf(path: string, files: Files): Promise<ChatText | undefined> {
-  const config = jsonIn(path, 'tokenizer_config.json', files)
-  const file = within(path, 'chat_template.jinja')
-  const text = files.exists(file) ? files.read(file) : templateIn(config)
+/** undefined: there is no template. `path`: whose files they are, for messages. */
+export async function chatOf(texts: Texts, path: string): Promise<ChatText | undefined> {
+  const config = jsonIn('tokenizer_config.json', texts, path)
+  const text = texts['chat_template.jinja'] ?? templateIn(config)
   if (text === undefined) return undefined
   const special = Object.entries(config).flatMap(([key, value]) => {
     const word = typeof value === 'string' ? value : Object(value).content
@@ -32,20 +32,17 @@ function templateIn({ chat_template: template }: Mapping): string | undefined {
   return typeof found?.template === 'string' ? found.template : undefined
 }
 
-/** Tokens that end a text, by what the folder says of generation, or of the model. */
-export function endsOf(path: string, files: Files): readonly number[] {
-  const said = ['generation_config.json', 'config.json'].map(name => jsonIn(path, name, files).eos_token_id)
-  const found = said.find(one => one !== undefined && one !== null)
+/** Tokens that end a text. */
+export function endsOf(texts: Texts, path: string): readonly number[] {
+  const { eos_token_id: found } = jsonIn('generation_config.json', texts, path)
   return [found].flat().filter((id): id is number => Number.isSafeInteger(id))
 }
 
 /** An empty mapping where there is none. */
-function jsonIn(path: string, name: string, files: Files): Mapping {
-  const file = within(path, name)
-  if (!files.exists(file)) return {}
+function jsonIn(name: keyof Texts, texts: Texts, path: string): Mapping {
   try {
-    return Object(JSON.parse(files.read(file)))
+    return Object(JSON.parse(texts[name] ?? '{}'))
   } catch {
-    throw new ProblemsError([error('weights/file', '', `${file} is not valid JSON`)])
+    throw new ProblemsError([error('weights/file', '', `${path}: ${name} is not valid JSON`)])
   }
 }

@@ -15,8 +15,6 @@ export interface TrainedModel {
   readonly job: Job
   /** The newest of a folder was passed over for it, because it is damaged. */
   readonly passedOver: number
-  /** It is a Hugging Face folder. */
-  readonly isFolder: boolean
 }
 
 /** `path`: a checkpoint, or a folder of them, of which the newest whole one is taken. Throws what is wrong. */
@@ -25,7 +23,7 @@ export function openTrained(path: string, files: Files, { adapters }: OpenTraine
   if (!found) throw new Error('internal: a path was given')
   const job = found.weights ? jobOfFolder(found) : jobOf(found)
   const { path: at, checkpoint, damaged = [] } = found
-  return { path: at, checkpoint, job, passedOver: damaged.length, isFolder: found.weights !== undefined }
+  return { path: at, checkpoint, job, passedOver: damaged.length }
 }
 
 export interface OpenTrainedOptions {

@@ -12,7 +12,7 @@ import {
   Job,
   Plan,
 } from '../plan/index.js'
-import type { Given, Imported, Note } from './note.js'
+import type { Given, Imported, JobDraft, Note } from './note.js'
 import { readers } from './readers.js'
 
 /** Never throws: what cannot be read is refused with a key or a line. */
@@ -24,7 +24,15 @@ export function importConfig(text: string, given: Given = {}, from?: ForeignFram
   if (given.release !== undefined && found.framework !== 'megatron')
     return refused(found, 'defaults are known by release of Megatron-LM alone', '--release')
   const imported = withModel(reader(text, given, found.format), given)
-  return imported.job ? checked(imported) : imported
+  return imported.job ? checked({ ...imported, job: withExperts(imported.job) }) : imported
+}
+
+/** How many experts there are, and a token meets, among the sizes of the model; under `moe` what is left. */
+function withExperts(job: JobDraft): JobDraft {
+  const { model } = job
+  if (!isMapping(model) || !isMapping(model.moe)) return job
+  const { experts, chosen, ...moe } = model.moe
+  return { ...job, model: { ...model, experts, topK: chosen, moe } }
 }
 
 function sourceOf(text: string, from?: ForeignFramework): Foreign | undefined {

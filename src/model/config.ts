@@ -10,6 +10,7 @@ const size = (most: number) => z.int().min(1).max(most)
 const layers = size(10_000).describe('blocks, one after the other')
 const embed = size(2 ** 20).describe('width of the residual stream')
 const heads = size(2 ** 14).describe('query heads')
+const kvHeads = heads.optional().describe('key-value heads; as many as heads if not given')
 const ffn = size(2 ** 24).describe('width of the feed-forward layer')
 const vocab = size(2 ** 24).describe('tokens in the vocabulary')
 const eps = z.number().positive().max(1).default(1e-5).describe('added to the variance in norms')
@@ -56,7 +57,7 @@ const capacity = z.strictObject({
 export const MoeConfig = z.strictObject({
   experts: size(2 ** 16).describe('experts of a routed layer'),
   chosen: size(2 ** 10).describe('experts that a token is sent to'),
-  ffn: ffn.describe('width of one expert'),
+  ffn: ffn.describe('width of one expert; as a dense layer if not given'),
   scores: z.enum(scorings).default('softmax').describe('what the router makes of its logits'),
   normalise: z.boolean().default(true).describe('weights of the chosen are divided by their sum'),
   scale: z.number().positive().max(1e6).default(1).describe('what weights are multiplied with'),
@@ -75,6 +76,31 @@ export const MoeConfig = z.strictObject({
   capacity: capacity.optional().describe('room of the experts; without it nothing is dropped'),
 })
 
+/** As it is written: how many experts there are, and a token meets, may stand among the other sizes of the model. */
+const MoeWritten = MoeConfig.partial({ experts: true, chosen: true, ffn: true })
+
+interface MixtureWritten {
+  readonly experts?: number | undefined
+  readonly topK?: number | undefined
+  readonly ffn: number
+  readonly moe?: z.output<typeof MoeWritten> | undefined
+}
+
+/** The experts of a model, wherever their numbers stand; experts as wide as a dense layer unless it is said. */
+function mixtureOf({ experts, topK, ffn, moe }: MixtureWritten, ctx: z.core.$RefinementCtx): MoeConfig | undefined {
+  if (experts === undefined && topK === undefined && !moe) return undefined
+  const agreed = (short: 'experts' | 'topK', beside: number | undefined, inside: number | undefined): number => {
+    const value = beside ?? inside
+    const name = short === 'topK' ? 'chosen' : short
+    const refuse = (path: string[], message: string) => ctx.issues.push({ code: 'custom', input: value, path, message })
+    if (value === undefined) refuse(['moe', name], 'is missing: how many experts there are, and how many a token meets')
+    else if (inside !== undefined && inside !== value) refuse([short], `${value}, but moe.${name} is ${inside}`)
+    return value ?? 1
+  }
+  const [all, chosen] = [agreed('experts', experts, moe?.experts), agreed('topK', topK, moe?.chosen)]
+  return { ...MoeConfig.parse({ experts: all, chosen, ffn }), ...moe, experts: all, chosen, ffn: moe?.ffn ?? ffn }
+}
+
 export const MlpConfig = z
   .strictObject({
     family: z.literal('mlp').describe('matmul, GELU, matmul, added to the residual; mean-square loss'),
@@ -90,6 +116,7 @@ export const GptConfig = z
     layers,
     embed,
     heads,
+    kvHeads,
     ffn: ffn.optional().describe('width of the feed-forward layer; 4 x embed if not given'),
     vocab,
     tied: z.boolean().default(true).describe('the head uses the embedding table'),
@@ -97,7 +124,7 @@ export const GptConfig = z
     eps,
     positions,
   })
-  .transform(c => ({ ...c, ffn: c.ffn ?? 4 * c.embed }))
+  .transform(c => ({ ...c, kvHeads: c.kvHeads ?? c.heads, ffn: c.ffn ?? 4 * c.embed }))
 
 const slower = z
   .number()
@@ -151,7 +178,7 @@ export const LlamaConfig = z
     layers,
     embed,
     heads,
-    kvHeads: heads.optional().describe('key-value heads; as many as heads if not given'),
+    kvHeads,
     headDim: size(2 ** 14)
       .optional()
       .describe('width of one head; embed / heads if not given'),
@@ -167,11 +194,25 @@ export const LlamaConfig = z
     window: size(2 ** 30)
       .optional()
       .describe('sliding window: attention sees this many positions'),
-    moe: MoeConfig.optional().describe('the feed-forward of layers is routed to experts'),
+    experts: size(2 ** 16)
+      .optional()
+      .describe('experts of a routed layer: short for moe.experts'),
+    topK: size(2 ** 10)
+      .optional()
+      .describe('experts that a token is sent to: short for moe.chosen'),
+    moe: MoeWritten.optional().describe('the feed-forward of layers is routed to experts'),
     positions,
   })
   // A fractional headDim is how `check` knows that it was left out and that heads do not divide embed.
-  .transform(c => ({ ...c, kvHeads: c.kvHeads ?? c.heads, headDim: c.headDim ?? usualHeadDim(c) }))
+  .transform(({ experts, topK, moe, ...c }, ctx) => {
+    const mixture = mixtureOf({ experts, topK, ffn: c.ffn, moe }, ctx)
+    return {
+      ...c,
+      ...(mixture && { moe: mixture }),
+      kvHeads: c.kvHeads ?? c.heads,
+      headDim: c.headDim ?? usualHeadDim(c),
+    }
+  })
 
 const usualHeadDim = ({
   embed,
@@ -197,7 +238,8 @@ export type ModelInput = z.input<typeof ModelConfig>
 const mlpParameters = (c: MlpConfig) => c.embed ** 2 + c.layers * (2 * c.embed * c.ffn + c.embed + c.ffn)
 
 function gptParameters(c: GptConfig, seq: number): number {
-  const attention = 4 * c.embed * c.embed + 4 * c.embed
+  const known = (2 * c.kvHeads * c.embed) / c.heads // keys and values of a token
+  const attention = (2 * c.embed + known) * c.embed + 2 * c.embed + known
   const feedForward = 2 * c.embed * c.ffn + c.ffn + c.embed
   const norm = 2 * c.embed
   const tables = (c.tied ? 1 : 2) * c.vocab * c.embed + seq * c.embed

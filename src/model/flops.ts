@@ -36,7 +36,9 @@ export const adapterParametersOf = (model: ModelConfig, { rank, targets }: Besid
 function widthsOf(model: ModelConfig, target: Beside['targets'][number]): readonly [from: number, to: number] {
   const { embed } = model
   if (target === 'gate' || target === 'up' || target === 'down') return [embed, model.ffn]
-  if (model.family !== 'llama') return [embed, embed]
+  if (model.family === 'mlp') return [embed, embed]
+  if (model.family === 'gpt')
+    return [embed, target === 'k' || target === 'v' ? (model.kvHeads * embed) / model.heads : embed]
   const { heads, kvHeads, headDim, mla } = model
   if (target === 'out') return [heads * (mla?.valueDim ?? headDim), embed]
   return [embed, (target === 'q' ? heads : kvHeads) * headDim]

@@ -1,4 +1,7 @@
-/** GPT: learned positions, LayerNorm before each half, GELU, biases everywhere, the head tied to the embedding if asked. */
+/**
+ * GPT: learned positions, LayerNorm before each half, GELU, biases everywhere, the head tied to the embedding if asked; several query
+ * heads may share a key-value head (StarCoder).
+ */
 import { defineModel, normal, zeros } from './builder.js'
 import type { GptConfig } from './config.js'
 import type { StepShape } from './experts.js'
@@ -49,10 +52,11 @@ function placed(b: TransformerBlock, step: StepShape): Value {
 }
 
 export function gpt(c: GptConfig, step: StepShape): Model {
-  const { embed, heads, ffn, vocab } = c
+  const { embed, heads, kvHeads, ffn, vocab } = c
   const { batch, seq } = step
   const ofSequence = { batch, seq, position: seq, slot: seq }
-  const sizes = { ...ofSequence, embed, kvHeads: heads, group: 1, headDim: embed / heads, ffn, vocab }
+  const ofHeads = { kvHeads, group: heads / kvHeads, headDim: embed / heads }
+  const sizes = { ...ofSequence, ...ofHeads, embed, ffn, vocab }
   return defineModel('gpt', sizes, model => {
     model.block('embed', b => {
       const tokens = b.embed(

@@ -48,7 +48,9 @@ export function sizesOf(model: ModelConfig, seq = contextOfModel(model)): ModelS
 /** Numbers that generation keeps of a token. */
 function cachedNumbers(model: ModelConfig): number {
   if (model.family === 'mlp') return 0
-  return model.layers * (model.family === 'gpt' ? 2 * model.embed : cachedOfLayer(model))
+  return (
+    model.layers * (model.family === 'gpt' ? (2 * model.kvHeads * model.embed) / model.heads : cachedOfLayer(model))
+  )
 }
 
 /** Latent attention keeps the latent, and the one key that has a position. */

@@ -117,8 +117,7 @@ const batch: Rule = function* ({ training: { globalBatch }, plan }) {
 
 const heads: Rule = function* ({ model }) {
   if (model.family === 'mlp') return
-  const { embed, heads } = model
-  const kvHeads = model.family === 'llama' ? model.kvHeads : heads
+  const { embed, heads, kvHeads } = model
   const headDim = model.family === 'llama' ? model.headDim : embed / heads
   if (heads % kvHeads !== 0)
     yield error(
@@ -196,8 +195,8 @@ function unsplittable(model: ModelConfig, tp: number): ReadonlyMap<Width, Unspli
   }
   divide('ffn', model.ffn)
   if (model.family !== 'mlp') divide('vocab', model.vocab)
-  if (model.family === 'gpt') divide('heads', model.heads)
-  if (model.family === 'llama') {
+  if (model.family === 'gpt' && model.kvHeads === model.heads) divide('heads', model.heads)
+  else if (model.family !== 'mlp') {
     const { heads, kvHeads } = model
     const [tp0, group] = [gcd(tp, kvHeads), heads / kvHeads]
     if (Number.isInteger(group) && group % (tp / tp0) !== 0)

@@ -78,12 +78,12 @@ export const contextHeads: Rule = function* ({ model, plan }) {
 /** Why the heads that tp leaves a rank cannot be split over so many ranks. */
 export function unexchangeable(model: ModelConfig, ranks: number, ulysses: number): string | undefined {
   if (model.family === 'mlp' || ulysses === 1) return undefined
-  const kvHeads = model.family === 'llama' ? model.kvHeads : model.heads
+  const { kvHeads } = model
   const { tp, ulysses: split } = headSplit(ranks, ulysses, kvHeads)
   const [own, group] = [kvHeads / tp.kvHeads, model.heads / kvHeads / tp.group]
   if (!Number.isInteger(group) || group % split.group === 0) return undefined // heads that tp does not divide are told there
   const left = ranks > 1 ? ` that tp ${ranks} leaves a rank` : ''
-  if (model.family === 'gpt') return `heads ${own}${left} cannot be split ulysses ${ulysses} ways`
+  if (kvHeads === model.heads) return `heads ${own}${left} cannot be split ulysses ${ulysses} ways`
   const factors = `ulysses ${ulysses} = ${split.kvHeads} x ${split.group}`
   return `${factors}: kvHeads ${own}${left} can be split ${split.kvHeads} ways, but heads / kvHeads = ${group} not ${split.group} ways`
 }

@@ -144,8 +144,8 @@ function widths(model: Job['model'], tp: number): Cut[][] {
   const shared = model.family === 'llama' ? model.moe?.shared : undefined
   const ofFeedForward = [[cut('ffn', model.ffn)], ...(shared ? [[cut('moe.shared', shared)]] : [])]
   if (model.family === 'mlp') return ofFeedForward
-  const { heads } = model
-  const [kvHeads, mla] = model.family === 'llama' ? [model.kvHeads, model.mla] : [heads, undefined]
+  const { heads, kvHeads } = model
+  const mla = model.family === 'llama' ? model.mla : undefined
   const headDim = model.family === 'llama' ? model.headDim : model.embed / heads
   const { tp: split } = headSplit(tp, 1, kvHeads)
   const depths = mla ? [mla.plainDim, mla.ropeDim, mla.valueDim] : [headDim]

@@ -46,7 +46,17 @@ const withNumber = (properties: Readonly<Record<string, JsonSchema>>, key: strin
 const samples: readonly unknown[] = [
   {
     name: 'first run',
-    model: { preset: 'llama3-8b', family: 'llama', window: 4096, dropout: 0.1, kvHeads: 8, headDim: 128, tied: true },
+    model: {
+      preset: 'llama3-8b',
+      family: 'llama',
+      window: 4096,
+      dropout: 0.1,
+      kvHeads: 8,
+      headDim: 128,
+      tied: true,
+      experts: 8,
+      topK: 2,
+    },
     training: {
       ...{ seq: '8k', globalBatch: 128, clip: 1, skipAbove: 100, mostSkips: 5, steps: '10k', evalEvery: 500 },
       batchRamp: [{ globalBatch: 16, until: '10k', tokens: '2B' }],

@@ -69,7 +69,7 @@ function tensorOf({ model, plan }: Job, { headsPerRank }: RehearsalSizes): Tenso
   const { attention } = plan
   const around = ring ? outer : Math.min(outer, 2)
   if (model.family === 'mlp') return { tp: Math.min(plan.tp, 2), cp: around, attention, kvHeads: 1, group: 1 }
-  const kvHeads = model.family === 'llama' ? model.kvHeads : model.heads
+  const { kvHeads } = model
   const { tp, ulysses } = headSplit(plan.tp, exchanging, kvHeads)
   const least = (ranks: { kvHeads: number; group: number }) => [Math.min(ranks.kvHeads, 2), Math.min(ranks.group, 2)]
   const [[few, many], [fewer, more]] = [least(tp), least(ulysses)]
@@ -89,7 +89,7 @@ function narrowed(model: ModelConfig, { tp, kvHeads, group }: Tensor, { headDim 
   const vocab = Math.min(model.vocab, tp * Math.ceil(8 / tp) * headDim)
   const heads = kvHeads * group
   const embed = heads * headDim
-  if (model.family === 'gpt') return { ...model, ffn, vocab, heads, embed }
+  if (model.family === 'gpt') return { ...model, ffn, vocab, heads, kvHeads, embed }
   return { ...model, ffn, vocab, heads, kvHeads, embed, headDim, ...narrowLatent(model, headDim) }
 }
 

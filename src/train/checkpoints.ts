@@ -1,6 +1,13 @@
 /** The checkpoint a run begins with: found, checked against its job, and loaded. */
 import { error, type Files, type Problem, ProblemsError, warning } from '../base/index.js'
-import { type Checkpoint, checkpointProblems, loadCheckpoint, type Position, type Share } from '../checkpoint/index.js'
+import {
+  type Checkpoint,
+  checkpointProblems,
+  loadCheckpoint,
+  type Position,
+  type Share,
+  type Texts,
+} from '../checkpoint/index.js'
 import { cursorAt, type Dataset } from '../data/index.js'
 import { resumedScalars, type Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
@@ -32,6 +39,12 @@ export interface Beginning {
   /** Called when it is about to be loaded; gives what to call when that is done. */
   readonly loading?: () => () => void
 }
+
+/** What a run carries on of how its model is used. Special tokens and the template of a chat are those of a tokenizer: another one has others. */
+export const textsWith = (beginning: Beginning | undefined, tokenizer: string | undefined): Texts =>
+  beginning && tokenizer !== undefined && beginning.checkpoint.tokenizer() === tokenizer
+    ? beginning.checkpoint.texts()
+    : {}
 
 /** Steps that were behind it, those that were skipped included. */
 export const stepsBehind = (beginning: Beginning | undefined): number =>

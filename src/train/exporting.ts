@@ -14,7 +14,7 @@ import {
 } from '../weights/index.js'
 import { type Beginning, beginningOf } from './checkpoints.js'
 
-export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'edges'> {
+export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'texts' | 'edges'> {
   /** The path of a Hugging Face folder of the same model. */
   readonly like?: string | undefined
   /** Of a LoRA run: added to the weights, which is usual, or by themselves as PEFT reads them. */
@@ -33,7 +33,7 @@ export function exportCheckpoint(
   const { trained, tokenizer, adapters } = weights ? ofFolder(beginning) : ofRun(beginning)
   if (how !== undefined && !adapters) throw new ProblemsError([withoutAdapters(beginning.path)])
   const edges = tokenizer === undefined ? {} : edgesOf(tokenizer)
-  const told = { ...options, files, like: followed, tokenizer, edges }
+  const told = { ...options, files, like: followed, tokenizer, texts: checkpoint.texts(), edges }
   const from = beginning.path
   if (adapters && how === 'apart') return { from, ...exportAdapters(checkpoint, trained, adapters, told) }
   return { from, ...exportWeights(adapters ? mergedWeights(checkpoint, adapters) : checkpoint, trained, told) }

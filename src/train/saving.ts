@@ -6,8 +6,9 @@
  * what became of it is known some steps later, and a disk that is full ends no run.
  */
 import { error, type FaultBook, type Files, type Problem, ProblemsError, within, writing } from '../base/index.js'
-import { captureParts, type Heading, type Snapshot, writtenParts } from '../checkpoint/index.js'
+import { captureParts, type Heading, type Snapshot, type Texts, writtenParts } from '../checkpoint/index.js'
 import { cursorAt } from '../data/index.js'
+import { textsWith } from './checkpoints.js'
 import { lockProblems, takeLock } from './lock.js'
 import { checkpointsIn, isUsable } from './newest.js'
 import type { Session } from './session.js'
@@ -104,6 +105,10 @@ export function openCheckpoints(folder: string, session: Session, options: Savin
 const lineOf = ({ beginning }: Session): readonly string[] =>
   beginning?.share === 'everything' ? [beginning.checkpoint.run, ...beginning.checkpoint.line].slice(0, 100) : []
 
+interface Carrying extends SavingOptions {
+  readonly texts: Texts
+}
+
 function laterProblems(folder: string, behind: number, files: Files): Problem[] {
   const steps = laterSteps(folder, behind, files).filter(
     step => behind === 0 || isUsable(within(folder, nameOf(step)), files),
@@ -156,7 +161,8 @@ function savingOf(folder: string, session: Session, options: SavingOptions): Sav
   let saved: Saved[] = []
   let flying: Promise<void> | undefined
   let room: SharedArrayBuffer | undefined
-  const order = (parts: Order['parts']) => orderOf(folder, session, options, parts)
+  const carrying = { ...options, texts: textsWith(session.beginning, options.tokenizer) }
+  const order = (parts: Order['parts']) => orderOf(folder, session, carrying, parts)
   const held = { [Symbol.iterator]: () => writtenParts(session.program, shard => session.trainer.held(shard)) }
   const save = () => write(order(held), files)
   const tell = (step: number, problems: readonly Problem[], times: Pick<Saved, 'stood' | 'seconds' | 'dropped'>) => {
@@ -203,7 +209,7 @@ function savingOf(folder: string, session: Session, options: SavingOptions): Sav
   }
 }
 
-function orderOf(folder: string, session: Session, options: SavingOptions, parts: Order['parts']): Order {
+function orderOf(folder: string, session: Session, options: Carrying, parts: Order['parts']): Order {
   const { keep, faults: book } = options
   const heading = headingOf(session, options)
   const faults = book?.take(heading.step, 'full-disk', 'damage') ?? []
@@ -213,13 +219,13 @@ function orderOf(folder: string, session: Session, options: SavingOptions, parts
 /** What the plan keeps on a disk is more than memory holds: it is written as it is read. */
 const isOnDisk = ({ program }: Session): boolean => program.streams.some(({ elsewhere }) => elsewhere?.disk)
 
-function headingOf(session: Session, options: Pick<SavingOptions, 'run' | 'job' | 'tokenizer'>): Heading {
+function headingOf(session: Session, options: Carrying): Heading {
   const { program, trainer, dataset, behind: step } = session
   const { training } = session.job
-  const { run, job = session.job, tokenizer } = options
+  const { run, job = session.job, tokenizer, texts } = options
   const data = cursorAt(dataset.train, training, { step, fingerprint: dataset.fingerprint })
   const position = { step, seed: training.seed, data, scalars: trainer.scalars() }
-  return { ...{ run, line: lineOf(session), job, tokenizer, name: program.name }, ...position }
+  return { ...{ run, line: lineOf(session), job, tokenizer, texts, name: program.name }, ...position }
 }
 
 async function problemsIn(work: () => Promise<void>): Promise<readonly Problem[]> {

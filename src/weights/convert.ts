@@ -21,7 +21,8 @@ export function convertedCheckpoint(
 ): ConvertedCheckpoint {
   const groups = groupsOf(source, mostBytes)
   const shards = groups.map((_, i) => `rank-${String(i).padStart(5, '0')}.safetensors`)
-  const texts = ['job.json', ...(heading.tokenizer === undefined ? [] : ['tokenizer.json']), 'manifest.json']
+  const tokenizer = heading.tokenizer === undefined ? [] : ['tokenizer.json']
+  const texts = ['job.json', ...tokenizer, ...Object.keys(heading.texts ?? {}), 'manifest.json']
   return {
     names: [...shards, ...texts],
     files: () => printParts(heading, partsOf(source, groups), Number.MAX_SAFE_INTEGER),

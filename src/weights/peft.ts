@@ -7,18 +7,11 @@ import { type Dim, error, type Problem, ProblemsError, within, writing } from '.
 import { type Float, type Numbers, printHead } from '../checkpoint/index.js'
 import { type Adapters, adapterNames } from '../model/index.js'
 import { adaptedIn, tensorOf } from './adapters.js'
+import { json } from './json.js'
 import { type MappedParam, tensorsOf, type WeightMap } from './map.js'
 import { encodeNumbers } from './numbers.js'
 import { placeOf, scatter, sizeOf } from './place.js'
-import {
-  type Exported,
-  type ExportOptions,
-  folderProblems,
-  json,
-  type Trained,
-  targetOf,
-  type Weights,
-} from './write.js'
+import { type Exported, type ExportOptions, folderProblems, type Trained, targetOf, type Weights } from './write.js'
 
 export const adapterFiles = { config: 'adapter_config.json', weights: 'adapter_model.safetensors' } as const
 

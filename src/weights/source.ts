@@ -1,8 +1,17 @@
 /** The numbers of a Hugging Face folder as a checkpoint at step 0, for whoever starts from one. */
 import type { Files } from '../base/index.js'
 import { within } from '../base/index.js'
-import { type Checkpoint, copyShared, requireFinite, type Target, wholeOf } from '../checkpoint/index.js'
+import {
+  type Checkpoint,
+  copyShared,
+  requireFinite,
+  type Target,
+  type Texts,
+  textsIn,
+  wholeOf,
+} from '../checkpoint/index.js'
 import { type OpenOptions, openWeights, type WeightFolder } from './folder.js'
+import { json } from './json.js'
 import type { MappedParam } from './map.js'
 import { gathered, type Place, rangeOf, slabsOf } from './place.js'
 
@@ -42,10 +51,33 @@ export function weightSource(path: string, files: Files, options: OpenOptions = 
       return whole.values
     },
     job: () => ({ model: folder.config }),
-    tokenizer: () => {
-      const file = within(path, 'tokenizer.json')
-      return files.exists(file) ? files.read(file) : undefined
-    },
+    tokenizer: () => textIn(path, 'tokenizer.json', files),
+    texts: () =>
+      withEnds(
+        textsIn(name => textIn(path, name, files)),
+        folder.raw,
+      ),
+  }
+}
+
+function textIn(path: string, name: string, files: Files): string | undefined {
+  const file = within(path, name)
+  return files.exists(file) ? files.read(file) : undefined
+}
+
+/** Where nothing is said of what ends a text, config.json may say it: of a run only its own model is kept. */
+function withEnds(texts: Texts, { eos_token_id: end, bos_token_id: begin }: WeightFolder['raw']): Texts {
+  const name = 'generation_config.json'
+  const said = parsed(texts[name] ?? '{}')
+  if (!said || (said.eos_token_id ?? end ?? undefined) === said.eos_token_id) return texts
+  return { ...texts, [name]: json({ bos_token_id: begin, ...said, eos_token_id: end }) }
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    return undefined // whoever asks for it is told
   }
 }
 

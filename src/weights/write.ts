@@ -13,9 +13,18 @@ import {
   within,
   writing,
 } from '../base/index.js'
-import { type Checkpoint, type Float, type Numbers, printHead, sizes } from '../checkpoint/index.js'
+import {
+  type Checkpoint,
+  type Float,
+  type Numbers,
+  printHead,
+  sizes,
+  type Texts,
+  textNames,
+} from '../checkpoint/index.js'
 import { type ModelConfig, toHuggingFace } from '../model/index.js'
 import { configFile, type WeightFolder } from './folder.js'
+import { json } from './json.js'
 import { type MappedTensor, tensorsOf, type WeightMap, weightMap } from './map.js'
 import { encodeNumbers, floatOf } from './numbers.js'
 import { scatter, sizeOf } from './place.js'
@@ -38,6 +47,8 @@ export interface ExportOptions {
   readonly like?: WeightFolder | undefined
   /** tokenizer.json, where `like` has none. */
   readonly tokenizer?: string | undefined
+  /** What else a checkpoint carries of how its model is used, where `like` is not given. */
+  readonly texts?: Texts | undefined
   /** The tokens that begin and end a text, as that tokenizer has them. */
   readonly edges?: Edges | undefined
 }
@@ -235,19 +246,8 @@ function wholeTensor(
   return values
 }
 
-export const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
-
 /** What lies beside the weights and belongs to the tokenizer. */
-const carriedTexts = [
-  'tokenizer.json',
-  'tokenizer_config.json',
-  'special_tokens_map.json',
-  'added_tokens.json',
-  'vocab.json',
-  'merges.txt',
-  'chat_template.jinja',
-  'generation_config.json',
-]
+const carriedTexts = ['tokenizer.json', 'vocab.json', 'merges.txt', ...textNames]
 
 const torchNames: Readonly<Record<Float, string>> = {
   f32: 'float32',
@@ -256,7 +256,10 @@ const torchNames: Readonly<Record<Float, string>> = {
   f16: 'float16',
 }
 
-function textsOf({ files, like, tokenizer, dtype, edges = {} }: ExportOptions, config: Config): Record<string, string> {
+function textsOf(
+  { files, like, tokenizer, texts: said, dtype, edges = {} }: ExportOptions,
+  config: Config,
+): Record<string, string> {
   const carried = carriedTexts.flatMap(name => {
     const file = like && within(like.path, name)
     return file !== undefined && files.exists(file) ? [[name, files.read(file)] as const] : []
@@ -270,6 +273,7 @@ function textsOf({ files, like, tokenizer, dtype, edges = {} }: ExportOptions, c
       'tokenizer_config.json': json({ tokenizer_class: 'PreTrainedTokenizerFast', ...words }),
     }),
     'generation_config.json': json({ ...ends, use_cache: true }),
+    ...said,
   }
   const texts = like ? Object.fromEntries(carried) : own
   return { ...texts, [configFile]: configText({ files, like, dtype }, config, ends) }

@@ -38,7 +38,7 @@ interface Speaker {
   readonly trained: TrainedModel
   readonly decoder: Decoder
   readonly tokenizer: Tokenizer | undefined
-  /** How the model is talked to, where its folder says so. */
+  /** How the model is talked to, where the folder it began with says so. */
   readonly chat: ChatText | undefined
   readonly ends: readonly number[]
   readonly options: GenerateCommandOptions
@@ -51,9 +51,8 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
     const trained = openTrained(path, io, options)
     const tokenizer = await tokenizerOf(trained)
     requirePrompt(options, tokenizer, trained)
-    const theirs = trained.isFolder
-      ? { chat: await chatOf(path, io), ends: endsOf(path, io) }
-      : { chat: undefined, ends: [] }
+    const texts = trained.checkpoint.texts()
+    const theirs = { chat: await chatOf(texts, trained.path), ends: endsOf(texts, trained.path) }
     return { trained, tokenizer, ...theirs, decoder: await openDecoder(trained, options) }
   })
   const speaker: Speaker = { ...opened, options, io }

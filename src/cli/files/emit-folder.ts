@@ -17,6 +17,7 @@ import {
   earlierPrograms,
   evaluationOf,
   openData,
+  textsWith,
 } from '../../train/index.js'
 import { convertedCheckpoint, type WeightSource } from '../../weights/index.js'
 import type { Io } from '../io.js'
@@ -69,9 +70,10 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
   const { dataset, ids, tokenizer } = await openData(job, io, { locate: name => besides(path, name), watcher })
   const problems = beginning ? beginningProblems(beginning, program, job, dataset) : []
   if (problems.length > 0) throw new ProblemsError(problems)
+  const texts = textsWith(beginning, tokenizer)
   const run = {
     ...runOf(portable(job, path), path, dataset, ids),
-    ...(tokenizer === undefined ? {} : { tokenizer }),
+    ...(tokenizer === undefined ? {} : { tokenizer, texts }),
     ...(expected && { expected }),
   }
   const evaluation = evaluationOf(job, dataset, schedule)
@@ -89,7 +91,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     ...(ids && { [tokenFile]: bytesOf(ids) }),
     ...(job.data?.choices !== undefined && { [choiceFile]: { copyOf: besides(path, job.data.choices) } }),
     ...(beginning?.weights
-      ? converted(beginning.weights, { job: run.job, name: program.name, tokenizer })
+      ? converted(beginning.weights, { job: run.job, name: program.name, tokenizer, texts })
       : beginning && carries
         ? copiesOf(beginning)
         : {}),
@@ -108,7 +110,7 @@ function copiesOf({ path, checkpoint }: Beginning): Record<string, Content> {
 /** The same of a Hugging Face folder, as a checkpoint that the runtime reads. */
 function converted(
   weights: WeightSource,
-  heading: Pick<Heading, 'job' | 'name' | 'tokenizer'>,
+  heading: Pick<Heading, 'job' | 'name' | 'tokenizer' | 'texts'>,
 ): Record<string, Content> {
   const { names, files } = convertedCheckpoint(weights, { run: randomUUID(), step: 0, seed: 0, ...heading })
   const made = files()

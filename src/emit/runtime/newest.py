@@ -11,6 +11,7 @@ from typing import Callable, Dict, List, NamedTuple, Tuple
 from . import loading
 from .checkpoint import Shards, read_manifest
 from .safetensors import Damaged, sum_of
+from .saving import TEXTS
 
 
 class AllDamaged(Damaged):
@@ -124,7 +125,7 @@ def damages(
 
 def _texts(path: str, manifest: Dict) -> List[str]:
     wrong = []
-    for name in ("job.json", "tokenizer.json"):
+    for name in TEXTS:
         if name not in manifest["files"]:
             continue
         try:

@@ -14,6 +14,17 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from .lock import Lock, Refused
 from .writer import Writer
 
+# What lies beside the numbers of a checkpoint, where a run has it.
+TEXTS = (
+    "job.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+
 
 def name_of(step: int) -> str:
     return f"step-{step:08d}"
@@ -138,9 +149,9 @@ def require_no_later(folder: str, taken: int) -> None:
 
 
 def texts_of(source: str) -> Dict[str, str]:
-    """What is needed to use the weights later: the job, and the tokenizer where the job has one."""
+    """What is needed to use the weights later: the job, the tokenizer where the job has one, and what else says how the model is used."""
     texts = {}
-    for name in ("job.json", "tokenizer.json"):
+    for name in TEXTS:
         path = os.path.join(source, name)
         if os.path.exists(path):
             with open(path, encoding="utf-8", newline="") as file:

@@ -27,7 +27,7 @@ export function readModel(t: Terms): Sizes {
   t.carry('num-layers', 'model.layers', layers)
   t.carry('hidden-size', 'model.embed', embed)
   t.carry('num-attention-heads', 'model.heads', heads)
-  const family = shape.gated || shape.kvHeads !== heads ? 'llama' : 'gpt' // the other has as many key-value heads
+  const family = shape.gated ? 'llama' : 'gpt' // a third matrix in each layer is what weighs most
   t.reading.set('model.family', family)
   readWidths(t, shape, embed)
   if (family === 'llama') readLlama(t, shape)
@@ -75,7 +75,7 @@ function shapeOf(t: Terms, embed: number, heads: number) {
   return { embed, heads, rms: /rms/i.test(norm), norm, positions, gated, bias, kvHeads: kvHeads ?? heads }
 }
 
-function readWidths(t: Terms, { gated, kvHeads, heads }: Shape, embed: number): void {
+function readWidths(t: Terms, { gated, kvHeads }: Shape, embed: number): void {
   const ffn = t.whole('ffn-hidden-size', 1)
   if (ffn !== undefined) t.carry('ffn-hidden-size', 'model.ffn', ffn)
   else {
@@ -92,7 +92,7 @@ function readWidths(t: Terms, { gated, kvHeads, heads }: Shape, embed: number): 
   if (untied || t.has(term)) t.carry(term, 'model.tied', !untied)
   else if (t.defaults.value('untie-embeddings-and-output-weights') !== undefined)
     t.reading.assume(t.path(term), 'model.tied', true, `left out: the head is tied to the embedding, ${t.defaults.of}`)
-  if (gated || kvHeads !== heads) t.reading.set('model.kvHeads', kvHeads)
+  t.reading.set('model.kvHeads', kvHeads)
   const eps = ['norm-epsilon', 'layernorm-epsilon', 'rms-norm-eps'].find(one => t.has(one)) ?? 'norm-epsilon'
   t.numeric(eps, 'model.eps')
   const positions = t.whole('max-position-embeddings', 1)

@@ -26,6 +26,7 @@ export function modelFlags(model: Model, seq: number, refuse: Refuse): Flags {
       : {
           normalization: 'LayerNorm',
           'position-embedding-type': 'learned_absolute',
+          ...(model.kvHeads !== model.heads && { 'group-query-attention': true, 'num-query-groups': model.kvHeads }),
           'hidden-dropout': model.dropout,
           'attention-dropout': model.dropout,
         }),
