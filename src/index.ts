@@ -56,6 +56,8 @@ export {
   type RankGroups,
   rankGroups,
   recomputePolicies,
+  fp8Recipes,
+  attentionKinds,
   rehearsalOf,
   rehearsalSizes,
   Training,

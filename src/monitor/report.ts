@@ -3,7 +3,7 @@
  */
 import { median, showBytes } from '../base/index.js'
 import { eventKinds, type HealthEvent, type RunRead, type Severity, type StepLine } from '../health/index.js'
-import { chartSvg, escapeXml } from '../report/index.js'
+import { chartSvg, escapeXml, type Fill, laneFill, palette, type Theme } from '../report/index.js'
 import type { Shares } from '../trace/index.js'
 
 export interface RunReport {
@@ -197,9 +197,20 @@ const checkpointRows = (steps: readonly StepLine[]): string =>
     steps.flatMap(({ step, checkpoint }) => (checkpoint === undefined ? [] : [[String(step), checkpoint]])),
   )
 
+/** Curves, events, and what ranks do, in the colours that timelines have. */
+const fills: Readonly<Record<string, Fill>> = {
+  ...{ a: palette.F, b: palette.dp, w: palette.I, e: palette.B },
+  ...{ c: palette.F, n: palette.dp, q: palette.I, u: laneFill },
+}
+
+const paint = (theme: Theme): string =>
+  Object.entries(fills)
+    .map(([name, fill]) => `--${name}:${fill[theme]}`)
+    .join(';')
+
 const styles = `
-:root{color-scheme:light dark;--ground:#fff;--text:#1f2430;--dim:#667085;--line:#e4e7ec;--a:#3d7dca;--b:#c8388a;--w:#b45309;--e:#b91c1c;--c:#9cc3f5;--n:#f6b98a;--q:#f7d38b;--u:#e4e7ec}
-@media (prefers-color-scheme:dark){:root{--ground:#14171f;--text:#e6e9f0;--dim:#98a2b3;--line:#2b3140;--a:#6ea8ee;--b:#ee7fbc;--w:#f0a64b;--e:#f87171;--c:#2f5f9e;--n:#a3552a;--q:#8f6a1c;--u:#2b3140}}
+:root{color-scheme:light dark;--ground:#fff;--text:#1f2430;--dim:#667085;--line:#e4e7ec;${paint('light')}}
+@media (prefers-color-scheme:dark){:root{--ground:#14171f;--text:#e6e9f0;--dim:#98a2b3;--line:#2b3140;${paint('dark')}}}
 body{margin:0;background:var(--ground);color:var(--text);font:14px/1.45 system-ui,sans-serif}
 main{max-width:1340px;margin:0 auto;padding:24px}
 h1{font-size:22px;overflow-wrap:anywhere}h2{font-size:16px;margin-top:28px}

@@ -4,6 +4,7 @@
  * many of a kind, the first ones and the last one are drawn.
  */
 import type { Cluster, Level, LinkKind, Topology } from '../cluster/index.js'
+import { type Fill, inkOn, palette, type Theme } from './palette.js'
 import { escapeXml, round } from './svg.js'
 import { linkNames, linksOf, showRate, torusShape } from './topology.js'
 
@@ -72,7 +73,7 @@ const counted = (n: number, word: string): string => `${n} ${word}${n === 1 ? ''
 
 const bar = ({ x, y, width }: { x: number; y: number; width: number }, kind: LinkKind, label: string): string =>
   `<rect class="l-${kind}" x="${round(x)}" y="${round(y)}" width="${round(width)}" height="${barHeight}" rx="5"/>` +
-  `<text class="on" x="${round(x + width / 2)}" y="${round(y + 17)}">${escapeXml(label)}</text>`
+  `<text class="on i-${kind}" x="${round(x + width / 2)}" y="${round(y + 17)}">${escapeXml(label)}</text>`
 
 const side = 24
 const shownDevices = 72
@@ -230,22 +231,25 @@ function cell({ x, y }: { readonly x: number; readonly y: number }, ends: readon
   return { lines: ends.map(line).join(''), box }
 }
 
-/** Light and dark: [fill of a switch, its lines]. */
-const palette: Readonly<Record<LinkKind, readonly [light: string, dark: string]>> = {
-  memory: ['#6b7a8f', '#8fa1ba'],
-  nvlink: ['#3f8f4f', '#6cc47e'],
-  xgmi: ['#b5473c', '#e58277'],
-  pcie: ['#8a6d3b', '#cfae73'],
-  infiniband: ['#2f6bb3', '#74aef0'],
-  ethernet: ['#7657b8', '#b39aec'],
-  ici: ['#2f6bb3', '#74aef0'],
+/** A switch and its lines have the colour of one kind of span. */
+const fills: Readonly<Record<LinkKind, Fill>> = {
+  memory: palette.other,
+  nvlink: palette.W,
+  xgmi: palette.B,
+  pcie: palette.I,
+  infiniband: palette.F,
+  ethernet: palette.optimizer,
+  ici: palette.F,
 }
 
-const paint = (tone: 0 | 1): string =>
-  Object.entries(palette)
-    .map(([kind, tones]) => `.l-${kind}{fill:${tones[tone]}}.s-${kind}{stroke:${tones[tone]}}`)
+const paint = (theme: Theme): string =>
+  Object.entries(fills)
+    .map(
+      ([kind, { [theme]: fill }]) =>
+        `.l-${kind}{fill:${fill}}.s-${kind}{stroke:${fill}}.i-${kind}{fill:${inkOn(fill)}}`,
+    )
     .join('')
 
-const light = `.page{fill:#fff}text{fill:#1b1f24}.small,.more{fill:#57606a}.on{fill:#fff}.box{stroke:#d0d7de}.d0{fill:#fff}.d1{fill:#f6f8fa}.d2{fill:#eceff3}.device{fill:#dce6f2;stroke:#6a87ab}.back{fill:#eef3f9;stroke:#9db2cb}${paint(0)}`
-const dark = `.page{fill:#0d1117}text{fill:#e6edf3}.small,.more{fill:#9da7b3}.on{fill:#0d1117}.box{stroke:#30363d}.d0{fill:#161b22}.d1{fill:#1c2128}.d2{fill:#22272e}.device{fill:#26384f;stroke:#7d9cc4}.back{fill:#1a2636;stroke:#526b8c}${paint(1)}`
+const light = `.page{fill:#fff}text{fill:#1b1f24}.small,.more{fill:#57606a}.box{stroke:#d0d7de}.d0{fill:#fff}.d1{fill:#f6f8fa}.d2{fill:#eceff3}.device{fill:#dce6f2;stroke:#6a87ab}.back{fill:#eef3f9;stroke:#9db2cb}${paint('light')}`
+const dark = `.page{fill:#0d1117}text{fill:#e6edf3}.small,.more{fill:#9da7b3}.box{stroke:#30363d}.d0{fill:#161b22}.d1{fill:#1c2128}.d2{fill:#22272e}.device{fill:#26384f;stroke:#7d9cc4}.back{fill:#1a2636;stroke:#526b8c}${paint('dark')}`
 const styles = `text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif}.title{font-size:16px;font-weight:600}.on{font-weight:600;text-anchor:middle}.more{text-anchor:middle}.end{text-anchor:end}line{stroke-width:1.6}.far{stroke-width:.8;opacity:.55}${light}@media (prefers-color-scheme:dark){${dark}}`

@@ -133,7 +133,7 @@ export const pipeline = [
     holds: ({ v, dual }) => yesIf(v < 0.1 && dual < 0.1),
     say: v => ({
       en: `ZB-V idles ${v.v} and DualPipe ${v.dual} on 4 ranks with 8 microbatches; DualPipe holds every stage twice for it.`,
-      zh: `4 个 rank、8 个微批次：ZB-V 空闲 ${v.v}，DualPipe 空闲 ${v.dual}；后者为此让每个阶段存两份。`,
+      zh: `4 个 rank、8 个微批次：ZB-V 空闲 ${v.v}，DualPipe 空闲 ${v.dual}；后者为此让每个 stage 存两份。`,
     }),
     command: 'lockstep schedule zb-v --pp 4 --microbatches 8',
   }),

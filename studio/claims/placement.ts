@@ -34,7 +34,7 @@ export const placement = [
     page: 'placement',
     text: {
       en: 'Pipelines are what slow links are for: messages between stages hardly count.',
-      zh: '慢链路适合跑流水线：阶段之间的消息几乎不占时间。',
+      zh: '慢链路适合跑流水线：stage 之间的消息几乎不占时间。',
     },
     units: { pp: 'share', tp: 'share' },
     numbers: lab => {

@@ -49,7 +49,7 @@ const text = defineText(
     noThreads:
       '本页在这里不能共享内存：主机没有发送隔离所需的响应头，也没能由 service worker 补上。除线程外一切照常，rank 由解释器代为运行。',
     demo: '一条流水线的调度',
-    stages: '阶段数',
+    stages: 'stage 数',
     microbatches: '微批次',
     schedule: '调度',
     caption: (name: string, bubble: string, ticks: number, peak: string) =>

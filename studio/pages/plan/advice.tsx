@@ -34,7 +34,8 @@ export function Advice({ link, why }: AdviceProps) {
       <ul class="why">
         {why.map(({ topic, text }) => (
           <li key={text.en}>
-            {topic && <code>{topic}</code>} {text[language.value]}
+            {topic && <code>{topic}</code>}
+            <span>{text[language.value]}</span>
           </li>
         ))}
       </ul>

@@ -1,6 +1,8 @@
 /** The controls of a plan: what is possible can be chosen, what is not is struck out, with the reason. */
 import { useRef } from 'preact/hooks'
+import { language } from '../../base/language.js'
 import { Choice, Steps, Toggle } from '../../parts/controls.js'
+import { problemZh } from '../../text/problems.zh.js'
 import type { Control, Choice as Option } from '../../work/plan/choices.js'
 import { move, settle, togglePin } from './state.js'
 import { named, text } from './text.js'
@@ -10,7 +12,24 @@ interface ControlsProps {
   readonly pins: readonly string[]
 }
 
+/** What every plan decides; what few do stands behind it, folded. */
 export function Controls({ controls, pins }: ControlsProps) {
+  const words = text()
+  const [usual, rare] = [controls.filter(one => !one.rare), controls.filter(one => one.rare)]
+  return (
+    <>
+      <Some controls={usual} pins={pins} />
+      {rare.length > 0 && (
+        <details class="more">
+          <summary>{words.more}</summary>
+          <Some controls={rare} pins={pins} />
+        </details>
+      )}
+    </>
+  )
+}
+
+function Some({ controls, pins }: ControlsProps) {
   const words = text()
   const refused = controls.flatMap(({ field, choices }) =>
     choices.flatMap(({ value, refused }) => (refused ? [{ field, value, refused }] : [])),
@@ -26,7 +45,8 @@ export function Controls({ controls, pins }: ControlsProps) {
           <ul>
             {refused.map(({ field, value, refused }) => (
               <li key={`${field} ${value}`}>
-                <strong>{`${field} ${value}`}</strong>{' '}
+                <strong>{`${named(words.fields, field)} ${value}`}</strong>{' '}
+                {language.value === 'zh' && <span>{problemZh(refused)} </span>}
                 <span lang="en">{`${refused.message}${refused.suggestion ? `; ${refused.suggestion}` : ''}`}</span>
               </li>
             ))}
@@ -51,7 +71,7 @@ function One({ control, pinned }: { readonly control: Control; readonly pinned: 
         label={label}
         value={value === 'true'}
         change={() => other?.link && settle(other.link)}
-        {...(other?.refused && { note: <s title={other.refused.message}>{value === 'true' ? 'off' : 'on'}</s> })}
+        {...(other?.refused && { note: <s title={other.refused.message}>✕</s> })}
       />
     )
   return (

@@ -51,9 +51,9 @@ export const text = defineText(
   {
     title: '一个 rank 的程序',
     lead: '编译器为一个 rank 生成的内容：按顺序的调用、每次调用里的指令，以及它们逐步在内存中留下的结果。',
-    job: '任务',
+    job: '作业',
     rank: 'Rank',
-    own: '任务 YAML',
+    own: '作业 YAML',
     ownNote: '修改后程序会重新编译',
     coordinates: (words: string) => `这个 rank 的坐标是 ${words}。`,
     stream: '指令流',

@@ -69,6 +69,6 @@ export const text = defineText(
     idle: '空闲',
     peak: '保留的激活值',
     cells: '格子：每个 rank 一行',
-    cellsNote: '0F3 表示阶段 0、前向、微批次 3；B 为反向，I 和 W 是它的两半。PyTorch 能读这种记法。',
+    cellsNote: '0F3 表示 stage 0、前向、微批次 3；B 为反向，I 和 W 是它的两半。PyTorch 能读这种记法。',
   },
 )

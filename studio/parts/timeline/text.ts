@@ -58,7 +58,7 @@ export const text = defineText(
     rows: '行',
     overview: '总览',
     rank: (rank: number, ranks: number) => (ranks > 1 ? `rank ${rank} 及同类 ${ranks - 1} 个` : `rank ${rank}`),
-    stage: (stage: number) => `阶段 ${stage}`,
+    stage: (stage: number) => `stage ${stage}`,
     microbatch: (microbatch: number) => `微批次 ${microbatch}`,
     times: (from: string, to: string) => `${from} 至 ${to}`,
     nothing: '这里是空闲',

@@ -4,6 +4,7 @@
  */
 import { check, Job, jobFields, type Problem, planPrecisions, recomputePolicies, scheduleNames } from 'lockstep'
 import { type Asked, asPlan, type Changes, type Link, linkOfPlan, readLink } from './link.js'
+import { type RareField, rare, rareFields } from './rare.js'
 
 export interface Choice {
   readonly value: string
@@ -22,13 +23,14 @@ export type Field =
   | 'microbatches'
   | 'recompute'
   | 'precision'
-  | 'overlap'
-  | 'offload'
+  | RareField
 
 export interface Control {
   readonly field: Field
   readonly value: string
   readonly meaning: string
+  /** Few plans decide it: it need not be seen at once. */
+  readonly rare: boolean
   readonly choices: readonly Choice[]
 }
 
@@ -48,14 +50,16 @@ export async function choices({ link, pins }: ChoicesInput): Promise<readonly Co
   const { plan } = asked.job
   const meanings = new Map(jobFields().map(({ path, meaning }) => [path, meaning]))
   const control = async (field: Field, values: readonly (readonly [string, Draft])[]): Promise<Control> => ({
-    ...{ field, value: chosenIn(plan, field), meaning: meanings.get(`plan.${field}`) ?? '' },
-    choices: await Promise.all(values.map(([value, draft]) => judged(asked, value, draft))),
+    ...{ field, value: chosenIn(plan, field), meaning: meanings.get(`plan.${field}`) ?? '', rare: isRare(field) },
+    choices: await Promise.all(values.map(([value, draft]) => judged(asked, value, draft, field))),
   })
-  return Promise.all(controlsOf(asked, pins).map(([field, values]) => control(field, values)))
+  const rarer = rareFields.map(field => [field, rare[field].values(asked.job)] as const)
+  return Promise.all([...controlsOf(asked, pins), ...rarer].map(([field, values]) => control(field, values)))
 }
 
-const chosenIn = (plan: Plan, field: Field): string =>
-  field === 'offload' ? (plan.offload?.optimizer ?? 'device') : String(plan[field])
+const isRare = (field: Field): field is RareField => Object.hasOwn(rare, field)
+
+const chosenIn = (plan: Plan, field: Field): string => (isRare(field) ? rare[field].now(plan) : String(plan[field]))
 
 /** Another plan, or why there is none. */
 type Draft = Changed | Problem
@@ -63,13 +67,20 @@ type Values = readonly (readonly [string, Draft])[]
 
 const isProblem = (draft: Draft): draft is Problem => 'severity' in draft
 
-async function judged(asked: Asked, value: string, draft: Draft): Promise<Choice> {
+async function judged(asked: Asked, value: string, draft: Draft, field: Field): Promise<Choice> {
   if (isProblem(draft)) return { value, refused: draft }
   const parsed = Job.safeParse({ ...asked.job, plan: changed(asked.job.plan, draft) })
   if (!parsed.success) return { value, refused: problem('plan', parsed.error.issues[0]?.message ?? 'no such plan') }
-  const refused = check(parsed.data).find(({ severity }) => severity === 'error')
+  const refused = check(parsed.data).find(one => one.severity === 'error' || isIdle(one, asked, field))
   return refused ? { value, refused } : { value, link: await linkOfPlan(asked, parsed.data.plan) }
 }
+
+/** A rare decision that would change nothing is none. */
+const isIdle = ({ code, path }: Problem, { warnings }: Asked, field: Field): boolean =>
+  isRare(field) &&
+  code === 'plan/no-effect' &&
+  path.startsWith(`plan.${field.split('.')[0]}`) &&
+  !warnings.some(one => one.path === path) // what is so already is no reason
 
 function changed(plan: Plan, changes: Changed): Changed {
   const { chunks, ...rest } = plan
@@ -97,8 +108,6 @@ function controlsOf(asked: Asked, pins: readonly string[]): (readonly [Field, Va
     ...(plan.chunks > 1 || plan.schedule === 'interleaved' ? [['chunks', chunkValues(asked)] as const] : []),
     ['recompute', one('recompute', recomputePolicies)],
     ['precision', one('precision', planPrecisions)],
-    ['overlap', one('overlap', [true, false])],
-    ['offload', (['device', 'host', 'disk'] as const).map(at => [at, { offload: offloadTo(plan, at) }] as const)],
   ]
 }
 
@@ -107,9 +116,6 @@ function chunkValues({ job: { plan, model } }: Asked): Values {
   const counts = divisors(layers).filter(count => count <= 16 && count * plan.pp <= layers + 2)
   return [...new Set([plan.chunks, ...counts])].sort((a, b) => a - b).map(chunks => [String(chunks), { chunks }])
 }
-
-const offloadTo = ({ offload }: Plan, optimizer: 'device' | 'host' | 'disk') =>
-  optimizer === 'device' && (!offload || Object.keys(offload).length === 0) ? undefined : { ...offload, optimizer }
 
 /** Sizes beyond which nobody splits so. */
 const mostOf: Readonly<Record<Axis, number>> = { tp: 64, cp: 64, pp: 128, dp: 2 ** 20 }
