@@ -3,8 +3,9 @@
  * Everything a page says on its console, throws or fails to load is kept, and a test can ask that there was nothing.
  */
 import { deepEqual } from 'node:assert/strict'
-import { createReadStream, existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { createReadStream, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { extname, join, normalize, resolve } from 'node:path'
@@ -138,4 +139,18 @@ async function start(options: Browsing): Promise<Started> {
     rmSync(profile, { recursive: true, force: true, maxRetries: 5 })
   }
   return { context, host, close }
+}
+
+interface Axe {
+  run(options: object): Promise<{ violations: { id: string; nodes: { target: string[]; failureSummary: string }[] }[] }>
+}
+
+/** What axe finds wrong with a page. */
+export async function violations(page: Page): Promise<readonly string[]> {
+  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'))
+  const found = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: Axe } // the line above brought it
+    return (await axe.run({ resultTypes: ['violations'] })).violations
+  })
+  return found.flatMap(({ id, nodes }) => nodes.map(node => `${id} ${node.target.join(' ')}: ${node.failureSummary}`))
 }

@@ -3,13 +3,10 @@
  * screen, in both languages and themes.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { later, some, test } from './share.js'
-import { inChromium, studioPages } from './studio-page.js'
+import { inChromium, studioPages, violations } from './studio-page.js'
 
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 /** Where a file of screenshots goes by route, theme, language and width; unset: none are made. */
 const shots = process.env.LOCKSTEP_SHOTS
 
@@ -23,19 +20,6 @@ async function routes(page: Page, open: (place: string) => Promise<void>): Promi
   const first = await links()
   await open('learn')
   return [...new Set(['', ...first, ...(await links())])]
-}
-
-interface Axe {
-  run(options: object): Promise<{ violations: { id: string; nodes: { target: string[]; failureSummary: string }[] }[] }>
-}
-
-async function violations(page: Page): Promise<readonly string[]> {
-  await page.evaluate(axeSource)
-  const found = await page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: Axe } // the line above brought it
-    return (await axe.run({ resultTypes: ['violations'] })).violations
-  })
-  return found.flatMap(({ id, nodes }) => nodes.map(node => `${id} ${node.target.join(' ')}: ${node.failureSummary}`))
 }
 
 /** What is wider than the screen, but for what scrolls by itself. */

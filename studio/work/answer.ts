@@ -2,7 +2,7 @@
  * The answer to the newest question. While it is on its way the old one stays on the page, marked as old; of the questions that
  * come meanwhile only the last is asked.
  */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ask, type Lane, Refused } from './ask.js'
 import type { Input, ModuleName, Output, WorkName } from './modules.js'
 import type { Refusal } from './protocol.js'
@@ -70,7 +70,8 @@ export function useAnswer<M extends ModuleName, F extends WorkName<M>>(
     },
     [],
   )
-  useEffect(() => {
+  // Before anything is painted: a slider waits for the answer.
+  useLayoutEffect(() => {
     if (input !== undefined) latest.current?.want(input)
   }, [JSON.stringify(input)])
   return answer

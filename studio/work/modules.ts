@@ -24,6 +24,8 @@ export type ModuleName = keyof Modules
 export interface Context {
   /** Tells the page something before the answer is there. */
   readonly progress: (value: unknown) => void
+  /** Answers first what was asked meanwhile: for what a worker does beside things that readers wait for. */
+  readonly pause: () => Promise<void>
 }
 
 type Work = (input: never, context: Context) => unknown

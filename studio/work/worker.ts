@@ -1,4 +1,7 @@
-/** A worker: answers questions by the functions of modules.ts, one after the other. */
+/**
+ * A worker: answers questions by the functions of modules.ts, one after the other. A function that takes long pauses now and then, and
+ * what was asked meanwhile is answered first: a slider waits for a price, not for all that else can be chosen.
+ */
 import { ProblemsError } from 'lockstep'
 import { type Context, type ModuleName, modules } from './modules.js'
 import type { Question, Refusal, Reply } from './protocol.js'
@@ -32,15 +35,38 @@ async function answer({ id, module, name, input }: Question): Promise<void> {
   try {
     const functions: Readonly<Record<string, unknown>> = await modules[module as ModuleName]() // asked by its type
     const progress = (value: unknown) => self.postMessage({ type: 'progress', id, value })
-    const value = await (functions[name] as Work)(input, { progress }) // asked by its type too
+    const value = await (functions[name] as Work)(input, { progress, pause }) // asked by its type too
     self.postMessage({ type: 'answer', id, value }, [...buffersIn(value)])
   } catch (error) {
     self.postMessage({ type: 'refused', id, why: refusalOf(error) })
   }
 }
 
-let before = Promise.resolve()
-self.addEventListener('message', ({ data }) => {
-  before = before.then(() => answer(data))
+const asked: Question[] = []
+let busy = false
+
+async function answerAll(): Promise<void> {
+  for (let next = asked.shift(); next; next = asked.shift()) await answer(next)
+}
+
+const { port1, port2 } = new MessageChannel()
+/** Behind all messages that have arrived; a timer would wait for 4 ms. */
+const heard = () =>
+  new Promise<void>(resolve => {
+    port1.onmessage = () => resolve()
+    port2.postMessage(null)
+  })
+
+async function pause(): Promise<void> {
+  await heard()
+  await answerAll()
+}
+
+self.addEventListener('message', async ({ data }) => {
+  asked.push(data)
+  if (busy) return
+  busy = true
+  await answerAll()
+  busy = false
 })
 self.postMessage({ type: 'ready' })

@@ -1,5 +1,5 @@
 /** The controls of a plan: what is possible can be chosen, what is not is struck out, with the reason. */
-import { useRef } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { language } from '../../base/language.js'
 import { Choice, Steps, Toggle } from '../../parts/controls.js'
 import { problemZh } from '../../text/problems.zh.js'
@@ -97,10 +97,17 @@ interface CountedProps {
   readonly pinned: boolean
 }
 
-/** A slider over what is possible. While it moves it keeps the steps it began with: those of the next plan may be others. */
+/**
+ * A slider over what is possible. While it moves it keeps the steps it began with: those of the next plan may be others. It stands where
+ * it was moved to, and does not wait for the answer.
+ */
 function Counted({ control, label, pinned }: CountedProps) {
   const words = text()
   const held = useRef<readonly Option[] | undefined>(undefined)
+  const [moved, show] = useState<string>()
+  useEffect(() => {
+    if (!held.current || control.value === moved) show(undefined)
+  }, [control])
   const choices = held.current ?? control.choices
   const linkOf = (value: string) => choices.find(choice => choice.value === value)?.link
   return (
@@ -108,9 +115,10 @@ function Counted({ control, label, pinned }: CountedProps) {
       <Steps
         label={label}
         steps={choices.filter(({ link }) => link).map(({ value }) => value)}
-        value={control.value}
+        value={moved ?? control.value}
         change={value => {
           held.current ??= control.choices
+          show(value)
           const link = linkOf(value)
           if (link) move(link)
         }}

@@ -25,12 +25,13 @@ export default function Plan() {
   const { query } = place.value
   const [link, pins, tab] = [linkOf(query), pinsOf(query), tabOf(query.tab)]
   const words = text()
+  // What is asked first is answered first: numbers, then all else.
+  const answers = useNumbers(link)
   const catalog = useAnswer('fast', ['plan', 'catalog'], null).value
   const read = useAnswer('fast', ['plan', 'read'], link)
   const choices = useAnswer('fast', ['plan', 'choices'], { link, pins })
   const controls = useKept(choices.value)
   const said = useKept(read.value)
-  const answers = useNumbers(link)
   return (
     <article class="plan">
       <h1>{words.title}</h1>
@@ -79,18 +80,20 @@ type Answers = ReturnType<typeof useNumbers>
 
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 
-/** The exact numbers where they are those of this link; else the estimate. */
+/** The exact numbers where they are those of this link; else the estimate, and until that is there, what was shown before. */
 function useNumbers(link: Link) {
   const price = useAnswer('fast', ['plan', 'price'], link)
-  const exact = useAnswer('program', ['plan-program', 'exact'], link)
+  const isPriced = price.value !== undefined && same(price.value.link, link)
+  // The estimate has the cores to itself.
+  const isNext = isPriced || (price.refusal !== undefined && !price.pending)
+  const exact = useAnswer('program', ['plan-program', 'exact'], isNext ? link : undefined)
   const isExact = exact.value !== undefined && same(exact.value.link, link)
-  const compiling = !isExact && (exact.pending || exact.refusal === undefined)
-  const kept = useKept(price.value)
-  const numbers = isExact ? exact.value?.numbers : (kept?.numbers ?? exact.value?.numbers)
+  const compiling = !isExact && (!isNext || exact.pending || exact.refusal === undefined)
+  const why = useKept(price.value)?.why ?? []
+  const numbers = useKept(isExact ? exact.value?.numbers : isPriced ? price.value?.numbers : undefined)
   return {
-    ...{ numbers, compiling, isExact, why: kept?.why ?? [], pending: compiling && price.pending },
-    exact: isExact ? exact.value : undefined,
+    ...{ numbers, compiling, why, pending: compiling && !isPriced },
     // What has no price may still be compiled.
-    refusal: exact.pending ? undefined : exact.refusal,
+    refusal: !isNext || exact.pending ? undefined : exact.refusal,
   }
 }

@@ -2,24 +2,26 @@
  * The timeline of a step: drag or keys pan, the wheel with Ctrl zooms, a click chooses a span, and so do the arrow keys, which are heard
  * only while the picture has the focus. What is chosen is said below it, to readers of screens once a second at most.
  */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { theme } from '../../base/theme.js'
-import { axisHeight, inksIn, Painter } from './paint.js'
-import { across, along, type Chosen, pickAt, type Rows, say, spanOf } from './pick.js'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { type Held, keyed, useHands } from './hands.js'
+import { StepMap } from './map.js'
+import { axisHeight, Painter } from './paint.js'
+import { type Chosen, type Rows, rangeText, say } from './pick.js'
 import { rowHeight } from './raster.js'
+import { useSheet } from './sheet.js'
 import './style.css'
 import { text } from './text.js'
 import { kinds, type TimelineData } from './track.js'
-import { around, clamp, panned, seen, type View, zoomed } from './view.js'
+import { clamp, isSame, type Range, type View, zoomed } from './view.js'
 
 export type { TimelineData, Track } from './track.js'
 
 interface TimelineProps {
   readonly data: TimelineData
-  /** What of the step a link asked to show. */
-  readonly range?: Pick<View, 'from' | 'to'> | undefined
+  /** What of the step a link asks to show. */
+  readonly range?: Range | undefined
   /** The view has come to rest: pages put it into their link. */
-  readonly settle?: (view: View) => void
+  readonly settle?: ((view: View) => void) | undefined
 }
 
 /** Rows that are on the screen at once; more scroll. */
@@ -29,41 +31,59 @@ export function Timeline({ data, range, settle }: TimelineProps) {
   const [rows, setRows] = useState<Rows>('roles')
   const count = rows === 'ranks' ? (data.trackOf?.length ?? 1) : data.tracks.length
   const whole: View = { from: 0, to: data.duration, row: 0, rows: rows === 'ranks' ? count : Math.min(count, mostRows) }
-  const [view, setView] = useState<View>(clamp({ ...whole, ...range }, data.duration, count))
+  const { view, move, moves } = useView({ data, range, settle, whole, count })
   const [pick, choose] = useState<Chosen>()
-  useEffect(() => {
-    setView(clamp({ ...whole, ...range }, data.duration, count))
-    choose(undefined)
-  }, [data, rows])
-  const move = (next: View, rests = true) => {
-    const clamped = clamp(next, data.duration, count)
-    setView(clamped)
-    if (rests) settle?.(clamped)
-  }
+  useEffect(() => choose(undefined), [data, rows])
   const height = axisHeight + rowHeight * Math.min(mostRows, rows === 'ranks' ? mostRows : count)
-  const surface = { data, rows, view, pick, move, choose, height, whole }
+  const words = text()
+  const held = { data, rows, view, pick, move, choose, height, whole }
   return (
     <div class="timeline">
-      <Tools {...surface} setRows={setRows} />
-      <Surface {...surface} />
-      <Said data={data} pick={pick} />
-      <Meaning data={data} />
+      <Tools {...held} setRows={setRows} />
+      <Surface {...held} />
+      <StepMap {...held} count={count} />
+      <Said data={data} pick={pick} view={view} moves={moves} />
+      {useMemo(
+        () => (
+          <Meaning data={data} />
+        ),
+        [data, words],
+      )}
     </div>
   )
 }
 
-interface SurfaceProps {
-  readonly data: TimelineData
-  readonly rows: Rows
-  readonly view: View
-  readonly whole: View
-  readonly pick: Chosen | undefined
-  readonly height: number
-  readonly move: (view: View, rests?: boolean) => void
-  readonly choose: (pick: Chosen | undefined) => void
+/** Milliseconds after which a view is at rest. */
+const rest = 500
+
+/** What is seen: moved by hands, and by links. */
+function useView({
+  data,
+  range,
+  settle,
+  whole,
+  count,
+}: TimelineProps & { readonly whole: View; readonly count: number }) {
+  const first = clamp({ ...whole, ...range }, data.duration, count)
+  const [view, setView] = useState<View>(first)
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const moves = useRef(0)
+  useEffect(() => setView(first), [data, count])
+  useEffect(() => {
+    if (!isSame(first, view)) setView({ ...view, from: first.from, to: first.to })
+  }, [range?.from, range?.to])
+  useEffect(() => () => clearTimeout(timer.current), [])
+  const move = (next: View) => {
+    const clamped = clamp(next, data.duration, count)
+    setView(clamped)
+    moves.current++
+    clearTimeout(timer.current)
+    timer.current = setTimeout(() => settle?.(clamped), rest)
+  }
+  return { view, move, moves: moves.current }
 }
 
-function Tools({ data, view, whole, rows, move, setRows }: SurfaceProps & { readonly setRows: (rows: Rows) => void }) {
+function Tools({ data, view, whole, rows, move, setRows }: Held & { readonly setRows: (rows: Rows) => void }) {
   const words = text()
   const middle = (view.from + view.to) / 2
   return (
@@ -91,28 +111,32 @@ function Tools({ data, view, whole, rows, move, setRows }: SurfaceProps & { read
   )
 }
 
-function Surface(props: SurfaceProps) {
+function Surface(props: Held) {
   const { data, rows, view, pick, height } = props
   const canvas = useRef<HTMLCanvasElement>(null)
   const painter = useRef<Painter>(undefined)
-  const width = useWidth(canvas)
-  const now = theme.value
-  const inks = useMemo(() => (canvas.current ? inksIn(canvas.current) : undefined), [now, width])
-  useEffect(() => {
-    if (!canvas.current || width === 0) return
+  const { width, inks } = useSheet(canvas)
+  // Whatever moves between two frames is drawn once, in the next one.
+  useLayoutEffect(() => {
+    if (!inks || width === 0) return
     const frame = requestAnimationFrame(() => {
       painter.current ??= new Painter(canvas.current!)
-      painter.current.paint({ ...data, view, inks: inks ?? inksIn(canvas.current!) }, rows, pick)
+      painter.current.paint({ ...data, view, inks }, rows, pick)
     })
     return () => cancelAnimationFrame(frame)
   }, [data, rows, view, pick, width, height, inks])
   const hands = useHands(props, canvas)
-  const keys = (event: KeyboardEvent) => keyed(event, props)
   return (
     <div class="timeline-surface">
       {rows === 'roles' && <Labels {...props} />}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it is walked through by keys, and only while it has the focus */}
-      <div class="timeline-picture" role="application" tabIndex={0} aria-label={text().help} onKeyDown={keys}>
+      <div
+        class="timeline-picture"
+        role="application"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it is walked through by keys, and only while it has the focus
+        tabIndex={0}
+        aria-label={text().help}
+        onKeyDown={event => keyed(event, props)}
+      >
         <canvas ref={canvas} width={width || 600} height={height} style={{ height: `${height}px` }} {...hands} />
       </div>
     </div>
@@ -120,7 +144,7 @@ function Surface(props: SurfaceProps) {
 }
 
 /** The names of rows stand beside the picture, as text. */
-function Labels({ data, view }: SurfaceProps) {
+function Labels({ data, view }: Held) {
   const first = Math.floor(view.row)
   return (
     <ol
@@ -138,106 +162,32 @@ function Labels({ data, view }: SurfaceProps) {
   )
 }
 
-/** As wide as its place, in points of the screen. */
-function useWidth(canvas: { readonly current: HTMLCanvasElement | null }): number {
-  const [width, set] = useState(0)
-  useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => set(Math.max(1, Math.floor(entry!.contentRect.width))))
-    watch.observe(canvas.current!)
-    return () => watch.disconnect()
-  }, [])
-  return width
+interface SaidProps extends Pick<Held, 'data' | 'pick' | 'view'> {
+  /** How often hands have moved the view. */
+  readonly moves: number
 }
 
-/** What pointers and keys do to it. */
-function useHands(props: SurfaceProps, canvas: { readonly current: HTMLCanvasElement | null }) {
-  const { data, rows, view, height, move, choose } = props
-  const drag = useRef<{ readonly x: number; readonly y: number; readonly view: View; moved: boolean }>(undefined)
-  const timeAt = (x: number) => view.from + ((view.to - view.from) * x) / (canvas.current?.clientWidth || 1)
-  const wheel = (event: WheelEvent) => {
-    if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return
-    event.preventDefault()
-    const amount = event.deltaY || event.deltaX
-    if (event.shiftKey) move({ ...view, row: view.row + (amount / 200) * view.rows }, false)
-    else move(zoomed(view, 2 ** (amount / 240), timeAt(event.offsetX)), false)
-  }
-  const latest = useRef(wheel)
-  latest.current = wheel
-  // Added by hand: what preact adds may not keep the page from zooming.
-  useEffect(() => {
-    const hear = (event: WheelEvent) => latest.current(event)
-    canvas.current!.addEventListener('wheel', hear, { passive: false })
-  }, [])
-  return {
-    onPointerDown: (event: PointerEvent) => {
-      canvas.current!.setPointerCapture(event.pointerId)
-      drag.current = { x: event.offsetX, y: event.offsetY, view, moved: false }
-    },
-    onPointerMove: (event: PointerEvent) => {
-      const { current } = drag
-      if (!current) return
-      const [dx, dy] = [event.offsetX - current.x, event.offsetY - current.y]
-      if (Math.abs(dx) + Math.abs(dy) > 4) current.moved = true
-      if (!current.moved) return
-      const next = panned(current.view, -dx / (canvas.current?.clientWidth || 1))
-      move({ ...next, row: current.view.row - (dy / (height - axisHeight)) * current.view.rows }, false)
-    },
-    onPointerUp: (event: PointerEvent) => {
-      const point = { time: timeAt(event.offsetX), y: event.offsetY - axisHeight, height: height - axisHeight }
-      if (drag.current?.moved) move(view)
-      else choose(pickAt(data, rows, view, point))
-      drag.current = undefined
-    },
-  }
-}
-
-function keyed(event: KeyboardEvent, { data, view, whole, pick, move, choose }: SurfaceProps): void {
-  if (event.ctrlKey || event.metaKey || event.altKey) return
-  const middle = pick ? (spanOf(data, pick).start + spanOf(data, pick).end) / 2 : (view.from + view.to) / 2
-  const first: Chosen = { track: 0, lane: 'compute', span: 0 }
-  const walk = (next: Chosen) => {
-    choose(next)
-    const { start, end } = spanOf(data, next)
-    const row = Math.max(Math.min(view.row, next.track), next.track - view.rows + 1)
-    move({ ...seen(view, start, end), row })
-  }
-  const acts: Readonly<Record<string, () => void>> = {
-    ArrowRight: () => walk(pick ? along(data, pick, 1) : first),
-    ArrowLeft: () => walk(pick ? along(data, pick, -1) : first),
-    ArrowDown: () => walk(pick ? across(data, pick, 1) : first),
-    ArrowUp: () => walk(pick ? across(data, pick, -1) : first),
-    Home: () => walk(pick ? along(data, pick, Number.NEGATIVE_INFINITY) : first),
-    End: () => walk(pick ? along(data, pick, Number.POSITIVE_INFINITY) : first),
-    Enter: () => pick && move(around(view, spanOf(data, pick).start, spanOf(data, pick).end)),
-    '+': () => move(zoomed(view, 0.5, middle)),
-    '-': () => move(zoomed(view, 2, middle)),
-    a: () => move(panned(view, -0.2)),
-    d: () => move(panned(view, 0.2)),
-    f: () => move(whole),
-  }
-  const same: Readonly<Record<string, string>> = { w: '+', '=': '+', s: '-', _: '-' }
-  const act = acts[same[event.key] ?? (event.key.length === 1 ? event.key.toLowerCase() : event.key)]
-  if (!act) return
-  event.preventDefault()
-  act()
-}
-
-/** What is chosen, in words; said aloud once a second at most. */
-function Said({ data, pick }: { readonly data: TimelineData; readonly pick: Chosen | undefined }) {
-  const words = pick ? say(data, pick) : ''
+/** What is chosen and what is seen, in words; said aloud once a second at most, and only what a reader did. */
+function Said({ data, pick, view, moves }: SaidProps) {
+  const chosen = pick ? say(data, pick) : ''
+  const seen = rangeText(view, data.duration)
   const [aloud, speak] = useState('')
-  const last = useRef(0)
+  const before = useRef({ chosen, moves, at: 0 })
   useEffect(() => {
-    const wait = Math.max(0, last.current + 1000 - performance.now())
-    const timer = setTimeout(() => {
-      last.current = performance.now()
-      speak(words)
-    }, wait)
+    if (before.current.chosen === chosen && before.current.moves === moves) return
+    const words = before.current.chosen === chosen ? seen : chosen
+    const timer = setTimeout(
+      () => {
+        before.current = { chosen, moves, at: performance.now() }
+        speak(words)
+      },
+      Math.max(0, before.current.at + 1000 - performance.now()),
+    )
     return () => clearTimeout(timer)
-  }, [words])
+  }, [chosen, moves])
   return (
     <p class="timeline-said">
-      <span>{words || ' '}</span>
+      <span>{chosen || ' '}</span>
       <span class="unseen" aria-live="polite">
         {aloud}
       </span>

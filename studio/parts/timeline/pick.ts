@@ -3,7 +3,7 @@ import { language } from '../../base/language.js'
 import { rowHeight, rowHeights } from './raster.js'
 import { text } from './text.js'
 import { kinds, spanAt, type TimelineData } from './track.js'
-import type { View } from './view.js'
+import type { Range, View } from './view.js'
 
 export interface Chosen {
   readonly track: number
@@ -54,15 +54,34 @@ export const spanOf = (data: TimelineData, { track, lane, span }: Chosen) => {
   return { start: spans.start[span]!, end: spans.end[span]!, kind, op, stage, microbatch }
 }
 
+/** Of ranks that do the same, the first. */
+export const rankOf = (data: TimelineData, { rank, track }: Chosen): number => rank ?? data.tracks[track]!.rank
+
+/** The row it is drawn in. */
+export const rowOf = (data: TimelineData, rows: Rows, pick: Chosen): number =>
+  rows === 'ranks' ? rankOf(data, pick) : pick.track
+
+/** Where keys begin to walk. */
+export const firstSpan = (data: TimelineData, rows: Rows): Chosen =>
+  rows === 'ranks' && data.trackOf
+    ? { track: data.trackOf[0]!, lane: 'compute', span: 0, rank: 0 }
+    : { track: 0, lane: 'compute', span: 0 }
+
 /** The next span of the lane, or the one before; at its ends the same. */
 export function along(data: TimelineData, pick: Chosen, by: number): Chosen {
   const { length } = data.tracks[pick.track]![pick.lane].spans.start
   return { ...pick, span: Math.max(0, Math.min(length - 1, pick.span + by)) }
 }
 
-/** The lane below or above, at the same time: arithmetic, its bytes, then the next track. */
-export function across(data: TimelineData, pick: Chosen, by: number): Chosen {
+/** The lane below or above, at the same time: arithmetic, its bytes, then the next track; of ranks one by one, the next rank. */
+export function across(data: TimelineData, rows: Rows, pick: Chosen, by: number): Chosen {
   const middle = (spanOf(data, pick).start + spanOf(data, pick).end) / 2
+  if (rows === 'ranks' && data.trackOf) {
+    const rank = Math.max(0, Math.min(data.trackOf.length - 1, rankOf(data, pick) + by))
+    const track = data.trackOf[rank]!
+    const { start } = data.tracks[track]![pick.lane].spans
+    return start.length > 0 ? { track, lane: pick.lane, span: nearest(start, middle), rank } : pick
+  }
   let at = pick.track * 2 + (pick.lane === 'network' ? 1 : 0)
   for (let tries = 0; tries < 2 * data.tracks.length; tries++) {
     at += by
@@ -85,8 +104,13 @@ function nearest(start: Float64Array, time: number): number {
 }
 
 /** `0.3124 s`: as many digits as tell a span's start from its end. */
-export const showTime = (time: number, digits: number): string =>
-  `${new Intl.NumberFormat(language.value === 'zh' ? 'zh-CN' : 'en', { maximumFractionDigits: digits }).format(time)} s`
+const showTime = (time: number, digits: number): string => `${Number(time.toFixed(digits))} s`
+
+/** 0.31 s to 0.52 s of 2.4 s. */
+export function rangeText({ from, to }: Range, duration: number): string {
+  const digits = Math.max(2, Math.min(9, 2 - Math.floor(Math.log10(to - from))))
+  return text().seen(showTime(from, digits), showTime(to, digits), showTime(duration, 3))
+}
 
 /** rank 16, forward, stage 1, microbatch 2, 0.31 to 0.35 s. */
 export function say(data: TimelineData, pick: Chosen): string {

@@ -13,6 +13,11 @@ export interface Inks {
   readonly fills: Uint32Array
   /** By kind and cover in sixteenths: the fill over the lane. */
   readonly blends: Uint32Array
+  /** Of what is written, as a style says it: by kind on its fill, then on the axis and around what is chosen. */
+  readonly letters: readonly string[]
+  readonly sheet: string
+  readonly soft: string
+  readonly ink: string
 }
 
 /** What is drawn, and which part of it. */
@@ -31,18 +36,17 @@ const mix = (under: number, over: number, share: number): number =>
     0xff000000) >>>
   0
 
-export const inksOf = (lane: number, ground: number, fills: readonly number[]): Inks => ({
-  lane,
-  ground,
-  fills: Uint32Array.from(fills),
-  blends: Uint32Array.from({ length: kinds.length * shades }, (_, i) =>
+/** For each kind and cover in sixteenths. */
+export const blendsOf = (lane: number, fills: readonly number[]): Uint32Array =>
+  Uint32Array.from({ length: kinds.length * shades }, (_, i) =>
     mix(lane, fills[Math.floor(i / shades)]!, ((i % shades) + 1) / shades),
-  ),
-})
+  )
 
 /** The coarsest level whose bins are no wider than a pixel; undefined: spans are drawn one by one. */
 function levelFor({ levels }: Lane, secondsPerPixel: number, duration: number): Bins | undefined {
-  return [...levels].reverse().find(({ kind }) => duration / kind.length <= secondsPerPixel)
+  for (let n = levels.length - 1; n >= 0; n--)
+    if (duration / levels[n]!.kind.length <= secondsPerPixel) return levels[n]
+  return undefined
 }
 
 /** One row of pixels of a lane. */
@@ -85,32 +89,47 @@ function drawSpans(strip: Uint32Array, { spans }: Lane, { from, perPixel }: Scal
 export const rowHeights = { compute: 22, network: 8, gap: 8 }
 export const rowHeight = rowHeights.compute + rowHeights.network + rowHeights.gap
 
-export interface Picture {
+/** Pixels, and rows to draw in: a frame makes none of its own. */
+export class Picture {
   readonly pixels: Uint32Array
   readonly width: number
   readonly height: number
+  readonly #rows: Uint32Array[] = []
+
+  constructor({ data, width, height }: Pick<ImageData, 'data' | 'width' | 'height'>) {
+    this.pixels = new Uint32Array(data.buffer)
+    this.width = width
+    this.height = height
+  }
+
+  row(n: number): Uint32Array {
+    return (this.#rows[n] ??= new Uint32Array(this.width))
+  }
+
+  copy(row: Uint32Array, y: number): void {
+    if (y >= 0 && y < this.height) this.pixels.set(row, y * this.width)
+  }
 }
 
 /** One row a track, arithmetic above, bytes under way below it, hatched. */
-export function drawTracks({ pixels, width, height }: Picture, scene: Scene): void {
+export function drawTracks(picture: Picture, scene: Scene): void {
   const { tracks, view, inks } = scene
-  pixels.fill(inks.ground)
-  const strip = new Uint32Array(width)
-  const hatched = new Uint32Array(width)
-  const copy = (row: Uint32Array, y: number) => {
-    if (y >= 0 && y < height) pixels.set(row, y * width)
-  }
-  const top = Math.round(-view.row * rowHeight)
-  tracks.forEach((track, n) => {
-    const y = top + n * rowHeight
-    if (y + rowHeight < 0 || y > height) return
-    drawStrip(strip, track.compute, scene)
-    for (let line = 0; line < rowHeights.compute; line++) copy(strip, y + line)
-    drawStrip(strip, track.network, scene)
+  const [strip, hatched, ground] = [picture.row(0), picture.row(1), picture.row(2).fill(inks.ground)]
+  picture.pixels.fill(inks.ground, Math.max(0, topOf(tracks.length, view)) * picture.width)
+  for (let n = 0; n < tracks.length; n++) {
+    const y = topOf(n, view)
+    if (y + rowHeight < 0 || y > picture.height) continue
+    drawStrip(strip, tracks[n]!.compute, scene)
+    for (let line = 0; line < rowHeights.compute; line++) picture.copy(strip, y + line)
+    drawStrip(strip, tracks[n]!.network, scene)
     for (let line = 0; line < rowHeights.network; line++)
-      copy(hatch(strip, hatched, line, inks.lane), y + rowHeights.compute + line)
-  })
+      picture.copy(hatch(strip, hatched, line, inks.lane), y + rowHeights.compute + line)
+    for (let line = rowHeight - rowHeights.gap; line < rowHeight; line++) picture.copy(ground, y + line)
+  }
 }
+
+/** Where the row of a track begins, in pixels. */
+export const topOf = (track: number, { row }: View): number => Math.round((track - row) * rowHeight)
 
 /** Bytes under way are hatched, so that colour is not all that tells them from arithmetic. */
 function hatch(strip: Uint32Array, into: Uint32Array, line: number, lane: number): Uint32Array {
@@ -120,25 +139,22 @@ function hatch(strip: Uint32Array, into: Uint32Array, line: number, lane: number
 }
 
 /** One line of pixels, or several, a rank: what it computes, where it computes nothing what is under way meanwhile. */
-export function drawRanks({ pixels, width, height }: Picture, trackOf: Uint16Array, scene: Scene): void {
+export function drawRanks(picture: Picture, trackOf: ArrayLike<number>, scene: Scene): void {
   const { tracks, view } = scene
-  const strips = new Map<number, Uint32Array>()
-  const stripOf = (track: number): Uint32Array => {
-    const known = strips.get(track) ?? bothLanes(tracks[track]!, width, scene)
-    strips.set(track, known)
-    return known
-  }
-  for (let y = 0; y < height; y++) {
-    const rank = Math.floor(view.row + (y / height) * view.rows)
-    pixels.set(stripOf(trackOf[Math.min(trackOf.length - 1, rank)]!), y * width)
+  const drawn = new Set<number>()
+  const under = picture.row(tracks.length)
+  for (let y = 0; y < picture.height; y++) {
+    const rank = Math.floor(view.row + (y / picture.height) * view.rows)
+    const track = trackOf[Math.min(trackOf.length - 1, rank)]!
+    const strip = picture.row(track)
+    if (!drawn.has(track)) drawBoth(strip, under, tracks[track]!, scene)
+    drawn.add(track)
+    picture.copy(strip, y)
   }
 }
 
-function bothLanes(track: Track, width: number, scene: Scene): Uint32Array {
-  const strip = new Uint32Array(width)
-  const under = new Uint32Array(width)
+function drawBoth(strip: Uint32Array, under: Uint32Array, track: Track, scene: Scene): void {
   drawStrip(strip, track.compute, scene)
   drawStrip(under, track.network, scene)
-  for (let x = 0; x < width; x++) if (strip[x] === scene.inks.lane) strip[x] = under[x]!
-  return strip
+  for (let x = 0; x < strip.length; x++) if (strip[x] === scene.inks.lane) strip[x] = under[x]!
 }

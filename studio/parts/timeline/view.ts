@@ -45,15 +45,32 @@ export function seen(view: View, start: number, end: number): View {
   return view
 }
 
-/** `0.31-0.52`, of a link. */
-export function readRange(text: string | undefined): Pick<View, 'from' | 'to'> | undefined {
-  const [from, to] = (text ?? '').split('-').map(Number)
-  return from !== undefined && to !== undefined && from >= 0 && to > from && to < Number.POSITIVE_INFINITY
-    ? { from, to }
-    : undefined
+/** The same, with a few rows about one of them. */
+export const aroundRow = (view: View, row: number): View => {
+  const rows = Math.min(view.rows, 32)
+  return { ...view, rows, row: row - rows / 2 }
 }
 
-export const showRange = ({ from, to }: View): string => `${Number(from.toPrecision(5))}-${Number(to.toPrecision(5))}`
+/** Part of a step, in seconds. */
+export type Range = Pick<View, 'from' | 'to'>
+
+/** `0.31-0.52`, of a link; whatever else stands there is the whole step. */
+export function readRange(text: string | undefined, duration: number): Range | undefined {
+  const [, from, to] = (text?.match(/^(\d*\.?\d+)-(\d*\.?\d+)$/) ?? []).map(Number)
+  if (from === undefined || to === undefined || from >= to || from >= duration) return
+  return { from, to: Math.min(duration, to) }
+}
+
+/** Undefined: all of it. As many digits as a ten-thousandth of what is seen has. */
+export function showRange({ from, to }: Range, duration: number): string | undefined {
+  if (from <= 0 && to >= duration) return
+  const digits = Math.max(0, Math.min(12, 4 - Math.floor(Math.log10(to - from))))
+  return `${Number(from.toFixed(digits))}-${Number(to.toFixed(digits))}`
+}
+
+/** But for what is rounded in a link. */
+export const isSame = (a: Range, b: Range): boolean =>
+  Math.abs(a.from - b.from) + Math.abs(a.to - b.to) < (b.to - b.from) / 1000
 
 /** Ticks at 1, 2 or 5 times a power of ten, about `wanted` of them. */
 export function ticks({ from, to }: Pick<View, 'from' | 'to'>, wanted: number): number[] {

@@ -3,6 +3,7 @@
  * many ranks as there are devices: what one axis takes another gives, dp before all others, and none that is pinned.
  */
 import { check, Job, jobFields, type Problem, planPrecisions, recomputePolicies, scheduleNames } from 'lockstep'
+import type { Context } from '../modules.js'
 import { type Asked, asPlan, type Changes, type Link, linkOfPlan, readLink } from './link.js'
 import { type RareField, rare, rareFields } from './rare.js'
 
@@ -45,16 +46,28 @@ type Axis = (typeof axes)[number]
 type Plan = Job['plan']
 type Changed = Partial<Record<keyof Plan, unknown>>
 
-export async function choices({ link, pins }: ChoicesInput): Promise<readonly Control[]> {
+/** Milliseconds between pauses. */
+const turn = 8
+
+export async function choices({ link, pins }: ChoicesInput, { pause }: Context): Promise<readonly Control[]> {
   const asked = await readLink(link)
   const { plan } = asked.job
   const meanings = new Map(jobFields().map(({ path, meaning }) => [path, meaning]))
-  const control = async (field: Field, values: readonly (readonly [string, Draft])[]): Promise<Control> => ({
-    ...{ field, value: chosenIn(plan, field), meaning: meanings.get(`plan.${field}`) ?? '', rare: isRare(field) },
-    choices: await Promise.all(values.map(([value, draft]) => judged(asked, value, draft, field))),
-  })
   const rarer = rareFields.map(field => [field, rare[field].values(asked.job)] as const)
-  return Promise.all([...controlsOf(asked, pins), ...rarer].map(([field, values]) => control(field, values)))
+  const controls: Control[] = []
+  let began = performance.now()
+  for (const [field, values] of [...controlsOf(asked, pins), ...rarer]) {
+    const found: Choice[] = []
+    for (const [value, draft] of values) {
+      found.push(await judged(asked, value, draft, field))
+      if (performance.now() - began < turn) continue
+      await pause()
+      began = performance.now()
+    }
+    const meaning = meanings.get(`plan.${field}`) ?? ''
+    controls.push({ field, value: chosenIn(plan, field), meaning, rare: isRare(field), choices: found })
+  }
+  return controls
 }
 
 const isRare = (field: Field): field is RareField => Object.hasOwn(rare, field)

@@ -44,6 +44,8 @@ export interface Said {
 }
 
 export interface PriceAnswer {
+  /** What was asked. */
+  readonly link: Link
   readonly numbers: Numbers
   readonly why: readonly Said[]
 }
@@ -63,7 +65,7 @@ export async function price(link: Link): Promise<PriceAnswer> {
     run: runFor({ job, cluster, whatIf }, estimate.step),
   }
   const reading = readingOf(request, plan).map(({ topic, ...sentence }) => ({ topic, text: inBoth(sentence) }))
-  return { numbers, why: [{ text: inBoth(limitSentence(plan)) }, ...reading] }
+  return { link, numbers, why: [{ text: inBoth(limitSentence(plan)) }, ...reading] }
 }
 
 /** In one order, so that bars keep theirs. */

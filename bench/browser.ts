@@ -1,0 +1,101 @@
+/** The studio in a real Chromium, served by `lockstep studio`, and what its page's own thread did, from a trace. */
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { chromium, type Page } from 'playwright-core'
+
+const places = [process.env.LOCKSTEP_CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome']
+
+export interface Studio {
+  readonly page: Page
+  readonly address: string
+  /** `plan?tab=search`. */
+  readonly open: (place: string) => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** Undefined: there is no Chromium. */
+export async function openStudio(folder = process.cwd()): Promise<Studio | undefined> {
+  const executablePath = places.find(place => place !== undefined && existsSync(place))
+  if (executablePath === undefined) return undefined
+  const command = [join(process.cwd(), 'bin/lockstep.mjs'), 'studio', '--no-open', '--json', '--port', '0']
+  const server = spawn(process.execPath, command, { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] })
+  const profile = mkdtempSync(join(tmpdir(), 'lockstep-bench-'))
+  const context = await chromium.launchPersistentContext(profile, {
+    executablePath,
+    args: ['--no-sandbox', '--disable-gpu'],
+  })
+  context.setDefaultTimeout(120_000)
+  const page = await context.newPage()
+  await page.setViewportSize({ width: 1500, height: 900 })
+  const { value } = await createInterface({ input: server.stdout })[Symbol.asyncIterator]().next()
+  const { url } = JSON.parse(value) as { readonly url: string } // what --json prints
+  await page.goto(url)
+  const address = new URL(url).origin
+  return {
+    ...{ page, address, open: async place => void (await page.goto(`${address}/#/${place}`)) },
+    async close() {
+      await context.close()
+      server.kill()
+      rmSync(profile, { recursive: true, force: true, maxRetries: 5 })
+    },
+  }
+}
+
+/** Seconds that the page's own thread was busy for an input: by the clock, and on a core, which others can lengthen least. */
+export interface Busy {
+  readonly clock: number
+  readonly core: number
+  /** Of frames alone, on a core: what is drawn, laid out, painted and handed over. */
+  readonly frames: number
+}
+
+/** An event of Chromium's trace, as far as it is read here. */
+interface Traced {
+  readonly name: string
+  readonly ph: string
+  readonly pid: number
+  readonly tid: number
+  readonly ts: number
+  readonly dur?: number
+  readonly tdur?: number
+  readonly args?: { readonly name?: string; readonly data?: { readonly type?: string } }
+}
+
+/** What the page did for each input: everything from one of them to the next. */
+export async function perInput(page: Page, input: string, act: () => Promise<void>): Promise<Busy[]> {
+  const events = await traced(page, act)
+  const at = events.find(event => event.name === 'EventDispatch' && event.args?.data?.type === input)
+  const own = events.filter(({ pid, tid }) => pid === at?.pid && tid === at.tid)
+  const inputs = own.filter(({ name, args }) => name === 'EventDispatch' && args?.data?.type === input)
+  const tasks = own.filter(({ name, ph }) => name === 'RunTask' && ph === 'X')
+  const frames = own.filter(({ name, ph }) => name === 'ProxyMain::BeginMainFrame' && ph === 'X')
+  // A task's beginning lies before that of the event in it.
+  const begins = inputs.map(
+    ({ ts }) => tasks.findLast(task => task.ts <= ts && task.ts + (task.dur ?? 0) >= ts)?.ts ?? ts,
+  )
+  return begins.slice(0, -1).map((begin, n) => {
+    const during = (all: readonly Traced[]) => all.filter(({ ts }) => ts >= begin && ts < begins[n + 1]!)
+    const sum = (of: 'dur' | 'tdur', all = tasks) => during(all).reduce((sum, each) => sum + (each[of] ?? 0), 0) / 1e6
+    return { clock: sum('dur'), core: sum('tdur'), frames: sum('tdur', frames) }
+  })
+}
+
+async function traced(page: Page, act: () => Promise<void>): Promise<Traced[]> {
+  const session = await page.context().newCDPSession(page)
+  const events: Traced[] = []
+  session.on('Tracing.dataCollected', ({ value }) => events.push(...(value as unknown as Traced[])))
+  const traceConfig = {
+    includedCategories: ['cc', 'devtools.timeline', 'disabled-by-default-devtools.timeline'],
+    excludedCategories: ['*'],
+  }
+  await session.send('Tracing.start', { transferMode: 'ReportEvents', traceConfig })
+  await act()
+  const complete = new Promise(resolve => session.once('Tracing.tracingComplete', resolve))
+  await session.send('Tracing.end')
+  await complete
+  await session.detach()
+  return events.sort((a, b) => a.ts - b.ts)
+}
