@@ -4,7 +4,7 @@
  */
 import { deepEqual, ok } from 'node:assert/strict'
 import { after } from 'node:test'
-import { bytesPer, elementsOf, sizeOfAll } from '../src/base/index.js'
+import { bytesPer, elementsOf, partialAxes, sizeOfAll } from '../src/base/index.js'
 import { checkpointProblems, loadCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { boot, compareRun, dataFor } from '../src/engine/index.js'
@@ -12,6 +12,7 @@ import { nativeMissing, Pool } from '../src/engine/native/index.js'
 import { isCollective, type Param, type Program, parse, print, verify } from '../src/ir/index.js'
 import { check, earlierJobs, Job, type PlanInput } from '../src/plan/index.js'
 import { lossesOf, startSession, syntheticOf } from '../src/train/index.js'
+import { expertModels } from './expert-models.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, serialOf, shallow, titleOf } from './jobs.js'
 import { compared } from './random-plans.js'
@@ -48,6 +49,29 @@ tested(
     computesWhatOneRankComputes(jobOf('llama', { dp: 2, tp: 2, compress }, { optimizer: { kind: 'muon', lr: 0.01 } }))
   },
 )
+
+/** Ranks of dp that share experts have one addend of them together; where all share them, none has any. */
+const shared = [
+  [{ dp: 4, ep: 2, compress }, 2],
+  [{ dp: 2, cp: 2, ep: 2, zero: 1, compress }, 2],
+  [{ dp: 2, tp: 2, ep: 4, etp: 1, microbatches: 2, compress }, 0],
+  [{ dp: 4, ep: 2, zero: 1, compress: { reduce: 'onebit', from: 1 } }, 2],
+  [{ dp: 2, ep: 2, compress: { reduce: 'onebit', from: 1 } }, 0],
+  [{ dp: 4, ep: 2, zero: 2, microbatches: 2, compress: { reduce: 'int8', run: 8 } }, 0],
+] as const satisfies readonly (readonly [PlanInput, number])[]
+const testedShared = oneIn(6, 5)
+for (const [plan, addends] of shared)
+  testedShared(`experts, ${titleOf(plan)}: computes what one rank computes that plays these`, () => {
+    const optimizer = { kind: 'adamw' as const, lr: 1e-3, uncorrected: true }
+    const training = { seq: 8, globalBatch: 8, clip: 0.5, optimizer }
+    const job = Job.parse({ model: expertModels.deepseek, training, plan })
+    computesWhatOneRankComputes(job, 3)
+    const { mesh, params } = compileJob(job)
+    const experts = params.find(({ dims }) => dims.some(({ name }) => name === 'expert'))!
+    const error = experts.apart?.error
+    const ranks = error ? sizeOfAll(mesh, partialAxes(error.layout)) : 0
+    deepEqual(ranks, addends)
+  })
 
 const pool = new Pool()
 after(() => pool.close())

@@ -36,6 +36,13 @@ export function eachKind<T>({ blocks }: Model, make: (block: Block) => T): ByKin
   return made
 }
 
+/** Addends of a gradient on one rank that plays several: microbatches go to those ranks in turn, and each rank adds to one of them. */
+export interface Dealt {
+  readonly addends: number
+  /** The addend of each rank: one of its own, or that of all who share experts with it. */
+  readonly turns: readonly number[]
+}
+
 /** How a parameter is laid out: to compute with, and in parts over the data axes. */
 export interface ParamLayouts {
   readonly compute: Layout
@@ -44,8 +51,8 @@ export interface ParamLayouts {
   readonly fresh: boolean
   /** Where one rank plays several: how their plan cuts it. */
   readonly played?: Pick<Coding, 'parts' | 'blocks'>
-  /** And how many addends it keeps of the gradient, one for each rank, where these send codes of theirs, or a part. */
-  readonly dealt?: number
+  /** And the addends it keeps of the gradient, where these send codes of theirs, or a part. */
+  readonly dealt?: Dealt
   /** Those ranks, where they remember what they did not send. */
   readonly ranks?: PlayedRanks
   /** Of what its calls make the greatest is kept, not the sum. */

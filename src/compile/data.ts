@@ -60,7 +60,7 @@ const bytesIn = ({ s }: Sharding, { spec, gradientDtype, layouts }: CompiledPara
 /** The calls of blocks on a stream, in its order: those whose segments do anything. */
 function dataCalls(sharding: Sharding, drafter: FlightDrafter, pp: number): DataCall[] {
   const { blocks, model, schedule, stageOf, params } = sharding
-  const ranks = Math.max(...params.map(({ layouts: { fresh, dealt = 0 } }) => (fresh ? dealt : 0)), 0)
+  const ranks = Math.max(...params.map(({ layouts: { fresh, dealt } }) => (fresh && dealt ? dealt.turns.length : 0)), 0)
   const known = model.blocks.map((): Partial<Record<PhaseName, DataCall[]>> => ({}))
   const callOf = (block: number, phase: PhaseName): DataCall[] => {
     const { kind, params } = model.blocks[block]

@@ -17,7 +17,7 @@ import {
   wireOf,
 } from '../base/index.js'
 import type { Plan } from '../plan/index.js'
-import type { CompiledParam, ParamLayouts } from './compiled.js'
+import type { CompiledParam, Dealt, ParamLayouts } from './compiled.js'
 import { type FlightWriter, slotOf, summed, whole } from './flight-writer.js'
 import type { ShardedMesh } from './layouts.js'
 import type { SegmentWriter, Slot, Tensor, Version } from './segment.js'
@@ -104,13 +104,15 @@ const partsOf = ({ mesh }: ShardedMesh, layout: Layout): number => sizeOfAll(mes
  * Whether ranks send codes of this gradient: where its addends are those of the ranks that own its parts. What other axes add to, and what
  * several stages hold, is small or summed twice, and is sent as it is.
  */
-export function sendsCodes({ compress }: Plan, { gradientDtype, layouts, holders, segments }: CompiledParam): boolean {
+export function sendsCodes({ compress, ep }: Plan, param: CompiledParam): boolean {
+  const { spec, gradientDtype, layouts, holders, segments } = param
   if (compress?.reduce !== 'int8' || wireOf(gradientDtype, 'int8') === undefined) return false
   if (layouts.dealt !== undefined) return true
   const [reduction, flat] = [segments.gradient?.reduction, flatAxes(layouts.storage)]
   if (!reduction || !('axes' in reduction) || holders.length > 1) return false
-  // Of experts that tp does not split its ranks have copies too, each with a part of the tokens.
-  const ofWholeSequences = flat.length > 0 && flat.every(axis => baseOf(axis) === 'dp')
+  // Of experts ranks of tp may have copies too, each with a part of the tokens; and with ep those of several ranks meet before.
+  const isShared = ep > 1 && spec.dims.some(({ name }) => name === 'expert')
+  const ofWholeSequences = flat.length > 0 && flat.every(axis => baseOf(axis) === 'dp') && !isShared
   return ofWholeSequences && [...reduction.axes].sort().join() === [...flat].sort().join()
 }
 
@@ -136,7 +138,7 @@ function reducePlayed(
   w: FlightWriter,
   tensor: Tensor,
   { layouts, produced, slot, again, run }: CodedSum,
-  dealt: number,
+  { addends: dealt }: Dealt,
 ) {
   const { name: of } = tensor
   const cut = { run, ...layouts.played! } // who deals plays

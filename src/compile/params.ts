@@ -1,9 +1,9 @@
 /** The parameters of a model: which are alike, how each is laid out, who holds it, and the segments of its own. */
-import { type Axis, keptShare, type Layout, sizeOfAll, splitOf, type Wire } from '../base/index.js'
+import { type Axis, baseOf, keptShare, type Layout, sizeOf, sizeOfAll, splitOf, type Wire } from '../base/index.js'
 import { isFollower, type Model, type ParamSpec } from '../model/index.js'
 import type { Plan } from '../plan/index.js'
-import { type CompiledParam, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
-import { canonical, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
+import { type CompiledParam, type Dealt, type Facts, holdersOf, type ParamLayouts } from './compiled.js'
+import { canonical, copyAxes, type ShardedMesh, shardedOn, storageOf } from './layouts.js'
 import { expertAxesOf, meshOf } from './mesh.js'
 import { paramDtypes } from './precision.js'
 import { draftParam, type ParamDrafts } from './tail.js'
@@ -47,20 +47,36 @@ function playedBy({ params, dims: sizes }: Model, plan: Plan): Map<string, Playe
   const virtual = { ...plan, ...ranks }
   const s = shardedOn(meshOf(virtual, sizes), virtual, expertAxesOf(virtual, sizes))
   const ways = (axes: readonly Axis[]) => sizeOfAll(s.mesh, axes)
-  const addends = Math.max(1, Math.floor(plan.microbatches / ranks.microbatches))
+  const pieces = Math.max(1, Math.floor(plan.microbatches / ranks.microbatches))
   const playedOf = (spec: ParamSpec): Played => {
     const { storage } = layoutsOfParam(spec, s)
     const blocks = spec.dims.map(({ name }) => ways(splitOf(storage, name)))
     const isExact = isFollower(spec) || ranks.exact.includes(spec.name)
     const remembers = !isExact && (keptShare(wire, spec) !== undefined || wire.reduce === 'onebit')
+    const dealt = dealtTo(s, spec, pieces)
+    const { addends } = dealt
     const codes = !isExact && wire.reduce === 'int8' && storage.flat !== undefined
     return {
       ...(storage.flat && { played: { parts: ways(storage.flat), blocks } }),
       ...(remembers && { ranks: { addends, blocks } }),
-      ...((codes || (remembers && !wire.waiting)) && { dealt: addends }),
+      ...((codes || (remembers && !wire.waiting)) && { dealt }),
     }
   }
   return new Map(params.map(spec => [spec.name, playedOf(spec)]))
+}
+
+/** Ranks of dp that share experts add up what they make before it is sent: the axes along which they differ count for nothing. */
+function dealtTo(s: ShardedMesh, { dims }: ParamSpec, pieces: number): Dealt {
+  const axes = s.axes.filter(axis => baseOf(axis) === 'dp')
+  const copies = copyAxes(s, dims)
+  let [turns, addends] = [[0], 1]
+  for (const axis of axes) {
+    const [size, counts] = [sizeOf(s.mesh, axis), copies.includes(axis)]
+    const places = Array.from({ length: size }, (_, i) => i)
+    turns = turns.flatMap(turn => places.map(place => (counts ? turn * size + place : turn)))
+    if (counts) addends *= size
+  }
+  return turns.length === pieces ? { addends, turns } : { addends: 1, turns: [0] }
 }
 
 /** What is counted for, and has no gradient, is small: every rank keeps it whole. */

@@ -1,5 +1,6 @@
 /** Gradients of which less is sent than there is: how each becomes a sum, and what is kept of what was not sent. */
 import {
+  baseOf,
   factorColumns,
   keptShare,
   type Layout,
@@ -7,6 +8,7 @@ import {
   partialAxes,
   type States,
   sendsSigns,
+  sizeOfAll,
   type Wire,
 } from '../base/index.js'
 import type { StateTensor } from '../ir/index.js'
@@ -17,25 +19,66 @@ import { factorStates, sendFactors } from './powersgd.js'
 import type { SegmentWriter, Version } from './segment.js'
 import { at, gradientOf, slotOf, stateSlot } from './slots.js'
 import type { Gradient, ParamClass, ParamContext, Reduction } from './tail.js'
-import { addendLayout, errorState, sendGreatest } from './topk.js'
+import { addendAxes, addendLayout, errorState, sendGreatest } from './topk.js'
 
 /** Counts are few, and what is sent of a gradient is made step by step: neither flies. */
-export function ownReduction(param: ParamClass, { compress }: ParamContext['plan']): Reduction | undefined {
+export function ownReduction(param: ParamClass, context: ParamContext): Reduction | undefined {
+  const { compress } = context.plan
   if (isFollower(param.spec)) return { kind: 'route' }
   const wire: Wire = compress?.waiting ? {} : (compress ?? {})
-  const [columns, ratio] = [factorColumns(wire, param.spec), compress?.waiting ? undefined : shareSent(param, compress)]
-  if (sendsSigns(wire)) return { kind: 'signs' }
+  const [columns, ratio] = [factorColumns(wire, param.spec), compress?.waiting ? undefined : shareSent(param, context)]
+  if (sendsSigns(wire) && hasOwnAddends(param, context)) return { kind: 'signs' }
   if (ratio !== undefined) return { kind: 'greatest', ratio }
   return columns === undefined ? undefined : { kind: 'factors', columns }
 }
 
-/** Of a gradient that lies in other blocks than its parameter (positions under sequence parallelism) all is sent: it is small, and no block is anybody's. */
-function shareSent({ spec, produced, layouts }: ParamClass, compress: ParamContext['plan']['compress']) {
+/** Of what share of its numbers a gradient is sent. */
+const shareSent = (param: ParamClass, context: ParamContext): number | undefined =>
+  hasOwnAddends(param, context) ? keptShare(context.plan.compress ?? {}, param.spec) : undefined
+
+/**
+ * Whether data ranks have addends of their own, in blocks of the parameter. A gradient that lies in others (positions under sequence
+ * parallelism) is small, and no block is anybody's; of experts that all ranks of dp share no rank has an addend: both are sent as they are.
+ */
+function hasOwnAddends({ spec, produced, layouts }: ParamClass, { s, plan }: ParamContext): boolean {
+  if (produced === undefined) return false
+  const { virtual } = plan.compress ?? {}
   const blocks = ({ splits }: Layout) => layoutKey({ splits, partial: {} })
-  const isApart = produced === undefined || blocks(produced) !== blocks(layouts.compute)
-  const isExact = isApart || compress?.virtual?.exact.includes(spec.name)
-  return isExact ? undefined : keptShare(compress ?? {}, spec)
+  if (blocks(produced) !== blocks(layouts.compute)) return false
+  if (virtual) return !virtual.exact.includes(spec.name)
+  return addendAxes(produced).length > 0 || !s.axes.some(axis => baseOf(axis) === 'dp')
 }
+
+/** Where signs are sent of other gradients: what is sent as it is becomes the mean of gradients as well, which is all that Adam is given then. */
+export function meanBlended({ spec }: ParamClass, reduction: Reduction, { plan, training }: ParamContext) {
+  const { optimizer } = toldFor(training, spec.role)
+  const isGiven = sendsSigns(plan.compress ?? {}) && reduction.kind !== 'signs' && optimizer.kind === 'adamw'
+  return isGiven ? { beta1: optimizer.beta1 } : undefined
+}
+
+interface Blending {
+  readonly gradient: Version
+  readonly lies: Layout
+  readonly beta1: number
+}
+
+/** Every addend of a gradient takes in its share of the mean that is kept, where it lies. */
+export function blendMean(
+  w: SegmentWriter,
+  param: ParamClass,
+  { gradient, lies, beta1 }: Blending,
+  { s, plan }: ParamContext,
+): void {
+  const { dtype, layout } = meanOf(param, plan)
+  w.given('m', { name: 'm', dtype, dims: param.spec.dims }, layout, stateSlot('m', 'state'))
+  const ranks = sizeOfAll(s.mesh, partialAxes(lies))
+  w.emit({ kind: 'blend', beta1, ranks, ins: [w.demand('m', { ...lies, partial: {} }).ref], outs: [gradient.ref] })
+}
+
+/** How Adam's mean of gradients lies. */
+const meanOf = ({ layouts, stateDtype }: ParamClass, { zero }: Pick<ParamContext['plan'], 'zero'>) => ({
+  ...{ dtype: stateDtype, layout: zero >= 1 ? layouts.storage : layouts.compute },
+})
 
 export const spares = (reduction: Reduction): boolean => reduction.kind === 'factors' || hasAddends(reduction)
 
@@ -43,15 +86,11 @@ export const spares = (reduction: Reduction): boolean => reduction.kind === 'fac
 export const hasAddends = ({ kind }: Reduction): boolean => kind === 'greatest' || kind === 'signs'
 
 /** What is kept of what was not sent. */
-export function rememberedOf(
-  param: ParamClass,
-  produced: Layout,
-  { compress }: ParamContext['plan'],
-): States<StateTensor> {
+export function rememberedOf(param: ParamClass, produced: Layout, context: ParamContext): States<StateTensor> {
   const { spec, layouts } = param
-  const wire: Wire = compress ?? {}
-  if (wire.reduce === 'onebit') return signStates(spec, produced, layouts.ranks)
-  if (shareSent(param, compress) !== undefined) return errorState(spec, produced, layouts.ranks)
+  const wire: Wire = context.plan.compress ?? {}
+  if (wire.reduce === 'onebit') return hasOwnAddends(param, context) ? signStates(spec, produced, layouts.ranks) : {}
+  if (shareSent(param, context) !== undefined) return errorState(spec, produced, layouts.ranks)
   const columns = factorColumns(wire, spec)
   return columns === undefined ? {} : factorStates(spec, columns, produced)
 }
@@ -76,17 +115,18 @@ export function addendsOf(w: SegmentWriter, param: ParamClass, own: Version, pro
 /** What no flight sends. */
 export function send(
   w: SegmentWriter,
-  { spec, layouts, stateDtype }: ParamClass,
+  param: ParamClass,
   sent: Gradient,
   gradient: Version,
   { s, plan, training }: ParamContext,
 ) {
+  const { spec, layouts } = param
   const { reduction, accumulated: produced } = sent
   const site = { w, spec, produced, gradient, sum: at('grad') }
   if (reduction.kind === 'factors') sendFactors({ ...site, columns: reduction.columns, stateSlot })
   const { optimizer } = toldFor(training, spec.role)
   if (reduction.kind === 'signs' && optimizer.kind === 'adamw') {
-    const mean = { dtype: stateDtype, layout: plan.zero >= 1 ? layouts.storage : layouts.compute }
+    const mean = meanOf(param, plan)
     sendSigns({ ...site, s, beta1: optimizer.beta1, played: layouts.ranks, mean, stateSlot })
   }
   if (reduction.kind === 'greatest') {

@@ -31,7 +31,7 @@ import {
   updateSpace,
 } from '../plan/index.js'
 import { ownTensors, settled } from './adafactor.js'
-import type { ParamLayouts, TrainedBy } from './compiled.js'
+import type { Dealt, ParamLayouts, TrainedBy } from './compiled.js'
 import { type Dealing, dealingOf } from './dealing.js'
 import { directions } from './directions.js'
 import { type ShardedMesh, wholeAxes } from './layouts.js'
@@ -39,7 +39,7 @@ import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
 import { at, gradientOf, scalarSlot, slotOf, stateSlot } from './slots.js'
-import { addendsOf, hasAddends, ownReduction, rememberedOf, send, spares } from './spared.js'
+import { addendsOf, blendMean, hasAddends, meanBlended, ownReduction, rememberedOf, send, spares } from './spared.js'
 
 export interface ParamContext {
   readonly s: ShardedMesh
@@ -110,12 +110,12 @@ export function draftParam(param: ParamClass, context: ParamContext): ParamDraft
   const gradient: Gradient = {
     produced: param.produced,
     accumulated: param.layouts.fresh ? storage : param.produced,
-    reduction: ownReduction(param, plan) ?? reductionOf(param.produced, state, param.layouts.dealt),
+    reduction: ownReduction(param, context) ?? reductionOf(param.produced, state, param.layouts.dealt),
   }
   const begin = draftBegin(param, gradient, context)
   if (isFollower(param.spec)) return { ...held, begin, ...draftFollower(param, param.produced, context), gradient }
   const reduced = reducedAt(gradient, state)
-  const states = { ...statesOfParam(param, state, training), ...rememberedOf(param, param.produced, plan) }
+  const states = { ...statesOfParam(param, state, training), ...rememberedOf(param, param.produced, context) }
   const reduce = draftReduce(param, gradient, reduced, context)
   return {
     ...held,
@@ -139,7 +139,7 @@ function statesOfParam(param: ParamClass, layout: Layout, training: TrainedBy): 
   return Object.fromEntries([...kept, ...(training.ema ? [['ema', { ...usual, dtype: 'f32' }]] : [])])
 }
 
-function reductionOf(produced: Layout, state: Layout, dealt: number | undefined): Reduction {
+function reductionOf(produced: Layout, state: Layout, dealt: Dealt | undefined): Reduction {
   if (dealt !== undefined) return { kind: 'sum', axes: [] } // of the ranks that one plays
   const axes = partialAxes(produced)
   if (layoutKey({ ...produced, partial: {} }) !== layoutKey({ splits: state.splits, partial: {} }))
@@ -186,11 +186,13 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   const spared = spares(reduction)
   const arrived = reduction.kind === 'sum' ? { ...accumulated, partial: {} } : accumulated
   const from: SlotHolding = moves || spared ? { layout: arrived, slot: at('grad') } : reduced
-  if (moves || meets || scaled || spared) {
+  const blends = meanBlended(param, reduction, context)
+  if (moves || meets || scaled || spared || blends) {
     const own = w.held('own', gradientOf(param), from, from.slot)
     const met = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
     const all = hasAddends(reduction) ? addendsOf(w, param, met, accumulated) : met
     if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
+    if (blends) blendMean(w, param, { gradient: all, lies: from.layout, ...blends }, context)
     send(w, param, gradient, all, context)
     const summed = spared ? 'sum' : meets ? 'all' : 'own'
     if (moves) w.settle(w.demand(summed, reduced.layout).ref, reduced.slot)

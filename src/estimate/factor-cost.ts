@@ -24,7 +24,9 @@ export function factorRoom({ split }: Pick<Setup, 'split'>, all: number, largest
   // Owners remember of the sum as well.
   const kept = isOnebit(split) ? all * (1 + 1 / split.dp) : all
   const parts = data > 1 && split.zero > 0 ? all / data : 0
-  const share = data > 1 || split.wire?.reduce !== 'powersgd' ? largest : 0
+  // Of m, where it lies in parts, all is gathered.
+  const gathered = isOnebit(split) && split.zero > 0 && data > 1 ? largest : 0
+  const share = data > 1 || split.wire?.reduce !== 'powersgd' ? largest + gathered : 0
   return { errors: wide * kept, next: wide * (kept + parts + share) }
 }
 
@@ -63,7 +65,26 @@ function signsCost({ cluster, split }: Setup, table: PriceTable, { rows, columns
   const meetings = met('all-to-all', signs) + met('all-to-all', wide * data) + met('all-gather', signs)
   // What cp adds is added up before.
   const before = split.cp > 1 ? table.collective('all-reduce', block, split.cp, split.tp) : 0
-  return before + addends + pass(signs, block / data) + sum + meetings + pass(signs, block)
+  return (
+    gatheredMean({ cluster, split }, table, block) +
+    before +
+    addends +
+    pass(signs, block / data) +
+    sum +
+    meetings +
+    pass(signs, block)
+  )
+}
+
+/** Under ZeRO every rank has a part of m, and of the sum it keeps one. */
+function gatheredMean({ cluster, split }: Pick<Setup, 'cluster' | 'split'>, table: PriceTable, block: number): number {
+  const data = dataRanks(split)
+  if (split.zero === 0 || data === 1) return 0
+  const part = block / data
+  return (
+    table.collective('all-gather', block, data, split.tp) +
+    priceInStep({ kind: 'memory', read: part, written: part }, cluster.device)
+  )
 }
 
 const oneCost: typeof factored = (setup, table, wire, matrices) =>

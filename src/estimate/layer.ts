@@ -24,7 +24,14 @@ export const cutFields = [
   'microbatch',
   'fp8',
 ] as const satisfies readonly (keyof Split)[]
-export type Cut = Pick<Split, (typeof cutFields)[number]>
+export type Cut = Pick<Split, (typeof cutFields)[number]> & {
+  /** fp8 by what is greatest now: the ranks of dp, which agree on it before anything is coded. */
+  readonly agreeing?: number
+}
+
+/** A split as its kernels see it. */
+export const cutOf = (split: Cut & Pick<Split, 'dp'>): Cut =>
+  split.fp8 === 'current' ? { ...split, agreeing: split.dp } : split
 
 export interface Kernels {
   readonly forward: readonly Kernel[]

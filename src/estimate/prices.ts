@@ -16,11 +16,11 @@ import {
 } from './counts.js'
 import { ByFields, entry } from './entry.js'
 import { denseOf, partsOfToken, routedOf, routedShare, routedTokens } from './experts.js'
-import { type Cut, cutFields, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
+import { type Cut, cutFields, cutOf, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import type { Ends } from './own/ends.js'
 import { type BlockTime, BySaving, OwnLayerCosts } from './own/layer.js'
 import { type OwnWork, ownWork } from './own/work.js'
-import type { Setup } from './setup.js'
+import type { Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
 /** Seconds of compute of one microbatch on one rank. */
@@ -73,7 +73,7 @@ export interface OwnLayers {
 type LinkKind = ReturnType<typeof hopsOf>[number]['link']['kind']
 
 export class PriceTable {
-  readonly #rows = new ByFields<keyof Cut, Prices>(cutFields)
+  readonly #rows = new ByFields<keyof Cut, Prices>([...cutFields, 'agreeing'])
   readonly #collectives = new Map<number, Map<number, number>>()
   readonly #links = new Map<number, { readonly kind: LinkKind | undefined }>()
   readonly #setup: Omit<Setup, 'split'>
@@ -82,7 +82,8 @@ export class PriceTable {
     this.#setup = setup
   }
 
-  of(cut: Cut): Prices {
+  of(split: Cut & Pick<Split, 'dp'>): Prices {
+    const cut = cutOf(split)
     return this.#rows.of(cut, () => pricesOf(this.#setup, cut))
   }
 

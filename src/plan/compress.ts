@@ -100,17 +100,10 @@ function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
 }
 
 /** 1-bit Adam: plain Adam until v stands still, and then m is all that meets. */
-const frozenMoments: Rule = function* ({ plan, model, training: { optimizer, clip } }) {
+const frozenMoments: Rule = function* ({ plan, training: { optimizer, clip } }) {
   if (plan.compress?.reduce !== 'onebit') return
   const refuse = (path: string, message: string, suggestion: string) =>
     error('plan/compress', path, message, suggestion)
-  const { cp, tp, sequenceParallel } = plan
-  if (model.family === 'gpt' && (cp > 1 || (sequenceParallel && tp > 1)))
-    yield refuse(
-      'plan.compress.reduce',
-      `onebit sends signs of the blocks that ranks hold, but cp ${cp} and tp ${tp} split the gradient of positions by tokens, and not the positions`,
-      cp > 1 ? 'set cp to 1, or try topk' : 'leave sequenceParallel out, or try topk',
-    )
   if (optimizer.kind !== 'adamw')
     return yield refuse(
       'plan.compress.reduce',
@@ -130,11 +123,12 @@ const frozenMoments: Rule = function* ({ plan, model, training: { optimizer, cli
         `onebit sends the mean of gradients alone, as AdamW keeps it, but ${option} is set`,
         `leave ${option} out`,
       )
-  if (plan.zero > 0)
-    yield refuse(
+  if (plan.zero > 0 && plan.dp > 1)
+    yield warning(
+      'plan/compress',
       'plan.zero',
-      `every rank needs all of m to make its addend of it, but zero ${plan.zero} leaves it a part`,
-      'set zero to 0, or try powersgd',
+      `onebit: every rank makes its addend of all of m, and zero ${plan.zero} leaves it a part: the others are gathered each step, 4 bytes a parameter`,
+      'zero 0 sends signs alone',
     )
   if (plan.compress.from === 0)
     yield refuse(
@@ -170,11 +164,17 @@ const sumsOfAddends: Rule = function* ({ plan, model }) {
   const refused = (message: string, suggestion: string) =>
     error('plan/compress', 'plan.compress.reduce', `${reduce}: ${message}`, suggestion)
   const remembers = reduce !== undefined && isSparing(reduce)
-  const shared = remembers ? 1 : cp // what cp shares out is added up before
-  if (shared > 1 || ep > 1)
+  // Of what is sent once a step, what cp shares out is added up before.
+  if (!remembers && cp > 1)
     yield refused(
-      `every addend must be the gradient of whole sequences, but cp ${cp} and ep ${ep} share them out`,
-      `set ${remembers ? 'ep' : 'cp and ep'} to 1, or try bf16`,
+      `every addend must be the gradient of whole sequences, but cp ${cp} shares them out`,
+      'set cp to 1, or try bf16',
+    )
+  if (ep > 1 && (ep >= dp || !remembers))
+    yield warning(
+      'plan/compress',
+      'plan.compress.reduce',
+      `${reduce}: with ep ${ep} gradients of experts are those of several ranks' tokens, and are sent as they are`,
     )
   if (
     reduce === 'int8' &&

@@ -23,7 +23,7 @@ export function begin(context: StreamContext): void {
 function clear(context: StreamContext, param: CompiledParam): void {
   const { spec, segments, layouts } = param
   callParam(context, param, segments.begin)
-  for (let rank = 1; rank < (layouts.fresh ? 0 : (layouts.dealt ?? 0)); rank++)
+  for (let rank = 1; rank < (layouts.fresh ? 0 : (layouts.dealt?.addends ?? 0)); rank++)
     context.out.call(placed(context, segments.begin!), { ...once, param: spec.name }, () =>
       frameNames.addend(spec.name, rank),
     )

@@ -28,7 +28,7 @@ export class BlockCalls {
 
   constructor(context: StreamContext) {
     this.#context = context
-    this.#ranks = Math.max(...context.held.map(({ layouts }) => layouts.dealt ?? 1), 1)
+    this.#ranks = Math.max(...context.held.map(({ layouts }) => layouts.dealt?.turns.length ?? 1), 1)
     this.#boundaries = new BoundaryMoves(
       context,
       context.tasks.flatMap(task => this.#callsOf(task)),
@@ -92,7 +92,10 @@ export class BlockCalls {
 
   /** Roles played by the same frame in every microbatch, or in every one of one rank that is played. */
   #lasting(segment: Segment, block: number, microbatch: number): readonly (number | undefined)[] {
-    const rankOf = (param: string) => microbatch % (this.#context.paramOf(param).layouts.dealt ?? 1)
+    const addendOf = (param: string) => {
+      const { turns = [0] } = this.#context.paramOf(param).layouts.dealt ?? {}
+      return turns[microbatch % turns.length]
+    }
     const key = `${segment.name}@${block}.${microbatch % this.#ranks}`
     const known = this.#bindings.get(key)
     if (known) return known
@@ -100,7 +103,7 @@ export class BlockCalls {
     const bindings = this.#context.out.bindings(segment, role => {
       if (role.is === 'param') return lastingParam(this.#context, params[role.of!])
       if (role.is === 'coded') return frameNames.coded(block)
-      if (role.is === 'grad') return frameNames.addend(params[role.of!], rankOf(params[role.of!]))
+      if (role.is === 'grad') return frameNames.addend(params[role.of!], addendOf(params[role.of!]))
       return ['result', 'scalar', 'named'].includes(role.is) ? onceFrame(role) : undefined
     })
     this.#bindings.set(key, bindings)

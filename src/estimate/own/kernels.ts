@@ -1,8 +1,9 @@
 /** Seconds of the kernels of our own program, by their sizes. */
 import { activationBytes, isCast, uncast } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
-import { type Kernel, priceInStep } from '../../cost/index.js'
+import { type Kernel, priceCollective, priceInStep } from '../../cost/index.js'
 import { type Fp8Recipe, inBlocks } from '../../plan/index.js'
+import type { Cut } from '../layer.js'
 import type { Setup } from '../setup.js'
 
 /** A product with a matrix: seconds forward, of the gradient of its input, and of its own; and its parameters. */
@@ -19,6 +20,17 @@ export interface Coded {
   readonly gradient?: number
   /** Its gradient is made by a pass over memory, which may code it as it does. */
   readonly isMade?: boolean
+  /** Whether ranks of tp have parts of these: then they agree on scales, too. */
+  readonly splits?: { readonly input: boolean; readonly gradient: boolean }
+}
+
+/** Seconds in which ranks agree on what is greatest in a tensor of which each has a part, those of tp too or not; none where nobody must. */
+export function agreementOf({ cluster }: Pick<Setup, 'cluster'>, { tp, cp, agreeing }: Cut) {
+  const met = (group: { readonly size: number; readonly stride: number }) =>
+    group.size > 1 ? priceCollective({ kind: 'all-reduce', bytes: 4, group }, cluster) : 0
+  if (agreeing === undefined) return () => 0
+  const [apart, together] = [met({ size: agreeing * cp, stride: tp }), met({ size: agreeing * cp * tp, stride: 1 })]
+  return (byTensor: boolean): number => (byTensor ? together : apart)
 }
 
 export interface KernelPrices {
@@ -35,9 +47,12 @@ export interface KernelPrices {
   readonly floor: number
 }
 
+const neither = { input: false, gradient: false }
+
 export function kernelPrices(
   { cluster, precision, software }: Omit<Setup, 'split' | 'shape'>,
   recipe?: Fp8Recipe,
+  agreed: (byTensor: boolean) => number = () => 0,
 ): KernelPrices {
   const { device } = cluster
   const element = activationBytes(precision)
@@ -69,13 +84,16 @@ export function kernelPrices(
         ? 0
         : Math.max(of({ kind: 'memory', read: bytes / 2, written: bytes / 2 }), kernels * device.curves.floor),
     plain: (rows, from, to) => multiplied(rows, from, to, stored),
-    linear(rows, from, to, { input = rows * from, gradient = rows * to, isMade = false } = {}) {
+    linear(rows, from, to, { input = rows * from, gradient = rows * to, isMade = false, splits = neither } = {}) {
       const linear = multiplied(rows, from, to, precision)
       if (!isCast(precision)) return linear
       return {
         ...linear,
-        forward: linear.forward + codingMade(input),
-        input: linear.input + (isMade && !isKnownFirst ? codingMade(gradient) : ways * coding(gradient)),
+        forward: linear.forward + codingMade(input) + (input > 0 ? agreed(splits.input) : 0),
+        input:
+          linear.input +
+          agreed(splits.gradient) +
+          (isMade && !isKnownFirst ? codingMade(gradient) : ways * coding(gradient)),
       }
     },
     grouped: (experts, rows, from, to) => {

@@ -6,7 +6,7 @@ import type { Cut } from '../layer.js'
 import type { Setup } from '../setup.js'
 import type { Shape } from '../shape.js'
 import { attendedWidths, meetingWork } from './context.js'
-import { type KernelPrices, kernelPrices, type Linear } from './kernels.js'
+import { agreementOf, type KernelPrices, kernelPrices, type Linear } from './kernels.js'
 import { type LatentWork, latentWork } from './latent.js'
 import type { MeetingWork } from './meeting.js'
 import { type RoutedWork, routedWork } from './routed.js'
@@ -61,15 +61,21 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const { tp, cp, microbatch, sequenceParallel } = cut
   const rows = (microbatch * shape.seq) / cp
   const element = activationBytes(precision)
-  const prices = kernelPrices(setup, cut.fp8)
+  const prices = kernelPrices(setup, cut.fp8, agreementOf(setup, cut))
   const { memory } = prices
   // Of the residual stream a rank codes what it has, once for all products that read it.
   const split = sequenceParallel ? tp : 1
   const adapted = adaptedBy(shape, tp, rows, prices, element)
   const fromStream = (to: number, isFirst: boolean): Linear =>
-    prices.linear(rows, shape.embed, to, { input: isFirst ? (rows * shape.embed) / split : 0, isMade: true })
+    prices.linear(rows, shape.embed, to, {
+      ...{ input: isFirst ? (rows * shape.embed) / split : 0, isMade: true },
+      splits: { input: sequenceParallel, gradient: true },
+    })
   const toStream = (from: number): Linear =>
-    prices.linear(rows, from, shape.embed, { gradient: (rows * shape.embed) / split })
+    prices.linear(rows, from, shape.embed, {
+      gradient: (rows * shape.embed) / split,
+      splits: { input: true, gradient: sequenceParallel },
+    })
   const { queries, keys, values, results } = attendedWidths(shape, tp)
   const ffn = shape.ffn / tp
   const vocab = shape.vocab / tableRanks(shape, tp)
