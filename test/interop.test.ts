@@ -252,6 +252,27 @@ test('a folder that a run has left: what it has resolved comes first, of checkpo
   match(none.err, /no configuration that is known was found in none/)
 })
 
+test('what is said beside a script that stands for a job', async () => {
+  const script = `#!/bin/bash
+TP=2
+torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 64 \\
+  --max-position-embeddings 32 --micro-batch-size 1 --global-batch-size 16 --tensor-model-parallel-size $TP --lr 1e-4 --train-iters 10`
+  const files = { 'train.sh': script, 'job.yaml': 'model: gpt-tiny\ntraining: { seq: 8, globalBatch: 8 }' }
+  const parameters = async (...set: string[]) => {
+    const { out, err } = await lockstep(['memory', 'train.sh', '--json', ...set], files)
+    match(err, /a configuration of Megatron-LM/)
+    return JSON.parse(out).stages[0].peak.parameters
+  }
+  ok((await parameters('--set', 'TP=4')) < (await parameters()))
+  match((await lockstep(['memory', 'job.yaml', '--set', 'TP=4'], files)).err, /--set: sets variables of a script/)
+})
+
+test('a batch that grows a hundred times', () => {
+  const flags = '--num-layers 2 --micro-batch-size 1 --global-batch-size 224 --rampup-batch-size 16 2 1000'
+  const { job } = read(`#!/bin/bash\ntorchrun --nproc_per_node 2 pretrain_gpt.py ${flags}`)
+  equal((job?.training as { batchRamp: unknown[] } | undefined)?.batchRamp.length, 104)
+})
+
 test('releases of Megatron-LM: whose defaults hold, and which flags there are', async () => {
   const script =
     '#!/bin/bash\ntorchrun pretrain_gpt.py --micro-batch-size 1 --num-layers 2 --use-megatron-fsdp --tensor-model-parallel-size 1'

@@ -38,6 +38,12 @@ const computes = (model: ModelName, plan: JobInput['plan'], lora?: Lora) =>
 computes('llama', { dp: 2, zero: 3, tp: 2 })
 computes('gpt tied', { pp: 2, tp: 2, schedule: 'zb-h1', microbatches: 4 }, { targets: 'all-linear', dropout: 0.3 })
 computes('latent', { dp: 2, cp: 2, zero: 1, precision: 'bf16' }, { targets: ['out', 'gate'] })
+computes(
+  'latent',
+  { tp: 2, pp: 2, sequenceParallel: true, microbatches: 2 },
+  { targets: ['q', 'k', 'v'], dropout: 0.2 },
+)
+computes('latent', { dp: 2, tp: 2, zero: 3 }, { targets: 'all-linear' })
 
 /** Any plan of any sound job. */
 const tested = process.env.LORA ? test : oneIn(24, 9)
@@ -143,7 +149,7 @@ later('adapters in every place of every axis at once', () =>
 test('FLOPs of a run of adapters: what is frozen has no gradient, and every factor counts as the model has it', () => {
   const lora = { rank: 3, alpha: 6, targets: 'all-linear' } as const
   for (const model of [presets['llama-tiny'], presets['gpt-tiny'], presets['deepseek-tiny'], presets['mlp-tiny']]) {
-    const targets = 'mla' in model ? (['out'] as const) : lora.targets
+    const targets = 'moe' in model ? (['q', 'k', 'v', 'out'] as const) : lora.targets
     const job = Job.parse({ model, training: { seq: 8, globalBatch: 4, lora: { ...lora, targets } }, plan: {} })
     const adapters = adaptersOf(job)!
     const { params } = withAdapters(buildModel(job.model, { batch: 1, seq: 8 }), adapters)

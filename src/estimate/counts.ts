@@ -3,7 +3,7 @@ import { gcd } from '../base/index.js'
 import type { AdapterTarget } from '../model/index.js'
 import { routedShare } from './experts.js'
 import type { Split } from './setup.js'
-import type { Shape } from './shape.js'
+import type { Latent, Shape } from './shape.js'
 
 /** Elements of one layer by how tp splits them: evenly, by kv heads only, not at all. Experts are apart: ep splits them. */
 export interface LayerCounts {
@@ -57,23 +57,38 @@ export const layerParameters = (shape: Shape, cut: Pick<Split, 'tp' | 'ep' | 'et
 export const trainedParameters = (shape: Shape, cut: Pick<Split, 'tp' | 'ep' | 'etp'>): number =>
   shape.adapters ? adapterParameters(shape, cut.tp) : layerParameters(shape, cut)
 
-/** Widths of a matrix, as a rank has it: what it sums over, and what it makes. */
-export function adaptedWidths(shape: Shape, tp: number, target: AdapterTarget): readonly [from: number, to: number] {
+type Widths = readonly [from: number, to: number]
+
+/** Widths of the matrices of a target, as a rank has them: what each sums over, and what it makes. */
+export function adaptedWidths(shape: Shape, tp: number, target: AdapterTarget): readonly Widths[] {
   const { embed, heads, kvHeads, headDim, latent } = shape
   const known = (kvHeads * headDim) / kvSplit(shape, tp)
   const attended = (heads * (latent?.values ?? headDim)) / tp
   const ffn = shape.ffn / tp
-  if (target === 'out') return [attended, embed]
-  if (target === 'down') return [ffn, embed]
-  return [embed, target === 'q' ? (heads * headDim) / tp : target === 'k' || target === 'v' ? known : ffn]
+  if (target === 'out') return [[attended, embed]]
+  if (target === 'down') return [[ffn, embed]]
+  if (target === 'gate' || target === 'up') return [[embed, ffn]]
+  return latent ? latentWidths(shape, latent, tp, target) : [[embed, target === 'q' ? (heads * headDim) / tp : known]]
+}
+
+/** Queries and keys of latent attention have several; what makes narrow vectors is whole on every rank. */
+function latentWidths({ embed, heads }: Shape, latent: Latent, tp: number, target: 'q' | 'k' | 'v'): readonly Widths[] {
+  const { queries, keyValues, plain, turned, values } = latent
+  const each = heads / tp
+  const from = queries ?? embed
+  const of = {
+    q: [...(queries ? [[embed, queries] as const] : []), [from, each * plain], [from, each * turned]],
+    k: [[embed, keyValues] as const, [keyValues, each * plain] as const, [embed, turned] as const],
+    v: [[keyValues, each * values]],
+  } as const satisfies Readonly<Record<'q' | 'k' | 'v', readonly Widths[]>>
+  return of[target]
 }
 
 /** Of a layer on one rank. */
 const adapterParameters = (shape: Shape, tp: number): number =>
-  (shape.adapters?.targets ?? []).reduce((sum, target) => {
-    const [from, to] = adaptedWidths(shape, tp, target)
-    return sum + shape.adapters!.rank * (from + to)
-  }, 0)
+  (shape.adapters?.targets ?? [])
+    .flatMap(target => adaptedWidths(shape, tp, target).flat())
+    .reduce((sum, width) => sum + shape.adapters!.rank * width, 0)
 
 /** But for the experts. */
 export function commonParameters(shape: Shape, tp: number): number {

@@ -20,9 +20,11 @@ export interface Adapters {
   readonly dropout: number
 }
 
-/** A block's names of the matrices. */
+/** A block's names of the matrices. In latent attention queries and keys are made by several; the latent of keys and values is the keys'. */
 const matrices: Readonly<Record<AdapterTarget, readonly string[]>> = {
-  ...{ q: ['attn.q'], k: ['attn.k'], v: ['attn.v'], out: ['attn.out'] },
+  q: ['attn.q', 'attn.q.down', 'attn.q.plain', 'attn.q.rope'],
+  k: ['attn.k', 'attn.kv.down', 'attn.k.plain', 'attn.k.rope'],
+  ...{ v: ['attn.v'], out: ['attn.out'] },
   ...{ gate: ['mlp.gate'], up: ['mlp.up', 'up'], down: ['mlp.down', 'down'] },
 }
 

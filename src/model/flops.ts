@@ -6,7 +6,7 @@
  * those of its adapters.
  */
 import type { Adapters } from './adapters.js'
-import { activeParametersOf, type ModelConfig } from './config.js'
+import { activeParametersOf, type LlamaConfig, type ModelConfig } from './config.js'
 
 type Beside = Pick<Adapters, 'rank' | 'targets'>
 
@@ -30,18 +30,37 @@ export function flopsOfToken(
 
 /** Both factors of every adapter. */
 export const adapterParametersOf = (model: ModelConfig, { rank, targets }: Beside): number =>
-  model.layers * targets.reduce((sum, target) => sum + rank * widthsOf(model, target).reduce((a, b) => a + b), 0)
+  model.layers * rank * targets.flatMap(target => widthsOf(model, target).flat()).reduce((sum, width) => sum + width, 0)
 
-/** What a matrix sums over, and what it makes. */
-function widthsOf(model: ModelConfig, target: Beside['targets'][number]): readonly [from: number, to: number] {
+type Widths = readonly [from: number, to: number]
+
+/** What the matrices of a target sum over, and what they make. */
+function widthsOf(model: ModelConfig, target: Beside['targets'][number]): readonly Widths[] {
   const { embed } = model
-  if (target === 'gate' || target === 'up' || target === 'down') return [embed, model.ffn]
-  if (model.family === 'mlp') return [embed, embed]
+  if (target === 'gate' || target === 'up' || target === 'down') return [[embed, model.ffn]]
+  if (model.family === 'mlp') return [[embed, embed]]
   if (model.family === 'gpt')
-    return [embed, target === 'k' || target === 'v' ? (model.kvHeads * embed) / model.heads : embed]
+    return [[embed, target === 'k' || target === 'v' ? (model.kvHeads * embed) / model.heads : embed]]
   const { heads, kvHeads, headDim, mla } = model
-  if (target === 'out') return [heads * (mla?.valueDim ?? headDim), embed]
-  return [embed, (target === 'q' ? heads : kvHeads) * headDim]
+  if (target === 'out') return [[heads * (mla?.valueDim ?? headDim), embed]]
+  return mla ? latentWidths(model, mla, target) : [[embed, (target === 'q' ? heads : kvHeads) * headDim]]
+}
+
+function latentWidths(
+  { embed, heads }: ModelConfig & { heads: number },
+  { queryRank, keyValueRank, ropeDim, plainDim, valueDim }: NonNullable<LlamaConfig['mla']>,
+  target: Beside['targets'][number],
+): readonly Widths[] {
+  const [plain, turned] = [heads * plainDim, heads * ropeDim]
+  if (target === 'v') return [[keyValueRank, heads * valueDim]]
+  if (target === 'k')
+    return [
+      [embed, keyValueRank],
+      [keyValueRank, plain],
+      [embed, ropeDim],
+    ]
+  const from = queryRank ?? embed
+  return [...(queryRank ? [[embed, queryRank] as const] : []), [from, plain], [from, turned]]
 }
 
 function attentionWidth(model: Exclude<ModelConfig, { family: 'mlp' }>): number {

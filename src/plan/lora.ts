@@ -10,8 +10,7 @@ const attention: readonly AdapterTarget[] = ['q', 'k', 'v', 'out']
 function targetsOf(model: ModelConfig): readonly AdapterTarget[] {
   if (model.family === 'mlp') return ['up', 'down']
   if (model.family === 'gpt') return adapterTargets.filter(target => target !== 'gate')
-  const ofAttention: readonly AdapterTarget[] = model.mla ? ['out'] : attention
-  return model.moe ? ofAttention : [...ofAttention, 'gate', 'up', 'down']
+  return model.moe ? attention : [...attention, 'gate', 'up', 'down']
 }
 
 /** As a model needs them: every matrix by its name. */
@@ -40,12 +39,9 @@ function withoutAdapters(
   can: readonly AdapterTarget[],
 ): Problem {
   const named = either(missing, 'and')
-  const isOf = (some: readonly AdapterTarget[]) => missing.some(target => some.includes(target))
   const why =
     model.family !== 'llama' || !hasMatrix(model, missing[0])
       ? `a ${model.family} model has no matrix ${named}`
-      : model.moe && !isOf(attention)
-        ? `${named} belong to experts, which have no adapters yet`
-        : `${named}: in latent attention they are made of several matrices, which have no adapters yet`
+      : `${named} belong to experts, which have no adapters yet`
   return error('training/lora', 'training.lora.targets', why, `set targets to [${can.join(', ')}], or some of them`)
 }

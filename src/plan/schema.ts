@@ -252,7 +252,7 @@ export const Training = z.strictObject({
         tokens: tokens.optional().describe('or so many tokens; 2B is 2,000,000,000'),
       }),
     )
-    .max(64)
+    .max(1024)
     .optional()
     .describe('batches before globalBatch, each until so much was seen: [{ globalBatch: 8, until: 10k }]'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),

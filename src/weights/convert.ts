@@ -1,8 +1,10 @@
 /** Weights of somebody else as a checkpoint at step 0, for programs that read no other: a group of parameters a file. */
 import { elementsOf } from '../base/index.js'
-import { type Heading, type PartsOfRank, printParts, type WrittenPart } from '../checkpoint/index.js'
+import { type Checkpoint, type Heading, type PartsOfRank, printParts, type WrittenPart } from '../checkpoint/index.js'
 import { wholeBox } from './place.js'
-import type { WeightSource } from './source.js'
+
+/** Whose weights are written. */
+type Numbers = Pick<Checkpoint, 'tensors' | 'fill'>
 
 export interface ConvertedCheckpoint {
   /** All of its files, in the order in which they are made. */
@@ -14,11 +16,7 @@ export interface ConvertedCheckpoint {
 const usualBytes = 2 ** 28
 
 /** `heading`: the run that it claims to be of, the job and the tokenizer that it carries. */
-export function convertedCheckpoint(
-  source: WeightSource,
-  heading: Heading,
-  mostBytes = usualBytes,
-): ConvertedCheckpoint {
+export function convertedCheckpoint(source: Numbers, heading: Heading, mostBytes = usualBytes): ConvertedCheckpoint {
   const groups = groupsOf(source, mostBytes)
   const shards = groups.map((_, i) => `rank-${String(i).padStart(5, '0')}.safetensors`)
   const tokenizer = heading.tokenizer === undefined ? [] : ['tokenizer.json']
@@ -29,10 +27,11 @@ export function convertedCheckpoint(
   }
 }
 
-function groupsOf({ tensors }: WeightSource, mostBytes: number): string[][] {
+function groupsOf({ tensors }: Numbers, mostBytes: number): string[][] {
   const groups: string[][] = []
   let room = 0
   for (const [name, dims] of tensors) {
+    if (!name.startsWith('param.')) continue
     const bytes = 4 * elementsOf(dims)
     if (groups.length === 0 || bytes > room) {
       groups.push([])
@@ -45,7 +44,7 @@ function groupsOf({ tensors }: WeightSource, mostBytes: number): string[][] {
 }
 
 /** A file of a rank is what a group is here. */
-function* partsOf({ tensors, fill }: WeightSource, groups: readonly (readonly string[])[]): Generator<PartsOfRank> {
+function* partsOf({ tensors, fill }: Numbers, groups: readonly (readonly string[])[]): Generator<PartsOfRank> {
   for (const [rank, group] of groups.entries())
     yield [
       rank,

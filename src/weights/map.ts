@@ -17,6 +17,8 @@ export interface WeightMap {
   readonly config: ModelConfig
   readonly prefix: string
   readonly params: readonly MappedParam[]
+  /** Of all dims that places may name. */
+  readonly sizes: Readonly<Record<string, number>>
   /** Whether a tensor, named without the prefix, is a constant that nobody needs. */
   readonly isConstant: (name: string) => boolean
 }
@@ -37,6 +39,7 @@ export function weightMap(config: ModelConfig, modelType: ModelType, options: Ma
     config,
     prefix: table.prefix,
     params: params.map(param => mapped(param, table, dims)),
+    sizes: dims,
     isConstant: name => table.constants.test(name),
   }
 }

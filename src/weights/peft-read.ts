@@ -46,10 +46,9 @@ export function openAdapters(path: string, files: Files, map: WeightMap): Adapte
   if (wrong.length > 0) throw new ProblemsError(wrong.map(problem => located(problem, path)))
   const { modules, problems } = modulesOf(storedIn(path, files), map, config)
   if (problems.length > 0) throw new ProblemsError(problems.map(problem => located(problem, path)))
-  const ranks = modules.map(rankOf)
-  const rank = Math.max(...ranks)
+  const rank = Math.max(...modules.map(module => rankOf(module, map.sizes)))
   const scale = modules[0].scale
-  const tensors = new Map(modules.flatMap(module => factorsOf(module, rank, scale)))
+  const tensors = new Map(modules.flatMap(module => factorsOf(module, rank, scale, map.sizes)))
   const found = new Set(modules.flatMap(({ parts }) => parts.map(({ param }) => targetOf(param.name))))
   const targets = adapterTargets.filter(target => found.has(target))
   return {
@@ -194,18 +193,36 @@ function isPattern(key: string, name: string): boolean {
 }
 
 /** Whether each matrix of a module has a share of the rank for itself, as our own files have it. */
-function isApart({ parts, b }: AdaptedModule): boolean {
+function isApart({ name, parts, b }: AdaptedModule, sizes: Sizes): boolean {
   const [outputs, rank] = b.shape
   if (parts.length === 1 || rank % parts.length !== 0) return false
-  const of = (index: number, all: number) => Math.floor((index * parts.length) / all)
-  return b.values.every((value, i) => value === 0 || of(Math.floor(i / rank), outputs) === of(i % rank, rank))
+  const share = rank / parts.length
+  const numbers = Float64Array.from({ length: outputs }, (_, row) => row)
+  return parts.every(({ param, axes }, i) => {
+    const [given, left] = sidesOf(axes, param)
+    const rows = taken({ tensor: name, axes: left }, splitDims(param, given)[1], sizes, numbers)
+    const isOwn = (column: number) => Math.floor(column / share) === i
+    return rows.every(row => b.values.subarray(row * rank, (row + 1) * rank).every((v, at) => v === 0 || isOwn(at)))
+  })
 }
 
-const rankOf = (module: AdaptedModule): number => module.b.shape[1] / (isApart(module) ? module.parts.length : 1)
+type Sizes = WeightMap['sizes']
+
+/** The numbers of one of our tensors, of all that lie there. */
+const taken = (at: { tensor: string; axes: string }, dims: readonly Dim[], sizes: Sizes, all: Numbers) =>
+  gathered({ ...placeOf(at, dims, sizes), box: { start: [], shape: [] } }, all, 0)
+
+const rankOf = (module: AdaptedModule, sizes: Sizes): number =>
+  module.b.shape[1] / (isApart(module, sizes) ? module.parts.length : 1)
 
 /** Both factors of each matrix, by name; of one that all matrices share each has a copy. */
-function factorsOf(module: AdaptedModule, rank: number, scale: number): (readonly [string, AdapterFactor])[] {
-  const own = rankOf(module)
+function factorsOf(
+  module: AdaptedModule,
+  rank: number,
+  scale: number,
+  sizes: Sizes,
+): (readonly [string, AdapterFactor])[] {
+  const own = rankOf(module, sizes)
   const apart = own < module.b.shape[1]
   return module.parts.flatMap(({ param, axes }, i) => {
     const wide = apart ? `(${i}/${module.parts.length} adapterRank)` : 'adapterRank'
@@ -213,7 +230,7 @@ function factorsOf(module: AdaptedModule, rank: number, scale: number): (readonl
     const [inputs, outputs] = splitDims(param, given)
     const names = adapterNames(param.name)
     const take = (axes: string, dims: readonly Dim[], { values }: Stored) =>
-      gathered({ ...placeOf({ tensor: module.name, axes }, dims, {}), box: { start: [], shape: [] } }, values, 0)
+      taken({ tensor: module.name, axes }, dims, sizes, values)
     const narrow = { name: 'adapterRank', size: own }
     const dim = { name: 'adapterRank', size: rank }
     const a = take(`${wide} ${given}`, [...inputs, narrow], module.a)

@@ -42,7 +42,7 @@ export function exportAdapters(
   ]
   if (wrong.length > 0) throw new ProblemsError(wrong)
   const numbersOf = (param: string) => weights.tensor(tensorOf(weights, param, average))
-  const tensors = modules.flatMap(module => tensorsOfModule(module, adapters, numbersOf))
+  const tensors = modules.flatMap(module => tensorsOfModule(module, adapters, map.sizes, numbersOf))
   const config = configOf(map, modules, adapters, options.base ?? like?.path)
   writing(out, () => files.makeFolder(out))
   const file = within(out, adapterFiles.weights)
@@ -79,6 +79,7 @@ interface AdapterTensor {
 function tensorsOfModule(
   { name, parts }: Module,
   { rank }: Adapters,
+  sizes: WeightMap['sizes'],
   numbersOf: (param: string) => Numbers,
 ): AdapterTensor[] {
   const made = { a: new Map<string, AdapterTensor>(), b: new Map<string, AdapterTensor>() }
@@ -93,7 +94,7 @@ function tensorsOfModule(
       { made: made.b, tensor: `${name}.lora_B.weight`, axes: `${left} ${wide}`, dims: [dim, ...outputs], of: b },
     ]
     for (const side of sides) {
-      const place = { ...placeOf(side, side.dims, {}), box: { start: [], shape: [] } }
+      const place = { ...placeOf(side, side.dims, sizes), box: { start: [], shape: [] } }
       const known = side.made.get(side.tensor) ?? {
         ...{ name: `base_model.model.${side.tensor}`, shape: place.shape },
         values: new Float64Array(sizeOf(place.shape)),

@@ -22,6 +22,7 @@ export interface EmitOptions {
   readonly steps?: number
   readonly seed?: number
   readonly init?: string
+  readonly adapters?: string
   readonly also?: Ranks
   readonly cluster?: string
   readonly devices?: number

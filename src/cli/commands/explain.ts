@@ -42,11 +42,12 @@ export interface ExplainOptions {
   readonly software: FrameworkName
   readonly measuredStep?: number
   readonly world?: number
+  readonly set?: Readonly<Record<string, string>>
   readonly json?: boolean
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
-  const parsed = loadJob(path, io, { foreign: true, world: options.world })
+  const parsed = loadJob(path, io, { foreign: true, world: options.world, set: options.set })
   const { job } = parsed
   const isOwn = frameworks[options.software].own === true
   const tried = job && (isOwn || !hasClosedForm(job)) ? await programOf(parsed, path, io, { fits: false }) : undefined

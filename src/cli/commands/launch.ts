@@ -87,8 +87,8 @@ const startSeconds = { all: 140, more: 20 }
 function argumentsOf(options: LaunchOptions, beginning: Beginning | undefined): string[] {
   const { timeout, device, elastic, fault = [], profileEvery, tensorboard, ...saving } = options
   const { save, saveEvery, saveSync, keep, keepEvery, resume } = saving
-  // The folder has the weights of others as a checkpoint, and starts from that by itself.
-  const init = beginning?.weights ? undefined : saving.init
+  // The folder has the weights of others, and adapters beside weights, as a checkpoint, and starts from that by itself.
+  const init = beginning?.weights || beginning?.adapters !== undefined ? undefined : saving.init
   const given = {
     timeout,
     rendezvous: timeout === undefined ? startSeconds.all : timeout + startSeconds.more,

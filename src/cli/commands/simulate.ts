@@ -29,6 +29,7 @@ export interface SimulateOptions extends ForecastOptions {
   readonly cluster: string
   readonly devices?: number
   readonly world?: number
+  readonly set?: Readonly<Record<string, string>>
   readonly slow?: ReadonlyMap<Rank, number>
   readonly jitter?: number
   readonly seed: number

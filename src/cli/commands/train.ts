@@ -54,7 +54,6 @@ import { paragraph } from './check.js'
 import { type Guest, keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
 
 export interface TrainOptions extends CheckpointOptions, MonitorOptions {
-  readonly adapters?: string
   readonly steps?: number
   readonly kernels: KernelName | 'auto'
   readonly out?: string

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { error, ProblemsError, sequencesUntil, type Watcher } from '../../base/index.js'
-import type { Heading } from '../../checkpoint/index.js'
+import type { Checkpoint, Heading } from '../../checkpoint/index.js'
 import { compileJob } from '../../compile/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
@@ -19,7 +19,7 @@ import {
   openData,
   textsWith,
 } from '../../train/index.js'
-import { convertedCheckpoint, type WeightSource } from '../../weights/index.js'
+import { convertedCheckpoint } from '../../weights/index.js'
 import type { Io } from '../io.js'
 import { besides } from './beside.js'
 import { type Content, writeFolder } from './folder-record.js'
@@ -90,8 +90,8 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     ...files,
     ...(ids && { [tokenFile]: bytesOf(ids) }),
     ...(job.data?.choices !== undefined && { [choiceFile]: { copyOf: besides(path, job.data.choices) } }),
-    ...(beginning?.weights
-      ? converted(beginning.weights, { job: run.job, name: program.name, tokenizer, texts })
+    ...(beginning && (beginning.weights || beginning.adapters !== undefined)
+      ? converted(beginning.checkpoint, { job: run.job, name: program.name, tokenizer, texts })
       : beginning && carries
         ? copiesOf(beginning)
         : {}),
@@ -107,9 +107,9 @@ function copiesOf({ path, checkpoint }: Beginning): Record<string, Content> {
   )
 }
 
-/** The same of a Hugging Face folder, as a checkpoint that the runtime reads. */
+/** The same of a Hugging Face folder, or of adapters beside weights, as a checkpoint that the runtime reads. */
 function converted(
-  weights: WeightSource,
+  weights: Checkpoint,
   heading: Pick<Heading, 'job' | 'name' | 'tokenizer' | 'texts'>,
 ): Record<string, Content> {
   const { names, files } = convertedCheckpoint(weights, { run: randomUUID(), step: 0, seed: 0, ...heading })

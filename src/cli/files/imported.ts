@@ -11,10 +11,15 @@ const usualVocab = 51200
 interface Source {
   readonly path: string
   readonly world: number | undefined
+  readonly set?: Readonly<Record<string, string>> | undefined
 }
 
-export function importedJob(text: string, { path, world }: Source, io: Io): ParsedJob {
-  const imported = importConfig(text, { read: readBeside(path, io), ...(world !== undefined && { world }) })
+export function importedJob(text: string, { path, world, set }: Source, io: Io): ParsedJob {
+  const imported = importConfig(text, {
+    read: readBeside(path, io),
+    ...(world !== undefined && { world }),
+    ...(set && { set }),
+  })
   const { job } = imported
   if (!job) return { problems: problemOfRefusal(imported), locate: problem => problem }
   const { model } = job

@@ -13,9 +13,11 @@ interface Loading {
   readonly foreign?: boolean
   /** Its ranks, where it does not say how many. */
   readonly world?: number | undefined
+  /** Variables of its script, whatever it sets them to. */
+  readonly set?: Readonly<Record<string, string>> | undefined
 }
 
-export function loadJob(path: string, io: Io, { foreign = false, world }: Loading = {}): ParsedJob {
+export function loadJob(path: string, io: Io, { foreign = false, world, set }: Loading = {}): ParsedJob {
   const unchanged = (problem: Problem) => problem
   let text: string
   try {
@@ -23,9 +25,17 @@ export function loadJob(path: string, io: Io, { foreign = false, world }: Loadin
   } catch (e) {
     return { problems: [unreadable(path, e instanceof Error ? e.message : String(e), io)], locate: unchanged }
   }
-  if (foreign && detect(text)) return importedJob(text, { path, world }, io)
+  if (foreign && detect(text)) return importedJob(text, { path, world, set }, io)
+  if (set) return { problems: [ownJob], locate: unchanged }
   return parseJob(text, { path, readModel: model => io.read(besides(path, model)) })
 }
+
+const ownJob = error(
+  'import/refused',
+  '--set',
+  'sets variables of a script of another framework, and this is a job of ours',
+  'write the field into the job',
+)
 
 /** A model is sometimes given where a job is expected. */
 function unreadable(path: string, reason: string, io: Io): Problem {

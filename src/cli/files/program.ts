@@ -28,10 +28,12 @@ interface Demands {
   readonly fits?: boolean
   /** Ranks of a configuration of another framework that does not say how many. */
   readonly world?: number | undefined
+  /** Variables of its script. */
+  readonly set?: Readonly<Record<string, string>> | undefined
 }
 
 export const tryProgram = async (path: string, io: Io, options: Demands = {}): Promise<Tried> =>
-  programOf(loadJob(path, io, { foreign: true, world: options.world }), path, io, options)
+  programOf(loadJob(path, io, { foreign: true, world: options.world, set: options.set }), path, io, options)
 
 /** The program of a job that was read already (standard input cannot be read twice). */
 export async function programOf(parsed: ParsedJob, path: string, io: Io, demands: Demands = {}): Promise<Tried> {
@@ -59,7 +61,7 @@ export async function withProgram(
   options: Demands & { readonly json?: boolean },
   use: (loaded: Loaded) => number | Promise<number>,
 ): Promise<number> {
-  const { loaded, problems } = await tryProgram(path, io, { fits: options.fits ?? true, world: options.world })
+  const { loaded, problems } = await tryProgram(path, io, { ...options, fits: options.fits ?? true })
   if (loaded) {
     if (!options.json) io.err(showProblems(problems, io, path))
     return use(loaded)

@@ -5,13 +5,15 @@ import type { Keep, Origin } from '../../train/index.js'
 import { positive } from './integer.js'
 
 /** The same names as those of an emitted program. */
-export interface CheckpointOptions extends Omit<Origin, 'adapters'> {
+export interface CheckpointOptions extends Origin {
   readonly save?: string
   readonly saveEvery?: number
   readonly saveSync?: boolean
   readonly keep?: number
   readonly keepEvery?: number
 }
+
+export const adaptersHelp = 'with --init: adapters of PEFT to start with, as training.lora says them'
 
 export const withCheckpointOptions = (command: Command): Command =>
   command
@@ -31,6 +33,7 @@ export const withCheckpointOptions = (command: Command): Command =>
       ).conflicts('init'),
     )
     .option('--init <checkpoint>', 'start with the weights of a checkpoint, or of a Hugging Face folder, at step 1')
+    .option('--adapters <folder>', adaptersHelp)
 
 /** Where checkpoints go, and how often. */
 export interface SavePlan {

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { EmitOptions } from '../commands/emit.js'
 import type { Io } from '../io.js'
+import { adaptersHelp } from '../text/checkpoint-options.js'
 import { integer, ranksOf, size } from '../text/integer.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
@@ -17,6 +18,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       '--init <checkpoint>',
       'start from the weights of a checkpoint or a Hugging Face folder, which are copied into the folder',
     )
+    .option('--adapters <folder>', adaptersHelp)
     .option(
       '--also <ranks>',
       'plans for other numbers of ranks too, such as 4,6 or 4..8: train.py takes what fits',

@@ -4,7 +4,7 @@ import type { ExplainOptions } from '../commands/explain.js'
 import { compileSoon } from '../compile-soon.js'
 import type { Io } from '../io.js'
 import { someTime } from '../text/amounts.js'
-import { worldOption } from './foreign.js'
+import { withForeign } from './foreign.js'
 import { softwareOption } from './planning.js'
 
 const help = `
@@ -16,15 +16,16 @@ Examples:
 Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
-  command
-    .description(
-      'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what its choices of precision, optimizer, offload and compression cost, what would be faster and by how much, what is not possible and why.',
-    )
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-    .addOption(softwareOption())
-    .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
-    .addOption(worldOption())
+  withForeign(
+    command
+      .description(
+        'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what its choices of precision, optimizer, offload and compression cost, what would be faster and by how much, what is not possible and why.',
+      )
+      .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+      .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+      .addOption(softwareOption())
+      .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime),
+  )
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (path: string, options: ExplainOptions) => {

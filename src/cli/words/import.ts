@@ -1,12 +1,11 @@
 /** What `lockstep import` is called with. */
-import { type Command, InvalidArgumentError } from 'commander'
+import type { Command } from 'commander'
 // Not through the folder's index: help needs neither schemas nor YAML.
 import { foreignFrameworks } from '../../plan/foreign.js'
 import type { ImportOptions } from '../commands/import.js'
 import type { Io } from '../io.js'
 import { positive } from '../text/integer.js'
-
-type Pairs = Readonly<Record<string, string>>
+import { pair } from '../text/pairs.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
@@ -43,12 +42,6 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       const { importCommand } = await import('../commands/import.js')
       done(await importCommand(path, { ...options, arg: [...options.arg, ...words] }, io))
     })
-}
-
-function pair(text: string, before: Pairs): Pairs {
-  const [, name, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
-  if (name === undefined) throw new InvalidArgumentError('expected name=value.')
-  return { ...before, [name]: value }
 }
 
 const word = (text: string, before: readonly string[]): readonly string[] => [...before, text]

@@ -2,14 +2,17 @@
 import type { Command } from 'commander'
 import type { MemoryOptions } from '../commands/memory.js'
 import type { Io } from '../io.js'
-import { worldOption } from './foreign.js'
+import { withForeign } from './foreign.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
-  command
-    .description('Compiles a job and prints the peak memory of every pipeline rank by kind, and the arena they share.')
-    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-    .option('--why', 'by tensor, layer and kind, with the textbook formula beside the exact number')
-    .addOption(worldOption())
+  withForeign(
+    command
+      .description(
+        'Compiles a job and prints the peak memory of every pipeline rank by kind, and the arena they share.',
+      )
+      .argument('<job>', 'job file (YAML or JSON; - for standard input)')
+      .option('--why', 'by tensor, layer and kind, with the textbook formula beside the exact number'),
+  )
     .option('--json', 'bytes as JSON')
     .addHelpText(
       'after',

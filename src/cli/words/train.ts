@@ -36,7 +36,6 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
     .option('--demo', 'a small GPT on the sources of lockstep itself')
   withCheckpointOptions(withSurvival(withMonitors(command)))
-    .option('--adapters <folder>', 'with --init: adapters of PEFT to start with, as training.lora says them')
     .option('--json', 'one JSON object a step')
     .addHelpText(
       'after',

@@ -65,7 +65,8 @@ export const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(sha
 
 function largestWeight({ shape, split }: Placed): number {
   const { adapters } = shape
-  if (adapters) return Math.max(...adapters.targets.flatMap(of => adaptedWidths(shape, split.tp, of))) * adapters.rank
+  if (adapters)
+    return Math.max(...adapters.targets.flatMap(of => adaptedWidths(shape, split.tp, of).flat())) * adapters.rank
   return Math.max(
     (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp,
     ((shape.experts?.count ?? 0) * shape.embed * (shape.experts?.ffn ?? 0)) / (split.ep * (split.etp ?? 1)),

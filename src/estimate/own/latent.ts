@@ -9,6 +9,7 @@ import type { KernelPrices, Linear } from './kernels.js'
 import type { Meeting } from './meeting.js'
 import type { Phase } from './phase.js'
 import type { Projection } from './projection.js'
+import type { AdaptedBy } from './work.js'
 
 export interface LatentWork {
   /** To the narrow vector of queries, if there is one; queries without and with a position from it. */
@@ -48,7 +49,14 @@ interface NarrowTraffic {
   readonly turned: number
 }
 
-export function latentWork(shape: Shape, latent: Latent, cut: Cut, prices: KernelPrices, element: number): LatentWork {
+interface Priced {
+  readonly prices: KernelPrices
+  readonly element: number
+  /** A product, with those of its adapters. */
+  readonly adapted: AdaptedBy
+}
+
+export function latentWork(shape: Shape, latent: Latent, cut: Cut, { prices, element, adapted }: Priced): LatentWork {
   const { queries, keyValues, plain, turned, values } = latent
   const rows = (cut.microbatch * shape.seq) / cut.cp
   const own = cut.sequenceParallel ? rows / cut.tp : rows
@@ -60,14 +68,14 @@ export function latentWork(shape: Shape, latent: Latent, cut: Cut, prices: Kerne
     whole: times => prices.memory(times * rows * width * element),
   })
   return {
-    ...(queries && { queryDown: prices.linear(own, shape.embed, queries) }),
-    queryPlain: prices.linear(rows, from, each * plain),
-    queryTurned: prices.linear(rows, from, each * turned),
-    keyDown: prices.linear(own, shape.embed, keyValues),
-    keyPlain: prices.linear(rows, keyValues, each * plain),
-    keyTurned: prices.linear(own, shape.embed, turned),
+    ...(queries && { queryDown: adapted(prices.linear(own, shape.embed, queries), 'q') }),
+    queryPlain: adapted(prices.linear(rows, from, each * plain), 'q', queries ? 1 : 0),
+    queryTurned: adapted(prices.linear(rows, from, each * turned), 'q', queries ? 2 : 1),
+    keyDown: adapted(prices.linear(own, shape.embed, keyValues), 'k'),
+    keyPlain: adapted(prices.linear(rows, keyValues, each * plain), 'k', 1),
+    keyTurned: adapted(prices.linear(own, shape.embed, turned), 'k', 2),
     keyTurnedBack: prices.linear(rows, shape.embed, turned).input,
-    values: prices.linear(rows, keyValues, each * values),
+    values: adapted(prices.linear(rows, keyValues, each * values), 'v'),
     narrowQueries: narrow(queries ?? 0),
     narrowKeys: narrow(keyValues),
     turnQueries: prices.memory(rows * each * turned * element),

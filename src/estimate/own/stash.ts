@@ -153,13 +153,13 @@ function pendingAdapters(shape: Placed['shape'], w: Widths, tp: number): number 
   const from = (...some: typeof targets) => {
     const [target] = some.filter(one => targets.includes(one))
     if (target === undefined) return 0
-    return target === 'out' || target === 'down' ? adaptedWidths(shape, tp, target)[0] : w.residual
+    return target === 'out' || target === 'down' ? adaptedWidths(shape, tp, target)[0][0] : w.residual
   }
   const given = from('q', 'k', 'v') + from('out') + from('gate', 'up') + from('down')
-  const made = targets.map(target =>
-    target === 'out' || target === 'down' ? w.residual : adaptedWidths(shape, tp, target)[1],
+  const made = targets.flatMap(target =>
+    target === 'out' || target === 'down' ? [w.residual] : adaptedWidths(shape, tp, target).map(([, to]) => to),
   )
-  return given + made.reduce((sum, to) => sum + to, 0) + 2 * rank * targets.length
+  return given + made.reduce((sum, to) => sum + to, 0) + 2 * rank * made.length
 }
 
 function attentionHalf({ shape, split }: Placed, w: Widths): AttentionHalf {

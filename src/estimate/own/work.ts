@@ -39,13 +39,16 @@ export interface OwnWork {
 
 const frozenLinear = (linear: Linear): Linear => ({ ...linear, weight: 0, parameters: 0 })
 
+/** `nth`: of the matrices of a target. */
+export type AdaptedBy = (linear: Linear, target: AdapterTarget, nth?: number) => Linear
+
 /** A product with a matrix that is frozen, and those of its adapters: both small, with what scales and adds what they make. */
-function adaptedBy(shape: Shape, tp: number, rows: number, prices: KernelPrices, element: number) {
+export function adaptedBy(shape: Shape, tp: number, rows: number, prices: KernelPrices, element: number): AdaptedBy {
   const { adapters } = shape
-  return (linear: Linear, target: AdapterTarget): Linear => {
+  return (linear, target, nth = 0) => {
     if (!adapters) return linear
     if (!adapters.targets.includes(target)) return frozenLinear(linear)
-    const [from, to] = adaptedWidths(shape, tp, target)
+    const [from, to] = adaptedWidths(shape, tp, target)[nth]
     const [a, b] = [prices.plain(rows, from, adapters.rank), prices.plain(rows, adapters.rank, to)]
     return {
       forward: linear.forward + a.forward + b.forward + prices.floor + prices.memory(rows * to * element),
@@ -107,7 +110,7 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
       ? frozenLinear(prices.plain(rows, shape.embed, vocab))
       : prices.plain(rows, shape.embed, vocab),
     logitPass: times => memory(times * rows * vocab * element),
-    ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, prices, element) }),
+    ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, { prices, element, adapted }) }),
     ...(shape.experts && { routed: routedWork(shape, shape.experts, cut, prices, element) }),
   }
 }

@@ -78,7 +78,7 @@ function readRamp(t: Terms, global: number): Step[] {
 }
 
 /** As many steps as a job may have. */
-const mostSteps = 64
+const mostSteps = 1024
 
 function writeRamp(t: Terms, ramp: readonly Step[], once: number, term: string) {
   if (ramp.length === 0) return t.read('rampup-batch-size')
