@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 const apart = `
   emit-conformance emit-launch engine calibrate browser emit emit-checkpoint train rehearse examples installed resume emit-faults
   add-a-fact progress race docs studio-plan studio-run studio studio-clinic studio-program studio-exercises studio-learn studio-claims
-  studio-server studio-static`
+  studio-server studio-static studio-links`
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)

@@ -1,6 +1,6 @@
 /** `lockstep studio` over plain HTTP: who is let in, what is served, and the runs of the machine behind it. */
 import { deepEqual, equal, match, ok, rejects, throws } from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type IncomingHttpHeaders, request as open } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -241,6 +241,25 @@ test('a run streams its steps, held-out losses, samples and memory, and leaves i
   equal(tar.bytes.length % 512, 0)
 })
 
+/** Of the step that is being taken, while the run goes on: two at once do not disturb each other, and nothing is left behind. */
+async function liveFiles(id: string): Promise<void> {
+  const [first, second, trace] = await Promise.all(
+    ['checkpoint.tar', 'checkpoint.tar', 'trace.json'].map(name => ask(`/runs/${id}/${name}`)),
+  )
+  for (const tar of [first, second]) {
+    match(tar.body.slice(0, 100), /^step-\d+\//)
+    equal(tar.bytes.length % 512, 0)
+  }
+  ok(JSON.parse(trace.body).traceEvents.length > 10)
+  match((await ask(`/runs/${id}/metrics.jsonl`)).body, /"loss":/)
+  const run = await json(`/runs/${id}`)
+  equal(run.state, 'running')
+  deepEqual(
+    readdirSync(run.folder).filter(name => name.startsWith('now-')),
+    [],
+  )
+}
+
 test('two runs go on at once, not three; one that is stopped stops', async () => {
   const two = await Promise.all([start({ job: job(100_000) }), start({ job: job(100_000), save: false })])
   const ids = two.map(({ body }) => JSON.parse(body).id)
@@ -250,6 +269,7 @@ test('two runs go on at once, not three; one that is stopped stops', async () =>
     [409, '2 runs are going on already: stop one of them first'],
   )
   await stateOf(ids[0], 'running')
+  await liveFiles(ids[0])
   equal(JSON.parse((await stop(ids[0])).body).state, 'stopped')
   equal((await ask(`/runs/${ids[0]}/checkpoint.tar`)).status, 200)
   await stop(ids[1])

@@ -27,7 +27,7 @@ export function showPlace(path: string, query: Readonly<Record<string, string | 
 export const place = signal<Place>({ path: '', query: {} })
 export const path = computed(() => place.value.path)
 
-type Changes = Readonly<Record<string, string | undefined>>
+export type Changes = Readonly<Record<string, string | undefined>>
 
 /** The entry as it was before a control began to move: Back leads there, not to where the control was on its way. */
 let before: string | undefined

@@ -1,5 +1,5 @@
 /** The job as a file, and a file as a job: what the editor of the plan's page asks. */
-import { type Job, jobSchema, ModelConfig, type Problem, parseJob, presets } from 'lockstep'
+import { type Job, jobSchema, ModelConfig, type Problem, parseJob, presets, worldOfPlan } from 'lockstep'
 import { stringify } from 'yaml'
 import { type Changes, jobSaid, type Link, linkOfJob, readLink } from './plan/link.js'
 
@@ -13,12 +13,14 @@ export interface TextRead {
   readonly problems: readonly Problem[]
   /** The link of the job, where the text is one. */
   readonly link?: Changes
+  readonly ranks?: number
 }
 
 /** Problems have their line and column. */
 export async function readText(text: string): Promise<TextRead> {
   const { job, problems } = parseJob(text)
-  return job ? { problems, link: await linkOfJob(job, presetOf(job)) } : { problems }
+  if (!job) return { problems }
+  return { problems, link: await linkOfJob(job, presetOf(job)), ranks: worldOfPlan(job.plan) }
 }
 
 /** The preset that a model is, if it is one. */

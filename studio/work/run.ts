@@ -47,6 +47,8 @@ export interface TrainInput {
 export type Order =
   | { readonly kind: 'stop' }
   | { readonly kind: 'view' }
+  /** Hands out files of the step that was taken last. */
+  | { readonly kind: 'keep' }
   | { readonly kind: 'fault'; readonly text: string }
 
 export interface RunFacts {
@@ -66,14 +68,19 @@ export type Told =
   | { readonly kind: 'memory'; readonly memory: Peaks }
   | { readonly kind: 'note'; readonly text: string }
   | { readonly kind: 'view'; readonly view: StepView }
+  | { readonly kind: 'left'; readonly step: number; readonly left: Left }
 
-export interface Outcome {
-  readonly state: 'done' | 'stopped' | 'failed'
-  readonly problems: readonly Problem[]
+/** What a run leaves, so far or in the end. */
+export interface Left {
   readonly metrics: string
   /** Of the last step; without threads nothing was measured. */
   readonly trace?: string
   readonly checkpoint?: readonly Uint8Array<ArrayBuffer>[]
+}
+
+export interface Outcome extends Left {
+  readonly state: 'done' | 'stopped' | 'failed'
+  readonly problems: readonly Problem[]
 }
 
 export async function train(input: TrainInput, { progress }: Context): Promise<Outcome> {
@@ -83,8 +90,9 @@ export async function train(input: TrainInput, { progress }: Context): Promise<O
   try {
     const { session, sampler, save } = await started(input, tell, event => lines.add(event))
     try {
-      const state = await followed(session, { input, orders, lines, tell, sampler })
-      return { state, problems: [], metrics: lines.text, ...left(session), checkpoint: save() }
+      const left = () => ({ metrics: lines.text, ...traceOf(session), checkpoint: save() })
+      const state = await followed(session, { input, orders, lines, tell, sampler, left })
+      return { state, problems: [], ...left() }
     } finally {
       await session.stop()
     }
@@ -112,6 +120,7 @@ async function started(input: TrainInput, tell: Tell, heard: (event: HealthEvent
   tell({ kind: 'facts', facts: { ranks, steps: job.training.steps, kernels: description, data: dataset.description } })
   const sampler = input.sample === undefined ? undefined : await samplerOf(job, tokenizer, { prompt: input.sample })
   const save = () => {
+    files.remove('checkpoint') // of an earlier step
     const checkpoints = openCheckpoints('checkpoint', session, { files, run: crypto.randomUUID(), tokenizer })
     checkpoints.save()
     checkpoints.close()
@@ -126,9 +135,10 @@ interface Following {
   readonly lines: Lines
   readonly tell: Tell
   readonly sampler: Sampler | undefined
+  readonly left: () => Left
 }
 
-async function followed(session: Session, { input, orders, lines, tell, sampler }: Following) {
+async function followed(session: Session, { input, orders, lines, tell, sampler, left }: Following) {
   const { job, program } = session
   const viewer = stepViewer({ cpu: 'this browser', cores: input.cores, memory: 2 ** 32 })
   const view = () => {
@@ -146,6 +156,7 @@ async function followed(session: Session, { input, orders, lines, tell, sampler 
     await nextTask() // orders come in between
     if (orders.stopped) break
     if (viewer.isDue() && orders.wantsView()) view()
+    if (orders.wantsFiles()) tell({ kind: 'left', step: session.behind, left: left() })
     for (const text of orders.faults()) await happen(text, session, tell)
   }
   lines.flush()
@@ -156,7 +167,7 @@ async function followed(session: Session, { input, orders, lines, tell, sampler 
 
 const nextTask = () => new Promise(resolve => setTimeout(resolve))
 
-const left = ({ program, trainer }: Session): Pick<Outcome, 'trace'> =>
+const traceOf = ({ program, trainer }: Session): Pick<Left, 'trace'> =>
   trainer.concurrent ? { trace: printChrome(program, trainer.spans) } : {}
 
 /** What cannot happen here is said, and the run goes on. */
@@ -178,6 +189,7 @@ class Orders {
   readonly #channel: BroadcastChannel
   #faults: string[] = []
   #view = false
+  #keep = false
   stopped = false
 
   constructor(name: string) {
@@ -185,6 +197,7 @@ class Orders {
     this.#channel.onmessage = ({ data }: MessageEvent<Order>) => {
       if (data.kind === 'stop') this.stopped = true
       else if (data.kind === 'view') this.#view = true
+      else if (data.kind === 'keep') this.#keep = true
       else this.#faults.push(data.text)
     }
   }
@@ -194,6 +207,12 @@ class Orders {
   wantsView(): boolean {
     const wants = this.#view
     this.#view = false
+    return wants
+  }
+
+  wantsFiles(): boolean {
+    const wants = this.#keep
+    this.#keep = false
     return wants
   }
 

@@ -32,6 +32,10 @@ export type ToRun =
   /** In the words of --fault, but for the step: it is the next. */
   | { readonly kind: 'fault'; readonly text: string }
   | { readonly kind: 'view' }
+  /** Writes it after this step: a trace as a file, or a checkpoint as a folder of its own. */
+  | { readonly kind: 'keep'; readonly what: Kept; readonly to: string }
+
+export type Kept = 'trace' | 'checkpoint'
 
 export type FromRun =
   | { readonly kind: 'begun'; readonly facts: RunFacts }
@@ -39,6 +43,8 @@ export type FromRun =
   | { readonly kind: 'note'; readonly text: string }
   /** Undefined: nothing was measured. */
   | { readonly kind: 'view'; readonly view: StepView | undefined }
+  /** `problem`: why it was not. */
+  | { readonly kind: 'kept'; readonly to: string; readonly problem?: string }
   | { readonly kind: 'ended'; readonly code: number; readonly problems: readonly Problem[] }
 
 /** What is known before the first step. */

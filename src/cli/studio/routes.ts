@@ -1,4 +1,5 @@
 /** What a page may ask of the server beside its files. */
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -49,7 +50,12 @@ const ofRun: Readonly<Record<string, Methods>> = {
     }),
   },
   'metrics.jsonl': { GET: withRun((run, asked) => answerOwn(run, asked, 'metrics.jsonl')) },
-  'trace.json': { GET: withRun((run, asked) => answerOwn(run, asked, 'trace.json')) },
+  'trace.json': {
+    GET: withRun(async (run, asked) => {
+      if (run.state === 'running') await run.keep('trace', join(run.folder, 'trace.json'))
+      answerOwn(run, asked, 'trace.json')
+    }),
+  },
   'job.yaml': { GET: withRun((run, asked) => answerOwn(run, asked, 'job.yaml')) },
   'checkpoint.tar': { GET: withRun(answerCheckpoint) },
 }
@@ -114,10 +120,21 @@ function answerOwn(run: Run, { response, desk: { io } }: Asked, name: string): v
   answerFile(response, `${basename(run.folder)}-${name}`, { type, body: io.readBytes(path) })
 }
 
-async function answerCheckpoint(run: Run, { response, desk: { io } }: Asked): Promise<void> {
-  const folder = join(run.folder, 'checkpoints')
-  const isThere = !run.isLive && io.exists(folder) && io.list(folder)?.length
-  if (!isThere) throw new Refused(404, 'the run has left no checkpoint: it is written when a run ends')
+/** Of a run that goes on, one that is written for whoever asks, and then removed. */
+async function answerCheckpoint(run: Run, asked: Asked): Promise<void> {
+  if (run.state !== 'running') return answerTar(run, asked, join(run.folder, 'checkpoints'))
+  const folder = join(run.folder, `now-${randomUUID()}`)
+  try {
+    await run.keep('checkpoint', folder)
+    await answerTar(run, asked, folder)
+  } finally {
+    asked.desk.io.remove(folder)
+  }
+}
+
+async function answerTar(run: Run, { response, desk: { io } }: Asked, folder: string): Promise<void> {
+  if (run.state === 'starting' || !io.exists(folder) || !io.list(folder)?.length)
+    throw new Refused(404, 'the run has left no checkpoint')
   response.writeHead(200, {
     'Content-Type': 'application/x-tar',
     'Content-Disposition': `attachment; filename="${basename(run.folder)}-checkpoint.tar"`,

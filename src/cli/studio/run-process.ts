@@ -2,12 +2,15 @@
  * The process of one run: `lockstep train`, told what to do by the server instead of by a command line. What kills it kills nothing
  * else, and it does not outlive the server.
  */
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { faultNow, type Problem, ProblemsError, worldOf } from '../../base/index.js'
+import { faultNow, type Problem, ProblemsError, save, worldOf } from '../../base/index.js'
 import { stepViewer } from '../../calibrate/index.js'
 import { thisHost } from '../../node/index.js'
 import { planTitle } from '../../plan/index.js'
-import { EngineFailure, peaksOf, type Session } from '../../train/index.js'
+import { printChrome } from '../../trace/index.js'
+import { EngineFailure, openCheckpoints, peaksOf, type Session } from '../../train/index.js'
 import { type TrainOptions, trainCommand } from '../commands/train.js'
 import type { Guest } from '../commands/train-session.js'
 import { type Io, processIo } from '../io.js'
@@ -16,9 +19,12 @@ import type { FromRun, RunRequest, ToRun } from './messages.js'
 
 const tell = (message: FromRun): void => void process.send?.(message)
 
+type Keeping = Extract<ToRun, { kind: 'keep' }>
+
 /** What was asked for while the run goes on. */
 class Control {
   readonly faults: string[] = []
+  readonly keeping: Keeping[] = []
   wantsView = false
   #stop: ((code: number) => void) | undefined
   #stopped = false
@@ -39,7 +45,7 @@ class Control {
 }
 
 /** A run is shown by its folder; of the rest the server is told. */
-function guestOf(control: Control): Guest {
+function guestOf(control: Control, place: string): Guest {
   let first = true
   const viewer = stepViewer(thisHost())
   const look = (session: Session) => tell({ kind: 'view', view: viewer.look(session) })
@@ -73,8 +79,27 @@ function guestOf(control: Control): Guest {
         control.wantsView = false
         look(session)
       }
+      for (const keeping of control.keeping.splice(0)) keep(keeping, session, place)
       for (const text of control.faults.splice(0)) await happen(text, session)
     },
+  }
+}
+
+/** Beside what the run itself writes and locks; what cannot be written ends nothing. */
+function keep({ what, to }: Keeping, session: Session, place: string): void {
+  const io = processIo()
+  try {
+    if (what === 'trace') save(to, printChrome(session.program, session.trainer.spans), io)
+    else {
+      const read = join(place, 'tokenizer.json')
+      const tokenizer = io.exists(read) ? io.read(read) : undefined
+      const checkpoints = openCheckpoints(to, session, { files: io, run: randomUUID(), tokenizer })
+      checkpoints.save()
+      checkpoints.close()
+    }
+    tell({ kind: 'kept', to })
+  } catch (e) {
+    tell({ kind: 'kept', to, problem: e instanceof Error ? e.message : String(e) })
   }
 }
 
@@ -115,11 +140,11 @@ const nameOf = ({ from = '-' }: RunRequest): string => from
 
 async function run({ request, place }: Extract<ToRun, { kind: 'begin' }>, control: Control): Promise<void> {
   const problems: Problem[] = []
-  const { job: _, from: __, files: ___, save = true, ...asked } = request
+  const { job: _, from: __, files: ___, save: saves = true, ...asked } = request
   const options = {
     ...{ kernels: 'auto', ...asked, out: place, json: true, spans: `${place}/trace.json` },
-    ...(save && { save: `${place}/checkpoints` }),
-    guest: guestOf(control),
+    ...(saves && { save: `${place}/checkpoints` }),
+    guest: guestOf(control, place),
   } as TrainOptions // what was not asked for is not there
   const code = await trainCommand(nameOf(request), options, quietIo(request, control, problems)).catch(e => {
     if (!(e instanceof ProblemsError)) throw e
@@ -138,6 +163,7 @@ if (process.send) {
     begin: message => void run(message, control).then(() => process.disconnect()),
     stop: () => control.stop(),
     fault: ({ text }) => void control.faults.push(text),
+    keep: message => void control.keeping.push(message),
     view: () => {
       control.wantsView = true
     },

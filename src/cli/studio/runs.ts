@@ -11,7 +11,7 @@ import { freeFolder } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { Refused } from './answer.js'
 import { confined, outsideProblems } from './confined.js'
-import type { FromRun, RunFacts, RunRequest, ToRun } from './messages.js'
+import type { FromRun, Kept, RunFacts, RunRequest, ToRun } from './messages.js'
 
 /** At once: they share the cores. */
 export const mostRuns = 2
@@ -51,6 +51,7 @@ export class Run {
   readonly ended: Promise<void>
   readonly #process: ChildProcess
   #stopping = false
+  readonly #keeping = new Map<string, (problem: string | undefined) => void>()
   readonly #waiting: ((view: StepView | undefined) => void)[] = []
 
   constructor(id: string, { request, place, name }: { request: RunRequest; place: string; name: string }) {
@@ -111,6 +112,16 @@ export class Run {
     return new Promise(resolve => this.#waiting.push(resolve))
   }
 
+  /** Of the step that is being taken; it is there when this is done. */
+  async keep(what: Kept, to: string): Promise<void> {
+    if (this.state !== 'running') throw new Refused(404, 'the run takes no steps')
+    const problem = await new Promise<string | undefined>(resolve => {
+      this.#keeping.set(to, resolve)
+      this.#tell({ kind: 'keep', what, to })
+    })
+    if (problem !== undefined) throw new Refused(503, problem)
+  }
+
   #tell(message: ToRun): void {
     if (this.#process.connected) this.#process.send(message, () => {}) // it may have ended meanwhile
   }
@@ -120,6 +131,7 @@ export class Run {
     else if (message.kind === 'memory') this.memory = message.memory
     else if (message.kind === 'note') this.notes.push(message.text)
     else if (message.kind === 'view') this.#answer(message.view)
+    else if (message.kind === 'kept') this.#kept(message.to, message.problem)
     else this.#end(outcome(message.code, message.problems), message.problems)
   }
 
@@ -128,9 +140,15 @@ export class Run {
     for (const resolve of this.#waiting.splice(0)) resolve(this.view)
   }
 
+  #kept(to: string, problem?: string): void {
+    this.#keeping.get(to)?.(problem)
+    this.#keeping.delete(to)
+  }
+
   #end(state: RunState, problems: readonly Problem[]): void {
     ;[this.state, this.problems] = [state, problems]
     this.#answer(undefined)
+    for (const to of [...this.#keeping.keys()]) this.#kept(to, 'the run has ended meanwhile: ask again')
   }
 }
 

@@ -1,14 +1,20 @@
 /** What is trained and where: model, devices, sequence, batch; and the ways to take the plan along. */
 import { defineText } from '../../base/language.js'
+import { takeJob } from '../../base/own.js'
+import { saveText } from '../../base/save.js'
 import { Command, Copy } from '../../parts/command.js'
 import { Choice, NumberField } from '../../parts/controls.js'
+import { LongLink } from '../../parts/long-link.js'
 import { ask } from '../../work/ask.js'
 import type { Link } from '../../work/plan/link.js'
 import type { PlanRead } from '../../work/plan.js'
 import { adapt } from './state.js'
 import { text as page } from './text.js'
 
-const text = defineText({ exportCluster: 'Export cluster.json' }, { exportCluster: '导出 cluster.json' })
+const text = defineText(
+  { exportCluster: 'Export cluster.json', program: 'Its program', run: 'Run it' },
+  { exportCluster: '导出 cluster.json', program: '查看程序', run: '运行' },
+)
 
 interface HeadProps {
   readonly read: PlanRead
@@ -69,16 +75,23 @@ function Taking({ link, read }: Omit<HeadProps, 'catalog'>) {
         <button type="button" class="quiet" onClick={() => void saveJob(link)}>
           {words.exportJob}
         </button>
+        <button type="button" class="quiet" onClick={() => void take('program', link)}>
+          {own.program}
+        </button>
+        <button type="button" class="quiet" onClick={() => void take('run', link)}>
+          {own.run}
+        </button>
         {changed && (
           <button
             type="button"
             class="quiet"
-            onClick={() => save('cluster.json', `${JSON.stringify(read.cluster, null, 2)}\n`)}
+            onClick={() => saveText('cluster.json', `${JSON.stringify(read.cluster, null, 2)}\n`)}
           >
             {own.exportCluster}
           </button>
         )}
       </p>
+      <LongLink file="job.yaml" content={() => yamlOf(link)} />
     </div>
   )
 }
@@ -95,14 +108,7 @@ function commandOf({ net, mem, slow, jitter, mtbf, tokens }: Link, { cluster }: 
   ].join(' ')
 }
 
-async function saveJob(link: Link): Promise<void> {
-  save('job.yaml', (await ask('fast', ['plan-job', 'yaml'], link)).text)
-}
-
-function save(name: string, content: string): void {
-  const place = document.createElement('a')
-  place.href = URL.createObjectURL(new Blob([content], { type: 'text/plain' }))
-  place.download = name
-  place.click()
-  setTimeout(() => URL.revokeObjectURL(place.href), 1000)
-}
+const yamlOf = async (link: Link): Promise<string> => (await ask('fast', ['plan-job', 'yaml'], link)).text
+/** The job on another page, with where it was to run, for the way back. */
+const take = async (path: string, link: Link) => takeJob(path, await yamlOf(link), { on: link.on })
+const saveJob = async (link: Link) => saveText('job.yaml', await yamlOf(link))

@@ -1,11 +1,14 @@
 /** One rank's program: walk through what it did, see where it lies in memory, change it and ask the laws. */
-import { useState } from 'preact/hooks'
-import { fixed } from '../../base/numbers.js'
+import { bytes, fixed } from '../../base/numbers.js'
+import { ownQuery, ownText, takeJob } from '../../base/own.js'
 import { place, setQuery } from '../../base/router.js'
 import { Command } from '../../parts/command.js'
 import { Choice, Field, Steps } from '../../parts/controls.js'
+import { LongLink } from '../../parts/long-link.js'
+import { ToPlan } from '../../parts/to-plan.js'
 import { Trouble } from '../../parts/trouble.js'
-import { useAnswer } from '../../work/answer.js'
+import { type Answer, useAnswer } from '../../work/answer.js'
+import { ask } from '../../work/ask.js'
 import type { Opened } from '../../work/program/index.js'
 import type { Tape } from '../../work/program/tape.js'
 import { Arena } from './arena.js'
@@ -17,15 +20,23 @@ import './style.css'
 import { text } from './text.js'
 import { Values } from './values.js'
 
+/** Another job, another walk. */
+const begin = { yaml: undefined, rank: undefined, at: undefined }
+/** Letters that a field can show. */
+const mostText = 400_000
+
 export default function Program() {
   const words = text()
   const { query } = place.value
-  const name = isJob(query.job) ? query.job : 'tp 2'
-  const [own, write] = useState<string>()
-  const job = own ?? jobs[name]
+  const name = isJob(query.job) ? query.job : query.job === 'own' ? 'own' : 'tp 2'
+  const job = name === 'own' ? (ownText('yaml') ?? jobs['tp 2']) : jobs[name]
   const rank = Math.max(0, Math.floor(Number(query.rank) || 0))
   const opened = useAnswer('fast', ['program', 'open'], { job, rank })
-  const tape = useAnswer('fast', ['program', 'tape'], opened.value ? { job, rank } : undefined)
+  const tape = useAnswer(
+    'fast',
+    ['program', 'tape'],
+    !opened.pending && opened.value?.large === false ? { job, rank } : undefined,
+  )
   return (
     <article class="program">
       <h1>{words.title}</h1>
@@ -33,12 +44,12 @@ export default function Program() {
       <div class="controls">
         <Choice
           label={words.job}
-          options={Object.keys(jobs).map(value => ({ value, label: value }))}
+          options={[...Object.keys(jobs), 'own'].map(value => ({
+            value,
+            label: value === 'own' ? words.ownJob : value,
+          }))}
           value={name}
-          change={job => {
-            write(undefined)
-            setQuery({ job, rank: undefined, at: undefined }, true)
-          }}
+          change={next => setQuery({ ...begin, job: next, ...(next === 'own' && ownQuery('yaml', job)) }, true)}
         />
         <Steps
           label={words.rank}
@@ -55,18 +66,42 @@ export default function Program() {
               rows={4}
               spellcheck={false}
               value={job}
-              onChange={event => write(event.currentTarget.value)}
+              onChange={event =>
+                setQuery({ ...begin, job: 'own', ...ownQuery('yaml', event.currentTarget.value) }, true)
+              }
             />
           )}
         </Field>
       </div>
+      {name === 'own' && <LongLink own="yaml" file="job.yaml" content={() => job} />}
+      <ToPlan job={job} />
       {!opened.value && opened.pending && <p aria-busy="true">…</p>}
       {opened.refusal && <Trouble why={opened.refusal} />}
       {tape.refusal && <Trouble why={tape.refusal} />}
-      {opened.value && <Walk opened={opened.value} tape={tape.value} pending={opened.pending || tape.pending} />}
-      {opened.value && <Edit key={job} job={job} printed={opened.value.text} />}
+      {opened.value?.large && <TooLarge job={job} bytes={opened.value.bytes} />}
+      {opened.value && <Walk {...walked(opened, tape)} />}
+      {opened.value && opened.value.text.length <= mostText && <Edit key={job} job={job} printed={opened.value.text} />}
       <Command line={`lockstep compile job.yaml --rank ${rank} --text`} />
     </article>
+  )
+}
+
+/** Of a large program there is no tape: one goes by the steps of the stream. */
+function walked({ value, pending }: Answer<Opened>, tape: Answer<Tape>): WalkProps {
+  const opened = value!
+  return { opened, tape: opened.large ? undefined : tape.value, pending: pending || (!opened.large && tape.pending) }
+}
+
+function TooLarge({ job, bytes: held }: { readonly job: string; readonly bytes: number }) {
+  const words = text()
+  const narrow = async () => takeJob('program', (await ask('fast', ['program', 'narrower'], { job })).job)
+  return (
+    <p role="note" class="too-large">
+      {words.tooLarge(bytes(held))}{' '}
+      <button type="button" onClick={() => void narrow()}>
+        {words.narrower}
+      </button>
+    </p>
   )
 }
 
@@ -79,11 +114,12 @@ interface WalkProps {
 function Walk({ opened, tape, pending }: WalkProps) {
   const words = text()
   const frames = tape?.frames ?? []
-  const asked = Math.floor(Number(place.value.query.at) || 0)
-  const at = Math.max(0, Math.min(frames.length - 1, asked))
-  const go = (next: number) => setQuery({ at: String(Math.max(0, Math.min(frames.length - 1, next))) })
+  const all = opened.large ? opened.lines.length : frames.length
+  const within = (at: number) => Math.max(0, Math.min(all - 1, at))
+  const at = within(Math.floor(Number(place.value.query.at) || 0))
+  const go = (next: number) => setQuery({ at: String(within(next)) })
   const frame = frames[at]
-  const step = frame?.step ?? 0
+  const step = opened.large ? at : (frame?.step ?? 0)
   const segment = opened.lines[step]?.segment
   const coordinates = opened.coordinates.filter(({ of }) => of > 1).map(({ axis, at, of }) => `${axis} ${at}/${of}`)
   const shape = segment === undefined || !frame ? undefined : opened.segments[segment]?.buffers[frame.name]
@@ -103,13 +139,17 @@ function Walk({ opened, tape, pending }: WalkProps) {
         <button type="button" onClick={() => go(at + 1)}>
           {words.next}
         </button>
-        <button type="button" class="quiet" onClick={() => go(frames.length - 1)}>
+        <button type="button" class="quiet" onClick={() => go(all - 1)}>
           {words.last}
         </button>
-        <output aria-live="polite">{words.at(frames.length > 0 ? at + 1 : 0, frames.length)}</output>
+        <output aria-live="polite">{words.at(all > 0 ? at + 1 : 0, all)}</output>
       </div>
       <div class="columns">
-        <Stream lines={opened.lines} at={step} choose={step => go(frames.findIndex(frame => frame.step >= step))} />
+        <Stream
+          lines={opened.lines}
+          at={step}
+          choose={step => go(opened.large ? step : frames.findIndex(frame => frame.step >= step))}
+        />
         <Segment
           name={segment}
           lines={segment === undefined ? [] : (opened.segments[segment]?.instrs ?? [])}

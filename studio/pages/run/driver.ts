@@ -2,7 +2,7 @@
 import type { Problem } from 'lockstep'
 import { threads } from '../../base/isolation.js'
 import { ask, Refused } from '../../work/ask.js'
-import type { Order, Outcome, Told } from '../../work/run.js'
+import type { Left, Order, Outcome, Told } from '../../work/run.js'
 import { cores } from './link.js'
 
 export interface Request {
@@ -24,6 +24,8 @@ export interface Ended {
 
 export interface Heard {
   told(told: Told): void
+  /** Of a run that goes on; `step`: the one that they were left by, where they are not made anew each time. */
+  files(files: Ended['files'], step?: number): void
   ended(ended: Ended): void
 }
 
@@ -35,6 +37,8 @@ export interface Driver {
   fault(text: string): void
   /** Asks for the last step. */
   look(): void
+  /** Asks for files of the step that was taken last. */
+  keep(): void
   /** Nobody listens any more; a run on the machine goes on. */
   leave(): void
 }
@@ -46,7 +50,12 @@ export function startInPage({ job, files, steps, sample, keepGoing }: Request, h
   let stopping = false
   const tell = (order: Order) => channel.postMessage(order)
   const input = { job, files, steps, threads: threads.value, cores, channel: name, keepGoing }
-  const options = { progress: (told: unknown) => heard.told(told as Told), signal: ending.signal } // what the worker tells
+  const progress = (value: unknown) => {
+    const told = value as Told // what the worker tells
+    if (told.kind === 'left') heard.files(filesOf(job, told.left), told.step)
+    else heard.told(told)
+  }
+  const options = { progress, signal: ending.signal }
   ask('long', ['run', 'train'], sample === '' ? input : { ...input, sample }, options)
     .then(outcome => heard.ended({ ...outcome, files: filesOf(job, outcome) }))
     .catch((e: unknown) => {
@@ -63,11 +72,12 @@ export function startInPage({ job, files, steps, sample, keepGoing }: Request, h
     },
     fault: text => tell({ kind: 'fault', text }),
     look: () => tell({ kind: 'view' }),
+    keep: () => tell({ kind: 'keep' }),
     leave: () => ending.abort(),
   }
 }
 
-function filesOf(job: string, { trace, metrics, checkpoint }: Outcome): Ended['files'] {
+function filesOf(job: string, { trace, metrics, checkpoint }: Left): Ended['files'] {
   const file = (name: string, parts: readonly BlobPart[], type: string) => ({
     name,
     href: URL.createObjectURL(new Blob([...parts], { type })),

@@ -2,9 +2,12 @@
 import { useEffect, useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
 import { fixed, seconds, short } from '../../base/numbers.js'
+import { ownQuery } from '../../base/own.js'
 import { place } from '../../base/router.js'
 import { Command } from '../../parts/command.js'
 import { Choice, Field, NumberField, Toggle } from '../../parts/controls.js'
+import { LongLink } from '../../parts/long-link.js'
+import { ToPlan } from '../../parts/to-plan.js'
 import { Problems } from '../../parts/trouble.js'
 import { Curve } from './curve.js'
 import { examples, jobNames, jobTitles, textOfJobs } from './jobs.js'
@@ -73,7 +76,9 @@ function Controls({ asked, run, host }: ControlsProps) {
           label={words.job}
           options={jobNames.map(value => ({ value, label: titles[value] }))}
           value={asked.name}
-          change={job => change({ job, ...(job === 'own' && { yaml: ownText(asked, host) }) })}
+          change={job =>
+            change({ job, ...(job === 'own' ? ownQuery('yaml', firstText(asked, host)) : { yaml: undefined }) })
+          }
           note={noteOf(asked)}
         />
         <Choice
@@ -118,11 +123,13 @@ function Controls({ asked, run, host }: ControlsProps) {
               rows={12}
               spellcheck={false}
               value={asked.job}
-              onChange={event => change({ yaml: event.currentTarget.value })}
+              onChange={event => change(ownQuery('yaml', event.currentTarget.value))}
             />
           )}
         </Field>
       )}
+      {own && <LongLink own="yaml" file="job.yaml" content={() => asked.job} />}
+      {own && <ToPlan job={asked.job} />}
       {!threads.value && asked.where === 'page' && <p role="note">{words.interpreted}</p>}
       {hasServer && <Runs />}
     </>
@@ -130,7 +137,7 @@ function Controls({ asked, run, host }: ControlsProps) {
 }
 
 /** The job of the command line, or the one that was chosen before. */
-const ownText = (asked: Asked, host: Machine | undefined): string => host?.job?.text ?? asked.job
+const firstText = (asked: Asked, host: Machine | undefined): string => host?.job?.text ?? asked.job
 
 function noteOf({ name, where }: Asked): string | undefined {
   const ranks = name === 'own' ? 0 : examples[name].ranks

@@ -1,5 +1,6 @@
 /** What is to be run, as a link says it. What a link says is checked: the rest is as usual. */
 import { threads } from '../../base/isolation.js'
+import { ownText } from '../../base/own.js'
 import { place, setQuery } from '../../base/router.js'
 import { examples, isJobName, type JobName, usualJob } from './jobs.js'
 import { hasServer } from './machine.js'
@@ -23,7 +24,7 @@ export const cores = navigator.hardwareConcurrency || 2
 export function readAsked(): Asked {
   const { query } = place.value
   const name = isJobName(query.job) ? query.job : usualJob(threads.value, cores)
-  const example = name === 'own' ? (query.yaml ?? examples.four.yaml) : examples[name].yaml
+  const example = name === 'own' ? (ownText('yaml') ?? examples.four.yaml) : examples[name].yaml
   const whole = (word: string | undefined, usual: number) => (/^[1-9]\d{0,5}$/.test(word ?? '') ? Number(word) : usual)
   const smooth = Number(query.smooth ?? 0.6)
   return {

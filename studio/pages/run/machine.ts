@@ -46,12 +46,15 @@ async function send(path: string, method: string, body?: object): Promise<RunSum
   return value
 }
 
+const fileNames = ['trace.json', 'metrics.jsonl', 'job.yaml', 'checkpoint.tar']
+
 const isOver = ({ state }: RunSummary): boolean => state === 'done' || state === 'stopped' || state === 'failed'
 
 /** Follows a run that is there. */
 export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Driver {
   const path = `./runs/${id}`
   const source = new EventSource(`${path}/events`)
+  const filesOf = (names: readonly string[]) => names.map(name => ({ name, href: `${path}/${name}` }))
   let [last, noted, looking] = [undefined as RunSummary | undefined, 0, false]
   const look = async () => {
     if (looking) return
@@ -63,7 +66,10 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
   source.addEventListener('lines', ({ data }) => heard.told({ kind: 'lines', lines: JSON.parse(data) }))
   source.addEventListener('run', ({ data }) => {
     const run = JSON.parse(data) as RunSummary // of our own server
-    if (run.facts && !last?.facts) heard.told({ kind: 'facts', facts: run.facts })
+    if (run.facts && !last?.facts) {
+      heard.told({ kind: 'facts', facts: run.facts })
+      heard.files(filesOf(fileNames))
+    }
     if (run.memory) heard.told({ kind: 'memory', memory: run.memory })
     for (const text of (run.notes ?? []).slice(noted)) heard.told({ kind: 'note', text })
     ;[last, noted] = [run, run.notes?.length ?? 0]
@@ -73,11 +79,9 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
     if (!last) return
     const { state, problems } = last
     const finish = () => {
-      const files = ['trace.json', 'metrics.jsonl', 'job.yaml', 'checkpoint.tar'].filter(
-        name => state !== 'failed' || name === 'metrics.jsonl' || name === 'job.yaml',
-      )
+      const files = fileNames.filter(name => state !== 'failed' || name === 'metrics.jsonl' || name === 'job.yaml')
       const ended = isOver(last as RunSummary) ? (state as 'done') : 'failed' // a stream ends with its run
-      heard.ended({ state: ended, problems, files: files.map(name => ({ name, href: `${path}/${name}` })) })
+      heard.ended({ state: ended, problems, files: filesOf(files) })
     }
     if (state === 'failed') finish()
     else void look().then(finish)
@@ -91,6 +95,7 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
     stop: () => tell(send(path, 'DELETE')),
     fault: text => tell(send(`${path}/faults`, 'POST', { fault: text })),
     look: () => void look(),
+    keep() {}, // the server makes them when they are asked for
     leave: () => source.close(),
   }
 }
@@ -112,6 +117,6 @@ export async function startOnMachine(
     const { message, problems } = e
     const said: Problem = { code: 'engine/failed', severity: 'error', path: '', message }
     heard.ended({ state: 'failed', problems: problems.length > 0 ? problems : [said], files: [] })
-    return { id: '', stop() {}, fault() {}, look() {}, leave() {} }
+    return { id: '', stop() {}, fault() {}, look() {}, keep() {}, leave() {} }
   }
 }

@@ -7,7 +7,7 @@ import { type Bar, Bars } from '../../parts/bars.js'
 import { Choice } from '../../parts/controls.js'
 import { Figure } from '../../parts/figure.js'
 import { eventZh } from '../../text/events.zh.js'
-import { fault, isLive, type Shown } from './state.js'
+import { fault, isLive, keep, type Shown } from './state.js'
 import { text } from './text.js'
 
 interface PanelProps {
@@ -144,10 +144,17 @@ export function Samples({ run }: PanelProps) {
 
 export function Files({ run }: PanelProps) {
   const words = text()
-  if (!run || run.files.length === 0) return null
+  const makes = run?.where === 'page' && isLive(run) && run.last !== undefined
+  if (!run || (run.files.length === 0 && !makes)) return null
   return (
     <section class="files">
       <h2>{words.downloads}</h2>
+      {makes && (
+        <button type="button" class="quiet" onClick={keep}>
+          {words.keep}
+        </button>
+      )}
+      {run.kept !== undefined && <small>{words.keptAt(run.kept)}</small>}
       <ul class="links">
         {run.files.map(({ name, href }) => (
           <li key={name}>

@@ -22,6 +22,8 @@ export interface Shown {
   readonly samples: readonly { readonly step: number; readonly text: string }[]
   readonly problems: readonly Problem[]
   readonly files: Ended['files']
+  /** The step that files of a run that goes on were left by. */
+  readonly kept?: number | undefined
 }
 
 export const shown = signal<Shown | undefined>(undefined)
@@ -60,7 +62,8 @@ function freshly(where: Shown['where']): Heard {
   }
   return {
     told: told => put(run => withTold(run, told)),
-    ended: ended => put(run => ({ ...run, ...ended })),
+    files: (files, kept) => put(run => ({ ...run, files: instead(run, files), kept })),
+    ended: ended => put(run => ({ ...run, ...ended, files: instead(run, ended.files), kept: undefined })),
   }
 }
 
@@ -71,6 +74,13 @@ export function stop(): void {
 
 export const fault = (text: string): void => driver?.fault(text)
 export const look = (): void => driver?.look()
+export const keep = (): void => driver?.keep()
+
+/** What nobody can reach any more is given back. */
+function instead(run: Shown, files: Ended['files']): Ended['files'] {
+  for (const { href } of run.files) if (href.startsWith('blob:')) URL.revokeObjectURL(href)
+  return files
+}
 
 function withTold(run: Shown, told: Told): Shown {
   switch (told.kind) {
@@ -82,6 +92,8 @@ function withTold(run: Shown, told: Told): Shown {
       return { ...run, notes: [...run.notes, told.text].slice(-mostNotes) }
     case 'view':
       return { ...run, view: told.view }
+    case 'left':
+      return run
     case 'lines':
       return withLines(run, told.lines)
   }

@@ -91,6 +91,8 @@ export const text = defineText(
     samples: 'What the model writes',
     noSamples: 'A text comes with every evaluation.',
     downloads: 'Download',
+    keep: 'Files of the last step, while it goes on',
+    keptAt: (step: number) => `after step ${step}`,
     problems: 'Why it ended',
   },
   {
@@ -179,6 +181,8 @@ export const text = defineText(
     samples: '模型写的文字',
     noSamples: '每次评估时会有一段文字。',
     downloads: '下载',
+    keep: '取出最近一步的文件（训练继续）',
+    keptAt: (step: number) => `第 ${step} 步之后`,
     problems: '为什么结束',
   },
 )

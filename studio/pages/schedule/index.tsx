@@ -5,6 +5,7 @@ import { place, setQuery } from '../../base/router.js'
 import { Command } from '../../parts/command.js'
 import { Choice, NumberField, Steps } from '../../parts/controls.js'
 import { Figure } from '../../parts/figure.js'
+import { LongLink } from '../../parts/long-link.js'
 import { Pipeline } from '../../parts/pipeline.js'
 import { Timeline } from '../../parts/timeline/index.js'
 import { Trouble } from '../../parts/trouble.js'
@@ -33,6 +34,7 @@ export default function Schedule() {
       {answer.refusal && <Trouble why={answer.refusal} />}
       {answer.value && <Drawn answer={answer.value} name={input.name} pending={answer.pending} />}
       <Cells cells={input.name === 'own' ? (input.cells ?? '') : (answer.value?.cells ?? '')} change={change} />
+      {input.name === 'own' && <LongLink own="cells" file="own.csv" content={() => `${input.cells}\n`} />}
       <Command line={commandOf(input)} />
     </article>
   )

@@ -1,4 +1,5 @@
 /** What a link says of the lab, checked: a number out of its limits is the nearest one within them. */
+import { ownQuery, ownText } from '../../base/own.js'
 import type { Cost, ScheduleInput } from '../../work/schedule.js'
 
 const unit: Cost = { F: 1, I: 1, W: 1, C: 0 }
@@ -26,7 +27,7 @@ export function readInput(query: Readonly<Record<string, string>>): ScheduleInpu
     chunks: within(query.chunks, 4, 1),
     cost: readCost(query.cost),
     ...(limit > 0 && limit < 1000 && { limit }),
-    ...(query.s === 'own' && { cells: (query.cells ?? '').replaceAll(';', '\n').slice(0, mostCells) }),
+    ...(query.s === 'own' && { cells: (ownText('cells') ?? '').replaceAll(';', '\n').slice(0, mostCells) }),
   }
 }
 
@@ -48,7 +49,7 @@ export function writeInput({
     chunks: chunks === 1 ? undefined : String(chunks),
     cost: usual ? undefined : [F, I, W, C].join(),
     limit: limit === undefined || name !== 'zb-auto' ? undefined : String(limit),
-    cells: name === 'own' ? (cells ?? '').trim().replaceAll('\n', ';') : undefined,
+    ...(name === 'own' ? ownQuery('cells', (cells ?? '').trim().replaceAll('\n', ';')) : { cells: undefined }),
   }
 }
 

@@ -1,4 +1,4 @@
-/** A job within a link: JSON, deflated, in letters that a link may hold. */
+/** A job within a link: JSON, deflated, in letters that a link may hold; or as it is, where a page had no time to wait for that. */
 import type { Problem } from 'lockstep'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -23,8 +23,7 @@ export interface Unpacked {
 export async function unpack(text: string | undefined): Promise<Unpacked> {
   if (text === undefined) return { value: {}, problems: [] }
   try {
-    const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), letter => letter.charCodeAt(0))
-    const value: unknown = JSON.parse(await inflated(bytes))
+    const value: unknown = JSON.parse(text.startsWith('{') ? text : await inflated(bytesOf(text)))
     if (typeof value === 'object' && value !== null && !Array.isArray(value))
       return { value: value as Fields, problems: [] } // just looked
   } catch {
@@ -37,6 +36,9 @@ const damaged: Problem = {
   ...{ severity: 'error', code: 'schema/value', path: 'j' },
   ...{ message: 'the job within this link cannot be read', suggestion: 'was all of the link copied?' },
 }
+
+const bytesOf = (text: string) =>
+  Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), letter => letter.charCodeAt(0))
 
 async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw')).getReader()

@@ -1,5 +1,6 @@
 /** One rank's program: its lines, its memory, the laws, and a step of the interpreter to walk through. */
 import {
+  check,
   compileJob,
   coordinatesOf,
   indexAlong,
@@ -9,13 +10,17 @@ import {
   type Program,
   parse,
   print,
+  rehearsalOf,
+  rehearsalSizes,
   serialJob,
   sizeOfAll,
   type Violation,
   verify,
   worldOf,
 } from 'lockstep'
+import { stringify } from 'yaml'
 import { readJob, segmentsIn } from '../jobs.js'
+import { jobSaid } from '../plan/link.js'
 import { type Tape, tapeOf } from './tape.js'
 
 export interface ProgramInput {
@@ -68,6 +73,10 @@ export interface Opened {
   readonly rooms: readonly Room[]
   /** The whole program, to be edited. */
   readonly text: string
+  /** What all ranks hold. */
+  readonly bytes: number
+  /** Too much for the interpreter of a page: there are no values to walk through. */
+  readonly large: boolean
 }
 
 export function open({ job: text, rank: asked }: ProgramInput): Opened {
@@ -82,11 +91,27 @@ export function open({ job: text, rank: asked }: ProgramInput): Opened {
   const lines = segmentsIn(printed)
   const instrsOf = (segment: string) => (lines.get(segment) ?? []).slice(1).map(line => line.trim())
   return {
-    ...{ world, rank, coordinates, arena: stream.arena, text: printed },
+    ...{ world, rank, coordinates, arena: stream.arena, text: printed, ...sizeOf(program) },
     lines: stream.steps.map(step => lineOf(program, step)),
     segments: Object.fromEntries([...used].map(name => [name, shapeOf(program, name, instrsOf(name), rank)])),
     rooms: roomsOf(stream),
   }
+}
+
+/** Of all ranks together: the interpreter holds every one of them, in f64, and so does the page. */
+const mostBytes = 32e6
+
+function sizeOf({ streams, mesh }: Program): Pick<Opened, 'bytes' | 'large'> {
+  const bytes = streams.reduce((sum, { arena }) => sum + arena, 0) * (worldOf(mesh) / streams.length)
+  return { bytes, large: bytes > mostBytes }
+}
+
+/** The same program for a narrower model and fewer ranks, as a file: small enough to be walked through, if any is. */
+export function narrower({ job: text }: Pick<ProgramInput, 'job'>): { readonly job: string } {
+  const job = readJob(text)
+  const all = rehearsalSizes.map(sizes => rehearsalOf(job, { ...sizes, ranks: 16, tasks: 64 }).job)
+  const small = all.find(one => !check(one).some(({ severity }) => severity === 'error'))
+  return { job: stringify(jobSaid(small ?? all[0]!)) }
 }
 
 type Stream = Program['streams'][number]
