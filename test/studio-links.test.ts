@@ -172,6 +172,21 @@ later(
   },
 )
 
+later('Back and Forward faster than answers come: the page ends with what its link says', inChromium, async () => {
+  const { page, open, isFine } = await shared()
+  const plan = (dp: number) =>
+    `#/plan?model=llama2-7b&on=h100*16&seq=1024&batch=64&plan=tp${16 / dp}.dp${dp}.z1.m${64 / dp}.bf16&lang=en`
+  await open(plan(1).slice(2))
+  for (const dp of [2, 4, 8]) await page.evaluate(`location.hash = ${JSON.stringify(plan(dp))}`)
+  for (const by of [-3, 2, -1, -1, 3, -2]) await page.evaluate(`history.go(${by})`)
+  await page.waitForURL(({ hash }) => hash.includes('.dp2.'))
+  await page.waitForSelector('.headline[aria-busy="false"] .tier:has-text("exact")')
+  await page.waitForFunction(
+    `document.querySelector('.plan-controls[aria-busy="false"] input[type=range]')?.getAttribute('aria-valuetext') === '8'`,
+  )
+  isFine()
+})
+
 interface Told {
   readonly route: string
   readonly href: string
@@ -257,7 +272,8 @@ later('a job of one’s own goes from Plan to its program and to a run, and come
 
 later('a program too large for its values offers the rehearsal: the same plan, narrower', inChromium, async () => {
   const { page, open, isFine } = await shared()
-  await open('plan?model=llama3-8b&on=h100*64&seq=8192&batch=128&plan=tp2.sp.pp4.dp8.z1.m16.1f1b.bf16&lang=en')
+  const large = 'plan?model=llama3-8b&on=h100*64&seq=8192&batch=128&plan=tp2.sp.pp4.dp8.z1.m16.1f1b.bf16&lang=en'
+  await open(large)
   await page.waitForSelector('.plan-controls[aria-busy="false"]')
   await page.getByRole('button', { name: 'Its program', exact: true }).click()
   await page.locator('.too-large', { hasText: 'TiB' }).waitFor()
@@ -274,5 +290,11 @@ later('a program too large for its values offers the rehearsal: the same plan, n
     { tp: 2, sequenceParallel: true, pp: 4, zero: 1, schedule: '1f1b' },
   )
   match((await page.textContent('.walk'))!, /The step's loss is [\d.]+; one rank finds/)
+  await open(large)
+  await page.waitForSelector('.plan-controls[aria-busy="false"]')
+  await page.getByRole('button', { name: 'Run it', exact: true }).click()
+  await page.getByRole('button', { name: 'Start', exact: true }).click()
+  await page.locator('.run .trouble').getByRole('button', { name: 'Take the rehearsal' }).click()
+  await page.waitForFunction(`document.querySelector('main textarea')?.value.includes('headDim: 2')`)
   isFine()
 })

@@ -90,6 +90,12 @@ later('in the page: a rank that is ended is named with those who wait for it; St
   await press(page, 'Start')
   await state(page, 'running')
   await page.locator('.status strong', { hasText: 'step' }).waitFor()
+  // Another language, another page and back: the run goes on.
+  await page.getByRole('button', { name: '中文' }).click()
+  await page.getByRole('button', { name: 'English' }).click()
+  await page.evaluate(`location.hash = '#/schedule?lang=en'`)
+  await page.waitForSelector('.cells')
+  await page.goBack()
   await press(page, 'Files of the last step, while it goes on')
   await page.locator('.files a[download="checkpoint.tar"]').waitFor()
   match((await page.textContent('.files'))!, /after step \d+/)
@@ -110,7 +116,7 @@ later('on this machine: a native run streams to the page, is hit by faults, and 
   const studio = await serveStudio({ port: 0, root: join(home, 'dist/studio/page') }, processIo())
   t.after(async () => {
     process.chdir(home)
-    await studio.close()
+    await studio.close().catch(() => {}) // by the test itself
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   })
   const { page, isFine } = await pages.tab({ address: `http://127.0.0.1:${studio.port}` })
@@ -131,6 +137,10 @@ later('on this machine: a native run streams to the page, is hit by faults, and 
   match((await page.textContent('.run'))!, /Measured is what was planned, to the byte, on all 4 ranks/)
   match(readFileSync('runs/four/tutorial.md', 'utf8'), /^# /)
   isFine()
+  await studio.close()
+  await press(page, 'Start')
+  await state(page, 'failed')
+  match((await page.textContent('.trouble'))!, /does not answer/)
   await page.close()
 })
 

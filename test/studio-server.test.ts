@@ -162,7 +162,7 @@ test('nothing outside the folder of the pages is served', async () => {
   const paths = [
     ...['/../secret.txt', '/%2e%2e/secret.txt', '/..%2fsecret.txt', '/%2e%2e%2fsecret.txt', '/%252e%252e/secret.txt'],
     ...['/..%5csecret.txt', '/assets/../../secret.txt', '/link.txt', '//etc/passwd', '/%2fetc%2fpasswd', '/assets'],
-    '/index.html%00.js',
+    ...['/index.html%00.js', 'http://127.0.0.1/secret.txt', '/./../secret.txt'],
   ]
   for (const path of paths) {
     const { status, body } = await ask(path)
@@ -181,6 +181,16 @@ test('a job names data below the working folder only, links and imported files i
     for (const read of [io.read, io.readBytes, io.list]) throws(() => read(source), /outside the folder/, source)
     equal(io.exists(source), false)
   }
+  const others: [path: string, text: string][] = [
+    ['data.tokenizer', job(1, 'data: { source: words.txt, tokenizer: ../tokenizer.json }')],
+    ['plan.schedule', job(1).replace('microbatches: 2', 'microbatches: 2, schedule: { file: outside/schedule.csv }')],
+  ]
+  for (const [path, text] of others) {
+    const { body, status } = await start({ job: text })
+    deepEqual([status, JSON.parse(body).problems.map((problem: { path: string }) => problem.path)], [422, [path]], body)
+  }
+  const beside = await start({ job: job(1, 'data: { source: data.txt, tokenizer: bytes }'), from: '../job.yaml' })
+  deepEqual([beside.status, /outside the folder/.test(beside.body)], [422, true])
   const { body, status } = await start({ job: job(1).replace(/model: .*/, 'model: ../config.json') })
   equal(status, 422)
   match(body, /outside the folder/)

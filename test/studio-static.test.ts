@@ -102,3 +102,22 @@ later(
     poor.close()
   },
 )
+
+const nothingStored = `for (const name of ['localStorage', 'sessionStorage'])
+  Object.defineProperty(globalThis, name, { get() { throw new DOMException('not allowed', 'SecurityError') } })`
+
+later('where nothing may be stored every page works, and the language is the link’s', inChromium, async () => {
+  const { page, open, isFine } = await pages.tab()
+  await page.addInitScript(nothingStored)
+  for (const route of ['', 'plan', 'learn', 'learn/zero', 'schedule?s=1f1b', 'program', 'run']) {
+    await open(route)
+    await ready(page)
+    equal(await page.locator('.trouble').count(), 0, route)
+  }
+  await page.getByRole('button', { name: '中文' }).click()
+  await page.waitForFunction(`document.documentElement.lang === 'zh-CN'`)
+  await open('learn/zero?lang=zh')
+  await ready(page)
+  isFine()
+  await page.close()
+})

@@ -3,8 +3,20 @@ import { useState } from 'preact/hooks'
 import { defineText } from '../base/language.js'
 
 const text = defineText(
-  { same: 'The same in a terminal', says: 'With --json it says', copy: 'Copy', copied: 'Copied' },
-  { same: '在终端里做同样的事', says: '加上 --json，它会给出', copy: '复制', copied: '已复制' },
+  {
+    same: 'The same in a terminal',
+    says: 'With --json it says',
+    copy: 'Copy',
+    copied: 'Copied',
+    refused: 'The browser does not let me copy',
+  },
+  {
+    same: '在终端里做同样的事',
+    says: '加上 --json，它会给出',
+    copy: '复制',
+    copied: '已复制',
+    refused: '浏览器不允许复制',
+  },
 )
 
 /** A number of the page, and the field that has it in what the command says with --json: `parts.dp`, `stages.0.peak.gradients`. */
@@ -40,16 +52,20 @@ export function Command({ line, says }: CommandProps) {
 }
 
 export function Copy({ value, label }: { readonly value: string; readonly label?: string }) {
-  const [copied, set] = useState(false)
+  const [copied, set] = useState<'copied' | 'refused'>()
   const words = text()
   const copy = async () => {
-    await navigator.clipboard.writeText(value)
-    set(true)
-    setTimeout(() => set(false), 1500)
+    // Pages of a host without https have no clipboard, and a reader may refuse it.
+    const done = await navigator.clipboard?.writeText(value).then(
+      () => true,
+      () => false,
+    )
+    set(done ? 'copied' : 'refused')
+    setTimeout(() => set(undefined), 1500)
   }
   return (
     <button type="button" class="quiet" onClick={() => void copy()}>
-      {copied ? words.copied : (label ?? words.copy)}
+      {copied ? words[copied] : (label ?? words.copy)}
     </button>
   )
 }

@@ -1,14 +1,14 @@
 /** One rank's program: walk through what it did, see where it lies in memory, change it and ask the laws. */
 import { bytes, fixed } from '../../base/numbers.js'
-import { ownQuery, ownText, takeJob } from '../../base/own.js'
+import { ownQuery, ownText } from '../../base/own.js'
 import { place, setQuery } from '../../base/router.js'
 import { Command } from '../../parts/command.js'
 import { Choice, Field, Steps } from '../../parts/controls.js'
 import { LongLink } from '../../parts/long-link.js'
+import { Rehearse } from '../../parts/rehearse.js'
 import { ToPlan } from '../../parts/to-plan.js'
 import { Trouble } from '../../parts/trouble.js'
 import { type Answer, useAnswer } from '../../work/answer.js'
-import { ask } from '../../work/ask.js'
 import type { Opened } from '../../work/program/index.js'
 import type { Tape } from '../../work/program/tape.js'
 import { Arena } from './arena.js'
@@ -93,14 +93,9 @@ function walked({ value, pending }: Answer<Opened>, tape: Answer<Tape>): WalkPro
 }
 
 function TooLarge({ job, bytes: held }: { readonly job: string; readonly bytes: number }) {
-  const words = text()
-  const narrow = async () => takeJob('program', (await ask('fast', ['program', 'narrower'], { job })).job)
   return (
     <p role="note" class="too-large">
-      {words.tooLarge(bytes(held))}{' '}
-      <button type="button" onClick={() => void narrow()}>
-        {words.narrower}
-      </button>
+      {text().tooLarge(bytes(held))} <Rehearse job={job} page="program" />
     </p>
   )
 }

@@ -11,7 +11,6 @@ export const text = defineText(
     ownJob: 'a job of your own',
     tooLarge: (bytes: string) =>
       `All ranks together hold ${bytes}: too much to compute here, so there are no values. The rehearsal is the same plan for a narrower model on fewer ranks.`,
-    narrower: 'Take the rehearsal',
     coordinates: (words: string) => `This rank is ${words}.`,
     stream: 'Stream',
     segment: (name: string) => `Segment ${name}`,
@@ -62,7 +61,6 @@ export const text = defineText(
     ownJob: '自己的任务',
     tooLarge: (bytes: string) =>
       `所有 rank 共占 ${bytes}，在这里算不动，因此没有数值可看。彩排用同样的计划，但模型更窄、rank 更少。`,
-    narrower: '改看彩排',
     coordinates: (words: string) => `这个 rank 的坐标是 ${words}。`,
     stream: '指令流',
     segment: (name: string) => `段 ${name}`,

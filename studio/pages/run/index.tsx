@@ -1,5 +1,5 @@
 /** Train here or on this machine, watch every rank, inject faults. */
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
 import { fixed, seconds, short } from '../../base/numbers.js'
 import { ownQuery } from '../../base/own.js'
@@ -7,6 +7,7 @@ import { place } from '../../base/router.js'
 import { Command } from '../../parts/command.js'
 import { Choice, Field, NumberField, Toggle } from '../../parts/controls.js'
 import { LongLink } from '../../parts/long-link.js'
+import { Rehearse } from '../../parts/rehearse.js'
 import { ToPlan } from '../../parts/to-plan.js'
 import { Problems } from '../../parts/trouble.js'
 import { Curve } from './curve.js'
@@ -40,6 +41,7 @@ export default function Run() {
         <section class="trouble" role="alert">
           <h2>{words.problems}</h2>
           <Problems problems={run.problems} />
+          {run.problems.some(({ code }) => code === 'engine/memory') && <Rehearse job={asked.job} page="run" />}
         </section>
       )}
       <Curve run={run} asked={asked} />
@@ -146,10 +148,17 @@ function noteOf({ name, where }: Asked): string | undefined {
 
 function Buttons({ asked, run, host }: ControlsProps) {
   const words = text()
+  const beginning = useRef(false)
   const begin = async () => {
+    if (beginning.current) return // pressed again before the first was heard
+    beginning.current = true
     const own = asked.name === 'own' && asked.job === host?.job?.text ? { from: host.job.path } : {}
-    const driver = await start(asked.where, { ...asked, ...own, files: await textOfJobs() })
-    change({ run: driver.id || undefined }, false)
+    try {
+      const { id } = await start(asked.where, { ...asked, ...own, files: await textOfJobs() })
+      if (place.peek().path === 'run') change({ run: id || undefined }, false) // its reader may be elsewhere by now
+    } finally {
+      beginning.current = false
+    }
   }
   return (
     <div class="field buttons">

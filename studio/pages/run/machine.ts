@@ -24,8 +24,16 @@ export interface Machine {
   readonly job: { readonly path: string; readonly text: string } | null
 }
 
-export const machine = async (): Promise<Machine> => (await fetch('./machine')).json()
-export const machineRuns = async (): Promise<readonly RunSummary[]> => (await (await fetch('./runs')).json()).runs
+/** Undefined, or none: the server does not answer, which whoever starts a run is told. */
+export const machine = (): Promise<Machine | undefined> => jsonOf('./machine')
+export const machineRuns = async (): Promise<readonly RunSummary[]> =>
+  (await jsonOf<{ readonly runs: readonly RunSummary[] }>('./runs'))?.runs ?? []
+
+const jsonOf = async <T>(path: string): Promise<T | undefined> =>
+  fetch(path).then(
+    answer => answer.json() as Promise<T>, // of our own server
+    () => undefined,
+  )
 
 /** What the server refuses. */
 class ServerRefused extends Error {
@@ -47,6 +55,9 @@ async function send(path: string, method: string, body?: object): Promise<RunSum
 }
 
 const fileNames = ['trace.json', 'metrics.jsonl', 'job.yaml', 'checkpoint.tar']
+
+/** Fetches fail in words of the browser's own. */
+const unheard = (e: unknown): string => `the server of lockstep studio does not answer (${String(e)}): has it ended?`
 
 const isOver = ({ state }: RunSummary): boolean => state === 'done' || state === 'stopped' || state === 'failed'
 
@@ -74,6 +85,14 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
     for (const text of (run.notes ?? []).slice(noted)) heard.told({ kind: 'note', text })
     ;[last, noted] = [run, run.notes?.length ?? 0]
   })
+  let silent = false
+  source.addEventListener('open', () => {
+    silent = false
+  })
+  source.addEventListener('error', () => {
+    if (!silent) heard.told({ kind: 'note', text: unheard('the stream broke off') })
+    silent = true
+  })
   source.addEventListener('end', () => {
     source.close()
     if (!last) return
@@ -88,7 +107,7 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
   })
   const tell = (work: Promise<unknown>) =>
     void work.catch((e: Error) =>
-      heard.told({ kind: 'note', text: e instanceof ServerRefused ? sayRefused(e) : e.message }),
+      heard.told({ kind: 'note', text: e instanceof ServerRefused ? sayRefused(e) : unheard(e) }),
     )
   return {
     id,
@@ -113,8 +132,7 @@ export async function startOnMachine(
     const run = await send('./runs', 'POST', { job, ...more, steps, keepGoing, ...(sample !== '' && { sample }) })
     return followMachine(run, heard)
   } catch (e) {
-    if (!(e instanceof ServerRefused)) throw e
-    const { message, problems } = e
+    const { message, problems } = e instanceof ServerRefused ? e : { message: unheard(e), problems: [] }
     const said: Problem = { code: 'engine/failed', severity: 'error', path: '', message }
     heard.ended({ state: 'failed', problems: problems.length > 0 ? problems : [said], files: [] })
     return { id: '', stop() {}, fault() {}, look() {}, keep() {}, leave() {} }

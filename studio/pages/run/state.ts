@@ -45,16 +45,22 @@ const begun = (where: Shown['where']): Shown => ({
 
 export async function start(where: Shown['where'], request: Request): Promise<Driver> {
   const heard = freshly(where)
-  driver = where === 'page' ? startInPage(request, heard) : await startOnMachine(request, heard)
-  return driver
+  const own = generation
+  const started = where === 'page' ? startInPage(request, heard) : await startOnMachine(request, heard)
+  if (own === generation) driver = started
+  else started.leave() // another was chosen meanwhile
+  if (own === generation && shown.peek()?.state === 'stopping') started.stop() // nobody could be told before
+  return started
 }
 
 export function follow(run: RunSummary): void {
-  driver = followMachine(run, freshly('machine'))
+  const heard = freshly('machine')
+  driver = followMachine(run, heard)
 }
 
 function freshly(where: Shown['where']): Heard {
   driver?.leave()
+  driver = undefined
   const own = ++generation
   shown.value = begun(where)
   const put = (next: (run: Shown) => Shown) => {
