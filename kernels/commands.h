@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 1422260923
+#define LOCKSTEP_CONTRACT 1015846527
 
 enum {
   CMD_END,
@@ -76,6 +76,7 @@ enum {
   CMD_PACK_SIGNS,
   CMD_UNPACK_SIGNS,
   CMD_BLEND,
+  CMD_WEIGH,
   CMD_TAKE,
   CMD_RESCALE,
   CMD_ADAMW,
@@ -633,6 +634,9 @@ enum {
 #define BLEND_N 2
 #define BLEND_SHARE 3
 #define BLEND_REST 4
+#define WEIGH_WEIGHED 0
+#define WEIGH_NORM_SQUARED 1
+#define WEIGH_LIMIT 2
 #define TAKE_TAKEN 0
 #define TAKE_NORM_SQUARED 1
 #define TAKE_LIMIT 2
@@ -1054,6 +1058,7 @@ COMMAND(unpack);
 COMMAND(packSigns);
 COMMAND(unpackSigns);
 COMMAND(blend);
+COMMAND(weigh);
 COMMAND(take);
 COMMAND(rescale);
 COMMAND(adamw);
@@ -1165,6 +1170,7 @@ COMMAND(waitDisk);
   [CMD_PACK_SIGNS] = cmd_packSigns, \
   [CMD_UNPACK_SIGNS] = cmd_unpackSigns, \
   [CMD_BLEND] = cmd_blend, \
+  [CMD_WEIGH] = cmd_weigh, \
   [CMD_TAKE] = cmd_take, \
   [CMD_RESCALE] = cmd_rescale, \
   [CMD_ADAMW] = cmd_adamw, \

@@ -9,6 +9,12 @@ COMMAND(unscale) {
 }
 
 static const float most = __FLT_MAX__;
+
+COMMAND(weigh) {
+  const float norm = *floats(c, w[WEIGH_NORM_SQUARED]);
+  *floats(c, w[WEIGH_WEIGHED]) = norm <= most && !(norm < *floats(c, w[WEIGH_LIMIT])) ? most : norm;
+}
+
 static float times(float scale, double by) { return (float)((double)scale * by); }
 static float no_less(float scale, double min) { return scale > (float)min ? scale : (float)min; }
 

@@ -29,7 +29,7 @@ import {
   swigluGrad,
 } from './kernel-layers.js'
 import { become, deduct, gramSchmidt } from './kernel-power.js'
-import { guards, norms, rescale, scalar, take, unscale } from './kernel-scaler.js'
+import { guards, norms, rescale, scalar, take, unscale, weigh } from './kernel-scaler.js'
 import { blend, frozenAdam } from './kernel-signs.js'
 import { greatest, scatter } from './kernel-sparse.js'
 import type { Tensor } from './tiny.js'
@@ -358,6 +358,7 @@ const makers = {
   accumulate,
   sumSquares,
   unscale,
+  weigh,
   take,
   rescale,
   adamw,

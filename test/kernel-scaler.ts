@@ -18,6 +18,15 @@ export const take: Make = ({ pick }) => {
   }
 }
 
+export const weigh: Make = ({ pick }) => {
+  const [normSquared, limit] = [scalar(pick([50, 3e38])), scalar(pick([49, 50, 51, Number.POSITIVE_INFINITY]))]
+  const [expected] = reference({ kind: 'weigh' }, [normSquared, limit], scalar(0))
+  return {
+    ...{ command: 'weigh', ins: { normSquared: normSquared.values, limit: limit.values }, words: {} },
+    ...{ expected: { weighed: expected }, bound: 0 },
+  }
+}
+
 export const unscale: Make = ({ size, tensor, pick }) => {
   const n = size(500)
   const [x, by] = [tensor({ n }), scalar(pick([1024, 0.5, 3]))]

@@ -92,6 +92,47 @@ caught('P10', 'the count moves by something else on one stream', {
   segments: { ...program.segments, other: { ...take, name: 'other', instrs: further } },
 })
 
+const weighedJob = jobOf('gpt', { pp: 2, dp: 2 }, { spikes: 'skip' })
+const [weighed, weighedSerial] = [compileJob(weighedJob), compileJob(serialJob(weighedJob))]
+const frameNamed = (name: string, of = 1) => weighed.streams[of].frames.findIndex(frame => frame.name === name)
+const rebound = (from: string, to: string, segment: RegExp): Program => ({
+  ...weighed,
+  streams: weighed.streams.map((stream, pp) => ({
+    ...stream,
+    steps: stream.steps.map(step =>
+      pp === 1 && step.kind === 'call' && segment.test(step.segment)
+        ? { ...step, bind: step.bind.map(frame => (frame === frameNamed(from) ? frameNamed(to) : frame)) }
+        : step,
+    ),
+  })),
+})
+test('a program whose run skips spikes is right, weighs its norm once a stream, and its text says so', () => {
+  assert.deepEqual(verify(weighed, weighedSerial).map(showViolation), [])
+  assert.deepEqual(parse(print(weighed)), weighed)
+  const weighs = weighed.streams.map(
+    ({ steps }) => steps.filter(s => s.kind === 'call' && s.segment === 'weigh').length,
+  )
+  assert.deepEqual(weighs, [1, 1])
+})
+caught(
+  'P8',
+  'updates of one stream by a norm that nobody weighed',
+  rebound('weighed', 'normSquared', /^update/),
+  weighedSerial,
+)
+caught('P8', 'a stream that weighs something else', rebound('normSquared', 'taken', /^weigh/), weighedSerial)
+caught(
+  'P8',
+  'no limit for what is too large',
+  edited(
+    instr =>
+      instr.kind === 'load' ? instr : (({ limit: _, ...free }: Instr & { limit?: number }) => free as Instr)(instr),
+    /^(update|take)/,
+    weighed,
+  ),
+  weighedSerial,
+)
+
 const scaledJob = jobOf('gpt', { pp: 2, dp: 2 }, { lossScale: { kind: 'torch' } })
 const [scaled, scaledSerial] = [compileJob(scaledJob), compileJob(serialJob(scaledJob))]
 const caughtScaled = (law: Law, what: string, broken: Program) => caught(law, what, broken, scaledSerial)

@@ -1,8 +1,12 @@
 /** Spikes are found where they were put, and nowhere else (test/fixtures/robust). */
-import { deepEqual } from 'node:assert/strict'
+import { deepEqual, ok } from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
-import { foundIn, type StepLine, watchSpikes } from '../src/health/index.js'
+import { type Norms, noNorms } from '../src/base/index.js'
+import { foundIn, normsAfter, type StepLine, squaredNormLimit, watchSpikes } from '../src/health/index.js'
+import { logarithm, power } from '../src/health/norm-limit.js'
 import { readFixture } from './fixtures.js'
+import { findPython, noPython } from './python.js'
 
 interface Series {
   readonly name: string
@@ -34,6 +38,68 @@ for (const one of cases)
       expected[one.name],
     )
   })
+
+/** Of norms alone, as a run that skips spikes judges them. */
+function skippedOf({ norm }: Pick<Series, 'norm'>): number[] {
+  let norms: Norms = noNorms
+  return norm.flatMap((value, step) => {
+    const [square, limit] = [Math.fround(value * value), squaredNormLimit(norms)]
+    norms = normsAfter(norms, square, { limit, taken: square < limit })
+    return square < limit ? [] : [step]
+  })
+}
+
+for (const one of cases)
+  test(`${one.name}: skipped are the same where the norm shows it`, () => {
+    const found = skippedOf(one).filter(step => one.name !== 'spikes' || step !== 175)
+    deepEqual(found, one.name === 'nan' ? [] : expected[one.name])
+  })
+
+/** The limits of all steps of the fixtures, in bits, as emitted programs find them. */
+const limitsThere = `
+import json, struct, sys
+sys.path.insert(0, "src/emit/runtime")
+from spikes import Norms
+for case in json.load(open("test/fixtures/robust/spikes.json"))["cases"]:
+    norms = Norms()
+    for norm in case["norm"]:
+        square = struct.unpack("f", struct.pack("f", norm * norm))[0]
+        limit = norms.limit()
+        print(struct.pack(">d", limit).hex())
+        norms.passed(square, limit, square < limit)
+`
+
+const bitsOf = (value: number): string => {
+  const bits = new DataView(new ArrayBuffer(8))
+  bits.setFloat64(0, value)
+  return bits.getBigUint64(0).toString(16).padStart(16, '0')
+}
+
+const python = findPython()
+test('emitted programs find the same limits, to the bit', { skip: python ? false : noPython }, () => {
+  const here = cases.flatMap(({ norm }) => {
+    let norms: Norms = noNorms
+    return norm.map(value => {
+      const [square, limit] = [Math.fround(value * value), squaredNormLimit(norms)]
+      norms = normsAfter(norms, square, { limit, taken: square < limit })
+      return bitsOf(limit)
+    })
+  })
+  deepEqual(execFileSync(python!, ['-c', limitsThere], { encoding: 'utf8' }).trim().split('\n'), here)
+})
+
+test('a norm that stays where it rose to is taken from the fourth step on', () => {
+  const norm = Array.from({ length: 100 }, (_, i) => (i < 50 ? 1 : 20) + 0.01 * Math.sin(i * i))
+  deepEqual(skippedOf({ norm }), [50, 51, 52])
+})
+
+test('logarithms and powers made of sums are those of libraries', () => {
+  for (const x of [1e-300, 1e-9, 0.5, 0.74, 1, 1.4, 1.5, 3, 12345.678, 1e30]) {
+    const [log, back] = [logarithm(x), power(logarithm(x))]
+    ok(Math.abs(log - Math.log(x)) <= 4e-16 * Math.max(1, Math.abs(log)), `ln ${x} = ${log}`)
+    ok(Math.abs(back - x) < 2e-13 * x, `e^ln ${x} = ${back}`)
+  }
+})
 
 test('losses that fall steeply, slowly, or not at all are no spikes', () => {
   for (const [decay, noise] of [

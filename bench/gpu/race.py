@@ -34,7 +34,7 @@ class Emitted:
 
     @torch.no_grad()
     def step(self, *_):
-        self.trainer.runner.run(self.at, self.trainer.lr(self.at))
+        self.trainer.runner.run(self.at, {"lr": self.trainer.lr(self.at)})
         self.at += 1
         return self.trainer.stage.result("loss") / self.trainer.stage.result("count")
 

@@ -161,6 +161,7 @@ export const opFacts: OpTable<OpFacts> = {
   ),
   average: op('value normSquared taken -> ema', { updates: true, lists: true }),
   unscale: op('scale -> x', { updates: true, lists: true }),
+  weigh: op('normSquared limit -> weighed', { statistic: 0 }),
   take: op('normSquared -> taken scale growth hysteresis', { updates: true }),
   ...optimizerOps,
 }

@@ -251,6 +251,8 @@ export type Op =
   | ({ readonly kind: 'average'; readonly decay: number } & Guard)
   /** (scale) -> (x): x / scale. Reads what it writes. */
   | { readonly kind: 'unscale' }
+  /** (normSquared, limit) -> (weighed): the square of the norm; of a norm that is finite and not below the limit, a square as well, `tooLarge`. */
+  | { readonly kind: 'weigh' }
   /**
    * (normSquared) -> (taken, scale, growth, hysteresis): one more, in a step that is taken; and those that its scaler has, if there
    * is one, as it moves them: in every step, by whether normSquared is finite. Reads what it writes.

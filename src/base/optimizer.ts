@@ -203,6 +203,11 @@ export interface Guard {
   readonly limit?: number
 }
 
+/** What the square of a norm is taken for that is finite and too large for the step (`weigh`): below no limit, and no overflow. */
+export const tooLarge = (2 - 2 ** -23) * 2 ** 127
+/** A limit below which norms stay that are not too large, as they are weighed. */
+export const weighedLimit = 1e18
+
 /** What the square of the norm must be below; NaN is below nothing. */
 export const squaredLimit = ({ limit = Number.POSITIVE_INFINITY }: Guard): number => limit * limit
 

@@ -60,7 +60,7 @@ export type ReadFile = (file: string, begin: number, end: number) => Uint8Array
 export function readCheckpoint(read: ReadFile): Checkpoint {
   const bytes = located('manifest.json', () => read('manifest.json', 0, Number.MAX_SAFE_INTEGER))
   const manifest = parseManifest(new TextDecoder().decode(bytes))
-  const { step, seed, data, run, software, line = [], tensors } = manifest
+  const { step, seed, data, norms, run, software, line = [], tensors } = manifest
   const valuesOf = shardReader(manifest, read)
   const textHere = (file: string) => located(file, () => textOf(file, manifest, read))
   const fill: Checkpoint['fill'] = (name, targets) =>
@@ -69,6 +69,7 @@ export function readCheckpoint(read: ReadFile): Checkpoint {
     step,
     seed,
     ...(data && { data }),
+    ...(norms && { norms }),
     scalars: scalarsOf(manifest),
     run,
     software,

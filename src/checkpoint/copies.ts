@@ -125,7 +125,7 @@ function copied(values: readonly Numbers[], before: readonly Numbers[] | undefin
 }
 
 function checkpointOf(parts: readonly CopiedPart[], position: Position): Checkpoint {
-  const { step, seed, data, scalars = {} } = position
+  const { step, seed, data, norms, scalars = {} } = position
   const byTensor = new Map<string, CopiedPart[]>()
   for (const part of parts) byTensor.set(part.shard.tensor, [...(byTensor.get(part.shard.tensor) ?? []), part])
   const dims = (name: string): readonly Dim[] => byTensor.get(name)?.[0].shard.dims ?? []
@@ -137,7 +137,17 @@ function checkpointOf(parts: readonly CopiedPart[], position: Position): Checkpo
     return of.flatMap(damageOf).map(({ message }) => message)
   }
   return {
-    ...{ step, seed, ...(data && { data }), scalars, run: 'copied', line: [], files: [], fill },
+    ...{
+      step,
+      seed,
+      ...(data && { data }),
+      ...(norms && { norms }),
+      scalars,
+      run: 'copied',
+      line: [],
+      files: [],
+      fill,
+    },
     tensors: new Map([...byTensor.keys()].map(name => [name, dims(name)])),
     damages: () => parts.flatMap(damageOf),
     tensor(name) {

@@ -3,7 +3,7 @@
  * of every file. Its last member is the CRC-32 of all the text before it, so that a manifest somebody has changed is not
  * taken for one that was written. `write.ts` prints it, and so does the runtime of emitted programs.
  */
-import { type Dim, type Scalars, scalarNames } from '../base/index.js'
+import { type Dim, isNorms, type Norms, noNorms, type Scalars, scalarNames } from '../base/index.js'
 import { type Box, elementsIn } from './box.js'
 import { crc32 } from './crc32.js'
 
@@ -18,6 +18,8 @@ export interface Position {
   readonly data?: { readonly samples: number; readonly epoch: number; readonly fingerprint: string }
   /** Numbers of its program that live from step to step; a checkpoint of earlier versions, which skipped no step, has none. */
   readonly scalars?: Scalars<number>
+  /** Where it skips spikes, what it remembers of the steps before. */
+  readonly norms?: Norms
 }
 
 export interface Part extends Box {
@@ -75,10 +77,11 @@ const unknownFormat = (found: unknown): string =>
       ? `its format is "${found}", and this version of lockstep reads "${format}": resume it with the version that wrote it`
       : `manifest.json is not that of a ${format}`
 
-const isSound = ({ step, seed, run, software = '', line = [], files, tensors, scalars }: Manifest): boolean =>
+const isSound = ({ step, seed, run, software = '', line = [], files, tensors, scalars, norms }: Manifest): boolean =>
   [step, seed].every(Number.isSafeInteger) &&
   Array.isArray(line) &&
   isRecordOfNumbers(scalars ?? {}) &&
+  isNorms(norms ?? noNorms) &&
   [run, software].every(text => typeof text === 'string') &&
   [files, tensors].every(value => typeof value === 'object' && value !== null) &&
   Object.entries(files).every(([file, sum]) => isFileName(file) && typeof sum === 'string') &&

@@ -52,7 +52,7 @@ import { boundRows } from './experts.js'
 import { agree, settled } from './gradients.js'
 import { canonical, type ShardedMesh, shardedOn } from './layouts.js'
 import { expertAxesOf, meshOf } from './mesh.js'
-import { draftOnce, type OnceDrafts } from './once.js'
+import { draftOnce, type OnceDrafts, toldTo } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
 import { placeBuffers, placeFrames } from './place.js'
@@ -104,7 +104,7 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
     ...(evaluates(given) ? { evaluates: true } : {}),
     blocks: model.blocks.map(({ name, kind }, i) => ({ name, kind, stage: stageOf[i] })),
     params: params.map(param => programParam(param, plan, scripts)),
-    inputs: inputsOf(model, s, evaluates(given)),
+    inputs: inputsOf(model, s, evaluates(given) ? [] : toldTo(given.training)),
     results: resultsOf(scripts),
     ...(evaluates(given) ? {} : { scalars: scalarsOf(given.training, scripts) }),
     segments,
@@ -172,6 +172,7 @@ const ofOnce = ({ clear, loads, count, sumCount, divisor, sumLoss, ...ends }: On
   ...sumLoss,
   ...ends.sumTerms,
   ...ends.sumNorm,
+  ...ends.weigh,
   ...ends.down,
   ...ends.take,
 ]
@@ -179,9 +180,9 @@ const ofOnce = ({ clear, loads, count, sumCount, divisor, sumLoss, ...ends }: On
 const byName = (segments: readonly Segment[]): Record<string, Segment> =>
   Object.fromEntries(segments.map(segment => [segment.name, segment]))
 
-const inputsOf = (model: Model, s: ShardedMesh, onlyForward: boolean): DataInput[] => [
+const inputsOf = (model: Model, s: ShardedMesh, told: readonly string[]): DataInput[] => [
   ...model.inputs.map(input => ({ ...input, layout: canonical(s, input.dims, 'input') })),
-  ...(onlyForward ? [] : ['lr']).map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
+  ...told.map(name => ({ name, dtype: 'f32' as const, dims: [], layout: whole })),
 ]
 
 /** A program without losses of single blocks does not speak of them. */

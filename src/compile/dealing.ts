@@ -4,7 +4,7 @@ import { toldFor } from '../plan/index.js'
 import { dealtOver, draftDeal, isShared } from './dealt.js'
 import { type Muon, meanOf } from './directions.js'
 import { type SegmentDraft, SegmentWriter, scalar } from './segment.js'
-import { gradientOf, scalarSlot, slotOf } from './slots.js'
+import { gradientOf, readSlot, slotOf } from './slots.js'
 import type { ParamClass, ParamContext, UpdateSources } from './tail.js'
 
 /** What is to be dealt out, and a round of so many alike ones of so many that a stage has. */
@@ -38,7 +38,7 @@ function draftMean(
 ): SegmentDraft {
   const w = new SegmentWriter(s)
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
-  const normSquared = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
+  const normSquared = w.given('normSquared', scalar('normSquared'), whole, readSlot('normSquared', training)).ref
   const { layout, ...tensor } = states.m! // Muon keeps it
   const m = w.given('m', { name: 'm', ...tensor }, layout, slotOf({ is: 'state', of: 'm' }, 'optimizer')).ref
   meanOf(optimizer, { w, s, param, state, gradient, scalars: { normSquared }, clip: training.clip ?? 0 }, m)

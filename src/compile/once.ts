@@ -4,7 +4,7 @@
  * so 1/count is folded into the gradient of the loss and no collective spans the pipeline on its behalf.
  */
 import { type Layout, paramRoles, partialAxes, scalarsMoved, scalarsOf, whole } from '../base/index.js'
-import { type ResultName, resultNames } from '../ir/index.js'
+import { type ResultName, resultNames, showRole } from '../ir/index.js'
 import { type Model, shardingOf } from '../model/index.js'
 import { scalerOf, toldFor, updateSpace } from '../plan/index.js'
 import type { BlockDrafts } from './blocks.js'
@@ -13,7 +13,7 @@ import { elect } from './elect.js'
 import { canonical, type ShardedMesh, termLayout } from './layouts.js'
 import { awaySlot, draftMoves } from './offload.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
-import { scalarSlot } from './slots.js'
+import { normSlot, readSlot, scalarSlot, slotOf, weighedSlot, weighs } from './slots.js'
 import { divisorSlot, guardOf, normAxes, scaleIn } from './tail.js'
 
 const place = (of: ResultName): Slot => ({ role: { is: 'result', of }, kind: 'workspace', offset: 0 })
@@ -30,6 +30,8 @@ export interface OnceDrafts {
   readonly sumLoss: readonly SegmentDraft[]
   readonly sumTerms: readonly SegmentDraft[]
   readonly sumNorm: readonly SegmentDraft[]
+  /** Tells which norms are too large for the step, where the run knows. */
+  readonly weigh: readonly SegmentDraft[]
   /** What takes the numbers that updates read to the host, where that updates. */
   readonly down: readonly SegmentDraft[]
   /** Counts the step where it is taken, and moves the scale; none in an evaluation. */
@@ -48,7 +50,7 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
   const terms = termHolders(facts)
   const isHere = { loss: true, count: true, normSquared: trains, terms: terms.length > 0 }
   const sums = resultNames.filter(name => isHere[name])
-  const inputs = [...model.inputs, ...(trains ? [scalar('lr')] : [])]
+  const inputs = [...model.inputs, ...(trains ? toldTo(facts.training).map(scalar) : [])]
   return {
     clear: Object.fromEntries(sums.map(name => [name, clear(s, name)])),
     loads: Object.fromEntries(inputs.map(input => [input.name, load(s, input)])),
@@ -58,6 +60,7 @@ export function draftOnce(facts: Facts, blocks: ByKind<BlockDrafts>): OnceDrafts
     sumLoss: sumUp(s, 'loss', lossLayout, stages),
     sumTerms: isHere.terms ? sumUp(s, 'terms', termLayout(s, model.dims), several(terms)) : [],
     sumNorm: trains ? sumUp(s, 'normSquared', everywhere) : [],
+    weigh: trains && weighs(facts.training) ? [weigh(s)] : [],
     down: trains ? scalarsDown(s, facts) : [],
     take: trains ? [take(s, facts.training)] : [],
   }
@@ -72,17 +75,29 @@ function scalarsDown(s: ShardedMesh, { plan, training }: Pick<Facts, 'plan' | 't
   const byAverage = training.ema ? (['normSquared', 'taken'] as const) : []
   const read = new Set([...onHost.flatMap(scalarsOf), ...byAverage])
   const moves = [...read].map(name => {
-    const slot = scalarSlot(name)
-    const to = { layout: whole, slot: awaySlot(name, slot.kind, 'host') }
+    const slot = readSlot(name, training)
+    const to = { layout: whole, slot: awaySlot(showRole(slot.role), slot.kind, 'host') }
     return { tensor: scalar(name), from: { layout: whole, slot }, to }
   })
   return [draftMoves(s, 'down scalars', moves)]
 }
 
+/** Numbers that the run tells a step, beside its data. */
+export const toldTo = (training: TrainedBy): readonly string[] => ['lr', ...(weighs(training) ? ['limit'] : [])]
+
+function weigh(s: ShardedMesh): SegmentDraft {
+  const w = new SegmentWriter(s)
+  const norm = w.given('norm', scalar('normSquared'), whole, normSlot)
+  const limit = w.given('limit', scalar('limit'), whole, slotOf({ is: 'named', of: 'limit' }, 'data'))
+  const weighed = w.given('weighed', scalar('weighed'), whole, weighedSlot)
+  w.emit({ kind: 'weigh', ins: [norm.ref, limit.ref], outs: [weighed.ref] })
+  return w.draft('weigh', 'update')
+}
+
 function take(s: ShardedMesh, training: TrainedBy): SegmentDraft {
   const w = new SegmentWriter(s)
   const scaler = scalerOf(training.lossScale)
-  const norm = w.given('norm', scalar('normSquared'), whole, place('normSquared'))
+  const norm = w.given('norm', scalar('normSquared'), whole, readSlot('normSquared', training))
   const outs = scalarsMoved(scaler).map(name => w.given(name, scalar(name), whole, scalarSlot(name)).ref)
   w.emit({ kind: 'take', ...(scaler && { scaler }), ...guardOf(training), ins: [norm.ref], outs })
   return w.draft('take', 'update')

@@ -17,6 +17,7 @@ import {
   stateEntries,
   statesKept,
   statesOf,
+  weighedLimit,
   whole,
 } from '../base/index.js'
 import type { Holding, Kind, StateTensor } from '../ir/index.js'
@@ -38,7 +39,7 @@ import { type ShardedMesh, wholeAxes } from './layouts.js'
 import { awaySlot, draftMoves, type Moved, onHost } from './offload.js'
 import type { ParamDtypes } from './precision.js'
 import { type SegmentDraft, SegmentWriter, type Slot, scalar } from './segment.js'
-import { at, gradientOf, scalarSlot, slotOf, stateSlot } from './slots.js'
+import { at, gradientOf, normSlot, readSlot, scalarSlot, slotOf, stateSlot, weighs } from './slots.js'
 import { addendsOf, blendMean, hasAddends, meanBlended, ownReduction, rememberedOf, send, spares } from './spared.js'
 
 export interface ParamContext {
@@ -205,7 +206,7 @@ function draftNorm(param: ParamClass, reduced: SlotHolding, { s }: ParamContext)
   const w = new SegmentWriter(s)
   const { ref } = w.held('grad', gradientOf(param), reduced, reduced.slot)
   const addend: Layout = { splits: {}, partial: Object.fromEntries(normAxes(s).map(axis => [axis, 'sum'])) }
-  const total = w.given('norm', scalar('normSquared'), addend, slotOf({ is: 'result', of: 'normSquared' }, 'workspace'))
+  const total = w.given('norm', scalar('normSquared'), addend, normSlot)
   w.emit({ kind: 'sumSquares', once: wholeAxes(s, reduced.layout), ins: [ref], outs: [total.ref] })
   return w.draft(`norm ${param.name}`, 'norm')
 }
@@ -225,8 +226,10 @@ export const divisorSlot = ({ lossScale }: Pick<Training, 'lossScale'>): Slot =>
   slotOf(lossScale ? { is: 'named', of: 'divisor' } : { is: 'result', of: 'count' }, 'workspace')
 
 /** Whatever a step changes for the next one, it changes under the same condition. */
-export const guardOf = ({ skipAbove }: Pick<Training, 'skipAbove'>): Guard =>
-  skipAbove === undefined ? {} : { limit: skipAbove }
+export function guardOf(training: Pick<Training, 'skipAbove' | 'spikes'>): Guard {
+  const { skipAbove = weighs(training) ? weighedLimit : undefined } = training
+  return skipAbove === undefined ? {} : { limit: skipAbove }
+}
 
 export interface UpdateSources extends Residence {
   readonly reduced: SlotHolding
@@ -251,7 +254,7 @@ function draftFollower(
   const w = new SegmentWriter(s)
   const own = { ...spec, name: 'param', dtype }
   const summed = w.given('grad', gradientOf(param), layouts.compute, at('grad')).ref
-  const norm = w.given('normSquared', scalar('normSquared'), whole, scalarSlot('normSquared')).ref
+  const norm = w.given('normSquared', scalar('normSquared'), whole, readSlot('normSquared', training)).ref
   const followed = w.given('param', own, layouts.compute, paramSlot).ref
   const told = { ...guardOf(training), ins: [summed, norm] }
   const states: States<StateTensor> = spec.track ? { history: historyOf(spec.track) } : {}
@@ -344,7 +347,7 @@ function draftUpdate(param: ParamClass, sources: UpdateSources, context: ParamCo
     const { layout, ...tensor } = states[name]! // what is kept is what is updated
     return w.given(name, { name, ...tensor }, layout, lying(stateSlot(name, 'state'))).ref
   }
-  const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(scalarSlot(name))).ref
+  const scalarAt = (name: StepScalar) => w.given(name, scalar(name), whole, lying(readSlot(name, training))).ref
   const gradient = w.held('grad', gradientOf(param), reduced, reduced.slot).ref
   const own = w.held('param', { ...spec, name: 'param', dtype }, kept, lying(paramSlot)).ref
   const outs = [param.hasMaster ? ofState('master') : own, ...statesOf(settled(optimizer, spec)).map(ofState)]

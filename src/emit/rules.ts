@@ -192,6 +192,7 @@ export const torchOf: Rules<string[], Site> = {
   unscale: ({ ins: [scale], outs: [x] }, site) => [
     `${site.result(x)} = ${call('unscale_', [site.name(x), site.name(scale)])}`,
   ],
+  weigh: op('weigh'),
   take(instr, site) {
     const [taken, ...scalars] = instr.outs
     const norm = site.name(instr.ins[0])

@@ -14,6 +14,8 @@ export interface Run {
   readonly learningRate: LearningRate
   /** What the gradient norm of a step that is taken is below, where there is a limit; so many skipped in a row end the run. */
   readonly skipAbove?: number
+  /** Whether steps that are spikes are skipped. */
+  readonly spikes?: 'note' | 'skip'
   readonly mostSkips: number
   /** The loss scale at which an overflow ends the run, where there is one. */
   readonly leastScale?: number

@@ -12,6 +12,8 @@ export interface StepData {
   /** An input's whole global batch, row-major over its dims; microbatch k holds the samples from k times its size. */
   inputs(name: string): ArrayLike<number>
   readonly lr: number
+  /** What the square of its gradient norm must be below, where the program asks; without it anything finite is. */
+  readonly limit?: number
   /** Which step of the run it is, from 0, those that were skipped included: it fixes masks. */
   readonly step: number
 }

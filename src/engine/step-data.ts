@@ -30,12 +30,13 @@ export function stepCheckOf(program: Program): (data: StepData) => StepData {
     ]
     if (problems.length > 0) throw new ProblemsError(problems)
     const lying = inOrder(program, values)
-    return { inputs: name => lying.get(name) ?? data.inputs(name), lr: data.lr, step: data.step }
+    const { lr, step, limit = Number.POSITIVE_INFINITY } = data
+    return { inputs: name => (name === 'limit' ? [limit] : (lying.get(name) ?? data.inputs(name))), lr, step }
   }
 }
 
 /** Inputs that no data holds: what a step is told, and the order of tokens, which follows from their positions. */
-const known = ['lr', 'order']
+const known = ['lr', 'limit', 'order']
 
 type Values = ReadonlyMap<string, ArrayLike<number>>
 

@@ -43,11 +43,15 @@ export const eventPhrases = {
 
   lossSpike: [
     'loss {value}, where the steps before led to expect {expected}: {deviations} deviations above',
-    'look at the data of this step; a smaller lr, a longer warm-up, clip or skipAbove make spikes rarer',
+    'look at the data of this step; a smaller lr, a longer warm-up or clip make spikes rarer, training.spikes: skip skips those of the norm',
   ],
   normSpike: [
     'gradient norm {value}, where the steps before led to expect {expected}: {deviations} deviations above',
-    'look at the data of this step; a smaller lr, a longer warm-up, clip or skipAbove make spikes rarer',
+    'look at the data of this step; a smaller lr, a longer warm-up or clip make spikes rarer, training.spikes: skip skips those of the norm',
+  ],
+  'normSpike/skipped': [
+    'gradient norm {value}, where the steps before led to expect less than {limit}: the step was skipped',
+    'look at the data of this step; where many are skipped, take a smaller lr, a longer warm-up or clip',
   ],
   diverges: [
     'the loss rises: {loss} in the last {steps} steps, {lowest} around step {since}{lr}',

@@ -17,6 +17,8 @@ export interface StepLine {
   /** Of the processor, that all ranks together were given, where they are threads. */
   readonly cpu?: number
   readonly gradientNorm?: number
+  /** The norm from which on the step is a spike and skipped, where the run does so. */
+  readonly normLimit?: number
   readonly lr?: number
   readonly taken?: number
   readonly skipped?: string

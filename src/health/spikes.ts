@@ -10,12 +10,14 @@ import type { StepLine } from './run-reader.js'
 import { once, type Watch } from './watch.js'
 
 /** Accepted steps that a step is judged by, and how many there must be. */
-const window = 64
-const least = 32
+export const mostAccepted = 64
+export const leastAccepted = 32
 /** Spikes that follow each other and still are some. */
-const mostInARow = 3
+export const mostInARow = 3
 /** Deviations from which on a step is a spike. */
-const limit = 8
+export const mostDeviations = 8
+/** What logarithms of norms vary by at least. */
+export const leastDeviation = 0.05
 
 interface Series {
   readonly kind: 'lossSpike' | 'normSpike'
@@ -34,21 +36,30 @@ const series: readonly Series[] = [
     kind: 'normSpike',
     of: ({ gradientNorm = Number.NaN }) => Math.log(gradientNorm),
     shown: log => Math.exp(log).toPrecision(3),
-    floor: () => 0.05,
+    floor: () => leastDeviation,
   },
 ]
 
 export function watchSpikes(): Watch {
   const watched = series.map(one => ({ one, accepted: [] as number[], spikes: 0 }))
-  const first = once(window)
+  const first = once(mostAccepted)
   return line => [
     ...(Number.isFinite(line.loss) || !first(line.step) ? [] : [notFinite(line)]),
+    ...skippedSpike(line),
     ...watched.flatMap(one => judged(one, line)),
   ]
 }
 
 const notFinite = ({ step }: StepLine): HealthEvent =>
   found('notFinite', { step, severity: 'error', numbers: { loss: null } })
+
+/** Where the run skips spikes by itself, its steps say from which norm on. */
+function skippedSpike({ step, gradientNorm = Number.NaN, normLimit, skipped }: StepLine): HealthEvent[] {
+  if (skipped === undefined || normLimit === undefined || !(gradientNorm >= normLimit)) return []
+  const words = { value: gradientNorm.toPrecision(3), limit: normLimit.toPrecision(3) }
+  const numbers = { value: gradientNorm, limit: normLimit }
+  return [found('normSpike/skipped', { step, severity: 'warning', numbers }, words)]
+}
 
 /** What is watched, the values it is judged by, and how many in a row were spikes. */
 interface Watched {
@@ -63,13 +74,13 @@ function judged(watched: Watched, line: StepLine): HealthEvent[] {
   if (line.skipped !== undefined || !Number.isFinite(value)) return []
   const { expected, deviation } = expectedAfter(accepted)
   const deviations = (value - expected) / Math.max(deviation, one.floor(expected))
-  const spikes = accepted.length >= least && deviations > limit
+  const spikes = accepted.length >= leastAccepted && deviations > mostDeviations
   watched.spikes = spikes ? watched.spikes + 1 : 0
   // What stays is no spike but another level, by which the next steps are judged.
   if (watched.spikes > mostInARow) accepted.length = 0
   if (spikes) return watched.spikes > mostInARow ? [] : [spike(one, line.step, { value, expected, deviations })]
   accepted.push(value)
-  if (accepted.length > window) accepted.shift()
+  if (accepted.length > mostAccepted) accepted.shift()
   return []
 }
 

@@ -289,6 +289,7 @@ const rules: { readonly [K in OpKind]: Rule<K> } = {
   factorSquares: { shape: wanted },
   average: { shape: like },
   adafactorSquares: { shape: wanted },
+  weigh: { shape: wanted },
   take: { shape: wanted },
   adamw: { shape: wanted },
   sgd: { shape: wanted },

@@ -276,6 +276,10 @@ export const Training = z.strictObject({
     .max(1e18)
     .optional()
     .describe('a step whose gradient norm is not below it changes nothing; nor does one whose norm is not finite'),
+  spikes: z
+    .enum(['note', 'skip'])
+    .optional()
+    .describe('a step whose gradient norm is far above those before it is noted (if not given), or changes nothing'),
   lossScale: LossScale.optional().describe(
     'gradients are computed so many times as large: a number that stays, or how it moves; f16 needs it',
   ),

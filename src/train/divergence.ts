@@ -27,8 +27,10 @@ const lostLoss = (loss: number, step: number): Problem[] =>
 export function whySkipped(
   { skipAbove }: Pick<Training, 'skipAbove'>,
   norm: number,
-  scale?: StepResult['scale'],
+  { scale, normLimit = Number.POSITIVE_INFINITY }: { scale?: StepResult['scale'] | undefined; normLimit?: number },
 ): string {
+  if (Number.isFinite(norm) && norm >= normLimit)
+    return `gradient norm ${norm.toPrecision(3)} is a spike: by the steps before it should be below ${normLimit.toPrecision(3)}`
   if (Number.isFinite(norm) && skipAbove !== undefined)
     return `gradient norm ${norm.toPrecision(3)} is not below ${skipAbove}`
   const { before, after } = scale ?? { before: 1, after: 1 }

@@ -185,7 +185,7 @@ class Kept implements KeptSession {
 
   /** What was copied before is gone, also where this fails. */
   async #copy(): Promise<void> {
-    const { program, trainer, behind: step, standing } = this.#session
+    const { program, trainer, behind: step, standing, norms } = this.#session
     const { training } = this.job
     const data = cursorAt(this.dataset.train, training, { step, fingerprint: this.dataset.fingerprint })
     const before = this.#copies
@@ -193,7 +193,9 @@ class Kept implements KeptSession {
     const kept = before?.of === program ? before.kept : openCopies(program, this.#options.ranksPerNode)
     const started = performance.now()
     await engineFailures(`the copy after step ${step}`, async () =>
-      kept.take({ step, seed: training.seed, data, scalars: trainer.scalars() }, at => trainer.held(at)),
+      kept.take({ step, seed: training.seed, data, scalars: trainer.scalars(), ...(norms && { norms }) }, at =>
+        trainer.held(at),
+      ),
     )
     this.#copies = { of: program, kept, standing }
     this.#took = { copies: this.#took.copies + 1, seconds: this.#took.seconds + secondsSince(started) }

@@ -220,11 +220,11 @@ function orderOf(folder: string, session: Session, options: Carrying, parts: Ord
 const isOnDisk = ({ program }: Session): boolean => program.streams.some(({ elsewhere }) => elsewhere?.disk)
 
 function headingOf(session: Session, options: Carrying): Heading {
-  const { program, trainer, dataset, behind: step } = session
+  const { program, trainer, dataset, behind: step, norms } = session
   const { training } = session.job
   const { run, job = session.job, tokenizer, texts } = options
   const data = cursorAt(dataset.train, training, { step, fingerprint: dataset.fingerprint })
-  const position = { step, seed: training.seed, data, scalars: trainer.scalars() }
+  const position = { step, seed: training.seed, data, scalars: trainer.scalars(), ...(norms && { norms }) }
   return { ...{ run, line: lineOf(session), job, tokenizer, texts, name: program.name }, ...position }
 }
 

@@ -6,6 +6,7 @@ import {
   batchOfStep,
   type Fault,
   FaultBook,
+  type Norms,
   type Problem,
   ProblemsError,
   unwatched,
@@ -37,6 +38,7 @@ import { inject, injectionProblems, raisedBy } from './injection.js'
 import { isNotFinite, whatBroke } from './not-finite.js'
 import { type Observed, observing, timed, timesIn } from './observed.js'
 import { earlierPrograms } from './ramp.js'
+import { normLimitOf, spikeSkips } from './spikes.js'
 
 export interface StepRecord extends Observed {
   /** Counts from 1. */
@@ -46,6 +48,8 @@ export interface StepRecord extends Observed {
   readonly globalBatch?: number
   readonly gradientNorm: number
   readonly lr: number
+  /** The norm from which on it is a spike and skipped, where the run does so and knows. */
+  readonly normLimit?: number
   /** Steps taken so far. */
   readonly taken: number
   /** Why it changed nothing: then it was not taken, and its loss says nothing of the run. */
@@ -85,6 +89,8 @@ export interface Session {
   readonly behind: number
   /** Of these, those that were taken. */
   readonly taken: number
+  /** What it remembers of gradient norms, where it skips spikes. */
+  readonly norms?: Norms | undefined
   /** Takes the next step. Throws where the engine fails, where the loss of a step that was taken is not finite, or where it must not go on. */
   step(): Promise<StepRecord>
   /** Why it must not go on. */
@@ -225,8 +231,8 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
   let behind = stepsBehind(parts.beginning)
   const growing = growingFrom(programs, behind, trainer)
   const taken = () => trainer.scalars().taken ?? behind
-  let limit = standing?.divergenceLimit ?? divergenceLimit(job)
-  let { warned, skips } = standing ?? { warned: false, skips: 0 }
+  const [spikes, losses] = [spikeSkips(training, parts.beginning), watchLosses(job, standing)]
+  let skips = standing?.skips ?? 0
   let broken: readonly Problem[] = []
   return {
     ...parts,
@@ -242,40 +248,57 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
     get broken() {
       return broken
     },
+    get norms() {
+      return spikes.norms
+    },
     get standing() {
-      return { divergenceLimit: limit, warned, skips }
+      return { ...losses.standing, skips }
     },
     async step() {
       required(broken)
       const program = await growing.reach(behind)
       const batch = timed(withChoices(batchAt(dataset.train, training, behind), dataset.replay, behind))
       const [before, lr] = [trainer.scalars(), lrAt(training, taken()) * raisedBy(faults, behind + 1)]
-      const data = { inputs: batch.inputs, lr, step: behind }
+      const data = { inputs: batch.inputs, lr, step: behind, ...spikes.told() }
       const events = await replayEvents({ program, trainer }, data, checks)
       const { result, seconds, cpu } = await clocked(() =>
         engineFailures(`step ${behind + 1}`, () => trainer.step(data)),
       )
       behind++
       events.push(...replicaEvents(parts, behind, checks))
-      const at = { step: behind, lr, seconds }
+      const at = { step: behind, lr, seconds, ...normLimitOf(data) }
       const done = { ...recordOf({ job, program, trainer }, result, at), ...observed(batch, behind), ...cpu }
-      skips = result.skipped ? skips + 1 : 0
-      broken = brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
+      const isSpike = spikes.passed(data, result)
+      skips = result.skipped && !isSpike ? skips + 1 : 0
+      broken = isSpike ? [] : brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
       const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))
       const cause = looks ? await looked(() => whatBroke({ ...parts, program }, data, before)) : undefined
       broken = explained(broken, cause)
-      const found = [...events, ...(cause ? [cause] : [])]
-      const record = { ...done, ...(found.length > 0 && { events: found }) }
+      const record = withEvents(done, [...events, ...(cause ? [cause] : [])])
       if (result.skipped) return record
       required(broken)
-      if (result.taken === 1) limit = divergenceLimit(job, result.loss)
-      if (result.loss <= limit || warned) return record
-      warned = true
-      return { ...record, warning: risingLoss(behind, result.loss, limit) }
+      return { ...record, ...losses.passed(result, behind) }
     },
     evaluate: () => heldOutLoss(trainer, heldOut, behind),
     inject: fault => inject(fault, faults, { ...parts, program: growing.program, behind }),
     stop: () => trainer.stop(),
+  }
+}
+
+/** Says once that the loss is above that of a model that has learned nothing. */
+function watchLosses(job: Job, standing: Standing | undefined) {
+  let limit = standing?.divergenceLimit ?? divergenceLimit(job)
+  let warned = standing?.warned ?? false
+  return {
+    get standing() {
+      return { divergenceLimit: limit, warned }
+    },
+    passed({ taken, loss }: StepResult, step: number): Pick<StepRecord, 'warning'> {
+      if (taken === 1) limit = divergenceLimit(job, loss)
+      if (loss <= limit || warned) return {}
+      warned = true
+      return { warning: risingLoss(step, loss, limit) }
+    },
   }
 }
 
@@ -296,6 +319,9 @@ async function heldOutLoss(
   return (await engineFailures(`the evaluation after step ${behind}`, () => trainer.evaluate(heldOut))).loss
 }
 
+const withEvents = (record: StepRecord, events: readonly HealthEvent[]): StepRecord =>
+  events.length > 0 ? { ...record, events } : record
+
 /** A run that ends says what broke its last step, where that can be found out. */
 const explained = (problems: readonly Problem[], cause: HealthEvent | undefined): readonly Problem[] =>
   cause ? problems.map(problem => ({ ...problem, message: `${problem.message}; ${cause.message}` })) : problems
@@ -313,14 +339,14 @@ async function looked(look: () => Promise<HealthEvent | undefined>): Promise<Hea
 function recordOf(
   { job, program, trainer }: Pick<Session, 'job' | 'program' | 'trainer'>,
   { loss, count, normSquared, taken, skipped, scale }: StepResult,
-  { step, lr, seconds }: Pick<StepRecord, 'step' | 'lr' | 'seconds'>,
+  { step, lr, seconds, ...norms }: Pick<StepRecord, 'step' | 'lr' | 'seconds' | 'normLimit'>,
 ): StepRecord {
   const { seq, batchRamp } = job.training
   const { globalBatch } = batchOfStep(job.training, step - 1)
   const tokensPerSecond = (globalBatch * seq) / seconds
   return {
-    ...{ step, loss, ...(batchRamp && { globalBatch }), gradientNorm: Math.sqrt(normSquared), lr, taken },
-    ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared), scale) }),
+    ...{ step, loss, ...(batchRamp && { globalBatch }), gradientNorm: Math.sqrt(normSquared), ...norms, lr, taken },
+    ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared), { scale, ...norms }) }),
     ...(scale && { scale: scale.before }),
     ...{ counted: count, seconds, tokensPerSecond },
     flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq, adaptersOf(job)),

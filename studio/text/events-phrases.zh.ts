@@ -2,7 +2,8 @@
 import type { EventPhrases, Translated } from 'lockstep'
 
 const suspect = '怀疑该 rank 所在的机器：内存或某个核偶尔出错'
-const rarer = '检查这一步的数据；减小 lr、延长 warm-up、设置 clip 或 skipAbove 会让突变更少'
+const rarer =
+  '检查这一步的数据；减小 lr、延长 warm-up 或设置 clip 会让突变更少，training.spikes: skip 会跳过范数突变的步'
 const network = '网络每秒传输的字节比标称的少，或有别人在用'
 const flight = '飞行记录写着每个 rank 当时在做什么；加上 --keep-going 会从前一步继续'
 const goesOn = '运行继续，到下一个检查点再试'
@@ -40,6 +41,10 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
 
   lossSpike: ['损失 {value}，按之前的走势应为 {expected}：高出 {deviations} 个偏差', rarer],
   normSpike: ['梯度范数 {value}，按之前的走势应为 {expected}：高出 {deviations} 个偏差', rarer],
+  'normSpike/skipped': [
+    '梯度范数 {value}，按之前的走势应小于 {limit}：这一步被跳过',
+    '检查这一步的数据；若跳过的步很多，减小 lr、延长 warm-up 或设置 clip',
+  ],
   diverges: [
     '损失上升：最近 {steps} 步为 {loss}，第 {since} 步前后为 {lowest}{lr}',
     '回到第 {since} 步前后的检查点，把 lr 减到三分之一、延长 warm-up 或设置 clip',

@@ -137,6 +137,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     }),
     seq: training.seq,
     learningRate: { lr: training.optimizer.lr, ...training.lrSchedule },
+    ...(training.spikes && { spikes: training.spikes }),
     ...(training.skipAbove !== undefined && { skipAbove: training.skipAbove }),
     mostSkips: mostSkipsOf(training),
     ...(training.lossScale && 'min' in training.lossScale && { leastScale: Math.fround(training.lossScale.min) }),

@@ -23,6 +23,7 @@ export function end(context: StreamContext): void {
   for (const param of held) if (param.holders[0] === pp) callParam(context, param, param.segments.norm)
   callOnce(context, ends.sumNorm)
   if (evaluates(compiled)) return
+  callOnce(context, ends.weigh.length > 0 ? [ends.loads.limit, ...ends.weigh] : [])
   updates(context)
   callOnce(context, ends.take)
 }

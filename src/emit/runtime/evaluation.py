@@ -2,7 +2,6 @@
 Judges what a run has trained so far: the forward alone, a program of its own (the folder `evaluation`), on the very
 tensors the training program keeps its parameters in.
 """
-import math
 import os
 from typing import Optional
 
@@ -26,7 +25,7 @@ class Judge:
         total = count = 0.0
         before = self.trained.swap_averages()
         for batch in range(self.batches):
-            self.stage.run(batch, math.nan)
+            self.stage.run(batch, {})
             loss, counted = self.stage.result("loss"), self.stage.result("count")
             if loss is not None and counted is not None:
                 total, count = total + loss.item(), count + counted.item()

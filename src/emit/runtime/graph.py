@@ -3,6 +3,7 @@ A step as one CUDA graph: recorded once, then replayed, so that the GPU never wa
 step (data, lr, the step's number) lies in tensors that stay where they are, and is put there before the replay.
 """
 import sys
+from typing import Dict
 
 import torch
 
@@ -21,8 +22,8 @@ class Recorded:
         self.ran = 0
         stage.here.keep_loaded()
 
-    def run(self, step: int, lr: float) -> None:
-        self.stage.here.start(step, lr)
+    def run(self, step: int, told: Dict[str, float]) -> None:
+        self.stage.here.start(step, told)
         if self.ran == WARM:
             self._record()
         self.ran += 1

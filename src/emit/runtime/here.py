@@ -23,7 +23,8 @@ class Here:
         self._mover = spaces.Mover(device)
         # What changes with every call.
         self.step = 0
-        self.lr = 0.0
+        # Numbers that the step is told: lr, and where spikes are skipped the limit.
+        self.told: Dict[str, float] = {}
         self.block = ""
         self.microbatch = 0
         # The parameters that a call serves, and the index of every element that the rank has of one.
@@ -83,9 +84,9 @@ class Here:
         return self._loaded[asked]
 
     def _fetch(self, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str):
-        if name == "lr":
+        if name in self.told:
             # On a GPU a tensor, so that a recorded step can be told a new one.
-            return self.lr if self.device.type == "cpu" else torch.full((), self.lr, dtype=torch.float64, device=self.device)
+            return self.told[name] if self.device.type == "cpu" else torch.full((), self.told[name], dtype=torch.float64, device=self.device)
         return self._values(name, starts, sizes, dtype).to(device=self.device, non_blocking=True)
 
     def _values(self, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str) -> torch.Tensor:
@@ -111,11 +112,11 @@ class Here:
         """From now on the same load is the same tensor in every step; `start` fills it."""
         self._loaded = {}
 
-    def start(self, step: int, lr: float) -> None:
-        self.step, self.lr, self.chosen = step, lr, []
+    def start(self, step: int, told: Dict[str, float]) -> None:
+        self.step, self.told, self.chosen = step, told, []
         for asked, values in (self._loaded or {}).items():
-            if asked[0] == "lr":
-                values.fill_(lr)
+            if asked[0] in told:
+                values.fill_(told[asked[0]])
             else:
                 values.copy_(self._values(*asked), non_blocking=True)
 
@@ -145,7 +146,7 @@ class Here:
 
     def verdict(self, norm_squared: torch.Tensor, limit: float = math.inf) -> torch.Tensor:
         """Whether the step is taken; all ranks have the same bits of the norm. What is not a number is below nothing."""
-        return norm_squared < limit * limit
+        return norm_squared < float(limit) ** 2
 
     def clip(self, most: float, norm_squared: torch.Tensor) -> torch.Tensor:
         """What gradients are multiplied by so that their norm is at most `most`: once a step, the same for all."""

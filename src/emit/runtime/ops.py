@@ -26,7 +26,7 @@ from .packing import pack, unpack  # noqa: F401
 from .signs import blend_, pack_signs, unpack_signs  # noqa: F401
 from .rope import rope, turned_apart, turned_beside  # noqa: F401
 from .sparse import greatest, scatter  # noqa: F401
-from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_  # noqa: F401
+from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torch_, unscale_, weigh  # noqa: F401
 
 
 def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:

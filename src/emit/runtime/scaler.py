@@ -24,6 +24,11 @@ def _moved(before, after):
     return tuple(x.copy_(value) for x, value in zip(before, after))
 
 
+def weigh(norm_squared, limit):
+    """The square of a norm as it is, or, where it is finite and not below the limit, the greatest f32: below no limit, and no overflow."""
+    return torch.where((norm_squared < limit) | ~torch.isfinite(norm_squared), norm_squared, MOST)
+
+
 def rescale_as_torch_(scale, growth, clean, factor, backoff, interval):
     grows = clean & (growth + 1 >= interval)
     grown = _times(scale, factor)

@@ -211,8 +211,8 @@ class Stage:
         for name, frame in self.scalar_frames.items():
             self.frames[frame][0].fill_(scalars[name])
 
-    def run(self, step: int, lr: float) -> None:
-        self.here.start(step, lr)
+    def run(self, step: int, told: Dict[str, float]) -> None:
+        self.here.start(step, told)
         self.play()
 
     def play(self) -> None:

@@ -25,6 +25,7 @@ from .lock import Refused
 from .mesh import Mesh
 from .profile import Profile, gpu
 from .saving import Saving
+from .spikes import Norms
 from .stage import Stage
 from .stopping import Stopping
 
@@ -113,6 +114,9 @@ class Trainer:
         self.taken, self.skips = 0, 0
         # Numbers that live from step to step, as they are and as they were before the last step.
         self.scalars = self.before = dict(self.stage.starts)
+        # What is remembered of gradient norms, where spikes are skipped.
+        self.norms = Norms() if self.settings.get("spikes") == "skip" else None
+        self.limit = math.inf
         self.saving: Optional[Saving] = None
         # Damaged checkpoints that were passed over: where they are, and what is wrong.
         self.passed: List[Tuple[str, str]] = []
@@ -173,7 +177,8 @@ class Trainer:
         self.saves += 1
         if self.faults:
             self.faults.before_saving(step)
-        return checkpoint.save(self.saving, self.program, self.stage, {**self.position(step), "scalars": self.stage.scalars()})
+        told = {"scalars": self.stage.scalars(), **({"norms": self.norms.position()} if self.norms else {})}
+        return checkpoint.save(self.saving, self.program, self.stage, {**self.position(step), **told})
 
     def find(self, asked: str, store, weights_only: bool = False) -> newest.Found:
         """The checkpoint to begin with. All ranks together: each reads a share of it."""
@@ -217,6 +222,8 @@ class Trainer:
             checkpoint.load(folder, manifest, self.program, self.stage, weights_only)
         self.scalars = self.stage.scalars()
         self.taken = int(self.scalars["taken"])
+        if self.norms and not weights_only and "norms" in manifest:
+            self.norms.load(manifest["norms"])
 
     @torch.no_grad()
     def evaluate(self) -> Optional[float]:
@@ -234,8 +241,17 @@ class Trainer:
     def lr(self, taken: int) -> float:
         return lr_at(self.settings["learningRate"], self.settings["steps"], taken)
 
+    def _told(self, lr: float) -> Dict[str, float]:
+        """The numbers of the next step."""
+        if self.norms is None:
+            return {"lr": lr}
+        self.limit = self.norms.limit()
+        return {"lr": lr, "limit": self.limit}
+
     def why(self, norm: float) -> str:
         """Why a step with such a gradient norm is skipped."""
+        if math.isfinite(norm) and norm * norm >= self.limit:
+            return f"gradient norm {norm:.3g} is a spike: by the steps before it should be below {math.sqrt(self.limit):.3g}"
         limit = self.settings.get("skipAbove")
         over = math.isfinite(norm) and limit is not None
         if over:
@@ -262,7 +278,7 @@ class Trainer:
         # A recording is measured as a whole.
         parts = profile is not None and self.runner is self.stage
         with profile.measuring(self.stage) if parts else nullcontext():
-            self.runner.run(step, lr)
+            self.runner.run(step, self._told(lr))
         self.plays += 1
         measured = {} if profile is None else profile.record(self.here) if parts else gpu(self.here.device)
         if self.choices:
@@ -271,7 +287,8 @@ class Trainer:
         self.before, self.scalars = self.scalars, self.stage.scalars()
         self.taken = int(self.scalars["taken"])
         skipped = self.taken == before
-        self.skips = self.skips + 1 if skipped else 0
+        spike = self.norms is not None and self.norms.passed(self.stage.result("normSquared").item(), self.limit, not skipped)
+        self.skips = self.skips + 1 if skipped and not spike else 0
         names = {"loss": "loss", "counted": "count", "gradientNorm": "normSquared"}
         results = {key: self.stage.result(name) for key, name in names.items()}
         if any(value is None for value in results.values()):
@@ -286,6 +303,7 @@ class Trainer:
             "loss": loss / count + (0 if terms is None else terms.item()),
             **({"globalBatch": self.phase[0]} if "batchRamp" in run else {}),
             "gradientNorm": norm,
+            **({"normLimit": math.sqrt(self.limit)} if math.isfinite(self.limit) else {}),
             "lr": lr,
             "taken": self.taken,
             **({"skipped": self.why(norm)} if skipped else {}),

@@ -16,7 +16,7 @@ import { adamw, average, lamb, lambSquares, lion, muon, muonMean, sgd } from './
 import { newtonSchulz, stack, unstack } from './orthogonal.js'
 import { pack, unpack } from './packing.js'
 import * as routing from './routing.js'
-import { take, unscale } from './scaler.js'
+import { take, unscale, weigh } from './scaler.js'
 import { blend } from './signs.js'
 import { beside, greatest, scatter } from './sparse.js'
 
@@ -93,6 +93,7 @@ export const kernels: { readonly [K in OpKind]: Prepare<K> } = {
   sumSquares,
   take,
   unscale,
+  weigh,
   adamw,
   sgd,
   lion,

@@ -1,5 +1,5 @@
 /** The end of a step: it is counted where it is taken, and the scale of gradients moves. */
-import { elementsOf, type Scaler, squaredLimit } from '../../base/index.js'
+import { elementsOf, type Scaler, squaredLimit, tooLarge } from '../../base/index.js'
 import type { Prepare } from './kernel.js'
 
 export const unscale: Prepare<'unscale'> = (_, __, [x]) => {
@@ -8,6 +8,14 @@ export const unscale: Prepare<'unscale'> = (_, __, [x]) => {
     for (let i = to.at; i < to.at + elements; i++) cells[i] /= cells[scale.at]
   }
 }
+
+export const weigh: Prepare<'weigh'> =
+  () =>
+  (cells, [norm, limit], [weighed]) => {
+    const normSquared = cells[norm.at]
+    const isTooLarge = Number.isFinite(normSquared) && !(normSquared < cells[limit.at])
+    cells[weighed.at] = isTooLarge ? tooLarge : normSquared
+  }
 
 /** An overflow moves the scaler; a step that is skipped because its norm is above the limit is none. */
 export const take: Prepare<'take'> =

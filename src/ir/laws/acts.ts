@@ -90,6 +90,8 @@ export type Act = {
       readonly out: number
       readonly limit: number | undefined
     }
+  /** The norm is held against the limit of the step. */
+  | { readonly op: 'weigh'; readonly norm: number; readonly limit: number; readonly out: number }
   /** Something is divided by the scale, where it lies. */
   | { readonly op: 'unscale'; readonly by: number; readonly out: number }
   | {
@@ -233,6 +235,8 @@ function compute({ buffers, roles }: Segment, instr: Compute, slot: (ref: string
       return { op: 'move', in: ins[0], outs, scalars: scalarsMoved(instr.scaler), limit: instr.limit }
     case 'average':
       return { op: 'average', in: ins[0], norm: ins[1], taken: ins[2], out: outs[0], limit: instr.limit }
+    case 'weigh':
+      return { op: 'weigh', norm: ins[0], limit: ins[1], out: outs[0] }
     case 'unscale':
       return { op: 'unscale', by: ins[0], out: outs[0] }
     case 'zero':

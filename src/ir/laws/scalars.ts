@@ -16,6 +16,12 @@ export interface Verdict extends Place {
   readonly limit: number | undefined
 }
 
+/** The norm was held against the limit of the step, and what came of it. */
+interface Weighed extends Place {
+  readonly norm: Value
+  readonly weighed: Value
+}
+
 /** A scalar was given its value of the next step. */
 export interface ScalarMove extends Verdict {
   readonly pipeline: number
@@ -35,12 +41,13 @@ const scalarAt = ({ scalars }: Program, pipeline: number, frame: number): Scalar
 export type Left = (pipeline: number, frame: number) => Value | undefined
 
 /** Acts that concern what lives from step to step. */
-type Decided = 'move' | 'unscale' | 'average' | 'become' | 'deduct' | 'blend'
+type Decided = 'move' | 'weigh' | 'unscale' | 'average' | 'become' | 'deduct' | 'blend'
 
 export class Verdicts {
   readonly moves: ScalarMove[] = []
   readonly feedback: Feedback
   readonly #updates: Verdict[] = []
+  readonly #weighed: Weighed[] = []
   readonly #unscaled = new Set<number>()
   readonly #findings: Finding[] = []
 
@@ -50,6 +57,7 @@ export class Verdicts {
 
   act(program: Program, frame: CallFrame, act: Extract<Act, { op: Decided }>): void {
     if (act.op === 'move') this.#move(program, frame, act)
+    else if (act.op === 'weigh') this.#weigh(frame, act)
     else if (act.op === 'average') this.#average(frame, act)
     else if (act.op === 'unscale') this.#unscale(frame, act)
     else if (act.op === 'become') this.#become(frame, act)
@@ -72,6 +80,13 @@ export class Verdicts {
       else if (scalar !== act.scalars[i]) this.#findings.push(say('P9', place, `${scalar} moves as ${act.scalars[i]}`))
       else this.moves.push({ ...place, scalar, before: all[i], after, norm, limit: act.limit })
     }
+  }
+
+  #weigh(frame: CallFrame, act: Extract<Act, { op: 'weigh' }>): void {
+    const [norm, limit] = [act.norm, act.limit].map(slot => valueIn(frame, slot))
+    const weighed = hashValues(act.salt, [norm, limit])
+    this.#weighed.push({ ...placeIn(frame, act.instr), norm, weighed })
+    put(frame, act.out, weighed)
   }
 
   /** What it becomes depends on all that it reads; that this is right the serial program says. */
@@ -134,14 +149,23 @@ export class Verdicts {
     const all = [...this.#updates, ...this.moves]
     if (all.length === 0) return []
     const [place] = resultPlaces(results.normSquared)
-    const norm = (place && left(...place)) ?? all[0].norm
+    const [weighed] = this.#weighed
+    const summed = (place && left(...place)) ?? weighed?.norm ?? all[0].norm
+    const [decides, what] = weighed ? [weighed.weighed, 'norm as it was weighed'] : [summed, 'normSquared']
     const { limit } = all[0]
     const told = (most: number | undefined) => (most === undefined ? 'no limit' : `the limit ${most}`)
-    return all.flatMap(verdict => {
-      if (!same(verdict.norm, norm)) return [say('P8', verdict, 'it is not the step’s normSquared that decides')]
-      const [own, others] = [told(verdict.limit), told(limit)]
-      return verdict.limit === limit ? [] : [say('P8', verdict, `${own} decides here, ${others} elsewhere`)]
-    })
+    const strange = this.#weighed.filter(one => !same(one.norm, summed) || !same(one.weighed, decides))
+    const endless = weighed && limit === undefined ? [say('P8', weighed, 'no limit keeps what is too large out')] : []
+    const others = strange.map(one => say('P8', one, 'it does not weigh the step’s normSquared, or by another limit'))
+    return [
+      ...endless,
+      ...others,
+      ...all.flatMap(verdict => {
+        if (!same(verdict.norm, decides)) return [say('P8', verdict, `it is not the step’s ${what} that decides`)]
+        const [own, theirs] = [told(verdict.limit), told(limit)]
+        return verdict.limit === limit ? [] : [say('P8', verdict, `${own} decides here, ${theirs} elsewhere`)]
+      }),
+    ]
   }
 
   /** In a training step; never in an evaluation. */

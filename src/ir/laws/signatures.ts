@@ -345,6 +345,7 @@ export const signatures: OpTable<Signature> = {
   adafactorSquares: { ins: [5, 10], outs: n(2), dtypes: { ins: 'gffpffffff', outs: 'ff' }, shapes: [scalar, scalar] },
   average: { ins: n(3), outs: n(1), dtypes: { ins: 'pff', outs: 'f' }, shapes: [like(0)], flat: true },
   unscale: { ins: n(1), outs: n(1), dtypes: { ins: 'f', outs: 'r' }, shapes: [free], linear: [], flat: true },
+  weigh: { ins: n(2), outs: n(1), dtypes: { ins: 'ff', outs: 'f' }, shapes: [scalar] },
   take: { ins: n(1), outs: [1, 4], dtypes: { ins: 'f', outs: 'ffff' }, shapes: [scalar, scalar, scalar, scalar] },
   adamw: {
     ins: [3, 4],

@@ -288,6 +288,7 @@ export const attributes: Attributes = {
   adafactorSquares: { beta2Decay: number, eps: number, inputs: count, clip: number },
   average: { decay: number, limit: number },
   unscale: {},
+  weigh: {},
   take: { scaler, limit: number },
   adamw: { ...moments, coupled: flag, amsgrad: flag, uncorrected: flag, frozen: flag, ...updating },
   sgd: { momentum: number, nesterov: flag, dampening: number, ...updating },

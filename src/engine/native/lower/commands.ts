@@ -177,6 +177,8 @@ export const commands = {
   packSigns: ['codes', 'units', 'x', 'n', 'part', 'parts', 'whole'],
   unpackSigns: ['out', 'codes', 'units', 'n', 'part', 'parts', 'addends', 'room'],
   blend: ['grad', 'm', 'n', 'share', 'rest'],
+  /** What is finite and not below what lies at `limit` becomes the greatest f32. */
+  weigh: ['weighed', 'normSquared', 'limit'],
   /** A step is counted. */
   take: ['taken', 'normSquared', 'limit'],
   /** The scale moves; `scaler` is its place among the kinds, and what a kind has no number for is 0. */

@@ -51,6 +51,7 @@ type Updates =
   | OptimizerKind
   | (
       | 'unscale'
+      | 'weigh'
       | 'take'
       | 'lambSquares'
       | 'muonMean'
@@ -69,6 +70,8 @@ type Updates =
 export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
   unscale: ({ ins: [scale], outs: [x] }, s) =>
     void s.list.write('unscale', { x: s.at(x), scale: s.at(scale), n: size(s, x) }),
+  weigh: ({ ins: [normSquared, limit], outs: [weighed] }, s) =>
+    void s.list.write('weigh', { weighed: s.at(weighed), normSquared: s.at(normSquared), limit: s.at(limit) }),
   take({ ins: [norm], outs: [taken, ...scalars], scaler, ...guard }, s) {
     const normSquared = s.at(norm)
     s.list.write('take', { taken: s.at(taken), normSquared, limit: squaredLimit(guard) })
