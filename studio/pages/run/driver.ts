@@ -47,8 +47,8 @@ export function startInPage({ job, files, steps, sample, keepGoing }: Request, h
   const name = `lockstep-run-${crypto.randomUUID()}`
   const channel = new BroadcastChannel(name)
   const ending = new AbortController()
-  let stopping = false
-  const tell = (order: Order) => channel.postMessage(order)
+  let [stopping, over] = [false, false]
+  const tell = (order: Order) => over || channel.postMessage(order) // a timer may ask once more when it is
   const input = { job, files, steps, threads: threads.value, cores, channel: name, keepGoing }
   const progress = (value: unknown) => {
     const told = value as Told // what the worker tells
@@ -63,7 +63,10 @@ export function startInPage({ job, files, steps, sample, keepGoing }: Request, h
       const failed: Problem = { code: 'engine/failed', severity: 'error', path: '', message }
       heard.ended({ state: stopping ? 'stopped' : 'failed', problems: stopping ? [] : [failed], files: [] })
     })
-    .finally(() => channel.close())
+    .finally(() => {
+      over = true
+      channel.close()
+    })
   return {
     stop() {
       if (stopping) ending.abort()
