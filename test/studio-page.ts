@@ -51,6 +51,7 @@ export async function hostStudio(isolated = true, refused: readonly string[] = [
     createReadStream(file).pipe(response)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  server.unref() // of a test that fails nobody closes it, and the file must end all the same
   const close = () => {
     server.close()
     server.closeAllConnections()
