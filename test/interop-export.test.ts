@@ -190,3 +190,17 @@ test('DeepSpeed is told everything, clipping that is off included', () => {
   )
   match(JSON.stringify(config), /"data_types":\{"grad_accum_dtype":"fp32"\}/)
 })
+
+test('Megatron finds the variable of CUDA that it asks for, and that its FSDP refuses', () => {
+  const script = (zero: 1 | 3) =>
+    exportJob(
+      Job.parse({
+        model: llama,
+        training: { seq: 128, globalBatch: 4 },
+        plan: { dp: 2, tp: 2, zero, precision: 'bf16' },
+      }),
+      'megatron',
+    ).files.get('megatron.sh')!
+  match(script(1), /^export CUDA_DEVICE_MAX_CONNECTIONS=1$/m)
+  ok(!script(3).includes('CUDA_DEVICE_MAX_CONNECTIONS'))
+})

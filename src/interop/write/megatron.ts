@@ -32,6 +32,8 @@ function scriptOf(world: number, flags: Flags): string {
   return [
     '#!/bin/bash',
     `# ${world} ranks, on every node: NODE_RANK=n MASTER_ADDR=host bash megatron.sh --data-path ... --tokenizer-type ... --save ...`,
+    // Before Blackwell Megatron refuses to split tensors or sequences without it, and its FSDP refuses it.
+    ...(flags['use-megatron-fsdp'] ? [] : ['export CUDA_DEVICE_MAX_CONNECTIONS=1']),
     `torchrun --nproc-per-node ${perNode} --nnodes ${world / perNode} --node-rank "\${NODE_RANK:-0}" \\`,
     `  --master-addr "\${MASTER_ADDR:-localhost}" --master-port "\${MASTER_PORT:-29500}" pretrain_gpt.py \\`,
     ...words.map(word => `  ${word} \\`),
