@@ -125,6 +125,29 @@ later(
   },
 )
 
+later(
+  'tensor parallel: the cut of a layer is moved by keys and by dragging, and the link follows',
+  inChromium,
+  async () => {
+    const { page, isFine } = await lesson('tensor-parallel')
+    const caption = page.locator('figcaption', { hasText: 'query heads' })
+    await page.focus('.cut-handle')
+    await page.keyboard.press('ArrowLeft')
+    await page.waitForURL(/cut=8/)
+    await caption.filter({ hasText: 'With tp 8 a rank holds' }).waitFor()
+    match((await caption.textContent()) ?? '', /4 query heads and 1 of keys and values/)
+    const { x, y, width } = (await page.locator('.cut-matrix').first().boundingBox())!
+    await page.hover('.cut-handle')
+    await page.mouse.down()
+    await page.mouse.move(x + width * 0.55, y + 40, { steps: 4 })
+    await page.mouse.up()
+    await page.waitForURL(/cut=2/)
+    await caption.filter({ hasText: 'With tp 2 a rank holds' }).waitFor()
+    isFine()
+    await page.close()
+  },
+)
+
 /** `stages.0.peak.gradients` of what a command said. */
 const fieldOf = (said: unknown, path: string): unknown =>
   path.split('.').reduce((at, name) => (at as Record<string, unknown>)[name], said)

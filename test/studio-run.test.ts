@@ -157,3 +157,27 @@ later('without threads the interpreter runs a tiny job, and the page says so', i
   await page.close()
   plain.close()
 })
+
+later(
+  'the first page trains four ranks by itself and ends them when it is left; without motion a button starts them',
+  inChromium,
+  async () => {
+    const { page, open, isFine } = await pages.tab()
+    await open('')
+    await page.waitForSelector('[data-live="running"]:not([data-steps="1"])')
+    match((await page.textContent('.later figcaption')) ?? '', /^Step \d+ of 150: the loss went from 5\.\d+ to /)
+    await page.waitForSelector('.later .timeline canvas')
+    const ended = page.workers().map(worker => worker.waitForEvent('close'))
+    await page.click('header a[href^="#/learn"]')
+    await Promise.any(ended)
+    await page.emulateMedia({ reducedMotion: 'reduce' })
+    await open('')
+    await page.waitForSelector('[data-live="resting"]')
+    await page.click('.later .tools button')
+    await page.waitForSelector('[data-live="starting"], [data-live="running"]')
+    await page.click('.later .tools button')
+    await page.waitForSelector('[data-live="ended"]')
+    isFine()
+    await page.close()
+  },
+)

@@ -41,6 +41,10 @@ export function talk({ job }: { readonly job: JobText }): readonly string[] {
   return [first!, ...(groups.length > 0 ? ['groups', ...groups] : []), ...segments]
 }
 
+/** Of several jobs, in order. */
+export const talks = ({ jobs }: { readonly jobs: readonly JobText[] }): readonly (readonly string[])[] =>
+  jobs.map(job => talk({ job }))
+
 /** One call of each segment: who is met in a step shows in them. */
 function firstCalls(stream: Program['streams'][number]): Program['streams'][number] {
   const met = new Set<string>()

@@ -28,13 +28,28 @@ export interface Spread {
   readonly algorithm: string
 }
 
+/** What one level of a cluster joins, innermost first. */
+export interface Level {
+  readonly name: string
+  /** Devices of one domain. */
+  readonly size: number
+  readonly kind: string
+  /** Bytes a second, one way, of one port. */
+  readonly bandwidth: number
+  /** Of each of the parts that it joins. */
+  readonly ports: number
+}
+
 export interface HardwareAnswer {
+  readonly levels: readonly Level[]
   readonly rungs: readonly Rung[]
   readonly spreads: readonly Spread[]
   readonly nodeSize: number
   readonly title: string
   readonly sources: readonly string[]
 }
+
+type Tree = Extract<Cluster['topology'], { kind: 'tree' }>
 
 /** The network of a cluster so many times as fast: every level but the innermost. */
 function faster(cluster: Cluster, times: number): Cluster {
@@ -58,12 +73,19 @@ export function hardware({ device, network, bytes }: HardwareInput): HardwareAns
         }))
   const rungs = [{ name: 'memory', bandwidth: cluster.device.bandwidth }, ...links]
   const nodeSize = topology.kind === 'torus' ? cluster.devices : topology.levels[0]!.size
+  const levels = topology.kind === 'torus' ? [] : topology.levels.map(levelOf)
   return {
+    levels,
     rungs: rungs.map(rung => ({ ...rung, seconds: bytes / rung.bandwidth })),
     spreads: [1, 2, 4, 8].map(nodes => spreadOf(cluster, nodes, nodeSize, bytes)),
     ...{ nodeSize, title: cluster.device.title, sources: cluster.device.sources },
   }
 }
+
+const levelOf = ({ name, size, link, ports }: Tree['levels'][number]): Level => ({
+  ...{ name, size, ports },
+  ...{ kind: link.kind, bandwidth: link.bandwidth },
+})
 
 /** An all-reduce of 8 devices that lie in so many nodes. */
 function spreadOf(cluster: Cluster, nodes: number, nodeSize: number, bytes: number): Spread {

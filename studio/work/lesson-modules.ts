@@ -4,6 +4,7 @@ export const lessonModules = {
   clinic: () => import('./clinic-lessons.js'),
   collectives: () => import('./collectives.js'),
   compared: () => import('./compared.js'),
+  cut: () => import('./layer-cut.js'),
   data: () => import('./data-parallel.js'),
   excerpts: () => import('./excerpts.js'),
   hardware: () => import('./hardware-lessons.js'),

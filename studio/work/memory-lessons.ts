@@ -52,6 +52,17 @@ export function wall(input: WallInput): WallAnswer {
   return { bytes, states, all, parameters, capacity: memory, devices: Math.ceil(states / memory), total, job }
 }
 
+/** The update of one matrix: what it reads and writes is what has to be kept for it. */
+export const updateLines = ({ recipe }: Pick<WallInput, 'recipe'>): readonly string[] =>
+  segmentLines(
+    programOf({
+      model: { family: 'mlp', layers: 1, embed: 8, ffn: 16 },
+      training: { seq: 4, globalBatch: 1 },
+      plan: recipes[recipe],
+    }),
+    name => name === 'update layers.up',
+  )
+
 /** Days of 300 billion tokens on one device, had it the memory. */
 export function daysAlone(input: WallInput): number {
   const job = wallJob(input)

@@ -1,5 +1,6 @@
 /** Three doors, and something that runs by itself. */
-import { useState } from 'preact/hooks'
+import type { ComponentType } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
 import { defineText } from '../../base/language.js'
 import { percent } from '../../base/numbers.js'
@@ -72,9 +73,32 @@ export default function Home() {
       <p class="lead">{words.claim}</p>
       <Doors />
       {!threads.value && <p role="note">{words.noThreads}</p>}
-      <Demo />
+      <div class="demos">
+        <Later />
+        <div>
+          <Demo />
+        </div>
+      </div>
     </article>
   )
+}
+
+/** The live training, loaded when the page has been painted and there is nothing else to do. */
+function Later() {
+  const [Live, show] = useState<ComponentType>()
+  useEffect(() => {
+    let left = false
+    const load = () => void import('./live.js').then(live => left || show(() => live.default))
+    // A browser that cannot tell when it has nothing to do is given time to paint.
+    const idle = 'requestIdleCallback' in globalThis
+    const waiting = idle ? requestIdleCallback(load) : Number(setTimeout(load, 500))
+    return () => {
+      left = true
+      if (idle) cancelIdleCallback(waiting)
+      else clearTimeout(waiting)
+    }
+  }, [])
+  return <div class="later">{Live && <Live />}</div>
 }
 
 function Doors() {

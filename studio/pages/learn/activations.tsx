@@ -130,6 +130,7 @@ export default function Activations() {
   const words = text()
   const { linear, scores } = paperOf(knobs.chosen)
   const job = jobs[policies.indexOf(recompute)]!
+  const chosen = value?.[policies.indexOf(recompute)]
   const doubles = async () => {
     const both = [seq, 2 * seq].map(seq => jobOf({ seq, sequences }, 'none'))
     const [short, long] = await ask('fast', ['compared', 'compared'], { jobs: both, device: 'h100' })
@@ -163,7 +164,8 @@ export default function Activations() {
       program={code.value?.lines}
       python={code.value?.python}
       open={{ plan: planQuery(job, 'h100') }}
-      command={onJob(job, 'memory - --why')}
+      command={onJob(job, 'memory -')}
+      says={chosen && { field: 'stages.0.peak.activations', value: chosen.bytes.activations }}
     />
   )
 }

@@ -12,6 +12,7 @@ import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { RingAnswer } from '../../work/collectives.js'
+import type { JobText } from '../../work/jobs.js'
 import type { RingState } from '../../work/ring.js'
 import './collectives/collectives.css'
 
@@ -96,6 +97,14 @@ const table = {
 
 const elements = 1000
 
+/** Gradients summed on every rank, and summed in parts whose weights are gathered. */
+const bothWays = (ranks: number): readonly JobText[] =>
+  [0, 1].map(zero => ({
+    model: { family: 'mlp', layers: 1, embed: 8, ffn: 16 },
+    training: { seq: 4, globalBatch: ranks },
+    plan: { dp: ranks, zero },
+  }))
+
 export default function AllReduce() {
   const read = readKnobs(table)
   const { ranks, device } = read.chosen
@@ -103,6 +112,7 @@ export default function AllReduce() {
   const step = Math.min(read.chosen.step, all)
   const { grid } = readGrid('x', [ranks, ranks], counted(ranks, ranks))
   const ring = useAnswer('fast', ['collectives', 'ring'], { x: grid })
+  const code = useAnswer('fast', ['excerpts', 'talks'], { jobs: bothWays(ranks) }).value
   const words = text()
   const knobs = stepsUpTo(read, all, step)
   const labels = {
@@ -136,6 +146,7 @@ export default function AllReduce() {
         min: 0,
       }}
       notice={words.notice}
+      program={code && [...code[0]!, ...code[1]!]}
       command={`lockstep price all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}`}
     />
   )

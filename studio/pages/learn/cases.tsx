@@ -271,6 +271,7 @@ function Yi() {
       notice={words.notice.yi}
       open={{ ...(best && { plan: planQuery(best.job, 'a100-80') }) }}
       command={best ? onJob(best.job, 'simulate - --cluster a100-80') : 'lockstep simulate -'}
+      says={best && { field: 'step', value: best.step }}
     />
   )
 }
@@ -345,6 +346,7 @@ function Gemini() {
       notice={words.notice.gemini}
       open={{ ...(last && { plan: planQuery(last.job, fabric) }) }}
       command={last ? onJob(last.job, `simulate - --cluster ${fabric}`) : 'lockstep simulate -'}
+      says={last && { field: 'step', value: last.step }}
     />
   )
 }

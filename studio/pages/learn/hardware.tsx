@@ -10,6 +10,8 @@ import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { HardwareAnswer } from '../../work/hardware-lessons.js'
+import { Nodes } from './nodes.js'
+import './nodes.css'
 
 const text = defineText(
   {
@@ -107,6 +109,7 @@ export default function Hardware() {
   const words = text()
   const rungs = value?.rungs ?? []
   const [near, far] = [rungs[0], rungs.at(-1)]
+  const chosen = value?.spreads.find(({ nodes }) => nodes === spread)
   const farther = async () => {
     const { spreads } = await ask('fast', ['hardware', 'hardware'], { ...input, network: 4 })
     return spreads.at(-1)!.seconds / spreads[0]!.seconds
@@ -153,7 +156,12 @@ export default function Hardware() {
           />
         </>
       }
-      more={<Groups value={value} pending={pending} spread={spread} />}
+      more={
+        <>
+          <Nodes value={value} pending={pending} spread={spread} />
+          <Groups value={value} pending={pending} spread={spread} />
+        </>
+      }
       sentence={
         near && far && rungs.length > 1
           ? words.sentence(short((near.bandwidth / far.bandwidth) ** (1 / (rungs.length - 1))), value?.title ?? device)
@@ -168,6 +176,7 @@ export default function Hardware() {
       notice={words.notice}
       listings={value ? [{ title: words.sources, what: '', code: value.sources.join('\n') }] : []}
       command={`lockstep price all-reduce --size ${2 ** size} --ranks 8 --ranks-per-node ${8 / spread} --cluster ${device}`}
+      says={chosen && network === 1 ? { field: 'seconds', value: chosen.seconds } : undefined}
     />
   )
 }

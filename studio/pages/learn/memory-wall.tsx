@@ -108,6 +108,7 @@ export default function MemoryWall() {
   const { model, device, recipe } = knobs.chosen
   const { value, refusal, pending } = useAnswer('fast', ['memory', 'wall'], knobs.chosen)
   const words = text()
+  const code = useAnswer('fast', ['memory', 'updateLines'], { recipe }).value
   const name = device.toUpperCase()
   const labels = {
     model: { label: words.model },
@@ -148,7 +149,9 @@ export default function MemoryWall() {
       }}
       notice={words.notice}
       open={{ ...(value && { plan: planQuery(value.job, device) }) }}
-      command={value ? onJob(value.job, 'memory - --why') : `lockstep memory - # ${recipe}`}
+      program={code}
+      command={value ? onJob(value.job, 'memory -') : 'lockstep memory -'}
+      says={value && { field: 'stages.0.peak.optimizer', value: value.bytes.optimizer }}
     />
   )
 }

@@ -1,5 +1,5 @@
 /** Pipelines: stages, microbatches and schedules on paper. */
-import { oneOf, readKnobs } from '../../base/knobs.js'
+import { type Chosen, oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { percent, short } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
@@ -10,6 +10,7 @@ import { Pipeline } from '../../parts/pipeline.js'
 import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
+import type { JobText } from '../../work/jobs.js'
 
 const text = defineText(
   {
@@ -60,6 +61,13 @@ const table = {
   backward: oneOf([1, 2, 3], 2),
 }
 
+/** The schedule as rank 0 has it: what it computes, sends and waits for. */
+const jobOf = ({ stages, microbatches, schedule }: Chosen<typeof table>): JobText => ({
+  model: { family: 'mlp', layers: 2 * stages, embed: 8, ffn: 16 },
+  training: { seq: 4, globalBatch: microbatches },
+  plan: { pp: stages, microbatches, schedule },
+})
+
 export default function PipelineLesson() {
   const knobs = readKnobs(table)
   const { stages, microbatches, schedule, backward } = knobs.chosen
@@ -69,6 +77,7 @@ export default function PipelineLesson() {
     cost: { F: 1, I: backward / 2, W: backward / 2, C: 0 },
   })
   const { value, refusal, pending } = useAnswer('fast', ['schedule', 'lay'], inputOf(schedule))
+  const code = useAnswer('fast', ['excerpts', 'stream'], { job: jobOf(knobs.chosen), rank: 0 }).value
   const caption = value
     ? words.caption(schedule, short(value.makespan), percent(value.bubble), short(value.peak[0]!))
     : '…'
@@ -114,7 +123,9 @@ export default function PipelineLesson() {
       guess={{ question: words.question, run: fewer, show: short, why: () => words.why, min: 0 }}
       notice={words.notice}
       listings={value ? [{ title: words.title, what: schedule, code: value.cells }] : []}
+      program={code}
       open={{}}
+      says={value && { field: 'makespan', value: value.makespan }}
       command={`lockstep schedule ${schedule} --pp ${stages} --microbatches ${microbatches} --cost F=1,I=${backward / 2},W=${backward / 2},C=0`}
     />
   )

@@ -65,6 +65,7 @@ export default function Roofline() {
     plan: { tp, precision: 'bf16', ...(tp > 1 && { sequenceParallel: true }) },
   }
   const { value, refusal, pending } = useAnswer('fast', ['measures', 'roofline'], { job, device })
+  const code = useAnswer('fast', ['excerpts', 'excerpt'], { job, segments: ['layers.F'] }).value
   const words = text()
   const caption = value ? captionOf(value) : '…'
   const labels = {
@@ -106,6 +107,7 @@ export default function Roofline() {
       }}
       notice={words.notice}
       open={{ plan: planQuery(job, device) }}
+      program={code?.lines}
       command={onJob(job, `explain - --cluster ${device}`)}
     />
   )

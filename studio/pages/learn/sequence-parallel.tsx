@@ -138,7 +138,8 @@ export default function SequenceParallel() {
       program={code?.lines}
       python={code?.python}
       open={{ plan: planQuery(jobs[1]!, 'h100') }}
-      command={onJob(jobs[1]!, 'memory - --why')}
+      command={onJob(jobs[1]!, 'memory -')}
+      says={value && { field: 'stages.0.peak.activations', value: value[1]!.bytes.activations }}
     />
   )
 }

@@ -13,6 +13,7 @@ import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { JobText } from '../../work/jobs.js'
 import type { Matrix, TensorAnswer, TensorRank } from '../../work/tensor-parallel.js'
+import { LayerCut } from './layer-cut.js'
 import { timesOf } from './times.js'
 import './tensor-parallel.css'
 
@@ -27,7 +28,9 @@ const text = defineText(
     names: { x: 'X', a: 'A, own columns', hidden: 'gelu(XA)', b: 'B, own rows', partial: 'partial', y: 'Y, summed' },
     rank: (n: number) => `rank ${n}`,
     head: ['Rank', 'Partial sum, first row', 'Y, first row'],
-    tp: 'Tensor parallel ranks',
+    tp: 'Ranks of the small MLP',
+    model: 'Model whose layer is cut',
+    cutOf: 'Ranks of that layer',
     sequences: 'Sequences a step of the large model',
     sentence: (columns: number, rows: number) =>
       `Each rank holds ${columns} of 8 columns of A and ${rows} of 8 rows of B, and the layer says one all-reduce forward and one backward for them.`,
@@ -57,7 +60,9 @@ const text = defineText(
     names: { x: 'X', a: 'A，自己的列', hidden: 'gelu(XA)', b: 'B，自己的行', partial: '部分和', y: 'Y，求和后' },
     rank: (n: number) => `rank ${n}`,
     head: ['rank', '部分和的第一行', 'Y 的第一行'],
-    tp: '张量并行的 rank 数',
+    tp: '小 MLP 的 rank 数',
+    model: '切哪个模型的一层',
+    cutOf: '那一层的 rank 数',
     sequences: '大模型一步的序列数',
     sentence: (columns: number, rows: number) =>
       `每个 rank 存 A 的 8 列中的 ${columns} 列、B 的 8 行中的 ${rows} 行；为此这一层前向一次 all-reduce，反向一次 all-reduce。`,
@@ -78,7 +83,13 @@ const text = defineText(
   },
 )
 
-const table = { tp: oneOf([1, 2, 4], 2), sequences: oneOf([64, 128], 64) }
+const cuts = [1, 2, 4, 8, 16, 32]
+const table = {
+  tp: oneOf([1, 2, 4, 8], 2),
+  model: oneOf(['gpt2-medium', 'llama2-7b', 'llama3-8b', 'llama3-70b'], 'llama3-8b'),
+  cut: oneOf(cuts, 4),
+  sequences: oneOf([64, 128], 64),
+}
 const widths = [1, 2, 4, 8, 16, 32]
 
 const formula = tex`Y = \operatorname{gelu}(XA)\,B = \sum_{i=1}^{n} \operatorname{gelu}(X A_i)\,B_i \qquad n = \class{live}{\text{n}}`
@@ -91,7 +102,7 @@ const largeJob = (tp: number, sequences: number): JobText => ({
 
 export default function TensorParallel() {
   const knobs = readKnobs(table)
-  const { tp, sequences } = knobs.chosen
+  const { tp, sequences, model, cut } = knobs.chosen
   const { value, refusal, pending } = useAnswer('fast', ['tensor', 'tensorParallel'], { tp })
   const words = text()
   const wider = async () => {
@@ -103,14 +114,29 @@ export default function TensorParallel() {
     <Lesson
       name="tensor-parallel"
       claim={words.claim}
-      controls={<Controls knobs={knobs} labels={{ tp: { label: words.tp }, sequences: { label: words.sequences } }} />}
+      controls={
+        <Controls
+          knobs={knobs}
+          labels={{
+            tp: { label: words.tp },
+            model: { label: words.model },
+            cut: { label: words.cutOf },
+            sequences: { label: words.sequences },
+          }}
+        />
+      }
       figure={
         <>
           {refusal && <Trouble why={refusal} />}
           <Cut value={value} pending={pending} />
         </>
       }
-      more={<Scale sequences={sequences} />}
+      more={
+        <>
+          <LayerCut model={model} tp={cut} steps={cuts} change={(cut, settled) => knobs.set({ cut }, settled)} />
+          <Scale sequences={sequences} />
+        </>
+      }
       sentence={words.sentence(8 / tp, 8 / tp)}
       formula={{ math: formula, live: { n: String(tp) }, letters: words.letters }}
       guess={{ question: words.question, run: wider, why: () => words.why, min: 0 }}

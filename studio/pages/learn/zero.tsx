@@ -144,7 +144,8 @@ export default function Zero() {
       program={code?.lines}
       python={code?.python}
       open={{ ...(stage && { plan: planQuery(stage.job, 'h100') }) }}
-      command={stage ? onJob(stage.job, 'memory - --why') : 'lockstep memory -'}
+      command={stage ? onJob(stage.job, 'memory -') : 'lockstep memory -'}
+      says={stage && { field: 'stages.0.peak.optimizer', value: stage.bytes.optimizer }}
     />
   )
 }

@@ -39,6 +39,19 @@ export const examples: Readonly<Record<Exclude<JobName, 'own'>, Example>> = {
   eight: { ranks: 8, yaml: jobOf('eight', [deep, usual, 'dp: 2, tp: 2, pp: 2, zero: 1, microbatches: 4']) },
 }
 
+/** Four ranks, small enough to be watched: what the first page trains by itself. */
+export const demoJob = (threads: boolean): { readonly job: string; readonly steps: number } =>
+  threads
+    ? { job: examples.four.yaml, steps: 150 }
+    : {
+        job: jobOf('demo', [
+          'family: gpt, layers: 1, embed: 16, heads: 2, vocab: 256',
+          'seq: 16, globalBatch: 4, steps: 40',
+          'dp: 4',
+        ]),
+        steps: 40,
+      }
+
 export const jobNames = [...Object.keys(examples), 'own'] as readonly JobName[] // its own keys
 export const isJobName = (name: string | undefined): name is JobName => jobNames.some(one => one === name)
 

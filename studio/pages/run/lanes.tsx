@@ -5,9 +5,9 @@ import { threads } from '../../base/isolation.js'
 import { bytes, count, seconds } from '../../base/numbers.js'
 import { Toggle } from '../../parts/controls.js'
 import { Figure, Table } from '../../parts/figure.js'
-import { Timeline, type TimelineData } from '../../parts/timeline/index.js'
-import { trackOf } from '../../parts/timeline/track.js'
+import { Timeline } from '../../parts/timeline/index.js'
 import { type Asked, change } from './link.js'
+import { timelineOfStep } from './measured.js'
 import { isLive, look, type Shown } from './state.js'
 import { text } from './text.js'
 
@@ -58,8 +58,8 @@ interface DrawnProps {
 function Drawn({ view, predicted, children }: DrawnProps) {
   const words = text()
   const duration = Math.max(view.measured.seconds, predicted ? (view.predicted?.seconds ?? 0) : 0)
-  const measured = useMemo(() => drawn(view.measured, duration), [view, duration])
-  const simulated = useMemo(() => view.predicted && drawn(view.predicted, duration), [view, duration])
+  const measured = useMemo(() => timelineOfStep(view.measured, duration), [view, duration])
+  const simulated = useMemo(() => view.predicted && timelineOfStep(view.predicted, duration), [view, duration])
   const body = view.measured.ranks.map(({ columns }, rank) => [
     rank,
     columns.start.length,
@@ -88,11 +88,6 @@ function Drawn({ view, predicted, children }: DrawnProps) {
     </Figure>
   )
 }
-
-const drawn = ({ ranks }: SeenStep, duration: number): TimelineData => ({
-  duration,
-  tracks: ranks.map((spans, rank) => trackOf(spans, { rank, ranks: 1 }, duration)),
-})
 
 /** Seconds on a lane. */
 const time = ({ start, end, lane }: SeenStep['ranks'][number]['columns'], which: number): number =>
