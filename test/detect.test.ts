@@ -50,6 +50,14 @@ describe('ranks', () => {
     deepEqual(found(grid, lines), [])
   })
 
+  test('one whose core others use now and then is not: its best steps are as good as others', () => {
+    const stolen = [1.4, 1.35, 1.5, 1.3, 1.45, 1.02, 1.4, 1.3, 1.5, 1.35, 1.4, 1.01]
+    const lines = stolen.flatMap((_, i) => stepsOf([1, 1, stolen[i], 1], undefined, 60).slice(5 * i, 5 * i + 5))
+    const turns = Array.from({ length: 60 }, (_, i) => stepsOf([1, 1, stolen[i % 12], 1], undefined, 60)[i])
+    deepEqual(found(grid, turns), [])
+    equal(names(found(grid, lines)).includes('straggler 2'), true, 'the same times in runs of five are')
+  })
+
   test('all of them slower than predicted', () => {
     const prediction = { cluster: 'h100', seconds: 1, stages: [1], network: {} }
     const events = foundIn(watchRun({ ...factsOf(grid), prediction }), stepsOf([1.4, 1.4, 1.4, 1.4]))

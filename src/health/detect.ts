@@ -1,6 +1,7 @@
 /** All that is watched for in a run, as it happens or afterwards. */
 import { watchExperts, watchStages } from './balance.js'
 import { watchData, watchLoader } from './data.js'
+import { watchDead } from './dead.js'
 import type { HealthEvent } from './event.js'
 import { watchDivergence, watchScale } from './learning.js'
 import { watchLinks } from './links.js'
@@ -10,7 +11,7 @@ import { watchStragglers } from './stragglers.js'
 import type { RunFacts, Watch } from './watch.js'
 
 const watches: readonly ((facts: RunFacts) => Watch)[] = [
-  ...[watchSpikes, watchDivergence, watchScale],
+  ...[watchSpikes, watchDivergence, watchScale, watchDead],
   ...[watchStragglers, watchStages, watchExperts, watchLinks],
   ...[watchData, watchLoader, watchMemory],
 ]

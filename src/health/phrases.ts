@@ -53,6 +53,14 @@ export const eventPhrases = {
     'gradient norm {value}, where the steps before led to expect less than {limit}: the step was skipped',
     'look at the data of this step; where many are skipped, take a smaller lr, a longer warm-up or clip',
   ],
+  deadUnits: [
+    '{units} of its {of} units have had no gradient for {steps} steps: they no longer learn',
+    'go back to a checkpoint before it with a smaller lr, a longer warm-up or clip: a step that was too large leaves units where nothing moves them',
+  ],
+  'deadUnits/experts': [
+    'no token reaches expert {experts}: no gradient for {steps} steps',
+    'balance the experts: a higher rate of their biases (model.moe.bias), or coefficients of a loss (model.moe.loss)',
+  ],
   diverges: [
     'the loss rises: {loss} in the last {steps} steps, {lowest} around step {since}{lr}',
     'go back to a checkpoint of about step {since} with a third of the lr, a longer warm-up, or clip',

@@ -40,6 +40,14 @@ export interface StepLine {
     readonly idle: number
     readonly busiestRank?: number
   }
+  /** Units and experts of a layer without a gradient for so many steps, where some were found. */
+  readonly dead?: {
+    readonly layer: string
+    readonly units: number
+    readonly of: number
+    readonly experts?: readonly number[]
+    readonly steps: number
+  }
   readonly cursor?: { readonly samples: number; readonly epoch: number }
   readonly checkpoint?: string
   readonly peakBytes?: number

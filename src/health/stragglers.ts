@@ -16,8 +16,27 @@ const each = 1.08
 /** Times as long as predicted, all ranks together. */
 const allSlow = 1.3
 
-export const watchStragglers = (facts: RunFacts): Watch =>
-  watchWindow(lines => [...slowest(lines, facts), ...slowAll(lines, facts)])
+/** Windows in a row, each a step later, that must blame the same rank. */
+const windows = 3
+
+export function watchStragglers(facts: RunFacts): Watch {
+  let [blamed, times] = [-1, 0]
+  return watchWindow(lines => {
+    const slow = slowest(lines, facts)
+    const rank = slow[0]?.rank ?? -1
+    ;[blamed, times] = [rank, rank === blamed ? times + 1 : 1]
+    return [...(times >= windows ? slow : []), ...slowAll(lines, facts)]
+  })
+}
+
+/**
+ * The times as long that the best step of a rank takes, held against the best of others. What other processes take of a core they take now and
+ * then, and leave some steps alone; a rank that is slow is slow in its best step too.
+ */
+const atBest = (lines: readonly StepLine[], busy: (line: StepLine, rank: number) => number) => {
+  const best = (rank: number) => Math.min(...lines.map(line => busy(line, rank)))
+  return (rank: number, peers: readonly number[]) => best(rank) / median(peers.map(best))
+}
 
 function slowest(lines: readonly StepLine[], { mesh, prediction, ...facts }: RunFacts): HealthEvent[] {
   if (!mesh || !tells(lines, facts)) return []
@@ -38,7 +57,7 @@ function slowest(lines: readonly StepLine[], { mesh, prediction, ...facts }: Run
   const late = (of: number) => median(lines.map(({ ranks }) => ranks!.late[of]))
   const blamed =
     lines.every(({ ranks }) => ranks!.late.every(time => time === 0)) || peers.every(peer => late(rank) >= late(peer))
-  if (factor < limit || !mostly(share) || !blamed) return []
+  if (factor < limit || !mostly(share) || !blamed || atBest(lines, busy)(rank, peers) < each) return []
   const { step } = lines[lines.length - 1]
   const seconds = median(lines.map(line => line.ranks!.busy[rank]))
   const [times, stolen] = [factor.toFixed(2), stolenIn(lines)]

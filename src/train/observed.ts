@@ -2,10 +2,11 @@
 import { batchOfStep } from '../base/index.js'
 import type { Dataset } from '../data/index.js'
 import { fingerprint } from '../data/index.js'
-import type { Choices, StepData, Trainer } from '../engine/index.js'
+import type { Choices, StepData, StepResult, Trainer } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
 import { formOf, type Job } from '../plan/index.js'
 import { briefly, overlapOf, type RankTimes, rankTimesOf, type Shares, sharesOfRanks } from '../trace/index.js'
+import { type DeadUnits, unitLooks } from './dead-units.js'
 
 export interface Observed {
   /** Shares of the ranks' time, where it was measured. */
@@ -18,6 +19,8 @@ export interface Observed {
   readonly repeated?: number
   /** Of the layer whose experts are loaded least evenly. */
   readonly experts?: ExpertLoad
+  /** Of the layer that has most of them, where some were found. */
+  readonly dead?: DeadUnits
 }
 
 export interface ExpertLoad {
@@ -45,15 +48,19 @@ export interface TimedData {
   seconds(): number
 }
 
+/** A step that is over: its data, its number, by which program, and what came of it. */
+type StepDone = [data: TimedData, at: { readonly step: number }, program: Program, result: StepResult]
+
 /** Of each step, once it is taken. */
-export function observing(job: Job, dataset: Dataset, trainer: Trainer): (data: TimedData, step: number) => Observed {
+export function observing(job: Job, dataset: Dataset, trainer: Trainer): (...done: StepDone) => Observed {
   // The synthetic task has few samples by design.
   const repeats = job.data && formOf(job.data) !== 'synthetic' ? repeatsIn(dataset) : () => 0
-  return (data, step) => {
+  const units = unitLooks(job, trainer)
+  return (data, { step }, program, result) => {
     const loading = Number(data.seconds().toPrecision(3))
     const { first, globalBatch } = batchOfStep(job.training, step - 1)
     const [repeated, experts] = [repeats(data.inputs, first + globalBatch), expertLoadOf(job, trainer.choices)]
-    return { loading, ...(repeated > 0 && { repeated }), ...(experts && { experts }) }
+    return { loading, ...(repeated > 0 && { repeated }), ...(experts && { experts }), ...units(program, step, result) }
   }
 }
 

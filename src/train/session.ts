@@ -261,13 +261,13 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
       const [before, lr] = [trainer.scalars(), lrAt(training, taken()) * raisedBy(faults, behind + 1)]
       const data = { inputs: batch.inputs, lr, step: behind, ...spikes.told() }
       const events = await replayEvents({ program, trainer }, data, checks)
-      const { result, seconds, cpu } = await clocked(() =>
-        engineFailures(`step ${behind + 1}`, () => trainer.step(data)),
-      )
+      const take = () => engineFailures(`step ${behind + 1}`, () => trainer.step(data))
+      const { result, seconds, cpu } = await clocked(take)
       behind++
       events.push(...replicaEvents(parts, behind, checks))
       const at = { step: behind, lr, seconds, ...normLimitOf(data) }
-      const done = { ...recordOf({ job, program, trainer }, result, at), ...observed(batch, behind), ...cpu }
+      const seen = observed(batch, at, program, result)
+      const done = { ...recordOf({ job, program, trainer }, result, at), ...seen, ...cpu }
       const isSpike = spikes.passed(data, result)
       skips = result.skipped && !isSpike ? skips + 1 : 0
       broken = isSpike ? [] : brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })

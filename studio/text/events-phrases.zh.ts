@@ -45,6 +45,14 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
     '梯度范数 {value}，按之前的走势应小于 {limit}：这一步被跳过',
     '检查这一步的数据；若跳过的步很多，减小 lr、延长 warm-up 或设置 clip',
   ],
+  deadUnits: [
+    '{of} 个单元中有 {units} 个已经 {steps} 步没有梯度：不再学习',
+    '回到更早的检查点，减小 lr、延长 warm-up 或设置 clip：过大的一步会把单元推到没有梯度的地方',
+  ],
+  'deadUnits/experts': [
+    '专家 {experts} 已经 {steps} 步没有梯度：没有 token 到达',
+    '让专家更均衡：提高 balance 的速率，或使用辅助损失',
+  ],
   diverges: [
     '损失上升：最近 {steps} 步为 {loss}，第 {since} 步前后为 {lowest}{lr}',
     '回到第 {since} 步前后的检查点，把 lr 减到三分之一、延长 warm-up 或设置 clip',

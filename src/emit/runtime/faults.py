@@ -139,6 +139,18 @@ class Faults:
 
         return run
 
+    def again(self, stage, step: int) -> Optional[Callable[[int, Callable], None]]:
+        """The same where the step is run again: what made a NaN makes it again, unless it was to happen once alone."""
+        left = [f for f in self.mine if f.kind == "nan" and f.has("step") == step and f.text in self.happened and not f.has("transient", 0)]
+
+        def run(i: int, call: Callable[[], None]) -> None:
+            call()
+            for fault in [fault for fault in left if i >= self._place(fault, stage)]:
+                if stage.poison():
+                    left.remove(fault)
+
+        return run if left else None
+
     @staticmethod
     def _place(fault: Fault, stage) -> int:
         """The index of the call. A message is lost at the first there is, and a NaN made by the first call of a microbatch."""

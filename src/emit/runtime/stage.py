@@ -21,8 +21,9 @@ COMPILE: Dict = {"dynamic": False}
 
 
 class Segment:
-    def __init__(self, function: Callable, takes, gives, lists, apart=False):
-        self.function = function
+    def __init__(self, function: Callable, takes, gives, lists, apart=False, plain: Optional[Callable] = None):
+        # What is called, and the function as it is written.
+        self.function, self.plain = function, plain or function
         # Of parameters that lie side by side it takes each by itself.
         self.apart = apart
         # Roles that come as lists, one tensor for each parameter that is served.
@@ -57,12 +58,13 @@ class Stage:
         module = _load(os.path.join(folder, f"stage{self.pp}.py"))
         self.begins = {name for name, phase, *_ in schedule["segments"] if phase == "begin"}
         self.segments = {
-            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), *slots)
+            name: Segment(_ready(getattr(module, name), compiled and phase in COMPILED_PHASES), *slots, plain=getattr(module, name))
             for name, phase, *slots in schedule["segments"]
         }
         self.phases = {name: phase for name, phase, *_ in schedule["segments"]}
         updates = {name for name, phase in self.phases.items() if phase == "update"}
         first = next((i for i, step in enumerate(self.steps) if len(step) > 1 and step[1] in updates), len(self.steps))
+        self.first_update = first
         self.guarded_until = first if program.get("guarded") else None
         self.frames: List[Frame] = [{} for _ in schedule["frames"]]
         self.params, self.results = program["params"], program["results"]
@@ -215,9 +217,9 @@ class Stage:
         self.here.start(step, told)
         self.play()
 
-    def play(self) -> None:
-        """The steps of the schedule, in order. Before the first of them that changes a parameter all rows must have had room."""
-        for i, self.at in enumerate(self.steps):
+    def play(self, until: Optional[int] = None) -> None:
+        """The steps of the schedule, in order, or those before one. Before the first that changes a parameter all rows must have had room."""
+        for i, self.at in enumerate(self.steps[:until]):
             if i == self.guarded_until:
                 self.here.require_room()
             if self.around is None:

@@ -187,6 +187,7 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         if metrics and "skipped" not in record and not math.isfinite(record["loss"]):
             metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]})
             raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warm-up, or clip")
+        whence = trainer.whence(step)
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
         stop = trainer.stopping.agreed() if trainer.stopping else 0
@@ -199,7 +200,7 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
             metrics.step(record, trainer.position(step)["data"])
             if trainer.profile:
                 trainer.profile.keep(record, trainer.here.device)
-            metrics.events(events)
+            metrics.events([*events, *([whence] if whence else [])])
             if "skipped" in record:
                 severity = "note" if "scale" in record else "warning"
                 metrics.event(step, "skipped", severity, record["skipped"], {"gradientNorm": record["gradientNorm"]})

@@ -21,6 +21,7 @@ from .faults import Faults
 from .graph import Recorded
 from .here import Here
 from .loading import loading
+from .looking import look
 from .lock import Refused
 from .mesh import Mesh
 from .profile import Profile, gpu
@@ -315,6 +316,26 @@ class Trainer:
             **measured,
             **memory(self.here.device),
         }
+
+    @torch.no_grad()
+    def whence(self, step: int) -> Optional[Dict]:
+        """Of a step that was skipped since its norm is not finite, as an event: where that began. All ranks together."""
+        # A scale that moves looks for overflows, and a recorded step has frames that no call may replace.
+        if self.skips != 1 or "growth" in self.before or self.runner is not self.stage:
+            return None
+        norm = self.stage.result("normSquared").item()
+        if math.isfinite(norm):
+            return None
+        found = look(self.stage, step - 1, self.here.told, self.faults and self.faults.again(self.stage, step))
+        numbers = {"gradientNorm": norm}
+        say = {"step": step, "event": "notFinite", "severity": "error", "numbers": numbers}
+        if found is not None:
+            return {**say, **found.event()}
+        if math.isfinite(self.stage.result("normSquared").item()):
+            again = "run again, the step is finite: what broke it was not the data, nor the program"
+            return {**say, "message": again, "advice": "suspect the machine of a rank: memory or a core that fails now and then"}
+        advice = "try a smaller lr, a warm-up, or clip, and look at the data of this step"
+        return {**say, "message": "the first such number is made where gradients are summed, or their norm", "advice": advice}
 
     def progress(self) -> int:
         """Grows with everything the rank does."""

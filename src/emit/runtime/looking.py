@@ -1,0 +1,110 @@
+"""
+Where a number that is not finite was made first. The step that had it was skipped, so what lives from step to step is as it was: all ranks
+run the step again up to its first update, statement by statement, and look at what each makes. A rank whose operands were finite
+and whose result is not is where it began; who was sent such a number did not make it.
+"""
+import ast
+import inspect
+import os
+import sys
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+
+
+class Found(NamedTuple):
+    """Of one rank: at which call of its stream, and in which line of the stage's module, if it was a line."""
+
+    rank: int
+    at: int
+    segment: str
+    block: str
+    microbatch: int
+    line: str
+
+    def event(self) -> Dict:
+        where = f"{self.segment}{f' of {self.block}' if self.block else ''}"
+        microbatch = f" of microbatch {self.microbatch}" if self.microbatch >= 0 else ""
+        said = f": {self.line}" if self.line else ", which is given finite numbers alone"
+        return {
+            "rank": self.rank,
+            "where": f"{self.block or self.segment}{microbatch}",
+            "message": f"the first such number is made in {where}{microbatch} on rank {self.rank}, call {self.at}{said}",
+            "advice": "try a smaller lr, a warm-up or clip, or look at the data of this step",
+        }
+
+
+def finite(values) -> bool:
+    """Of tensors, in lists or not; what is no tensor of real numbers counts as finite."""
+    if isinstance(values, (list, tuple)):
+        return all(finite(each) for each in values)
+    return not isinstance(values, torch.Tensor) or not values.is_floating_point() or bool(torch.isfinite(values).all())
+
+
+class Lines:
+    """Follows a function of a stage's module, and keeps the first of its statements that made a number that is not finite."""
+
+    def __init__(self, function: Callable):
+        self.code = function.__code__
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse("".join(lines)).body[0]
+        # By line, counted from the first: where its statement begins, and the names that gives values to.
+        self.statements: Dict[int, Tuple[int, List[str]]] = {}
+        for statement in tree.body:
+            targets = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+            for line in range(statement.lineno, statement.end_lineno + 1):
+                self.statements[line + first - 1] = (statement.lineno + first - 1, targets)
+        self.text = {first + i: line.strip() for i, line in enumerate(lines)}
+        self.before: Optional[int] = None
+        self.found: Optional[int] = None
+
+    def __call__(self, frame, event, _):
+        if frame.f_code is not self.code:
+            return None
+        if event in ("line", "return") and self.found is None:
+            begun, targets = self.statements.get(self.before, (None, []))
+            now = self.statements.get(frame.f_lineno, (None, []))[0]
+            if begun is not None and (event == "return" or now != begun):
+                if not finite([frame.f_locals.get(name) for name in targets]):
+                    self.found = begun
+            self.before = frame.f_lineno
+        return self
+
+    def said(self) -> str:
+        return "" if self.found is None else f"{os.path.basename(self.code.co_filename)}:{self.found}: {self.text[self.found]}"
+
+
+def look(stage, step: int, told: Dict[str, float], around) -> Optional[Found]:
+    """All ranks together. What was found first, the same on all; None: run again, everything is finite."""
+    found: List[Found] = []
+
+    def looking(i: int, call: Callable[[], None]) -> None:
+        kind, name, *rest = stage.at
+        if kind != "call" or found:
+            return around(i, call) if around else call()
+        block, microbatch, bind = rest
+        segment = stage.segments[name]
+        clean = finite([stage.frames[bind[role]].get(offset) for role, offset in segment.takes])
+        lines = Lines(segment.plain)
+        compiled, segment.function = segment.function, segment.plain
+        sys.settrace(lines)
+        try:
+            around(i, call) if around else call()
+        finally:
+            sys.settrace(None)
+            segment.function = compiled
+        made = [stage.frames[bind[role]].get(offset) for role, offset in segment.gives]
+        if clean and (lines.found is not None or not finite(made)):
+            found.append(Found(stage.here.rank, i, name, block, microbatch, lines.said()))
+
+    before, stage.around = stage.around, looking
+    try:
+        stage.here.start(step, told)
+        stage.play(stage.first_update)
+    finally:
+        stage.around = before
+    all_found: List[Optional[List[Found]]] = [None] * stage.here.mesh.world
+    dist.all_gather_object(all_found, [tuple(one) for one in found])
+    each = [Found(*one) for ones in all_found for one in ones or []]
+    return min(each, key=lambda one: (one.at, one.rank), default=None)
