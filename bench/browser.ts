@@ -33,6 +33,7 @@ export async function openStudio(folder = process.cwd()): Promise<Studio | undef
   const { value } = await createInterface({ input: server.stdout })[Symbol.asyncIterator]().next()
   const { url } = JSON.parse(value) as { readonly url: string } // what --json prints
   await page.goto(url)
+  await page.waitForSelector('main h1')
   const address = new URL(url).origin
   return {
     ...{ page, address, open: async place => void (await page.goto(`${address}/#/${place}`)) },
@@ -83,12 +84,26 @@ export async function perInput(page: Page, input: string, act: () => Promise<voi
   })
 }
 
+/** Seconds on cores, of the page's own thread and its workers, between two marks that the page makes. */
+export async function coresBetween(page: Page, [first, last]: readonly [string, string], act: () => Promise<void>) {
+  const events = await traced(page, act)
+  const [begin, end] = [first, last].map(mark => events.find(({ name }) => name === mark)) as [Traced, Traced] // made by the page
+  const threads = events
+    .filter(({ name, args }) => name === 'thread_name' && /^(CrRendererMain|DedicatedWorker)/.test(args?.name ?? ''))
+    .map(({ tid }) => tid)
+  const isBetween = ({ ts, dur = 0 }: Traced) => ts + dur >= begin.ts && ts <= end.ts
+  const tasks = events.filter(
+    ({ name, ph, pid, tid }) => name === 'RunTask' && ph === 'X' && pid === begin.pid && threads.includes(tid),
+  )
+  return tasks.filter(isBetween).reduce((sum, { tdur = 0 }) => sum + tdur, 0) / 1e6
+}
+
 async function traced(page: Page, act: () => Promise<void>): Promise<Traced[]> {
   const session = await page.context().newCDPSession(page)
   const events: Traced[] = []
   session.on('Tracing.dataCollected', ({ value }) => events.push(...(value as unknown as Traced[])))
   const traceConfig = {
-    includedCategories: ['cc', 'devtools.timeline', 'disabled-by-default-devtools.timeline'],
+    includedCategories: ['blink.user_timing', 'cc', 'devtools.timeline', 'disabled-by-default-devtools.timeline'],
     excludedCategories: ['*'],
   }
   await session.send('Tracing.start', { transferMode: 'ReportEvents', traceConfig })

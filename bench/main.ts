@@ -14,6 +14,7 @@ import { searching, showSearching } from './search.js'
 import { showSimulation, simulation } from './simulate.js'
 import { showStudio, studio } from './studio.js'
 import { showTraining, training } from './training.js'
+import { showWatching, watching } from './watch.js'
 
 /** Progress and skipped peers, for people. */
 export type Say = (line: string) => void
@@ -65,8 +66,17 @@ const races: Readonly<Record<string, Listed>> = {
     show: showOffload,
   },
   precision: { about: 'a step of a GPT in bf16 and pure-bf16 against f32', race: precision, show: showPrecision },
-  studio: { about: 'frames of a timeline of 16,384 ranks in Chromium, alone', race: studio, show: showStudio },
+  studio: {
+    about: 'the studio in Chromium, alone: frames of a timeline of 16,384 ranks, sliders, memory',
+    race: studio,
+    show: showStudio,
+  },
   training: { about: 'training a GPT against PyTorch DDP and FSDP over gloo', race: training, show: showTraining },
+  watch: {
+    about: 'a run of the studio while somebody looks and while nobody does',
+    race: watching,
+    show: showWatching,
+  },
 }
 
 const usage = `npm run bench -- <race ...> [--rounds n] [--only text] [--json]

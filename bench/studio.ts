@@ -10,7 +10,7 @@ import { presets } from '../src/model/index.js'
 import { Job } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { labelsOf } from '../src/trace/index.js'
-import { type Busy, openStudio, perInput, type Studio } from './browser.js'
+import { type Busy, coresBetween, openStudio, perInput, type Studio } from './browser.js'
 import type { Options, Say } from './main.js'
 import { type Result, statistics } from './race.js'
 
@@ -181,7 +181,7 @@ const searched = 'model=llama3-8b&on=h100*512&seq=8192&batch=1024&plan=tp2.sp.pp
 
 /** From the key to the new number on the page, while a search runs and while none does, in turns. */
 async function slider({ page, open }: Studio, rounds: number): Promise<Result[]> {
-  const times = { search: [] as number[], alone: [] as number[] }
+  const times = { search: [] as Answered[], alone: [] as Answered[] }
   for (let n = 0; n < Math.min(rounds, 8); n++)
     for (const [name, tab] of [
       ['search', '&tab=search'],
@@ -195,38 +195,46 @@ async function slider({ page, open }: Studio, rounds: number): Promise<Result[]>
       )
       times[name].push(await answered(page))
     }
-  const [busy, alone] = [statistics(times.search), statistics(times.alone)]
-  return [
-    {
-      title: 'a slider is answered',
-      entries: [{ name: 'while a search runs', ...busy }],
-      notes: [
-        `best ${milliseconds(busy.best)}, worst ${milliseconds(Math.max(...times.search))}`,
-        `without a search median ${milliseconds(alone.median)}, best ${milliseconds(alone.best)}`,
-      ],
-    },
-  ]
+  const said = (all: readonly Answered[]) => {
+    const [clock, core] = [statistics(all.map(({ clock }) => clock)), statistics(all.map(({ core }) => core))]
+    return `best ${milliseconds(clock.best)}; on cores median ${milliseconds(core.median)}, best ${milliseconds(core.best)}`
+  }
+  return (['search', 'alone'] as const).map(name => ({
+    title: `a slider is answered, ${name === 'search' ? 'while a search runs' : 'and nothing is searched'}`,
+    entries: [{ name: 'slider', ...statistics(times[name].map(({ clock }) => clock)) }],
+    notes: [said(times[name])],
+  }))
 }
 
-/** Seconds from the event to the frame after the number has changed. */
-async function answered(page: Page): Promise<number> {
+/** Seconds from the event to the frame after the number has changed, and what page and workers used of them. */
+type Answered = Pick<Busy, 'clock' | 'core'>
+
+async function answered(page: Page): Promise<Answered> {
   await page.evaluate(`(() => {
     const figure = document.querySelector('.headline')
     const now = () => JSON.parse(figure.dataset.numbers).bytes
-    const before = now()
-    let began
-    addEventListener('keydown', event => { began = event.timeStamp }, { once: true, capture: true })
+    let began, before
+    addEventListener('keydown', event => {
+      began = event.timeStamp
+      before = now()
+      performance.mark('bench key')
+    }, { once: true, capture: true })
     globalThis.answered = new Promise(resolve => {
       const watch = new MutationObserver(() => {
-        if (now() === before) return
+        if (began === undefined || now() === before) return
         watch.disconnect()
+        performance.mark('bench answer')
         requestAnimationFrame(() => resolve((performance.now() - began) / 1000))
       })
       watch.observe(figure, { attributes: true })
     })
   })()`)
-  await page.getByRole('slider', { name: 'ZeRO' }).press('ArrowRight')
-  return (await page.evaluate('globalThis.answered')) as number // as above
+  let clock = Number.NaN
+  const core = await coresBetween(page, ['bench key', 'bench answer'], async () => {
+    await page.getByRole('slider', { name: 'ZeRO' }).press('ArrowRight')
+    clock = (await page.evaluate('globalThis.answered')) as number // as above
+  })
+  return { clock, core }
 }
 
 /** What a page and its workers keep, as Chromium counts it after collecting what nobody needs. */

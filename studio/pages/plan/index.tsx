@@ -1,5 +1,5 @@
 /** Choose how a model lies on a cluster: numbers at once, exact ones when the program is there, and why. */
-import { useRef } from 'preact/hooks'
+import { useMemo, useRef } from 'preact/hooks'
 import { place } from '../../base/router.js'
 import { Trouble } from '../../parts/trouble.js'
 import { type Answer, useAnswer } from '../../work/answer.js'
@@ -32,6 +32,8 @@ export default function Plan() {
   const choices = useAnswer('fast', ['plan', 'choices'], { link, pins })
   const controls = useKept(choices.value)
   const said = useKept(read.value)
+  // Made again only with other choices: a slider that moves is not to wait for a hundred others.
+  const offered = useMemo(() => controls && <Controls controls={controls} pins={pins} />, [controls, query.pin, words])
   return (
     <article class="plan">
       <h1>{words.title}</h1>
@@ -39,7 +41,7 @@ export default function Plan() {
       <div class="plan-body">
         <section class="plan-controls" aria-label={words.plan} aria-busy={read.pending || choices.pending}>
           <h2>{words.plan}</h2>
-          {controls && <Controls controls={controls} pins={pins} />}
+          {offered}
           <h2>{words.whatIf}</h2>
           <WhatIf link={link} />
         </section>
