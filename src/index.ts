@@ -50,6 +50,7 @@ export {
   jobFields,
   jobSchema,
   layersPerStage,
+  type PlanPhrases,
   lrAt,
   Plan,
   parseJob,

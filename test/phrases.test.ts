@@ -3,14 +3,17 @@ import { deepEqual, equal, match } from 'node:assert/strict'
 import { test } from 'node:test'
 import { english, type Phrases, speak } from '../src/base/index.js'
 import { clause, eventOf, eventPhrases, found } from '../src/health/index.js'
+import { planPhrases } from '../src/plan/index.js'
 import { eventZh } from '../studio/text/events.zh.js'
 import { eventPhrasesZh } from '../studio/text/events-phrases.zh.js'
+import { planPhrasesZh } from '../studio/text/problems-phrases.zh.js'
 import { speakZh } from '../studio/text/tongue.zh.js'
 
 const gapsIn = (text = ''): string[] => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name))].sort()
 
 const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {
   events: [eventPhrases, eventPhrasesZh],
+  plans: [planPhrases, planPhrasesZh],
 }
 
 for (const [family, [en, zh]] of Object.entries(families))

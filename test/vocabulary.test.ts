@@ -33,6 +33,8 @@ const givenUp: readonly (readonly [RegExp, string])[] = [
   [/(?<!流水线)阶段 ?[\d$]|阶段数/, 'stage'],
   [/检查站|存档点/, '检查点'],
   [/显卡内存/, '显存'],
+  [/内核/, 'kernel'],
+  [/全局批次/, '全局 batch'],
   [/重算激活/, '重计算'],
 ]
 

@@ -1,4 +1,5 @@
 /** What is wrong with an input, as data: the CLI prints it, a machine reads it, a page underlines the path. */
+import type { Spoken } from './phrase.js'
 import type { ProblemCode } from './problem-code.js'
 import type { ProblemValues } from './problem-values.js'
 import type { Said } from './said.js'
@@ -13,8 +14,10 @@ export interface Problem {
   readonly message: string
   /** What to try instead. */
   readonly suggestion?: string
+  /** The phrase that message and suggestion are, where it has one of its own beside its code. */
+  readonly phrase?: string
   /** Numbers and names of the message, so that a page may say it in its own language. */
-  readonly values?: ProblemValues[keyof ProblemValues]
+  readonly values?: ProblemValues[keyof ProblemValues] | Spoken['values']
   readonly line?: number
   readonly column?: number
 }

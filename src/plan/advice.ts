@@ -2,7 +2,6 @@
 import {
   bytesPer,
   dataRanks,
-  either,
   fullStates,
   gradientIn,
   hasMaster,
@@ -13,6 +12,7 @@ import {
   warning,
 } from '../base/index.js'
 import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
+import { advised } from './phrases.js'
 import { bytesPerNumber, type Rule, splitsBackward, widthOfGradient, widthOfParameter } from './rule.js'
 import { recomputable } from './schema.js'
 
@@ -36,9 +36,9 @@ export const adviceOnBubble: Rule = function* ({ plan }) {
 export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   const { zero, microbatches, gather, reduce } = plan
   const alone = dataRanks(plan) === 1
-  if (zero > 0 && alone) yield warning('plan/no-effect', 'plan.zero', `zero ${zero} has no effect with dp 1`)
-  if (zero < 3 && gather === 'step') yield warning('plan/no-effect', 'plan.gather', 'has no effect below zero 3')
-  if (zero < 2 && reduce === 'step') yield warning('plan/no-effect', 'plan.reduce', 'has no effect below zero 2')
+  if (zero > 0 && alone) yield advised('plan.zero', 'plan/no-effect/zero', { zero })
+  if (zero < 3 && gather === 'step') yield advised('plan.gather', 'plan/no-effect/below', { zero: 3 })
+  if (zero < 2 && reduce === 'step') yield advised('plan.reduce', 'plan/no-effect/below', { zero: 2 })
   if (microbatches <= 4 || alone) return
   const held = (parametersOf(model, training.seq) * bytesPerNumber(plan)) / (plan.tp * plan.pp)
   const [gathered, reduced] = [held * widthOfParameter(plan), held * widthOfGradient(plan)]
@@ -66,17 +66,17 @@ export const adviceOnRecompute: Rule = function* ({ model, plan }) {
   if (Array.isArray(plan.recompute)) {
     const has = opsOf(model)
     const absent = plan.recompute.filter(op => !has.includes(op))
-    const message = `this ${model.family} has no ${either(absent)}`
-    if (absent.length > 0) yield warning('plan/no-effect', 'plan.recompute', message, `it has ${either(has, 'and')}`)
+    if (absent.length > 0)
+      yield advised('plan.recompute', 'plan/no-effect/recompute', {
+        ...{ family: model.family, absent, has: { joint: 'and', of: has } },
+      })
   }
   if (!splitsBackward(plan)) return
   if (plan.recompute === 'full') {
-    const message = `full recompute saves little under ${plan.schedule}: what the input gradient computes again stays alive until the weight gradient`
-    yield warning('plan/unwise', 'plan.recompute', message, 'try selective, or 1f1b')
+    yield advised('plan.recompute', 'plan/unwise/full', { schedule: `${plan.schedule}` })
   }
   if (plan.sequenceParallel && plan.tp > 1) {
-    const message = `${plan.schedule} splits backward in two, and both parts gather the output gradient over tp: 6 all-gathers a layer instead of 4`
-    yield warning('plan/unwise', 'plan.sequenceParallel', message, 'try 1f1b or interleaved')
+    yield advised('plan.sequenceParallel', 'plan/unwise/sequence', { schedule: `${plan.schedule}` })
   }
 }
 

@@ -23,7 +23,6 @@ import {
   shorten,
   showBytes,
   showCount,
-  warning,
 } from '../base/index.js'
 import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
@@ -38,6 +37,7 @@ import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lora } from './lora.js'
 import { lossScale } from './loss-scale.js'
 import { offload, offloadOf } from './offload.js'
+import { advised } from './phrases.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -233,7 +233,7 @@ const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, cp, se
       `seq ${seq} > positions ${positions} of the model`,
       `try seq ${positions}`,
     )
-  if (sequenceParallel && tp === 1) yield warning('plan/no-effect', 'plan.sequenceParallel', 'has no effect with tp 1')
+  if (sequenceParallel && tp === 1) yield advised('plan.sequenceParallel', 'plan/no-effect/with', { why: 'tp 1' })
   if (sequenceParallel && seq % cp === 0 && seq % (cp * tp) !== 0) {
     const ways = cp > 1 ? `cp ${cp} x tp ${tp} = ${cp * tp}` : `tp ${tp}`
     const suggestion = `try seq ${roundUp(seq, cp * tp)}, or tp ${either(divisorsNear(seq / cp, tp))}`

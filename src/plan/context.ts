@@ -1,6 +1,7 @@
 /** What cp, its kind of attention and the model's sizes say together. */
-import { divisorsNear, either, error, type Problem, roundUp, warning } from '../base/index.js'
+import { divisorsNear, either, error, type Problem, roundUp } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
+import { advised } from './phrases.js'
 import { contextOf, headSplit, type Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
@@ -32,7 +33,7 @@ export const context: Rule = function* ({ model, training: { seq }, plan }) {
 }
 
 function* withoutEffect({ cp, zigzag, attention }: Plan): Iterable<Problem> {
-  const say = (field: string, why: string) => warning('plan/no-effect', `plan.${field}`, `has no effect with ${why}`)
+  const say = (field: string, why: string) => advised(`plan.${field}`, 'plan/no-effect/with', { why })
   if (cp === 1 && zigzag !== undefined) yield say('zigzag', 'cp 1')
   if (cp === 1 && (attention === 'ring' || attention === 'ulysses')) yield say('attention', 'cp 1')
   if (cp > 1 && zigzag && contextOf({ cp, attention }).outer === 1)

@@ -1,15 +1,7 @@
 /** Products on 8 bits: what they need of the rest of a job. */
-import {
-  batchRanks,
-  blocksAlong,
-  type Dim,
-  error,
-  type Problem,
-  planPrecisionFacts,
-  roundUp,
-  warning,
-} from '../base/index.js'
+import { batchRanks, blocksAlong, type Dim, type Problem, planPrecisionFacts, roundUp } from '../base/index.js'
 import { blockSize, type Fp8, inBlocks, usualBlock } from './fp8-schema.js'
+import { advised, refused } from './phrases.js'
 import { headSplit, type Rule, zigzagOf } from './rule.js'
 import type { Job } from './schema.js'
 
@@ -20,13 +12,7 @@ export const fp8: Rule = function* (job) {
   const { model, training, plan } = job
   if (!plan.fp8) return
   const { token } = planPrecisionFacts[plan.precision]
-  if (token !== 'bf16')
-    yield error(
-      'plan/precision',
-      'plan.fp8',
-      `products read codes of what is kept in bf16; precision ${plan.precision} keeps ${token}`,
-      'set plan.precision to bf16 or pure-bf16',
-    )
+  if (token !== 'bf16') yield refused('plan.fp8', 'plan/precision/codes', { precision: plan.precision, dtype: token })
   yield* experts(job, plan.fp8)
   yield* scales(plan.fp8)
   if (inBlocks(plan.fp8)) {
@@ -35,51 +21,26 @@ export const fp8: Rule = function* (job) {
   }
   const tokens = (training.globalBatch * training.seq) / (plan.microbatches * batchRanks(plan) * plan.cp)
   const sides = [
-    ['tokens of a rank', tokens],
+    [{ phrase: '.tokens', values: {} }, tokens],
     ['embed', model.embed],
     [`ffn ${model.ffn} / tp ${plan.tp}`, model.ffn / plan.tp],
   ] as const
   for (const [name, size] of sides)
     if (Number.isInteger(size) && size % side !== 0)
-      yield warning(
-        'plan/precision',
-        'plan.fp8',
-        `${name} = ${size} is no multiple of ${side}: a GPU multiplies what codes stand for, and gains nothing`,
-        `try ${roundUp(size, side)}`,
-      )
+      yield advised('plan.fp8', 'plan/precision/side', { name, size, side, next: roundUp(size, side) })
 }
 
 function* experts({ model, plan }: Job, fp8: Fp8): Iterable<Problem> {
   const { token } = planPrecisionFacts[plan.precision]
   const count = model.family === 'llama' ? model.moe?.experts : undefined
-  if (count && !fp8.experts)
-    yield warning(
-      'plan/precision',
-      'plan.fp8',
-      `products of ${count} experts stay in ${token}: only those of attention, and of what every token meets, read codes`,
-      'set plan.fp8.experts to true, and theirs do',
-    )
-  if (count && fp8.experts && inBlocks(fp8))
-    yield warning(
-      'plan/precision',
-      'plan.fp8.experts',
-      `a GPU multiplies in ${token} what codes of rows in blocks stand for, and gradients of weights of experts are made from ${token}: codes gain nothing there`,
-      'set the recipe to current or delayed, or experts to false',
-    )
-  if (fp8.experts && !count)
-    yield warning('plan/precision', 'plan.fp8.experts', 'the model has no experts', 'leave it out')
+  if (count && !fp8.experts) yield advised('plan.fp8', 'plan/precision/experts', { count, dtype: token })
+  if (count && fp8.experts && inBlocks(fp8)) yield advised('plan.fp8.experts', 'plan/precision/rows', { dtype: token })
+  if (fp8.experts && !count) yield advised('plan.fp8.experts', 'plan/precision/no-experts')
 }
 
 function* scales(fp8: Fp8): Iterable<Problem> {
-  if (fp8.recipe === 'mx' && fp8.scales === 'exact')
-    yield error(
-      'plan/precision',
-      'plan.fp8.scales',
-      'mx keeps the exponent of a scale and nothing else: exact = greatest code / greatest number is no power of two',
-      'set scales to powers, or the recipe to blocks',
-    )
-  if (fp8.recipe === 'delayed' && fp8.scales !== 'powers')
-    yield warning('plan/precision', 'plan.fp8.scales', 'scales of the steps before are exact, whatever this says')
+  if (fp8.recipe === 'mx' && fp8.scales === 'exact') yield refused('plan.fp8.scales', 'plan/precision/mx')
+  if (fp8.recipe === 'delayed' && fp8.scales !== 'powers') yield advised('plan.fp8.scales', 'plan/precision/delayed')
 }
 
 /** A dim that ranks have parts of. */
@@ -94,20 +55,8 @@ function* blocks({ model, training, plan }: Job, fp8: Fp8): Iterable<Problem> {
   const block = blockSize(fp8)
   const usual = usualBlock[fp8.recipe === 'mx' ? 'mx' : 'blocks']
   const zigzag = zigzagOf(plan, training.seq)
-  if (zigzag === 'documents' && training.seq > block)
-    yield error(
-      'plan/precision',
-      'plan.fp8.recipe',
-      'documents are cut one by one, so what lies in a block of tokens would depend on cp',
-      'set plan.zigzag to true, or the recipe to current',
-    )
-  if (block !== usual)
-    yield warning(
-      'plan/precision',
-      'plan.fp8.block',
-      `a GPU multiplies blocks of ${usual}; of others what codes stand for`,
-      `leave it at ${usual}`,
-    )
+  if (zigzag === 'documents' && training.seq > block) yield refused('plan.fp8.recipe', 'plan/precision/documents')
+  if (block !== usual) yield advised('plan.fp8.block', 'plan/precision/block', { usual })
   const twice = zigzag === 'sequence' ? 2 : 1
   const bySequence = [
     ...(plan.cp > 1 ? [`${twice > 1 ? `${twice} x ` : ''}cp ${plan.cp}`] : []),
@@ -127,12 +76,9 @@ function* blocks({ model, training, plan }: Job, fp8: Fp8): Iterable<Problem> {
     ({ size, ways, each }) => Number.isInteger(size / ways) && ways > 1 && (size / ways) % each !== 0,
   )
   for (const { name, size, ways, by, each } of new Map(cutting.map(cut => [`${cut.name} ${cut.each}`, cut])).values())
-    yield error(
-      'plan/precision',
-      'plan.fp8.recipe',
-      `${name} ${size} / (${by}) = ${size / ways} is no multiple of ${each}: the split would cut a block of ${block}`,
-      `try ${name} ${roundUp(size, ways * each)}, or the recipe current`,
-    )
+    yield refused('plan.fp8.recipe', 'plan/precision/cut', {
+      ...{ name, size, by, each: size / ways, whole: each, block, next: roundUp(size, ways * each) },
+    })
 }
 
 const expertWidth = (size: number, etp: number): Cut => ({ name: 'moe.ffn', size, ways: etp, by: `etp ${etp}` })

@@ -1,5 +1,6 @@
 /** Stages and layers: which stage holds how many, and what schedules demand of the counts. */
 import { divisorsNear, either, error, evenParts, warning } from '../base/index.js'
+import { advised, refused } from './phrases.js'
 import { type Rule, scheduleFactsOf, splitsBackward } from './rule.js'
 import type { Plan } from './schema.js'
 
@@ -64,47 +65,31 @@ const chosenLayers: Rule = function* ({ model: { layers }, plan }) {
   const held = layersPerStage(plan, layers)
   const sum = held.reduce((a, b) => a + b, 0)
   if (held.length !== count) {
-    yield error(
-      'plan/layers',
-      'plan.layers',
-      `${held.length} entries for ${showStages(plan)}`,
-      `write ${count} numbers with the sum ${layers}`,
-    )
+    yield refused('plan.layers', 'plan/layers/entries', {
+      ...{ entries: held.length, stages: showStages(plan), count, layers },
+    })
     return
   }
   const list = Array.isArray(plan.layers)
   const only = count === 1 && typeof plan.layers === 'object' && !Array.isArray(plan.layers) ? plan.layers : {}
   const wrong = [only.first, only.last].find(n => n !== undefined && n !== layers)
-  if (wrong !== undefined)
-    yield error(
-      'plan/layers',
-      'plan.layers',
-      `the only stage holds all ${layers} layers, not ${wrong}`,
-      'leave plan.layers out',
-    )
-  if (sum !== layers)
-    yield error(
-      'plan/layers',
-      'plan.layers',
-      `${showParts(held)} = ${sum}, but the model has ${layers} layers`,
-      `the sum must be ${layers}`,
-    )
+  if (wrong !== undefined) yield refused('plan.layers', 'plan/layers/only', { layers, wrong })
+  if (sum !== layers) yield refused('plan.layers', 'plan/layers/sum', { parts: showParts(held), sum, layers })
   const stage = held.findIndex((n, i) => n < (i === 0 || i === count - 1 ? 0 : 1))
   if (stage >= 0)
-    yield error(
-      'plan/layers',
-      list ? `plan.layers[${stage}]` : 'plan.layers',
-      `stage ${stage} would hold ${held[stage]} of ${showParts(held)} layers`,
-      'only the first and the last stage may hold none',
-    )
+    yield refused(list ? `plan.layers[${stage}]` : 'plan.layers', 'plan/layers/none', {
+      ...{ stage, held: held[stage], parts: showParts(held) },
+    })
 }
 
 export const chunks: Rule = function* ({ plan }) {
   const facts = scheduleFactsOf(plan)
   if (!facts?.chunksFixed || plan.chunks === facts.chunks) return
   const looped = splitsBackward(plan) ? 'interleaved-zb' : 'interleaved'
-  const message = `schedule ${plan.schedule} has chunks ${facts.chunks}, got ${plan.chunks}`
-  yield error('plan/chunks', 'plan.chunks', message, facts.chunks === 1 ? `try schedule ${looped}` : 'leave chunks out')
+  const words = { schedule: `${plan.schedule}`, chunks: facts.chunks, got: plan.chunks }
+  yield facts.chunks === 1
+    ? refused('plan.chunks', 'plan/chunks/looped', { ...words, looped })
+    : refused('plan.chunks', 'plan/chunks/fixed', words)
 }
 
 /** The two directions still compute the right thing below this; they only leave the bubble they were made to fill. */
@@ -113,18 +98,10 @@ export const dualPipe: Rule = function* ({ plan }) {
   const facts = scheduleFactsOf(plan)
   if (facts?.backward !== 'paired') return
   const bothEnds = facts.placement === 'both ends'
-  const unwise = (field: string, message: string, instead: readonly number[]) =>
-    warning('plan/schedule', `plan.${field}`, message, `try ${either(instead)}`)
+  const words = { schedule: `${schedule}`, microbatches }
   if (bothEnds && pp % 2 !== 0)
-    yield unwise('pp', `${schedule} is made for pp % 2 = 0, got pp ${pp}`, pp > 1 ? [pp - 1, pp + 1] : [2])
+    yield advised('plan.pp', 'plan/schedule/even', { ...words, pp, near: pp > 1 ? [pp - 1, pp + 1] : [2] })
   if (bothEnds && microbatches % 2 !== 0)
-    yield unwise('microbatches', `${schedule} is made for microbatches % 2 = 0, got ${microbatches}`, [
-      microbatches + 1,
-    ])
-  if (microbatches < 2 * pp)
-    yield unwise(
-      'microbatches',
-      `${schedule} fills the pipeline from microbatches = 2 x pp = ${2 * pp}, got ${microbatches}`,
-      [2 * pp],
-    )
+    yield advised('plan.microbatches', 'plan/schedule/pairs', { ...words, near: microbatches + 1 })
+  if (microbatches < 2 * pp) yield advised('plan.microbatches', 'plan/schedule/fill', { ...words, least: 2 * pp })
 }

@@ -8,6 +8,7 @@ import {
   scalarsMoved,
   warning,
 } from '../base/index.js'
+import { refused } from './phrases.js'
 import type { Rule } from './rule.js'
 import type { LossScale } from './scaler-schema.js'
 import type { Training } from './schema.js'
@@ -50,12 +51,7 @@ export const lossScale: Rule = function* ({ training, plan: { precision } }) {
   const { lossScale: scaling } = training
   if (scaling) yield* problemsOf(scaling)
   else if (planPrecisionFacts[precision].token === 'f16')
-    yield error(
-      'plan/precision',
-      'plan.precision',
-      'f16 has nothing between 0 and 2^-24: gradients below it are lost unless they are scaled',
-      'set training.lossScale to { kind: torch }, or try bf16, which needs none',
-    )
+    yield refused('plan.precision', 'plan/precision/f16', { scaler: '{ kind: torch }' })
 }
 
 function* problemsOf(scaling: LossScale): Generator<Problem> {

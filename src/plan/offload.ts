@@ -1,7 +1,8 @@
 /** Offload: what of it makes no sense, or is not there yet. */
-import { type Elsewhere, error, type OptimizerKind, optimizerFacts } from '../base/index.js'
+import { type Elsewhere, type OptimizerKind, optimizerFacts } from '../base/index.js'
 import { isFollower, type ParamSpec } from '../model/index.js'
 import type { Offload } from './offload-schema.js'
+import { refused } from './phrases.js'
 import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
@@ -38,10 +39,5 @@ export function updateSpace(plan: Pick<Plan, 'offload'>, { kind }: { readonly ki
 export const offload: Rule = function* ({ plan }) {
   const { parameters } = offloadOf(plan)
   if (parameters !== 'device' && plan.zero < 3)
-    yield error(
-      'plan/offload',
-      'plan.offload.parameters',
-      `under ZeRO-${plan.zero} the device keeps whole parameters from step to step: nothing would bring them from the ${parameters}`,
-      'try zero 3',
-    )
+    yield refused('plan.offload.parameters', 'plan/offload', { zero: plan.zero, space: parameters })
 }

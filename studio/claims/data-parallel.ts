@@ -80,7 +80,7 @@ export const dataParallel = [
     page: 'data-parallel',
     text: {
       en: 'N ranks with a part of the batch each, gradients averaged, take the same step as one rank with the whole batch.',
-      zh: 'N 个 rank 各算一部分数据、梯度取平均，走出的一步与单个 rank 用整个批次完全相同。',
+      zh: 'N 个 rank 各算一部分数据、梯度取平均，走出的一步与单个 rank 用整个 batch 完全相同。',
     },
     units: { apart: 'share' },
     numbers: lab => ({ apart: lab.apart(mlp({ dp: 4 })) }),

@@ -114,7 +114,7 @@ export const tensor = [
     page: 'tensor-parallel',
     text: {
       en: 'Tensor parallelism has no bubble and needs no large batch: it works with a single sequence.',
-      zh: '张量并行没有气泡，也不需要大批次：一条序列也能用。',
+      zh: '张量并行没有气泡，也不需要大 batch：一条序列也能用。',
     },
     units: { bubble: 'share', tensor: 'share', pipeline: 'share' },
     numbers: lab => ({

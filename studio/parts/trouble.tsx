@@ -1,7 +1,7 @@
 /** What the core refused: every problem with its path and what to do, or a sentence. In Chinese the core's English stands behind ours. */
 import type { Problem } from 'lockstep'
 import { defineText, language } from '../base/language.js'
-import { problemZh } from '../text/problems.zh.js'
+import { isSaidZh, problemZh } from '../text/problems.zh.js'
 import type { Refusal } from '../work/protocol.js'
 
 const text = defineText(
@@ -28,10 +28,12 @@ export function Problems({ problems }: { readonly problems: readonly Problem[] }
       {problems.map(problem => (
         <li key={`${problem.path} ${problem.message}`}>
           {problem.path && <code>{problem.path}</code>} {language.value === 'zh' && <span>{problemZh(problem)} </span>}
-          <span lang="en">
-            {problem.message}
-            {problem.suggestion && <em> {problem.suggestion}</em>}
-          </span>
+          {(language.value === 'en' || !isSaidZh(problem)) && (
+            <span lang="en">
+              {problem.message}
+              {problem.suggestion && <em> {problem.suggestion}</em>}
+            </span>
+          )}
         </li>
       ))}
     </ul>

@@ -1,9 +1,11 @@
 /**
- * Problems in Chinese: a title for every code, and a sentence for those that come with values. The English message and suggestion stand
- * behind it on a page: they have the equation.
+ * Problems in Chinese: phrases word for word, else a title for every code, and a sentence for those that come with values; behind these
+ * the English message and suggestion stand on a page: they have the equation.
  */
-import type { Problem, ProblemCode, ProblemValues, Wording } from 'lockstep'
+import type { Problem, ProblemCode, ProblemValues, Spoken, Wording } from 'lockstep'
 import { bytes, percent } from './amounts.js'
+import { planPhrasesZh } from './problems-phrases.zh.js'
+import { speakZh } from './tongue.zh.js'
 
 export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
   'file/unreadable': '文件读不了',
@@ -192,8 +194,15 @@ export const problemDetailsZh: Wording<ProblemValues> = {
 
 const hasDetail = (code: ProblemCode): code is keyof ProblemValues => Object.hasOwn(problemDetailsZh, code)
 
-/** What is wrong, in one sentence: with its numbers where they are known, else the title. */
-export function problemZh({ code, values }: Pick<Problem, 'code' | 'values'>): string {
+/** Whether all of it is said in Chinese: then the English need not stand behind it. */
+export const isSaidZh = ({ phrase = '' }: Pick<Problem, 'phrase'>): boolean => Object.hasOwn(planPhrasesZh, phrase)
+
+/** What is wrong, in one sentence: with what to do where it is a phrase, with its numbers where they are known, else the title. */
+export function problemZh({ code, phrase, values }: Pick<Problem, 'code' | 'phrase' | 'values'>): string {
+  if (phrase !== undefined && isSaidZh({ phrase }))
+    return speakZh({ phrase, values: (values ?? {}) as Spoken['values'] }, planPhrasesZh) // as a phrase has them
+      .filter(part => part !== '')
+      .join('；')
   if (values === undefined || !hasDetail(code)) return problemTitlesZh[code]
   const word = problemDetailsZh[code] as (values: NonNullable<Problem['values']>) => string // the code is that of the values
   return word(values)

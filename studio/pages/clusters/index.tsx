@@ -1,5 +1,5 @@
 /** The catalog of devices and their networks, each with its sources. */
-import { bytes, short, thousands } from '../../base/numbers.js'
+import { bytes, fixed, perSecond, short } from '../../base/numbers.js'
 import { place, showPlace } from '../../base/router.js'
 import { Bars } from '../../parts/bars.js'
 import { Figure } from '../../parts/figure.js'
@@ -30,12 +30,12 @@ function All() {
   if (!value) return <p aria-busy={pending}>…</p>
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-    <section class="scroll" aria-label={words.table} tabIndex={0}>
+    <section class="scroll catalog" aria-label={words.table} tabIndex={0}>
       <table>
         <caption>{words.tableCaption(value.length)}</caption>
         <thead>
           <tr>
-            {[words.device, words.holds, words.memory, words.peak, words.joined, words.price].map(head => (
+            {[words.device, words.holds, words.bandwidth, words.peak, words.joined, words.price].map(head => (
               <th key={head} scope="col">
                 {head}
               </th>
@@ -52,6 +52,8 @@ function All() {
   )
 }
 
+const arithmetic = (flops: number): string => `${short(flops / 1e12)} TFLOP/s`
+
 function Row({ cluster }: { readonly cluster: ClusterFacts }) {
   const { name, title, memory, bandwidth, peak, links, price } = cluster
   return (
@@ -59,11 +61,11 @@ function Row({ cluster }: { readonly cluster: ClusterFacts }) {
       <th scope="row">
         <a href={link(name)}>{name}</a> <small>{title}</small>
       </th>
-      <td>{bytes(memory)}</td>
-      <td>{`${thousands(bandwidth)}B/s`}</td>
-      <td>{peak.bf16 === undefined ? '–' : `${thousands(peak.bf16)}FLOP/s`}</td>
-      <td>{links.map(({ kind, size, bandwidth }) => `${kind} ×${size} ${thousands(bandwidth)}B/s`).join(', ')}</td>
-      <td>{price === undefined ? '–' : `$${short(price)}`}</td>
+      <td class="number">{bytes(memory)}</td>
+      <td class="number">{perSecond(bandwidth)}</td>
+      <td class="number">{peak.bf16 === undefined ? '–' : arithmetic(peak.bf16)}</td>
+      <td>{links.map(({ kind, size, bandwidth }) => `${kind} ×${size} ${perSecond(bandwidth)}`).join(', ')}</td>
+      <td class="number">{price === undefined ? '–' : `$${fixed(price, 2)}`}</td>
     </tr>
   )
 }
@@ -81,7 +83,7 @@ function One({ name }: { readonly name: string }) {
       kind: 'dp',
     })),
   ]
-  const speed = (rate: number) => `${thousands(rate)}B`
+  const speed = perSecond
   const [first, last] = [value.links[0]!, value.links.at(-1)!]
   const caption = words.ladderCaption(
     speed(value.bandwidth),

@@ -25,19 +25,19 @@ const text = defineText(
   },
   {
     claim:
-      '全局批次只能花一次：要么分给更多数据并行 rank，每个 rank 的序列更少；要么切成更多微批次，把流水线填满。批次小的时候，两边都不够。',
-    title: '64 个设备，同一个批次，四种花法',
-    knobs: { model: '模型', batch: '一个批次的序列数', schedule: '调度' },
+      '全局 batch 只能花一次：要么分给更多数据并行 rank，每个 rank 的序列更少；要么切成更多微批次，把流水线填满。batch 小的时候，两边都不够。',
+    title: '64 个设备，同一个 batch，四种花法',
+    knobs: { model: '模型', batch: '一个 batch 的序列数', schedule: '调度' },
     label: (dp: number, pp: number) => `dp ${dp} · pp ${pp}`,
     caption: (first: string, last: string, bubble: string) =>
       `不用流水线，一步 ${first}；16 级流水线，一步 ${last}，其中气泡占 ${bubble}。`,
     letters: 'p：级数；m：每个 rank 分到的微批次数。dp 变大几倍，m 就变小几倍。',
     question: '16 级流水线，气泡占一步的百分之几？',
-    why: 'p 级流水线要求 m 远大于 p，而批次除以 dp 就是全部的微批次。',
+    why: 'p 级流水线要求 m 远大于 p，而 batch 除以 dp 就是全部的微批次。',
     notice: [
-      '加大批次能缩小气泡，但训练本身也变了，并不是白来的。',
-      '数据并行的通信量与批次无关，所以大批次也更容易把它掩盖掉。',
-      '把反向拆开的调度能填上气泡，又不需要更大的批次。',
+      '加大 batch 能缩小气泡，但训练本身也变了，并不是白来的。',
+      '数据并行的通信量与 batch 无关，所以大 batch 也更容易把它掩盖掉。',
+      '把反向拆开的调度能填上气泡，又不需要更大的 batch。',
     ],
   },
 )

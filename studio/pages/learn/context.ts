@@ -25,7 +25,7 @@ const text = defineText(
   },
   {
     claim:
-      '序列太长时，批次为 1 也放不下。上下文并行让每个 rank 各持一段 token。除注意力外都不需要别的 rank；注意力要用到它们的 key 和 value，可以一次收齐，也可以沿环传递。',
+      '序列太长时，batch 为 1 也放不下。上下文并行让每个 rank 各持一段 token。除注意力外都不需要别的 rank；注意力要用到它们的 key 和 value，可以一次收齐，也可以沿环传递。',
     title: '一条长序列，几种取 key 的办法',
     knobs: { seq: '序列的 token 数', cp: 'rank 数', device: '设备' },
     names: { gather: '一次收齐', ring: '环', ulysses: '交换头' },

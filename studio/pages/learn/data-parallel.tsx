@@ -42,10 +42,10 @@ const text = defineText(
   },
   {
     claim:
-      '每个 rank 都有全部权重，各读各的样本。损失和梯度各不相同，取平均就是整个批次的梯度；于是每个 rank 做同样的更新，谁也不必发送权重。',
+      '每个 rank 都有全部权重，各读各的样本。损失和梯度各不相同，取平均就是整个 batch 的梯度；于是每个 rank 做同样的更新，谁也不必发送权重。',
     title: (step: number) => `第 ${step} 步，逐个 rank 看`,
     caption: (low: string, high: string, mean: string) =>
-      `各 rank 自己的损失在 ${low} 到 ${high} 之间，平均是 ${mean}，也就是整个批次的损失。`,
+      `各 rank 自己的损失在 ${low} 到 ${high} 之间，平均是 ${mean}，也就是整个 batch 的损失。`,
     head: ['rank', '样本', '自己的损失', '自己的梯度', '更新后的权重'],
     rank: (n: number) => `rank ${n}`,
     samples: (from: number, to: number) => (from === to ? `样本 ${from}` : `样本 ${from} 到 ${to}`),
@@ -63,7 +63,7 @@ const text = defineText(
     notice: [
       '各 rank 的损失不同，梯度也不同；all-reduce 之后才只有一份。',
       '程序里没有复制权重的指令：开始时相同，之后的改动也相同。ZeRO-1 才有一个 all-gather，因为那时每个 rank 只更新一片。',
-      '对优化器来说，这就是一个样本数为 N 倍的批次。rank 多了，是批次变大，不是步数变多。',
+      '对优化器来说，这就是一个样本数为 N 倍的 batch。rank 多了，是 batch 变大，不是步数变多。',
     ],
   },
 )

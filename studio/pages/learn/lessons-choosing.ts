@@ -49,10 +49,10 @@ export const choosingLessons: readonly LessonEntry[] = [
   {
     name: 'batch',
     group: 'choosing',
-    title: { en: 'Batch as a resource', zh: '批次也是资源' },
+    title: { en: 'Batch as a resource', zh: 'batch 也是资源' },
     what: {
       en: 'Data parallelism and pipelines both spend it, and it can be spent once.',
-      zh: '数据并行和流水线都要花批次，而它只能花一次。',
+      zh: '数据并行和流水线都要花 batch，而它只能花一次。',
     },
     notes: ['A3.1', 'E4.3'],
     load: () => import('./batch.js'),

@@ -35,7 +35,7 @@ const text = defineText(
   },
   {
     claim:
-      '流水线让每个 rank 负责一段层。前一个 rank 交出结果之前，后一个无事可做，这段空闲就是气泡。把批次切成微批次能缩小气泡；同样的活换个顺序，能省显存或缩小气泡。',
+      '流水线让每个 rank 负责一段层。前一个 rank 交出结果之前，后一个无事可做，这段空闲就是气泡。把 batch 切成微批次能缩小气泡；同样的活换个顺序，能省显存或缩小气泡。',
     title: '谁在什么时候计算',
     knobs: { stages: '级数', microbatches: '微批次', schedule: '调度', backward: '反向与前向之比' },
     caption: (schedule: string, ticks: string, bubble: string, peak: string) =>

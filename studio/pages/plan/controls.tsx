@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { language } from '../../base/language.js'
 import { Choice, Steps, Toggle } from '../../parts/controls.js'
-import { problemZh } from '../../text/problems.zh.js'
+import { isSaidZh, problemZh } from '../../text/problems.zh.js'
 import type { Control, Choice as Option } from '../../work/plan/choices.js'
 import { move, settle, togglePin } from './state.js'
 import { named, text } from './text.js'
@@ -47,7 +47,9 @@ function Some({ controls, pins }: ControlsProps) {
               <li key={`${field} ${value}`}>
                 <strong>{`${named(words.fields, field)} ${value}`}</strong>{' '}
                 {language.value === 'zh' && <span>{problemZh(refused)} </span>}
-                <span lang="en">{`${refused.message}${refused.suggestion ? `; ${refused.suggestion}` : ''}`}</span>
+                {(language.value === 'en' || !isSaidZh(refused)) && (
+                  <span lang="en">{`${refused.message}${refused.suggestion ? `; ${refused.suggestion}` : ''}`}</span>
+                )}
               </li>
             ))}
           </ul>

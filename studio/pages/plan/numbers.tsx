@@ -35,7 +35,7 @@ export function Headline({ numbers, compiling }: HeadlineProps) {
           </div>
         ))}
       </dl>
-      <p class="verdict">
+      <p class="standing">
         <span class={over > 0 ? 'chip bad' : 'chip good'}>
           {over > 0 ? `✕ ${words.unfit(bytes(over))}` : `✓ ${words.fits(bytes(-over))}`}
         </span>

@@ -42,6 +42,9 @@ export interface Link {
 
 export const defaults = { model: 'llama3-8b', on: 'h100*64', batch: '128', tokens: '1e12' } as const
 
+/** Where a link says nothing at all: a pipeline, of which there is something to see, and something to make better. */
+const opening = 'tp2.sp.pp4.dp8.z1.m16.1f1b.bf16'
+
 /** What is different from the usual. */
 export interface WhatIf {
   readonly network: number
@@ -87,12 +90,13 @@ function reads(link: Link): Promise<Reading> {
 
 async function reading(link: Link): Promise<Reading> {
   const own = await unpack(link.j)
-  const word = readWord(link.plan ?? '')
+  const plan = link.plan ?? (Object.values(link).every(one => one === undefined) ? opening : undefined)
+  const word = readWord(plan ?? '')
   const on = readCluster(link.on ?? defaults.on, link)
   const [whatIf, wrong] = readWhatIf(link)
-  const unread = [...own.problems, ...(link.plan === undefined ? [] : word.problems), ...on.problems, ...wrong]
+  const unread = [...own.problems, ...(plan === undefined ? [] : word.problems), ...on.problems, ...wrong]
   const input = jobInput(link, own.value, word.fields)
-  const first = link.plan === undefined && on.cluster && !own.value.plan ? firstPlan(input, on.cluster) : undefined
+  const first = plan === undefined && on.cluster && !own.value.plan ? firstPlan(input, on.cluster) : undefined
   const { job, problems } = await parsed(first ? { ...input, plan: first } : input)
   const all = [...unread, ...problems.map(withoutPlace), ...(job && on.cluster ? worldProblems(job, on.cluster) : [])]
   if (!job || !on.cluster || all.some(({ severity }) => severity === 'error')) return { problems: all }

@@ -38,12 +38,12 @@ const text = defineText(
     way: '方案',
     all: '所有 rank',
     hints: [
-      '在路上的无非两种东西：参数和梯度，取决于模型；激活值，取决于批次里的 token。四种办法各是哪一种？',
+      '在路上的无非两种东西：参数和梯度，取决于模型；激活值，取决于 batch 里的 token。四种办法各是哪一种？',
       '流水线在相邻两级之间传一份激活值，前向一次、反向一次，一共三个边界。张量并行每层要对激活值求和四次。',
       'all-reduce 等于 reduce-scatter 加 all-gather。ZeRO-3 前向收一次参数，反向再收一次，梯度做 reduce-scatter：是数据并行的一倍半。',
     ],
     proves:
-      '这个顺序只属于这个模型和这个批次：dp 和 ZeRO 发的与 token 数无关，tp 和 pp 发的随 token 增长。序列加倍，tp 就加倍；模型加宽，dp 按宽度的平方增长。',
+      '这个顺序只属于这个模型和这个 batch：dp 和 ZeRO 发的与 token 数无关，tp 和 pp 发的随 token 增长。序列加倍，tp 就加倍；模型加宽，dp 按宽度的平方增长。',
   },
 )
 

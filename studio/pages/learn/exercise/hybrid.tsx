@@ -30,7 +30,7 @@ const text = defineText(
     wrong: (field: string, said: string) => `${field}：编译出的程序里不是“${said}”。`,
     hints: [
       'dp x tp = 8：dp 2 配 tp 4，或 dp 4 配 tp 2。都可以，只是组不同。',
-      'tp 切的是层内的矩阵：各 rank 算出的是同一份激活值的加数。dp 切的是批次：激活值互不相干，梯度才要合在一起。',
+      'tp 切的是层内的矩阵：各 rank 算出的是同一份激活值的加数。dp 切的是 batch：激活值互不相干，梯度才要合在一起。',
       '层内的前向和反向都是 all-reduce tp。数据并行的组在有梯度之前不通信。',
       'rank 先沿 tp 编号：tp 4 时，rank 0 到 3 是一个 tp 组，4 到 7 是另一个。dp 组从每个 tp 组里各取一个。',
     ],

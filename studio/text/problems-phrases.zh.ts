@@ -1,0 +1,139 @@
+/** What rules of a job say, in Chinese: a phrase of the core that is missing here is a type error. */
+import type { PlanPhrases, Translated } from 'lockstep'
+
+const lost16 = 'f16 在 0 与 2^-24 之间没有数：更小的梯度不放大就会丢失'
+const addends = '{reduce}：结果取决于哪个 rank 加了什么，因而随 dp 和 tp 变化（现为 {dp} 和 {tp}）'
+const plainBf16 = 'bf16 只丢位数，与方案无关'
+
+export const planPhrasesZh: Translated<PlanPhrases> = {
+  'plan/no-effect/with': ['{why} 时不起作用'],
+  'plan/no-effect/below': ['zero 低于 {zero} 时不起作用'],
+  'plan/no-effect/zero': ['dp 为 1 时 zero {zero} 不起作用'],
+  'plan/no-effect/recompute': ['这个 {family} 没有 {absent}', '它有 {has}'],
+  'plan/no-effect/compress': ['dp 和 cp 为 1 时不起作用：数据轴上没有通信'],
+  'plan/no-effect/parameters': ['{gather}：参数本来就是 {dtype}'],
+  'plan/no-effect/gradients': ['{reduce}：梯度本来就是 {dtype}'],
+
+  'plan/layers/entries': ['写了 {entries} 项，而 {stages}', '写 {count} 个数，总和为 {layers}'],
+  'plan/layers/only': ['唯一的 stage 持有全部 {layers} 层，不是 {wrong} 层', '不写 plan.layers'],
+  'plan/layers/sum': ['{parts} = {sum}，而模型有 {layers} 层', '总和必须是 {layers}'],
+  'plan/layers/none': ['stage {stage} 会持有 {held} 层（{parts}）', '只有首尾两个 stage 可以没有层'],
+  'plan/chunks/looped': ['调度 {schedule} 的 chunk 数是 {chunks}，实际是 {got}', '试试调度 {looped}'],
+  'plan/chunks/fixed': ['调度 {schedule} 的 chunk 数是 {chunks}，实际是 {got}', '不写 chunks'],
+  'plan/schedule/even': ['{schedule} 适用于偶数个 pp，实际是 pp {pp}', '试试 {near}'],
+  'plan/schedule/pairs': ['{schedule} 适用于偶数个微批次，实际是 {microbatches}', '试试 {near}'],
+  'plan/schedule/fill': [
+    '微批次达到 2 × pp = {least} 时 {schedule} 才填满流水线，实际是 {microbatches}',
+    '试试 {least}',
+  ],
+
+  'plan/offload': ['ZeRO-{zero} 下设备在各步之间一直保留完整的参数：没有什么会把它们从 {space} 取回', '试试 zero 3'],
+
+  'plan/unwise/full': [
+    '{schedule} 下完全重计算省得不多：求输入梯度时重算的内容要保留到求权重梯度',
+    '试试 selective 或 1f1b',
+  ],
+  'plan/unwise/sequence': [
+    '{schedule} 把反向拆成两半，两半都要在 tp 上收集输出梯度：每层 6 次 all-gather，而不是 4 次',
+    '试试 1f1b 或 interleaved',
+  ],
+  'plan/unwise/f16': [lost16, '设置 training.lossScale，或改用 bf16'],
+  'plan/unwise/nothing-crosses': ['{reduce}：{axes}上没有通信，梯度却照样变粗', '不写 reduce'],
+  '.data-axes': ['数据轴'],
+  'plan/unwise/ratio': [
+    'ratio {ratio} × dp {dp} = {product}，达到 1 时发送的字节不比全量 all-reduce 少',
+    '试试小于 {less}',
+  ],
+  'plan/unwise/sums': ['{microbatches} 个微批次在 bf16 下累加，而 {most} 个相近的数之和不会再增长', '试试 f32'],
+
+  'plan/precision/f16': [lost16, '把 training.lossScale 设为 {scaler}，或改用不需要它的 bf16'],
+  'plan/precision/gradients-f16': [
+    '梯度由 f16 得出：改成 {asked} 范围不变，却丢掉 f16 的位数',
+    '设为 {can}，或把精度设为 bf16',
+  ],
+  'plan/precision/gradients': [
+    '梯度由 {dtype} 得出：改成 {asked} 只会丢位数，什么也省不了',
+    '设为 {can}，或把精度设为 bf16',
+  ],
+  'plan/precision/rounding-f32': [
+    '参数是 f32：随机舍入没有可挽回的',
+    '把 precision 设为 bf16-no-masters 或 pure-bf16，或不写 rounding',
+  ],
+  'plan/precision/rounding': [
+    'f32 主权重保住了 {dtype} 参数存不下的位数：随机舍入没有可挽回的',
+    '把 precision 设为 bf16-no-masters 或 pure-bf16，或不写 rounding',
+  ],
+  'plan/unsupported/adafactor': ['adafactor 只能舍入到最近的数', '换一种优化器'],
+  'plan/precision/codes': [
+    '乘法读取的编码来自 bf16；precision {precision} 存的是 {dtype}',
+    '把 plan.precision 设为 bf16 或 pure-bf16',
+  ],
+  'plan/precision/side': ['{name} = {size} 不是 {side} 的倍数：GPU 只能还原编码再乘，没有收益', '试试 {next}'],
+  '.tokens': ['一个 rank 的 token 数'],
+  'plan/precision/experts': [
+    '{count} 个专家的乘法仍用 {dtype}：只有注意力和每个 token 都经过的部分读取编码',
+    '把 plan.fp8.experts 设为 true，专家也会用',
+  ],
+  'plan/precision/rows': [
+    '按块编码的行，GPU 会还原后用 {dtype} 相乘，专家权重的梯度也由 {dtype} 得出：编码在那里没有收益',
+    '把 recipe 设为 current 或 delayed，或把 experts 设为 false',
+  ],
+  'plan/precision/no-experts': ['模型没有专家', '不写它'],
+  'plan/precision/mx': [
+    'mx 只保留缩放的指数：exact = 最大编码 ÷ 最大的数，不是 2 的幂',
+    '把 scales 设为 powers，或把 recipe 设为 blocks',
+  ],
+  'plan/precision/delayed': ['前几步的缩放总是精确的，与此设置无关'],
+  'plan/precision/documents': [
+    '文档逐个切分，一个块里有哪些 token 就会取决于 cp',
+    '把 plan.zigzag 设为 true，或把 recipe 设为 current',
+  ],
+  'plan/precision/block': ['GPU 能直接相乘的是 {usual} 的块；其他大小要先还原', '保持 {usual}'],
+  'plan/precision/cut': [
+    '{name} {size} / ({by}) = {each} 不是 {whole} 的倍数：切分会切开 {block} 的块',
+    '试试 {name} {next}，或把 recipe 设为 current',
+  ],
+
+  'plan/compress/exact-copy': [
+    'zero {zero} 时收集处就是参数唯一的精确副本：gather {gather} 会把它舍入',
+    '把 zero 设为 3，或不写 gather',
+  ],
+  'plan/compress/cuts': [
+    'int8：结果取决于各 rank 怎样切参数，因而随 dp、cp、tp 变化（现为 {dp}、{cp}、{tp}）',
+    plainBf16,
+  ],
+  'plan/compress/virtual': ['有 {ranks} 个 rank，而只有单个 rank 才能代做其他 rank 的事', '不写 virtual'],
+  'plan/compress/once': [
+    '{reduce} 每步只发送一次梯度，而 zero {zero} 时每个微批次都各自 reduce-scatter',
+    '把 reduce 设为 step，或把 zero 设为 1',
+  ],
+  'plan/compress/f32': ['{reduce} 没发送的部分以 f32 加到下一步的梯度上，而梯度是 {dtype}', '把 gradients 设为 f32'],
+  'plan/compress/device': ['{reduce} 没发送的部分要留在设备上，而优化器状态在 {space}', '不写 offload.optimizer'],
+  'plan/compress/adam': [
+    'onebit 发送 Adam 所存的梯度均值，而优化器是 {optimizer}',
+    '把 training.optimizer.kind 设为 adamw，或试试 topk',
+  ],
+  'plan/compress/uncorrected': ['onebit 时 v 不再变化，而偏差修正还会继续：步长会改变', '把 uncorrected 设为 true'],
+  'plan/compress/option': ['onebit 只发送 AdamW 所存的梯度均值，而设置了 {option}', '不写 {option}'],
+  'plan/compress/part': [
+    'onebit：每个 rank 要用完整的 m 算出加数，而 zero {zero} 只给它一部分：其余部分每步收集，每个参数 4 字节',
+    'zero 0 只发送符号',
+  ],
+  'plan/compress/from': ['v 从第 0 步起就不变，而那时它是 0，什么都不会动', '把 from 设为学习率升到位的那一步，或 100'],
+  'plan/compress/clip': ['从第 {from} 步起梯度不再相遇：clip {clip} 缩短的是均值 m，步长的范数由它决定'],
+  'plan/compress/sequences': [
+    '{reduce}：每个加数必须是完整序列的梯度，而 cp {cp} 把序列分摊了',
+    '把 cp 设为 1，或试试 bf16',
+  ],
+  'plan/compress/experts': ['{reduce}：ep {ep} 时专家的梯度来自多个 rank 的 token，按原样发送'],
+  'plan/compress/both-ends': [
+    '{reduce}：{schedule} 时每个 stage 由两个 rank 持有，梯度还要再加一次，不能这样发送',
+    '换一种调度，或试试 bf16',
+  ],
+  'plan/compress/balance': [
+    '{reduce}：在微批次内均衡专家的量属于所有 rank，单个加数里没有',
+    '不写 model.moe.loss.microbatch，或试试 bf16',
+  ],
+  'plan/compress/addends': [addends, plainBf16],
+  'plan/compress/addends-kept': [addends, 'powersgd 留下的部分与方案无关'],
+}
