@@ -64,6 +64,16 @@ for (const plan of plans)
       ok(Math.abs(estimated / simulated - 1) < 0.03, `${1e3 * estimated} ms, simulated ${1e3 * simulated} ms`)
     })
 
+const current = oneIn(5, 2)
+for (const plan of plans)
+  current(
+    `current, ${titleOf(plan)}: the estimate is within 5 % of the simulation: ranks agree on scales, behind all that flies`,
+    () => {
+      const { simulated, estimated } = priced({ ...plan, fp8: {} })
+      ok(Math.abs(estimated / simulated - 1) < 0.05, `${1e3 * estimated} ms, simulated ${1e3 * simulated} ms`)
+    },
+  )
+
 test('over dp ranks agree on scales before every product with `current`, once a step with `delayed`, and never on blocks', () => {
   const step = (recipe: 'current' | 'delayed' | 'blocks') => priced({ dp: 4, zero: 1, fp8: { recipe } }).simulated
   const [current, delayed, blocks] = [step('current'), step('delayed'), step('blocks')]

@@ -8,7 +8,7 @@ import { choices, worldOf } from '../src/base/index.js'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { capacityOf, type Estimate, estimate, placedOf, totalBytes } from '../src/estimate/index.js'
-import { check, Job, type JobInput, scheduleFacts, scheduleNames, worldOfPlan } from '../src/plan/index.js'
+import { check, fp8Recipes, Job, type JobInput, scheduleFacts, scheduleNames, worldOfPlan } from '../src/plan/index.js'
 import { clusterPrices, type Simulation, simulate } from '../src/simulate/index.js'
 
 type Random = ReturnType<typeof choices>
@@ -130,8 +130,15 @@ function randomPlan(random: Random): RandomPlan | undefined {
   return runnable(input, device)
 }
 
+/** Every fourth plan, where the device multiplies codes: the recipe goes by its ZeRO stage. */
+function coded(input: JobInput, device: string): JobInput {
+  const { pp = 1, zero = 0 } = input.plan ?? {}
+  if (device !== 'h100' || pp % 3 > 0) return input
+  return { ...input, plan: { ...input.plan, fp8: { recipe: fp8Recipes[zero % fp8Recipes.length] } } }
+}
+
 function runnable(input: JobInput, device: string): RandomPlan | undefined {
-  const job = Job.safeParse(input)
+  const job = Job.safeParse(coded(input, device))
   if (!job.success || worldOfPlan(job.data.plan) > mostDevices) return undefined
   return check(job.data).some(({ severity }) => severity === 'error') ? undefined : { job: job.data, device }
 }

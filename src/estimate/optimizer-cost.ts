@@ -170,6 +170,9 @@ function meetingsCost(setup: Setup, table: PriceTable, layers: number): number {
   return layers * (parts * met(data * split.tp, 1) + whole * met(data, split.tp))
 }
 
-/** Seconds in which the weights of layers become codes. */
+/** Seconds in which the weights of layers become codes, those included in which ranks of tp agree on what is greatest in each. */
 export const codingCost = (setup: Setup, prices: Prices, { layers }: MostHeld): number =>
-  codingOfWeights(setup, layers * (prices.layerParameters - prices.expertParameters))
+  codingOfWeights(setup, {
+    parameters: layers * (prices.layerParameters - prices.expertParameters),
+    matrices: layers * tensorCounts(setup.shape).matrices,
+  })

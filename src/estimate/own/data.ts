@@ -46,6 +46,7 @@ export function pipelineFlights(
     besideMessages: traffic.besideMessages,
     messagesBesideTp: traffic.messagesBesideTp,
     messagesBesideApart: traffic.messagesBesideApart,
+    agrees: split.fp8 === 'current',
   }
 }
 

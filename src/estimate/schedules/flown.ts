@@ -1,7 +1,7 @@
 /** A pipeline played block by block, beside what the data axes move meanwhile. */
 import type { TaskKind } from '../../schedule/index.js'
 import { type Acts, type ActsAlone, starts, startsApart, workBeside, works } from './acts.js'
-import { farther, firstForward, firstOfPair, lastMaker, nowhere, type Order, taskKinds } from './order.js'
+import { farther, firstForward, firstOfPair, kindOfTask, lastMaker, nowhere, type Order, taskKinds } from './order.js'
 import type { FlownBlock, PipelineCosts, PipelineFlights, PlayedRanks, StepFlights } from './play.js'
 
 /** What one block does in one kind of task: its seconds with nothing beside it, and its acts. */
@@ -109,7 +109,8 @@ export class FlownPlay {
   #play(only: number): void {
     const { rank, what, after, marks, sends, stages, arrived } = this.#order
     const { tasks, near, far } = this.#costs
-    const { prefetch, reducesEach, besideTp, besideApart, messagesBesideTp, messagesBesideApart } = this.#flights
+    const { prefetch, reducesEach, agrees } = this.#flights
+    const { besideTp, besideApart, messagesBesideTp, messagesBesideApart } = this.#flights
     const [now, idle, free, messages, slower] = [this.#now, this.#idle, this.#free, this.#messages, this.#slower]
     const besideBlocks = besideTp || besideApart
     const messagesBeside = messagesBesideTp || messagesBesideApart
@@ -127,7 +128,10 @@ export class FlownPlay {
       const index = what[task]
       const mark = marks[task]
       if (mark & (firstForward | lastMaker) || index >= moving) this.#blocks(by, index, mark, sends[task] !== nowhere)
-      else if ((besideBlocks && free[by] > now[by]) || (messagesBeside && messages[by] > now[by])) {
+      else if (agrees && free[by] > now[by]) {
+        this.#agree(by, index)
+        now[by] += tasks[index]
+      } else if ((besideBlocks && free[by] > now[by]) || (messagesBeside && messages[by] > now[by])) {
         const parts = this.#parts[index] ?? this.#partsOf(index)
         for (let i = 0; i < parts.length; i++) this.#part(by, parts[i])
       } else now[by] += workBeside(tasks[index], free[by] - now[by], slower)
@@ -178,7 +182,7 @@ export class FlownPlay {
   /** A task beside which something may begin or end to move. */
   #blocks(by: number, index: number, mark: number, sends: boolean): void {
     const { stages } = this.#order
-    const { prefetch, reducesEach } = this.#flights
+    const { prefetch, reducesEach, agrees } = this.#flights
     const stage = index % stages
     const kind = taskKinds[Math.floor(index / stages)]
     const blocks = this.#flights.blocks[stage]
@@ -190,10 +194,16 @@ export class FlownPlay {
       if (kind === 'I' && block.seconds.I === 0) continue
       if (prefetch !== undefined && reads(kind, block)) this.#fetch(by, block, prefetch)
       if (arrivals) this.#wait(by, arrivals[at])
+      if (agrees) this.#agree(by, index)
       this.#part(by, { seconds: block.seconds[kind], acts: block.acts[kind] })
       if (departures) this.#leaves(by, departures[at], sends)
       if (reducesEach && (kind === 'B' || kind === 'W')) this.#made(by, block, sends && i === blocks.length - 1)
     }
+  }
+
+  /** Gradients of weights are made of codes that are there; whatever else multiplies waits until ranks have agreed. */
+  #agree(by: number, index: number): void {
+    if (kindOfTask(this.#order.stages, index) !== 'W') this.#wait(by, this.#free[by])
   }
 
   /** What was kept back for a message leaves. */

@@ -66,6 +66,8 @@ export interface PipelineFlights {
   /** Messages use the links of tp, or of what is apart from them. */
   readonly messagesBesideTp: boolean
   readonly messagesBesideApart: boolean
+  /** Ranks agree on scales before each product, on the same links: behind all that flies. */
+  readonly agrees: boolean
 }
 
 /** The costs of all tasks, where `taskIndex` says. */
