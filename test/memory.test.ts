@@ -1,7 +1,8 @@
 /** The plan's memory is the memory everybody knows: bytes per parameter by ZeRO stage, activations by schedule. */
 import { equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { compileJob } from '../src/compile/index.js'
+import { finish } from '../src/base/index.js'
+import { compileJob, compilingJob, heaviest } from '../src/compile/index.js'
 import { parametersOf } from '../src/model/index.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
@@ -78,3 +79,22 @@ test('a plan that fits passes', async () => {
   const fitting = text.replace('zero: 1,', 'zero: 3, recompute: full,')
   equal((await lockstep(['check', 'job.yaml'], { 'job.yaml': fitting })).code, 0)
 })
+
+for (const schedule of ['1f1b', 'interleaved-zb', 'zb-v', 'dualpipe-v'] as const)
+  for (const zero of [0, 3] as const)
+    test(`where only the heaviest rank counts, it is the same one, and as heavy: ${schedule}, ZeRO ${zero}`, () => {
+      const asked = job({
+        pp: 4,
+        dp: 2,
+        zero,
+        microbatches: 8,
+        schedule,
+        ...(schedule === 'interleaved-zb' && { chunks: 2 }),
+      })
+      const [each, some] = (['each', 'heaviest'] as const).map(
+        placing => finish(compilingJob(asked, undefined, { placing })).streams,
+      )
+      equal(heaviest(some), heaviest(each))
+      equal(some[heaviest(some)].arena, each[heaviest(each)].arena)
+      ok(some.every(({ arena }, i) => arena >= each[i].arena))
+    })

@@ -55,7 +55,7 @@ import { expertAxesOf, meshOf } from './mesh.js'
 import { draftOnce, type OnceDrafts, toldTo } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
-import { placeBuffers, placeFrames } from './place.js'
+import { type Arenas, noArenas, placeBuffers, placeFrames } from './place.js'
 import { storedGradients, storedModel } from './precision.js'
 import { recompute } from './recompute.js'
 import { roundsOf } from './rounds.js'
@@ -95,7 +95,7 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
   const segments = byName(ordered.map(draft => placeBuffers(s.mesh, draft)))
   yield 0.35
   const scripts = yield* asPart(0.35, 0.85, draftingStreams({ ...sharding, boundaries, flights, segments }))
-  const streams = yield* asPart(0.85, 1, placingFrames(scripts))
+  const streams = yield* asPart(0.85, 1, placingFrames(scripts, given))
   return {
     name: model.name,
     mesh: s.mesh,
@@ -112,14 +112,24 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
   }
 }
 
-function* placingFrames(scripts: readonly StreamScript[]): Work<Stream[]> {
+/** Where only the heaviest stream is asked for, packing another stops once it takes no more than those before it. */
+function* placingFrames(scripts: readonly StreamScript[], { placing }: CompileInput): Work<Stream[]> {
   const streams: Stream[] = []
+  let most = noArenas
   for (const script of scripts) {
     yield streams.length / scripts.length
-    streams.push(placeFrames(script))
+    const stream = placeFrames(script, most)
+    streams.push(stream)
+    if (placing === 'heaviest') most = greater(most, stream)
   }
   return streams
 }
+
+const greater = (most: Arenas, { arena, elsewhere }: Stream): Arenas => ({
+  device: Math.max(most.device, arena),
+  host: Math.max(most.host, elsewhere?.host?.arena ?? 0),
+  disk: Math.max(most.disk, elsewhere?.disk?.arena ?? 0),
+})
 
 /** Every segment, in layouts: of each kind of block, of each parameter, and what happens once a step. */
 function shard(facts: Facts): Drafts {

@@ -25,6 +25,8 @@ export interface CompileInput {
   readonly training: TrainedBy
   /** rows = pp, stages = pp * chunks. */
   readonly schedule: Schedule
+  /** `heaviest`: only the arena of the heaviest stream need be as small as can be, which takes a fraction of the time. */
+  readonly placing?: 'each' | 'heaviest'
 }
 
 /** A kind of block is compiled once, whatever the number of blocks of it. */

@@ -11,8 +11,12 @@ import { sendsCodes } from './flight-codes.js'
 /** `schedule` is the parsed file of a plan that names one. */
 export const compileJob = (job: Job, schedule?: Schedule): Program => finish(compilingJob(job, schedule))
 
-export function* compilingJob(job: Job, schedule: Schedule = scheduleOf(job.plan)): Work<Program> {
-  return yield* compiling(inputOf(job, schedule))
+export function* compilingJob(
+  job: Job,
+  schedule: Schedule = scheduleOf(job.plan),
+  options: Pick<CompileInput, 'placing'> = {},
+): Work<Program> {
+  return yield* compiling({ ...inputOf(job, schedule), ...options })
 }
 
 export function inputOf(job: Job, schedule: Schedule): CompileInput {

@@ -25,14 +25,19 @@ const mostLifted = 60
 /** Sizes that may go first. */
 const mostSizes = 10
 
-export function pack(leases: readonly Lease[]): Packing {
+/** A packing of so many bytes is good enough, though a better one might be found. */
+export function pack(leases: readonly Lease[], enough = 0): Packing {
   const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
   const packer = new Packer(leases)
+  const packed = packer.inOrder(order)!
+  if (packed.bytes <= enough) return packed
   const { bytes, at } = fullestMoment(leases)
-  const tries = new Tries(leases, packer, packer.inOrder(order)!, tolerated * bytes)
-  tries.lift(byLife(leases, at))
-  tries.rearrange(order)
+  const tries = new Tries(leases, packer, packed, Math.max(enough, tolerated * bytes))
+  if (tries.areWanted) {
+    tries.lift(byLife(leases, at))
+    tries.rearrange(order)
+  }
   return tries.best
 }
 
@@ -90,8 +95,12 @@ class Tries {
     }
   }
 
+  get areWanted(): boolean {
+    return this.best.bytes > this.#enough
+  }
+
   #goesOn(): boolean {
-    return this.best.bytes > this.#enough && this.#left-- > 0
+    return this.areWanted && this.#left-- > 0
   }
 
   #try(order: readonly number[]): Packing {

@@ -84,28 +84,41 @@ function rolesOf(drafts: BufferDrafts, slots: ReadonlyMap<Ref, Slot>): Role[] {
   return [...roles.values()]
 }
 
-export function placeFrames(draft: StreamDraft): Stream {
+/** Bytes of an arena in each space: what fits into so many need not be packed any closer. */
+export type Arenas = Readonly<Record<Space, number>>
+
+export const noArenas: Arenas = { device: 0, host: 0, disk: 0 }
+
+export function placeFrames(draft: StreamDraft, enough: Arenas = noArenas): Stream {
   const { frames: drafts, resident, steps: uses } = draft
   const spans = usesOf(uses, drafts.length)
   const offsets = new Array<number>(drafts.length)
-  const arenas = spaces.map(space => placeIn(space, draft, spans, offsets))
+  const used = new Set(drafts.map(spaceOf))
+  const arenas = spaces.map(space => (used.has(space) ? placeIn(space, draft, { spans, offsets, enough }) : 0))
   const frames = drafts.map((frame, i): Frame => ({ ...frame, offset: offsets[i] }))
   const mortal = [...drafts.keys()].filter(frame => !resident.has(frame))
   const steps = withMemory(uses, mortal, spans)
   const [device, ...rooms] = spaces.map((space, i) => ({
     arena: arenas[i],
-    peak: peakOf(frames, resident, steps, space),
+    peak: used.has(space) ? peakOf(frames, resident, steps, space) : noBytes(),
   }))
-  const used = elsewheres.flatMap((space, i) => (rooms[i].arena > 0 ? [[space, rooms[i]] as const] : []))
-  const elsewhere = used.length > 0 && { elsewhere: Object.fromEntries(used) }
+  const away = elsewheres.flatMap((space, i) => (rooms[i].arena > 0 ? [[space, rooms[i]] as const] : []))
+  const elsewhere = away.length > 0 && { elsewhere: Object.fromEntries(away) }
   return { frames, resident: [...resident], steps, ...device, ...elsewhere }
 }
 
 /** What a frame takes in its space. */
 const roomFor = (space: Space, bytes: number): number => (space === 'disk' ? roundUp(bytes, diskPage) : align(bytes))
 
+interface Placing {
+  readonly spans: Spans
+  /** Of each frame: found here. */
+  readonly offsets: number[]
+  readonly enough: Arenas
+}
+
 /** What never dies lies at the bottom of its space; the rest is packed above it. Gives the bytes of the arena. */
-function placeIn(space: Space, { frames, resident }: StreamDraft, spans: Spans, offsets: number[]): number {
+function placeIn(space: Space, { frames, resident }: StreamDraft, { spans, offsets, enough }: Placing): number {
   let floor = 0
   for (const frame of resident) {
     if (spaceOf(frames[frame]) !== space) continue
@@ -118,6 +131,7 @@ function placeIn(space: Space, { frames, resident }: StreamDraft, spans: Spans, 
       ...{ start: spans.start[frame], end: spans.end[frame] },
       bytes: space === 'disk' ? roomFor(space, frames[frame].bytes) : frames[frame].bytes,
     })),
+    enough[space] - floor,
   )
   for (const [i, frame] of mortal.entries()) offsets[frame] = floor + packed.offsets[i]
   return floor + align(packed.bytes)

@@ -72,7 +72,7 @@ export class PlanSimulator {
       return { step, parts }
     })
     this.#outcomeCompiled = onceForEach(scheduleFor, function* (split, schedule) {
-      const program = yield* asPart(0, 0.7, compilingJob(jobOf(request, split), schedule))
+      const program = yield* asPart(0, 0.7, compilingJob(jobOf(request, split), schedule, { placing: 'heaviest' }))
       const played = simulating(program, pricesFor(request, program), { watch: [] })
       const { step, parts, memory } = yield* asPart(0.7, 1, played)
       return { step, parts, arena: memory.arena, fits: memory.arena <= capacity }

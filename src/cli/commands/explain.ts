@@ -24,7 +24,7 @@ import {
   showSentence,
 } from '../../search/index.js'
 import { type RankLoad, rankLoadOf } from '../../simulate/index.js'
-import { loadJob } from '../files/load.js'
+import { loadAnyJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
@@ -47,7 +47,7 @@ export interface ExplainOptions {
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
-  const parsed = loadJob(path, io, { foreign: true, world: options.world, set: options.set })
+  const parsed = await loadAnyJob(path, io, options)
   const { job } = parsed
   const isOwn = frameworks[options.software].own === true
   const tried = job && (isOwn || !hasClosedForm(job)) ? await programOf(parsed, path, io, { fits: false }) : undefined

@@ -6,28 +6,42 @@ import { detect, formOf, isHubName, type Job, type ParsedJob, parseJob } from '.
 import type { Beginning } from '../../train/index.js'
 import type { Io } from '../io.js'
 import { besides } from './beside.js'
-import { importedJob } from './imported.js'
 
-interface Loading {
-  /** A configuration of another framework is imported on the way. */
-  readonly foreign?: boolean
+export function loadJob(path: string, io: Io): ParsedJob {
+  const text = textOf(path, io)
+  return typeof text === 'string' ? jobIn(text, path, io) : text
+}
+
+/** Of a configuration of another framework. */
+interface Importing {
   /** Its ranks, where it does not say how many. */
   readonly world?: number | undefined
   /** Variables of its script, whatever it sets them to. */
   readonly set?: Readonly<Record<string, string>> | undefined
 }
 
-export function loadJob(path: string, io: Io, { foreign = false, world, set }: Loading = {}): ParsedJob {
-  const unchanged = (problem: Problem) => problem
-  let text: string
-  try {
-    text = io.read(path)
-  } catch (e) {
-    return { problems: [unreadable(path, e instanceof Error ? e.message : String(e), io)], locate: unchanged }
+/** The same, or the job of a configuration of another framework. What imports is loaded where there is something to import. */
+export async function loadAnyJob(path: string, io: Io, { world, set }: Importing = {}): Promise<ParsedJob> {
+  const text = textOf(path, io)
+  if (typeof text !== 'string') return text
+  if (detect(text)) {
+    const { importedJob } = await import('./imported.js')
+    return importedJob(text, { path, world, set }, io)
   }
-  if (foreign && detect(text)) return importedJob(text, { path, world, set }, io)
-  if (set) return { problems: [ownJob], locate: unchanged }
-  return parseJob(text, { path, readModel: model => io.read(besides(path, model)) })
+  return set ? { problems: [ownJob], locate: problem => problem } : jobIn(text, path, io)
+}
+
+const jobIn = (text: string, path: string, io: Io): ParsedJob =>
+  parseJob(text, { path, readModel: model => io.read(besides(path, model)) })
+
+/** Or why it cannot be read. */
+function textOf(path: string, io: Io): string | ParsedJob {
+  try {
+    return io.read(path)
+  } catch (e) {
+    const problems = [unreadable(path, e instanceof Error ? e.message : String(e), io)]
+    return { problems, locate: problem => problem }
+  }
 }
 
 const ownJob = error(

@@ -8,7 +8,7 @@ import type { Io } from '../io.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { besides } from './beside.js'
-import { loadJob } from './load.js'
+import { loadAnyJob } from './load.js'
 
 export interface Loaded {
   readonly job: Job
@@ -33,7 +33,7 @@ interface Demands {
 }
 
 export const tryProgram = async (path: string, io: Io, options: Demands = {}): Promise<Tried> =>
-  programOf(loadJob(path, io, { foreign: true, world: options.world, set: options.set }), path, io, options)
+  programOf(await loadAnyJob(path, io, options), path, io, options)
 
 /** The program of a job that was read already (standard input cannot be read twice). */
 export async function programOf(parsed: ParsedJob, path: string, io: Io, demands: Demands = {}): Promise<Tried> {

@@ -64,7 +64,7 @@ const ofAll: Readonly<Record<string, Methods>> = {
   '/runs': {
     GET: ({ response, desk }) => answerJson(response, { runs: desk.runs.all.map(({ summary }) => summary) }),
     POST: async ({ request, response, desk }) => {
-      const run = desk.runs.start(await bodyOf(request, RunRequest))
+      const run = await desk.runs.start(await bodyOf(request, RunRequest))
       answerJson(response, run.summary, 201)
     },
   },

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { faultNow, faultProblems, type Problem, save } from '../../base/index.js'
 import type { StepView } from '../../calibrate/index.js'
 import type { Peaks } from '../../train/index.js'
-import { loadJob } from '../files/load.js'
+import { loadAnyJob } from '../files/load.js'
 import { freeFolder } from '../files/run-folder.js'
 import type { Io } from '../io.js'
 import { Refused } from './answer.js'
@@ -182,12 +182,13 @@ export class Runs {
   }
 
   /** Throws what is wrong with the job; what is found only when it is compiled, the run says. */
-  start(request: RunRequest): Run {
-    if (this.all.filter(({ isLive }) => isLive).length >= mostRuns)
-      throw new Refused(409, `${mostRuns} runs are going on already: stop one of them first`)
+  async start(request: RunRequest): Promise<Run> {
     const path = request.from ?? '-'
     const io = confined(this.#io, this.#folder, { [path]: request.job })
-    const { job, problems, locate } = loadJob(path, io, { foreign: true })
+    const { job, problems, locate } = await loadAnyJob(path, io)
+    // Nothing is waited for from here on: two requests cannot both take the last place.
+    if (this.all.filter(({ isLive }) => isLive).length >= mostRuns)
+      throw new Refused(409, `${mostRuns} runs are going on already: stop one of them first`)
     const elsewhere = job ? outsideProblems(job, path, this.#folder).map(locate) : []
     if (!job || elsewhere.length > 0) throw new Refused(422, 'the job has problems', [...problems, ...elsewhere])
     const place = freeFolder(job, path === '-' ? 'run' : path, this.#io)
