@@ -3,6 +3,7 @@
  * what training needs, hardware FLOPs what a plan executes, recomputation included.
  */
 import { batchRanks } from '../base/index.js'
+import { extentOf } from '../model/index.js'
 import { repeated } from './others/layer-cost.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
@@ -54,13 +55,21 @@ export const flopDefinitions = {
 
 export type Definition = keyof typeof flopDefinitions
 
-/** Of a step over all devices. The model's are PaLM's; the hardware's are those of the products that are executed. */
+/** What takes the place of seq in the attention of a layer, in the mean of all layers: less than seq where some see a window. */
+function meanExtent({ seq, window }: Shape): number {
+  if (!window) return seq
+  const narrow = extentOf(seq, window.tokens)
+  return window.layers === 'half' ? (seq + narrow) / 2 : narrow
+}
+
+/** Of a step over all devices. The model's are PaLM's, of what windows leave; the hardware's are those of the products that are executed. */
 export function flopsOfStep({ shape, split }: Setup): { model: number; hardware: number } {
   const sequences = batchRanks(split) * split.microbatches * split.microbatch
-  const model = sequences * flopDefinitions.palm(shape)
+  const core = 4 * shape.layers * shape.heads * shape.headDim
+  const model = sequences * (flopDefinitions.palm(shape) - 3 * core * shape.seq * (shape.seq - meanExtent(shape)))
   const again = repeated[split.recompute]
   const layers = 2 * (matmulParameters(shape) - shape.embed * shape.vocab)
-  const scores = 4 * shape.layers * shape.heads * shape.headDim * shape.seq
+  const scores = core * meanExtent(shape)
   const repeats = again.forward * (layers + scores) + again.core * scores
   return { model, hardware: model + sequences * shape.seq * repeats }
 }

@@ -6,3 +6,16 @@ export const adapterFlopsDefinition = flopsDefinition.replace(
   '6 x parameters',
   '4 x frozen parameters + 6 x those of adapters',
 )
+
+interface Counted {
+  /** Adapters alone are trained. */
+  readonly adapters: boolean
+  /** A token sees a window, or its own document. */
+  readonly limited: boolean
+}
+
+/** The one of a run. */
+export function flopsDefinitionOf({ adapters, limited }: Counted): string {
+  const definition = adapters ? adapterFlopsDefinition : flopsDefinition
+  return limited ? definition.replace('x seq for', 'x twice the tokens seen for') : definition
+}

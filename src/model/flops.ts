@@ -3,15 +3,26 @@
  * that a token meets (2 forward, 4 backward) and 12 x heads x headDim x seq for the attention of each layer (where values have another width
  * than keys, headDim is the mean of the two). The causal half of the
  * attention counts whole, recomputation not at all: what is useful, not what is executed. A frozen parameter has no gradient: 4, beside 6 of
- * those of its adapters.
+ * those of its adapters. Where tokens see a window, or their own document, the *extent* of attention takes the place of seq.
  */
 import type { Adapters } from './adapters.js'
 import { activeParametersOf, type LlamaConfig, type ModelConfig } from './config.js'
 
 type Beside = Pick<Adapters, 'rank' | 'targets'>
 
-export const flopsPerToken = (model: ModelConfig, seq: number, adapters?: Beside): number => {
-  const { products, attention } = flopsOfToken(model, seq, adapters)
+/**
+ * Twice as many tokens as each of a sequence, or of a document, sees on average, of itself a half: as many as there are, unless a window is
+ * shorter. Then (w^2 + (seq - w)(2w - 1)) / seq: about 2w - w^2 / seq.
+ */
+export const extentOf = (seq: number, window = seq): number =>
+  window >= seq ? seq : (window ** 2 + (seq - window) * (2 * window - 1)) / seq
+
+export const windowOf = (model: ModelConfig): number | undefined =>
+  model.family === 'llama' ? model.window : undefined
+
+/** `extent`: of a model's data, where its sequences hold several documents. */
+export const flopsPerToken = (model: ModelConfig, seq: number, adapters?: Beside, extent?: number): number => {
+  const { products, attention } = flopsOfToken(model, seq, adapters, extent)
   return products + attention
 }
 
@@ -20,11 +31,12 @@ export function flopsOfToken(
   model: ModelConfig,
   seq: number,
   adapters?: Beside,
+  extent = extentOf(seq, windowOf(model)),
 ): { readonly products: number; readonly attention: number } {
   const met = activeParametersOf(model, seq)
   return {
     products: adapters ? 4 * met + 6 * adapterParametersOf(model, adapters) : 6 * met,
-    attention: model.family === 'mlp' ? 0 : 12 * model.layers * attentionWidth(model) * seq,
+    attention: model.family === 'mlp' ? 0 : 12 * model.layers * attentionWidth(model) * extent,
   }
 }
 

@@ -4,7 +4,7 @@ import type { Cluster, Precision } from '../cluster/index.js'
 import { multipliesIn, peakOf } from '../cost/index.js'
 import { capacityOf } from '../estimate/index.js'
 import type { Program } from '../ir/index.js'
-import { adapterFlopsDefinition, flopsDefinition, flopsOfToken } from '../model/index.js'
+import { flopsDefinitionOf, flopsOfToken, windowOf } from '../model/index.js'
 import { adaptersOf, type Job } from '../plan/index.js'
 import { goodputOf, rankLoadOf, ratesOf, runOf, type Simulation } from '../simulate/index.js'
 
@@ -58,7 +58,10 @@ export function forecastOf({ job, program, cluster, simulation, scale }: Simulat
   }
   return {
     name: job.name ?? program.name,
-    flopsDefinition: job.training.lora ? adapterFlopsDefinition : flopsDefinition,
+    flopsDefinition: flopsDefinitionOf({
+      adapters: job.training.lora !== undefined,
+      limited: (windowOf(job.model) ?? job.training.seq) < job.training.seq,
+    }),
     cluster: { name: cluster.name, device: cluster.device.title, devices },
     step,
     tokens,

@@ -13,7 +13,7 @@ import {
   type Watcher,
 } from '../base/index.js'
 import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
-import { batchAt, batchesInOrder, type Dataset, withChoices } from '../data/index.js'
+import { batchAt, batchesInOrder, type Dataset, extentOfDocuments, withChoices } from '../data/index.js'
 import {
   type KernelName,
   kernelsFor,
@@ -25,7 +25,7 @@ import {
 } from '../engine/index.js'
 import type { HealthEvent } from '../health/index.js'
 import type { Program } from '../ir/index.js'
-import { flopsPerToken } from '../model/index.js'
+import { flopsPerToken, windowOf } from '../model/index.js'
 import { adaptersOf, type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type BitChecks, replayEvents, replicaEvents } from './bit-checks.js'
@@ -228,6 +228,7 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
   const { job, dataset, trainer } = parts
   const [{ training }, observed] = [job, observing(job, dataset, trainer)]
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
+  const perToken = flopsIn(job, dataset)
   let behind = stepsBehind(parts.beginning)
   const growing = growingFrom(programs, behind, trainer)
   const taken = () => trainer.scalars().taken ?? behind
@@ -267,7 +268,7 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
       events.push(...replicaEvents(parts, behind, checks))
       const at = { step: behind, lr, seconds, ...normLimitOf(data) }
       const seen = observed(batch, at, program, result)
-      const done = { ...recordOf({ job, program, trainer }, result, at), ...seen, ...cpu }
+      const done = { ...recordOf({ job, program, trainer, perToken }, result, at), ...seen, ...cpu }
       const isSpike = spikes.passed(data, result)
       skips = result.skipped && !isSpike ? skips + 1 : 0
       broken = isSpike ? [] : brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
@@ -336,8 +337,12 @@ async function looked(look: () => Promise<HealthEvent | undefined>): Promise<Hea
   }
 }
 
+/** FLOPs of a token; of packed documents those of the data. */
+export const flopsIn = (job: Job, { train }: Pick<Dataset, 'train'>): number =>
+  flopsPerToken(job.model, job.training.seq, adaptersOf(job), extentOfDocuments(train, windowOf(job.model)))
+
 function recordOf(
-  { job, program, trainer }: Pick<Session, 'job' | 'program' | 'trainer'>,
+  { job, program, trainer, perToken }: Pick<Session, 'job' | 'program' | 'trainer'> & { readonly perToken: number },
   { loss, count, normSquared, taken, skipped, scale }: StepResult,
   { step, lr, seconds, ...norms }: Pick<StepRecord, 'step' | 'lr' | 'seconds' | 'normLimit'>,
 ): StepRecord {
@@ -349,7 +354,7 @@ function recordOf(
     ...(skipped && { skipped: whySkipped(job.training, Math.sqrt(normSquared), { scale, ...norms }) }),
     ...(scale && { scale: scale.before }),
     ...{ counted: count, seconds, tokensPerSecond },
-    flopsPerSecond: tokensPerSecond * flopsPerToken(job.model, seq, adaptersOf(job)),
+    flopsPerSecond: tokensPerSecond * perToken,
     ...timesIn(program, trainer),
   }
 }

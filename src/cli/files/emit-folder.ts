@@ -8,14 +8,14 @@ import type { Checkpoint, Heading } from '../../checkpoint/index.js'
 import { compileJob } from '../../compile/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
-import { flopsPerToken } from '../../model/index.js'
-import { adaptersOf, type Job, mostSkipsOf } from '../../plan/index.js'
+import { type Job, mostSkipsOf } from '../../plan/index.js'
 import {
   alignmentOf,
   type Beginning,
   beginningProblems,
   earlierPrograms,
   evaluationOf,
+  flopsIn,
   openData,
   textsWith,
 } from '../../train/index.js'
@@ -121,7 +121,7 @@ function converted(
 const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength)
 
 export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undefined): Run {
-  const { model, plan, training } = job
+  const { plan, training } = job
   const batches = Math.min(training.evalBatches, Math.ceil(dataset.heldOut.count / training.globalBatch))
   return {
     title: job.name ?? basename(path, extname(path)),
@@ -147,7 +147,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     fingerprint: dataset.fingerprint,
     ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
     job,
-    flopsPerToken: flopsPerToken(model, training.seq, adaptersOf(job)),
+    flopsPerToken: flopsIn(job, dataset),
   }
 }
 

@@ -1,13 +1,13 @@
 /** A run in two sentences, whoever ran it: the steps it took and what came of them, and how fast it was. */
 
 import { duration, scaled, showPercent, showTime } from '../../base/index.js'
-import { adapterFlopsDefinition, flopsDefinition } from '../../model/index.js'
+import { flopsDefinitionOf, windowOf } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
 import type { StepRecord } from '../../train/index.js'
 
 /** `behind` is how many steps were behind it when it began, `peak` the FLOP/s that utilisation is relative to. */
-export function summaryOf({ training }: Job, records: readonly StepRecord[], behind: number, peak?: number): string[] {
-  const { steps } = training
+export function summaryOf(job: Job, records: readonly StepRecord[], behind: number, peak?: number): string[] {
+  const { steps } = job.training
   const last = records.at(-1)
   if (!last && behind >= steps)
     return [`the checkpoint has taken ${behind} steps, the job has ${steps}: nothing is left to train; try --steps`]
@@ -21,11 +21,17 @@ export function summaryOf({ training }: Job, records: readonly StepRecord[], beh
   const which = behind > 0 ? `${behind + 1} to ${last.step}` : `${last.step}`
   return [
     `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(records)}${held ? `, held-out loss ${held.evalLoss!.toFixed(4)} after step ${held.step}` : ''}`,
-    `${showTime(seconds / records.length)} a step, ${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`} (${training.lora ? adapterFlopsDefinition : flopsDefinition})`,
+    `${showTime(seconds / records.length)} a step, ${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`} (${definitionFor(job)})`,
     ...skipsText(records),
     ...(saved ? [`checkpoint: ${saved.checkpoint}`] : []),
   ]
 }
+
+const definitionFor = ({ model, training: { lora, seq }, data }: Job): string =>
+  flopsDefinitionOf({
+    adapters: lora !== undefined,
+    limited: (windowOf(model) ?? seq) < seq || data?.documents !== undefined,
+  })
 
 /** Losses of steps that were skipped say nothing of the run. */
 function lossesText(records: readonly StepRecord[]): string {
