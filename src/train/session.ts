@@ -226,9 +226,8 @@ type Parts = Pick<Session, 'job' | 'dataset' | 'kernels' | 'trainer' | 'beginnin
 
 function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Session {
   const { job, dataset, trainer } = parts
-  const [{ training }, observed] = [job, observing(job, dataset, trainer)]
+  const [{ training }, observed, perToken] = [job, observing(job, dataset, trainer), flopsIn(job, dataset)]
   const heldOut = batchesInOrder(dataset.heldOut, training.globalBatch, training.evalBatches)
-  const perToken = flopsIn(job, dataset)
   let behind = stepsBehind(parts.beginning)
   const growing = growingFrom(programs, behind, trainer)
   const taken = () => trainer.scalars().taken ?? behind
