@@ -10,7 +10,8 @@ import {
   type Work,
   worldOf,
 } from '../../base/index.js'
-import { machinePrices, predictionOf } from '../../calibrate/index.js'
+import { machinePrices } from '../../calibrate/machine-prices.js'
+import { predictionOf } from '../../calibrate/prediction.js'
 import { type Cluster, findEntry, precisionProblem } from '../../cluster/index.js'
 import { multipliesIn } from '../../cost/index.js'
 import type { Program } from '../../ir/index.js'
