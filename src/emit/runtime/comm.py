@@ -13,6 +13,12 @@ from .dtypes import DTYPES
 from .mesh import Mesh
 
 
+def all_here(group=None) -> None:
+    """Waits until every rank has come. NCCL is told on which device; it would guess, and warn of it."""
+    on = [torch.cuda.current_device()] if dist.get_backend(group) == "nccl" else None
+    dist.barrier(group, device_ids=on)
+
+
 class Group:
     """One collective's members as this rank knows them."""
 

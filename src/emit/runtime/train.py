@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from . import attention, products, stage
+from .comm import all_here
 from .faults import Faults
 from .lock import Refused
 from .metrics import Metrics, write_run
@@ -234,7 +235,7 @@ def too_many_skips(trainer: Trainer, step: int) -> Skipped:
         left = f"parameters and optimizer are as step {first - 1} left them"
         hint = "try a smaller lr, a warm-up, or clip, look at the data of these steps, or allow more (mostSkips)"
         print(f"lockstep: {which} skipped: {why}; {left}; {hint}", file=sys.stderr, flush=True)
-    dist.barrier()
+    all_here()
     return Skipped()
 
 
@@ -244,7 +245,7 @@ def least_scale(trainer: Trainer, step: int) -> Skipped:
         why = f"the gradients of step {step} are not finite, and the loss scale is at its minimum, {trainer.before['scale']:.9g}"
         hint = "they overflow by themselves: try a smaller lr, a warm-up, or clip, or bf16, which has the range of f32"
         print(f"lockstep: {why}; {hint}", file=sys.stderr, flush=True)
-    dist.barrier()
+    all_here()
     return Skipped()
 
 

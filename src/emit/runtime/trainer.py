@@ -9,11 +9,10 @@ from datetime import timedelta
 from typing import Dict, List, Optional, Tuple
 
 import torch
-import torch.distributed as dist
 
 from . import checkpoint, newest
 from .choices import ChoiceFile
-from .comm import Groups
+from .comm import Groups, all_here
 from .data import batches_of
 from .dtypes import DTYPES
 from .evaluation import Judge
@@ -209,7 +208,7 @@ class Trainer:
         self.stage.at = ["save", "the last checkpoint"]
         self.saving.writer.wait()
         # Nobody ends while another asks what became of it.
-        dist.barrier()
+        all_here()
         return [not_saved(one) for one in self.saving.writer.finish()]
 
     def alive(self) -> None:
