@@ -26,7 +26,7 @@ export default function Schedule() {
   const answer = useAnswer('fast', ['schedule', 'lay'], input)
   const change = (next: Partial<ScheduleInput>, pushed = true) => setQuery(writeInput({ ...input, ...next }), pushed)
   return (
-    <article>
+    <article class="schedule">
       <h1>{words.title}</h1>
       <p class="lead">{words.lead}</p>
       <Controls input={input} change={change} />
