@@ -17,10 +17,11 @@ const apart = `
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)
-/** Files that are left to `npm run test:rest` as a whole: averages over many plans, and pages used as a reader would. */
+/** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */
 const whole = `
-  estimate-kinds estimate-memory-own estimate-optimizers estimate-plans
-  studio-claims studio-clinic studio-exercises studio-learn studio-plan studio-program studio-run`
+  estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-looking emit-spikes
+  studio-claims studio-clinic studio-exercises studio-learn studio-links studio-plan studio-program studio-run studio-static
+  studio-timeline`
   .trim()
   .split(/\s+/)
   .map(name => `${name}.test.ts`)

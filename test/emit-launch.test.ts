@@ -102,7 +102,7 @@ describe('lockstep launch', { skip }, () => {
     deepEqual(processesIn(join(root, 'long')), [])
   })
 
-  test('Ctrl-C with --save: all ranks stop after one step, it is saved and can be resumed', async () => {
+  later('Ctrl-C with --save: all ranks stop after one step, it is saved and can be resumed', async () => {
     const { child, done } = launch('--json', '--steps', '100000', '--save', 'saved', '--out', 'stopped')
     await new Promise(resolve => child.stdout.once('data', resolve))
     child.kill('SIGINT')

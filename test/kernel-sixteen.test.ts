@@ -31,7 +31,18 @@ const wider: Partial<Record<ComputeCommand, readonly string[]>> = {
 
 /** Commands of statistics and whole numbers alone. */
 const others: readonly ComputeCommand[] = [
-  ...(['tokenLoss', 'countLabels', 'take', 'scores', 'topK', 'chosen', 'chosenGrad', 'assign', 'rowsOf'] as const),
+  ...([
+    'tokenLoss',
+    'countLabels',
+    'take',
+    'weigh',
+    'scores',
+    'topK',
+    'chosen',
+    'chosenGrad',
+    'assign',
+    'rowsOf',
+  ] as const),
   ...([
     'countChoices',
     'countTop',

@@ -9,7 +9,7 @@ import { setTimeout } from 'node:timers/promises'
 import { processIo } from '../src/cli/io.js'
 import { confined } from '../src/cli/studio/confined.js'
 import { type Studio, serveStudio } from '../src/cli/studio/server.js'
-import { test } from './share.js'
+import { later, test } from './share.js'
 
 const job = (steps: number, data = '') => `
 name: tiny
@@ -270,7 +270,7 @@ async function liveFiles(id: string): Promise<void> {
   )
 }
 
-test('two runs go on at once, not three; one that is stopped stops', async () => {
+later('two runs go on at once, not three; one that is stopped stops', async () => {
   const two = await Promise.all([start({ job: job(100_000) }), start({ job: job(100_000), save: false })])
   const ids = two.map(({ body }) => JSON.parse(body).id)
   const third = await start({ job: job(1) })
@@ -286,7 +286,7 @@ test('two runs go on at once, not three; one that is stopped stops', async () =>
   equal((await json('/runs')).runs.filter(({ state }: { state: string }) => state === 'running').length, 0)
 })
 
-test('a fault that is injected into a run names the rank that failed, and who waits for whom', async () => {
+later('a fault that is injected into a run names the rank that failed, and who waits for whom', async () => {
   const { id } = JSON.parse((await start({ job: job(100_000) })).body)
   await stateOf(id, 'running')
   const inject = (fault: string) => ask(`/runs/${id}/faults`, { method: 'POST', body: { fault } })
