@@ -132,7 +132,7 @@ describe('emitted runs that restart', { skip }, () => {
   })
 
   later(
-    'other faults: a NaN is skipped, a flipped bit stays, a slow rank is slow, a message that is lost ends the wait',
+    'other faults: a NaN is found and skipped, a flipped bit stays, a slow rank is slow, a message that is lost ends the wait',
     async () => {
       const odd = [
         'nan:rank=1,step=2',
@@ -144,7 +144,10 @@ describe('emitted runs that restart', { skip }, () => {
       const lines = linesOf(join(folder, 'metrics.jsonl'))
       deepEqual(
         lines.filter(({ event }) => event).map(({ step, event }) => [step, event]),
-        [[2, 'skipped']],
+        [
+          [2, 'notFinite'],
+          [2, 'skipped'],
+        ],
       )
       const lost = await run(
         'lost',
