@@ -14,8 +14,14 @@ export function readGrid(name: string, shape: readonly [number, number], usual: 
 
 const isFinite32 = (value: number): boolean => Number.isFinite(Math.fround(value))
 
-export function writeGrid(name: string, grid: Grid): void {
-  setQuery({ [name]: grid.map(row => row.join(',')).join(':') }, true)
+/**
+ * One number of a square grid is another. Its neighbours are those of the link, not those that are shown: who types fast is ahead of
+ * what is drawn.
+ */
+export function putNumber(name: string, ranks: number, [rank, at]: readonly [number, number], number: number): void {
+  const { grid } = readGrid(name, [ranks, ranks], counted(ranks, ranks))
+  const next = grid.map((row, r) => (r === rank ? row.map((old, i) => (i === at ? number : old)) : row))
+  setQuery({ [name]: next.map(row => row.join(',')).join(':') }, true)
 }
 
 /** Element i of rank r is i + r. */

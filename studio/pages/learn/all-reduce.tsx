@@ -1,5 +1,5 @@
 /** All-reduce taken apart: as a ring, step by step, and as two collectives, bit by bit. */
-import { counted, type Grid, readGrid, writeGrid } from '../../base/grid.js'
+import { counted, type Grid, putNumber, readGrid } from '../../base/grid.js'
 import { type Knobs, oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { bytes, seconds, short } from '../../base/numbers.js'
@@ -206,11 +206,8 @@ function Ring({ value, pending, step, x }: RingProps) {
 function Begin({ x }: { readonly x: Grid }) {
   const words = text()
   const put = (rank: number, chunk: number, { value, validity }: HTMLInputElement) => {
-    if (!validity.valid || value === '' || !Number.isFinite(Math.fround(Number(value)))) return
-    writeGrid(
-      'x',
-      x.map((row, r) => (r === rank ? row.map((old, c) => (c === chunk ? Number(value) : old)) : row)),
-    )
+    if (validity.valid && value !== '' && Number.isFinite(Math.fround(Number(value))))
+      putNumber('x', x.length, [rank, chunk], Number(value))
   }
   return (
     <section aria-label={words.type}>

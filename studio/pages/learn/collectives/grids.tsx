@@ -25,6 +25,9 @@ const text = defineText(
   },
 )
 
+/** Where a number was typed in: rank, and which of its numbers. */
+type Put = (place: readonly [rank: number, at: number], number: number) => void
+
 interface GridsProps {
   readonly op: Operation
   readonly root: number
@@ -32,10 +35,10 @@ interface GridsProps {
   /** Numbers a rank brings. */
   readonly width: number
   readonly out: Grid | undefined
-  readonly change: (x: Grid) => void
+  readonly put: Put
 }
 
-export function Grids({ op, root, x, width, out, change }: GridsProps) {
+export function Grids({ op, root, x, width, out, put }: GridsProps) {
   const stage = useRef<HTMLDivElement>(null)
   const words = text()
   const play = () => stage.current && void fly(stage.current, flightsOf(op, x.length, root))
@@ -45,7 +48,7 @@ export function Grids({ op, root, x, width, out, change }: GridsProps) {
         <section aria-label={words.before}>
           <h3>{words.before}</h3>
           {x.map((row, rank) => (
-            <Typed key={rank} rank={rank} row={row.slice(0, width)} change={next => change(replaced(x, rank, next))} />
+            <Typed key={rank} rank={rank} row={row.slice(0, width)} put={put} />
           ))}
         </section>
         <section aria-label={words.after}>
@@ -62,21 +65,16 @@ export function Grids({ op, root, x, width, out, change }: GridsProps) {
   )
 }
 
-/** The first numbers of a row are new; those that this operation leaves aside stay. */
-const replaced = (x: Grid, rank: number, next: readonly number[]): Grid =>
-  x.map((row, r) => (r === rank ? [...next, ...row.slice(next.length)] : row))
-
 interface RowProps {
   readonly rank: number
   readonly row: readonly number[]
 }
 
-function Typed({ rank, row, change }: RowProps & { readonly change: (row: readonly number[]) => void }) {
+function Typed({ rank, row, put }: RowProps & { readonly put: Put }) {
   const words = text()
-  const put = (at: number, { value, validity }: HTMLInputElement) => {
+  const typed = (at: number, { value, validity }: HTMLInputElement) => {
     const number = Number(value)
-    if (validity.valid && value !== '' && Number.isFinite(Math.fround(number)))
-      change(row.map((old, i) => (i === at ? number : old)))
+    if (validity.valid && value !== '' && Number.isFinite(Math.fround(number))) put([rank, at], number)
   }
   return (
     <div class={`cells rank-${rank % 6}`}>
@@ -89,7 +87,7 @@ function Typed({ rank, row, change }: RowProps & { readonly change: (row: readon
           value={value}
           aria-label={words.input(rank, at)}
           data-before={keyOf({ rank, at })}
-          onChange={event => put(at, event.currentTarget)}
+          onChange={event => typed(at, event.currentTarget)}
         />
       ))}
     </div>

@@ -1,5 +1,5 @@
 /** The collectives: numbers of the reader’s, and what every rank has afterwards. */
-import { counted, type Grid, readGrid, writeGrid } from '../../../base/grid.js'
+import { counted, type Grid, putNumber, readGrid } from '../../../base/grid.js'
 import { threads } from '../../../base/isolation.js'
 import { oneOf, readKnobs } from '../../../base/knobs.js'
 import { defineText } from '../../../base/language.js'
@@ -167,7 +167,7 @@ export default function Collectives() {
           >
             <Grids
               {...{ op, root, x: grid, width: broughtBy(op, ranks), out: value?.out }}
-              change={x => writeGrid('x', x)}
+              put={(place, number) => putNumber('x', ranks, place, number)}
             />
           </Figure>
         </>
