@@ -57,7 +57,7 @@ for (const [theme, language] of [
       const { page, open, isFine } = await pages.tab()
       const all = await routes(page, open)
       ok(all.length >= 8, String(all))
-      for (const route of language === 'en' ? all : some(all, 1000, 2))
+      for (const route of language === 'en' ? all : some(all, 1000, 3))
         await t.test(route || 'home', async () => {
           await open(`${route}?lang=${language}&theme=${theme}`)
           await page.waitForSelector('main [aria-busy="true"]', { state: 'detached' })
@@ -80,7 +80,7 @@ for (const [theme, language] of [
     inChromium,
     async t => {
       const { page, open } = await pages.tab({ size: { width: 320, height: 640 } })
-      for (const route of some(await routes(page, open), 1000, 3))
+      for (const route of some(await routes(page, open), 1000, 5))
         await t.test(route || 'home', async () => {
           await open(`${route}?lang=${language}&theme=${theme}`)
           await page.waitForSelector('main [aria-busy="true"]', { state: 'detached' })
