@@ -4,12 +4,11 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { type IncomingHttpHeaders, request as open } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before } from 'node:test'
+import { after, before, test } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { processIo } from '../src/cli/io.js'
 import { confined } from '../src/cli/studio/confined.js'
 import { type Studio, serveStudio } from '../src/cli/studio/server.js'
-import { later, test } from './share.js'
 
 const job = (steps: number, data = '') => `
 name: tiny
@@ -270,7 +269,7 @@ async function liveFiles(id: string): Promise<void> {
   )
 }
 
-later('two runs go on at once, not three; one that is stopped stops', async () => {
+test('two runs go on at once, not three; one that is stopped stops', async () => {
   const two = await Promise.all([start({ job: job(100_000) }), start({ job: job(100_000), save: false })])
   const ids = two.map(({ body }) => JSON.parse(body).id)
   const third = await start({ job: job(1) })
@@ -286,7 +285,7 @@ later('two runs go on at once, not three; one that is stopped stops', async () =
   equal((await json('/runs')).runs.filter(({ state }: { state: string }) => state === 'running').length, 0)
 })
 
-later('a fault that is injected into a run names the rank that failed, and who waits for whom', async () => {
+test('a fault that is injected into a run names the rank that failed, and who waits for whom', async () => {
   const { id } = JSON.parse((await start({ job: job(100_000) })).body)
   await stateOf(id, 'running')
   const inject = (fault: string) => ask(`/runs/${id}/faults`, { method: 'POST', body: { fault } })
