@@ -9,22 +9,22 @@ import { run } from 'node:test'
 import { spec, tap } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
 
+const filesOf = names =>
+  names
+    .trim()
+    .split(/\s+/)
+    .map(name => `${name}.test.ts`)
+
 /** Files that start programs or change their process, longest first: each has a process of its own. */
-const apart = `
+const apart = filesOf(`
   emit-conformance emit-launch engine calibrate browser emit emit-checkpoint train rehearse examples installed resume emit-faults
   add-a-fact progress race docs studio-plan studio-run studio studio-clinic studio-program studio-exercises studio-learn studio-claims
-  studio-server studio-static studio-links`
-  .trim()
-  .split(/\s+/)
-  .map(name => `${name}.test.ts`)
+  studio-server studio-static studio-links`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */
-const whole = `
+const whole = filesOf(`
   estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-looking emit-spikes
   studio-claims studio-clinic studio-exercises studio-learn studio-links studio-plan studio-program studio-run studio-static
-  studio-timeline`
-  .trim()
-  .split(/\s+/)
-  .map(name => `${name}.test.ts`)
+  studio-timeline`)
 /**
  * The others share a few processes, neighbours by name: what one has made the compiler of JavaScript learn, the next need not
  * teach it again, which saves a third of their time.

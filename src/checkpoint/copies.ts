@@ -137,17 +137,8 @@ function checkpointOf(parts: readonly CopiedPart[], position: Position): Checkpo
     return of.flatMap(damageOf).map(({ message }) => message)
   }
   return {
-    ...{
-      step,
-      seed,
-      ...(data && { data }),
-      ...(norms && { norms }),
-      scalars,
-      run: 'copied',
-      line: [],
-      files: [],
-      fill,
-    },
+    ...{ step, seed, ...(data && { data }), ...(norms && { norms }), scalars },
+    ...{ run: 'copied', line: [], files: [], fill },
     tensors: new Map([...byTensor.keys()].map(name => [name, dims(name)])),
     damages: () => parts.flatMap(damageOf),
     tensor(name) {

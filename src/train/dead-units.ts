@@ -49,14 +49,17 @@ export function unitLooks({ training, plan }: Job, trainer: Pick<Trainer, 'held'
   const shrinks = shrinkingOf(toldFor(training, 'matrix').optimizer)
   if (shrinks === undefined || plan.offload) return () => ({})
   const inARow = new Map<string, Int32Array>()
-  let before: { readonly step: number; readonly means: ReadonlyMap<string, Float64Array> } | undefined
+  let before: { readonly step: number; readonly means: Means } | undefined
+  let places: Places | undefined
   return (program, step, { skipped }) => {
     const phase = step % every
     const last = before
     before = undefined
     if (phase > 1 || skipped) return {}
-    const layers = layersOf(program)
-    const means = new Map(layers.flatMap(layer => meansOf(program, layer, trainer)))
+    // Another program only where the batch grows.
+    places = places?.program === program ? places : placesOf(program)
+    const { layers } = places
+    const means = meansIn(places, trainer)
     if (phase === 0) before = { step, means }
     if (last?.step !== step - 1 || phase === 0) return {}
     const dead = layers.map(layer => {
@@ -113,14 +116,33 @@ function layersOf({ params }: Program): Layer[] {
 /** Of each matrix, three numbers of every unit: where features begin, in their middle, and where they end. */
 const samples = 3
 
-function meansOf(program: Program, { params, units }: Layer, trainer: Pick<Trainer, 'held'>) {
-  const means = params.map(({ name }) => [name, new Float64Array(samples * units)] as const)
-  const into = new Map(means.map(([name, values]) => [`m.${name}`, values]))
-  for (let rank = 0; rank < worldOf(program.mesh); rank++)
-    for (const shard of shardsOf(program, rank)) {
-      const values = shard.written ? into.get(shard.tensor) : undefined
-      if (values) readUnits(shard, trainer.held(shard), values)
-    }
+/** By the name of the tensor that holds them. */
+type Means = ReadonlyMap<string, Float64Array>
+
+const meanOf = ({ name }: Param): string => `m.${name}`
+
+/** What is looked at of a program, and the parts of it that ranks hold. */
+interface Places {
+  readonly program: Program
+  readonly layers: readonly Layer[]
+  readonly shards: readonly Shard[]
+}
+
+function placesOf(program: Program): Places {
+  const layers = layersOf(program)
+  const wanted = new Set(layers.flatMap(({ params }) => params.map(meanOf)))
+  const ranks = Array.from({ length: worldOf(program.mesh) }, (_, rank) => rank)
+  const shards = ranks.flatMap(rank => shardsOf(program, rank).filter(one => one.written && wanted.has(one.tensor)))
+  return { program, layers, shards }
+}
+
+function meansIn({ layers, shards }: Places, trainer: Pick<Trainer, 'held'>): Means {
+  const means = new Map(
+    layers.flatMap(({ params, units }) =>
+      params.map(param => [meanOf(param), new Float64Array(samples * units)] as const),
+    ),
+  )
+  for (const shard of shards) readUnits(shard, trainer.held(shard), means.get(shard.tensor)!)
   return means
 }
 
@@ -148,13 +170,13 @@ function readUnits(
 }
 
 interface Compared {
-  readonly before: ReadonlyMap<string, Float64Array>
-  readonly after: ReadonlyMap<string, Float64Array>
+  readonly before: Means
+  readonly after: Means
   readonly shrinks: number
 }
 
 function countLook({ params, units }: Layer, { before, after, shrinks }: Compared, counts: Int32Array): void {
-  const pairs = params.map(({ name }) => [before.get(name)!, after.get(name)!] as const)
+  const pairs = params.map(param => [before.get(meanOf(param))!, after.get(meanOf(param))!] as const)
   for (let u = 0; u < units; u++) {
     const isDead = pairs.every(([was, is]) => {
       for (let i = samples * u; i < samples * (u + 1); i++)

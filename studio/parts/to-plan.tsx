@@ -6,7 +6,7 @@ import { ask } from '../work/ask.js'
 import type { TextRead } from '../work/plan-job.js'
 import { Problems } from './trouble.js'
 
-const text = defineText({ open: 'Open this job in Plan' }, { open: '在规划页打开这份任务' })
+const text = defineText({ open: 'Open this job in Plan' }, { open: '在规划页打开这份作业' })
 
 /** `on` of the link it came with, for as many ranks. */
 const placeFor = (ranks: number, on = 'h100*1'): string => `${/^[\w.-]+/.exec(on)?.[0] ?? 'h100'}*${ranks}`

@@ -58,7 +58,7 @@ export const text = defineText(
     rank: 'Rank',
     own: '作业 YAML',
     ownNote: '修改后程序会重新编译',
-    ownJob: '自己的任务',
+    ownJob: '自己的作业',
     tooLarge: (bytes: string) =>
       `所有 rank 共占 ${bytes}，在这里算不动，因此没有数值可看。彩排用同样的计划，但模型更窄、rank 更少。`,
     coordinates: (words: string) => `这个 rank 的坐标是 ${words}。`,
