@@ -19,7 +19,7 @@ const filesOf = names =>
 const apart = filesOf(`
   emit-conformance emit-launch engine calibrate browser emit emit-checkpoint train rehearse examples installed resume emit-faults
   add-a-fact progress race docs studio-plan studio-run studio studio-clinic studio-program studio-exercises studio-learn studio-claims
-  studio-server studio-static studio-links`)
+  studio-server studio-static studio-links studio-timeline`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */
 const whole = filesOf(`
   estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-looking emit-spikes
