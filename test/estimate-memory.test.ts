@@ -227,8 +227,8 @@ function anyPipeline(seed: number): Placed {
   }
 }
 
-test('no rank is heavier or busier than those that are weighed (seeds 1 to 2000)', () => {
-  for (let seed = 1; seed <= 2000; seed++) {
+test('no rank is heavier or busier than those that are weighed (seeds 1 to 500)', () => {
+  for (let seed = 1; seed <= 500; seed++) {
     const placed = { ...anyPipeline(seed), book: new EstimateBook() }
     const { pipeline, holdings } = pipelineIn(placed)
     const ranks = pipeline.ranks.map((_, rank) => rankFootprint(placed, rank))

@@ -11,7 +11,7 @@ import { fastKernels } from '../src/engine/index.js'
 import { Forking } from './forked.js'
 import { memoryIo } from './memory-io.js'
 import { findPython, noPython } from './python.js'
-import { later, oneIn, test } from './share.js'
+import { later, test } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-choices-'))
 let copies: Forking | undefined
@@ -85,9 +85,8 @@ later('where documents are cut one by one, choices are those of tokens that foll
   near(await losses(jobOf(ring, `${documents}, choices: ${several}`), ...reference), made, 1e-12)
 })
 
-const byKernels = oneIn(3)
-for (const kernels of fastKernels())
-  byKernels(`the ${kernels} kernels record, and the interpreter repeats`, async () => {
+for (const kernels of fastKernels().slice(0, 2))
+  later(`the ${kernels} kernels record, and the interpreter repeats`, async () => {
     const file = at(`choices-${kernels}.jsonl`)
     const made = await losses(jobOf('dp: 2, cp: 2, tp: 2, ep: 4'), '--kernels', kernels, '--record-choices', file)
     near(await losses(jobOf('', `choices: ${file}`), ...reference), made, 1e-5)

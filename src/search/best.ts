@@ -2,19 +2,21 @@
 import { kindOf, outcomeOf } from './kinds.js'
 import type { Priced } from './search.js'
 
-/** The front ends here: nobody trades more than so many times the time for memory. */
+/** The front ends here: nobody trades more than so many times the time for memory. Plans that are too heavy to be kept are faster. */
 const slowest = 2
 
-/** How many plans to keep, of how many kinds, and whether there is to be a front. */
+/** How many plans to keep, of how many kinds and of at most how many bytes, and whether there is to be a front of these. */
 export interface Keeping {
   readonly keep: number
   readonly kinds: number
+  readonly surely: number
   readonly front: boolean
 }
 
 export class Best {
   readonly #keep: number
   readonly #kinds: number
+  readonly #surely: number
   readonly #fronted: boolean
   readonly fastest: Priced[] = []
   /** No plan that is slower than the last of these is of use. */
@@ -22,21 +24,22 @@ export class Best {
   /** Fastest first, each lighter than the one before; with plans too slow to be of interest. */
   readonly #front: Priced[] = []
 
-  constructor({ keep, kinds, front }: Keeping) {
+  constructor({ keep, kinds, surely, front }: Keeping) {
     this.#keep = keep
     this.#kinds = kinds
+    this.#surely = surely
     this.#fronted = front
   }
 
   offer(plan: Priced): void {
     const { step } = plan.estimate
-    if (!this.#full || step < this.#worst()) {
+    if (this.#isKept(step, plan.bytes)) {
       this.fastest.splice(placeOf(this.fastest, plan), 0, plan)
       const most = Math.min(this.#keep, this.#kinds < this.#keep ? lengthOf(this.fastest, this.#kinds) : this.#keep)
       this.#full = this.fastest.length >= most
       if (this.#full) this.fastest.length = most
     }
-    if (!this.#fronted || this.#dominated(step, plan.bytes)) return
+    if (this.#dominated(step, plan.bytes)) return
     const at = placeOf(this.#front, plan)
     let heavier = at
     while (heavier < this.#front.length && this.#front[heavier].bytes >= plan.bytes) heavier++
@@ -44,18 +47,22 @@ export class Best {
   }
 
   get front(): Priced[] {
-    return this.#front.filter(({ estimate }) => !this.#tooSlow(estimate.step))
+    const isAsked = ({ bytes }: Priced): boolean => this.#fronted || bytes > this.#surely
+    return this.#front.filter(plan => isAsked(plan) && !this.#tooSlow(plan.estimate.step))
   }
 
   /** Whether plans at best so fast and so light could neither be kept nor stand on the front. */
   cannotUse(step: number, bytes: number): boolean {
-    return (
-      this.#full && step >= this.#worst() && (!this.#fronted || this.#tooSlow(step) || this.#dominated(step, bytes))
-    )
+    return !this.#isKept(step, bytes) && (this.#tooSlow(step) || this.#dominated(step, bytes))
+  }
+
+  #isKept(step: number, bytes: number): boolean {
+    return bytes <= this.#surely && (!this.#full || step < this.#worst())
   }
 
   #tooSlow(step: number): boolean {
-    return step > slowest * this.fastest[0].estimate.step
+    const [best = this.#front[0]] = this.fastest
+    return best !== undefined && step > (this.#fronted ? slowest : 1) * best.estimate.step
   }
 
   #worst(): number {

@@ -64,7 +64,7 @@ export interface PlannerOptions {
   readonly top: number
   /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
   readonly simulate: number | false
-  /** False: no front of time against memory is asked for, which takes half the time. */
+  /** False: no front of time against memory is asked for, which takes more than half the time. */
   readonly front: boolean
   /** Is shown every plan whose price is found, while the search runs. */
   readonly sample?: PlanSample | undefined
@@ -106,13 +106,12 @@ const compiles = (request: Request, { simulate }: PlannerOptions): boolean => si
 /** Of prices alone some plans surely fit, and others may. */
 function* pricedPlans(request: Request, options: PlannerOptions): Work<Answer> {
   const [surely, possibly] = edgesOf(capacityOf(request), memoryProfileOf(request.software))
-  const { top: kinds, front: fronted, sample } = options
-  const keep = Math.max(keptPlans, kinds)
-  const found = yield* asPart(0, 0.5, searchingAll(request, { keep, kinds, capacity: surely, front: fronted, sample }))
-  const answer = yield* asPart(0.5, 0.5, rankingPlans(request, found, options))
-  const { front } = yield* asPart(0.5, 1, searchingAll(request, { keep: 1, capacity: possibly, sample }))
-  const near = front.filter(({ bytes }) => bytes > surely)
-  return { ...answer, possible: spread(near).map(plan => priced(request, plan)) }
+  const { top: kinds, front, sample } = options
+  const asked = { keep: Math.max(keptPlans, kinds), kinds, capacity: possibly, surely, front, sample }
+  const found = yield* searchingAll(request, asked)
+  const heavier = found.front.findLastIndex(({ bytes }) => bytes > surely) + 1
+  const answer = yield* rankingPlans(request, { ...found, front: found.front.slice(heavier) }, options)
+  return { ...answer, possible: spread(found.front.slice(0, heavier)).map(plan => priced(request, plan)) }
 }
 
 const priced = (request: Request, plan: Priced): RankedPlan => ({ plan, fit: fitOfPrice(request, plan) })

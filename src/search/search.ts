@@ -43,9 +43,10 @@ export interface Counts {
 export interface Found {
   /** Fastest first. */
   readonly best: readonly Priced[]
-  /** Of time against memory, to twice the least time: fastest first, and each lighter than those before it. */
+  /** Of time against memory, to twice the time of the best: fastest first, and each lighter than those before it. */
   readonly front: readonly Priced[]
   readonly counts: Counts
+  /** Bytes that the best may take. */
   readonly capacity: number
 }
 
@@ -56,9 +57,11 @@ export interface Options {
   readonly kinds?: number
   /** Bytes a rank may take, where that is not the request's capacity. */
   readonly capacity?: number
+  /** Of them the best may take so many: heavier plans are on the front alone, where they are faster than all of the best. */
+  readonly surely?: number
   /** Plans that were found before: what cannot be kept beside them is left out. */
   readonly known?: readonly Priced[]
-  /** False: no front is asked for, and more can be left out. */
+  /** False: no front is asked for but of plans heavier than the best may be, and more can be left out. */
   readonly front?: boolean
   /** False prices everything: the truth that pruning is compared with. */
   readonly prune?: boolean
@@ -87,12 +90,12 @@ export const search = (request: Request, options: Options): Found => finish(sear
 export function* searching(given: Request, options: Options): Work<Found> {
   // Bounds go by the rate at which most is multiplied.
   const request: Request = given.extras?.includes('fp8') ? { ...given, precision: 'fp8' } : given
-  const { prune = true, capacity = capacityOf(request) } = options
+  const { prune = true, capacity = capacityOf(request), surely = capacity } = options
   const groups = boundedGroups(request, prune ? capacity : Number.POSITIVE_INFINITY)
   const considered = groups.plans
   const visit = new Visit(
     request,
-    { front: true, kinds: options.keep, known: [], sample: undefined, ...options, prune, capacity },
+    { front: true, kinds: options.keep, known: [], sample: undefined, ...options, prune, capacity, surely },
     groups,
   )
   let [steps, done] = [0, 0]

@@ -103,6 +103,7 @@ interface Ordered {
 export class Visit {
   readonly #request: Request
   readonly #capacity: number
+  readonly #surely: number
   readonly #prune: boolean
   readonly #best: Best
   readonly #sample: Options['sample']
@@ -116,14 +117,15 @@ export class Visit {
 
   constructor(
     request: Request,
-    { keep, kinds, capacity, front, prune, known, sample }: Required<Options>,
+    { keep, kinds, capacity, surely, front, prune, known, sample }: Required<Options>,
     groups: BoundedGroups,
   ) {
     this.#request = request
     this.#capacity = capacity
     this.#prune = prune
     this.#sample = sample
-    this.#best = new Best({ keep, kinds, front })
+    this.#surely = surely
+    this.#best = new Best({ keep, kinds, front, surely })
     for (const plan of known) this.#best.offer(plan)
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
@@ -147,7 +149,7 @@ export class Visit {
 
   found(considered: number): Found {
     const counts = { considered, pruned: this.#pruned, priced: this.#priced, unfit: this.#unfit }
-    return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#capacity }
+    return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#surely }
   }
 
   #group({ group, pipelines, savings, plans, least }: Bounded): void {

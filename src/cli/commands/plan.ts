@@ -38,6 +38,8 @@ export interface PlanOptions extends PlanningOptions {
   readonly why: boolean
   /** False: prices alone. */
   readonly simulate: number | false
+  /** The best plans by price, and nothing else. */
+  readonly quick?: boolean
   readonly out?: string
   readonly json?: boolean
 }
@@ -70,14 +72,15 @@ function requireWritable(precision: Precision): void {
 const phases = { 'searching and simulating': 15, 'finding out what would change it': 3 }
 type Phase = keyof typeof phases
 
-function answerTo(request: Request, { top, why, out, ...options }: PlanOptions, io: Io): Promise<Told> {
+function answerTo(request: Request, { top, why, out, quick, ...options }: PlanOptions, io: Io): Promise<Told> {
+  const wanted = quick ? false : options.simulate
   // What is written is compiled, whatever was asked.
-  const simulate = options.simulate === false && out !== undefined ? 0 : options.simulate
+  const simulate = wanted === false && out !== undefined ? 0 : wanted
   return withProgress(io, async progress => {
     progress.expect(phases)
     const run = <T>(phase: Phase, work: Work<T>) => progress.run(phase, work)
-    const answer = await run('searching and simulating', findingPlans(request, { top, simulate }))
-    if (!why || answer.listed.length === 0) return answer
+    const answer = await run('searching and simulating', findingPlans(request, { top, simulate, front: !quick }))
+    if (quick || !why || answer.listed.length === 0) return answer
     return { ...answer, why: await run('finding out what would change it', findingReasons(answer)) }
   })
 }

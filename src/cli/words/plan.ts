@@ -34,6 +34,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .option('--no-simulate', 'prices in closed form alone: nothing is compiled, except for --out')
     .option('--no-why', 'the plans alone, without neighbours and sensitivity')
+    .option(
+      '--quick',
+      'the best plans by price and nothing else: as --no-simulate --no-why, without the front of memory against time',
+    )
     .option('--out <file>', 'write the best plan as a job file')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
