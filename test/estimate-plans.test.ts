@@ -9,7 +9,7 @@ import { scheduleNames } from '../src/plan/index.js'
 import { comparedPlans, staysWithinLimits } from './random-plans.js'
 
 const seed = Number(process.env.SEED ?? 1)
-const count = Number(process.env.PLANS ?? 40)
+const count = Number(process.env.PLANS ?? 60)
 const plans = comparedPlans(seed, count)
 staysWithinLimits(plans, `${count} random plans`, seed)
 

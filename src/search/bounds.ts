@@ -2,6 +2,7 @@
  * What no plan of a group can be better than. Each bound is the price of something that every plan of the group has
  * and that depends on the group alone; the test prices whole spaces and finds no plan below its bounds.
  */
+import { gcd } from '../base/index.js'
 import { CutPrice, type Holding, memoryLike, pipelineIn, type Split, totalBytes } from '../estimate/index.js'
 import type { ScheduleName } from '../plan/index.js'
 import { plainSplit, type Request, setupOf } from './request.js'
@@ -23,11 +24,11 @@ export function commonPrice(
   group: Group,
   recompute: Saving['recompute'] = 'none',
 ): CutPrice {
-  const { tp, cp, dp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring, extras } = group
+  const { tp, cp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring, extras } = group
   const split: Split = {
     ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch, recompute },
-    // Experts are shared with the ranks of dp: their rows travel.
-    ...((ep > 1 || etp) && { dp, ep }),
+    // Experts are shared with ranks of dp: their rows travel.
+    ...((ep > 1 || etp) && { dp: copiesSharing(group), ep }),
     ...(etp && { etp }),
     ...(imbalance && { imbalance }),
     ...(ulysses && { ulysses }),
@@ -37,6 +38,9 @@ export function commonPrice(
   return new CutPrice({ shape, split, cluster, precision, software, book })
 }
 
+/** Of the ranks of dp those that share experts with one: they lie side by side, and how many others there are has no say in how rows travel. */
+const copiesSharing = ({ tp, cp, ep, etp = 1 }: Group): number => (ep * etp) / gcd(ep * etp, tp * cp)
+
 export type CommonPrices = (group: Group, recompute?: Saving['recompute']) => CutPrice
 
 /** The same for many groups: found once for all that cut layers alike. */
@@ -44,8 +48,7 @@ export function commonPrices(request: Request): CommonPrices {
   const known = new Map<string, CutPrice>()
   return (group, recompute = 'none') => {
     const { tp, cp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring } = group
-    const shared = ep > 1 || etp ? group.dp : 1
-    const key = `${tp} ${cp} ${shared} ${ep} ${etp} ${sequenceParallel} ${microbatch} ${imbalance} ${ulysses} ${ring} ${recompute}`
+    const key = `${tp} ${cp} ${ep} ${etp} ${sequenceParallel} ${microbatch} ${imbalance} ${ulysses} ${ring} ${recompute}`
     const price = known.get(key) ?? commonPrice(request, group, recompute)
     known.set(key, price)
     return price
