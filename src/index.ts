@@ -18,9 +18,9 @@ export {
   planPrecisions,
   type Problem,
   parseFaults,
+  phrasing,
   type ProblemCode,
   ProblemsError,
-  type ProblemValues,
   problemCodes,
   type Said,
   type Spoken,
@@ -29,6 +29,7 @@ export {
   type Wording,
   type Work,
 } from './base/index.js'
+export type { ProblemWords } from './problem-words.js'
 
 // 2. A job: a model, how it is trained, and the plan that lays it on ranks.
 export {
@@ -50,7 +51,6 @@ export {
   jobFields,
   jobSchema,
   layersPerStage,
-  type PlanPhrases,
   lrAt,
   Plan,
   parseJob,

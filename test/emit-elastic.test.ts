@@ -14,6 +14,7 @@ import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 import { later } from './share.js'
+import { spokenEvents } from './spoken-events.js'
 
 const python = findPython()
 const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
@@ -33,11 +34,14 @@ const tensorsIn = (folder: string): Record<string, string> =>
       }),
   )
 
-const linesOf = (path: string): { step: number; event?: string; [key: string]: unknown }[] =>
-  readFileSync(path, 'utf8')
+const linesOf = (path: string): { step: number; event?: string; [key: string]: unknown }[] => {
+  const lines = readFileSync(path, 'utf8')
     .split('\n')
     .filter(line => line !== '')
     .map(line => JSON.parse(line))
+  spokenEvents(lines)
+  return lines
+}
 
 describe('emitted runs that restart', { skip }, () => {
   const folder = temporaryFolder()

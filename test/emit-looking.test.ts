@@ -2,12 +2,13 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { after, before, describe } from 'node:test'
-import { eventOf, type HealthEvent } from '../src/health/index.js'
+import type { HealthEvent } from '../src/health/index.js'
 import { type Finished, temporaryFolder, writeEmittedJob, writeFiles } from './emitted.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 import { later } from './share.js'
+import { spokenEvents } from './spoken-events.js'
 
 /** The data of one step is so large on one rank that products overflow. */
 const huge = `
@@ -35,7 +36,7 @@ describe('emitted runs that look for what is not finite', { skip: python ? false
     const lines = ranks.flatMap(({ out }) => out.split('\n').filter(line => line.startsWith('{')))
     const records = lines.map(line => JSON.parse(line))
     return {
-      events: records.flatMap(record => eventOf(record) ?? []).filter(({ event }) => event === 'notFinite'),
+      events: spokenEvents(records).filter(({ event }) => event === 'notFinite'),
       steps: records.filter(({ event }) => event === undefined).map(({ step, taken, loss }) => [step, taken, loss]),
     }
   }

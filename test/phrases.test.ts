@@ -1,28 +1,106 @@
 /** Phrases with gaps, in both languages: whatever one of them says of its values, the other says too. */
-import { deepEqual, equal, match } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { english, type Phrases, speak } from '../src/base/index.js'
+import type { z } from 'zod'
+import { english, type Phrases, type Problem, speak } from '../src/base/index.js'
+import { clusterPhrases } from '../src/cluster/phrases.js'
+import { ClusterRequest } from '../src/cluster/request.js'
+import { enginePhrases } from '../src/engine/native/run/phrases.js'
 import { clause, eventOf, eventPhrases, found } from '../src/health/index.js'
-import { planPhrases } from '../src/plan/index.js'
+import { Job, parseJob, planPhrases } from '../src/plan/index.js'
+import { schedulePhrases } from '../src/schedule/phrases.js'
+import { searchPhrases } from '../src/search/phrases.js'
+import { dataPhrases } from '../src/train/phrases.js'
 import { eventZh } from '../studio/text/events.zh.js'
 import { eventPhrasesZh } from '../studio/text/events-phrases.zh.js'
-import { planPhrasesZh } from '../studio/text/problems-phrases.zh.js'
+import { linkPhrases } from '../studio/text/link-phrases.js'
+import { isSaidZh, problemPhrasesZh, problemZh } from '../studio/text/problems.zh.js'
+import { schemaTextsZh } from '../studio/text/schema-texts.zh.js'
 import { speakZh } from '../studio/text/tongue.zh.js'
+import { rows } from './bad-jobs.js'
 
 const gapsIn = (text = ''): string[] => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name))].sort()
 
-const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {
-  events: [eventPhrases, eventPhrasesZh],
-  plans: [planPhrases, planPhrasesZh],
+const problemPhrases: Phrases = {
+  ...{ ...planPhrases, ...clusterPhrases, ...schedulePhrases, ...searchPhrases },
+  ...{ ...dataPhrases, ...enginePhrases, ...linkPhrases },
 }
 
+const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {
+  events: [eventPhrases, eventPhrasesZh],
+  problems: [problemPhrases, problemPhrasesZh],
+}
+
+/** Three English words in a row are a sentence that nobody translated; what is to be typed stands between backticks, quotes or braces. */
+const isChinese = (text: string): void =>
+  doesNotMatch(
+    text.replace(/`[^`]*`|"[^"]*"|\{[^}]*\}/g, ''),
+    /[A-Za-z][a-z]+(?:[ ,]+[a-z]{2,}){2,}|undefined|\[object/,
+    text,
+  )
+
 for (const [family, [en, zh]] of Object.entries(families))
-  test(`${family}: every phrase has the gaps in Chinese that it has in English`, () => {
-    for (const [name, phrase] of Object.entries(en))
+  test(`${family}: every phrase has the gaps in Chinese that it has in English, and no English sentence`, () => {
+    deepEqual(Object.keys(zh).sort(), Object.keys(en).sort())
+    for (const [name, phrase] of Object.entries(en).filter(([name]) => !name.startsWith('.yaml/')))
       for (const part of [0, 1])
         deepEqual(gapsIn(zh[name]?.[part]), gapsIn(phrase[part]), `${name}: ${zh[name]?.[part]}`)
-    for (const [message] of Object.values(zh)) match(message.replace(/\{\w+\}/g, '中'), /\p{Script=Han}/u)
+    for (const [phrase, words] of Object.entries(zh)) {
+      const values = Object.fromEntries(words.flatMap(gapsIn).map(gap => [gap, 7]))
+      for (const said of speakZh({ phrase, values }, zh)) isChinese(said)
+    }
   })
+
+const files: Readonly<Record<string, string>> = { './bert.json': '{"model_type": "bert"}' }
+const readModel = (path: string): string => files[path] ?? '{}'
+
+const saysAll = (problem: Problem): void => {
+  ok(isSaidZh(problem), `${problem.code}: ${problem.message}`)
+  isChinese(problemZh(problem))
+}
+
+test('whatever is wrong with a job is said in Chinese, all of it', () => {
+  const small = rows.filter(([text]) => text.length < 2000)
+  for (const [text] of small) for (const problem of parseJob(text, { readModel }).problems) saysAll(problem)
+})
+
+interface Def {
+  readonly type: string
+  readonly innerType?: z.ZodType
+  readonly in?: z.ZodType
+  readonly out?: z.ZodType
+  readonly element?: z.ZodType
+  readonly shape?: Readonly<Record<string, z.ZodType>>
+  readonly options?: readonly z.ZodType[]
+  readonly error?: (issue: object) => unknown
+}
+
+/** Whether a field must be there. */
+const isNeeded = ({ _zod: { def, optin } }: z.ZodType): boolean =>
+  optin !== 'optional' && !['optional', 'default', 'prefault'].includes(def.type)
+
+/** What a schema says of fields that must be there, and of unions. */
+function textsIn(schema: z.ZodType): string[] {
+  const def = schema._zod.def as unknown as Def // the library types it per class only
+  const inner = [def.innerType, def.in, def.out, def.element, ...(def.options ?? [])].filter(one => one !== undefined)
+  const message = def.type === 'union' ? def.error?.({}) : undefined
+  const fields = Object.values(def.shape ?? {})
+  return [
+    ...(typeof message === 'string' ? [message] : []),
+    ...fields.flatMap(field => (isNeeded(field) && field.description ? [field.description] : [])),
+    ...[...inner, ...fields].flatMap(textsIn),
+  ]
+}
+
+test('what schemas say of fields that must be there, and of unions, is said in Chinese', () => {
+  const texts = [...new Set([Job, ClusterRequest].flatMap(textsIn))]
+  ok(texts.length > 30)
+  deepEqual(
+    texts.filter(text => !Object.hasOwn(schemaTextsZh, text)),
+    [],
+  )
+  for (const text of Object.values(schemaTextsZh)) isChinese(text)
+})
 
 test('lists, phrases within phrases and what has no value', () => {
   const phrases = { all: ['{list} of {inner}{nothing}', 'try {any}'], inner: ['<{x}>'] } as const
@@ -34,6 +112,8 @@ test('lists, phrases within phrases and what has no value', () => {
   deepEqual(speak({ phrase: 'all', values }, english(phrases)), ['1, 2 and 3 of <7>', 'try 4 or 8'])
   deepEqual(speakZh({ phrase: 'all', values }, phrases), ['1、2 和 3 of <7>', 'try 4 或 8'])
   deepEqual(speakZh({ phrase: 'toString', values }, phrases), ['', ''])
+  const advice = { list: '', inner: { advice: { phrase: 'all', values } }, nothing: '', any: '' }
+  deepEqual(speak({ phrase: 'all', values: advice }, english(phrases)), [' of try 4 or 8', 'try '])
 })
 
 test('an event is said in Chinese from its line in metrics.jsonl', () => {

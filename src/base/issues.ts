@@ -3,9 +3,11 @@
  * the name that was probably meant.
  */
 import type { z } from 'zod'
-import { error, type Problem } from './problem.js'
-import type { ProblemCode } from './problem-code.js'
-import { describeValue, either, nearest, shorten } from './text.js'
+import { english, type Filling, type Gap, type Phrases, type Spoken, speak, spoken } from './phrase.js'
+import { phrasing, problemSaid } from './phrasing.js'
+import type { Problem } from './problem.js'
+import { type SchemaPhrases, schemaPhrases } from './schema-phrases.js'
+import { nearest, shorten } from './text.js'
 
 type Issue = z.core.$ZodIssue
 type Schema = z.core.$ZodType
@@ -20,8 +22,8 @@ export const showPath = (path: Path): string =>
 
 /** What was probably meant by a word that no schema knows, beyond a slip of the keyboard. */
 export interface Hints {
-  key(path: string, key: string, value: unknown): string | undefined
-  value(path: string, value: unknown): string | undefined
+  key(path: string, key: string, value: unknown): Spoken | undefined
+  value(path: string, value: unknown): Spoken | undefined
 }
 
 const noHints: Hints = { key: () => undefined, value: () => undefined }
@@ -30,6 +32,8 @@ interface Where {
   /** Where the value stands in its file. */
   readonly prefix?: Path
   readonly hints?: Hints
+  /** Those of schemas, and those that hints are said in. */
+  readonly phrases?: Phrases
 }
 
 /** Everything wrong with `value`, as `schema` sees it. */
@@ -37,9 +41,9 @@ export function problemsOf(
   issues: readonly Issue[],
   schema: Schema,
   value: unknown,
-  { prefix = [], hints = noHints }: Where = {},
+  { prefix = [], hints = noHints, phrases = schemaPhrases }: Where = {},
 ): Problem[] {
-  const problems = issues.flatMap(issue => explain(issue, { schema, value, prefix, hints }))
+  const problems = issues.flatMap(issue => explain(issue, { schema, value, prefix, hints, phrases }))
   // A whole number out of every range breaks two rules of one schema; the later one names the nearer bound.
   return [...new Map(problems.map(p => [`${p.code} ${p.path}`, p])).values()]
 }
@@ -49,127 +53,157 @@ interface Context {
   readonly value: unknown
   readonly prefix: Path
   readonly hints: Hints
+  readonly phrases: Phrases
 }
 
+const { clause } = phrasing(schemaPhrases)
+
+type Filled<Name extends keyof SchemaPhrases> = Filling<SchemaPhrases[Name]>
+
+/** A problem of the schema's own, in a context that may know more phrases. */
+const said = <Name extends Exclude<keyof SchemaPhrases, `.${string}`>>(
+  ctx: Context,
+  path: Path,
+  phrase: Name,
+  ...filling: Filled<Name>
+): Problem => problemSaid('error', showPath([...ctx.prefix, ...path]), spoken(phrase, filling), ctx.phrases)
+
 function explain(issue: Issue, ctx: Context): Problem[] {
-  const path = showPath([...ctx.prefix, ...issue.path])
-  const value = valueAt(ctx.value, issue.path)
-  const at = (code: ProblemCode, message: string, suggestion?: string) => [error(code, path, message, suggestion)]
+  const { path } = issue
+  const value = valueAt(ctx.value, path)
   switch (issue.code) {
-    case 'invalid_type':
-      return value === undefined
-        ? at('schema/missing', missing(schemaAt(ctx.schema, issue.path, ctx.value)))
-        : at(
-            'schema/type',
-            `expected ${article(issue.expected)}, got ${describeValue(value)}`,
-            ctx.hints.value(path, value) ?? unquoted(value),
-          )
+    case 'invalid_type': {
+      if (value === undefined) return [missing(ctx, path)]
+      const instead = ctx.hints.value(showPath([...ctx.prefix, ...path]), value) ?? unquoted(value) ?? ''
+      return [said(ctx, path, 'schema/type/kind', { kind: kindOf(issue.expected), got: valueSaid(value), instead })]
+    }
     case 'too_small':
-      return [outOfRange(path, issue, value)]
+      return [outOfRange(ctx, issue, value)]
     case 'too_big':
-      return [outOfRange(path, issue, value)]
+      return [outOfRange(ctx, issue, value)]
     case 'invalid_value':
-      return value === undefined
-        ? at('schema/missing', `is missing; one of ${either(issue.values.map(String))}`)
-        : [
-            unknownName(
-              [...ctx.prefix, ...issue.path],
-              value,
-              ctx.hints.value(path, value) ?? didYouMean(value, issue.values.map(String)),
-            ),
-          ]
+      return [unknownName(ctx, path, value, issue.values.map(String))]
     case 'unrecognized_keys': {
-      const known = keysOf(schemaAt(ctx.schema, issue.path, ctx.value), value)
+      const known = keysOf(schemaAt(ctx.schema, path, ctx.value), value)
+      const hint = (key: string) =>
+        ctx.hints.key(showPath([...ctx.prefix, ...path]), key, valueAt(value, [key])) ?? meant(key, known)
       return issue.keys.map(key =>
-        error(
-          { code: 'schema/key', values: { key: shorten(key, 60) } },
-          showPath([...ctx.prefix, ...issue.path, key]),
-          `unknown key \`${shorten(key, 60)}\``,
-          ctx.hints.key(path, key, valueAt(value, [key])) ?? didYouMean(key, known),
-        ),
+        said(ctx, [...path, key], 'schema/key', { key: shorten(key, 60), instead: hint(key) }),
       )
     }
     case 'invalid_union':
       return explainUnion(issue, ctx)
+    case 'custom':
+      if (issue.params)
+        return [problemSaid('error', showPath([...ctx.prefix, ...path]), saidBy(issue.params), ctx.phrases)]
+      return [said(ctx, path, 'schema/value', { expected: issue.message })]
     default:
-      return at('schema/value', issue.message)
+      return [said(ctx, path, 'schema/value', { expected: issue.message })]
   }
 }
 
+/** What a schema of ours refuses by itself comes with a phrase: `ctx.issues.push(refusal(text, phrase, values))`. */
+const saidBy = (params: Readonly<Record<string, unknown>>): Spoken => params as unknown as Spoken // as `refusal` made it
+
 /** The alternative whose kind fits the value speaks; if none does, the union as a whole. */
 function explainUnion(issue: Extract<Issue, { code: 'invalid_union' }>, ctx: Context): Problem[] {
-  const value = valueAt(ctx.value, issue.path)
-  const path = [...ctx.prefix, ...issue.path]
-  const hint = ctx.hints.value(showPath(path), value)
-  if (value === undefined && issue.errors.length > 0)
-    return [error('schema/missing', showPath(path), missing(schemaAt(ctx.schema, issue.path, ctx.value)))]
-  const union = schemaAt(ctx.schema, issue.path.slice(0, issue.errors.length === 0 ? -1 : undefined), ctx.value)
+  const { path } = issue
+  const value = valueAt(ctx.value, path)
+  if (value === undefined && issue.errors.length > 0) return [missing(ctx, path)]
+  const union = schemaAt(ctx.schema, path.slice(0, issue.errors.length === 0 ? -1 : undefined), ctx.value)
   if (issue.errors.length === 0) {
-    const names = [...(bare(union)?._zod.propValues?.[String(issue.path.at(-1))] ?? [])].map(String)
-    return value === undefined
-      ? [error('schema/missing', showPath(path), `is missing; one of ${either(names)}`)]
-      : [unknownName(path, value, hint ?? didYouMean(value, names))]
+    const names = [...(bare(union)?._zod.propValues?.[String(path.at(-1))] ?? [])].map(String)
+    return [unknownName(ctx, path, value, names)]
   }
   const wrongKind = (e: Issue) =>
     e.path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_format'].includes(e.code)
   const fitting = issue.errors.findIndex(errors => !errors.some(wrongKind))
   if (fitting >= 0) {
     const schema = alternatives(union)[fitting] ?? ctx.schema
-    return problemsOf(issue.errors[fitting] ?? [], schema, value, { prefix: path, hints: ctx.hints })
+    return problemsOf(issue.errors[fitting] ?? [], schema, value, { ...ctx, prefix: [...ctx.prefix, ...path] })
   }
   const names = issue.errors.flat().flatMap(e => (e.code === 'invalid_value' ? e.values.map(String) : []))
-  return typeof value === 'string' && names.length > 0
-    ? [unknownName(path, value, hint ?? didYouMean(value, names))]
-    : [error('schema/type', showPath(path), `${issue.message}, got ${describeValue(value)}`, hint)]
+  if (typeof value === 'string' && names.length > 0) return [unknownName(ctx, path, value, names)]
+  const instead = ctx.hints.value(showPath([...ctx.prefix, ...path]), value) ?? ''
+  return [said(ctx, path, 'schema/type/said', { expected: issue.message, got: valueSaid(value), instead })]
 }
 
-const missing = (schema: Schema | undefined): string => {
-  const text = (schema as z.ZodType | undefined)?.description
-  return text ? `is missing: ${text}` : 'is missing'
+function missing(ctx: Context, path: Path): Problem {
+  const about = (schemaAt(ctx.schema, path, ctx.value) as z.ZodType | undefined)?.description
+  return about ? said(ctx, path, 'schema/missing/about', { about }) : said(ctx, path, 'schema/missing')
 }
 
-const articles: Readonly<Record<string, string>> = {
-  int: 'a whole number',
-  number: 'a number',
-  string: 'a string',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'a mapping',
+const kinds: Readonly<Record<string, Spoken>> = {
+  int: clause('.int'),
+  number: clause('.number'),
+  string: clause('.string'),
+  boolean: clause('.boolean'),
+  array: clause('.array'),
+  object: clause('.object'),
 }
-const article = (expected: string): string => articles[expected] ?? expected
+const kindOf = (expected: string): Gap => (Object.hasOwn(kinds, expected) ? kinds[expected] : expected)
 
-const bound = (issue: { readonly origin: string }, limit: number | bigint): string =>
-  issue.origin === 'string' ? `${limit} characters` : issue.origin === 'array' ? `${limit} entries` : String(limit)
+/** What was found, in a few words: 'the string "abc"', '7', 'a list'. Long strings are cut, so that junk stays one line. */
+export function valueSaid(value: unknown): Gap {
+  if (typeof value === 'string')
+    return value === '' ? clause('.empty') : clause('.text', { text: JSON.stringify(shorten(value, 40)) })
+  if (value === null) return clause('.null')
+  if (Array.isArray(value)) return clause('.array')
+  return typeof value === 'object' ? clause('.object') : String(value)
+}
 
-const unquoted = (value: unknown): string | undefined =>
+/** The same in English. */
+export const describeValue = (value: unknown): string =>
+  speak(spoken('schema/value', [{ expected: valueSaid(value) }]), english(schemaPhrases))[0]
+
+const limitOf = ({ origin }: { readonly origin: string }, limit: number): Gap =>
+  origin === 'string' ? clause('.characters', { limit }) : origin === 'array' ? clause('.entries', { limit }) : limit
+
+const unquoted = (value: unknown): Spoken | undefined =>
   typeof value === 'string' && value.trim() !== '' && Number.isFinite(Number(value))
-    ? `write ${Number(value)} without quotes`
+    ? clause('.unquoted', { value: Number(value) })
     : value === 'yes' || value === 'no'
-      ? `write ${value === 'yes'}`
+      ? clause('.write', { value: String(value === 'yes') })
       : undefined
 
-function unknownName(path: Path, value: unknown, suggestion: string): Problem {
-  const field = path.filter(part => typeof part === 'string').at(-1) ?? 'value'
-  const word = typeof value === 'string' ? shorten(value, 60) : describeValue(value)
-  const message = typeof value === 'string' ? `unknown ${field} \`${word}\`` : `unknown ${field}: ${word}`
-  return error({ code: 'schema/name', values: { field, word } }, showPath(path), message, suggestion)
+function unknownName(ctx: Context, path: Path, value: unknown, names: readonly string[]): Problem {
+  if (value === undefined) return said(ctx, path, 'schema/missing/names', { names })
+  const whole = [...ctx.prefix, ...path]
+  const instead = ctx.hints.value(showPath(whole), value) ?? meant(value, names)
+  const field = whole.filter(part => typeof part === 'string').at(-1) ?? 'value'
+  return typeof value === 'string'
+    ? said(ctx, path, 'schema/name/word', { field, word: shorten(value, 60), instead })
+    : said(ctx, path, 'schema/name/value', { field, got: valueSaid(value), instead })
 }
 
 type RangeIssue = Extract<Issue, { code: 'too_small' | 'too_big' }>
 
-const relations = { '>=': 'at least', '>': 'more than', '<=': 'at most', '<': 'less than' } as const
-
-function outOfRange(path: string, issue: RangeIssue, value: unknown): Problem {
-  const [limit, sign] = issue.code === 'too_small' ? [issue.minimum, '>' as const] : [issue.maximum, '<' as const]
-  const is = issue.inclusive ? (`${sign}=` as const) : sign
-  const got = describeValue(value)
-  const message = `must be ${relations[is]} ${bound(issue, limit)}, got ${got}`
-  return error({ code: 'schema/range', values: { is, limit: Number(limit), got } }, path, message)
+function outOfRange(ctx: Context, issue: RangeIssue, value: unknown): Problem {
+  const values = (limit: number | bigint) => ({ limit: limitOf(issue, Number(limit)), got: valueSaid(value) })
+  return issue.code === 'too_small'
+    ? said(ctx, issue.path, issue.inclusive ? 'schema/range/least' : 'schema/range/above', values(issue.minimum))
+    : said(ctx, issue.path, issue.inclusive ? 'schema/range/most' : 'schema/range/below', values(issue.maximum))
 }
 
-export function didYouMean(word: unknown, words: readonly string[]): string {
+/** The name that was probably meant, or all of them. */
+export function meant(word: unknown, words: readonly string[]): Spoken {
   const near = typeof word === 'string' ? nearest(shorten(word, 60), words) : undefined
-  return near === undefined ? `one of ${either(words)}` : `did you mean \`${near}\`?`
+  return near === undefined ? clause('.one-of', { words: [...words] }) : clause('.did-you-mean', { word: near })
+}
+
+export const didYouMean = (word: unknown, words: readonly string[]): string =>
+  speak(meant(word, words), english(schemaPhrases))[0]
+
+/** What a schema's own check refuses, for `ctx.issues.push`. */
+export const refusal = <Name extends Exclude<keyof SchemaPhrases, `.${string}`>>(
+  input: unknown,
+  path: readonly string[],
+  phrase: Name,
+  ...filling: Filled<Name>
+) => {
+  const params = spoken(phrase, filling)
+  const [message] = speak(params, english(schemaPhrases))
+  return { code: 'custom' as const, input, path: [...path], message, params: { ...params } }
 }
 
 /** A number may stand for a mapping of which it is one entry. */

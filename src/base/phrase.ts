@@ -21,12 +21,18 @@ interface Sentence {
 
 type Word = string | number
 
+/** Of what is said, only what to do about it. */
+interface Advice {
+  readonly advice: Spoken
+}
+
 /** What stands in a gap. A list: one of these, unless it says how it is joined; what is said within a phrase is said in its language. */
 export type Gap =
   | Word
   | readonly Word[]
   | { readonly joint: Joint; readonly of: readonly (Word | Spoken)[] }
   | Spoken
+  | Advice
   | Sentence
 
 type Joint = 'or' | 'and' | ',' | ';'
@@ -67,6 +73,7 @@ export function speak({ phrase, values }: Spoken, tongue: Tongue): readonly [mes
 function sayGap(gap: Gap, tongue: Tongue): string {
   if (typeof gap !== 'object') return String(gap)
   if ('phrase' in gap) return speak(gap, tongue)[0]
+  if ('advice' in gap) return speak(gap.advice, tongue)[1]
   if ('code' in gap) return tongue.sentence(gap)
   const { of, joint } = 'of' in gap ? gap : { of: gap, joint: 'or' as const }
   return tongue.list(

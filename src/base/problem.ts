@@ -1,8 +1,6 @@
 /** What is wrong with an input, as data: the CLI prints it, a machine reads it, a page underlines the path. */
 import type { Spoken } from './phrase.js'
 import type { ProblemCode } from './problem-code.js'
-import type { ProblemValues } from './problem-values.js'
-import type { Said } from './said.js'
 
 export interface Problem {
   readonly severity: 'error' | 'warning'
@@ -14,35 +12,21 @@ export interface Problem {
   readonly message: string
   /** What to try instead. */
   readonly suggestion?: string
-  /** The phrase that message and suggestion are, where it has one of its own beside its code. */
+  /** The phrase that message and suggestion are, and what stands in its gaps: pages say it in a language of their own. */
   readonly phrase?: string
-  /** Numbers and names of the message, so that a page may say it in its own language. */
-  readonly values?: ProblemValues[keyof ProblemValues] | Spoken['values']
+  readonly values?: Spoken['values']
   readonly line?: number
   readonly column?: number
 }
 
-/** Of a code, or of one with the values of its message. */
-export const error = (
-  said: ProblemCode | Said<ProblemValues>,
-  path: string,
-  message: string,
-  suggestion?: string,
-): Problem => ({
-  severity: 'error',
-  ...(typeof said === 'string' ? { code: said } : said),
-  path,
-  message,
+/** What only a terminal shows, in its own words; what pages show too is a phrase (`phrasing`). */
+export const error = (code: ProblemCode, path: string, message: string, suggestion?: string): Problem => ({
+  ...{ severity: 'error', code, path, message },
   ...(suggestion && { suggestion }),
 })
 
-export const warning = (
-  said: ProblemCode | Said<ProblemValues>,
-  path: string,
-  message: string,
-  suggestion?: string,
-): Problem => ({
-  ...error(said, path, message, suggestion),
+export const warning = (code: ProblemCode, path: string, message: string, suggestion?: string): Problem => ({
+  ...error(code, path, message, suggestion),
   severity: 'warning',
 })
 

@@ -21,15 +21,6 @@ export function table(header: readonly string[], rows: readonly (readonly Cell[]
 export const either = (words: readonly (string | number)[], joint = 'or'): string =>
   words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${joint} ${words.at(-1)}`
 
-/** What was found, in a few words: 'the string "abc"', '7', 'a list'. Long strings are cut, so that junk stays one line. */
-export function describeValue(value: unknown): string {
-  if (typeof value === 'string')
-    return value === '' ? 'an empty string' : `the string ${JSON.stringify(shorten(value, 40))}`
-  if (value === null) return 'nothing (null)'
-  if (Array.isArray(value)) return 'a list'
-  return typeof value === 'object' ? 'a mapping' : String(value)
-}
-
 /**
  * A name on one line, as it can be shown: characters that a terminal obeys, that turn the direction of text, or that are
  * none (XML forbids some of those) become escapes such as \u001b. In JSON such an escape is the character itself.

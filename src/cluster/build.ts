@@ -1,7 +1,8 @@
 /** Catalog entry + number of devices + differences -> cluster, or what is wrong with asking for it. */
-import { error, type Problem } from '../base/index.js'
+import type { Problem } from '../base/index.js'
 import type { Entry, TorusNetwork, TreeNetwork } from './catalog/entry.js'
 import { type Cluster, type Level, type Topology, usualDisk } from './cluster.js'
+import { refused } from './phrases.js'
 import type { Overrides } from './request.js'
 import { sliceOf } from './torus.js'
 
@@ -10,7 +11,7 @@ export type Built = { readonly cluster: Cluster } | { readonly problems: readonl
 export function build(entry: Entry, devices: number, overrides: Overrides = {}): Built {
   const { network } = entry
   const problems = [
-    ...(devices >= 1 ? [] : [error('cluster/devices', 'devices', `must be at least 1, got ${devices}`)]),
+    ...(devices >= 1 ? [] : [refused('devices', 'cluster/devices/least', { devices })]),
     ...(network.kind === 'tree' ? treeProblems(overrides) : torusProblems(network, devices, overrides)),
   ]
   if (problems.length > 0) return { problems }
@@ -79,38 +80,23 @@ function torus(network: TorusNetwork, devices: number, overrides: Overrides): To
 }
 
 function treeProblems(overrides: Overrides): Problem[] {
-  return overrides.dims === undefined
-    ? []
-    : [error('cluster/dims', 'dims', 'these devices are joined by a tree, which has no dims', 'leave it out')]
+  return overrides.dims === undefined ? [] : [refused('dims', 'cluster/dims/tree')]
 }
 
 const ofTrees = ['perNode', 'nodeBandwidth', 'nicsPerNode', 'nicBandwidth', 'oversubscription', 'pod'] as const
 
 function torusProblems(network: TorusNetwork, devices: number, overrides: Overrides): Problem[] {
-  const misplaced = ofTrees
-    .filter(key => overrides[key] !== undefined)
-    .map(key =>
-      error('cluster/override', key, 'these devices are joined by a torus, which has no nodes', 'leave it out'),
-    )
+  const misplaced = ofTrees.filter(key => overrides[key] !== undefined).map(key => refused(key, 'cluster/override'))
   const { dims } = overrides
   const product = dims?.reduce((n, size) => n * size, 1)
   return [
     ...misplaced,
-    ...(dims && product !== devices
-      ? [error('cluster/dims', 'dims', `${dims.join(' x ')} = ${product} devices, but there are ${devices}`)]
+    ...(dims && product !== undefined && product !== devices
+      ? [refused('dims', 'cluster/dims/product', { dims: dims.join(' x '), product, devices })]
       : []),
     ...(dims && dims.length > network.dims
-      ? [error('cluster/dims', 'dims', `${dims.length} dims, but the torus of these devices has ${network.dims}`)]
+      ? [refused('dims', 'cluster/dims/many', { dims: dims.length, most: network.dims })]
       : []),
-    ...(devices > network.most
-      ? [
-          error(
-            'cluster/devices',
-            'devices',
-            `${devices} devices are more than the ${network.most} of one slice`,
-            'a cluster here is one slice: what joins slices is not modelled',
-          ),
-        ]
-      : []),
+    ...(devices > network.most ? [refused('devices', 'cluster/devices/slice', { devices, most: network.most })] : []),
   ]
 }

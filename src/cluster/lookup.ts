@@ -1,10 +1,11 @@
 /** Devices and clusters by name. */
-import { didYouMean, either, error, type Problem, ProblemsError, shorten } from '../base/index.js'
+import { meant, type Problem, ProblemsError, shorten } from '../base/index.js'
 import { build } from './build.js'
 import type { Entry } from './catalog/entry.js'
 import { aliases, entries } from './catalog/index.js'
 import type { Cluster } from './cluster.js'
 import { type Device, type Precision, precisions } from './device.js'
+import { refused } from './phrases.js'
 import type { Overrides } from './request.js'
 
 export const deviceNames: readonly string[] = [...entries.keys()]
@@ -15,18 +16,15 @@ export function findEntry(name: string): Entry | undefined {
 }
 
 export const unknownDevice = (name: string, path = 'device'): Problem =>
-  error(
-    'cluster/device',
-    path,
-    `unknown device \`${shorten(name, 60)}\``,
-    didYouMean(name, [...deviceNames, ...Object.keys(aliases)]),
-  )
+  refused(path, 'cluster/device', {
+    ...{ name: shorten(name, 60), instead: meant(name, [...deviceNames, ...Object.keys(aliases)]) },
+  })
 
 /** Whether a device multiplies in a precision: one that does not has no price in it. */
 export function precisionProblem({ title, peak }: Device, precision: Precision, path: string): Problem | undefined {
   if (peak[precision] !== undefined) return undefined
   const has = precisions.filter(known => peak[known] !== undefined)
-  return error('cluster/precision', path, `${title} does not multiply in ${precision}`, `it has ${either(has)}`)
+  return refused(path, 'cluster/precision', { device: title, precision, precisions: has })
 }
 
 /** The device of that name; throws what is wrong with it. */

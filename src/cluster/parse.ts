@@ -1,8 +1,9 @@
 /** A cluster file's value as a cluster, or everything that is wrong with it. */
-import { error, hasErrors, type Problem, problemsOf } from '../base/index.js'
+import { hasErrors, type Problem, problemsOf } from '../base/index.js'
 import { build } from './build.js'
 import { Cluster } from './cluster.js'
 import { deviceNames, deviceOf, findEntry, unknownDevice } from './lookup.js'
+import { refused } from './phrases.js'
 import { ClusterRequest } from './request.js'
 
 export interface ParsedCluster {
@@ -14,17 +15,17 @@ export interface ParsedCluster {
 /** `value` is what the YAML or JSON says: a request, or with `topology` a full definition. */
 export function parseCluster(value: unknown): ParsedCluster {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return { problems: [error('schema/type', '', 'a cluster is a mapping', 'such as {device: h100, devices: 64}')] }
+    return { problems: [refused('', 'schema/type/cluster', { example: '{device: h100, devices: 64}' })] }
   return 'topology' in value ? fromDefinition(value) : fromRequest(value)
 }
 
 function fromRequest(value: object): ParsedCluster {
   const parsed = ClusterRequest.safeParse(value)
-  const refused = parsed.success ? [] : problemsOf(parsed.error.issues, ClusterRequest, value)
+  const wrong = parsed.success ? [] : problemsOf(parsed.error.issues, ClusterRequest, value)
   // Read from the raw value: a misspelt key must not hide a misspelt device.
   const named = 'device' in value && typeof value.device === 'string' ? value.device : undefined
   const entry = named === undefined ? undefined : findEntry(named)
-  const problems = [...refused, ...(named === undefined || entry ? [] : [unknownDevice(named)])]
+  const problems = [...wrong, ...(named === undefined || entry ? [] : [unknownDevice(named)])]
   if (!parsed.success || !entry || problems.length > 0) return { problems }
   const { device: _, devices, ...overrides } = parsed.data
   const built = build(entry, devices, overrides)
@@ -48,33 +49,25 @@ function fromDefinition(value: object & { device?: unknown }): ParsedCluster {
 function inconsistencies({ topology, devices }: Cluster): Problem[] {
   if (topology.kind === 'torus') {
     const product = topology.dims.reduce((n, size) => n * size, 1)
-    const equation = `${topology.dims.join(' x ')} = ${product} devices, but there are ${devices}`
-    return product === devices ? [] : [error('cluster/dims', 'topology.dims', equation)]
+    const { dims } = topology
+    return product === devices
+      ? []
+      : [refused('topology.dims', 'cluster/dims/product', { dims: dims.join(' x '), product, devices })]
   }
   const { levels } = topology
   const shrinking = levels.flatMap(({ name, size }, i) =>
     i > 0 && size < levels[i - 1].size
       ? [
-          error(
-            'cluster/levels',
-            `topology.levels[${i}].size`,
-            `a ${name} of ${size} devices cannot hold a ${levels[i - 1].name} of ${levels[i - 1].size}`,
-            'levels go from the innermost out, sizes count all devices within',
-          ),
+          refused(`topology.levels[${i}].size`, 'cluster/levels/shrink', {
+            ...{ outer: name, size, inner: levels[i - 1].name, within: levels[i - 1].size },
+          }),
         ]
       : [],
   )
-  const last = levels[levels.length - 1]
+  const { size } = levels[levels.length - 1]
   const outside =
-    last.size < devices
-      ? [
-          error(
-            'cluster/levels',
-            `topology.levels[${levels.length - 1}].size`,
-            `the last level holds ${last.size} devices, but there are ${devices}`,
-            'the last level holds them all',
-          ),
-        ]
+    size < devices
+      ? [refused(`topology.levels[${levels.length - 1}].size`, 'cluster/levels/last', { size, devices })]
       : []
   return [...shrinking, ...outside]
 }

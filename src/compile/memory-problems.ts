@@ -2,9 +2,9 @@
  * A plan that does not fit its device: which ranks, what they hold, and what would help. Every change that is
  * suggested was compiled and fits.
  */
-import { either, error, hasErrors, type Problem, showBytes } from '../base/index.js'
+import { hasErrors, type Problem, type Spoken, showBytes } from '../base/index.js'
 import { kinds, type Program } from '../ir/index.js'
-import { check, type Job, type Offload, offloadOf, type Plan } from '../plan/index.js'
+import { check, clause, type Job, type Offload, offloadOf, type Plan, refused } from '../plan/index.js'
 import { compileJob, heaviest } from './job.js'
 
 export function memoryProblems(program: Program, job: Job): Problem[] {
@@ -12,10 +12,15 @@ export function memoryProblems(program: Program, job: Job): Problem[] {
   const pp = heaviest(program.streams)
   const { arena, peak } = program.streams[pp]
   if (deviceMemory === undefined || arena <= deviceMemory) return []
-  const parts = kinds.filter(kind => peak[kind] > 0).map(kind => `${kind} ${showBytes(peak[kind])}`)
-  const message = `the ranks of pipeline stage ${pp} need ${showBytes(arena)} (${parts.join(', ')}), but a device has ${showBytes(deviceMemory)}`
-  const values = { bytes: arena, room: deviceMemory }
-  return [error({ code: 'plan/memory', values }, 'plan.deviceMemory', message, remedy(job, deviceMemory))]
+  const parts = kinds
+    .filter(kind => peak[kind] > 0)
+    .map(kind => clause('.part', { kind: clause(`.kind/${kind}`), bytes: showBytes(peak[kind]) }))
+  return [
+    refused('plan.deviceMemory', 'plan/memory/compiled', {
+      ...{ stage: pp, bytes: showBytes(arena), parts: { joint: ',', of: parts }, room: showBytes(deviceMemory) },
+      instead: remedy(job, deviceMemory),
+    }),
+  ]
 }
 
 interface Change extends Partial<Pick<Plan, 'zero' | 'recompute' | 'sequenceParallel' | 'microbatches'>> {
@@ -56,24 +61,29 @@ function together(changes: readonly Change[]): Change {
 
 const mostSuggestions = 3
 
-function remedy(job: Job, memory: number): string {
-  const more = `a larger tp (now ${job.plan.tp}) or pp (now ${job.plan.pp})`
-  if (typeof job.plan.schedule !== 'string') return `try ${more}`
+function remedy(job: Job, memory: number): Spoken {
+  const more = clause('.more-ranks', { tp: job.plan.tp, pp: job.plan.pp })
+  if (typeof job.plan.schedule !== 'string') return clause('.try', { what: more })
   const changes = changesOf(job)
   const sized = changes.map(change => ({ change, bytes: bytesWith(job, change) }))
   const enough = sized.filter(({ bytes }) => bytes <= memory).slice(0, mostSuggestions)
   if (enough.length > 0)
-    return `try ${either(enough.map(({ change, bytes }) => `${show(change)} (${showBytes(bytes)})`))}`
+    return clause('.try', {
+      what: { joint: 'or', of: enough.map(({ change, bytes }) => clause('.change', changeSaid(change, bytes))) },
+    })
   // What leaves the device costs most time: it is asked for where the rest does not do.
   const here = together(changes.filter(({ offload }) => offload === undefined))
   const all = together(changes)
   const [leastHere, least] = [bytesWith(job, here), bytesWith(job, all)]
   const [several, bytes] = leastHere <= memory ? [here, leastHere] : [all, least]
-  if (changes.length > 1 && bytes <= memory)
-    return `no single change is enough; try ${show(several)} (${showBytes(bytes)})`
-  const even = Number.isFinite(least) && changes.length > 0 ? `${show(all)} would still need ${showBytes(least)}: ` : ''
-  return `${even}spread the model over more ranks, with ${more}`
+  if (changes.length > 1 && bytes <= memory) return clause('.several', changeSaid(several, bytes))
+  const spread = clause('.spread', { more })
+  return Number.isFinite(least) && changes.length > 0
+    ? clause('.still', { ...changeSaid(all, least), instead: spread })
+    : spread
 }
+
+const changeSaid = (change: Change, bytes: number) => ({ change: show(change), bytes: showBytes(bytes) })
 
 /** Infinite: it cannot be compiled. */
 function bytesWith(job: Job, { offload, ...change }: Change): number {

@@ -3,13 +3,14 @@
  * given the parameters before it judges. Commands know this and nothing of engines; an engine joins by one line of
  * `starts`.
  */
-import { error, isCodeType, ProblemsError, unwatched } from '../base/index.js'
+import { isCodeType, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Choices, choicesInOrder } from './choices.js'
 import { type KernelName, kernelNames } from './kernel-names.js'
 import type { Replay } from './look.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
 import { startEngine } from './native/run/engine.js'
+import { refused } from './native/run/phrases.js'
 import type { Pool } from './native/run/pool.js'
 import { startReference } from './reference/engine.js'
 import type { Disagreement } from './replicas.js'
@@ -38,9 +39,7 @@ export function kernelsFor(asked: KernelName | 'auto'): KernelName {
   const name = asked === 'auto' ? kernelNames.find(isThere) : asked
   if (name && kernelNames.includes(name) && isThere(name)) return name
   const there = kernelNames.filter(isThere)
-  throw new ProblemsError([
-    error('engine/kernels', '', `there are no ${asked} kernels in this build`, `try --kernels ${there.join(' or ')}`),
-  ])
+  throw new ProblemsError([refused('', 'engine/kernels', { kernels: asked, there: there.join(' or ') })])
 }
 
 /** Products of codes are simulated, emitted and interpreted; the engine has no kernels for them. */
@@ -49,14 +48,7 @@ function startOf({ segments }: Program, kernels: KernelName): Start {
     Object.values(buffers).some(({ dtype }) => isCodeType(dtype)),
   )
   if (coded && kernels !== 'reference')
-    throw new ProblemsError([
-      error(
-        'plan/precision',
-        'plan.fp8',
-        `${kernels} kernels do not multiply 8-bit codes`,
-        'leave fp8 out here, or take --kernels reference, which is slow; emitted PyTorch multiplies them',
-      ),
-    ])
+    throw new ProblemsError([refused('plan.fp8', 'plan/precision/kernels', { kernels })])
   return starts[kernels]
 }
 

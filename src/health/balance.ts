@@ -41,7 +41,7 @@ function stagesIn(lines: readonly StepLine[], { mesh, job, path, ...facts }: Run
     found(
       'imbalance/stage',
       {
-        ...{ step: lines[lines.length - 1].step, severity: 'warning', where: `stage ${from}` },
+        ...{ step: lines[lines.length - 1].step, severity: 'warning', where: clause('.at-stage', { stage: from }) },
         numbers: { from, to, gain, busiest: busy[from], mean },
         command: `lockstep check ${path}/job.json`,
       },
@@ -96,7 +96,7 @@ function expertsIn(lines: readonly StepLine[], { job }: RunFacts): HealthEvent[]
     found(
       'imbalance/experts',
       {
-        ...{ step: lines[lines.length - 1].step, severity: 'warning', where: `experts of ${layer}` },
+        ...{ step: lines[lines.length - 1].step, severity: 'warning', where: clause('.at-experts', { layer }) },
         numbers: { busiest, idle, ...(busiestRank !== undefined && { busiestRank, gain: 1 - 1 / busiestRank }) },
       },
       { times: busiest.toFixed(1), idle: nobody, rank },

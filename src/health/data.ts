@@ -1,7 +1,7 @@
 /** The data of a run: tokens that come again, and ranks that wait for them. */
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
-import { found, percentOf } from './phrases.js'
+import { clause, found, percentOf } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { mostly, type RunFacts, shareOf, type Watch, watchWindow } from './watch.js'
 
@@ -38,7 +38,7 @@ function repeatedIn(lines: readonly StepLine[], globalBatch = Number.POSITIVE_IN
 const passedAgain = ({ step, cursor }: StepLine, epochs: number): HealthEvent =>
   found(
     'dataRepeats/epochs',
-    { step, severity: 'warning', where: 'epochs', numbers: { epochs, samples: cursor?.samples ?? null } },
+    { step, severity: 'warning', where: clause('.at-epochs'), numbers: { epochs, samples: cursor?.samples ?? null } },
     { epochs, samples: `${cursor?.samples}` },
   )
 

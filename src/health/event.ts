@@ -46,6 +46,8 @@ export interface HealthEvent {
   readonly rank?: number
   /** `layers.1 ffn, microbatch 2` */
   readonly where?: string
+  /** The same as a phrase, where it is more than a name. */
+  readonly place?: Spoken
   readonly message: string
   /** What the message is made from; null: not finite, for which JSON has no word. */
   readonly numbers: Readonly<Record<string, number | null>>
@@ -68,12 +70,13 @@ export function showEvent({ step, event, severity, rank, where, message, advice,
 export function eventOf(value: unknown): HealthEvent | undefined {
   if (typeof value !== 'object' || value === null || !('event' in value)) return undefined
   const said = value as Partial<Record<keyof HealthEvent, unknown>> // each field is looked at below
-  const { step, event, severity, rank, where, message, numbers, advice, phrase, values, command } = said
+  const { step, event, severity, rank, where, place, message, numbers, advice, phrase, values, command } = said
   if (!isKind(event) || !isSeverity(severity) || typeof message !== 'string') return undefined
   return {
     ...{ step: isCount(step) ? step : 0, event, severity, message, numbers: numbersIn(numbers) },
     ...(isCount(rank) && { rank }),
     ...(typeof where === 'string' && { where }),
+    ...(isSpoken(place) && { place }),
     ...(typeof advice === 'string' && { advice }),
     ...(typeof phrase === 'string' && isFilling(values) && { phrase, values }),
     ...(typeof command === 'string' && { command }),
@@ -85,6 +88,14 @@ const isKind = (value: unknown): value is EventKind => typeof value === 'string'
 /** What stands in the gaps of a phrase is made of words, lists and mappings: what a language cannot say it leaves out. */
 const isFilling = (value: unknown): value is Spoken['values'] =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const isSpoken = (value: unknown): value is Spoken =>
+  typeof value === 'object' &&
+  value !== null &&
+  'phrase' in value &&
+  typeof value.phrase === 'string' &&
+  'values' in value &&
+  isFilling(value.values)
 
 const isSeverity = (value: unknown): value is Severity => severities.some(severity => severity === value)
 

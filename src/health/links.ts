@@ -6,7 +6,7 @@ import { coordinatesOf, type Mesh, worldOf } from '../base/index.js'
 import type { Along } from '../trace/index.js'
 import type { HealthEvent } from './event.js'
 import { median } from './median.js'
-import { found } from './phrases.js'
+import { clause, found } from './phrases.js'
 import type { StepLine } from './run-reader.js'
 import { mostly, type RunFacts, shareOf, tells, type Watch, watchWindow } from './watch.js'
 
@@ -44,7 +44,7 @@ function slowAlong(along: Along, lines: readonly StepLine[], facts: Placed): Hea
       found(
         'slowLink/group',
         {
-          ...{ ...base, where: `${along} ranks ${ranks}` },
+          ...{ ...base, where: clause('.at-ranks', { axis: along, ranks }) },
           numbers: { factor: Number(factor.toFixed(2)), seconds: middles[worst], others: others(middles), gain },
         },
         { axis: along, times: factor.toFixed(1), ranks },
@@ -65,7 +65,7 @@ function slowEverywhere(
   if (measured - predicted < leastShare * step) return []
   const factor = measured / predicted
   const facts = {
-    ...{ ...base, where: `${along}, all ranks` },
+    ...{ ...base, where: clause('.at-all-ranks', { axis: along }) },
     numbers: { seconds: measured, predicted, gain: (measured - predicted) / step },
   }
   const words = { axis: along, cluster: prediction.cluster }

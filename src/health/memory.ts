@@ -17,7 +17,7 @@ export const watchMemory = (_: RunFacts): Watch =>
     return [
       found(
         'memory/allocator',
-        { step: last.step, severity: 'warning', where: 'allocator', numbers },
+        { step: last.step, severity: 'warning', where: clause('.at-allocator'), numbers },
         { retries, steps: lines.length, peak },
       ),
     ]

@@ -18,6 +18,26 @@ export const eventPhrases = {
     'the first such number is made in {where}{microbatch}{rank}: {op} gives {value} in %{result}{operands}',
     'try a smaller lr, a warm-up or clip, or look at the data of this step',
   ],
+  'notFinite/loss': ['the loss is {loss}'],
+  'notFinite/call': [
+    'the first such number is made in {where}{microbatch} on rank {rank}, call {call}{line}',
+    'try a smaller lr, a warm-up or clip, or look at the data of this step',
+  ],
+  'notFinite/once': [
+    'run again, the step is finite: what broke it was not the data, nor the program',
+    'suspect the machine of a rank: memory or a core that fails now and then',
+  ],
+  'notFinite/sum': [
+    'the first such number is made where gradients are summed, or their norm',
+    'try a smaller lr, a warm-up, or clip, and look at the data of this step',
+  ],
+  '.segment-of': ['{segment} of {block}'],
+  '.line': [': {line}'],
+  '.given-finite': [', which is given finite numbers alone'],
+  'skipped/spike': ['gradient norm {norm} is a spike: by the steps before it should be below {limit}'],
+  'skipped/above': ['gradient norm {norm} is not below {limit}'],
+  'skipped/not-finite': ['gradient norm is not finite'],
+  'skipped/scale': ['gradient norm is not finite, scale {before} -> {now}'],
   '.microbatch': [' of microbatch {microbatch}'],
   '.rank': [' on rank {rank}'],
   '.operands': [', of {operands}'],
@@ -162,6 +182,26 @@ export const eventPhrases = {
   '.sequence': ['sequence'],
   '.sequences': ['sequences'],
 
+  '.place': ['{where}{microbatch}'],
+  '.in-microbatch': ['{where}, microbatch {microbatch}'],
+  '.at-stage': ['stage {stage}'],
+  '.at-experts': ['experts of {layer}'],
+  '.at-ranks': ['{axis} ranks {ranks}'],
+  '.at-all-ranks': ['{axis}, all ranks'],
+  '.at-allocator': ['allocator'],
+  '.at-compute': ['compute'],
+  '.at-epochs': ['epochs'],
+
+  'restart/emitted': ['{failure}; goes on after step {from}, {again}'],
+  '.suspended': ['rank {rank} was suspended (SIGSTOP)'],
+  '.killed': ['rank {rank} was killed by {signal}'],
+  '.first-to-fail': ['the first to fail was rank {rank}, with exit code {code}'],
+  '.lost-step': ['{steps} step run again'],
+  '.lost-steps': ['{steps} steps run again'],
+  '.nothing-lost': ['no step is lost'],
+  'timeout/emitted': ['nothing moved for longer than a rank waits: {why}'],
+  'replanned/emitted': ['goes on with the plan for {ranks} ranks'],
+  'saveFailed/path': ['cannot write {path}: {why}', 'the run goes on, and tries again at the next checkpoint'],
   'restart/from': ['{failure}; goes on after step {from}, from {where}{again}'],
   '.again': [', and repeats {steps} step'],
   '.again-many': [', and repeats {steps} steps'],
@@ -203,7 +243,10 @@ export type EventPhrase = {
 }[keyof EventPhrases]
 type Clause = Exclude<keyof EventPhrases, EventPhrase>
 
-type Facts = Omit<HealthEvent, 'event' | 'message' | 'advice' | 'phrase' | 'values'>
+type Facts = Omit<HealthEvent, 'event' | 'message' | 'advice' | 'phrase' | 'values' | 'where' | 'place'> & {
+  /** A name, or words that are said in the language of the page. */
+  readonly where?: string | Spoken
+}
 
 /** An event: what is known of it beside its words. */
 export const found = <Name extends EventPhrase>(
@@ -214,9 +257,12 @@ export const found = <Name extends EventPhrase>(
 
 /** Where the sentences of others stand in gaps, `sentence` says them. */
 export function said(what: Spoken, facts: Facts, sentence?: Tongue['sentence']): HealthEvent {
-  const [message, advice] = speak(what, english(eventPhrases, sentence))
+  const tongue = english(eventPhrases, sentence)
+  const [message, advice] = speak(what, tongue)
+  const { where, ...known } = facts
+  const place = typeof where === 'object' ? { where: speak(where, tongue)[0], place: where } : where && { where }
   const event = what.phrase.split('/')[0] as EventKind // which the name of an event's phrase begins with
-  return { ...facts, event, message, ...(advice !== '' && { advice }), ...what }
+  return { ...known, event, ...place, message, ...(advice !== '' && { advice }), ...what }
 }
 
 /** Within another phrase. */

@@ -87,7 +87,7 @@ function slowAll(lines: readonly StepLine[], { mesh, prediction, ...facts }: Run
     found(
       'prediction/compute',
       {
-        ...{ step: lines[lines.length - 1].step, where: 'compute' },
+        ...{ step: lines[lines.length - 1].step, where: clause('.at-compute') },
         severity: stolenIn(lines) > muchStolen ? 'note' : 'warning',
         numbers: { factor: Number(factor.toFixed(3)), gain: 1 - 1 / factor },
       },

@@ -3,7 +3,7 @@
  * and the JSON schema; after parsing every default is resolved, so nothing below asks "and if it is missing?".
  */
 import { z } from 'zod'
-import { roomOrders, scorings } from '../base/index.js'
+import { refusal, roomOrders, scorings } from '../base/index.js'
 
 /** Sizes have a ceiling, so that a slip of the keyboard is a problem and not an hour of compiling. */
 const size = (most: number) => z.int().min(1).max(most)
@@ -92,9 +92,9 @@ function mixtureOf({ experts, topK, ffn, moe }: MixtureWritten, ctx: z.core.$Ref
   const agreed = (short: 'experts' | 'topK', beside: number | undefined, inside: number | undefined): number => {
     const value = beside ?? inside
     const name = short === 'topK' ? 'chosen' : short
-    const refuse = (path: string[], message: string) => ctx.issues.push({ code: 'custom', input: value, path, message })
-    if (value === undefined) refuse(['moe', name], 'is missing: how many experts there are, and how many a token meets')
-    else if (inside !== undefined && inside !== value) refuse([short], `${value}, but moe.${name} is ${inside}`)
+    if (value === undefined) ctx.issues.push(refusal(value, ['moe', name], 'schema/value/experts'))
+    else if (inside !== undefined && inside !== value)
+      ctx.issues.push(refusal(value, [short], 'schema/value/twice', { value, other: `moe.${name}`, got: inside }))
     return value ?? 1
   }
   const [all, chosen] = [agreed('experts', experts, moe?.experts), agreed('topK', topK, moe?.chosen)]

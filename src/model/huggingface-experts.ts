@@ -1,7 +1,8 @@
 /** What configs of routed models say: experts of Mixtral, Qwen and DeepSeek, and DeepSeek's latent attention. */
 import { z } from 'zod'
-import { error, type Problem, warning } from '../base/index.js'
+import type { Problem } from '../base/index.js'
 import type { LlamaInput } from './config.js'
+import { advised, refused } from './phrases.js'
 
 const count = z.int().min(1)
 const none = z.int().min(0)
@@ -30,9 +31,7 @@ export const mixtralRouting = (c: z.output<typeof Mixtral>): Routing => ({
       ...balanced('microbatch', c.router_aux_loss_coef),
     },
   },
-  problems: c.router_jitter_noise
-    ? [warning('model/ignored', 'router_jitter_noise', 'ignored: the router sees its tokens as they are')]
-    : [],
+  problems: c.router_jitter_noise ? [advised('router_jitter_noise', 'model/ignored/jitter')] : [],
 })
 
 export const qwenFields = {
@@ -68,17 +67,10 @@ export function qwenRouting(c: z.output<typeof Qwen>): Routing {
       },
     },
     problems: [
-      ...(c.num_experts || c.num_local_experts ? [] : [error('model/config', 'num_experts', 'is missing')]),
+      ...(c.num_experts || c.num_local_experts ? [] : [refused('num_experts', 'model/config/missing')]),
       ...(first && (plain.length === 0 || c.decoder_sparse_step === 1)
         ? []
-        : [
-            error(
-              'model/unsupported',
-              'mlp_only_layers',
-              `layers ${plain.join(', ')} are not routed`,
-              'only the first layers may be so, and then all others are',
-            ),
-          ]),
+        : [refused('mlp_only_layers', 'model/unsupported/layers', { layers: { joint: ',', of: plain } })]),
     ],
   }
 }
@@ -136,32 +128,17 @@ type Grouped = DeepSeek & { readonly n_group: number; readonly topk_group: numbe
 const isGrouped = (c: DeepSeek): c is Grouped => (c.n_group ?? 1) > (c.topk_group ?? 1)
 
 function deepseekProblems(c: DeepSeek): Problem[] {
-  const unsupported = (key: string, message: string, suggestion: string) =>
-    error('model/unsupported', key, message, suggestion)
   return [
     ...(['sigmoid', 'softmax'].includes(c.scoring_func)
       ? []
-      : [unsupported('scoring_func', `\`${c.scoring_func}\` is not supported`, 'it must be sigmoid or softmax')]),
+      : [refused('scoring_func', 'model/unsupported/scores', { scores: c.scoring_func })]),
     ...(c.moe_layer_freq === 1
       ? []
-      : [
-          unsupported(
-            'moe_layer_freq',
-            `${c.moe_layer_freq}: here every layer after the dense ones is routed`,
-            'try 1',
-          ),
-        ]),
-    ...(c.attention_bias
-      ? [unsupported('attention_bias', 'latent attention has no biases here', 'it must be false')]
-      : []),
-    ...(c.num_nextn_predict_layers
-      ? [warning('model/ignored', 'num_nextn_predict_layers', 'ignored: one token is predicted, not several')]
-      : []),
+      : [refused('moe_layer_freq', 'model/unsupported/frequency', { frequency: c.moe_layer_freq })]),
+    ...(c.attention_bias ? [refused('attention_bias', 'model/unsupported/biases')] : []),
+    ...(c.num_nextn_predict_layers ? [advised('num_nextn_predict_layers', 'model/ignored/one-token')] : []),
     ...(isGrouped(c) && c.num_experts_per_tok !== 2 * c.topk_group
-      ? [warning('model/ignored', 'topk_group', groupsDiffer(c))]
+      ? [advised('topk_group', 'model/ignored/groups', { chosen: c.num_experts_per_tok, groups: c.topk_group })]
       : []),
   ]
 }
-
-const groupsDiffer = ({ num_experts_per_tok: chosen, topk_group: groups }: Grouped): string =>
-  `a group counts by its best ${chosen} / ${groups} experts; transformers takes the best 2`

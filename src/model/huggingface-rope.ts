@@ -1,6 +1,7 @@
 /** `rope_scaling` (until transformers 4) and `rope_parameters` (from 5 on) of a Hugging Face config. */
 import { z } from 'zod'
-import { error, type Problem, type RopeScaling, shorten, warning } from '../base/index.js'
+import { type Problem, type RopeScaling, shorten } from '../base/index.js'
+import { advised, refused } from './phrases.js'
 
 const positive = z.number().positive().nullish()
 
@@ -39,7 +40,7 @@ export interface RopeImport {
 export function ropeOf(c: z.output<typeof RopeLike>): RopeImport {
   const theta = c.rope_theta ?? c.rope_parameters?.rope_theta ?? 10000
   const partial = typeof c.partial_rotary_factor === 'number' && c.partial_rotary_factor !== 1
-  const whole = partial ? [warning('model/ignored', 'partial_rotary_factor', 'ignored: whole heads are rotated')] : []
+  const whole = partial ? [advised('partial_rotary_factor', 'model/ignored/rotated')] : []
   const path = c.rope_scaling ? 'rope_scaling' : 'rope_parameters'
   const rope = c[path]
   if (!rope) return { theta, problems: whole }
@@ -54,7 +55,7 @@ function scalingOf(rope: Rope, path: string, positions: number | undefined): Fou
   if (kind === 'default') return { problems: [] }
   const original = rope.original_max_position_embeddings ?? positions
   const factor = rope.factor ?? (kind === 'yarn' && original && positions ? positions / original : undefined)
-  const missing = (of: string): Found => ({ problems: [error('model/config', `${path}.${of}`, 'is missing')] })
+  const missing = (of: string): Found => ({ problems: [refused(`${path}.${of}`, 'model/config/missing')] })
   switch (kind) {
     case 'linear':
       return factor ? { scaling: { kind, factor }, problems: [] } : missing('factor')
@@ -69,10 +70,8 @@ function scalingOf(rope: Rope, path: string, positions: number | undefined): Fou
       if (!factor) return missing('factor')
       if (!original) return missing('original_max_position_embeddings')
       return { scaling: yarnOf(rope, factor, original), problems: untruncated(rope, path) }
-    default: {
-      const message = `ignored: positions are rotated without the scaling \`${shorten(kind, 60)}\``
-      return { problems: [warning('model/ignored', path, message)] }
-    }
+    default:
+      return { problems: [advised(path, 'model/ignored/scaling', { scaling: shorten(kind, 60) })] }
   }
 }
 
@@ -94,6 +93,4 @@ function scaleFor(factor: number, scaleAll: number, asked?: number): number {
 }
 
 const untruncated = ({ truncate }: Rope, path: string): Problem[] =>
-  truncate === false
-    ? [warning('model/ignored', `${path}.truncate`, 'ignored: the ramp begins and ends at whole pairs')]
-    : []
+  truncate === false ? [advised(`${path}.truncate`, 'model/ignored/ramp')] : []

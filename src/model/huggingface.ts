@@ -3,17 +3,7 @@
  * be left out without changing shapes is a warning. Nothing is dropped in silence.
  */
 import { z } from 'zod'
-import {
-  describeValue,
-  either,
-  error,
-  hasErrors,
-  nearest,
-  type Problem,
-  problemsOf,
-  shorten,
-  warning,
-} from '../base/index.js'
+import { hasErrors, nearest, type Problem, problemsOf, shorten, valueSaid } from '../base/index.js'
 import { ModelConfig, type ModelInput } from './config.js'
 import {
   deepseekFields,
@@ -25,6 +15,7 @@ import {
   type Routing,
 } from './huggingface-experts.js'
 import { ropeFields, ropeOf } from './huggingface-rope.js'
+import { advised, clause, type IgnoredPhrase, refused } from './phrases.js'
 
 export interface ModelImport {
   readonly config?: ModelConfig
@@ -79,22 +70,15 @@ interface Translation {
 /** Present, and not one of the ways to say "no". */
 const isSet = (value: unknown): boolean => value !== undefined && value !== null && value !== false && value !== 0
 
-const ignored = (raw: object, reasons: Readonly<Record<string, string>>): Problem[] =>
+const ignored = (raw: object, reasons: Readonly<Record<string, IgnoredPhrase>>): Problem[] =>
   Object.entries(reasons)
     .filter(([key]) => isSet((raw as Record<string, unknown>)[key])) // a loose object has any key
-    .map(([key, reason]) => warning('model/ignored', key, `ignored: ${reason}`))
+    .map(([key, reason]) => advised(key, reason))
 
 const activation = (key: string, value: string, allowed: readonly string[]): Problem[] =>
   allowed.includes(value)
     ? []
-    : [
-        error(
-          'model/unsupported',
-          key,
-          `activation \`${shorten(value, 60)}\` is not supported`,
-          `it must be ${either(allowed)}`,
-        ),
-      ]
+    : [refused(key, 'model/unsupported/activation', { activation: shorten(value, 60), allowed: [...allowed] })]
 
 /** Qwen writes sliding_window even where it is off, and may begin it at a later layer. */
 function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
@@ -103,8 +87,7 @@ function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
   const from = c.max_window_layers ?? 0
   if (!c.use_sliding_window || from >= c.num_hidden_layers) return { problems: [] }
   if (from === 0) return { window: c.sliding_window, problems: [] }
-  const message = `ignored: only layers from ${from} on have a window; here all layers have one or none`
-  return { problems: [warning('model/ignored', 'sliding_window', message)] }
+  return { problems: [advised('sliding_window', 'model/ignored/window', { from })] }
 }
 
 function fromLlama(c: LlamaLike): Translation {
@@ -134,21 +117,15 @@ function fromLlama(c: LlamaLike): Translation {
       ...problems,
       ...(c.head_dim || c.hidden_size % c.num_attention_heads === 0
         ? []
-        : [
-            error(
-              'model/heads',
-              'hidden_size',
-              `${c.hidden_size} / num_attention_heads ${c.num_attention_heads} is not an integer`,
-            ),
-          ]),
+        : [refused('hidden_size', 'model/heads/hidden', { width: c.hidden_size, heads: c.num_attention_heads })]),
       ...activation('hidden_act', c.hidden_act, ['silu', 'swish']),
       ...ignored(c, {
-        attention_dropout: 'there is no dropout in this family',
-        mlp_bias: 'feed-forward layers have no biases here',
-        quantization_config: 'parameters are trained unquantised',
+        attention_dropout: 'model/ignored/dropout',
+        mlp_bias: 'model/ignored/mlp-bias',
+        quantization_config: 'model/ignored/quantised',
       }),
       ...(c.attention_bias === true && !c.model_type.startsWith('qwen2')
-        ? [warning('model/ignored', 'attention_bias', 'only query, key and value get a bias, the output does not')]
+        ? [advised('attention_bias', 'model/ignored/output-bias')]
         : []),
       ...rope.problems,
     ],
@@ -191,12 +168,12 @@ function fromGpt2(c: Gpt2): Translation {
         'gelu_fast',
       ]),
       ...(rates.some(rate => rate !== c.resid_pdrop)
-        ? [warning('model/ignored', 'attn_pdrop', `one rate serves all dropouts: ${c.resid_pdrop} of resid_pdrop`)]
+        ? [advised('attn_pdrop', 'model/ignored/rates', { rate: c.resid_pdrop })]
         : []),
       ...ignored(c, {
-        scale_attn_by_inverse_layer_idx: 'scores are scaled by 1/sqrt(headDim) in every layer',
-        add_cross_attention: 'there is no cross attention',
-        quantization_config: 'parameters are trained unquantised',
+        scale_attn_by_inverse_layer_idx: 'model/ignored/scaled',
+        add_cross_attention: 'model/ignored/cross',
+        quantization_config: 'model/ignored/quantised',
       }),
     ],
   }
@@ -228,25 +205,14 @@ const families: Readonly<Record<string, (raw: unknown) => ModelImport>> = {
 /** `raw` is what JSON.parse made of a config.json. Paths of the problems are keys of that file. */
 export function fromHuggingFace(raw: unknown): ModelImport {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw))
-    return { problems: [error('model/config', '', `expected a mapping, got ${describeValue(raw)}`)] }
+    return { problems: [refused('', 'model/config', { got: valueSaid(raw) })] }
   const type = (raw as Record<string, unknown>).model_type // any key of an object, undefined if it has none
-  if (typeof type !== 'string')
-    return {
-      problems: [error('model/config', 'model_type', 'is missing', `it must be ${either(Object.keys(families))}`)],
-    }
-  if (!Object.hasOwn(families, type)) {
-    const near = nearest(shorten(type, 60), Object.keys(families))
-    const known = `supported: ${either(Object.keys(families), 'and')}`
-    return {
-      problems: [
-        error(
-          'model/unsupported',
-          'model_type',
-          `\`${shorten(type, 60)}\` is not supported`,
-          near ? `nearest is \`${near}\`` : known,
-        ),
-      ],
-    }
-  }
-  return families[type](raw)
+  const known = Object.keys(families)
+  if (typeof type !== 'string') return { problems: [refused('model_type', 'model/config/type', { families: known })] }
+  if (Object.hasOwn(families, type)) return families[type](raw)
+  const near = nearest(shorten(type, 60), known)
+  const instead = near
+    ? clause('.nearest', { name: near })
+    : clause('.supported', { families: { joint: 'and', of: known } })
+  return { problems: [refused('model_type', 'model/unsupported/type', { type: shorten(type, 60), instead })] }
 }

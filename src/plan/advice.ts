@@ -9,10 +9,9 @@ import {
   planPrecisionFacts,
   type Stored,
   showBytes,
-  warning,
 } from '../base/index.js'
 import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
-import { advised } from './phrases.js'
+import { advised, clause } from './phrases.js'
 import { bytesPerNumber, type Rule, splitsBackward, widthOfGradient, widthOfParameter } from './rule.js'
 import { recomputable } from './schema.js'
 
@@ -22,15 +21,10 @@ export const adviceOnBubble: Rule = function* ({ plan }) {
   if (microbatches >= pp) return
   const idle = (pp - 1) * (splitsBackward(plan) ? 1 : 3)
   const share = (m: number) => idle / (idle + 3 * m * chunks)
-  const lost = (m: number) => `${Math.round(100 * share(m))} %`
-  const message = `microbatches ${microbatches} < pp ${pp}: about ${lost(microbatches)} of the step is spent waiting`
-  const values = { microbatches, pp, share: share(microbatches) }
-  yield warning(
-    { code: 'plan/bubble', values },
-    'plan.microbatches',
-    message,
-    `with ${4 * pp} it would be ${lost(4 * pp)}`,
-  )
+  const lost = (m: number) => Math.round(100 * share(m))
+  yield advised('plan.microbatches', 'plan/bubble', {
+    ...{ microbatches, pp, share: lost(microbatches), more: 4 * pp, less: lost(4 * pp) },
+  })
 }
 
 export const adviceOnZero: Rule = function* ({ model, training, plan }) {
@@ -42,17 +36,14 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
   if (microbatches <= 4 || alone) return
   const held = (parametersOf(model, training.seq) * bytesPerNumber(plan)) / (plan.tp * plan.pp)
   const [gathered, reduced] = [held * widthOfParameter(plan), held * widthOfGradient(plan)]
-  const instead = (knob: string, bytes: number) => `\`${knob}: step\` moves ${showBytes(bytes)} and keeps as much`
-  if (zero === 3 && gather === 'use') {
-    const moved = showBytes(2 * microbatches * gathered)
-    const message = `parameters are gathered in forward and backward of ${microbatches} microbatches: ${moved} per rank and step`
-    yield warning('plan/traffic', 'plan.gather', message, instead('gather', gathered))
-  }
-  if (zero >= 2 && reduce === 'microbatch') {
-    const moved = showBytes(microbatches * reduced)
-    const message = `gradients are reduced after each of ${microbatches} microbatches: ${moved} per rank and step`
-    yield warning('plan/traffic', 'plan.reduce', message, instead('reduce', reduced))
-  }
+  if (zero === 3 && gather === 'use')
+    yield advised('plan.gather', 'plan/traffic/gather', {
+      ...{ microbatches, moved: showBytes(2 * microbatches * gathered), bytes: showBytes(gathered) },
+    })
+  if (zero >= 2 && reduce === 'microbatch')
+    yield advised('plan.reduce', 'plan/traffic/reduce', {
+      ...{ microbatches, moved: showBytes(microbatches * reduced), bytes: showBytes(reduced) },
+    })
 }
 
 /** The recomputable ops that a model has. */
@@ -92,12 +83,13 @@ export const adviceOnPrecision: Rule = function* ({ training: { optimizer }, pla
     const states = fullStates(optimizer, hasMaster(of.precision)).length
     return bytesPer[facts.token] + bytesPer[gradientIn(of)] + bytesPer[facts.state] * states
   }
-  const still = Number((optimizer.lr / lostBelow).toPrecision(3))
-  const example = optimizer.kind === 'adamw' ? `: a step of lr ${optimizer.lr} moves no parameter above ${still}` : ''
-  yield warning(
-    'plan/unwise',
-    'plan.precision',
-    `${kept === 'bf16' ? 'sums, moments and parameters' : 'parameters'} in bf16 lose every update below 1/${1 / lostBelow} of what they hold${example}`,
-    `try bf16, with gradients, moments and master weights in f32: ${bytes({ precision: 'bf16' })} bytes a parameter instead of ${bytes(plan)}; or rounding: stochastic, which adds them up on average`,
-  )
+  const { kind, lr } = optimizer
+  const above = Number((lr / lostBelow).toPrecision(3))
+  yield advised('plan.precision', 'plan/unwise/bf16', {
+    what: clause(kept === 'bf16' ? '.sums' : '.parameters'),
+    share: 1 / lostBelow,
+    example: kind === 'adamw' ? clause('.still-above', { lr, above }) : '',
+    less: bytes({ precision: 'bf16' }),
+    more: bytes(plan),
+  })
 }

@@ -2,7 +2,8 @@
  * Batches that grow. Each number of sequences a step is a program of its own: the same plan, with as many microbatches as it takes
  * to keep their size. All of them are checked, and compiled before the first step.
  */
-import { batchOfStep, error, isSparing, type Problem, sequencesUntil } from '../base/index.js'
+import { batchOfStep, isSparing, type Problem, saidAgain, sequencesUntil } from '../base/index.js'
+import { refused } from './phrases.js'
 import type { Rule } from './rule.js'
 import type { Job } from './schema.js'
 
@@ -59,25 +60,15 @@ export const batchRamp = (rules: readonly Rule[]): Rule =>
     const { batchRamp: earlier, seq } = job.training
     if (!earlier) return
     if (typeof job.plan.schedule !== 'string')
-      yield error(
-        'plan/batch-ramp',
-        'training.batchRamp',
-        `the schedule of ${job.plan.schedule.file} is for microbatches ${job.plan.microbatches}, and smaller batches have fewer`,
-        'try a schedule by name',
-      )
+      yield refused('training.batchRamp', 'plan/batch-ramp/file', {
+        ...{ file: job.plan.schedule.file, microbatches: job.plan.microbatches },
+      })
     let before = 0
     for (const [i, phase] of earlier.entries()) {
       const path = `training.batchRamp[${i}]`
-      if ((phase.until === undefined) === (phase.tokens === undefined))
-        yield error('plan/batch-ramp', path, 'give until (sequences) or tokens, one of the two')
+      if ((phase.until === undefined) === (phase.tokens === undefined)) yield refused(path, 'plan/batch-ramp/end')
       const until = sequencesUntil(phase, seq)
-      if (until <= before)
-        yield error(
-          'plan/batch-ramp',
-          path,
-          `ends after ${until} sequences, but batches before it end after ${before}`,
-          `try more than ${before}`,
-        )
+      if (until <= before) yield refused(path, 'plan/batch-ramp/order', { until, before })
       before = until
       yield* sized(rules, job, phase.globalBatch, path)
     }
@@ -90,15 +81,15 @@ function* sized(rules: readonly Rule[], job: Job, globalBatch: number, path: str
   const { microbatches } = smaller.plan
   if (!Number.isInteger(microbatches)) {
     const below = Math.max(1, Math.floor(microbatches)) * pieces
-    const equation = `globalBatch ${globalBatch} % (${job.training.globalBatch} / microbatches ${job.plan.microbatches} = ${pieces}) = ${globalBatch % pieces}, must be 0`
-    return yield error('plan/batch-ramp', `${path}.globalBatch`, equation, `try ${below} or ${below + pieces}`)
+    return yield refused(`${path}.globalBatch`, 'plan/batch-ramp/pieces', {
+      ...{ globalBatch, whole: job.training.globalBatch, microbatches: job.plan.microbatches, pieces },
+      ...{ rest: globalBatch % pieces, near: [below, below + pieces] },
+    })
   }
   const known = new Set(errorsOf(rules, job).map(({ message }) => message))
-  for (const { message, suggestion } of errorsOf(rules, smaller))
-    if (!known.has(message)) {
-      const what = `microbatches ${microbatches}: ${message}`
-      yield error('plan/batch-ramp', `${path}.globalBatch`, what, suggestion)
-    }
+  for (const problem of errorsOf(rules, smaller))
+    if (!known.has(problem.message))
+      yield refused(`${path}.globalBatch`, 'plan/batch-ramp/of', { microbatches, ...saidAgain(problem) })
 }
 
 const errorsOf = (rules: readonly Rule[], job: Job): Problem[] =>

@@ -9,15 +9,12 @@ import {
   dataRanks,
   defaultOrder,
   divisorsNear,
-  either,
-  error,
   fullStates,
   gcd,
   hasMaster,
   isMeshAxis,
   meshAxes,
   type Problem,
-  type ProblemValues,
   ranksOf,
   roundUp,
   shorten,
@@ -37,7 +34,7 @@ import { chunks, dualPipe, stages, stagesOf } from './layers.js'
 import { lora } from './lora.js'
 import { lossScale } from './loss-scale.js'
 import { offload, offloadOf } from './offload.js'
-import { advised } from './phrases.js'
+import { advised, clause, refused } from './phrases.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
@@ -68,23 +65,16 @@ export const worldOfPlan = (plan: Plan): number => ranksOf(plan)
 const mostRanks = 2 ** 24
 const mostTasks = 2 ** 20
 
-const tryDivisors = (n: number, around: number): string => `try ${either(divisorsNear(n, around))}`
-
 const ranks: Rule = function* ({ plan }) {
   const world = worldOfPlan(plan)
   const factors = meshAxes
     .filter(axis => plan[axis] > 1 && !axisFacts[axis].folded)
     .map(axis => `${axis} ${plan[axis]}`)
   for (const axis of meshAxes)
-    if (plan[axis] > 1 && !axisFacts[axis].supported) {
-      const message = `not supported yet: ${axis} ${plan[axis]}`
-      const values = { axis, size: plan[axis] }
-      yield error({ code: 'plan/unsupported', values }, `plan.${axis}`, message, `leave ${axis} at 1`)
-    }
-  if (world > mostRanks) {
-    const message = `${factors.join(' x ')} = ${world} ranks, more than ${mostRanks}`
-    yield error({ code: 'plan/ranks', values: { ranks: world, most: mostRanks } }, 'plan', message)
-  }
+    if (plan[axis] > 1 && !axisFacts[axis].supported)
+      yield refused(`plan.${axis}`, 'plan/unsupported/axis', { axis, size: plan[axis] })
+  if (world > mostRanks)
+    yield refused('plan', 'plan/ranks', { factors: factors.join(' x '), ranks: world, most: mostRanks })
 }
 
 const order: Rule = function* ({ plan }) {
@@ -92,11 +82,12 @@ const order: Rule = function* ({ plan }) {
   const unknown = named.find(name => !isMeshAxis(name))
   const twice = named.find((name, i) => named.indexOf(name) !== i)
   const missing = meshAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
-  const refuse = (what: string) =>
-    error('plan/order', 'plan.order', what, `name ${defaultOrder} once each, fastest first`)
-  if (unknown !== undefined) yield refuse(`\`${shorten(unknown, 20)}\` is not an axis of the mesh`)
-  else if (twice !== undefined) yield refuse(`\`${shorten(twice, 20)}\` is named twice`)
-  if (missing.length > 0) yield refuse(`${either(missing, 'and')} ${missing.length > 1 ? 'are' : 'is'} missing`)
+  const words = { order: defaultOrder }
+  if (unknown !== undefined) yield refused('plan.order', 'plan/order/unknown', { ...words, axis: shorten(unknown, 20) })
+  else if (twice !== undefined) yield refused('plan.order', 'plan/order/twice', { ...words, axis: shorten(twice, 20) })
+  if (missing.length > 1)
+    yield refused('plan.order', 'plan/order/several', { ...words, axes: { joint: 'and', of: missing } })
+  else if (missing.length > 0) yield refused('plan.order', 'plan/order/missing', { ...words, axis: missing[0] })
 }
 
 const batch: Rule = function* ({ training: { globalBatch }, plan }) {
@@ -105,14 +96,16 @@ const batch: Rule = function* ({ training: { globalBatch }, plan }) {
   const pieces = microbatches * copies
   if (globalBatch % pieces === 0) return
   const shared = batchAxes.filter(axis => axis === 'dp' || plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
-  const divisor = `microbatches ${microbatches} x ${shared.join(' x ')} = ${pieces}`
-  const equation = `globalBatch ${globalBatch} % (${divisor}) = ${globalBatch % pieces}, must be 0`
   const below = Math.floor(globalBatch / pieces) * pieces
-  const batches = either(below > 0 ? [below, below + pieces] : [pieces])
-  const fewer =
-    globalBatch % copies === 0 ? `microbatches ${either(divisorsNear(globalBatch / copies, microbatches))}, or ` : ''
-  const values = { globalBatch, microbatches, copies }
-  yield error({ code: 'plan/batch', values }, 'training.globalBatch', equation, `try ${fewer}globalBatch ${batches}`)
+  const words = {
+    ...{ globalBatch, divisor: `microbatches ${microbatches} x ${shared.join(' x ')}`, pieces },
+    ...{ rest: globalBatch % pieces, batches: below > 0 ? [below, below + pieces] : [pieces] },
+  }
+  yield globalBatch % copies === 0
+    ? refused('training.globalBatch', 'plan/batch/fewer', {
+        ...{ ...words, fewer: divisorsNear(globalBatch / copies, microbatches) },
+      })
+    : refused('training.globalBatch', 'plan/batch', words)
 }
 
 const heads: Rule = function* ({ model }) {
@@ -120,90 +113,61 @@ const heads: Rule = function* ({ model }) {
   const { embed, heads, kvHeads } = model
   const headDim = model.family === 'llama' ? model.headDim : embed / heads
   if (heads % kvHeads !== 0)
-    yield error(
-      { code: 'model/heads', values: { what: 'heads', size: heads, by: 'kvHeads', ways: kvHeads } },
-      'model.kvHeads',
-      `heads ${heads} % kvHeads ${kvHeads} = ${heads % kvHeads}, must be 0`,
-      tryDivisors(heads, kvHeads),
-    )
+    yield refused('model.kvHeads', 'model/heads/kv', {
+      ...{ heads, kvHeads, rest: heads % kvHeads, near: divisorsNear(heads, kvHeads) },
+    })
   if (!Number.isInteger(headDim))
-    yield error(
-      { code: 'model/heads', values: { what: 'embed', size: embed, by: 'heads', ways: heads } },
-      'model.heads',
-      `embed ${embed} / heads ${heads} = ${headDim.toFixed(2)} is not an integer`,
-      tryDivisors(embed, heads),
-    )
-  else if (model.family === 'llama' && !model.mla && headDim % 2 !== 0) {
-    const message = `headDim ${headDim} is odd, but rotary positions turn pairs`
-    yield error('model/heads', 'model.headDim', message, `try ${headDim + 1}`)
-  }
+    yield refused('model.heads', 'model/heads/width', {
+      ...{ embed, heads, width: headDim.toFixed(2), near: divisorsNear(embed, heads) },
+    })
+  else if (model.family === 'llama' && !model.mla && headDim % 2 !== 0)
+    yield refused('model.headDim', 'model/heads/odd', { headDim, near: headDim + 1 })
 }
 
 const latent: Rule = function* ({ model }) {
   if (model.family !== 'llama' || !model.mla) return
   const { heads, kvHeads, headDim, mla, qkvBias, qkNorm } = model
-  const refuse = (field: string, equation: string, suggestion: string) =>
-    error('model/latent', `model.${field}`, equation, suggestion)
-  if (kvHeads !== heads)
-    yield refuse(
-      'kvHeads',
-      `kvHeads ${kvHeads}, but latent attention has a key for each of heads ${heads}`,
-      'leave it out',
-    )
-  if (headDim !== mla.plainDim + mla.ropeDim)
-    yield refuse(
-      'headDim',
-      `headDim ${headDim}, but plainDim ${mla.plainDim} + ropeDim ${mla.ropeDim} = ${mla.plainDim + mla.ropeDim}`,
-      'leave it out',
-    )
-  if (mla.ropeDim % 2 !== 0)
-    yield refuse(
-      'mla.ropeDim',
-      `ropeDim ${mla.ropeDim} is odd, but rotary positions turn pairs`,
-      `try ${mla.ropeDim + 1}`,
-    )
-  if (qkvBias || qkNorm) {
-    const field = qkvBias ? 'qkvBias' : 'qkNorm'
-    yield refuse(field, `latent attention has no ${qkvBias ? 'biases' : 'norms of heads'}`, 'leave it out')
-  }
+  const { plainDim, ropeDim } = mla
+  if (kvHeads !== heads) yield refused('model.kvHeads', 'model/latent/keys', { kvHeads, heads })
+  if (headDim !== plainDim + ropeDim)
+    yield refused('model.headDim', 'model/latent/width', { headDim, plainDim, ropeDim, sum: plainDim + ropeDim })
+  if (ropeDim % 2 !== 0) yield refused('model.mla.ropeDim', 'model/latent/odd', { ropeDim, near: ropeDim + 1 })
+  if (qkvBias) yield refused('model.qkvBias', 'model/latent/biases')
+  else if (qkNorm) yield refused('model.qkNorm', 'model/latent/norms')
 }
 
 const rope: Rule = function* ({ model }) {
   if (model.family !== 'llama') return
   const scaling = model.ropeScaling
-  const refuse = (field: string, equation: string) =>
-    error('model/rope', `model.ropeScaling.${field}`, equation, 'pairs that turn faster stay, slower ones are slowed')
   if (scaling?.kind === 'llama3' && scaling.low >= scaling.high)
-    yield refuse('low', `low ${scaling.low} must be below high ${scaling.high}`)
+    yield refused('model.ropeScaling.low', 'model/rope/low', { low: scaling.low, high: scaling.high })
   if (scaling?.kind === 'yarn' && scaling.slow > scaling.fast)
-    yield refuse('slow', `slow ${scaling.slow} must not be above fast ${scaling.fast}`)
+    yield refused('model.ropeScaling.slow', 'model/rope/slow', { slow: scaling.slow, fast: scaling.fast })
 }
 
 type Width = 'heads' | 'ffn' | 'vocab'
 
-interface Unsplittable {
-  readonly sentence: string
-  readonly values: ProblemValues['plan/indivisible']
+/** Heads are split over tp by keys first, then by groups of queries. */
+interface HeadGroups {
+  readonly own: number
+  readonly more: number
+  readonly kvHeads: number
+  readonly group: number
 }
 
-/** Which of the model's sizes tp would have to split and cannot: the sentence for each. */
-function unsplittable(model: ModelConfig, tp: number): ReadonlyMap<Width, Unsplittable> {
-  const found = new Map<Width, Unsplittable>()
+/** Which of the model's sizes tp would have to split and cannot: the size, or how heads would be split. */
+function unsplittable(model: ModelConfig, tp: number): ReadonlyMap<Width, number | HeadGroups> {
+  const found = new Map<Width, number | HeadGroups>()
   const divide = (what: Width, size: number) => {
-    const sentence = `${what} ${size} cannot be split tp ${tp} ways`
-    if (size % tp !== 0) found.set(what, { sentence, values: { what, size, ways: tp } })
+    if (size % tp !== 0) found.set(what, size)
   }
   divide('ffn', model.ffn)
   if (model.family !== 'mlp') divide('vocab', model.vocab)
   if (model.family === 'gpt' && model.kvHeads === model.heads) divide('heads', model.heads)
   else if (model.family !== 'mlp') {
     const { heads, kvHeads } = model
-    const [tp0, group] = [gcd(tp, kvHeads), heads / kvHeads]
-    if (Number.isInteger(group) && group % (tp / tp0) !== 0)
-      found.set('heads', {
-        sentence: `tp ${tp} = ${tp0} x ${tp / tp0}: kvHeads ${kvHeads} can be split ${tp0} ways, but heads / kvHeads = ${group} not ${tp / tp0} ways`,
-        values: { what: 'heads / kvHeads', size: group, ways: tp / tp0 },
-      })
+    const [own, group] = [gcd(tp, kvHeads), heads / kvHeads]
+    if (Number.isInteger(group) && group % (tp / own) !== 0) found.set('heads', { own, more: tp / own, kvHeads, group })
   }
   return found
 }
@@ -216,31 +180,22 @@ const tensor: Rule = function* ({ model, plan: { tp } }) {
     Array.from({ length: tp }, (_, i) => tp - 1 - i).find(fits),
     Array.from({ length: tp }, (_, i) => tp + 1 + i).find(fits),
   ].filter(n => n !== undefined)
-  for (const [what, { sentence, values }] of found) {
-    const padded = what === 'vocab' && model.family !== 'mlp' ? roundUp(model.vocab, 128 * tp) : 0
-    const pad = `pad it to the next multiple of 128 x tp: vocab ${padded}`
-    const instead = padded > 0 ? pad : `try tp ${either(near)}`
-    yield error({ code: 'plan/indivisible', values }, 'plan.tp', sentence, instead)
-  }
+  for (const [what, size] of found)
+    if (typeof size === 'object') yield refused('plan.tp', 'plan/indivisible/groups', { tp, ...size, near })
+    else if (what === 'vocab')
+      yield refused('plan.tp', 'plan/indivisible/vocab', { size, tp, padded: roundUp(size, 128 * tp) })
+    else yield refused('plan.tp', 'plan/indivisible', { what, size, tp, near })
 }
 
 const sequence: Rule = function* ({ model, training: { seq }, plan: { tp, cp, sequenceParallel } }) {
   const positions = model.family === 'mlp' ? undefined : model.positions
-  if (positions !== undefined && seq > positions)
-    yield error(
-      { code: 'model/positions', values: { seq, positions } },
-      'training.seq',
-      `seq ${seq} > positions ${positions} of the model`,
-      `try seq ${positions}`,
-    )
+  if (positions !== undefined && seq > positions) yield refused('training.seq', 'model/positions', { seq, positions })
   if (sequenceParallel && tp === 1) yield advised('plan.sequenceParallel', 'plan/no-effect/with', { why: 'tp 1' })
-  if (sequenceParallel && seq % cp === 0 && seq % (cp * tp) !== 0) {
-    const ways = cp > 1 ? `cp ${cp} x tp ${tp} = ${cp * tp}` : `tp ${tp}`
-    const suggestion = `try seq ${roundUp(seq, cp * tp)}, or tp ${either(divisorsNear(seq / cp, tp))}`
-    const values = { what: 'seq', size: seq, ways: cp * tp }
-    const message = `seq ${seq} cannot be split ${ways} ways`
-    yield error({ code: 'plan/indivisible', values }, 'plan.sequenceParallel', message, suggestion)
-  }
+  if (sequenceParallel && seq % cp === 0 && seq % (cp * tp) !== 0)
+    yield refused('plan.sequenceParallel', 'plan/indivisible/sequence', {
+      ...{ seq, ways: cp > 1 ? `cp ${cp} x tp ${tp} = ${cp * tp}` : `tp ${tp}` },
+      ...{ next: roundUp(seq, cp * tp), near: divisorsNear(seq / cp, tp) },
+    })
 }
 
 const size: Rule = function* ({ model, training, plan }) {
@@ -248,14 +203,11 @@ const size: Rule = function* ({ model, training, plan }) {
   const rows = Math.max(model.layers, stagesOf(plan))
   const tasks = rows * plan.microbatches
   if (Math.ceil(parameters) > Number.MAX_SAFE_INTEGER)
-    yield error('model/size', 'model', `${showCount(parameters)} parameters exceed 2^53`)
+    yield refused('model', 'model/size', { parameters: showCount(parameters) })
   if (tasks > mostTasks)
-    yield error(
-      { code: 'plan/size', values: { tasks, most: mostTasks } },
-      'plan.microbatches',
-      `${rows} layers x microbatches ${plan.microbatches} = ${tasks} tasks, more than ${mostTasks}`,
-      `try ${Math.floor(mostTasks / rows)}`,
-    )
+    yield refused('plan.microbatches', 'plan/size', {
+      ...{ rows, microbatches: plan.microbatches, tasks, most: mostTasks, near: Math.floor(mostTasks / rows) },
+    })
 }
 
 /** A lower bound before anything is compiled: states only, spread as evenly as they can be. */
@@ -275,21 +227,19 @@ const memory: Rule = function* ({ model, training: { seq, optimizer, ema, lora }
   const bytesAt = (stage: number) => Math.floor(held * numbersAt(stage) * width)
   const bytes = bytesAt(zero)
   if (bytes <= deviceMemory) return
-  const numbers = numbersAt(zero)
-  const equation =
-    `parameters, gradients and optimizer state need at least ${Number(numbers.toFixed(3))} x ${width} bytes x ` +
-    `${showCount(held)} = ${showBytes(bytes)} on a rank, a device has ${showBytes(deviceMemory)}`
   const enough = [1, 2, 3].find(stage => stage > zero && bytesAt(stage) <= deviceMemory)
   const ranks = Math.ceil((held * tp * pp * numbersAt(0) * width) / deviceMemory)
-  const instead =
-    enough === undefined
-      ? `at least ${ranks} ranks must share them: by tp x pp (now ${tp * pp}), or by dp with zero 3`
-      : `with zero ${enough} they need ${showBytes(bytesAt(enough))}`
   const away = Math.floor(held * numbersAt(zero, 0) * width)
-  const elsewhere =
-    states > 0 && away <= deviceMemory ? `; with offload.optimizer host they need ${showBytes(away)}` : ''
-  const values = { bytes, room: deviceMemory }
-  yield error({ code: 'plan/memory', values }, 'plan.deviceMemory', equation, `${instead}${elsewhere}`)
+  const instead = [
+    enough === undefined
+      ? clause('.share', { ranks, now: tp * pp })
+      : clause('.with-zero', { zero: enough, bytes: showBytes(bytesAt(enough)) }),
+    ...(states > 0 && away <= deviceMemory ? [clause('.with-host', { bytes: showBytes(away) })] : []),
+  ]
+  yield refused('plan.deviceMemory', 'plan/memory/states', {
+    ...{ numbers: Number(numbersAt(zero).toFixed(3)), width, held: showCount(held), bytes: showBytes(bytes) },
+    ...{ room: showBytes(deviceMemory), instead: { joint: ';', of: instead } },
+  })
 }
 
 const rulesOfSteps: readonly Rule[] = [

@@ -1,7 +1,8 @@
 /** What a job says of its data and of its learning rate, checked against the model. What files hold is seen when they are read. */
-import { divisorsNear, either, error, type Problem, roundUp, shorten, warning } from '../base/index.js'
+import { divisorsNear, type Problem, roundUp, shorten } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { cooldownSteps } from './learning-rate.js'
+import { advised, refused } from './phrases.js'
 import type { Rule } from './rule.js'
 import type { Data } from './schema.js'
 
@@ -15,90 +16,63 @@ export const formOf = ({ source }: Data): 'text' | 'ids' | 'synthetic' =>
 /** The equation every token must obey, wherever the tokens come from. */
 export function vocabProblems(model: ModelConfig, tokens: number, of: string): Problem[] {
   if (model.family === 'mlp' || model.vocab >= tokens) return []
-  const message = `model.vocab ${model.vocab} < ${tokens} tokens of ${of}`
-  return [error('data/vocab', 'model.vocab', message, `try vocab ${tokens}`)]
+  return [refused('model.vocab', 'data/vocab', { vocab: model.vocab, tokens, of })]
 }
 
 /** The synthetic sequences count by strides: the first label cannot be known, and is not counted. */
 export const labels: Rule = function* ({ model, data, training: { seq } }) {
   if (model.family !== 'mlp' && seq === 1 && (!data || formOf(data) === 'synthetic'))
-    yield error(
-      'data/labels',
-      'training.seq',
-      'seq 1 - 1 first label = 0 labels to learn on the synthetic task',
-      'try 2',
-    )
+    yield refused('training.seq', 'data/labels')
 }
 
 export const data: Rule = function* ({ model, data, training: { seq } }) {
   if (!data) return
   const form = formOf(data)
   if (model.family === 'mlp' && form !== 'synthetic')
-    yield error(
-      'data/family',
-      'data.source',
-      `an mlp learns from vectors, but \`${shorten(data.source, 60)}\` holds tokens`,
-      'try source synthetic',
-    )
+    yield refused('data.source', 'data/family/vectors', { source: shorten(data.source, 60) })
   else if (form === 'text') yield* tokenizer(model, data)
   yield* pairs(data, form)
   yield* documents(model, data)
   yield* padding(data, seq)
   if (data.choices !== undefined && !(model.family === 'llama' && model.moe))
-    yield error('data/family', 'data.choices', 'the model has no experts to choose', 'leave it out')
+    yield refused('data.choices', 'data/family/experts')
   if (data.vocab !== undefined && !(form === 'text' && data.tokenizer === 'bpe'))
-    yield warning('data/no-effect', 'data.vocab', 'has no effect unless a text is read with tokenizer bpe')
-  if (data.width !== 'u16' && form !== 'ids')
-    yield warning('data/no-effect', 'data.width', 'has no effect unless the source is a .bin file')
+    yield advised('data.vocab', 'data/no-effect/vocab')
+  if (data.width !== 'u16' && form !== 'ids') yield advised('data.width', 'data/no-effect/width')
 }
 
 function* pairs({ pairs, documents, source }: Data, form: 'text' | 'ids' | 'synthetic'): Iterable<Problem> {
   if (!pairs) return
-  if (form !== 'text')
-    yield error('data/pairs', 'data.pairs', `\`${shorten(source, 60)}\` holds no lines of JSON`, 'name a .jsonl file')
-  if ((documents?.pad ?? 1) > 1)
-    yield error('data/pairs', 'data.documents.pad', 'pairs lie whole in sequences already', 'leave it out')
+  if (form !== 'text') yield refused('data.pairs', 'data/pairs/lines', { source: shorten(source, 60) })
+  if ((documents?.pad ?? 1) > 1) yield refused('data.documents.pad', 'data/pairs/pad')
 }
 
 function* documents(model: ModelConfig, data: Data): Iterable<Problem> {
   if (!data.documents) return
   const path = 'data.documents'
   const { separator } = data.documents
-  if (model.family === 'mlp')
-    yield error('data/family', path, 'an mlp learns from vectors, not from documents', 'leave it out')
+  if (model.family === 'mlp') yield refused(path, 'data/family/documents')
   else if (separator === 'end' && formOf(data) !== 'text')
-    yield error(
-      'data/documents',
-      `${path}.separator`,
-      `no tokenizer says which token ends a document of source \`${shorten(data.source, 60)}\``,
-      'give the id of the token',
-    )
+    yield refused(`${path}.separator`, 'data/documents/end', { source: shorten(data.source, 60) })
   else if (separator !== 'end' && separator >= model.vocab)
-    yield error(
-      'data/documents',
-      `${path}.separator`,
-      `separator ${separator} >= model.vocab ${model.vocab}: no token ends a document`,
-      `try ${model.vocab - 1}`,
-    )
+    yield refused(`${path}.separator`, 'data/documents/separator', {
+      ...{ separator, vocab: model.vocab, near: model.vocab - 1 },
+    })
 }
 
 function* padding({ documents }: Data, seq: number): Iterable<Problem> {
   const pad = documents?.pad ?? 1
   if (seq % pad !== 0)
-    yield error(
-      'data/documents',
-      'data.documents.pad',
-      `seq ${seq} % pad ${pad} = ${seq % pad}, must be 0`,
-      `try seq ${roundUp(seq, pad)}, or pad ${either(divisorsNear(seq, pad))}`,
-    )
+    yield refused('data.documents.pad', 'data/documents/pad', {
+      ...{ seq, pad, rest: seq % pad, next: roundUp(seq, pad), near: divisorsNear(seq, pad) },
+    })
 }
 
 function* tokenizer(model: ModelConfig, { tokenizer, vocab }: Data): Iterable<Problem> {
   if (tokenizer === 'bytes') yield* vocabProblems(model, bytesInVocab, 'tokenizer bytes')
   if (tokenizer !== 'bpe' || model.family === 'mlp') return
   const least = bytesInVocab + 1
-  if (vocab !== undefined && vocab < least)
-    yield error('data/vocab', 'data.vocab', `a bpe has 256 bytes + 1 end of text = ${least} tokens, got ${vocab}`)
+  if (vocab !== undefined && vocab < least) yield refused('data.vocab', 'data/vocab/bpe', { least, vocab })
   else yield* vocabProblems(model, vocab ?? least, 'tokenizer bpe')
 }
 
@@ -106,17 +80,9 @@ export const optimizerSettings: Rule = function* ({ training: { optimizer } }) {
   if (optimizer.kind !== 'sgd') return
   const { momentum, nesterov = false, dampening = 0 } = optimizer
   const path = 'training.optimizer'
-  const nothing = 'needs momentum, and momentum is 0'
-  if (nesterov && momentum === 0) yield error('training/optimizer', `${path}.nesterov`, nothing, 'try momentum: 0.9')
-  if (dampening > 0 && momentum === 0)
-    yield error('training/optimizer', `${path}.dampening`, nothing, 'try momentum: 0.9')
-  else if (nesterov && dampening > 0)
-    yield error(
-      'training/optimizer',
-      `${path}.dampening`,
-      'nesterov looks ahead by the whole gradient',
-      'leave one out',
-    )
+  if (nesterov && momentum === 0) yield refused(`${path}.nesterov`, 'training/optimizer/momentum')
+  if (dampening > 0 && momentum === 0) yield refused(`${path}.dampening`, 'training/optimizer/momentum')
+  else if (nesterov && dampening > 0) yield refused(`${path}.dampening`, 'training/optimizer/nesterov')
 }
 
 export const learningRate: Rule = function* ({ training: { optimizer, lrSchedule, steps } }) {
@@ -124,28 +90,15 @@ export const learningRate: Rule = function* ({ training: { optimizer, lrSchedule
   const path = 'training.lrSchedule'
   const idle = { minLr: kind === 'constant' && minLr > 0, cooldown: kind !== 'wsd' && cooldown !== undefined }
   const last = cooldownSteps({ cooldown, end })
-  if (minLr > optimizer.lr)
-    yield error(
-      'training/lr',
-      `${path}.minLr`,
-      `minLr ${minLr} > lr ${optimizer.lr} of the optimizer`,
-      `try ${optimizer.lr / 10}`,
-    )
+  const { lr } = optimizer
+  if (minLr > lr) yield refused(`${path}.minLr`, 'training/lr/least', { minLr, lr, near: lr / 10 })
   for (const [key, has] of Object.entries(idle))
-    if (has) yield warning('training/lr', `${path}.${key}`, `has no effect with kind ${kind}`)
-  if (warmupFrom !== undefined && warmupFrom > optimizer.lr)
-    yield error('training/lr', `${path}.warmupFrom`, `warmupFrom ${warmupFrom} > lr ${optimizer.lr} of the optimizer`)
+    if (has) yield advised(`${path}.${key}`, 'training/lr/no-effect', { kind })
+  if (warmupFrom !== undefined && warmupFrom > lr)
+    yield refused(`${path}.warmupFrom`, 'training/lr/from', { warmupFrom, lr })
   if (kind === 'wsd' && warmup + last > end)
-    yield error(
-      'training/lr',
-      `${path}.cooldown`,
-      `warmup ${warmup} + cooldown ${last} > ${end} steps`,
-      `try ${Math.max(0, Math.floor((end - warmup) / 10))}`,
-    )
-  if (warmup > steps)
-    yield warning(
-      'training/lr',
-      `${path}.warmup`,
-      `warmup ${warmup} > steps ${steps}: the learning rate never reaches ${optimizer.lr}`,
-    )
+    yield refused(`${path}.cooldown`, 'training/lr/cooldown', {
+      ...{ warmup, cooldown: last, steps: end, near: Math.max(0, Math.floor((end - warmup) / 10)) },
+    })
+  if (warmup > steps) yield advised(`${path}.warmup`, 'training/lr/warmup', { warmup, steps, lr })
 }

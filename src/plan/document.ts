@@ -14,9 +14,12 @@ import {
   LineCounter,
   Parser,
   type YAMLMap,
+  type YAMLParseError,
   type YAMLSeq,
+  type YAMLWarning,
 } from 'yaml'
-import { error, type Problem, type ProblemCode, shorten, showBytes, showPath } from '../base/index.js'
+import { type Gap, type Problem, shorten, showBytes, showPath } from '../base/index.js'
+import { clause, refused } from './phrases.js'
 
 /** A job is a screen of text. The parser is fast up to here for the worst of texts. */
 export const mostBytes = 2 ** 17
@@ -39,10 +42,10 @@ interface Place {
 
 /** What the text should be, for the sentences that say it is not. */
 export interface Kind {
-  readonly name: string
-  readonly holds: string
+  readonly name: Gap
+  readonly holds: Gap
 }
-const job: Kind = { name: 'job', holds: 'a job has model, training and plan' }
+const job: Kind = { name: clause('.job'), holds: clause('.job-holds') }
 
 export function parseText(text: string, kind: Kind = job): ParsedDocument {
   text = text.replace(/^\uFEFF/, '')
@@ -51,29 +54,24 @@ export function parseText(text: string, kind: Kind = job): ParsedDocument {
     const { line, col } = lines.linePos(offset)
     return { line: Math.max(1, line), column: Math.max(1, col) }
   }
-  const refused = (...problems: Problem[]): ParsedDocument => ({ value: undefined, problems, locate: atTop })
+  const unusable = (...problems: Problem[]): ParsedDocument => ({ value: undefined, problems, locate: atTop })
   const unread = unreadable(text, kind)
-  if (unread) return refused(unread)
+  if (unread) return unusable(unread)
 
   // Tokens first: the parser of tokens needs no stack, the composer does, and a stack that overflows inside a
   // regular expression ends the process instead of throwing.
   const tokens = [...new Parser(lines.addNewLine).parse(text)]
   const deep = tooDeep(tokens)
-  if (deep !== undefined)
-    return refused({ ...error('file/deep', '', `nested more than ${deepest} levels deep`), ...place(deep) })
+  if (deep !== undefined) return unusable({ ...refused('', 'file/deep', { most: deepest }), ...place(deep) })
 
   const composer = new Composer({ prettyErrors: false, uniqueKeys: false, lineCounter: lines })
   const documents = [...composer.compose(tokens, true, text.length)]
   const [document, second] = documents
   const broken = [...document.errors, ...document.warnings]
     .slice(0, 10)
-    .map(e => ({ ...error('file/yaml', '', `not valid YAML: ${sentence(e.message)}`), ...place(e.pos[0]) }))
-  if (broken.length > 0) return refused(...broken)
-  if (second)
-    return refused({
-      ...error('file/documents', '', 'more than one document', `one ${kind.name} per file`),
-      ...place(second.range[0]),
-    })
+    .map(e => ({ ...refused('', 'file/yaml', { why: yamlSaid(e) }), ...place(e.pos[0]) }))
+  if (broken.length > 0) return unusable(...broken)
+  if (second) return unusable({ ...refused('', 'file/documents', { name: kind.name }), ...place(second.range[0]) })
 
   const reader = new Reader()
   const start = document.contents?.range?.[0] ?? 0
@@ -90,13 +88,12 @@ const atTop = (problem: Problem): Problem => ({ line: 1, column: 1, ...problem }
 
 function unreadable(text: string, { name, holds }: Kind): Problem | undefined {
   if (text.length > mostBytes) {
-    const message = `${showBytes(text.length)} is too big for a ${name} file; at most ${showBytes(mostBytes)}`
-    return atTop(error('file/size', '', message, `a ${name} is a screen of text: is this the right file?`))
+    const words = { name, bytes: showBytes(text.length), most: showBytes(mostBytes) }
+    return atTop(refused('', 'file/size', words))
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what tells binary from text
-  if (/[\0-\x08\x0E-\x1F\uFFFD]/.test(text))
-    return atTop(error('file/binary', '', 'not a text file', `a ${name} is YAML or JSON in UTF-8`))
-  if (text.trim() === '') return atTop(error('file/empty', '', 'the file is empty', holds))
+  if (/[\0-\x08\x0E-\x1F\uFFFD]/.test(text)) return atTop(refused('', 'file/binary', { name }))
+  if (text.trim() === '') return atTop(refused('', 'file/empty', { holds }))
   return undefined
 }
 
@@ -114,10 +111,10 @@ function tooDeep(tokens: readonly CST.Token[]): number | undefined {
   return undefined
 }
 
-/** 'Flow sequence ... must end with a ]' -> without what follows a line break, and without a capital letter. */
-const sentence = (message: string): string => {
+/** What the parser says: in English its own sentence without what follows a line break, and without a capital letter. */
+function yamlSaid({ code, message }: YAMLParseError | YAMLWarning): Gap {
   const line = shorten(message.split('\n')[0].trim(), 120)
-  return line.slice(0, 1).toLowerCase() + line.slice(1)
+  return clause(`.yaml/${code}`, { why: line.slice(0, 1).toLowerCase() + line.slice(1) })
 }
 
 type Path = readonly (string | number)[]
@@ -132,9 +129,8 @@ class Reader {
   #values = 0
 
   read(node: unknown, path: Path, offset: number): unknown {
-    if (++this.#values > mostValues)
-      return this.#once(offset, 'file/alias', `more than ${mostValues} values, aliases counted each time`)
-    if (path.length > deepest) return this.#once(offset, 'file/deep', `nested more than ${deepest} levels deep`)
+    if (++this.#values > mostValues) return this.#once(offset, refused('', 'file/alias/many', { most: mostValues }))
+    if (path.length > deepest) return this.#once(offset, refused('', 'file/deep', { most: deepest }))
     if (isAlias(node)) return this.#alias(node.source, path, offset)
     if (isNode(node) && node.anchor) this.#anchors.set(node.anchor, node)
     if (isScalar(node)) return node.value
@@ -147,10 +143,10 @@ class Reader {
 
   #alias(name: string, path: Path, offset: number): unknown {
     const target = this.#anchors.get(name)
-    if (target === undefined)
-      return this.#refuse(offset, 'file/alias', path, `no anchor \`&${shorten(name, 40)}\` before this alias`)
-    if (this.#open.has(target))
-      return this.#refuse(offset, 'file/alias', path, `the alias \`*${shorten(name, 40)}\` contains itself`)
+    const at = showPath(path)
+    const words = { name: shorten(name, 40) }
+    if (target === undefined) return this.#refuse(offset, refused(at, 'file/alias/none', words))
+    if (this.#open.has(target)) return this.#refuse(offset, refused(at, 'file/alias/circle', words))
     return this.read(target, path, offset)
   }
 
@@ -167,15 +163,13 @@ class Reader {
     for (const { key, value } of node.items) {
       const at = isNode(key) && key.range ? key.range[0] : offset
       if (!isScalar(key) || key.value === null) {
-        this.#refuse(at, 'file/key', path, 'a key must be a word')
+        this.#refuse(at, refused(showPath(path), 'file/key'))
         continue
       }
       const name = String(key.value)
       const inner = [...path, name]
-      if (Object.hasOwn(fields, name)) {
-        const message = `the key \`${shorten(name, 60)}\` is written twice`
-        this.#refuse(at, 'file/duplicate', inner, message, 'keep one of them')
-      }
+      if (Object.hasOwn(fields, name))
+        this.#refuse(at, refused(showPath(inner), 'file/duplicate', { key: shorten(name, 60) }))
       const valueAt = isNode(value) && value.range ? value.range[0] : at
       this.places.set(showPath(inner), { key: at, value: valueAt })
       fields[name] = this.read(value, inner, valueAt)
@@ -183,13 +177,13 @@ class Reader {
     return fields
   }
 
-  #refuse(offset: number, code: ProblemCode, path: Path, message: string, suggestion?: string): undefined {
-    this.problems.push([error(code, showPath(path), message, suggestion), offset])
+  #refuse(offset: number, problem: Problem): undefined {
+    this.problems.push([problem, offset])
   }
 
   /** What would be said again for every value that follows. */
-  #once(offset: number, code: ProblemCode, message: string): undefined {
-    if (!this.problems.some(([problem]) => problem.message === message)) this.#refuse(offset, code, [], message)
+  #once(offset: number, problem: Problem): undefined {
+    if (!this.problems.some(([{ message }]) => message === problem.message)) this.#refuse(offset, problem)
   }
 }
 

@@ -1,6 +1,7 @@
 /** Files of other programs, given where a job is expected: what they are by their content, and what to do with them. */
-import { error, type Problem } from '../base/index.js'
+import type { Problem } from '../base/index.js'
 import { isMapping } from './mapping.js'
+import { refused } from './phrases.js'
 
 export const foreignFrameworks = [
   'megatron',
@@ -82,27 +83,21 @@ const shebang = /^#!|^\s*#SBATCH/m
 export function foreignText(text: string, path?: string): Problem | undefined {
   const found = detect(text)
   if (!found) return undefined
-  const name = foreignNames[found.framework]
-  return error(
-    'file/foreign',
-    '',
-    `this is a configuration of ${name}, not a job`,
-    `lockstep import ${path === undefined || path === '-' ? 'FILE' : path} --out job.yaml makes one of it`,
-  )
+  return refused('', 'file/foreign', {
+    ...{ framework: foreignNames[found.framework], path: path === undefined || path === '-' ? 'FILE' : path },
+  })
 }
 
 /** Mappings of other programs for which there is nothing to import. */
 export function foreignProblem(value: Readonly<Record<string, unknown>>, path?: string): Problem | undefined {
   const has = (...keys: string[]) => keys.some(key => Object.hasOwn(value, key))
   if (has('training', 'plan') || !isMapping(value)) return undefined
-  const refuse = (what: string, instead: string) => error('file/foreign', '', `this is ${what}, not a job`, instead)
   if (has('model_type', 'architectures'))
-    return refuse(
-      `the Hugging Face configuration of a model${typeof value.model_type === 'string' ? ` (${value.model_type})` : ''}`,
-      `write a job beside it: { model: ./${path === undefined ? 'config.json' : nameOf(path)}, training: { seq: 4096, globalBatch: 64 }, plan: { ... } }`,
-    )
-  if (has('device') && has('devices', 'topology', 'curves'))
-    return refuse('a cluster file', 'give it to --cluster, and a job in its place')
+    return refused('', 'file/foreign/model', {
+      type: typeof value.model_type === 'string' ? ` (${value.model_type})` : '',
+      job: `{ model: ./${path === undefined ? 'config.json' : nameOf(path)}, training: { seq: 4096, globalBatch: 64 }, plan: { ... } }`,
+    })
+  if (has('device') && has('devices', 'topology', 'curves')) return refused('', 'file/foreign/cluster')
   return undefined
 }
 

@@ -2,9 +2,10 @@
  * Keys of other frameworks (DeepSpeed, Megatron-LM, NeMo, torchtitan, Hugging Face, PyTorch FSDP, nanoGPT, nanotron), in lower
  * case without separators, each with the field of a job that is meant.
  */
+import type { Note } from './phrases-hints.js'
 
-/** words -> the field they mean */
-function spelt(meant: string, words: string): Record<string, string> {
+/** words -> the field they mean, or the note on them */
+function spelt<Meant extends string>(meant: Meant, words: string): Record<string, Meant> {
   return Object.fromEntries(words.split(/\s+/).map(word => [word, meant]))
 }
 
@@ -157,32 +158,23 @@ const model: Readonly<Record<string, string>> = {
 /** plain word -> field of a job */
 export const habitKeys: Readonly<Record<string, string>> = { ...plan, ...training, ...data, ...model }
 
-const options = (what: string) => `a job does not say it: ${what}`
-const always = (what: string) => `leave it out: ${what}`
-
 /** Words for what no field says: what to do instead. */
-export const habitNotes: Readonly<Record<string, string>> = {
-  ...spelt(options('`lockstep train --save FOLDER --save-every N` saves'), 'saveinterval savesteps save savestrategy'),
-  ...spelt(options('`lockstep train --save FOLDER` saves'), 'outputdir checkpointdir savefolder'),
-  ...spelt(options('`lockstep train --resume CHECKPOINT` goes on'), 'load resumefromcheckpoint loadcheckpoint'),
-  ...spelt(options('`lockstep train --tensorboard FOLDER` writes curves'), 'tensorboarddir reportto'),
-  ...spelt(options('`train` shows every step, and its metrics have each'), 'loginterval loggingsteps stepsperprint'),
+export const habitNotes: Readonly<Record<string, Note>> = {
+  ...spelt('.note/save-every', 'saveinterval savesteps save savestrategy'),
+  ...spelt('.note/save', 'outputdir checkpointdir savefolder'),
+  ...spelt('.note/resume', 'load resumefromcheckpoint loadcheckpoint'),
+  ...spelt('.note/curves', 'tensorboarddir reportto'),
+  ...spelt('.note/metrics', 'loginterval loggingsteps stepsperprint'),
   ...spelt(
-    'ranks are the product dp x cp x tp x pp of the plan; a cluster is said by --cluster and --devices',
+    '.note/ranks',
     'worldsize numgpus ngpus nnodes nprocpernode numnodes gpuspernode devicescount numprocesses nummachines',
   ),
   ...spelt(
-    always('attention never keeps its scores; plan.attention says how ranks of cp meet'),
+    '.note/attention',
     'flashattention flashattn useflashattn useflashattention attnimplementation attentionbackend sdpa',
   ),
-  ...spelt(always('programs are compiled as a whole'), 'compile torchcompile usecompile'),
-  ...spelt(
-    'rotary positions are those of the llama family, learned ones those of gpt: model.family says it',
-    'positionembeddingtype userotarypositionembeddings rotarypercent',
-  ),
-  ...spelt(
-    'norms and activations belong to the family: llama has RMSNorm and SwiGLU, gpt LayerNorm and GELU',
-    'normalization swiglu hiddenact activationfunction squaredrelu disablebiaslinear',
-  ),
-  ...spelt('write its fields into training.optimizer itself: { kind: adamw, lr: 3e-4 }', 'params'),
+  ...spelt('.note/compile', 'compile torchcompile usecompile'),
+  ...spelt('.note/positions', 'positionembeddingtype userotarypositionembeddings rotarypercent'),
+  ...spelt('.note/norms', 'normalization swiglu hiddenact activationfunction squaredrelu disablebiaslinear'),
+  ...spelt('.note/params', 'params'),
 }

@@ -2,7 +2,17 @@
  * A job file, read: text -> value -> model (a preset, a Hugging Face config, or sizes) -> schema -> check.
  * Every problem of a stage is reported at once, each with its line and column.
  */
-import { didYouMean, error, type Hints, hasErrors, type Problem, problemsOf, shorten, takesAt } from '../base/index.js'
+import {
+  type Hints,
+  hasErrors,
+  meant,
+  type Problem,
+  problemsOf,
+  type Spoken,
+  saidAgain,
+  shorten,
+  takesAt,
+} from '../base/index.js'
 import { fromHuggingFace, isPreset, ModelConfig, presetNames, presets } from '../model/index.js'
 import { check, checkBeside } from './check.js'
 import { besideIn } from './conversions.js'
@@ -10,6 +20,7 @@ import { parseText } from './document.js'
 import { foreignProblem, foreignText } from './foreign.js'
 import { isMapping, type Mapping } from './mapping.js'
 import { LrSchedule, Optimizer } from './optimizer-schema.js'
+import { advised, clause, planPhrases, refused } from './phrases.js'
 import { Data, Job, Plan, Training } from './schema.js'
 import { keyHint, modelHint, plainly, valueHint } from './synonyms.js'
 
@@ -38,7 +49,7 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
     const problems = [...unread, ...more.map(locate)]
     return { ...(job && !hasErrors(problems) && { job }), problems: inOrder(problems), locate }
   }
-  if (!isMapping(value)) return found([error('schema/type', '', 'a job is a mapping with model, training and plan')])
+  if (!isMapping(value)) return found([refused('', 'schema/type/job')])
   const foreign = foreignProblem(value, source.path)
   if (foreign) return found([foreign])
 
@@ -47,10 +58,11 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const parsed = Job.safeParse(resolved)
   if (parsed.success) return found([...problems, ...check(parsed.data)], parsed.data)
   // What was wrong with the model was said where it was looked up.
-  const refused = problemsOf(parsed.error.issues, Job, resolved, { hints: hintsIn(resolved) }).filter(
+  const where = { hints: hintsIn(resolved), phrases: planPhrases }
+  const wrong = problemsOf(parsed.error.issues, Job, resolved, where).filter(
     p => !(hasErrors(problems) && /^model\b/.test(p.path)),
   )
-  return found([...problems, ...refused, ...errorsOfTheRest(resolved, refused)])
+  return found([...problems, ...wrong, ...errorsOfTheRest(resolved, wrong)])
 }
 
 /** Words of other frameworks, with what the rest of the file says. */
@@ -89,12 +101,12 @@ function inOrder(problems: readonly Problem[]): Problem[] {
   const more = sorted.length - most
   if (more <= 0) return sorted
   const { line = 1, column = 1 } = sorted[most]
-  return [...sorted.slice(0, most), { ...error('file/more', '', `and ${more} more problems`), line, column }]
+  return [...sorted.slice(0, most), { ...refused('', 'file/more', { more }), line, column }]
 }
 
 /** What can be said of the rest of the job, if it is one without the fields that the schema refused. */
-function errorsOfTheRest(value: Mapping, refused: readonly Problem[]): Problem[] {
-  const fields = new Set(refused.map(p => (p.code === 'schema/key' ? p.path : fieldOf(p.path))))
+function errorsOfTheRest(value: Mapping, wrong: readonly Problem[]): Problem[] {
+  const fields = new Set(wrong.map(p => (p.code === 'schema/key' ? p.path : fieldOf(p.path))))
   const without = (inner: unknown, path: string): unknown =>
     isMapping(inner)
       ? Object.fromEntries(
@@ -120,9 +132,9 @@ export function modelNamed(
   const { model, problems } = resolveModel(name, readModel ? { readModel } : {})
   const parsed = hasErrors(problems) ? undefined : ModelConfig.safeParse(model)
   if (!parsed) return { problems }
-  return parsed.success
-    ? { model: parsed.data, problems }
-    : { problems: [...problems, ...problemsOf(parsed.error.issues, ModelConfig, model, { hints: hintsIn({ model }) })] }
+  if (parsed.success) return { model: parsed.data, problems }
+  const where = { hints: hintsIn({ model }), phrases: planPhrases }
+  return { problems: [...problems, ...problemsOf(parsed.error.issues, ModelConfig, model, where)] }
 }
 
 interface ResolvedModel {
@@ -138,9 +150,7 @@ function resolveModel(model: unknown, source: JobSource): ResolvedModel {
   if (typeof preset !== 'string')
     return {
       model,
-      problems: [
-        error('schema/type', 'model.preset', 'expected the name of a preset', didYouMean(preset, presetNames)),
-      ],
+      problems: [refused('model.preset', 'schema/type/preset', { instead: meant(preset, presetNames) })],
     }
   const base = named(preset, 'model.preset')
   return { model: isMapping(base.model) ? { ...base.model, ...changes } : model, problems: base.problems }
@@ -165,43 +175,35 @@ function named(name: string, path: string): ResolvedModel {
   if (isPreset(name)) return { model: presets[name], problems: [] }
   return {
     model: name,
-    problems: [
-      error(
-        { code: 'model/preset', values: { name: shorten(name, 60) } },
-        path,
-        `unknown model \`${shorten(name, 60)}\``,
-        presetHint(name),
-      ),
-    ],
+    problems: [refused(path, 'model/preset', { name: shorten(name, 60), instead: presetHint(name) })],
   }
 }
 
-const presetHint = (name: string): string =>
-  modelHint(name) ?? `${didYouMean(name, presetNames)} (or the path of a Hugging Face config.json)`
+const presetHint = (name: string): Spoken =>
+  modelHint(name) ?? clause('.preset-or-file', { meant: meant(name, presetNames) })
 
 function readConfig(path: string, source: JobSource): ResolvedModel {
-  const refuse = (message: string): ResolvedModel => ({
-    model: path,
-    problems: [error('model/file', 'model', `${shorten(path, 200)}: ${message}`)],
-  })
-  if (!source.readModel) return refuse('files cannot be read here')
+  const file = shorten(path, 200)
+  const refuse = (problem: Problem): ResolvedModel => ({ model: path, problems: [problem] })
+  if (!source.readModel) return refuse(refused('model', 'model/file/here', { path: file }))
   let raw: unknown
   try {
     raw = JSON.parse(source.readModel(path))
   } catch (e) {
     return refuse(
       e instanceof SyntaxError
-        ? `not valid JSON: ${shorten(e.message, 120)}`
-        : e instanceof Error
-          ? e.message
-          : String(e),
+        ? refused('model', 'model/file/json', { path: file, why: shorten(e.message, 120) })
+        : refused('model', 'model/file', { path: file, why: e instanceof Error ? e.message : String(e) }),
     )
   }
   const { config, problems } = fromHuggingFace(raw)
-  const inFile = problems.map(p => ({
-    ...p,
-    path: 'model',
-    message: `${shorten(path, 200)}: ${p.path ? `${p.path}: ` : ''}${p.message}`,
-  }))
-  return { model: config, problems: inFile }
+  return { model: config, problems: problems.map(problem => inConfig(file, problem)) }
+}
+
+/** What is wrong in a file that the job names stands where it is named. */
+function inConfig(file: string, problem: Problem): Problem {
+  const { what, instead } = saidAgain(problem)
+  const say = problem.severity === 'error' ? refused : advised
+  const words = { file, key: problem.path ? `${problem.path}: ` : '', what, instead }
+  return { ...say('model', 'model/config/file', words), code: problem.code }
 }

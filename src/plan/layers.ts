@@ -1,6 +1,6 @@
 /** Stages and layers: which stage holds how many, and what schedules demand of the counts. */
-import { divisorsNear, either, error, evenParts, warning } from '../base/index.js'
-import { advised, refused } from './phrases.js'
+import { divisorsNear, evenParts, type Spoken } from '../base/index.js'
+import { advised, clause, refused } from './phrases.js'
 import { type Rule, scheduleFactsOf, splitsBackward } from './rule.js'
 import type { Plan } from './schema.js'
 
@@ -23,8 +23,8 @@ export function layersPerStage(plan: Plan, layers: number): number[] {
   return [...head, ...evenParts(rest, stages - head.length - tail.length), ...tail]
 }
 
-const showStages = ({ pp, chunks }: Plan): string =>
-  chunks > 1 ? `pp ${pp} x chunks ${chunks} = ${pp * chunks} stages` : `pp ${pp} = ${pp} stages`
+const showStages = ({ pp, chunks }: Plan): Spoken =>
+  chunks > 1 ? clause('.stages-of-chunks', { pp, chunks, stages: pp * chunks }) : clause('.stages', { pp })
 
 /** [4, 4, 3] -> '4 + 4 + 3', and long ones as '20 x 4 + 4 x 3'. */
 function showParts(parts: readonly number[]): string {
@@ -40,23 +40,15 @@ export const stages: Rule = function* (job) {
   const count = stagesOf(plan)
   const most = plan.layers === 'even' ? layers : layers + 2
   if (count > most) {
-    const empty = plan.layers === 'even' ? ' (two more if plan.layers leaves the first and the last empty)' : ''
-    yield error(
-      { code: 'plan/stages', values: { stages: count, layers } },
-      'plan.pp',
-      `${showStages(plan)}, but the model has ${layers} layers`,
-      `at most ${most} stages${empty}`,
-    )
+    const words = { stages: showStages(plan), layers, most }
+    yield plan.layers === 'even'
+      ? refused('plan.pp', 'plan/stages/ends', words)
+      : refused('plan.pp', 'plan/stages', words)
   } else if (plan.layers !== 'even') yield* chosenLayers(job)
-  else if (layers % count !== 0) {
-    const even = `even would be ${either(divisorsNear(layers, count))} stages`
-    yield warning(
-      { code: 'plan/uneven', values: { stages: count, layers } },
-      'plan.pp',
-      `layers ${layers} = ${showParts(layersPerStage(plan, layers))}: the fullest stage sets the pace`,
-      even,
-    )
-  }
+  else if (layers % count !== 0)
+    yield advised('plan.pp', 'plan/uneven', {
+      ...{ layers, parts: showParts(layersPerStage(plan, layers)), near: divisorsNear(layers, count) },
+    })
 }
 
 /** A list, or a first and a last, that someone chose. */

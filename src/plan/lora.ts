@@ -1,6 +1,7 @@
 /** LoRA: which matrices of a model have adapters, and what of it is not there. */
-import { either, error, type Problem } from '../base/index.js'
+import type { Problem } from '../base/index.js'
 import { type Adapters, type AdapterTarget, adapterTargets, type ModelConfig } from '../model/index.js'
+import { refused } from './phrases.js'
 import type { Rule } from './rule.js'
 import type { Job } from './schema.js'
 
@@ -38,10 +39,8 @@ function withoutAdapters(
   missing: readonly AdapterTarget[],
   can: readonly AdapterTarget[],
 ): Problem {
-  const named = either(missing, 'and')
-  const why =
-    model.family !== 'llama' || !hasMatrix(model, missing[0])
-      ? `a ${model.family} model has no matrix ${named}`
-      : `${named} belong to experts, which have no adapters yet`
-  return error('training/lora', 'training.lora.targets', why, `set targets to [${can.join(', ')}], or some of them`)
+  const words = { matrices: { joint: 'and', of: missing }, can: can.join(', ') } as const
+  return model.family !== 'llama' || !hasMatrix(model, missing[0])
+    ? refused('training.lora.targets', 'training/lora/none', { ...words, family: model.family })
+    : refused('training.lora.targets', 'training/lora/experts', words)
 }

@@ -1,14 +1,6 @@
 /** Loss scaling: what a job says of it as the program has it, and what makes no sense. */
-import {
-  error,
-  type Problem,
-  planPrecisionFacts,
-  type Scalars,
-  type Scaler,
-  scalarsMoved,
-  warning,
-} from '../base/index.js'
-import { refused } from './phrases.js'
+import { type Problem, planPrecisionFacts, type Scalars, type Scaler, scalarsMoved } from '../base/index.js'
+import { advised, refused } from './phrases.js'
 import type { Rule } from './rule.js'
 import type { LossScale } from './scaler-schema.js'
 import type { Training } from './schema.js'
@@ -57,12 +49,7 @@ export const lossScale: Rule = function* ({ training, plan: { precision } }) {
 function* problemsOf(scaling: LossScale): Generator<Problem> {
   const path = 'training.lossScale'
   if ('min' in scaling && scaling.min > scaling.initial)
-    yield error(
-      'training/scale',
-      `${path}.min`,
-      `min ${scaling.min} > initial ${scaling.initial}: the scale cannot begin below its minimum`,
-      `set min to at most ${scaling.initial}`,
-    )
+    yield refused(`${path}.min`, 'training/scale/least', { min: scaling.min, initial: scaling.initial })
   const factors = Object.entries({
     ...{ [scaling.kind === 'static' ? 'scale' : 'initial']: firstScale(scaling) },
     ...('min' in scaling && { min: scaling.min }),
@@ -71,10 +58,7 @@ function* problemsOf(scaling: LossScale): Generator<Problem> {
   })
   for (const [name, value] of factors)
     if (!Number.isInteger(Math.log2(value)))
-      yield warning(
-        'training/scale',
-        `${path}.${name}`,
-        `${name} ${value} is not a power of two: scaling rounds gradients, and results change in the last bits`,
-        `try ${2 ** Math.round(Math.log2(value))}`,
-      )
+      yield advised(`${path}.${name}`, 'training/scale/power', {
+        ...{ name, value, near: 2 ** Math.round(Math.log2(value)) },
+      })
 }

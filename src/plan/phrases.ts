@@ -1,10 +1,14 @@
 /** What rules of a job say, in English: the name of a phrase begins with the code of its problem; one with a dot stands within others. */
-import { english, type Filling, type Phrase, type Problem, type ProblemCode, speak, spoken } from '../base/index.js'
+import { memoryPhrases, type ProblemPhrases, phrasing } from '../base/index.js'
+import { modelPhrases } from '../model/index.js'
+import { jobPhrases } from './phrases-files.js'
+import { hintPhrases } from './phrases-hints.js'
+import { sizePhrases } from './phrases-sizes.js'
 
 const lost16 = 'f16 has nothing between 0 and 2^-24: gradients below it are lost unless they are scaled'
 const leaveOut = 'leave it out'
 
-export const planPhrases = {
+const rulePhrases = {
   'plan/no-effect/with': ['has no effect with {why}'],
   'plan/no-effect/below': ['has no effect below zero {zero}'],
   'plan/no-effect/zero': ['zero {zero} has no effect with dp 1'],
@@ -175,20 +179,13 @@ export const planPhrases = {
     '{reduce}: results depend on which rank adds what, so they change with dp and tp (now {dp} and {tp})',
     'powersgd keeps back the same, whatever the plan',
   ],
-} as const satisfies Partial<Record<ProblemCode | `${ProblemCode}/${string}` | `.${string}`, Phrase>>
+} as const satisfies ProblemPhrases
+
+export const planPhrases = {
+  ...{ ...memoryPhrases, ...modelPhrases, ...rulePhrases },
+  ...{ ...sizePhrases, ...jobPhrases, ...hintPhrases },
+} as const
 
 export type PlanPhrases = typeof planPhrases
-type PlanPhrase = Exclude<keyof PlanPhrases, `.${string}`>
 
-/** A problem in the words of a phrase. */
-const phrased =
-  (severity: Problem['severity']) =>
-  <Name extends PlanPhrase>(path: string, phrase: Name, ...filling: Filling<PlanPhrases[Name]>): Problem => {
-    const said = spoken(phrase, filling)
-    const [message, suggestion] = speak(said, english(planPhrases))
-    const code = phrase.split('/').slice(0, 2).join('/') as ProblemCode // which the name of a phrase begins with
-    return { severity, code, path, message, ...(suggestion !== '' && { suggestion }), ...said }
-  }
-
-export const refused = phrased('error')
-export const advised = phrased('warning')
+export const { refused, advised, clause } = phrasing(planPhrases)

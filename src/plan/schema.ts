@@ -20,6 +20,7 @@ import {
   parseCount,
   planPrecisionFacts,
   planPrecisions,
+  refusal,
   shorten,
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
@@ -53,8 +54,7 @@ const amount = (k: 1000 | 1024, most = 2 ** 30) =>
         z.string().transform((text, ctx) => {
           const value = parseCount(text, k)
           if (value !== undefined) return value
-          const message = `expected a whole number, such as 8192 or 8k, got \`${shorten(text, 40)}\``
-          ctx.issues.push({ code: 'custom', input: text, message })
+          ctx.issues.push(refusal(text, [], 'schema/value/count', { got: shorten(text, 40) }))
           return z.NEVER
         }),
       ],
@@ -135,11 +135,7 @@ const amountOfMemory = (example: string) =>
       z.string().transform((text, ctx) => {
         const bytes = parseBytes(text)
         if (bytes !== undefined && bytes > 0) return bytes
-        ctx.issues.push({
-          code: 'custom',
-          input: text,
-          message: `\`${shorten(text, 40)}\` is not an amount of memory; write it like ${example}`,
-        })
+        ctx.issues.push(refusal(text, [], 'schema/value/memory', { got: shorten(text, 40), example }))
         return z.NEVER
       }),
     ],

@@ -19,6 +19,7 @@ import {
   runGreedy,
 } from './greedy.js'
 import { allRows, asSchedule } from './numbered.js'
+import { refused } from './phrases.js'
 import { type Costs, costOn, type Slot } from './run.js'
 import { scheduleProblems } from './schedules.js'
 import { type Schedule, type Task, tasksOf } from './task.js'
@@ -64,25 +65,18 @@ const mostCells = 50_000
 /** Every reason why there is no such schedule. */
 export function autoProblems(options: AutoOptions): Problem[] {
   const { ranks, microbatches, cost, held = wholeActivation, limit = defaultLimit(options) } = options
-  const error = (path: string, message: string): Problem => ({
-    severity: 'error',
-    code: 'schedule/auto',
-    path,
-    message,
-  })
   const isAmount = (value: number) => Number.isFinite(value) && value >= 0
   const found = scheduleProblems('zb-h1', { ranks, microbatches, chunks: 1 })
   if (found.length === 0 && ranks * microbatches > mostCells)
-    found.push(error('', `pp ${ranks} x microbatches ${microbatches} > ${mostCells}: too many to search for an order`))
+    found.push(refused('', 'schedule/auto/many', { ranks, microbatches, most: mostCells }))
   const costs = 'F' in cost ? [cost] : cost
   if (!('F' in cost) && cost.length !== ranks)
-    found.push(error('cost', `${cost.length} costs for ${ranks} ranks: give one for all, or one for each`))
-  if (!costs.every(({ F, I, W, C }) => [F, I, W, C].every(isAmount)))
-    found.push(error('cost', 'every cost must be a finite number of at least 0'))
-  if (!isAmount(held.I) || !isAmount(held.W))
-    found.push(error('held', `what a microbatch holds must be finite and at least 0, not I ${held.I}, W ${held.W}`))
-  else if (!(limit >= Math.max(held.I, held.W)))
-    found.push(error('limit', `limit ${limit} < ${Math.max(held.I, held.W)}, which one microbatch holds`))
+    found.push(refused('cost', 'schedule/auto/costs', { costs: cost.length, ranks }))
+  if (!costs.every(({ F, I, W, C }) => [F, I, W, C].every(isAmount))) found.push(refused('cost', 'schedule/auto/cost'))
+  const { I, W } = held
+  if (!isAmount(I) || !isAmount(W)) found.push(refused('held', 'schedule/auto/held', { I, W }))
+  else if (!(limit >= Math.max(I, W)))
+    found.push(refused('limit', 'schedule/auto/limit', { limit, held: Math.max(I, W) }))
   return found
 }
 

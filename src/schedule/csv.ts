@@ -8,11 +8,12 @@
  *
  * Files of either form are read, and everything wrong with one is reported with its row and cell.
  */
-import type { Problem, ProblemCode } from '../base/index.js'
+import type { Problem, Spoken } from '../base/index.js'
 import { type Marker, withMarkers } from './markers.js'
+import { clause, refused } from './phrases.js'
 import { showAction } from './stall.js'
 import type { Action, CommAction, Schedule, Task, TaskKind, Transfer } from './task.js'
-import { validate } from './validate.js'
+import { invalidities } from './validate.js'
 
 /** A message as a file names it: who the peer is follows from the schedule. */
 type NamedTransfer = Omit<Transfer, 'peer'>
@@ -55,17 +56,9 @@ export function parseSchedule(text: string): ParsedSchedule {
   if (reader.problems.length > 0) return { problems: reader.problems, ignored: reader.ignored }
   const tasks = reader.counts
   const schedule = { stages: tasks.stages, microbatches: tasks.microbatches, rows }
-  const problems = validate(schedule).map(message => problem('schedule/invalid', message))
+  const problems = invalidities(schedule).map(what => refused('', 'schedule/invalid', { what }))
   return { ...(problems.length === 0 ? { schedule } : {}), problems, ignored: reader.ignored }
 }
-
-const problem = (code: ProblemCode, message: string, place: { line?: number; column?: number } = {}): Problem => ({
-  severity: 'error',
-  code,
-  path: '',
-  message,
-  ...place,
-})
 
 const taskPattern = /^(\d+)(F|I|W|B)(\d+)$/
 const messagePattern = /^(\d+)(SEND_F|RECV_F|SEND_B|RECV_B)(\d+)$/
@@ -86,11 +79,14 @@ class Reader {
     for (const [index, raw] of line.split(',').entries()) {
       const text = raw.trim()
       if (++this.#cells === mostCells + 1)
-        this.problems.push(problem('schedule/size', `more than ${mostCells} cells`, { line: row, column }))
+        this.problems.push({ ...refused('', 'schedule/size/file', { most: mostCells }), line: row, column })
       if (this.#cells > mostCells || this.problems.length >= mostProblems) break
       const action = text === '' ? undefined : this.#cell(text)
-      if (typeof action === 'string')
-        this.problems.push(problem('schedule/cell', `row ${row}, cell ${index + 1}: ${action}`, { line: row, column }))
+      if (action && 'phrase' in action)
+        this.problems.push({
+          ...refused('', 'schedule/cell', { row, cell: index + 1, what: action }),
+          ...{ line: row, column },
+        })
       else if (action) actions.push(action)
       column += raw.length + 1
     }
@@ -98,11 +94,11 @@ class Reader {
   }
 
   /** An action, nothing where the cell is a message or a marker, or what is wrong. */
-  #cell(text: string): Action | string | undefined {
+  #cell(text: string): Action | Spoken | undefined {
     const pair = overlapPattern.exec(text)
     if (pair) {
       const [first, second] = [this.#task(pair[1].trim()), this.#task(pair[2].trim())]
-      if (typeof first === 'string' || typeof second === 'string') return `${clip(text)} does not hold two tasks`
+      if ('phrase' in first || 'phrase' in second) return clause('.two-tasks', { text: clip(text) })
       return { kind: 'overlap', tasks: [first, second] }
     }
     if (messagePattern.test(text) || markerPattern.test(text)) {
@@ -112,16 +108,15 @@ class Reader {
     return this.#task(text)
   }
 
-  #task(text: string): Task | string {
+  #task(text: string): Task | Spoken {
     const match = taskPattern.exec(text)
-    if (!match) return `${clip(text)} is not an action such as 0F1, 0I1, 0W1 or 0B1`
+    if (!match) return clause('.no-action', { text: clip(text) })
     const [stage, microbatch] = [Number(match[1]), Number(match[3])]
-    if (stage >= mostIndex || microbatch >= mostIndex)
-      return `${clip(text)}: stages and microbatches end below ${mostIndex}`
+    if (stage >= mostIndex || microbatch >= mostIndex) return clause('.too-high', { text: clip(text), most: mostIndex })
     this.counts.stages = Math.max(this.counts.stages, stage + 1)
     this.counts.microbatches = Math.max(this.counts.microbatches, microbatch + 1)
     return { kind: match[2] as TaskKind, stage, microbatch } // the pattern allows these kinds only
   }
 }
 
-const clip = (text: string): string => `'${text.length > 40 ? `${text.slice(0, 40)}...` : text}'`
+const clip = (text: string): string => (text.length > 40 ? `${text.slice(0, 40)}...` : text)

@@ -1,10 +1,11 @@
 /** Every schedule there is, by the name the plan and the command line use. */
-import { error, nearest, type Problem, ProblemsError } from '../base/index.js'
+import { nearest, type Problem, ProblemsError } from '../base/index.js'
 import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/schedule.js'
 import { alternate, type Knobs, leadOfFirst } from './alternate.js'
 import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
 import { allRows, asSchedule, type NumberedSchedule, type RowByRow } from './numbered.js'
+import { clause, refused } from './phrases.js'
 import type { Counts, Schedule } from './task.js'
 import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
@@ -73,32 +74,20 @@ export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
 export function scheduleProblems(name: string, counts: Counts): Problem[] {
   const found: Problem[] = (['ranks', 'chunks', 'microbatches'] as const)
     .filter(key => !Number.isSafeInteger(counts[key]) || counts[key] < 1)
-    .map(key =>
-      error('schedule/count', key === 'ranks' ? 'pp' : key, `${counts[key]} is not a whole number of at least 1`),
-    )
+    .map(key => refused(key === 'ranks' ? 'pp' : key, 'schedule/count', { count: counts[key] }))
   const cells = counts.ranks * counts.chunks * counts.microbatches
   if (found.length === 0 && cells > mostCells)
-    found.push(
-      error(
-        'schedule/size',
-        '',
-        `pp ${counts.ranks} x chunks ${counts.chunks} x microbatches ${counts.microbatches} = ${cells}, but at most ${mostCells} can be scheduled`,
-      ),
-    )
+    found.push(refused('', 'schedule/size/cells', { ...counts, cells, most: mostCells }))
   if (isScheduleName(name)) {
     const { chunks, chunksFixed } = scheduleFacts[name]
     if (found.length === 0 && chunksFixed && counts.chunks !== chunks)
-      found.push(
-        error(
-          'schedule/shape',
-          'chunks',
-          `${name}: chunks = ${counts.chunks}, but this schedule has chunks = ${chunks}`,
-        ),
-      )
+      found.push(refused('chunks', 'schedule/shape', { name, chunks: counts.chunks, usual: chunks }))
   } else {
-    const meant = nearest(name, scheduleNames)
-    const suggestion = meant ? `did you mean ${meant}?` : `there are ${scheduleNames.join(', ')}`
-    found.unshift({ ...error('schedule/unknown', 'schedule', `there is no schedule '${name}'`), suggestion })
+    const word = nearest(name, scheduleNames)
+    const known = () => clause('.there-are', { words: { joint: ',', of: scheduleNames } })
+    found.unshift(
+      refused('schedule', 'schedule/unknown', { name, instead: word ? clause('.meant', { word }) : known() }),
+    )
   }
   return found
 }

@@ -3,8 +3,10 @@
  * gradient then weight gradient), in that order, on one rank; and the rows together never wait in a circle.
  * The last is asked only of schedules that pass the rest.
  */
+import type { Spoken } from '../base/index.js'
+import { clause, saidInEnglish } from './phrases.js'
 import { runSchedule, unitCost } from './run.js'
-import { showAction, stallText } from './stall.js'
+import { showAction, stallSaid } from './stall.js'
 import type { Schedule, Task, TaskKind } from './task.js'
 import { tasksOf } from './task.js'
 
@@ -12,18 +14,21 @@ const mostProblems = 50
 /** Beyond this many cells only their number is compared with the tasks there are. */
 const mostCells = 4_000_000
 
-export function validate(schedule: Schedule): string[] {
+export const validate = (schedule: Schedule): string[] => invalidities(schedule).map(saidInEnglish)
+
+/** The same, as it is said in any language. */
+export function invalidities(schedule: Schedule): Spoken[] {
   const problems = firstOf([
     () => shapeProblems(schedule),
     () => cellProblems(schedule),
-    () => runSchedule(schedule, unitCost).stops.map(stop => stallText(schedule, stop)),
+    () => runSchedule(schedule, unitCost).stops.map(stop => stallSaid(schedule, stop)),
   ])
   const more = problems.length - mostProblems
-  return more > 0 ? [...problems.slice(0, mostProblems), `and ${more} more`] : problems
+  return more > 0 ? [...problems.slice(0, mostProblems), clause('.more', { more })] : problems
 }
 
 /** Each check trusts what the ones before it found in order. */
-function firstOf(checks: readonly (() => string[])[]): string[] {
+function firstOf(checks: readonly (() => Spoken[])[]): Spoken[] {
   for (const check of checks) {
     const problems = check()
     if (problems.length > 0) return problems
@@ -31,32 +36,32 @@ function firstOf(checks: readonly (() => string[])[]): string[] {
   return []
 }
 
-function shapeProblems({ stages, microbatches, rows }: Schedule): string[] {
+function shapeProblems({ stages, microbatches, rows }: Schedule): Spoken[] {
   const inside = (index: number, count: number) => Number.isSafeInteger(index) && index >= 0 && index < count
   const outside = rows.flatMap((row, rank) =>
     tasksOf(row)
       .filter(task => !inside(task.stage, stages) || !inside(task.microbatch, microbatches))
-      .map(task => `rank ${rank}: ${showAction(task)} is outside of ${stages} stages x ${microbatches} microbatches`),
+      .map(task => clause('.outside', { rank, action: showAction(task), stages, microbatches })),
   )
-  const empty = rows.flatMap((row, rank) => (row.length === 0 ? [`rank ${rank} has nothing to do`] : []))
+  const empty = rows.flatMap((row, rank) => (row.length === 0 ? [clause('.idle-rank', { rank })] : []))
   const pairs = rows.flatMap((row, rank) =>
     row
       .filter(action => action.kind === 'overlap' && !isPair(action.tasks))
-      .map(action => `rank ${rank}: ${showAction(action)} must pair a forward with a whole backward`),
+      .map(action => clause('.no-pair', { rank, action: showAction(action) })),
   )
-  return [...(rows.length === 0 ? ['there are no ranks'] : []), ...empty, ...outside, ...pairs]
+  return [...(rows.length === 0 ? [clause('.no-ranks')] : []), ...empty, ...outside, ...pairs]
 }
 
 const isPair = ([first, second]: readonly [Task, Task]): boolean => first.kind === 'F' && second.kind === 'B'
 
-function cellProblems(schedule: Schedule): string[] {
+function cellProblems(schedule: Schedule): Spoken[] {
   const { stages, microbatches, rows } = schedule
   const tasks = rows.reduce((n, row) => n + tasksOf(row).length, 0)
   if (stages * microbatches > Math.max(mostCells, tasks))
-    return [`${tasks} tasks cannot be ${stages} stages x ${microbatches} microbatches`]
+    return [clause('.not-so-many', { tasks, stages, microbatches })]
   const visits = visitsOf(schedule)
   return Array.from(visits.places.keys()).flatMap(cell => {
-    const name = `stage ${Math.floor(cell / microbatches)} microbatch ${cell % microbatches}`
+    const name = clause('.cell', { stage: Math.floor(cell / microbatches), microbatch: cell % microbatches })
     return visitProblems(name, visits, cell)
   })
 }
@@ -88,20 +93,21 @@ function visitsOf({ rows, stages, microbatches }: Schedule): Visits {
   return visits
 }
 
-function visitProblems(name: string, { counts, at, places }: Visits, cell: number): string[] {
-  const [F, I, W, B] = kinds.map(kind => counts[kind][cell])
-  const rank = places[cell]
-  if (rank === nowhere) return [`${name} is nowhere`]
-  const problems: string[] = []
-  if (F !== 1) problems.push(`${name} goes forward ${times(F)}`)
-  if (B + I !== 1) problems.push(`${name} goes back ${times(B + I)} (${B} B + ${I} I)`)
-  if (I !== W) problems.push(`${name} has ${I} I but ${W} W`)
-  if (rank === several) problems.push(`${name} is spread over several ranks`)
+function visitProblems(cell: Spoken, { counts, at, places }: Visits, index: number): Spoken[] {
+  const [F, I, W, B] = kinds.map(kind => counts[kind][index])
+  const rank = places[index]
+  if (rank === nowhere) return [clause('.nowhere', { cell })]
+  const problems: Spoken[] = []
+  if (F !== 1) problems.push(clause('.forward', { cell, times: times(F) }))
+  if (B + I !== 1) problems.push(clause('.back', { cell, times: times(B + I), B, I }))
+  if (I !== W) problems.push(clause('.unequal', { cell, I, W }))
+  if (rank === several) problems.push(clause('.spread-out', { cell }))
   if (problems.length > 0) return problems
-  const back = B === 1 ? at.B[cell] : at.I[cell]
-  if (back < at.F[cell]) problems.push(`${name} goes back before it goes forward on rank ${rank}`)
-  if (W === 1 && at.W[cell] < back) problems.push(`${name} has W before I on rank ${rank}`)
+  const back = B === 1 ? at.B[index] : at.I[index]
+  if (back < at.F[index]) problems.push(clause('.back-first', { cell, rank }))
+  if (W === 1 && at.W[index] < back) problems.push(clause('.weights-first', { cell, rank }))
   return problems
 }
 
-const times = (n: number): string => (n === 0 ? 'never' : n === 1 ? 'once' : `${n} times`)
+const times = (n: number): Spoken =>
+  n === 0 ? clause('.never') : n === 1 ? clause('.once') : clause('.times', { times: n })

@@ -2,9 +2,10 @@
  * What a user demands of a plan, in the form they would say it: `tp<=8`, `zero!=3`, `schedule=1f1b|interleaved`,
  * `memory<=70GiB`. Constraints cut the space before it is counted.
  */
-import { error, meshAxes, nearest, type Problem, parseBytes, shorten } from '../base/index.js'
+import { meshAxes, nearest, type Problem, parseBytes, type Spoken, shorten } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
 import { recomputePolicies, scheduleNames, usualRows } from '../plan/index.js'
+import { clause, refused } from './phrases.js'
 
 const relations = {
   '<=': (a: number, b: number) => a <= b,
@@ -90,59 +91,56 @@ export function parseConstraints(texts: readonly string[]): { constraints: Const
 }
 
 function parseConstraint(text: string): Constraint | Problem {
-  const refuse = (message: string, suggestion?: string) =>
-    error('constraint/unknown', `--constraint '${shorten(text, 60)}'`, message, suggestion)
+  const path = `--constraint '${shorten(text, 60)}'`
   const [, name, sign, value] = shape.exec(text) ?? []
-  if (name === undefined) return refuse('no comparison of a field and a value', "write it like 'tp<=8'")
+  if (name === undefined) return refused(path, 'constraint/unknown/shape')
   const relation = (sign === '==' ? '=' : sign) as Relation // the pattern allows these only
   const field = name === 'sp' ? 'sequenceParallel' : name
-  if (field === 'memory') return memoryConstraint(text, relation, value, refuse)
-  if (isWord(field)) return wordConstraint({ text, field, relation, value, refuse })
-  if (!isCount(field)) {
-    const meant = nearest(field, fields)
-    return refuse(`there is no field ${name}`, meant ? `did you mean ${meant}?` : `there are ${fields.join(', ')}`)
-  }
-  if (field === 'rows') return rowsConstraint(text, relation, value, refuse)
-  if (!/^\d{1,9}$/.test(value)) return refuse(`${value} is not an integer`)
-  return { field, relation, value: Number(value), text: text.trim() }
+  const told: Told = { text: text.trim(), path, relation, value }
+  if (field === 'memory') return memoryConstraint(told)
+  if (isWord(field)) return wordConstraint(field, told)
+  if (!isCount(field)) return refused(path, 'constraint/unknown/field', { name, instead: nearestOf(field, fields) })
+  if (field === 'rows') return rowsConstraint(told)
+  if (!/^\d{1,9}$/.test(value)) return refused(path, 'constraint/unknown/integer', { value })
+  return { field, relation, value: Number(value), text: told.text }
 }
 
-type Refuse = (message: string, suggestion?: string) => Problem
-
-/** Room for rows is a number, or that of the worst case. */
-function rowsConstraint(text: string, relation: Relation, value: string, refuse: Refuse): Constraint | Problem {
-  const room = value === 'worst' ? Number.POSITIVE_INFINITY : Number(value)
-  if (Number.isNaN(room) || room < 1)
-    return refuse(`${value} is no room for rows: a number of at least 1, or worst`, "write it like 'rows<=1.5'")
-  return { field: 'rows', relation, value: room, text: text.trim() }
-}
-
-function memoryConstraint(text: string, relation: Relation, value: string, refuse: Refuse): Constraint | Problem {
-  const bytes = parseBytes(value)
-  if (relation !== '<=' && relation !== '<')
-    return refuse('memory can only be limited', "write it like 'memory<=70GiB'")
-  if (bytes === undefined || bytes <= 0) return refuse(`${value} is not an amount of memory`, 'write it like 70GiB')
-  return { field: 'memory', bytes, text: text.trim() }
-}
-
-interface WordText {
+/** What a constraint says of its field, and where problems with it stand. */
+interface Told {
   readonly text: string
-  readonly field: WordField
+  readonly path: string
   readonly relation: Relation
   readonly value: string
-  readonly refuse: Refuse
 }
 
-function wordConstraint({ text, field, relation, value, refuse }: WordText): Constraint | Problem {
+function nearestOf(word: string, all: readonly string[]): Spoken {
+  const near = nearest(word, all)
+  return near ? clause('.meant', { word: near }) : clause('.there-are', { words: { joint: ',', of: all } })
+}
+
+/** Room for rows is a number, or that of the worst case. */
+function rowsConstraint({ text, path, relation, value }: Told): Constraint | Problem {
+  const room = value === 'worst' ? Number.POSITIVE_INFINITY : Number(value)
+  if (Number.isNaN(room) || room < 1) return refused(path, 'constraint/unknown/rows', { value })
+  return { field: 'rows', relation, value: room, text }
+}
+
+function memoryConstraint({ text, path, relation, value }: Told): Constraint | Problem {
+  const bytes = parseBytes(value)
+  if (relation !== '<=' && relation !== '<') return refused(path, 'constraint/unknown/limit')
+  if (bytes === undefined || bytes <= 0) return refused(path, 'constraint/unknown/memory', { value })
+  return { field: 'memory', bytes, text }
+}
+
+function wordConstraint(field: WordField, { text, path, relation, value }: Told): Constraint | Problem {
   const values = value.split('|').map(word => word.trim())
   const unknown = values.find(word => !words[field].includes(word))
-  if (relation !== '=' && relation !== '!=') return refuse(`${field} can only be = or !=`)
-  if (unknown !== undefined) {
-    const meant = nearest(unknown, words[field])
-    const known = `there are ${words[field].join(', ')}`
-    return refuse(`there is no ${field} ${unknown}`, meant ? `did you mean ${meant}?` : known)
-  }
-  return { field, relation, values, text: text.trim() }
+  if (relation !== '=' && relation !== '!=') return refused(path, 'constraint/unknown/relation', { field })
+  if (unknown !== undefined)
+    return refused(path, 'constraint/unknown/word', {
+      ...{ field, word: unknown, instead: nearestOf(unknown, words[field]) },
+    })
+  return { field, relation, values, text }
 }
 
 const isCount = (field: string): field is CountField => (counts as readonly string[]).includes(field) // widened to ask

@@ -4,13 +4,14 @@
  * much is simulated and compiled is bounded by counts known beforehand, never by time: the answer is the same on a busy
  * machine.
  */
-import { asPart, error, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
+import { asPart, finish, type Problem, ProblemsError, seconds, type Work } from '../base/index.js'
 import { certainly, edgesOf, type Fit, memoryProfileOf } from '../estimate/index.js'
 import { searchingAll } from './allowed.js'
 import { fitOfPrice } from './fitting.js'
 import { keptPlans } from './kept-plans.js'
 import { kindOf, outcomeOf } from './kinds.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
+import { clause, refused } from './phrases.js'
 import type { PlanSample } from './plan-sample.js'
 import { Race } from './race.js'
 import { type Remark, readingOf } from './reading.js'
@@ -149,15 +150,13 @@ function nothingListed({ request, compiled, failed, tooLong }: Answer): Problem 
   if (compiled.length > 0) {
     const share = Math.min(...compiled.map(({ plan, arena }) => plan.bytes / arena))
     const limit = Math.floor((capacityOf(request) * share) / 2 ** 30)
-    const message = `all ${compiled.length} plans that fit by price are too large once compiled`
-    return error('plan/memory', 'plan', message, `try --constraint 'memory<=${limit}GiB'`)
+    return refused('plan', 'plan/memory/listed', { plans: compiled.length, limit })
   }
   if (tooLong > 0) {
-    const message = `all ${tooLong} plans that fit call more than ${mostCalls} layers in a step: they are not compiled`
-    const most = Math.floor(mostCalls / (3 * request.shape.layers))
-    return error('plan/size', 'plan', message, `try --constraint 'microbatches<=${most}', or a smaller batch`)
+    const limit = Math.floor(mostCalls / (3 * request.shape.layers))
+    return refused('plan', 'plan/size/listed', { plans: tooLong, most: mostCalls, limit })
   }
-  return error('plan/failed', 'plan', `no plan could be compiled: ${failed[0]?.why ?? 'none was found'}`)
+  return refused('plan', 'plan/failed', { why: failed[0]?.why ?? clause('.none-found') })
 }
 
 /** One search's plans on their way to a ranking. */

@@ -19,6 +19,7 @@ import { abilitiesOf } from './abilities.js'
 import type { Away } from './aways.js'
 import { type Constraint, parseConstraints } from './constraint.js'
 import type { ExtraName } from './extra-names.js'
+import { refused } from './phrases.js'
 
 export interface Request {
   /** With its vocabulary padded, where that was asked for. */
@@ -90,7 +91,7 @@ export function requestOf({ seq, software = 'lockstep', padVocab = true, ...aske
 const withPaddedVocab = (model: ModelConfig): ModelConfig =>
   model.family === 'mlp' ? model : { ...model, vocab: roundUp(model.vocab, 128) }
 
-const unpriced = error('plan/model', 'model', 'an mlp has no attention: it has no price', 'choose a gpt or a llama')
+const unpriced = refused('model', 'plan/model')
 
 /** Of others' programs nobody knows what these would do. */
 const unallowed = (software: FrameworkName) =>

@@ -1,6 +1,7 @@
 /** What is wrong with the data that a job names, seen without reading all of it: files that are missing, or too short. */
-import { error, type Files, type Problem, warning } from '../base/index.js'
+import type { Files, Problem } from '../base/index.js'
 import { formOf, type Job } from '../plan/index.js'
+import { advised, clause, refused } from './phrases.js'
 
 /** More than this is not read to find out whether a batch is repeated. */
 const mostBytes = 2 ** 26
@@ -10,10 +11,8 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
   const { data, training } = job
   if (!data || formOf(data) === 'synthetic') return []
   const problems: Problem[] = []
-  const refuse = (path: string, name: string, e: unknown) =>
-    problems.push(error('data/file', path, `cannot read ${name}: ${e instanceof Error ? e.message : String(e)}`))
   if (data.tokenizer.endsWith('.json') && !files.exists(locate(data.tokenizer)))
-    refuse('data.tokenizer', data.tokenizer, 'no such file')
+    problems.push(refused('data.tokenizer', 'data/file/missing', { file: data.tokenizer }))
   try {
     const width = formOf(data) === 'text' ? 1 : data.width === 'u32' ? 4 : 2
     const wanted = Math.min(mostBytes, tokensFor(training.globalBatch, job) * width)
@@ -22,7 +21,7 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
     const tokens = Math.floor(bytes / width) + (width === 1 ? texts : 0)
     if (!data.pairs) problems.push(...shortProblems(job, tokens * (data.documents?.pad ?? 1)))
   } catch (e) {
-    refuse('data.source', data.source, e)
+    problems.push(refused('data.source', 'data/file/unreadable', { file: data.source, why: reasonOf(e) }))
   }
   return problems
 }
@@ -35,23 +34,15 @@ const tokensFor = (samples: number, { training, data }: Job): number =>
 function shortProblems(job: Job, tokens: number): Problem[] {
   const { globalBatch, seq } = job.training
   const { source, evalFraction } = job.data!
-  const has = `${source} has at most ${tokens} tokens`
-  const held = evalFraction > 0 ? ` with ${100 * evalFraction} % held out` : ''
-  if (tokens < tokensFor(1, job))
-    return [
-      error('data/short', 'data.source', `${has}, but a sequence of seq ${seq}${held} takes ${tokensFor(1, job)}`),
-    ]
-  const batch = tokensFor(globalBatch, job)
-  return tokens >= Math.min(batch, mostBytes)
-    ? []
-    : [
-        warning(
-          'data/short',
-          'data.source',
-          `${has}, but a step of globalBatch ${globalBatch} x seq ${seq}${held} takes ${batch}: sequences repeat within a step`,
-        ),
-      ]
+  const held = evalFraction > 0 ? clause('.held-out', { percent: 100 * evalFraction }) : ''
+  const words = { source, tokens, seq, held }
+  const [one, batch] = [tokensFor(1, job), tokensFor(globalBatch, job)]
+  if (tokens < one) return [refused('data.source', 'data/short/sequence', { ...words, needed: one })]
+  if (tokens >= Math.min(batch, mostBytes)) return []
+  return [advised('data.source', 'data/short/batch', { ...words, globalBatch, needed: batch })]
 }
+
+const reasonOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))
 
 /** Bytes of a file, or of all files in a folder; once there are `enough`, the rest is not looked at. */
 function sizeOf(path: string, files: Files, enough: number): { bytes: number; texts: number } {

@@ -1,14 +1,5 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
-import {
-  error,
-  type Files,
-  type Problem,
-  type ProblemCode,
-  ProblemsError,
-  showBytes,
-  unwatched,
-  type Watcher,
-} from '../base/index.js'
+import { type Files, type Problem, ProblemsError, showBytes, unwatched, type Watcher } from '../base/index.js'
 import { compileEvaluation } from '../compile/index.js'
 import {
   bpeTokenizer,
@@ -35,6 +26,7 @@ import {
 import type { Program } from '../ir/index.js'
 import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
+import { refused } from './phrases.js'
 
 export interface OpenedData {
   readonly dataset: Dataset
@@ -68,12 +60,7 @@ function documentsOf({ documents, tokenizer }: Data, end: number | undefined): D
   if (!documents) return undefined
   const separator = documents.separator === 'end' ? end : documents.separator
   if (separator === undefined)
-    throw refuse(
-      'data/documents',
-      `${tokenizer} names no token that ends a text`,
-      'data.documents.separator',
-      'give the id of the token',
-    )
+    throw new ProblemsError([refused('data.documents.separator', 'data/documents/unknown', { tokenizer })])
   return { ...documents, separator }
 }
 
@@ -104,10 +91,11 @@ async function openTokens(job: Job, files: Files, options: DataOptions): Promise
   const cut = { seq: training.seq, evalFraction: data.evalFraction, name, ...alignmentOf(job) }
   const dataset = datasetOfIds(ids, cut)
   if (dataset.train.count === 0)
-    throw refuse(
-      'data/short',
-      `${data.source} has ${ids.length} tokens, but a sequence needs seq ${training.seq} + 1 = ${training.seq + 1} to train on`,
-    )
+    throw new ProblemsError([
+      refused('data.source', 'data/short/train', {
+        ...{ source: data.source, tokens: ids.length, seq: training.seq, needed: training.seq + 1 },
+      }),
+    ])
   return { dataset: documents ? packed(dataset, documents) : dataset, ids, ...encoded }
 }
 
@@ -118,9 +106,6 @@ export const alignmentOf = ({ data, training }: Job): { readonly pad: number; re
 /** The program that judges, where there is something to judge by. */
 export const evaluationOf = (job: Job, { heldOut }: Dataset, schedule: Schedule | undefined): Program | undefined =>
   heldOut.count > 0 && job.training.evalBatches > 0 ? compileEvaluation(job, schedule) : undefined
-
-const refuse = (code: ProblemCode, message: string, path = 'data.source', suggestion?: string): ProblemsError =>
-  new ProblemsError([error(code, path, message, suggestion)])
 
 const required = (problems: readonly Problem[]): void => {
   if (problems.length > 0) throw new ProblemsError(problems)
@@ -166,7 +151,7 @@ function pairsOf(texts: readonly Uint8Array[], { source, pairs }: Data, tokenize
     attempt('data.source', source, () => readPairs(new TextDecoder().decode(text), names)),
   )
   const { ids, cut, targets } = packedPairs(read, tokenizer, seq)
-  if (targets === 0) throw refuse('data/labels', `no answer of ${source} fits into a sequence of ${seq} tokens`)
+  if (targets === 0) throw new ProblemsError([refused('data.source', 'data/labels/answers', { source, seq })])
   const shortened = cut > 0 ? `, ${cut} of them cut to ${seq} tokens` : ''
   return { ids, name: `${source} (${read.length} pairs${shortened}, ${targets} tokens to learn, ${tokenizer.name})` }
 }
@@ -182,9 +167,10 @@ function textsOf(source: string, path: string, files: Files): Uint8Array[] {
     if (found && (bytes.length === 0 || looksBinary(bytes))) continue
     texts.push(bytes)
     total += bytes.length
-    if (total > mostBytes) throw refuse('data/size', `${source} holds more than ${showBytes(mostBytes)} of text`)
+    if (total > mostBytes)
+      throw new ProblemsError([refused('data.source', 'data/size', { source, most: showBytes(mostBytes) })])
   }
-  if (texts.length === 0) throw refuse('data/empty', `there is no text file in ${source}`)
+  if (texts.length === 0) throw new ProblemsError([refused('data.source', 'data/empty', { source })])
   return texts
 }
 
@@ -200,11 +186,13 @@ async function tokenizerOf(
     try {
       return { tokenizer: await readTokenizer(text, data.tokenizer), json: text }
     } catch (e) {
-      throw refuse('data/file', `${data.tokenizer} ${e instanceof Error ? e.message : e}`, 'data.tokenizer')
+      throw new ProblemsError([
+        refused('data.tokenizer', 'data/file/tokenizer', { file: data.tokenizer, why: reasonOf(e) }),
+      ])
     }
   }
   const binary = texts.find(looksBinary)
-  if (binary) throw refuse('data/binary', `${data.source} is not text`, 'data.source', 'try tokenizer bytes')
+  if (binary) throw new ProblemsError([refused('data.source', 'data/binary', { source: data.source })])
   let limit = ''
   const onLimit = (bytes: number) => {
     limit = `learned from the first ${showBytes(bytes)} of its different words`
@@ -217,6 +205,8 @@ function attempt<T>(path: string, file: string, work: () => T): T {
   try {
     return work()
   } catch (e) {
-    throw refuse('data/file', `cannot read ${file}: ${e instanceof Error ? e.message : String(e)}`, path)
+    throw new ProblemsError([refused(path, 'data/file/unreadable', { file, why: reasonOf(e) })])
   }
 }
+
+const reasonOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))

@@ -83,8 +83,11 @@ const blockOf = ({ blocks }: Program, { call }: InstrPlace): string =>
   call.block < 0 ? call.segment : `${blocks[call.block].name} (${call.segment})`
 
 /** `layers.1 (layers.F) contract, microbatch 0` */
-const whereOf = (program: Program, place: InstrPlace): string =>
-  `${blockOf(program, place)} ${place.instr.kind}${place.call.microbatch < 0 ? '' : `, microbatch ${place.call.microbatch}`}`
+function whereOf(program: Program, place: InstrPlace): string | Spoken {
+  const where = `${blockOf(program, place)} ${place.instr.kind}`
+  const { microbatch } = place.call
+  return microbatch < 0 ? where : clause('.in-microbatch', { where, microbatch })
+}
 
 /** ` on rank 2 (dp 1 pp 0)` */
 function on({ mesh }: Program, rank: Rank): Spoken {

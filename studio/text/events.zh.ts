@@ -42,11 +42,11 @@ export const severitiesZh: Readonly<Record<HealthEvent['severity'], string>> = {
 
 /** '警告（第 12 步，rank 3，layers.1 ffn）：计算用时是同类 rank 的 1.50 倍 ……'; a line of an older run has its title alone. */
 export function eventZh(said: Said): string {
-  const { step, severity, rank, where } = said
+  const { step, severity, rank, where, place: named } = said
   const places = [
     ...(step > 0 ? [`第 ${step} 步`] : []),
     ...(rank === undefined ? [] : [`rank ${rank}`]),
-    ...(where === undefined ? [] : [where]),
+    ...(where === undefined ? [] : [named ? speakZh(named, eventPhrasesZh)[0] || where : where]),
   ]
   const place = places.length > 0 ? `（${places.join('，')}）` : ''
   return `${severitiesZh[severity]}${place}：${eventWordsZh(said).join('；')}`
@@ -58,4 +58,4 @@ export function eventWordsZh({ event, phrase, values = {} }: Said): readonly str
   return [message || eventTitlesZh[event], ...(advice ? [advice] : [])]
 }
 
-type Said = Pick<HealthEvent, 'step' | 'event' | 'severity' | 'rank' | 'where' | 'phrase' | 'values'>
+type Said = Pick<HealthEvent, 'step' | 'event' | 'severity' | 'rank' | 'where' | 'place' | 'phrase' | 'values'>

@@ -1,11 +1,11 @@
-/** What rules of a job say, in Chinese: a phrase of the core that is missing here is a type error. */
-import type { PlanPhrases, Translated } from 'lockstep'
+/** What rules of a job say of schedules, precision, compression and what has no effect, in Chinese. */
+import type { Phrases } from 'lockstep'
 
 const lost16 = 'f16 在 0 与 2^-24 之间没有数：更小的梯度不放大就会丢失'
 const addends = '{reduce}：结果取决于哪个 rank 加了什么，因而随 dp 和 tp 变化（现为 {dp} 和 {tp}）'
 const plainBf16 = 'bf16 只丢位数，与方案无关'
 
-export const planPhrasesZh: Translated<PlanPhrases> = {
+export const rulesZh = {
   'plan/no-effect/with': ['{why} 时不起作用'],
   'plan/no-effect/below': ['zero 低于 {zero} 时不起作用'],
   'plan/no-effect/zero': ['dp 为 1 时 zero {zero} 不起作用'],
@@ -136,4 +136,4 @@ export const planPhrasesZh: Translated<PlanPhrases> = {
   ],
   'plan/compress/addends': [addends, plainBf16],
   'plan/compress/addends-kept': [addends, 'powersgd 留下的部分与方案无关'],
-}
+} satisfies Phrases

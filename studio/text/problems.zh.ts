@@ -1,10 +1,12 @@
-/**
- * Problems in Chinese: phrases word for word, else a title for every code, and a sentence for those that come with values; behind these
- * the English message and suggestion stand on a page: they have the equation.
- */
-import type { Problem, ProblemCode, ProblemValues, Spoken, Wording } from 'lockstep'
-import { bytes, percent } from './amounts.js'
-import { planPhrasesZh } from './problems-phrases.zh.js'
+/** Problems in Chinese: phrases word for word, and a title for every code. */
+import type { Problem, ProblemCode, ProblemWords, Spoken, Translated } from 'lockstep'
+import type { linkPhrases } from './link-phrases.js'
+import { filesZh } from './problems-files.zh.js'
+import { rulesZh } from './problems-phrases.zh.js'
+import { runsZh } from './problems-runs.zh.js'
+import { schemaZh } from './problems-schema.zh.js'
+import { sizesZh } from './problems-sizes.zh.js'
+import { schemaTextsZh } from './schema-texts.zh.js'
 import { speakZh } from './tongue.zh.js'
 
 export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
@@ -171,39 +173,27 @@ export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
   'studio/missing': '还没有构建 studio 的页面',
 }
 
-const must = { '>=': '不小于', '>': '大于', '<=': '不大于', '<': '小于' } as const
-
-export const problemDetailsZh: Wording<ProblemValues> = {
-  'schema/key': v => `没有名为 \`${v.key}\` 的键`,
-  'schema/name': v => `${v.field} 没有 \`${v.word}\` 这个取值`,
-  'schema/range': v => `必须${must[v.is]} ${v.limit}，实际是 ${v.got}`,
-  'model/preset': v => `没有名为 \`${v.name}\` 的模型`,
-  'model/heads': v => `${v.what} ${v.size} 不能被 ${v.by} ${v.ways} 整除`,
-  'model/positions': v => `序列长 ${v.seq}，而模型只有 ${v.positions} 个位置`,
-  'plan/ranks': v => `共 ${v.ranks} 个 rank，上限是 ${v.most}`,
-  'plan/unsupported': v => `还不支持 ${v.axis} ${v.size}`,
-  'plan/batch': v =>
-    `全局 batch ${v.globalBatch} 不能被 ${v.copies} 份副本 × ${v.microbatches} 个微批次 = ${v.copies * v.microbatches} 整除`,
-  'plan/indivisible': v => `${v.what} ${v.size} 不能切成 ${v.ways} 份`,
-  'plan/stages': v => `${v.stages} 个 stage，而模型只有 ${v.layers} 层`,
-  'plan/uneven': v => `${v.layers} 层不能由 ${v.stages} 个 stage 均分：层最多的 stage 决定快慢`,
-  'plan/size': v => `共 ${v.tasks} 个任务，上限是 ${v.most}`,
-  'plan/memory': v => `一个 rank 至少要 ${bytes(v.bytes)}，而一张卡只有 ${bytes(v.room)}`,
-  'plan/bubble': v => `微批次 ${v.microbatches} 个，少于 pp ${v.pp}：一步中约有 ${percent(v.share, 0)} 的时间在等待`,
+/** All that is said of problems: a phrase of the core that is missing here is a type error. */
+export const problemPhrasesZh: Translated<ProblemWords & typeof linkPhrases> = {
+  ...{ ...schemaZh, ...rulesZh, ...sizesZh, ...filesZh, ...runsZh },
 }
-
-const hasDetail = (code: ProblemCode): code is keyof ProblemValues => Object.hasOwn(problemDetailsZh, code)
 
 /** Whether all of it is said in Chinese: then the English need not stand behind it. */
-export const isSaidZh = ({ phrase = '' }: Pick<Problem, 'phrase'>): boolean => Object.hasOwn(planPhrasesZh, phrase)
+export const isSaidZh = ({ phrase = '' }: Pick<Problem, 'phrase'>): boolean => Object.hasOwn(problemPhrasesZh, phrase)
 
-/** What is wrong, in one sentence: with what to do where it is a phrase, with its numbers where they are known, else the title. */
-export function problemZh({ code, phrase, values }: Pick<Problem, 'code' | 'phrase' | 'values'>): string {
-  if (phrase !== undefined && isSaidZh({ phrase }))
-    return speakZh({ phrase, values: (values ?? {}) as Spoken['values'] }, planPhrasesZh) // as a phrase has them
-      .filter(part => part !== '')
-      .join('；')
-  if (values === undefined || !hasDetail(code)) return problemTitlesZh[code]
-  const word = problemDetailsZh[code] as (values: NonNullable<Problem['values']>) => string // the code is that of the values
-  return word(values)
+/** What is wrong and what to do about it; what has no phrase, as what only a terminal shows, has its title alone. */
+export function problemZh({ code, phrase, values = {} }: Pick<Problem, 'code' | 'phrase' | 'values'>): string {
+  if (phrase === undefined || !isSaidZh({ phrase })) return problemTitlesZh[code]
+  return speakZh({ phrase, values: inChinese(values) }, problemPhrasesZh)
+    .filter(part => part !== '')
+    .join('；')
 }
+
+/** Gaps in which schemas speak, in English as they are written. */
+const inChinese = (values: Spoken['values']): Spoken['values'] =>
+  Object.fromEntries(
+    Object.entries(values).map(([name, gap]) => [
+      name,
+      (name === 'about' || name === 'expected') && typeof gap === 'string' ? (schemaTextsZh[gap] ?? gap) : gap,
+    ]),
+  )

@@ -15,6 +15,7 @@ export function speakZh({ phrase, values }: Spoken, phrases: Phrases, sentence?:
   const show = (gap: Gap): string => {
     if (typeof gap !== 'object') return String(gap)
     if ('phrase' in gap) return speakZh(gap, phrases, sentence)[0]
+    if ('advice' in gap) return speakZh(gap.advice, phrases, sentence)[1]
     if ('code' in gap) return sentence?.(gap as Sentence) ?? '' // the only ones that stand in gaps
     const { of, joint } = 'of' in gap ? gap : { of: gap, joint: 'or' as const }
     return listed(of.map(show), joint)

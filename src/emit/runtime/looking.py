@@ -12,6 +12,8 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 import torch
 import torch.distributed as dist
 
+from .spoken import phrase
+
 
 class Found(NamedTuple):
     """Of one rank: at which call of its stream, and in which line of the stage's module, if it was a line."""
@@ -27,11 +29,21 @@ class Found(NamedTuple):
         where = f"{self.segment}{f' of {self.block}' if self.block else ''}"
         microbatch = f" of microbatch {self.microbatch}" if self.microbatch >= 0 else ""
         said = f": {self.line}" if self.line else ", which is given finite numbers alone"
+        in_microbatch = phrase(".microbatch", microbatch=self.microbatch) if self.microbatch >= 0 else ""
         return {
             "rank": self.rank,
             "where": f"{self.block or self.segment}{microbatch}",
+            "place": phrase(".place", where=self.block or self.segment, microbatch=in_microbatch),
             "message": f"the first such number is made in {where}{microbatch} on rank {self.rank}, call {self.at}{said}",
             "advice": "try a smaller lr, a warm-up or clip, or look at the data of this step",
+            **phrase(
+                "notFinite/call",
+                where=phrase(".segment-of", segment=self.segment, block=self.block) if self.block else self.segment,
+                microbatch=in_microbatch,
+                rank=self.rank,
+                call=self.at,
+                line=phrase(".line", line=self.line) if self.line else phrase(".given-finite"),
+            ),
         }
 
 

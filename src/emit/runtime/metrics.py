@@ -8,6 +8,7 @@ import uuid
 from datetime import datetime, timezone
 from typing import Dict, List, Optional
 
+from .spoken import phrase
 from .tensorboard import TensorBoard
 
 FORMAT = "lockstep-run-1"
@@ -59,13 +60,19 @@ class Metrics:
         told = json.loads(os.environ["LOCKSTEP_RESTART"])
         lost = max(0, self._last_step() - first)
         again = f"{lost} step{'' if lost == 1 else 's'} run again" if lost else "no step is lost"
+        cost = phrase(".lost-step" if lost == 1 else ".lost-steps", steps=lost) if lost else phrase(".nothing-lost")
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
         numbers = {"restarts": restarts, "from": first, "lostSteps": lost, "seconds": round(time.time() - told["at"], 3)}
+        why, failure = told["why"], told["failure"]
         if told["stalled"]:
-            self.event(first, "timeout", "error", f"nothing moved for longer than a rank waits: {told['why']}", {})
-        self.event(first, "restart", "warning", f"{told['why']}; goes on after step {first}, {again}", numbers, told["rank"])
+            said = phrase("timeout/emitted", why=failure)
+            self.event(first, "timeout", "error", f"nothing moved for longer than a rank waits: {why}", {}, **said)
+        said = phrase("restart/emitted", **{"failure": failure, "from": first, "again": cost})
+        self.event(first, "restart", "warning", f"{why}; goes on after step {first}, {again}", numbers, told["rank"], **said)
         if "ranks" in told:
-            self.event(first, "replanned", "note", f"goes on with the plan for {told['ranks']} ranks", {"ranks": told["ranks"]})
+            ranks = told["ranks"]
+            said = phrase("replanned/emitted", ranks=ranks)
+            self.event(first, "replanned", "note", f"goes on with the plan for {ranks} ranks", {"ranks": ranks}, **said)
 
     def _append(self, said: Dict) -> None:
         with open(self.path, "a") as file:

@@ -43,7 +43,7 @@ def script_in(words: List[str]) -> int:
 class Restarts:
     """`words` are those of torchrun, with the script and what the script is told."""
 
-    def __init__(self, words: List[str], shrink: bool, blame: Callable[[Dict, Set[int]], Tuple[int, str]], suspended: Set[int]):
+    def __init__(self, words: List[str], shrink: bool, blame: Callable[[Dict, Set[int]], Tuple[int, str, Dict]], suspended: Set[int]):
         self.folder = os.path.dirname(os.path.abspath(words[script_in(words)]))
         told = dict(zip(words, words[1:]))
         self.saved = os.path.join(self.folder, told.get("--save", "checkpoints"))
@@ -63,7 +63,7 @@ class Restarts:
 
     def judge(self, agent, failures: Dict) -> None:
         """Says what has happened, and what happens now: the agent restarts while it has restarts left."""
-        rank, why = self.blame(failures, self.suspended)
+        rank, why, failure = self.blame(failures, self.suspended)
         newest = self._newest()
         self.in_vain = 1 if newest > self.newest else self.in_vain + 1
         self.newest = newest
@@ -77,7 +77,8 @@ class Restarts:
             before, ranks = agent._worker_group.spec.local_world_size, self._ranks_left(agent)
             self.suspended.clear()
             stalled = any(failure.exitcode == EXIT_STALLED for failure in failures.values())
-            told = {"rank": rank, "why": why, "at": time.time(), "stalled": stalled, **({"ranks": ranks} if ranks != before else {})}
+            told = {"rank": rank, "why": why, "failure": failure, "at": time.time(), "stalled": stalled}
+            told.update({"ranks": ranks} if ranks != before else {})
             os.environ["LOCKSTEP_RESTART"] = json.dumps(told)
             who = f"all {ranks} ranks start again" if ranks == before else f"{ranks} ranks go on"
             say(f"restart: {why}; {who} {from_step}")

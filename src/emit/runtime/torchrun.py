@@ -16,6 +16,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from .copies import start_ranks_as_copies
 from .lock import stat_of
 from .restarts import LAST_WORDS_SECONDS, Restarts, take_own
+from .spoken import phrase
 
 # What a rank exits with when a peer was lost: it is not the one to blame.
 EXIT_PEER_LOST = 76
@@ -56,8 +57,8 @@ def on_cpu(words: List[str]) -> bool:
     return ("--device", "cpu") in zip(words, words[1:]) and hasattr(os, "fork")
 
 
-def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str]:
-    """Whose fault it was: of a rank that was suspended, else of one that was killed, else of the first that failed by itself."""
+def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str, Dict]:
+    """Whose fault it was, in words and as a phrase: of a rank that was suspended, else of one that was killed, else of the first that failed by itself."""
 
     def order(rank: int) -> Tuple[int, int]:
         code = failures[rank].exitcode
@@ -67,10 +68,11 @@ def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str]:
     code = failures[rank].exitcode
     if suspended:
         rank += min(suspended) - failures[rank].local_rank
-        return rank, f"rank {rank} was suspended (SIGSTOP)"
+        return rank, f"rank {rank} was suspended (SIGSTOP)", phrase(".suspended", rank=rank)
     if code < 0:
-        return rank, f"rank {rank} was killed by {signal.Signals(-code).name}"
-    return rank, f"the first to fail was rank {rank}, with exit code {code}"
+        name = signal.Signals(-code).name
+        return rank, f"rank {rank} was killed by {name}", phrase(".killed", rank=rank, signal=name)
+    return rank, f"the first to fail was rank {rank}, with exit code {code}", phrase(".first-to-fail", rank=rank, code=code)
 
 
 def end_gently(suspended: Set[int], patience: int) -> None:

@@ -23,6 +23,7 @@ from .plans import plan_for
 from .profile import Profile
 from .safetensors import Damaged
 from .saving import Beginning, Keep, Saving, steps_in
+from .spoken import phrase
 from .stopping import Skipped, Stopped, Stopping
 from .tensorboard import TensorBoard
 from .trainer import Trainer
@@ -186,7 +187,8 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         record = trainer.step(step - 1)
         # Before the others write: what they would save is of no use. A step that was skipped has changed nothing.
         if metrics and "skipped" not in record and not math.isfinite(record["loss"]):
-            metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]})
+            said = phrase("notFinite/loss", loss=str(record["loss"]))
+            metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]}, **said)
             raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warm-up, or clip")
         whence = trainer.whence(step)
         if evaluation and is_due(step, steps, evaluation["every"]):
@@ -204,7 +206,8 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
             metrics.events([*events, *([whence] if whence else [])])
             if "skipped" in record:
                 severity = "note" if "scale" in record else "warning"
-                metrics.event(step, "skipped", severity, record["skipped"], {"gradientNorm": record["gradientNorm"]})
+                norm = record["gradientNorm"]
+                metrics.event(step, "skipped", severity, record["skipped"], {"gradientNorm": norm}, **trainer.why(norm)[1])
         ending = ends_after(trainer, step, stop)
         if ending or step == steps:
             events = trainer.finish_saving()

@@ -26,6 +26,7 @@ from .mesh import Mesh
 from .profile import Profile, gpu
 from .saving import Saving
 from .spikes import Norms
+from .spoken import phrase
 from .stage import Stage
 from .stopping import Stopping
 
@@ -72,7 +73,9 @@ def not_saved(outcome: Dict) -> Dict:
     """As an event."""
     said = {"step": outcome["step"], "event": "saveFailed", "severity": "warning", "numbers": {}}
     advice = "the run goes on, and tries again at the next checkpoint"
-    return {**said, "message": f"cannot write {outcome['path']}: {outcome['error']}", "advice": advice}
+    path, error = outcome["path"], str(outcome["error"])
+    words = phrase("saveFailed/path", path=path, why=error)
+    return {**said, "message": f"cannot write {path}: {error}", "advice": advice, **words}
 
 
 def memory(device) -> Dict:
@@ -195,7 +198,9 @@ class Trainer:
     def passed_over(self) -> List[Dict]:
         """Of damaged checkpoints, newer than the one the run begins with, as events."""
         say = {"step": 0, "event": "checkpointDamaged", "severity": "warning", "numbers": {}}
-        return [{**say, "message": text, "advice": f"{self.begun} is used instead"} for _, text in self.passed]
+        used = {"advice": f"{self.begun} is used instead"}
+        words = [phrase("checkpointDamaged/begin", why=text, path=self.begun) for _, text in self.passed]
+        return [{**say, "message": text, **used, **said} for (_, text), said in zip(self.passed, words)]
 
     def failed_saves(self) -> List[Dict]:
         """What could not be written since this was last asked, as events; the run goes on. Raises where it is in vain."""
@@ -248,16 +253,21 @@ class Trainer:
         self.limit = self.norms.limit()
         return {"lr": lr, "limit": self.limit}
 
-    def why(self, norm: float) -> str:
-        """Why a step with such a gradient norm is skipped."""
+    def why(self, norm: float) -> Tuple[str, Dict]:
+        """Why a step with such a gradient norm is skipped, in words and as a phrase."""
+        seen = f"{norm:.3g}"
         if math.isfinite(norm) and norm * norm >= self.limit:
-            return f"gradient norm {norm:.3g} is a spike: by the steps before it should be below {math.sqrt(self.limit):.3g}"
+            most = f"{math.sqrt(self.limit):.3g}"
+            text = f"gradient norm {seen} is a spike: by the steps before it should be below {most}"
+            return text, phrase("skipped/spike", norm=seen, limit=most)
         limit = self.settings.get("skipAbove")
-        over = math.isfinite(norm) and limit is not None
-        if over:
-            return f"gradient norm {norm:.3g} is not below {limit:g}"
+        if math.isfinite(norm) and limit is not None:
+            return f"gradient norm {seen} is not below {limit:g}", phrase("skipped/above", norm=seen, limit=f"{limit:g}")
         was, scale = self.before.get("scale"), self.scalars.get("scale")
-        return "gradient norm is not finite" + ("" if was == scale else f", scale {was:.9g} -> {scale:.9g}")
+        if was == scale:
+            return "gradient norm is not finite", phrase("skipped/not-finite")
+        before, now = f"{was:.9g}", f"{scale:.9g}"
+        return f"gradient norm is not finite, scale {before} -> {now}", phrase("skipped/scale", before=before, now=now)
 
     def overflows(self) -> bool:
         """Whether the last step was skipped although the scale is the least that is allowed, and would fall."""
@@ -306,7 +316,7 @@ class Trainer:
             **({"normLimit": math.sqrt(self.limit)} if math.isfinite(self.limit) else {}),
             "lr": lr,
             "taken": self.taken,
-            **({"skipped": self.why(norm)} if skipped else {}),
+            **({"skipped": self.why(norm)[0]} if skipped else {}),
             **({"scale": self.before["scale"]} if "scale" in self.before else {}),
             "counted": count,
             "seconds": seconds,
@@ -332,9 +342,11 @@ class Trainer:
             return {**say, **found.event()}
         if math.isfinite(self.stage.result("normSquared").item()):
             again = "run again, the step is finite: what broke it was not the data, nor the program"
-            return {**say, "message": again, "advice": "suspect the machine of a rank: memory or a core that fails now and then"}
+            advice = "suspect the machine of a rank: memory or a core that fails now and then"
+            return {**say, "message": again, "advice": advice, **phrase("notFinite/once")}
         advice = "try a smaller lr, a warm-up, or clip, and look at the data of this step"
-        return {**say, "message": "the first such number is made where gradients are summed, or their norm", "advice": advice}
+        message = "the first such number is made where gradients are summed, or their norm"
+        return {**say, "message": message, "advice": advice, **phrase("notFinite/sum")}
 
     def progress(self) -> int:
         """Grows with everything the rank does."""

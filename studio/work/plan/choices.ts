@@ -5,6 +5,7 @@
 import { check, Job, jobFields, type Problem, planPrecisions, recomputePolicies, scheduleNames } from 'lockstep'
 import type { Context } from '../modules.js'
 import { type Asked, asPlan, type Changes, type Link, linkOfPlan, readLink } from './link.js'
+import { refused } from './phrases.js'
 import { type RareField, rare, rareFields } from './rare.js'
 
 export interface Choice {
@@ -83,9 +84,10 @@ const isProblem = (draft: Draft): draft is Problem => 'severity' in draft
 async function judged(asked: Asked, value: string, draft: Draft, field: Field): Promise<Choice> {
   if (isProblem(draft)) return { value, refused: draft }
   const parsed = Job.safeParse({ ...asked.job, plan: changed(asked.job.plan, draft) })
-  if (!parsed.success) return { value, refused: problem('plan', parsed.error.issues[0]?.message ?? 'no such plan') }
-  const refused = check(parsed.data).find(one => one.severity === 'error' || isIdle(one, asked, field))
-  return refused ? { value, refused } : { value, link: await linkOfPlan(asked, parsed.data.plan) }
+  if (!parsed.success)
+    return { value, refused: refused('plan', 'plan/ranks/none', { why: parsed.error.issues[0]?.message ?? '' }) }
+  const wrong = check(parsed.data).find(one => one.severity === 'error' || isIdle(one, asked, field))
+  return wrong ? { value, refused: wrong } : { value, link: await linkOfPlan(asked, parsed.data.plan) }
 }
 
 /** A rare decision that would change nothing is none. */
@@ -102,8 +104,6 @@ function changed(plan: Plan, changes: Changed): Changed {
 }
 
 export const planWith = (plan: Plan, changes: Changed): Plan => asPlan(changed(plan, changes))
-
-const problem = (path: string, message: string): Problem => ({ severity: 'error', code: 'plan/ranks', path, message })
 
 function controlsOf(asked: Asked, pins: readonly string[]): (readonly [Field, Values])[] {
   const { plan } = asked.job
@@ -158,10 +158,9 @@ function withAxis({ job, cluster }: Asked, axis: Axis, size: number, pins: reado
     return following({ plan, from: batch, to: batch }, { [axis]: size, [giver]: cluster.devices / fixed }, pins)
   }
   const others = axes.filter(other => other !== axis && plan[other] > 1).map(other => ` x ${other} ${plan[other]}`)
-  return problem(
-    `plan.${axis}`,
-    `${axis} ${size}${others.join('')} is not ${cluster.devices} devices, and no axis can give`,
-  )
+  return refused(`plan.${axis}`, 'plan/ranks/axis', {
+    ...{ product: `${axis} ${size}${others.join('')}`, devices: cluster.devices },
+  })
 }
 
 interface Moved {

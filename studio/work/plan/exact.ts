@@ -13,6 +13,7 @@ import {
   simulate,
 } from 'lockstep'
 import { type Asked, type Link, readLink } from './link.js'
+import { refused } from './phrases.js'
 import { type Numbers, partsOf, type RankBytes, shown } from './price.js'
 
 export interface Built {
@@ -51,10 +52,7 @@ export function build(asked: Asked): Built {
 function slowProblems({ whatIf: { slow }, cluster: { devices } }: Asked): Problem[] {
   return [...slow.keys()]
     .filter(rank => rank >= devices)
-    .map(rank => ({
-      ...{ severity: 'error', code: 'simulate/rank', path: 'slow' },
-      message: `there is no rank ${rank}: the plan has ranks 0 to ${devices - 1}`,
-    }))
+    .map(rank => refused('slow', 'simulate/rank', { rank, last: devices - 1 }))
 }
 
 export interface ExactAnswer {

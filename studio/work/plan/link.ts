@@ -21,6 +21,7 @@ import {
 } from 'lockstep'
 import { firstPlan } from './first.js'
 import { pack, unpack } from './pack.js'
+import { refused } from './phrases.js'
 import { readWord, showWord } from './words.js'
 
 /** The part of a link that the plan depends on. */
@@ -66,11 +67,6 @@ export interface Asked {
 }
 
 type Reading = { readonly asked: Asked } | { readonly problems: readonly Problem[] }
-
-const problem = (path: string, message: string, suggestion?: string): Problem => ({
-  ...{ severity: 'error', code: 'schema/value', path, message },
-  ...(suggestion !== undefined && { suggestion }),
-})
 
 /** Throws every problem of the link at once. */
 export async function readLink(link: Link): Promise<Asked> {
@@ -151,7 +147,8 @@ function usualSeq(model: unknown): number {
 
 function readCluster(on: string, link: Link): { readonly cluster?: Cluster; readonly problems: readonly Problem[] } {
   const [, device, count] = on.match(/^([\w.-]{1,40})\*(\d{1,6})$/) ?? []
-  if (!device || !count) return { problems: [problem('on', `\`${on.slice(0, 60)}\` is no cluster`, 'such as h100*64')] }
+  if (!device || !count)
+    return { problems: [refused('on', 'schema/value/cluster', { text: on.slice(0, 60), example: 'h100*64' })] }
   try {
     const built = clusterOf(device, Number(count))
     const times = (text: string | undefined) => between(text, 1e-3, 1e3) ?? 1
@@ -182,7 +179,7 @@ function readWhatIf(link: Link): readonly [WhatIf, readonly Problem[]] {
     const [least, most] = limits[key]
     const value = between(text, least, most)
     if (text !== undefined && value === undefined)
-      wrong.push(problem(key, `\`${text.slice(0, 40)}\` is no number from ${least} to ${most}`))
+      wrong.push(refused(key, 'schema/value/between', { text: text.slice(0, 40), least, most }))
     return value
   }
   const { slow, problems } = readSlow(link.slow)
@@ -203,7 +200,7 @@ function readSlow(text: string | undefined) {
     const [, rank, factor] = part.match(/^(\d{1,7}):([\d.]{1,12})$/) ?? []
     const by = between(factor, 1, 1000)
     if (rank === undefined || by === undefined)
-      problems.push(problem('slow', `\`${part.slice(0, 40)}\` is no slow rank`, 'such as 17:1.3'))
+      problems.push(refused('slow', 'schema/value/slow', { text: part.slice(0, 40), example: '17:1.3' }))
     else slow.set(Number(rank), by)
   }
   return { slow, problems }
@@ -213,8 +210,7 @@ function worldProblems({ plan }: Job, { devices }: Cluster): Problem[] {
   const world = worldOfPlan(plan)
   if (world === devices) return []
   const axes = (['tp', 'cp', 'pp', 'dp'] as const).filter(axis => plan[axis] > 1).map(axis => `${axis} ${plan[axis]}`)
-  const message = `${axes.join(' x ') || 'one rank'} = ${world} ranks, but the cluster has ${devices} devices`
-  return [{ ...problem('plan', message, `take ${world} devices, or change dp`), code: 'cluster/devices' }]
+  return [refused('plan', 'cluster/devices/world', { product: axes.join(' x ') || 'dp 1', ranks: world, devices })]
 }
 
 /** What of a link changes when it is to say this job: undefined is left out. */

@@ -1,5 +1,6 @@
 /** A job within a link: JSON, deflated, in letters that a link may hold; or as it is, where a page had no time to wait for that. */
 import type { Problem } from 'lockstep'
+import { refused } from './phrases.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -32,10 +33,7 @@ export async function unpack(text: string | undefined): Promise<Unpacked> {
   return { value: {}, problems: [damaged] }
 }
 
-const damaged: Problem = {
-  ...{ severity: 'error', code: 'schema/value', path: 'j' },
-  ...{ message: 'the job within this link cannot be read', suggestion: 'was all of the link copied?' },
-}
+const damaged = refused('j', 'schema/value/link')
 
 const bytesOf = (text: string) =>
   Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), letter => letter.charCodeAt(0))

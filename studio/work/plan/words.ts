@@ -3,6 +3,7 @@
  * plan can be written. The word is only read: whether the plan is one, the core's schema says.
  */
 import { Plan, type Problem, planPrecisions, recomputePolicies, scheduleNames } from 'lockstep'
+import { refused } from './phrases.js'
 
 /** Fields of a plan as a job file has them. */
 export type PlanFields = Readonly<Record<string, unknown>>
@@ -68,13 +69,8 @@ function readPart(part: string): ReadWord {
   return { fields: {}, problems: [unknown(part)] }
 }
 
-const unknown = (part: string): Problem => ({
-  severity: 'error',
-  code: 'schema/value',
-  path: 'plan',
-  message: `\`${part.slice(0, 40)}\` is no part of a plan`,
-  suggestion: 'such as tp2.sp.pp4.dp8.z1.m16.1f1b.bf16',
-})
+const unknown = (part: string): Problem =>
+  refused('plan', 'schema/value/part', { text: part.slice(0, 40), example: 'tp2.sp.pp4.dp8.z1.m16.1f1b.bf16' })
 
 /** The word of a plan, and the fields it has no short form for. */
 export function showWord(plan: Plan): { readonly word: string; readonly rest: PlanFields } {

@@ -1,0 +1,14 @@
+/** All that is said of problems that pages show, family by family: a page says the same in a language of its own. */
+import type { clusterPhrases } from './cluster/phrases.js'
+import type { enginePhrases } from './engine/native/run/phrases.js'
+import type { PlanPhrases } from './plan/phrases.js'
+import type { schedulePhrases } from './schedule/phrases.js'
+import type { searchPhrases } from './search/phrases.js'
+import type { dataPhrases } from './train/phrases.js'
+
+export type ProblemWords = PlanPhrases &
+  typeof clusterPhrases &
+  typeof dataPhrases &
+  typeof enginePhrases &
+  typeof schedulePhrases &
+  typeof searchPhrases

@@ -1,0 +1,84 @@
+/** What is said of schedules, of searches and of programs that need more than there is, in Chinese. */
+import type { Phrases } from 'lockstep'
+
+const most = '其中{kind}最多：试试'
+
+const schedules = {
+  'schedule/count': ['{count} 不是至少为 1 的整数'],
+  'schedule/size/cells': ['pp {ranks} x chunks {chunks} x microbatches {microbatches} = {cells}，而最多能排 {most} 个'],
+  'schedule/size/file': ['超过 {most} 格'],
+  'schedule/shape': ['{name}：chunks = {chunks}，而这个调度的 chunks = {usual}'],
+  'schedule/unknown': ["没有名为 '{name}' 的调度", '{instead}'],
+  'schedule/auto/many': ['pp {ranks} x microbatches {microbatches} > {most}：太多，无法搜索次序'],
+  'schedule/auto/costs': ['{ranks} 个 rank 写了 {costs} 个代价：要么共用一个，要么每个 rank 一个'],
+  'schedule/auto/cost': ['每个代价必须是不小于 0 的有限数'],
+  'schedule/auto/held': ['一个微批次占用的量必须有限且不小于 0，实际是 I {I}、W {W}'],
+  'schedule/auto/limit': ['上限 {limit} < {held}，即一个微批次占用的量'],
+  'schedule/cell': ['第 {row} 行第 {cell} 格：{what}'],
+  '.two-tasks': ["'{text}' 里不是两个任务"],
+  '.no-action': ["'{text}' 不是动作，如 0F1、0I1、0W1 或 0B1"],
+  '.too-high': ["'{text}'：stage 和微批次的编号要小于 {most}"],
+  'schedule/stall': ['{what}'],
+  '.gradient': ['stage {stage} 微批次 {microbatch} 的输入梯度'],
+  '.later': ['而它在自己这一行的后面'],
+  '.on-rank': ['在 rank {rank} 上'],
+  'schedule/invalid': ['{what}'],
+  '.more': ['还有 {more} 个'],
+  '.stalled': ['rank {rank} 在 {action} 处死锁：它需要 {what}，{where}'],
+  '.outside': ['rank {rank}：{action} 超出了 {stages} 个 stage x {microbatches} 个微批次'],
+  '.idle-rank': ['rank {rank} 没有任务'],
+  '.no-pair': ['rank {rank}：{action} 必须把一个前向和一个完整的反向配成一对'],
+  '.no-ranks': ['没有 rank'],
+  '.not-so-many': ['{tasks} 个任务凑不成 {stages} 个 stage x {microbatches} 个微批次'],
+  '.cell': ['stage {stage} 微批次 {microbatch}'],
+  '.nowhere': ['{cell} 哪里都没有'],
+  '.forward': ['{cell} 的前向出现{times}'],
+  '.back': ['{cell} 的反向出现{times}（{B} 个 B + {I} 个 I）'],
+  '.unequal': ['{cell} 有 {I} 个 I，却有 {W} 个 W'],
+  '.spread-out': ['{cell} 分散在多个 rank 上'],
+  '.back-first': ['{cell} 在 rank {rank} 上先反向后前向'],
+  '.weights-first': ['{cell} 在 rank {rank} 上 W 在 I 之前'],
+  '.never': [' 0 次'],
+  '.once': [' 1 次'],
+  '.times': [' {times} 次'],
+} satisfies Phrases
+
+const searches = {
+  'constraint/unknown/shape': ['不是字段与值的比较', "写成 'tp<=8' 这样"],
+  'constraint/unknown/field': ['没有字段 {name}', '{instead}'],
+  'constraint/unknown/integer': ['{value} 不是整数'],
+  'constraint/unknown/rows': ['{value} 不是行的余量：不小于 1 的数，或 worst', "写成 'rows<=1.5' 这样"],
+  'constraint/unknown/limit': ['memory 只能设上限', "写成 'memory<=70GiB' 这样"],
+  'constraint/unknown/memory': ['{value} 不是内存大小', '写成 70GiB 这样'],
+  'constraint/unknown/relation': ['{field} 只能用 = 或 !='],
+  'constraint/unknown/word': ['{field} 没有 {word} 这个取值', '{instead}'],
+  'plan/model': ['mlp 没有注意力：无法计价', '选 gpt 或 llama'],
+  'plan/memory/listed': ['按价格放得下的 {plans} 个方案编译之后都太大', "试试 --constraint 'memory<={limit}GiB'"],
+  'plan/size/listed': [
+    '放得下的 {plans} 个方案一步都要调用超过 {most} 层：没有编译',
+    "试试 --constraint 'microbatches<={limit}'，或更小的 batch",
+  ],
+  'plan/failed': ['没有方案能通过编译：{why}'],
+  '.none-found': ['一个也没有找到'],
+} satisfies Phrases
+
+const engine = {
+  'engine/options/whole': ['{value} 不是整数'],
+  'engine/options/time': ['{value} 不在 0 与 2^31 之间'],
+  'engine/memory/rank': ['{needs}，而最多可用 {limit}', '{remedy}'],
+  'engine/memory/machine': ['所有 rank 合计需要 {bytes}，而这台机器只有 {has}；{needs}', '{remedy}'],
+  '.needs': ['rank {rank} 需要 {bytes}（{parts}）'],
+  '.less/parameters': [`${most} zero 3、更大的 tp 或 pp`],
+  '.less/gradients': [`${most} zero 2、更大的 tp 或 pp`],
+  '.less/optimizer': [`${most} zero 1 加更大的 dp，或状态更少的优化器`],
+  '.less/activations': [`${most}更多微批次、重计算、更大的 tp 或更短的 seq`],
+  '.less/workspace': [`${most}更大的 tp，或更小的 batch`],
+  '.less/data': [`${most}更小的 batch`],
+  'engine/kernels': ['这个构建里没有 {kernels} kernel', '试试 --kernels {there}'],
+  'plan/precision/kernels': [
+    '{kernels} kernel 不做 8 位编码的乘法',
+    '这里不写 fp8，或用 --kernels reference（慢）；生成的 PyTorch 会做',
+  ],
+} satisfies Phrases
+
+export const runsZh = { ...schedules, ...searches, ...engine }
