@@ -43,7 +43,7 @@ export function Bars({ bars, show, limit, label }: BarsProps) {
                   style={{ width: share(part.value) }}
                   title={`${part.name} ${show(part.value)}`}
                 >
-                  {part.value / most > 0.12 && !axes.has(part.kind) ? part.name : ''}
+                  {part.value / most > 0.03 && !axes.has(part.kind) ? part.name : ''}
                 </span>
               ))}
             {limit && (

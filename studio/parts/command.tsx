@@ -25,7 +25,7 @@ export interface Says {
   readonly value: number
 }
 
-interface CommandProps {
+export interface CommandProps {
   readonly line: string
   readonly says?: Says | undefined
 }

@@ -13,6 +13,7 @@ import type { Texts } from '../work/exercises/index.js'
 import type { Broken } from '../work/program/index.js'
 import type { Refusal } from '../work/protocol.js'
 import { BrokenLaws, selectLine } from './broken.js'
+import type { CommandProps, Says } from './command.js'
 import { GoOn, Listing, Notes } from './lesson.js'
 import { Problems, Trouble } from './trouble.js'
 
@@ -66,12 +67,14 @@ export interface ExerciseProps {
   /** What has been shown, told when it is solved. */
   readonly proves: ComponentChildren
   readonly command: string
+  readonly says?: Says | undefined
+  readonly also?: readonly CommandProps[]
 }
 
 type Judged = { readonly outcome: Outcome } | { readonly refusal: Refusal } | 'checking' | undefined
 
 export function Exercise(props: ExerciseProps) {
-  const { name, task, given, texts, refusal, hints, command } = props
+  const { name, task, given, texts, refusal, hints, command, says, also = [] } = props
   const entry = lessonOf(name)
   const title = entry?.title[language.value] ?? name
   const words = text()
@@ -89,7 +92,7 @@ export function Exercise(props: ExerciseProps) {
       {texts && <Editor {...props} start={texts.start} />}
       <Hints hints={hints} />
       {texts && <Listing title={words.solution} what={words.solutionWhat} code={texts.solution} />}
-      <GoOn name={name} command={command} />
+      <GoOn {...{ name, command, says, also }} />
     </article>
   )
 }

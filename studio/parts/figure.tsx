@@ -2,8 +2,9 @@
  * A figure: a picture, a sentence made from its data, and the data as a table for whoever reads numbers or cannot see the picture.
  */
 import type { ComponentChildren } from 'preact'
-import { useId, useState } from 'preact/hooks'
+import { useId, useRef, useState } from 'preact/hooks'
 import { defineText } from '../base/language.js'
+import { useScrolls } from './scrolls.js'
 
 const text = defineText({ table: 'as a table', picture: 'as a picture' }, { table: '看表格', picture: '看图' })
 
@@ -34,13 +35,18 @@ export function Figure({ title, caption, rows, children, pending = false }: Figu
           {asTable ? words.picture : words.table}
         </button>
       </header>
-      {asTable ? (
-        <Table {...rows} label={title} />
-      ) : (
-        <div class={pending ? 'picture pending' : 'picture'}>{children}</div>
-      )}
+      {asTable ? <Table {...rows} label={title} /> : <Picture pending={pending}>{children}</Picture>}
       <figcaption>{caption}</figcaption>
     </figure>
+  )
+}
+
+function Picture({ pending, children }: Pick<FigureProps, 'children'> & { readonly pending: boolean }) {
+  const place = useRef<HTMLDivElement>(null)
+  return (
+    <div class={pending ? 'picture pending' : 'picture'} ref={place} {...useScrolls(place)}>
+      {children}
+    </div>
   )
 }
 

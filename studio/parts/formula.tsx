@@ -1,5 +1,6 @@
 /** A formula whose live places hold the numbers of this page: `<Formula math={tex`…\class{live}{\text{bubble}}`} live={{ bubble: '3/11' }} />`. */
 import { useLayoutEffect, useRef } from 'preact/hooks'
+import { useScrolls } from './scrolls.js'
 
 interface FormulaProps {
   /** MathML that the build made: never text of a reader. */
@@ -9,6 +10,7 @@ interface FormulaProps {
 
 export function Formula({ math, live = {} }: FormulaProps) {
   const place = useRef<HTMLDivElement>(null)
+  const scrolls = useScrolls(place)
   useLayoutEffect(() => {
     for (const element of place.current?.querySelectorAll('.live') ?? []) {
       const name = (element as HTMLElement).dataset.name ?? element.textContent ?? ''
@@ -19,5 +21,5 @@ export function Formula({ math, live = {} }: FormulaProps) {
     }
   }, [math, JSON.stringify(live)])
   // The build made it from a constant.
-  return <div class="formula" ref={place} dangerouslySetInnerHTML={{ __html: math }} />
+  return <div class="formula" ref={place} {...scrolls} dangerouslySetInnerHTML={{ __html: math }} />
 }

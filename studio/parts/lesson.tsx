@@ -10,7 +10,7 @@ import { showPlace } from '../base/router.js'
 import { type LessonEntry, lessonOf, lessons } from '../pages/learn/lessons.js'
 import { advance } from '../pages/learn/progress.js'
 import { LessonClaims } from './claims/index.js'
-import { Command, type Says } from './command.js'
+import { Command, type CommandProps, type Says } from './command.js'
 import { Formula } from './formula.js'
 import { Guess, type GuessProps } from './guess.js'
 
@@ -73,6 +73,8 @@ export interface LessonProps {
   readonly command: string
   /** What the command says of a number of the page. */
   readonly says?: Says | undefined
+  /** Further commands: of other figures, or of numbers that differ from run to run. */
+  readonly also?: readonly CommandProps[]
 }
 
 type Query = Readonly<Record<string, string | undefined>>
@@ -176,7 +178,9 @@ export function Listing({ title, what, code, open = false }: ListingProps) {
   )
 }
 
-export function GoOn({ name, open = {}, command, says }: Pick<LessonProps, 'name' | 'open' | 'command' | 'says'>) {
+type GoOnProps = Pick<LessonProps, 'name' | 'open' | 'command' | 'says' | 'also'>
+
+export function GoOn({ name, open = {}, command, says, also = [] }: GoOnProps) {
   const words = text()
   const next = lessons[lessons.findIndex(lesson => lesson.name === name) + 1]
   return (
@@ -189,6 +193,9 @@ export function GoOn({ name, open = {}, command, says }: Pick<LessonProps, 'name
         {next && <a href={showPlace(`learn/${next.name}`)}>{words.after(next.title[language.value])}</a>}
       </p>
       <Command line={command} says={says} />
+      {also.map(each => (
+        <Command key={each.line} {...each} />
+      ))}
     </section>
   )
 }

@@ -1,10 +1,25 @@
 /** Published runs beside ours, and two that were published without a step to compare with: Yi, and Gemini's torus. */
-import { cases, clusterOf, clusterPrices, compareCase, rowsOf, simulate, type Timed } from 'lockstep'
+import {
+  cases,
+  clusterOf,
+  clusterPrices,
+  compareCase,
+  type FrameworkName,
+  frameworks,
+  type Parts,
+  priceOf,
+  ratesOfPlan,
+  requestOfJob,
+  rowsOf,
+  simulate,
+  splitOf,
+  type Timed,
+} from 'lockstep'
 import llama from '../../validation/llama3.csv?raw'
 import tpus from '../../validation/maxtext.csv?raw'
 import experts from '../../validation/megatron-moe.csv?raw'
 import megatron from '../../validation/sc21-table1.csv?raw'
-import { type JobText, programOf } from './jobs.js'
+import { type JobText, jobOf, programOf } from './jobs.js'
 
 const files: Readonly<Record<string, string>> = {
   'sc21-table1.csv': megatron,
@@ -123,3 +138,41 @@ const wideJob = (tp: number): JobText => ({
 
 export const torus = ({ fabric }: { readonly fabric: Fabric }): Tried[] =>
   [4, 8, 16, 32].map(tp => tried(`tp ${tp}`, wideJob(tp), fabric))
+
+/** A plan as some software would run it, by price. */
+export interface Era {
+  readonly name: FrameworkName
+  readonly step: number
+  readonly parts: Parts
+  readonly mfu: number
+  readonly bytes: number
+  readonly sources: readonly string[]
+  readonly job: JobText
+}
+
+const eraJob = (model: string): JobText => ({
+  model,
+  training: { seq: 2048, globalBatch: 256 },
+  plan: { tp: 8, pp: 2, dp: 4, microbatches: 32, precision: 'bf16', recompute: 'full' },
+})
+
+export function eras({ model }: { readonly model: string }): readonly Era[] {
+  const text = eraJob(model)
+  const job = jobOf(text)
+  const cluster = clusterOf('a100-80', 64)
+  return (Object.keys(frameworks) as FrameworkName[]).map(name => {
+    const request = requestOfJob(job, cluster, name)
+    const plan = priceOf(request, splitOf(job, '1f1b'))
+    const { step, parts } = plan.estimate
+    const { mfu = Number.NaN } = ratesOfPlan(request, plan)
+    return {
+      name,
+      step,
+      parts: { offload: 0, stragglers: 0, ...parts },
+      mfu,
+      bytes: plan.bytes,
+      sources: frameworks[name].sources,
+      job: text,
+    }
+  })
+}

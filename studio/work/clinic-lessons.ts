@@ -19,6 +19,7 @@ import {
   verify,
 } from 'lockstep'
 import { eventWordsZh } from '../text/events.zh.js'
+import { firstLoss } from './first-loss.js'
 import { type Bytes, type JobText, jobOf, peakOf, programOf } from './jobs.js'
 
 export type Zero = 0 | 1 | 2 | 3
@@ -104,11 +105,17 @@ interface Kernels {
   readonly threads: boolean
 }
 
-export const smallJobOf = ({ lr }: { readonly lr: number }): JobText => ({
+const smallJobOf = ({ lr }: { readonly lr: number }): JobText => ({
   model: 'mlp-tiny',
   training: { seq: 4, globalBatch: 8, steps: 12, evalBatches: 0, optimizer: { kind: 'adamw', lr } },
   plan: { dp: 2 },
 })
+
+/** The job, and what its first step loses in f64. */
+export function beginning({ lr }: { readonly lr: number }): { readonly job: JobText; readonly loss: number } {
+  const job = smallJobOf({ lr })
+  return { job, loss: firstLoss(job) }
+}
 
 export const diverge = ({ lr, threads }: Kernels & { readonly lr: number }): Promise<Lived> =>
   lived(smallJobOf({ lr }), [], threads)

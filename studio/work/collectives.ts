@@ -191,6 +191,32 @@ export async function ring({ x }: RingInput): Promise<RingAnswer> {
   return { states, engine, differing }
 }
 
+/** What the cost model calls them; it prices what programs say. */
+const priced = {
+  broadcast: 'broadcast',
+  'all-gather': 'all-gather',
+  'reduce-scatter': 'reduce-scatter',
+  'all-reduce': 'all-reduce',
+  'all-to-all': 'all-to-all',
+  'send-recv': 'send',
+} as const satisfies Partial<Record<Operation, string>>
+
+export interface PricedOp {
+  readonly kind: (typeof priced)[keyof typeof priced]
+  readonly ranks: number
+  readonly seconds: number
+  readonly algorithm: string
+}
+
+/** A gigabyte among neighbours on H100s; null: nobody prices it. */
+export function pricedOp({ op, ranks }: { readonly op: Operation; readonly ranks: number }): PricedOp | null {
+  const kind = priced[op as keyof typeof priced]
+  if (kind === undefined) return null
+  const size = kind === 'send' ? 2 : ranks
+  const { seconds, chosen } = quote({ kind, bytes: 2 ** 30, group: { size, stride: 1 } }, clusterOf('h100', size))
+  return { kind, ranks: size, seconds, algorithm: chosen }
+}
+
 export interface CostInput {
   readonly device: string
   readonly ranks: number

@@ -1,5 +1,5 @@
 /** Jobs beside each other: what their ranks hold, what a step takes on a cluster and where it goes, and what their layers say to each other. */
-import { clusterOf, clusterPrices, type Parts, simulate, tallyOf, worldOf } from 'lockstep'
+import { clusterOf, clusterPrices, linkTraffic, type Parts, simulate, tallyOf, worldOf } from 'lockstep'
 import { type Bytes, type JobText, peakOf, programOf } from './jobs.js'
 
 export interface ComparedInput {
@@ -15,6 +15,9 @@ export interface Compared {
   /** Collectives of one layer: `all-gather tp`, in order, forward and backward. */
   readonly forward: readonly string[]
   readonly backward: readonly string[]
+  /** Bytes of the rank that needs most, all kinds at once, and what leaves it over links in the step. */
+  readonly arena: number
+  readonly sent: number
   readonly capacity: number
 }
 
@@ -23,12 +26,14 @@ export const compared = ({ jobs, device }: ComparedInput): readonly Compared[] =
 function one(job: JobText, device: string): Compared {
   const program = programOf(job)
   const cluster = clusterOf(device, worldOf(program.mesh))
-  const { step, parts } = simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const { step, parts, memory } = simulate(program, clusterPrices(program, cluster), { watch: [] })
   const { segments } = tallyOf(program)
   const meets = (name: string) => (segments.get(name)?.instrs ?? []).filter(instr => instr.includes(' '))
   return {
     ...{ job, bytes: peakOf(program), step, parts, capacity: cluster.device.memory },
     forward: meets('layers.F'),
     backward: meets('layers.B'),
+    arena: Math.max(...program.streams.map(({ arena }) => arena)),
+    sent: linkTraffic(program, cluster, memory.pp).reduce((sum, { bytes }) => sum + bytes, 0),
   }
 }

@@ -37,7 +37,7 @@ export interface DataAnswer {
 
 const dataJob = ({ ranks, batch }: DataInput): JobText => ({
   model: { family: 'mlp', layers: 1, embed: 2, ffn: 4 },
-  training: { seq: 1, globalBatch: ranks * batch },
+  training: { seq: 1, globalBatch: ranks * batch, optimizer: { kind: 'adamw', lr } },
   plan: { dp: ranks },
 })
 

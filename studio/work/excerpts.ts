@@ -56,6 +56,43 @@ function firstCalls(stream: Program['streams'][number]): Program['streams'][numb
   return { ...stream, steps }
 }
 
+/** Small jobs whose programs have an operation of the lesson on collectives; of the others there is none. */
+const sayers: Readonly<Record<string, (ranks: number) => JobText>> = {
+  'all-reduce': ranks => copies(ranks, 0),
+  'reduce-scatter': ranks => copies(ranks, 1),
+  'all-gather': ranks => copies(ranks, 1),
+  // Ranks that have parts of a sequence get whole sequences of some heads.
+  'all-to-all': ranks => ({
+    model: { family: 'gpt', layers: 1, embed: 4 * ranks, heads: ranks, vocab: 32 },
+    training: { seq: 4 * ranks, globalBatch: 1 },
+    plan: { cp: ranks, attention: 'ulysses' },
+  }),
+  'send-recv': ranks => ({
+    model: { family: 'mlp', layers: ranks, embed: 8, ffn: 16 },
+    training: { seq: 4, globalBatch: 1 },
+    plan: { pp: ranks },
+  }),
+}
+
+const copies = (ranks: number, zero: number): JobText => ({
+  model: { family: 'mlp', layers: 1, embed: 8, ffn: 16 },
+  training: { seq: 4, globalBatch: ranks },
+  plan: { dp: ranks, zero },
+})
+
+/** Lines of a program that has the operation, empty where none has. */
+export function spoken({ op, ranks }: { readonly op: string; readonly ranks: number }): readonly string[] {
+  const job = sayers[op]?.(ranks)
+  if (!job) return []
+  if (op === 'send-recv') return [0, 1].flatMap(rank => [`rank ${rank}`, ...messagesOf({ job, rank })])
+  const meant = (line: string) => line.includes(`= ${op} `)
+  return [...segmentsIn(print({ ...programOf(job), streams: [] }))].flatMap(([name, [title, ...lines]]) =>
+    lines.some(meant) && !isSmall(name) ? [title!, ...lines.filter(meant).map(shortened)] : [],
+  )
+}
+
+const messagesOf = (input: StreamInput): string[] => stream(input).filter(line => /^ *\d+ +(send|recv)\b/.test(line))
+
 export interface StreamInput {
   readonly job: JobText
   readonly rank: number

@@ -23,6 +23,8 @@ export interface Rung {
 
 export interface Spread {
   readonly nodes: number
+  /** Ranks from one of the group to the next. */
+  readonly stride: number
   readonly seconds: number
   readonly busbw: number
   readonly algorithm: string
@@ -92,7 +94,7 @@ function spreadOf(cluster: Cluster, nodes: number, nodeSize: number, bytes: numb
   const perNode = 8 / nodes
   const stride = nodes === 1 ? 1 : Math.max(1, nodeSize / perNode)
   const { seconds, busbw, chosen } = quote({ kind: 'all-reduce', bytes, group: { size: 8, stride } }, cluster)
-  return { nodes, seconds, busbw, algorithm: chosen }
+  return { nodes, stride, seconds, busbw, algorithm: chosen }
 }
 
 export interface BandwidthInput {

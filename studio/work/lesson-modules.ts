@@ -1,5 +1,6 @@
 /** What lessons ask of the core: each family of lessons has a module, loaded when the first of its lessons is opened. */
 export const lessonModules = {
+  batch: () => import('./batch-lessons.js'),
   cases: () => import('./cases-lessons.js'),
   clinic: () => import('./clinic-lessons.js'),
   collectives: () => import('./collectives.js'),
@@ -11,6 +12,8 @@ export const lessonModules = {
   measures: () => import('./measures.js'),
   exercises: () => import('./exercises/index.js'),
   memory: () => import('./memory-lessons.js'),
+  placement: () => import('./placement.js'),
+  rounding: () => import('./rounding.js'),
   steps: () => import('./steps.js'),
   tensor: () => import('./tensor-parallel.js'),
 }

@@ -2,14 +2,18 @@
 import {
   clusterOf,
   clusterPrices,
+  flopDefinitions,
+  forecastOf,
   type Goodput,
   goodputOf,
   type KernelLoad,
   kernelLoads,
   ridgeOf,
+  shapeOf,
+  simulate,
   worldOf,
 } from 'lockstep'
-import { type JobText, programOf } from './jobs.js'
+import { type JobText, jobOf, programOf } from './jobs.js'
 
 export interface RooflineAnswer {
   readonly kernels: readonly KernelLoad[]
@@ -29,6 +33,46 @@ export function roofline({ job, device: name }: { readonly job: JobText; readonl
   const { device } = cluster
   const ridge = ridgeOf(device, 'bf16')
   return { kernels, ridge, peak: ridge * device.bandwidth, bandwidth: device.bandwidth }
+}
+
+/** Counts of a step's FLOPs that are in print; the last is what the program executes, whatever it repeats. */
+export const counts = ['palm', 'sc21', 'korthikanti', 'llama3', 'executed'] as const
+export type Count = (typeof counts)[number]
+
+export interface Utilised {
+  readonly count: Count
+  readonly flops: number
+  /** Of what the devices could do in the step. */
+  readonly share: number
+}
+
+export interface UtilisationAnswer {
+  readonly rows: readonly Utilised[]
+  readonly step: number
+  /** As `lockstep simulate` says it, of FLOPs by PaLM's rule. */
+  readonly mfu: number
+  readonly hfu: number
+}
+
+/** One simulated step, by every definition of its utilisation. */
+export function utilisation({
+  job: text,
+  device,
+}: {
+  readonly job: JobText
+  readonly device: string
+}): UtilisationAnswer {
+  const [job, program] = [jobOf(text), programOf(text)]
+  const cluster = clusterOf(device, worldOf(program.mesh))
+  const simulation = simulate(program, clusterPrices(program, cluster), { watch: [] })
+  const { step, flops } = simulation
+  const forecast = forecastOf({ job, program, cluster, simulation, scale: 1 }, { checkpoint: 0, restart: 0 })
+  const shape = shapeOf(job.model, job.training.seq)!
+  const possible = flops.executed / forecast.hfu
+  const counted = (count: Count): number =>
+    count === 'executed' ? flops.executed : job.training.globalBatch * flopDefinitions[count](shape)
+  const rows = counts.map(count => ({ count, flops: counted(count), share: counted(count) / possible }))
+  return { rows, step, mfu: forecast.mfu.palm, hfu: forecast.hfu }
 }
 
 export interface FaultsInput {

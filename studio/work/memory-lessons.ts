@@ -1,6 +1,7 @@
 /** What a rank must hold: the lessons on the memory wall and on ZeRO. */
-import { clusterOf, clusterPrices, type Program, runOf, simulate, sizesOf, tallyOf } from 'lockstep'
+import { clusterOf, clusterPrices, type Program, rankTraffic, runOf, simulate, sizesOf, tallyOf } from 'lockstep'
 import { type Bytes, type JobText, jobOf, peakOf, programOf, pythonOf, segmentLines, stateBytes } from './jobs.js'
+import { type Live, liveOver } from './live.js'
 
 /** Bytes of a parameter while it is trained: weight, gradient, and what Adam keeps. */
 export const recipes = {
@@ -132,6 +133,51 @@ function overData(program: Program): Record<string, number> {
         calls[kind] = (calls[kind] ?? 0) + times
       }
   return calls
+}
+
+export interface HeldInput extends ZeroInput {
+  readonly zero: number
+}
+
+/** What a rank of a step of four microbatches holds over time. */
+export interface HeldAnswer {
+  readonly reduce: Reduce
+  readonly live: Live
+  /** The most that gradients take. */
+  readonly gradients: number
+  /** Bytes of gradients that a rank brings to reductions in the step. */
+  readonly reduced: number
+  readonly job: JobText
+}
+
+export const reduces = ['microbatch', 'step'] as const
+export type Reduce = (typeof reduces)[number]
+
+const microbatches = 4
+
+const heldJob = (input: HeldInput, reduce: Reduce): JobText => {
+  const { model, plan } = zeroJob(input, input.zero)
+  const again = input.zero >= 2 ? { reduce } : {}
+  return {
+    model,
+    training: { seq: 2048, globalBatch: microbatches * input.ranks },
+    plan: { ...plan, microbatches, ...again },
+  }
+}
+
+/** Both ways to reduce gradients; without slices of gradients there is one. */
+export const held = (input: HeldInput): readonly HeldAnswer[] =>
+  reduces.slice(0, input.zero >= 2 ? 2 : 1).map(reduce => heldOf(input, reduce))
+
+function heldOf(input: HeldInput, reduce: Reduce): HeldAnswer {
+  const job = heldJob(input, reduce)
+  const program = programOf(job)
+  const prices = clusterPrices(program, clusterOf('h100', input.ranks))
+  const reducing = rankTraffic(program, prices, 0).filter(({ what }) => /^(all-reduce|reduce-scatter) /.test(what))
+  return {
+    ...{ reduce, job, live: liveOver(program, simulate(program, prices), 0), gradients: peakOf(program).gradients },
+    reduced: reducing.reduce((sum, { bytes }) => sum + bytes, 0),
+  }
 }
 
 export interface Excerpt {

@@ -25,6 +25,8 @@ export interface TensorAnswer {
   readonly whole: TensorRank
   /** The greatest difference of Y to that. */
   readonly apart: number
+  /** Of the step that the numbers are of. */
+  readonly loss: number
   readonly job: JobText
   readonly lines: readonly string[]
   readonly python: string
@@ -41,12 +43,12 @@ const tensorJob = (tp: number): JobText => ({
 export function tensorParallel({ tp }: { readonly tp: number }): TensorAnswer {
   const job = tensorJob(tp)
   const program = programOf(job)
-  const ranks = layerOf(program, tp)
-  const [whole] = layerOf(compileJob(serialJob(jobOf(job))), 1)
+  const { ranks, loss } = layerOf(program, tp)
+  const [whole] = layerOf(compileJob(serialJob(jobOf(job))), 1).ranks
   const apart = Math.max(...ranks.flatMap(({ y }) => y.values.map((value, i) => Math.abs(value - whole!.y.values[i]!))))
   const layers = ['layers.F', 'layers.B']
   return {
-    ...{ ranks, whole: whole!, apart, job },
+    ...{ ranks, whole: whole!, apart, loss, job },
     lines: segmentLines(program, name => layers.includes(name)),
     python: pythonOf(program, name => name === 'layers_F' || name === 'layers_B'),
   }
@@ -55,7 +57,7 @@ export function tensorParallel({ tp }: { readonly tp: number }): TensorAnswer {
 type Name = keyof TensorRank
 
 /** Reads what the forward pass of the layer computes, rank by rank. */
-function layerOf(program: Program, tp: number): TensorRank[] {
+function layerOf(program: Program, tp: number): { readonly ranks: TensorRank[]; readonly loss: number } {
   const { embed, ffn } = sizes
   const columns: Readonly<Record<Name, number>> = {
     x: embed,
@@ -82,8 +84,8 @@ function layerOf(program: Program, tp: number): TensorRank[] {
     },
   })
   const data = syntheticData(inputsOf(program), 1, 1)
-  machine.step({ inputs: data(0), lr: 0, step: 0 })
-  return seen.map(values => {
+  const { loss } = machine.step({ inputs: data(0), lr: 0, step: 0 })
+  const ranks = seen.map(values => {
     const matrix = (name: Name): Matrix => {
       const cells = values.get(name)!
       return { rows: cells.length / columns[name], columns: columns[name], values: cells }
@@ -97,4 +99,5 @@ function layerOf(program: Program, tp: number): TensorRank[] {
       y: matrix('y'),
     }
   })
+  return { ranks, loss }
 }

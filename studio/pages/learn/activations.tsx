@@ -13,6 +13,7 @@ import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { Compared } from '../../work/compared.js'
 import type { JobText } from '../../work/jobs.js'
+import { Prices } from './prices.js'
 import { timesOf } from './times.js'
 
 const text = defineText(
@@ -156,7 +157,12 @@ export default function Activations() {
           <Kept value={value} pending={pending} policy={recompute} paper={paperOf(knobs.chosen)} />
         </>
       }
-      more={<Time value={value} pending={pending} />}
+      more={
+        <>
+          <Time value={value} pending={pending} />
+          <Prices job={jobs[0]!} device="h100" />
+        </>
+      }
       sentence={words.sentence(bytes(linear), bytes(scores))}
       formula={{ math: formula, live: { linear: bytes(linear), scores: bytes(scores) }, letters: words.letters }}
       guess={{ question: words.question, run: doubles, why: () => words.why, min: 0 }}

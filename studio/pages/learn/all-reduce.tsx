@@ -9,9 +9,9 @@ import { Figure } from '../../parts/figure.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { Trouble } from '../../parts/trouble.js'
-import { useAnswer } from '../../work/answer.js'
+import { type Answer, useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
-import type { RingAnswer } from '../../work/collectives.js'
+import type { CostRow, RingAnswer } from '../../work/collectives.js'
 import type { JobText } from '../../work/jobs.js'
 import type { RingState } from '../../work/ring.js'
 import './collectives/collectives.css'
@@ -113,6 +113,8 @@ export default function AllReduce() {
   const { grid } = readGrid('x', [ranks, ranks], counted(ranks, ranks))
   const ring = useAnswer('fast', ['collectives', 'ring'], { x: grid })
   const code = useAnswer('fast', ['excerpts', 'talks'], { jobs: bothWays(ranks) }).value
+  const costs = useAnswer('fast', ['collectives', 'costs'], { ranks, device })
+  const largest = costs.value?.at(-1)
   const words = text()
   const knobs = stepsUpTo(read, all, step)
   const labels = {
@@ -136,7 +138,7 @@ export default function AllReduce() {
       more={
         <>
           <Bits ranks={ranks} />
-          <Cost ranks={ranks} device={device} />
+          <Cost {...costs} />
         </>
       }
       guess={{
@@ -147,7 +149,9 @@ export default function AllReduce() {
       }}
       notice={words.notice}
       program={code && [...code[0]!, ...code[1]!]}
-      command={`lockstep price all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}`}
+      command={`lockstep price all-reduce --size 1GiB --ranks ${ranks} --cluster ${device}`}
+      says={largest && { field: 'seconds', value: largest.direct }}
+      also={[{ line: `lockstep price all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}` }]}
     />
   )
 }
@@ -278,8 +282,7 @@ function Bits({ ranks }: { readonly ranks: number }) {
   )
 }
 
-function Cost({ ranks, device }: { readonly ranks: number; readonly device: string }) {
-  const { value = [], refusal, pending } = useAnswer('fast', ['collectives', 'costs'], { ranks, device })
+function Cost({ value = [], refusal, pending }: Answer<readonly CostRow[]>) {
   const words = text()
   if (refusal) return <Trouble why={refusal} />
   const most = Math.max(...value.map(({ inTwo }) => Math.log10(inTwo / 1e-6)), 1)

@@ -12,6 +12,7 @@ import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask, Refused } from '../../work/ask.js'
 import type { Bench, Measured } from '../../work/hardware-lessons.js'
+import type { JobText } from '../../work/jobs.js'
 import type { Refusal } from '../../work/protocol.js'
 
 const text = defineText(
@@ -82,11 +83,19 @@ const table = {
 
 const formula = tex`T(M) = \alpha + \frac{M}{B} = \class{live}{\text{alpha}} + M\,/\,\class{live}{\text{B}}`
 
+/** Gradients of many small tensors, which start together in buckets. */
+const bucketed = (ranks: number): JobText => ({
+  model: { family: 'mlp', layers: 2, embed: 8, ffn: 16 },
+  training: { seq: 4, globalBatch: ranks },
+  plan: { dp: ranks },
+})
+
 export default function Bandwidth() {
   const knobs = readKnobs(table)
   const { device, ranks, here } = knobs.chosen
   const priced = useAnswer('fast', ['hardware', 'pricedSizes'], { device, ranks })
   const line = useAnswer('fast', ['hardware', 'lineOf'], { device, ranks }).value
+  const code = useAnswer('fast', ['excerpts', 'talk'], { job: bucketed(ranks) }).value
   const words = text()
   const half = line && line.alpha * line.rate
   const rows = priced.value ?? []
@@ -148,7 +157,13 @@ export default function Bandwidth() {
         min: 0,
       }}
       notice={words.notice}
-      command={`lockstep bench collectives --ranks ${here}`}
+      program={code}
+      command={`lockstep price all-reduce --size 1GiB --ranks ${ranks} --cluster ${device}`}
+      says={rows.length > 0 ? { field: 'seconds', value: rows.at(-1)!.seconds } : undefined}
+      also={[
+        { line: `lockstep price all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}` },
+        { line: `lockstep bench collectives --ranks ${here}` },
+      ]}
     />
   )
 }

@@ -3,6 +3,7 @@ import { oneOf } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { percent, seconds } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
+import { BatchCurves } from './batch-curves.js'
 import { study } from './study.js'
 
 const text = defineText(
@@ -79,5 +80,6 @@ export default study({
   },
   formula: tex`\text{bubble} = \frac{p - 1}{m + p - 1}, \qquad p = 16,\; m = \class{live}{\text{m}}: \class{live}{\text{bubble}}`,
   live: (_, { batch }) => ({ m: String(batch / 4), bubble: percent(15 / (batch / 4 + 15)) }),
+  more: BatchCurves,
   answer: results => (100 * results.at(-1)!.parts.bubble) / results.at(-1)!.step,
 })

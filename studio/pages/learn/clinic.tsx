@@ -62,14 +62,14 @@ function OutOfMemory() {
       guess={{ question: words.question, run: saved, show: n => `${short(n)} GiB`, why: () => words.why, min: 0 }}
       notice={words.notice}
       open={{ ...(value && { plan: planQuery(value.job, 'h100') }) }}
-      command={
-        value
-          ? onJob({ ...value.job, plan: { ...value.job.plan, deviceMemory: '80GiB' } }, 'check -')
-          : 'lockstep check -'
-      }
+      command={value ? onJob(value.job, 'memory -') : 'lockstep memory -'}
+      says={value && { field: 'stages.0.arena', value: value.arena }}
+      also={value ? [{ line: onJob(limitedTo80(value.job), 'check -') }] : []}
     />
   )
 }
+
+const limitedTo80 = (job: MemoryAnswer['job']) => ({ ...job, plan: { ...job.plan, deviceMemory: '80GiB' } })
 
 function largest(value: MemoryAnswer): string {
   const [first] = [...partsOf(value.bytes)].sort((a, b) => b.value - a.value)
@@ -124,7 +124,7 @@ function NotANumber() {
   const input = { lr: Number(knobs.chosen.lr), threads: threads.value }
   const { value, refusal, pending } = useAnswer('long', ['clinic', 'diverge'], input)
   const words = text().lr
-  const job = useAnswer('fast', ['clinic', 'smallJobOf'], { lr: input.lr }).value
+  const began = useAnswer('fast', ['clinic', 'beginning'], { lr: input.lr }).value
   const first = async () => {
     const { losses } = await ask('long', ['clinic', 'diverge'], { lr: 1000, threads: threads.value })
     return losses.findIndex(loss => !Number.isFinite(loss)) + 1
@@ -142,7 +142,9 @@ function NotANumber() {
       }
       guess={{ question: words.question, run: first, why: () => words.why, min: 1 }}
       notice={words.notice}
-      command={job ? onJob(job, 'train -') : 'lockstep train -'}
+      command={began ? onJob(began.job, 'verify - --steps 1') : 'lockstep verify -'}
+      says={began && { field: 'numbers.steps.0.loss', value: began.loss }}
+      also={began ? [{ line: onJob(began.job, 'train -') }] : []}
     />
   )
 }
@@ -212,10 +214,16 @@ function Drifting() {
       guess={{ question: words.question, run: violations('unsummed'), why: () => words.why, min: 0 }}
       notice={words.notice}
       program={value?.gone}
-      command={value ? onJob(value.job, 'verify -') : 'lockstep verify -'}
+      {...healthy(value)}
     />
   )
 }
+
+/** The program as it was compiled breaks no law. */
+const healthy = (value: LawAnswer | undefined) => ({
+  command: value ? onJob(value.job, 'verify -') : 'lockstep verify -',
+  says: value && { field: 'violations.length', value: value.before },
+})
 
 const violations = (ill: 'unsummed' | 'unsent') => async () => (await ask('fast', ['clinic', ill], {})).after.length
 
@@ -284,6 +292,7 @@ function Slow() {
           ? onJob(value.job, `simulate - --cluster h100${input.slow > 1 ? ` --slow 2:${input.slow}` : ''}`)
           : 'lockstep simulate -'
       }
+      says={value && { field: 'step', value: value.step }}
     />
   )
 }
@@ -347,7 +356,7 @@ function Hanging() {
       guess={{ question: words.question, run: violations('unsent'), why: () => words.why, min: 0 }}
       notice={words.notice}
       program={value?.gone}
-      command={value ? onJob(value.job, 'verify -') : 'lockstep verify -'}
+      {...healthy(value)}
     />
   )
 }

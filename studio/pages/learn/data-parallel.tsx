@@ -2,8 +2,9 @@
 import { oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { onJob } from '../../base/links.js'
-import { count, fixed, tiny } from '../../base/numbers.js'
+import { bytes, count, fixed, tiny } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
+import { BarsFigure } from '../../parts/bars-figure.js'
 import { Figure } from '../../parts/figure.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
@@ -39,6 +40,12 @@ const text = defineText(
       'There is no instruction that copies weights. They began equal and are changed alike; ZeRO-1 has one, an all-gather, because there each rank updates a slice only.',
       'To the optimizer it is one batch of N times the samples. More ranks are a larger batch, not more steps.',
     ],
+    wire: 'Bytes that a rank sends in a step, GPT-2 XL',
+    wireCaption: (gradients: string, few: string, many: string) =>
+      `Gradients are ${gradients}. A rank of two sends ${few} in a step, one of 64 sends ${many}: the more ranks, the closer to twice the gradients, and never more.`,
+    copies: (n: number) => `${n} ranks`,
+    copiesHead: 'Ranks',
+    sent: 'sent by a rank',
   },
   {
     claim:
@@ -58,6 +65,12 @@ const text = defineText(
     sentence: (apart: string, spread: string, batch: string) =>
       `和独自读完 ${batch} 个样本的单个 rank 相比，梯度的差只有其最大元素的 ${apart}；各 rank 的权重相差 ${spread}。`,
     letters: 'N：rank 数；数字是该矩阵的第一个元素。',
+    wire: '一个 rank 一步发出的字节，GPT-2 XL',
+    wireCaption: (gradients: string, few: string, many: string) =>
+      `梯度共 ${gradients}。两个 rank 时每个一步发出 ${few}，64 个时 ${many}：rank 越多越接近梯度的两倍，但不会超过。`,
+    copies: (n: number) => `${n} 个 rank`,
+    copiesHead: 'rank 数',
+    sent: '每个 rank 发出',
     question: '各读不同的样本训练 20 步之后，任意两个 rank 的权重最多相差多少？',
     why: '一点也不差：权重相同、梯度相同、运算相同。有差别就说明有错。',
     notice: [
@@ -101,6 +114,7 @@ export default function DataParallel() {
       }
       sentence={value && words.sentence(tiny(value.apart), tiny(value.spread), count(ranks * batch))}
       formula={{ math: formula, live: liveOf(value, step), letters: words.letters }}
+      more={<Wire />}
       guess={{
         question: words.question,
         run: () => ask('fast', ['data', 'spreadAfter'], { ranks, batch, steps: 20 }),
@@ -111,7 +125,8 @@ export default function DataParallel() {
       notice={words.notice}
       program={value?.lines}
       python={value?.python}
-      command={value ? onJob(value.job, 'verify -') : 'lockstep verify -'}
+      command={value ? onJob(value.job, `verify - --steps ${steps}`) : 'lockstep verify -'}
+      says={shown && { field: `numbers.steps.${step}.loss`, value: shown.loss }}
     />
   )
 }
@@ -195,5 +210,39 @@ function Numbers({ name, values, rank, summed = false, children }: NumbersProps)
       ))}
       <small>{children}</small>
     </div>
+  )
+}
+
+const copies = [2, 4, 8, 16, 32, 64]
+const wired = 'gpt2-xl'
+
+/** What a rank sends in a step, over the number of ranks: of a real model on H100s. */
+function Wire() {
+  const jobs = copies.map(dp => ({
+    model: wired,
+    training: { seq: 1024, globalBatch: dp },
+    plan: { dp, precision: 'bf16' },
+  }))
+  const { value = [], refusal, pending } = useAnswer('long', ['compared', 'compared'], { jobs, device: 'h100' })
+  const words = text()
+  const [first, last] = [value[0], value.at(-1)]
+  const bars = value.map(({ sent }, n) => ({
+    label: words.copies(copies[n]!),
+    parts: [{ name: words.sent, value: sent, kind: 'gradients' }],
+  }))
+  return (
+    <>
+      {refusal && <Trouble why={refusal} />}
+      <BarsFigure
+        title={words.wire}
+        caption={
+          first && last ? words.wireCaption(bytes(last.bytes.gradients), bytes(first.sent), bytes(last.sent)) : ''
+        }
+        bars={bars}
+        show={bytes}
+        head={[words.copiesHead, words.sent]}
+        pending={pending}
+      />
+    </>
   )
 }

@@ -1,6 +1,7 @@
 /** Checkpoints and faults: how often to save, and what failures leave of a run. */
 import { oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
+import { onJob, planQuery } from '../../base/links.js'
 import { percent, seconds, short } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { BarsFigure } from '../../parts/bars-figure.js'
@@ -9,6 +10,7 @@ import { Lesson } from '../../parts/lesson.js'
 import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
+import type { JobText } from '../../work/jobs.js'
 
 const text = defineText(
   {
@@ -36,6 +38,9 @@ const text = defineText(
       'A save that runs beside the training makes C small, and all intervals better.',
       'What restarts fast loses less: copies in the memory of partner ranks save the way to the disk.',
     ],
+    saved: 'What a checkpoint has to hold',
+    savedWhat:
+      'The update of one matrix, as a program prints it. What it reads and writes, weight, master copy and both moments, has to be saved; a gradient lives for one step.',
   },
   {
     claim:
@@ -62,6 +67,8 @@ const text = defineText(
       '与训练同时进行的保存让 C 变小，所有间隔都更好。',
       '重启越快损失越小：在伙伴 rank 的内存里留副本，就省了走磁盘。',
     ],
+    saved: '检查点里要存什么',
+    savedWhat: '一个矩阵的更新，程序原文。它读写的权重、主权重、动量和方差都要保存；梯度只活一步。',
   },
 )
 
@@ -72,12 +79,22 @@ const table = {
   restart: oneOf([1, 5, 15, 60], 15),
 }
 
+/** A job of so many ranks: when devices fail depends on their number alone. */
+const jobOn = (devices: number): JobText => ({
+  model: 'llama3-8b',
+  training: { seq: 8192, globalBatch: devices },
+  plan: { dp: devices, zero: 1, precision: 'bf16' },
+})
+
 export default function Faults() {
   const knobs = readKnobs(table)
   const { devices, years, save, restart } = knobs.chosen
   const input = { devices, mtbf: years * 365.25 * 86_400, checkpoint: save, restart: restart * 60 }
   const { value, refusal, pending } = useAnswer('fast', ['measures', 'faults'], input)
+  const code = useAnswer('fast', ['memory', 'updateLines'], { recipe: '18' }).value
   const words = text()
+  const job = jobOn(devices)
+  const failing = `--mtbf ${years * 8766}h --checkpoint ${save}s --restart ${restart}min`
   const minutes = (interval: number) => short(interval / 60)
   const caption = value
     ? words.caption(short(value.best.mtbf / 3600), minutes(value.best.interval), percent(value.best.share))
@@ -133,8 +150,10 @@ export default function Faults() {
         min: 0,
       }}
       notice={words.notice}
-      open={{}}
-      command={`lockstep simulate job.yaml --cluster h100 --mtbf ${Math.round(years * 8766)}h --checkpoint ${save}s --restart ${restart}min`}
+      listings={code ? [{ title: words.saved, what: words.savedWhat, code: code.join('\n'), open: true }] : []}
+      open={{ plan: planQuery(job, 'h100') }}
+      command={onJob(job, `simulate - --cluster h100 ${failing}`)}
+      says={value && { field: 'failures.share', value: value.best.share }}
     />
   )
 }

@@ -10,6 +10,7 @@ import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { HardwareAnswer } from '../../work/hardware-lessons.js'
+import type { JobText } from '../../work/jobs.js'
 import { Nodes } from './nodes.js'
 import './nodes.css'
 
@@ -101,6 +102,13 @@ const table = {
 const formula = tex`t = \frac{M}{B} = \class{live}{\text{M}}\,/\,\class{live}{\text{B}} = \class{live}{\text{t}}`
 const classes = ['compute', 'workspace', 'gradients', 'optimizer']
 
+/** A program whose data parallel ranks lie as far apart as the eight of the figure. */
+const spreadJob = (stride: number): JobText => ({
+  model: { family: 'mlp', layers: 1, embed: 8, ffn: 144 },
+  training: { seq: 4, globalBatch: 8 },
+  plan: { tp: stride, dp: 8 },
+})
+
 export default function Hardware() {
   const knobs = readKnobs(table)
   const { device, size, network, spread } = knobs.chosen
@@ -110,6 +118,7 @@ export default function Hardware() {
   const rungs = value?.rungs ?? []
   const [near, far] = [rungs[0], rungs.at(-1)]
   const chosen = value?.spreads.find(({ nodes }) => nodes === spread)
+  const code = useAnswer('fast', ['excerpts', 'talk'], chosen && { job: spreadJob(chosen.stride) }).value
   const farther = async () => {
     const { spreads } = await ask('fast', ['hardware', 'hardware'], { ...input, network: 4 })
     return spreads.at(-1)!.seconds / spreads[0]!.seconds
@@ -174,6 +183,7 @@ export default function Hardware() {
       }}
       guess={{ question: words.question, run: farther, why: () => words.why, min: 0 }}
       notice={words.notice}
+      program={code}
       listings={value ? [{ title: words.sources, what: '', code: value.sources.join('\n') }] : []}
       command={`lockstep price all-reduce --size ${2 ** size} --ranks 8 --ranks-per-node ${8 / spread} --cluster ${device}`}
       says={chosen && network === 1 ? { field: 'seconds', value: chosen.seconds } : undefined}

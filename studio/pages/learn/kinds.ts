@@ -23,6 +23,8 @@ const text = defineText(
   },
 )
 
+export const nameOfKind = (kind: string): string => text()[kind as Kind] ?? kind
+
 const kinds = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data'] as const
 type Kind = (typeof kinds)[number]
 

@@ -61,7 +61,8 @@ interface DrawingProps {
   readonly label: string
 }
 
-const [width, gap] = [1000, 16]
+/** Of one node; nodes stand beside each other, or below where there is no room, and rails go through all of them. */
+const [width, margin] = [250, 6]
 const rows = { name: 16, bar: 26, device: 76, nic: 128, rails: 168 }
 const between = 9
 
@@ -70,28 +71,18 @@ function Drawing({ inner, outer, spread, label }: DrawingProps) {
   const count = Math.min(spread, mostNodes)
   const devices = Math.min(inner.size, mostDevices)
   const nics = Math.min(Math.round((outer.ports * devices) / inner.size), devices)
-  const wide = (width - gap * (count - 1)) / count
-  const height = rows.rails + between * nics + 26
-  const rail = (n: number) => rows.rails + between * n
+  const rest = spread > count ? ` · ${inner.name} ${words.more(spread)}` : ''
   return (
-    <svg class="nodes" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
-      {Array.from({ length: nics }, (_, n) => (
-        <line key={n} class="rail" x1={0} x2={width} y1={rail(n)} y2={rail(n)} />
-      ))}
-      {Array.from({ length: count }, (_, n) => (
-        <Node
-          key={n}
-          {...{ n, inner, devices, nics, rail }}
-          x={n * (wide + gap)}
-          wide={wide}
-          met={8 / spread}
-          more={words.more(inner.size)}
-        />
-      ))}
-      <text x={0} y={height - 6}>
-        {`${nics} ${words.rails} · ${outer.kind} ${perSecond(outer.bandwidth)}${spread > count ? ` · ${inner.name} ${words.more(spread)}` : ''}`}
-      </text>
-    </svg>
+    <>
+      <div class="nodes" role="img" aria-label={label}>
+        {Array.from({ length: count }, (_, n) => (
+          <Node key={n} {...{ n, inner, devices, nics }} met={8 / spread} more={words.more(inner.size)} />
+        ))}
+      </div>
+      <p>
+        <small>{`${nics} ${words.rails} · ${outer.kind} ${perSecond(outer.bandwidth)}${rest}`}</small>
+      </p>
+    </>
   )
 }
 
@@ -100,30 +91,32 @@ interface NodeProps {
   readonly inner: Level
   readonly devices: number
   readonly nics: number
-  readonly rail: (n: number) => number
-  readonly x: number
-  readonly wide: number
   /** Of the group. */
   readonly met: number
   readonly more: string
 }
 
-function Node({ n, inner, devices, nics, rail, x, wide, met, more }: NodeProps) {
-  const pitch = (wide - 12) / devices
-  const at = (device: number) => x + 6 + pitch * (device + 0.5)
+const railAt = (nic: number): number => rows.rails + between * nic
+const range = (length: number): number[] => Array.from({ length }, (_, n) => n)
+
+function Node({ n, inner, devices, nics, met, more }: NodeProps) {
+  const pitch = (width - 2 * margin - 8) / devices
+  const at = (device: number) => margin + 4 + pitch * (device + 0.5)
   const box = Math.min(34, pitch - 4)
-  const all = Array.from({ length: devices }, (_, device) => device)
   return (
-    <g>
-      <rect class="node" x={x} y={2} width={wide} height={rows.nic + 26} rx={6} />
-      <text x={x + 8} y={rows.name}>
+    <svg viewBox={`0 0 ${width} ${railAt(nics)}`} aria-hidden="true">
+      {range(nics).map(nic => (
+        <line key={nic} class="rail" x1={0} x2={width} y1={railAt(nic)} y2={railAt(nic)} />
+      ))}
+      <rect class="node" x={margin} y={2} width={width - 2 * margin} height={rows.nic + 26} rx={6} />
+      <text x={margin + 8} y={rows.name}>
         {`${inner.name} ${n}${inner.size > devices ? ` ${more}` : ''}`}
       </text>
-      <rect class="switch" x={x + 6} y={rows.bar} width={wide - 12} height={20} rx={3} />
-      <text class="on-switch" x={x + wide / 2} y={rows.bar + 14} text-anchor="middle">
+      <rect class="switch" x={margin + 6} y={rows.bar} width={width - 2 * margin - 12} height={20} rx={3} />
+      <text class="on-switch" x={width / 2} y={rows.bar + 14} text-anchor="middle">
         {`${inner.kind} ${perSecond(inner.bandwidth)}`}
       </text>
-      {all.map(device => (
+      {range(devices).map(device => (
         <g key={device} class={device < met ? 'device met' : 'device'}>
           <line class="inside" x1={at(device)} x2={at(device)} y1={rows.bar + 20} y2={rows.device} />
           <rect x={at(device) - box / 2} y={rows.device} width={box} height={26} rx={4} />
@@ -132,13 +125,13 @@ function Node({ n, inner, devices, nics, rail, x, wide, met, more }: NodeProps) 
           </text>
         </g>
       ))}
-      {all.slice(0, nics).map(nic => (
+      {range(nics).map(nic => (
         <g key={nic}>
-          <line class="rail" x1={at(nic)} x2={at(nic)} y1={rows.device + 26} y2={rail(nic)} />
+          <line class="rail" x1={at(nic)} x2={at(nic)} y1={rows.device + 26} y2={railAt(nic)} />
           <rect class="nic" x={at(nic) - box / 2} y={rows.nic} width={box} height={14} rx={2} />
-          <circle class="joint" cx={at(nic)} cy={rail(nic)} r={2.5} />
+          <circle class="joint" cx={at(nic)} cy={railAt(nic)} r={2.5} />
         </g>
       ))}
-    </g>
+    </svg>
   )
 }

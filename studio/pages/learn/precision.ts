@@ -3,6 +3,7 @@ import { oneOf } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { bytes, seconds, short } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
+import { Rounding } from './rounding.js'
 import { study } from './study.js'
 
 const text = defineText(
@@ -80,5 +81,6 @@ export default study({
       bytes(parameters + gradients + optimizer)
     return { full: state(results[0]!.bytes), half: state(results[1]!.bytes) }
   },
+  more: Rounding,
   answer: results => results[0]!.step / results[1]!.step,
 })

@@ -11,6 +11,7 @@ import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { RooflineAnswer } from '../../work/measures.js'
+import { recomputing, runOf, Utilisation } from './utilisation.js'
 
 const text = defineText(
   {
@@ -66,6 +67,9 @@ export default function Roofline() {
   }
   const { value, refusal, pending } = useAnswer('fast', ['measures', 'roofline'], { job, device })
   const code = useAnswer('fast', ['excerpts', 'excerpt'], { job, segments: ['layers.F'] }).value
+  const recompute = readKnobs(recomputing)
+  const large = runOf(knobs.chosen, recompute.chosen.recompute)
+  const used = useAnswer('long', ['measures', 'utilisation'], { job: large, device })
   const words = text()
   const caption = value ? captionOf(value) : '…'
   const labels = {
@@ -108,7 +112,15 @@ export default function Roofline() {
       notice={words.notice}
       open={{ plan: planQuery(job, device) }}
       program={code?.lines}
-      command={onJob(job, `explain - --cluster ${device}`)}
+      more={<Utilisation answer={used} recompute={recompute} />}
+      command={onJob(job, `simulate - --cluster ${device}`)}
+      says={value && { field: 'load.ridge', value: value.ridge }}
+      also={[
+        {
+          line: onJob(large, `simulate - --cluster ${device}`),
+          says: used.value && { field: 'hfu', value: used.value.hfu },
+        },
+      ]}
     />
   )
 }

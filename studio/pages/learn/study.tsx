@@ -75,10 +75,13 @@ export interface Study<K extends KnobTable> {
   /** The number that is guessed. */
   readonly answer: (results: readonly Compared[]) => number
   readonly show?: (value: number) => string
+  /** A figure further down. */
+  readonly more?: (props: { readonly chosen: Chosen<K> }) => preact.JSX.Element
 }
 
 /** The component of a lesson. */
 export function study<const K extends KnobTable>(of: Study<K>): () => preact.JSX.Element {
+  const More = of.more
   return function StudyLesson() {
     const knobs = readKnobs(of.table)
     const [words, common] = [of.words(), text()]
@@ -112,15 +115,18 @@ export function study<const K extends KnobTable>(of: Study<K>): () => preact.JSX
           </>
         }
         more={
-          <BarsFigure
-            title={common.memory}
-            caption={results.length > 0 ? heaviest(results, variants) : ''}
-            bars={bars(each => partsOf(each.bytes))}
-            show={bytes}
-            head={[common.job, common.rank]}
-            {...(results[0] && { limit: { label: common.capacity, value: results[0].capacity } })}
-            pending={pending}
-          />
+          <>
+            <BarsFigure
+              title={common.memory}
+              caption={results.length > 0 ? heaviest(results, variants) : ''}
+              bars={bars(each => partsOf(each.bytes))}
+              show={bytes}
+              head={[common.job, common.rank]}
+              {...(results[0] && { limit: { label: common.capacity, value: results[0].capacity } })}
+              pending={pending}
+            />
+            {More && <More chosen={knobs.chosen} />}
+          </>
         }
         sentence={caption}
         formula={{

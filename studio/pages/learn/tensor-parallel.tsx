@@ -9,8 +9,9 @@ import { Figure } from '../../parts/figure.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { Trouble } from '../../parts/trouble.js'
-import { useAnswer } from '../../work/answer.js'
+import { type Answer, useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
+import type { Compared } from '../../work/compared.js'
 import type { JobText } from '../../work/jobs.js'
 import type { Matrix, TensorAnswer, TensorRank } from '../../work/tensor-parallel.js'
 import { LayerCut } from './layer-cut.js'
@@ -104,6 +105,9 @@ export default function TensorParallel() {
   const knobs = readKnobs(table)
   const { tp, sequences, model, cut } = knobs.chosen
   const { value, refusal, pending } = useAnswer('fast', ['tensor', 'tensorParallel'], { tp })
+  const jobs = widths.map(tp => largeJob(tp, sequences))
+  const scaled = useAnswer('long', ['compared', 'compared'], { jobs, device: 'h100' })
+  const widest = scaled.value?.at(-1)
   const words = text()
   const wider = async () => {
     const jobs = [8, 16].map(tp => largeJob(tp, sequences))
@@ -134,7 +138,7 @@ export default function TensorParallel() {
       more={
         <>
           <LayerCut model={model} tp={cut} steps={cuts} change={(cut, settled) => knobs.set({ cut }, settled)} />
-          <Scale sequences={sequences} />
+          <Scale {...scaled} />
         </>
       }
       sentence={words.sentence(8 / tp, 8 / tp)}
@@ -145,6 +149,13 @@ export default function TensorParallel() {
       python={value?.python}
       open={{ plan: planQuery(largeJob(8, sequences), 'h100') }}
       command={value ? onJob(value.job, 'verify -') : 'lockstep verify -'}
+      says={value && { field: 'numbers.steps.0.loss', value: value.loss }}
+      also={[
+        {
+          line: onJob(largeJob(32, sequences), 'simulate - --cluster h100'),
+          says: widest && { field: 'step', value: widest.step },
+        },
+      ]}
     />
   )
 }
@@ -211,9 +222,7 @@ function Grid({ name, matrix }: { readonly name: string; readonly matrix: Matrix
   )
 }
 
-function Scale({ sequences }: { readonly sequences: number }) {
-  const jobs = widths.map(tp => largeJob(tp, sequences))
-  const { value, refusal, pending } = useAnswer('long', ['compared', 'compared'], { jobs, device: 'h100' })
+function Scale({ value, refusal, pending }: Answer<readonly Compared[]>) {
   const words = text()
   if (refusal) return <Trouble why={refusal} />
   const [first, last] = [value?.[0], value?.at(-1)]

@@ -12,7 +12,9 @@ import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { ZeroAnswer, ZeroStage } from '../../work/memory-lessons.js'
+import { HeldOver } from './held-over.js'
 import { partsOf } from './kinds.js'
+import { Prices } from './prices.js'
 
 const text = defineText(
   {
@@ -80,7 +82,7 @@ const text = defineText(
     why: '变小的只有被切的那一种；权重和梯度仍是完整的，rank 多到一定程度后就只剩它们了。',
     notice: [
       '第 1 级切掉最大的一块，也就是优化器状态；一次 all-reduce 变成字节数相同的 reduce-scatter 加 all-gather。',
-      '第 2 级从不持有完整梯度：反向传播一边进行，一边逐层规约，随即释放。',
+      '第 2 级从不持有完整梯度：反向传播一边进行，一边逐层归约，随即释放。',
       '第 3 级总比下界高：正在计算的那一层在每个 rank 上都是完整的，预取的下一层也是。',
     ],
   },
@@ -106,6 +108,7 @@ export default function Zero() {
   const input = { model, ranks, recipe }
   const { value, refusal, pending } = useAnswer('fast', ['memory', 'stages'], input)
   const code = useAnswer('fast', ['memory', 'zeroCode'], { zero }).value
+  const heldOver = useAnswer('long', ['memory', 'held'], { ...input, zero })
   const words = text()
   const stage = value?.stages[zero]
   const shown = { value, pending, zero }
@@ -126,7 +129,13 @@ export default function Zero() {
           <Held {...shown} />
         </>
       }
-      more={<Cost {...shown} />}
+      more={
+        <>
+          <Cost {...shown} />
+          <HeldOver answers={heldOver} capacity={value?.capacity} zero={zero} />
+          {value && <Prices job={value.stages[0]!.job} device="h100" />}
+        </>
+      }
       sentence={stage && words.sentence(zero, bytes(stage.states), collectivesIn(stage))}
       formula={{
         math: bounds[zero]!,
@@ -146,6 +155,10 @@ export default function Zero() {
       open={{ ...(stage && { plan: planQuery(stage.job, 'h100') }) }}
       command={stage ? onJob(stage.job, 'memory -') : 'lockstep memory -'}
       says={stage && { field: 'stages.0.peak.optimizer', value: stage.bytes.optimizer }}
+      also={(heldOver.value ?? []).map(({ job, gradients }) => ({
+        line: onJob(job, 'memory -'),
+        says: { field: 'stages.0.peak.gradients', value: gradients },
+      }))}
     />
   )
 }

@@ -1,5 +1,5 @@
 /** Four ways to train one model on four ranks, by the bytes their ranks send in a step. */
-import { clusterOf, linkTraffic } from 'lockstep'
+import { clusterOf, clusterPrices, linkTraffic, rankTraffic } from 'lockstep'
 import { type JobText, programOf } from '../jobs.js'
 import type { Texts } from './index.js'
 
@@ -34,9 +34,18 @@ function sentBy(way: Way): Sent {
 
 const sent = (): Sent[] => ways.map(sentBy).sort((a, b) => b.bytes - a.bytes)
 
-export function communication(_: object): Texts & { readonly job: JobText } {
+export interface Communication extends Texts {
+  readonly job: JobText
+  /** Of the tensors that one rank of that job brings to its collectives. */
+  readonly bytes: number
+}
+
+export function communication(_: object): Communication {
   const solution = sent().map(({ way }) => way)
-  return { start: ways.join('\n'), solution: solution.join('\n'), job: jobOf('tp') }
+  const job = jobOf('tp')
+  const program = programOf(job)
+  const [first] = rankTraffic(program, clusterPrices(program, clusterOf('h100', 4)), 0)
+  return { start: ways.join('\n'), solution: solution.join('\n'), job, bytes: first!.bytes }
 }
 
 export interface JudgedRanking {

@@ -1,5 +1,7 @@
 /** Eight ranks as a mesh of dp and tp: what the reader says of it, beside what the compiled program does. */
 import { compileJob, type Problem, type Program, parseJob, tallyOf, worldOf } from 'lockstep'
+import { firstLoss } from '../first-loss.js'
+import { type JobText, programOf } from '../jobs.js'
 import { type Broken, brokenBy } from '../program/index.js'
 import { type Beside, besideOneRank } from './beside.js'
 import type { Texts } from './index.js'
@@ -23,11 +25,20 @@ export type Field = (typeof fields)[number]
 const written = (plan: string, answers: readonly string[]): string =>
   [plan, ...fields.map((field, n) => `${field}: ${answers[n] ?? ''}`)].join('\n')
 
-export function hybrid(_: object): Texts {
-  const plan = 'plan: { dp: 2, tp: 4 }'
-  const truth = truthOf(compileJob(parseJob(head + plan).job!))
+const solved: JobText = {
+  model: { family: 'mlp', layers: 2, embed: 8, ffn: 16 },
+  training: { seq: 4, globalBatch: 8 },
+  plan: { dp: 2, tp: 4 },
+}
+
+export function hybrid(_: object): Texts & { readonly job: JobText; readonly loss: number } {
+  const truth = truthOf(programOf(solved))
   const answers = fields.map(field => truth[field].join(' '))
-  return { start: written('plan: { dp: , tp: }', []), solution: written(plan, answers) }
+  return {
+    start: written('plan: { dp: , tp: }', []),
+    solution: written('plan: { dp: 2, tp: 4 }', answers),
+    ...{ job: solved, loss: firstLoss(solved) },
+  }
 }
 
 /** What each field has in a program, in order. */

@@ -1,5 +1,6 @@
 /** The backward of a layer under tensor parallelism, whose all-reduce was taken out. The reader sees that one segment alone. */
 import { parse, print } from 'lockstep'
+import { firstLoss } from '../first-loss.js'
 import { type JobText, jobOf, programOf } from '../jobs.js'
 import { type Broken, judge } from '../program/index.js'
 import { type Beside, besideOneRank } from './beside.js'
@@ -35,10 +36,17 @@ function cut(): Cut {
 const speaks = (line: string): boolean => /= all-reduce |^ *wait /.test(line)
 const shown = (lines: readonly string[]): string => lines.map(line => line.trim()).join('\n')
 
-export function tensorBackward(_: object): Texts & { readonly declared: string; readonly job: JobText } {
+export interface TensorBackward extends Texts {
+  readonly declared: string
+  readonly job: JobText
+  /** Of the program nobody has touched. */
+  readonly loss: number
+}
+
+export function tensorBackward(_: object): TensorBackward {
   const { declared, instrs } = cut()
   const start = shown(instrs.filter(line => !speaks(line)))
-  return { start, solution: shown(instrs), declared: shown(declared), job: layer }
+  return { start, solution: shown(instrs), declared: shown(declared), job: layer, loss: firstLoss(layer) }
 }
 
 export interface JudgedProgram {

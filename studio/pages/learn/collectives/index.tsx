@@ -3,7 +3,7 @@ import { counted, type Grid, putNumber, readGrid } from '../../../base/grid.js'
 import { threads } from '../../../base/isolation.js'
 import { oneOf, readKnobs } from '../../../base/knobs.js'
 import { defineText } from '../../../base/language.js'
-import { short } from '../../../base/numbers.js'
+import { seconds, short } from '../../../base/numbers.js'
 import { setQuery } from '../../../base/router.js'
 import { Figure } from '../../../parts/figure.js'
 import { Controls } from '../../../parts/knobs.js'
@@ -58,6 +58,11 @@ const text = defineText(
     theirsWhat: 'torch.distributed, for the same numbers; started once for every rank.',
     rank: 'Rank',
     has: 'Has afterwards',
+    price: (kind: string, ranks: number, time: string, algorithm: string) =>
+      `1 GiB by ${kind}, among ${ranks} H100s side by side: ${time}, with the algorithm “${algorithm}”.`,
+    unused: (op: string) =>
+      `No program of Lockstep has a ${op}: every rank runs the same program, so none of them is a root.`,
+    unpriced: 'Nor does the cost model price it.',
   },
   {
     claim: 'rank 之间的通信归根到底只有几种操作。集合通信由一组 rank 同时调用：有的分发，有的收集，有的边传边加。',
@@ -97,6 +102,10 @@ const text = defineText(
     theirsWhat: '同样的数用 torch.distributed；每个 rank 各启动一份。',
     rank: 'rank',
     has: '之后拥有',
+    price: (kind: string, ranks: number, time: string, algorithm: string) =>
+      `在 ${ranks} 张相邻的 H100 上，1 GiB 的 ${kind} 要 ${time}，用的是 ${algorithm} 算法。`,
+    unused: (op: string) => `Lockstep 的程序里没有 ${op}：每个 rank 跑同一份程序，谁也不是根。`,
+    unpriced: '代价模型也不给它计价。',
   },
 )
 
@@ -131,6 +140,8 @@ export default function Collectives() {
   const root = Math.min(read.chosen.root, ranks - 1)
   const { grid, bad } = readGrid('x', [ranks, ranks], counted(ranks, ranks))
   const { value, refusal, pending } = useAnswer('fast', ['collectives', 'collective'], { op, combine, root, x: grid })
+  const price = useAnswer('fast', ['collectives', 'pricedOp'], { op, ranks }).value
+  const code = useAnswer('fast', ['excerpts', 'spoken'], { op, ranks }).value
   const words = text()
   // Numbers belong to a number of ranks: other ranks, other numbers. What an operation does not have is not offered.
   const set: typeof read.set = (changes, settled) => {
@@ -139,6 +150,7 @@ export default function Collectives() {
   }
   const useless = [...(combining.includes(op) ? [] : ['combine']), ...(rooted.includes(op) ? [] : ['root'])]
   const knobs = { ...read, set, hidden: new Set([...read.hidden, ...useless]) }
+  const bench = `lockstep bench collectives --ranks ${ranks}`
   const getter = value?.out.findIndex(row => row.length > 0)
   const labels = {
     op: { label: words.op },
@@ -179,12 +191,25 @@ export default function Collectives() {
         run: () => ask('fast', ['collectives', 'twice'], { x: grid }),
         why: () => words.why,
       }}
+      more={
+        <>
+          {price && <p>{words.price(price.kind, price.ranks, seconds(price.seconds), price.algorithm)}</p>}
+          {code?.length === 0 && (
+            <p>
+              {words.unused(op)} {price === null && words.unpriced}
+            </p>
+          )}
+        </>
+      }
       notice={words.notice}
+      program={code}
       listings={[
         { title: words.ours, what: words.oursWhat, code: codeOf({ op, combine, root, x: grid }), open: true },
         { title: words.theirs, what: words.theirsWhat, code: pythonOf({ op, combine, root, x: grid }) },
       ]}
-      command={`lockstep bench collectives --ranks ${ranks}`}
+      command={price ? `lockstep price ${price.kind} --size 1GiB --ranks ${price.ranks} --cluster h100` : bench}
+      says={price ? { field: 'seconds', value: price.seconds } : undefined}
+      also={price ? [{ line: bench }] : []}
     />
   )
 }

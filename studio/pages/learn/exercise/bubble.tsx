@@ -47,7 +47,7 @@ export default function Bubble() {
         words.score(yours, before, best, percent((before - yours) / (before - best), 0))
       }
       proves={({ before, best }) => words.proves(before, best)}
-      command="lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0"
+      beside="zb-h1"
     />
   )
 }

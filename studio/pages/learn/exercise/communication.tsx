@@ -73,6 +73,7 @@ export default function Communication() {
       hints={words.hints}
       proves={words.proves}
       command={value ? onJob(value.job, 'simulate - --cluster h100') : 'lockstep simulate -'}
+      says={value && { field: 'load.traffic.0.bytes', value: value.bytes }}
     />
   )
 }

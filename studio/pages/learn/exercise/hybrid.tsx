@@ -1,5 +1,6 @@
 /** Exercise: data and tensor parallelism together. */
 import { defineText } from '../../../base/language.js'
+import { onJob } from '../../../base/links.js'
 import { Exercise, type Outcome } from '../../../parts/exercise.js'
 import { useAnswer } from '../../../work/answer.js'
 import { ask } from '../../../work/ask.js'
@@ -61,7 +62,8 @@ export default function Hybrid() {
       check={check}
       hints={words.hints}
       proves={words.proves}
-      command="lockstep verify job.yaml"
+      command={value ? onJob(value.job, 'verify -') : 'lockstep verify -'}
+      says={value && { field: 'numbers.steps.0.loss', value: value.loss }}
     />
   )
 }

@@ -36,7 +36,7 @@ export default function PipelineBackward() {
       task={words.task}
       hints={words.hints}
       proves={({ before, best }) => words.proves(before, best)}
-      command="lockstep schedule --file mine.csv --cost F=1,I=1,W=1,C=0"
+      beside="1f1b"
     />
   )
 }

@@ -34,15 +34,19 @@ const text = defineText(
   },
 )
 
-interface RowsExerciseProps extends Pick<ExerciseProps, 'name' | 'task' | 'hints' | 'command'> {
+interface RowsExerciseProps extends Pick<ExerciseProps, 'name' | 'task' | 'hints'> {
   readonly question: 'pipelineBackward' | 'bubble'
+  /** The schedule that a solution is held against. */
+  readonly beside: '1f1b' | 'zb-h1'
   readonly proves: (texts: RowTexts) => string
   /** What a valid schedule lacks all the same, and a score. */
   readonly lacks?: (makespan: number, texts: RowTexts) => string | undefined
   readonly score?: (makespan: number, texts: RowTexts) => string
 }
 
-export function RowsExercise({ question, proves, lacks, score, ...rest }: RowsExerciseProps) {
+const cost = '--cost F=1,I=1,W=1,C=0'
+
+export function RowsExercise({ question, beside, proves, lacks, score, ...rest }: RowsExerciseProps) {
   const words = text()
   const { value, refusal } = useAnswer('fast', ['exercises', question], {})
   const check = async (written: string): Promise<Outcome> => {
@@ -67,6 +71,9 @@ export function RowsExercise({ question, proves, lacks, score, ...rest }: RowsEx
       refusal={refusal}
       check={check}
       proves={value ? proves(value) : ''}
+      command={`lockstep schedule ${beside} --pp 4 --microbatches ${value?.microbatches ?? 4} ${cost}`}
+      says={value && { field: 'makespan', value: value.best }}
+      also={[{ line: `lockstep schedule --file mine.csv ${cost}` }]}
     />
   )
 }

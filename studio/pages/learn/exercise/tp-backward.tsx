@@ -57,6 +57,7 @@ export default function TensorBackward() {
       hints={words.hints}
       proves={words.proves}
       command={value ? onJob(value.job, 'verify -') : 'lockstep verify -'}
+      says={value && { field: 'numbers.steps.0.loss', value: value.loss }}
     />
   )
 }

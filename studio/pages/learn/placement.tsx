@@ -3,6 +3,8 @@ import { oneOf } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { percent, seconds, short } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
+import type { JobText } from '../../work/jobs.js'
+import { Cube } from './cube.js'
 import { study } from './study.js'
 
 const text = defineText(
@@ -44,6 +46,17 @@ const text = defineText(
 
 const orders = ['tp-cp-ep-dp-pp', 'dp-tp-cp-ep-pp', 'pp-tp-cp-ep-dp'] as const
 
+interface Chosen {
+  readonly model: string
+  readonly microbatches: number
+}
+
+const jobOf = ({ model, microbatches }: Chosen, order: string): JobText => ({
+  model,
+  training: { seq: 4096, globalBatch: 2 * microbatches },
+  plan: { tp: 8, pp: 4, dp: 2, microbatches, schedule: '1f1b', precision: 'bf16', recompute: 'selective', order },
+})
+
 export default study({
   name: 'placement',
   words: text,
@@ -54,14 +67,8 @@ export default study({
   },
   device: ({ device }) => device,
   variants: ({ model, microbatches }) =>
-    orders.map(order => ({
-      label: text().order[order],
-      job: {
-        model,
-        training: { seq: 4096, globalBatch: 2 * microbatches },
-        plan: { tp: 8, pp: 4, dp: 2, microbatches, schedule: '1f1b', precision: 'bf16', recompute: 'selective', order },
-      },
-    })),
+    orders.map(order => ({ label: text().order[order], job: jobOf({ model, microbatches }, order) })),
+  more: ({ chosen }) => <Cube device={chosen.device} jobOf={order => jobOf(chosen, order)} />,
   caption: results =>
     text().caption(seconds(results[0]!.step), seconds(results[2]!.step), short(results[2]!.step / results[0]!.step)),
   formula: tex`t \approx \frac{V}{B}, \qquad \text{tp's share} = \class{live}{\text{inside}} \to \class{live}{\text{across}}`,
