@@ -62,6 +62,11 @@ const Gpt2 = z.looseObject({
 })
 type Gpt2 = z.output<typeof Gpt2>
 
+const GptBigCode = Gpt2.extend({
+  activation_function: z.string().default('gelu_pytorch_tanh'),
+  multi_query: z.boolean().default(true),
+})
+
 interface Translation {
   readonly input: ModelInput
   readonly problems: readonly Problem[]
@@ -145,6 +150,19 @@ function fromDeepSeek(c: z.output<typeof DeepSeek>): Translation {
   return routed(fromLlama({ ...c, ...heads, attention_bias: false }), deepseekRouting(c))
 }
 
+/** One key-value head for all query heads, or one for each. */
+function fromGptBigCode(c: z.output<typeof GptBigCode>): Translation {
+  const { input, problems } = fromGpt2(c)
+  const exact = c.activation_function === 'gelu'
+  return {
+    input: { ...input, ...(c.multi_query && { kvHeads: 1 }) } as ModelInput, // of one family
+    problems: [...problems, ...(exact ? activation('activation_function', 'gelu', tanhGelus) : [])],
+  }
+}
+
+/** What others call the GELU that is made of a tanh, which is ours. */
+const tanhGelus = ['gelu_new', 'gelu_pytorch_tanh', 'gelu_fast']
+
 function fromGpt2(c: Gpt2): Translation {
   const rates = [c.resid_pdrop, c.attn_pdrop, c.embd_pdrop]
   return {
@@ -161,12 +179,17 @@ function fromGpt2(c: Gpt2): Translation {
       ...(c.n_positions && { positions: c.n_positions }),
     },
     problems: [
-      ...activation('activation_function', c.activation_function, [
-        'gelu_new',
-        'gelu',
-        'gelu_pytorch_tanh',
-        'gelu_fast',
-      ]),
+      ...activation('activation_function', c.activation_function, [...tanhGelus, 'gelu']),
+      ...(c.scale_attn_weights === false
+        ? [
+            error(
+              'model/unsupported',
+              'scale_attn_weights',
+              'scores are divided by sqrt(headDim) here',
+              'it must be true',
+            ),
+          ]
+        : []),
       ...(rates.some(rate => rate !== c.resid_pdrop)
         ? [advised('attn_pdrop', 'model/ignored/rates', { rate: c.resid_pdrop })]
         : []),
@@ -200,6 +223,7 @@ const families: Readonly<Record<string, (raw: unknown) => ModelImport>> = {
   deepseek_v3: raw => translate(DeepSeek, raw, fromDeepSeek),
   kimi_k2: raw => translate(DeepSeek, raw, fromDeepSeek),
   gpt2: raw => translate(Gpt2, raw, fromGpt2),
+  gpt_bigcode: raw => translate(GptBigCode, raw, fromGptBigCode),
 }
 
 /** `raw` is what JSON.parse made of a config.json. Paths of the problems are keys of that file. */

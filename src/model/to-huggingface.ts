@@ -14,6 +14,7 @@ export interface ModelExport {
 
 const architectures: Readonly<Record<string, string>> = {
   gpt2: 'GPT2LMHeadModel',
+  gpt_bigcode: 'GPTBigCodeForCausalLM',
   llama: 'LlamaForCausalLM',
   mistral: 'MistralForCausalLM',
   qwen2: 'Qwen2ForCausalLM',
@@ -32,7 +33,7 @@ export function toHuggingFace(model: ModelConfig, { seq }: { readonly seq: numbe
   const config = {
     ...{ model_type: type, architectures: [architectures[type]], vocab_size: model.vocab },
     ...{ tie_word_embeddings: model.tied, use_cache: true },
-    ...(model.family === 'gpt' ? gptFields(model, seq) : llamaFields(model, type, seq)),
+    ...(model.family === 'gpt' ? gptFields(model, type, seq) : llamaFields(model, type, seq)),
   }
   const { config: read, problems } = fromHuggingFace(config)
   const wrong = problems.filter(({ severity }) => severity === 'error')
@@ -43,16 +44,19 @@ export function toHuggingFace(model: ModelConfig, { seq }: { readonly seq: numbe
 /** The family of theirs that has what the model has. */
 function typeOf(model: ModelConfig): string | undefined {
   if (model.family === 'mlp') return undefined
-  if (model.family === 'gpt') return 'gpt2'
+  if (model.family === 'gpt') return model.kvHeads === model.heads ? 'gpt2' : 'gpt_bigcode'
   if (model.mla) return 'deepseek_v3'
   if (model.moe) return model.moe.shared ? 'qwen2_moe' : model.qkNorm || model.moe.dense > 0 ? 'qwen3_moe' : 'mixtral'
   return model.qkNorm ? 'qwen3' : model.qkvBias ? 'qwen2' : model.window ? 'mistral' : 'llama'
 }
 
-const gptFields = (c: GptConfig, seq: number) => ({
+const gptFields = (c: GptConfig, type: string, seq: number) => ({
   ...{ n_embd: c.embed, n_layer: c.layers, n_head: c.heads, n_positions: seq },
   n_inner: c.ffn === 4 * c.embed ? null : c.ffn,
-  ...{ activation_function: 'gelu_new', layer_norm_epsilon: c.eps },
+  ...(type === 'gpt2'
+    ? { activation_function: 'gelu_new' }
+    : { activation_function: 'gelu_pytorch_tanh', multi_query: c.kvHeads === 1 }),
+  layer_norm_epsilon: c.eps,
   ...{ resid_pdrop: c.dropout, attn_pdrop: c.dropout, embd_pdrop: c.dropout },
 })
 

@@ -2,7 +2,7 @@
 import type { Dim } from '../base/index.js'
 import { buildModel, type ModelConfig } from '../model/index.js'
 import { type Place, placeOf, sliceBox, slices, wholeBox } from './place.js'
-import { halvesApart, type ModelType, type Row, type Table, tables } from './tables.js'
+import { halvesApart, type ModelType, manyQueries, type Row, type Table, tables } from './tables.js'
 
 export interface MappedParam {
   /** Our name, and dims. */
@@ -32,7 +32,7 @@ export interface MapOptions {
 
 /** Throws a plain Error where the family has no name for a parameter of the model: its config is of another family. */
 export function weightMap(config: ModelConfig, modelType: ModelType, options: MapOptions): WeightMap {
-  const table: Table = options.halvesApart ? halvesApart : tables[modelType]
+  const table = tableOf(config, modelType, options)
   const { dims, params } = buildModel(config, { batch: 1, seq: options.seq })
   return {
     modelType,
@@ -42,6 +42,11 @@ export function weightMap(config: ModelConfig, modelType: ModelType, options: Ma
     sizes: dims,
     isConstant: name => table.constants.test(name),
   }
+}
+
+function tableOf(config: ModelConfig, modelType: ModelType, options: MapOptions): Table {
+  if (options.halvesApart) return halvesApart
+  return modelType === 'gpt_bigcode' && config.family === 'gpt' && config.kvHeads > 1 ? manyQueries : tables[modelType]
 }
 
 function mapped(

@@ -5,6 +5,7 @@
  *     (kvHeads group headDim) embed      two axes; the first is three of our dims
  *     embed (1/3 kvHeads headDim)        the second axis is three parts side by side, ours the second of them
  *     (kvHeads plainDim+valueDim) latent every head has two parts one after the other; ours is the one whose dim we have
+ *     (group+1+kvHeads headDim) embed    behind a part of as many as `group`, and one more
  *     (kvHeads ~ropeDim) embed           pairs that turn lie side by side there, and half of the dim apart here
  *     position.. embed                   there may be more rows there
  *
@@ -83,7 +84,7 @@ function factorOf(text: string, dims: readonly Dim[], sizes: Readonly<Record<str
   const plain = names.map(name => name.replace('~', ''))
   const ownSizes = new Map(dims.map(({ name, size }) => [name, size]))
   const own = plain.findIndex(name => ownSizes.has(name))
-  const widths = plain.map(name => ownSizes.get(name) ?? sizes[name])
+  const widths = plain.map(name => ownSizes.get(name) ?? (/^\d+$/.test(name) ? Number(name) : sizes[name]))
   const sum = (of: readonly number[]) => of.reduce((n, size) => n + size, 0)
   return {
     all: sum(widths),

@@ -58,6 +58,31 @@ const gpt2: Table = {
   constants: /^h\.\d+\.attn\.(masked_)?bias$/,
 }
 
+/**
+ * Matrices the other way round than GPT-2's. Queries, keys and values are one matrix: with one key-value head queries of all heads, then the key, then
+ * the value; else head by head its query, key and value.
+ */
+const bigCode = (q: string, k: string, v: string): Table => ({
+  ...gpt2,
+  layer: rows(`
+    norm1.gain     ln_1.weight          embed
+    norm1.bias     ln_1.bias            embed
+    attn.q         attn.c_attn.weight   (${q}) embed
+    attn.k         attn.c_attn.weight   (${k}) embed
+    attn.v         attn.c_attn.weight   (${v}) embed
+    attn.q.bias    attn.c_attn.bias     (${q})
+    attn.k.bias    attn.c_attn.bias     (${k})
+    attn.v.bias    attn.c_attn.bias     (${v})
+    attn.out       attn.c_proj.weight   embed (kvHeads group headDim)
+    attn.out.bias  attn.c_proj.bias     embed
+    norm2.gain     ln_2.weight          embed
+    norm2.bias     ln_2.bias            embed
+    mlp.up         mlp.c_fc.weight      ffn embed
+    mlp.up.bias    mlp.c_fc.bias        ffn
+    mlp.down       mlp.c_proj.weight    embed ffn
+    mlp.down.bias  mlp.c_proj.bias      embed`),
+})
+
 const llamaLayer = `
     norm1.gain        input_layernorm.weight           embed
     norm2.gain        post_attention_layernorm.weight  embed
@@ -137,6 +162,7 @@ const deepseek = llamaLike(latent('~ropeDim'))
 /** By `model_type`. */
 export const tables = {
   gpt2,
+  gpt_bigcode: bigCode('kvHeads group+2 headDim', 'group+kvHeads+1 headDim', 'group+1+kvHeads headDim'),
   llama,
   mistral: llama,
   qwen2: llama,
@@ -153,6 +179,9 @@ export type ModelType = keyof typeof tables
 export const modelTypes = Object.keys(tables) as readonly ModelType[] // its own keys
 
 export const isModelType = (name: string): name is ModelType => Object.hasOwn(tables, name)
+
+/** gpt_bigcode with `multi_query: false`. */
+export const manyQueries: Table = bigCode('kvHeads group 0/3 headDim', 'kvHeads 1/3 headDim', 'kvHeads 2/3 headDim')
 
 /** Where pairs that turn lie half a dim apart, as ours do: `rope_interleave: false`. */
 export const halvesApart: Table = llamaLike(latent('ropeDim'))
