@@ -1,9 +1,9 @@
 /** Published runs by name: each has its rows, and they are as near as validation/README.md says. */
 import { equal, match, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { test } from 'node:test'
 import { caseNames, cases, compareCase, rowsOf } from '../src/validate/index.js'
 import { lockstep } from './memory-io.js'
+import { later, test } from './share.js'
 
 test('every case has rows, priced within 30 % of what was published; Megatron and Llama 3 within 15 %', () => {
   for (const name of caseNames) {
@@ -13,8 +13,32 @@ test('every case has rows, priced within 30 % of what was published; Megatron an
   }
 })
 
+/** What it says as JSON, of the rows of validation/. */
+const told = async (...words: string[]) => {
+  const { out } = await lockstep(['case', ...words, '--json'], {}, { read: path => readFileSync(path, 'utf8') })
+  return JSON.parse(out)
+}
+
+test('our plan is no slower than the published one, which is among those that are searched, and keeps to what the software can do', async () => {
+  for (const name of ['megatron-1.7b', 'megatron-7.5b'])
+    for (const { predicted, best } of (await told(name)).rows) {
+      ok(best.faster >= -1e-9 && Math.abs(predicted / best.step - 1 - best.faster) < 1e-9, `${name} ${best.faster}`)
+      equal(best.plan.zero, undefined)
+      equal(best.plan.sequenceParallel, undefined)
+    }
+  ok(!('best' in (await told('megatron-1.7b', '--no-best')).rows[0]))
+})
+
+later('Yi, of which no times are published: what was said, a plan of that kind, and the best of all', async () => {
+  const { times, ours, best } = await told('yi-34b')
+  equal(times, 'none were published')
+  equal(ours.plan.zero, 1)
+  ok(ours.plan.tp > 1 && ours.plan.pp > 1)
+  ok(best.step <= ours.step && Math.abs(ours.step / best.step - 1 - best.faster) < 1e-9)
+})
+
 test('lockstep case: the list, one of them, one that is none', async () => {
-  match((await lockstep(['case'])).out, /llama3-405b-128k +Llama 3 405B at 128k/)
+  match((await lockstep(['case'])).out, /llama3-405b-128k +Llama 3 405B at 128k[\s\S]*yi-34b +Yi 34B/)
   const { code, err } = await lockstep(['case', 'megatron-2t'])
   equal(code, 1)
   match(err, /did you mean `megatron-1t`/)

@@ -18,9 +18,15 @@ import { later, test } from './share.js'
 import { missing } from './shown.js'
 
 /** Pages whose commands take a second or so together; the others are left to the rest. */
-const quick: readonly string[] = ['coming-from', 'jobs', 'clusters', 'guides/cluster', 'guides/memory'].map(
-  name => `docs/${name}.md`,
-)
+const quick: readonly string[] = [
+  'coming-from',
+  'jobs',
+  'clusters',
+  'interop',
+  'guides/cluster',
+  'guides/first-job',
+  'guides/memory',
+].map(name => `docs/${name}.md`)
 
 for (const { english, chinese } of pages) {
   const blocks = blocksOf(textOf(english))

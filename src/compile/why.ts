@@ -1,15 +1,19 @@
 /**
- * Why a rank needs the memory it needs: every tensor and layer, and beside each kind what the textbook says. ZeRO: Rajbhandari et
- * al. 2020 (arXiv 1910.02054, section 3); activations of a layer: Korthikanti et al. 2022 (arXiv 2205.05198, section 4).
+ * Why a rank needs the memory it needs: every tensor and layer, and beside each kind, and each term of it, what the textbook says. ZeRO:
+ * Rajbhandari et al. 2020 (arXiv 1910.02054, section 3); activations of a layer: Korthikanti et al. 2022 (arXiv 2205.05198, section 4).
  */
 import { bytesPer } from '../base/index.js'
 import type { Kind, Param, Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
+import { activationTerms, type TermWhy } from './why-activations.js'
+import { stateTerms } from './why-states.js'
 
 export interface MemoryWhy {
   /** The pipeline coordinate whose ranks need most. */
   readonly pp: number
   readonly kinds: readonly KindWhy[]
+  /** Of each kind that has a formula its terms; their exact bytes add up to the kind's. */
+  readonly terms: readonly TermWhy[]
   readonly tensors: readonly TensorBytes[]
 }
 
@@ -50,12 +54,14 @@ export function memoryWhy(job: Job, program: Program, pp: number): MemoryWhy {
       optimizer: Object.values(states ?? {}).reduce((sum, state) => sum + bytesOf(state), 0),
     }
   })
+  const ofActivations = activationTerms(job, program, pp)
   const textbook: Partial<Record<Kind, Omit<KindWhy, 'kind' | 'exact'>>> = {
     ...statesByTheBook(job, held),
-    activations: activationsByTheBook(job, program, pp),
+    activations: activationsByTheBook(job, ofActivations, pp),
   }
   const used = (Object.keys(peak) as Kind[]).filter(kind => peak[kind] > 0) // the keys of a record of kinds
-  return { pp, kinds: used.map(kind => ({ kind, exact: peak[kind], ...textbook[kind] })), tensors }
+  const terms = [...stateTerms(job, program, pp), ...ofActivations]
+  return { pp, kinds: used.map(kind => ({ kind, exact: peak[kind], ...textbook[kind] })), terms, tensors }
 }
 
 const sizeOf = ({ dims }: Param): number => dims.reduce((n, { size }) => n * size, 1)
@@ -95,7 +101,7 @@ function statesByTheBook(
 }
 
 /** s b h (34 + 5 a s / h) bytes of a layer in 16 bits, less what is split and what is computed again; so many layers and microbatches. */
-function activationsByTheBook(job: Job, program: Program, pp: number): Omit<KindWhy, 'kind' | 'exact'> {
+function activationsByTheBook(job: Job, terms: readonly TermWhy[], pp: number): Omit<KindWhy, 'kind' | 'exact'> {
   const { model, training, plan } = job
   if (model.family === 'mlp') return {}
   const { tp, cp, sequenceParallel: sp, recompute } = plan
@@ -112,7 +118,8 @@ function activationsByTheBook(job: Job, program: Program, pp: number): Omit<Kind
   const [factor, words] = byRecompute[String(recompute)] ?? byRecompute.none
   const layers = (model.layers / plan.pp) | 0
   const open = Math.min(plan.microbatches, plan.pp - pp)
-  const ours = keptOfLayer(program) / sbh
+  const kept = terms.reduce((sum, { formula, exact }) => (formula === undefined ? sum : sum + exact), 0)
+  const ours = kept / sbh / layers / open
   return {
     textbook: wide * factor * sbh * layers * open,
     formula: `${wide === 2 ? '2 x ' : ''}s b h (${words}) x ${layers} layers x ${open} microbatches, s ${s} b ${b} h ${h}`,
@@ -120,12 +127,3 @@ function activationsByTheBook(job: Job, program: Program, pp: number): Omit<Kind
     because: `a layer keeps ${ours.toFixed(1)} s b h here, ${(wide * factor).toFixed(1)} there: attention is fused and keeps no scores, and the formula has a feed-forward of 4 h, dropout and 1f1b`,
   }
 }
-
-/** Bytes that the forward of a layer keeps for its backward: of the kind of block that keeps most. */
-const keptOfLayer = ({ segments }: Program): number =>
-  Math.max(
-    0,
-    ...Object.values(segments)
-      .filter(({ phase }) => phase === 'F')
-      .map(({ roles }) => roles.filter(({ name }) => name.is === 'keep').reduce((sum, { bytes }) => sum + bytes, 0)),
-  )

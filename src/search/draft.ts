@@ -25,6 +25,8 @@ export interface Answers {
 }
 
 export interface Draft {
+  /** What it is, in a line. */
+  readonly title: string
   readonly text: string
   /** What to run next. */
   readonly next: readonly string[]
@@ -38,12 +40,17 @@ export function draftJob(answers: Answers, file: string, readModel?: (path: stri
   const isOther = answers.model !== undefined || (devices !== undefined && devices !== template.cluster?.devices)
   const job =
     template.cluster && isOther ? planned(asked, template.cluster, { devices, readModel }) : laid(asked, devices)
-  const text = commentedJob(job, template, file)
+  const title = template.cluster && isOther ? titleOf(asked, template.cluster, answers) : template.title
+  const text = commentedJob(job, { ...template, title }, file)
   const { problems } = parseJob(text, readModel ? { readModel } : {})
   const wrong = problems.filter(({ severity }) => severity === 'error')
   if (wrong.length > 0) throw new ProblemsError(wrong.map(withoutPlace))
-  return { text, next: template.next.map(line => line.replace('FILE', file)) }
+  return { title, text, next: template.next.map(line => line.replace('FILE', file)) }
 }
+
+/** Of a template's job for another model, or another number of devices. */
+const titleOf = (job: TemplateJob, on: NonNullable<Template['cluster']>, { template, devices }: Answers): string =>
+  `${typeof job.model === 'string' ? job.model : 'a model'} on ${devices ?? on.devices} x ${on.device}, planned anew for the template ${template}`
 
 /** The answers have no lines. */
 const withoutPlace = ({ line: _, column: __, ...problem }: Problem): Problem => problem

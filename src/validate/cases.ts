@@ -1,6 +1,8 @@
-/** Runs that are well known, by name: rows of validation/ whose published times stand beside ours. */
+/** Runs that are well known, by name: rows of validation/ whose published times stand beside ours, and runs without a published time. */
 import { didYouMean, error, ProblemsError } from '../base/index.js'
+import type { Shape } from '../estimate/index.js'
 import type { Row } from './row.js'
+import { families } from './studies.js'
 import { compareTimes, type Times } from './times.js'
 
 export interface Case {
@@ -8,6 +10,22 @@ export interface Case {
   /** The file of validation/ that has its rows. */
   readonly file: string
   readonly picks: (row: Row) => boolean
+  /** What other plans of its software keep to, where that is not what the framework says whose prices it has. */
+  readonly constraints?: readonly string[]
+}
+
+/** A run of which no time was published: what was, and where we price it. */
+export interface UntimedCase {
+  readonly title: string
+  readonly source: string
+  /** In the words of a reader: what it is about, and what was said. */
+  readonly published: Readonly<Record<string, string>>
+  readonly tokens: number
+  readonly shape: Shape
+  /** What was said of its plan. */
+  readonly constraints: readonly string[]
+  /** Ours: nobody said on what it ran. */
+  readonly on: { readonly device: string; readonly devices: number; readonly globalBatch: number }
 }
 
 const megatron = (size: string, label = size): Case => ({
@@ -21,6 +39,8 @@ const maxtext = (device: string, size: string): Case => ({
   title: `MaxText ${size} on TPU ${device}, the tables of its repository`,
   file: 'maxtext.csv',
   picks: ({ model, gpu }) => model === `MaxText ${size}` && gpu === `TPU ${device}`,
+  // XLA splits parameters as it likes; its runs on one slice have no stages.
+  constraints: ['pp=1', 'reduce=microbatch', 'gather=use'],
 })
 
 export const cases: Readonly<Record<string, Case>> = {
@@ -57,14 +77,36 @@ export const cases: Readonly<Record<string, Case>> = {
   'maxtext-1t-v5p': maxtext('v5p', '1024B'),
 }
 
+export const untimedCases: Readonly<Record<string, UntimedCase>> = {
+  'yi-34b': {
+    title: 'Yi 34B, Yi: Open Foundation Models by 01.AI (arXiv 2403.04652)',
+    source: 'arXiv 2403.04652 and config.json of 01-ai/Yi-34B',
+    published: {
+      model: '60 layers of 7168, 56 heads that share 8 of keys and values, feed-forward 20480, vocabulary 64000',
+      data: '3.1T tokens, in sequences of 4096',
+      plan: 'ZeRO-1, tensor parallel and pipeline parallel; how many ranks of each is not said',
+      'not said': 'devices, batch, time of a step, utilisation',
+    },
+    tokens: 3.1e12,
+    shape: {
+      ...{ ...families.llama, layers: 60, embed: 7168, heads: 56, kvHeads: 8, headDim: 128 },
+      ...{ ffn: 20480, vocab: 64000, seq: 4096 },
+    },
+    constraints: ['zero=1', 'tp>1', 'pp>1'],
+    on: { device: 'a100-80', devices: 64, globalBatch: 256 },
+  },
+}
+
 export const caseNames: readonly string[] = Object.keys(cases)
 
-export function caseNamed(name: string): Case {
+export function caseNamed(name: string): Case | UntimedCase {
   if (Object.hasOwn(cases, name)) return cases[name]
-  throw new ProblemsError([
-    error('validate/study', 'name', `there is no case \`${name}\``, didYouMean(name, caseNames)),
-  ])
+  if (Object.hasOwn(untimedCases, name)) return untimedCases[name]
+  const names = [...caseNames, ...Object.keys(untimedCases)]
+  throw new ProblemsError([error('validate/study', 'name', `there is no case \`${name}\``, didYouMean(name, names))])
 }
+
+export const isUntimed = (found: Case | UntimedCase): found is UntimedCase => 'published' in found
 
 /** What was published beside what our prices say of the same plan, row by row. */
 export const compareCase = ({ picks }: Case, rows: readonly Row[]): Times => compareTimes(rows.filter(picks))

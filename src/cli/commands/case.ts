@@ -1,66 +1,114 @@
-/** lockstep case: published runs beside ours. */
+/** lockstep case: published runs beside ours, and the plan we would have chosen. */
 import { fileURLToPath } from 'node:url'
-import { showPercent, showSeconds, table } from '../../base/index.js'
-import { caseNamed, cases, compareCase, rowsOf, type Timed, type Times } from '../../validate/index.js'
+import { clusterOf } from '../../cluster/index.js'
+import { frameworks } from '../../estimate/index.js'
+import {
+  capacityOf,
+  type Priced,
+  planInput,
+  priceOf,
+  type Request,
+  ratesOfPlan,
+  requestOfRun,
+  requestOfSetup,
+  searching,
+} from '../../search/index.js'
+import {
+  type Case,
+  caseNamed,
+  cases,
+  compareCase,
+  isUntimed,
+  rowsOf,
+  type Times,
+  type UntimedCase,
+  untimedCases,
+} from '../../validate/index.js'
 import type { Io } from '../io.js'
+import { caseText, listText, type PlanBeside, untimedText } from '../text/case-text.js'
+import { withProgress } from '../text/progress.js'
+
+export interface CaseOptions {
+  /** False: no plan of ours is looked for. */
+  readonly best: boolean
+  readonly json?: boolean
+}
 
 const folder = fileURLToPath(new URL('../../../../validation', import.meta.url))
 
-export function caseCommand(name: string | undefined, { json }: { json?: boolean }, io: Io): number {
+export async function caseCommand(name: string | undefined, options: CaseOptions, io: Io): Promise<number> {
+  const say = (json: object, text: () => string) =>
+    io.out(options.json ? `${JSON.stringify(json, null, 2)}\n` : `${text()}\n`)
   if (name === undefined) {
-    const list = Object.entries(cases).map(([key, { title }]) => [key, title])
-    io.out(json ? `${JSON.stringify(Object.fromEntries(list), null, 2)}\n` : `${table(['case', ''], list)}\n`)
+    const titles = Object.entries({ ...cases, ...untimedCases }).map(([key, { title }]) => [key, title] as const)
+    say(Object.fromEntries(titles), () => listText(titles))
     return 0
   }
   const found = caseNamed(name)
+  if (isUntimed(found)) {
+    const beside = await untimedBeside(found, options, io)
+    say({ name, ...untimedJson(found, beside) }, () => untimedText(found, beside))
+    return 0
+  }
   const times = compareCase(found, rowsOf(io.read(`${folder}/${found.file}`)))
-  io.out(
-    json
-      ? `${JSON.stringify({ name, title: found.title, ...asJson(times) }, null, 2)}\n`
-      : caseText(found.title, times),
-  )
+  const besides = options.best ? await bestBeside(found, times, io) : []
+  say({ name, title: found.title, ...timedJson(times, besides) }, () => caseText(found.title, times, besides))
   return 0
 }
 
-const asJson = ({ timed, aside }: Times) => ({
-  rows: timed.map(({ row, setup, measured, predicted, error, fitted }) => ({
+const phase = 'searching for our plan'
+
+/** The best plan for each row, of the software that ran it. */
+const bestBeside = ({ constraints }: Case, { timed }: Times, io: Io): Promise<PlanBeside[]> =>
+  withProgress(io, async progress => {
+    progress.expect({ [phase]: 1 })
+    const found: PlanBeside[] = []
+    for (const { setup } of timed) {
+      const request = requestOfSetup(setup, constraints)
+      const plan = priceOf(request, setup.split)
+      // It ran: what takes no more by the same prices would have fitted too.
+      const capacity = Math.max(capacityOf(request), plan.bytes)
+      const { best } = await progress.run(phase, searching(request, { keep: 1, front: false, capacity }))
+      found.push({ request, plan, best: best[0] })
+    }
+    return found
+  })
+
+/** The best plan of those that its words allow, and the best of all. */
+function untimedBeside(of: UntimedCase, { best }: CaseOptions, io: Io): Promise<PlanBeside | undefined> {
+  const { device, devices, globalBatch } = of.on
+  const run = { shape: of.shape, cluster: clusterOf(device, devices), globalBatch }
+  const asked = { ...run, precision: 'bf16', software: frameworks.lockstep } as const
+  return withProgress(io, async progress => {
+    progress.expect({ [phase]: 1 })
+    const search = async (request: Request) =>
+      (await progress.run(phase, searching(request, { keep: 1, front: false }))).best[0]
+    const plan = await search(requestOfRun(asked, of.constraints))
+    const request = requestOfRun(asked)
+    return plan && { request, plan, best: best ? await search(request) : undefined }
+  })
+}
+
+const timedJson = ({ timed, aside }: Times, besides: readonly PlanBeside[]) => ({
+  rows: timed.map(({ row, setup, measured, predicted, error, fitted }, i) => ({
     ...{ source: row.source, device: setup.cluster.device.name, devices: setup.cluster.devices, split: setup.split },
     ...{ software: setup.software.name, published: row.reported_tflops_per_gpu, measured, predicted, error, fitted },
+    ...(besides[i] && { best: bestJson(besides[i]) }),
   })),
   aside: aside.map(({ row, reason }) => ({ line: row.line, reason })),
 })
 
-const planOf = ({ setup: { split } }: Timed): string =>
-  (['tp', 'cp', 'ep', 'pp', 'dp'] as const)
-    .filter(axis => split[axis] > 1)
-    .map(axis => `${axis} ${split[axis]}`)
-    .join(' ')
+/** null: no plan fits by price. */
+const bestJson = ({ request, plan, best }: PlanBeside) =>
+  best ? { ...planJson(request, best), faster: plan.estimate.step / best.estimate.step - 1 } : null
 
-function caseText(title: string, { timed, aside }: Times): string {
-  const rows = timed.map(one => {
-    const { row, setup, measured, predicted, error, fitted } = one
-    const rate = row.reported_tflops_per_gpu
-    return [
-      `${setup.cluster.devices} x ${setup.cluster.device.name}`,
-      planOf(one),
-      ...[row.seq_len ?? '', row.global_batch_seqs ?? '', rate ?? ''],
-      // The same FLOPs, in the time that we say.
-      rate === undefined ? '' : ((rate * measured) / predicted).toFixed(0),
-      ...[showSeconds(measured), showSeconds(predicted), `${showPercent(error)}${fitted ? ' *' : ''}`],
-    ]
-  })
-  const header = ['devices', 'plan', 'seq', 'batch', 'TFLOP/s', 'ours', 'step', 'ours', 'differs by']
-  const softwares = [...new Set(timed.map(({ setup }) => setup.software.name))]
-  return [
-    title,
-    '',
-    ...(rows.length > 0 ? [table(header, rows), ''] : []),
-    ...(softwares.length > 0
-      ? [`TFLOP/s a device and step as published, and ours: the same plan priced as ${softwares.join(', ')} runs it.`]
-      : []),
-    ...(timed.some(({ fitted }) => fitted) ? ['* a constant of the prices was fitted on this row'] : []),
-    ...aside.map(({ row, reason }) => `row ${row.line} is set aside: ${reason}`),
-    ...[...new Set(timed.map(({ row }) => `source: ${row.source}`))],
-    '',
-  ].join('\n')
-}
+const planJson = (request: Request, plan: Priced) => ({
+  ...{ plan: planInput(plan.split, request.precision), step: plan.estimate.step, bytes: plan.bytes },
+  ...ratesOfPlan(request, plan),
+})
+
+const untimedJson = ({ title, source, published, tokens, on }: UntimedCase, beside: PlanBeside | undefined) => ({
+  ...{ title, source, published, tokens, times: 'none were published', on },
+  ...(beside && { ours: planJson(beside.request, beside.plan) }),
+  ...(beside?.best && { best: bestJson(beside) }),
+})

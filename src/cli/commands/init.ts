@@ -28,12 +28,12 @@ export async function initCommand(options: InitOptions, io: Io): Promise<number>
     ])
   const given: Answers = { ...options, template: options.template ?? 'first-run' }
   const answers = yes || json ? given : await asked(given, options.template !== undefined, io)
-  const { text, next } = draftJob(answers, out, path => io.read(path))
+  const { title, text, next } = draftJob(answers, out, path => io.read(path))
   save(out, text, io)
   io.out(
     json
       ? `${JSON.stringify({ file: out, template: answers.template, next }, null, 2)}\n`
-      : `written: ${out}, ${templates[answers.template].title}\nnext:\n${next.map(line => `  ${line}\n`).join('')}`,
+      : `written: ${out}, ${title}\nnext:\n${next.map(line => `  ${line}\n`).join('')}`,
   )
   return 0
 }

@@ -1,8 +1,8 @@
 /** `memory --why` in words: kinds beside their formulas, then layers and tensors. */
-import { showBytes, showPercent, table } from '../../base/index.js'
-import type { MemoryWhy, TensorBytes } from '../../compile/index.js'
+import { shorten, showBytes, showPercent, table } from '../../base/index.js'
+import type { MemoryWhy, TensorBytes, TermWhy } from '../../compile/index.js'
 
-export function whyText({ pp, kinds, tensors }: MemoryWhy): string {
+export function whyText({ pp, kinds, terms, tensors }: MemoryWhy): string {
   const rows = kinds.map(({ kind, exact, textbook, formula }) => [
     ...[kind, showBytes(exact), textbook === undefined ? '' : showBytes(Math.round(textbook))],
     textbook ? showPercent(exact / textbook - 1) : '',
@@ -13,10 +13,19 @@ export function whyText({ pp, kinds, tensors }: MemoryWhy): string {
     table(['kind', 'exact', 'textbook', 'differs by', 'formula'], rows),
     ...kinds.flatMap(({ kind, source, because }) => (because ? [`${kind}: ${because} (${source})`] : [])),
     '',
+    'Term by term, at the peak of each kind:',
+    table(['kind', 'term', 'exact', 'textbook', 'formula', 'tensors'], terms.map(termRow)),
+    ...terms.flatMap(({ term, because }) => (because ? [`${term}: ${because}`] : [])),
+    '',
     'What lives from step to step, on one rank:',
     table(['layer', 'tensor', 'parameters', 'gradients', 'optimizer'], layerRows(tensors)),
   ].join('\n')
 }
+
+const termRow = ({ kind, term, exact, textbook, formula, tensors }: TermWhy, i: number, all: readonly TermWhy[]) => [
+  ...[kind === all[i - 1]?.kind ? '' : kind, term, showBytes(exact)],
+  ...[textbook === undefined ? '-' : showBytes(Math.round(textbook)), formula ?? '-', shorten(tensors.join(', '), 60)],
+]
 
 /** Layers with the same tensors of the same bytes are one row each. */
 function layerRows(tensors: readonly TensorBytes[]): string[][] {

@@ -1,0 +1,106 @@
+/** What `lockstep case` prints: published rows beside prices, and the plans we would choose beside theirs. */
+import { scaled, showPercent, showSeconds, table } from '../../base/index.js'
+import type { Priced, Request } from '../../search/index.js'
+import type { Timed, Times, UntimedCase } from '../../validate/index.js'
+import { legend, numberCells, numberHeader, planColumns } from './plan-words.js'
+
+/** A plan, and the best there is in its place by the same prices: undefined, none fits by price. */
+export interface PlanBeside {
+  readonly request: Request
+  readonly plan: Priced
+  readonly best?: Priced | undefined
+}
+
+export const listText = (titles: readonly (readonly [name: string, title: string])[]): string =>
+  table(
+    ['case', ''],
+    titles.map(row => [...row]),
+  )
+
+const planOf = ({ setup: { split } }: Timed): string =>
+  (['tp', 'cp', 'ep', 'pp', 'dp'] as const)
+    .filter(axis => split[axis] > 1)
+    .map(axis => `${axis} ${split[axis]}`)
+    .join(' ')
+
+const devicesOf = ({ setup: { cluster } }: Timed): string => `${cluster.devices} x ${cluster.device.name}`
+
+export function caseText(title: string, { timed, aside }: Times, besides: readonly PlanBeside[]): string {
+  const rows = timed.map(one => {
+    const { row, measured, predicted, error, fitted } = one
+    const rate = row.reported_tflops_per_gpu
+    return [
+      ...[devicesOf(one), planOf(one), row.seq_len ?? '', row.global_batch_seqs ?? '', rate ?? ''],
+      // The same FLOPs, in the time that we say.
+      rate === undefined ? '' : ((rate * measured) / predicted).toFixed(0),
+      ...[showSeconds(measured), showSeconds(predicted), `${showPercent(error)}${fitted ? ' *' : ''}`],
+    ]
+  })
+  const header = ['devices', 'plan', 'seq', 'batch', 'TFLOP/s', 'ours', 'step', 'ours', 'differs by']
+  const softwares = [...new Set(timed.map(({ setup }) => setup.software.name))]
+  return [
+    ...[title, ''],
+    ...(rows.length > 0 ? [table(header, rows), ''] : []),
+    ...(softwares.length > 0
+      ? [`TFLOP/s a device and step as published, and ours: the same plan priced as ${softwares.join(', ')} runs it.`]
+      : []),
+    ...(timed.some(({ fitted }) => fitted) ? ['* a constant of the prices was fitted on this row'] : []),
+    ...aside.map(({ row, reason }) => `row ${row.line} is set aside: ${reason}`),
+    ...[...new Set(timed.map(({ row }) => `source: ${row.source}`))],
+    ...(besides.length > 0 ? ['', ...besideText(timed.map(devicesOf), besides)] : []),
+  ].join('\n')
+}
+
+/** Two lines a row: the plan that ran, and ours. */
+function besideText(names: readonly string[], besides: readonly PlanBeside[]): string[] {
+  const splits = besides.flatMap(({ plan, best }) => [plan.split, ...(best ? [best.split] : [])])
+  const { header, cells } = planColumns(splits)
+  const rows = besides.flatMap(({ request, plan, best }, i) => [
+    [names[i], 'published', '', ...numberCells(request, plan).slice(0, shown), ...cells(plan.split)],
+    best
+      ? [
+          '',
+          'ours',
+          fasterBy(plan.estimate.step / best.estimate.step - 1),
+          ...numberCells(request, best).slice(0, shown),
+          ...cells(best.split),
+        ]
+      : ['', 'ours', 'none fits by price'],
+  ])
+  return [
+    'The plan we would choose for the same batch on the same devices, run by the same software, both by price:',
+    table(['devices', 'plan', 'faster by', ...numberHeader.slice(0, shown), ...header], rows),
+    ...legend,
+  ]
+}
+
+/** Of the numbers of a plan all but what tokens cost: step, MFU, tokens a second, GiB. */
+const shown = 4
+
+const fasterBy = (share: number): string => (Math.abs(share) < 5e-4 ? 'as fast' : showPercent(share))
+
+export function untimedText(
+  { title, source, published, tokens, on }: UntimedCase,
+  beside: PlanBeside | undefined,
+): string {
+  const facts = Object.entries(published).map(([what, said]) => [what, said])
+  return [
+    ...[title, '', table(['published', ''], facts), `source: ${source}`, ''],
+    `No time of a step was published, so there is none to compare with. Ours, on ${on.devices} ${on.device} with ${on.globalBatch} sequences a step, as lockstep runs it, by price:`,
+    ...(beside ? oursText(beside, tokens) : ['no plan of its kind fits']),
+  ].join('\n')
+}
+
+function oursText({ request, plan, best }: PlanBeside, tokens: number): string[] {
+  const { header, cells } = planColumns([plan.split, ...(best ? [best.split] : [])])
+  const row = (name: string, of: Priced) => [name, ...numberCells(request, of), ...cells(of.split)]
+  const steps = tokens / (request.globalBatch * request.shape.seq)
+  const hours = ({ estimate }: Priced) => scaled((steps * estimate.step * request.cluster.devices) / 3600)
+  const gain = best && plan.estimate.step / best.estimate.step - 1
+  return [
+    table(['', ...numberHeader, ...header], [row('as published', plan), ...(best ? [row('our best', best)] : [])]),
+    ...(gain === undefined ? [] : [`Our best is ${gain < 5e-4 ? 'as fast' : `${showPercent(gain)} faster`}.`]),
+    `${scaled(tokens)} tokens are ${hours(plan)} device hours as published${best ? `, ${hours(best)} by our best` : ''}.`,
+    ...legend,
+  ]
+}
