@@ -180,16 +180,7 @@ function fromGpt2(c: Gpt2): Translation {
     },
     problems: [
       ...activation('activation_function', c.activation_function, [...tanhGelus, 'gelu']),
-      ...(c.scale_attn_weights === false
-        ? [
-            error(
-              'model/unsupported',
-              'scale_attn_weights',
-              'scores are divided by sqrt(headDim) here',
-              'it must be true',
-            ),
-          ]
-        : []),
+      ...(c.scale_attn_weights === false ? [refused('scale_attn_weights', 'model/unsupported/unscaled')] : []),
       ...(rates.some(rate => rate !== c.resid_pdrop)
         ? [advised('attn_pdrop', 'model/ignored/rates', { rate: c.resid_pdrop })]
         : []),

@@ -35,6 +35,7 @@ const configPhrases = {
   'model/unsupported/scores': ['`{scores}` is not supported', 'it must be sigmoid or softmax'],
   'model/unsupported/frequency': ['{frequency}: here every layer after the dense ones is routed', 'try 1'],
   'model/unsupported/biases': ['latent attention has no biases here', 'it must be false'],
+  'model/unsupported/unscaled': ['scores are divided by sqrt(headDim) here', 'it must be true'],
 } as const satisfies ProblemPhrases
 
 export const modelPhrases = { ...schemaPhrases, ...ignoredPhrases, ...configPhrases } as const

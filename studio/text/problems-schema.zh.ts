@@ -78,6 +78,7 @@ const config = {
   'model/unsupported/scores': ['不支持 `{scores}`', '必须是 sigmoid 或 softmax'],
   'model/unsupported/frequency': ['{frequency}：这里稠密层之后的每一层都有路由', '试试 1'],
   'model/unsupported/biases': ['这里的 latent attention 没有偏置', '必须是 false'],
+  'model/unsupported/unscaled': ['这里的注意力分数总是除以 sqrt(headDim)', '必须是 true'],
 } satisfies Phrases
 
 const cluster = {
