@@ -5,6 +5,7 @@ import { coordinatesOf, FaultBook, hashName, parseFaults, worldOf } from '../src
 import { compileJob } from '../src/compile/index.js'
 import { type BadNumber, syntheticData } from '../src/engine/index.js'
 import { type EngineOptions, type LoweredProgram, Pool, startEngine } from '../src/engine/native/index.js'
+import { markOf } from '../src/engine/native/run/look.js'
 import { hashOf } from '../src/engine/native/run/replicas.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { HealthEvent } from '../src/health/index.js'
@@ -138,6 +139,29 @@ test('copies of which one has another bit are told from those that agree', async
   )
 })
 
+test('a tied weight is compared over both stages that hold it, with all that the optimizer keeps of it', async () => {
+  const tied = compileJob(jobOf('gpt tied', { dp: 2, pp: 2, microbatches: 2 }))
+  const { engine } = await started(tied)
+  await engine.step(given(tied, 0))
+  assert.deepEqual(engine.replicas!(), [])
+  const { frames } = tied.params.find(({ name }) => name === 'embed.tokens')!
+  assert.deepEqual(Object.keys(frames), ['0', '1'])
+  for (const rank of [0, 1, 2, 3]) {
+    const { param, states } = frames[coordinatesOf(tied.mesh, rank).pp ?? 0]
+    for (const [state, frame] of [[undefined, param], ...Object.entries(states)] as const) {
+      const values = engine.held({ rank, frame, dtype: 'f32', first: 0 })
+      const bits = new Uint32Array(values.buffer, values.byteOffset, values.length)
+      bits[5] ^= 1
+      assert.deepEqual(
+        engine.replicas!().map(({ holders, odd, ...one }) => [one, holders.map(({ rank }) => rank), odd]),
+        [[{ parameter: 'embed.tokens', ...(state !== undefined && { state }) }, [0, 1, 2, 3], [rank]]],
+      )
+      bits[5] ^= 1
+    }
+  }
+  await engine.stop()
+})
+
 later('of two copies nobody can tell which is right', async () => {
   const two = jobOf('gpt', { dp: 2 }, { steps: 4, evalBatches: 0 })
   const [event] = await eventsOf(two, ['flip:rank=1,step=1,parameter=head.norm.gain'], 1, { hashEvery: 1 })
@@ -176,6 +200,35 @@ later('one flipped bit of any copy of any parameter is found (FLIPS of them a pa
 later('a step that is run twice, and is the same, is said nothing of', async () => {
   const job = jobOf('llama', { dp: 2, tp: 2 }, { steps: 4, evalBatches: 0 })
   assert.deepEqual(await eventsOf(job, [], 2, { replayEvery: 2 }), [])
+})
+
+test('of results that are not finite every NaN is the same, and of others every bit counts', () => {
+  const buffer = new SharedArrayBuffer(24)
+  const [words, halves] = [new Uint32Array(buffer, 0, 4), new Uint16Array(buffer, 16, 4)]
+  const marks = () => [
+    markOf(1, { at: 0, n: 4, dtype: 'f32' }, buffer),
+    markOf(1, { at: 16, n: 4, dtype: 'bf16' }, buffer),
+    markOf(1, { at: 16, n: 4, dtype: 'f16' }, buffer),
+  ]
+  words.set([0x3f800000, 0x7fc00000, 0xff800000, 0x80000000])
+  halves.set([0x3f80, 0x7fc0, 0xffff, 0x8000])
+  const seen = marks()
+  ;[words[1], halves[1]] = [0xffc00001, 0xffc1]
+  assert.deepEqual(marks(), seen)
+  for (const [i, bits] of [0x3f800001, 0x7f800000, 0x7f800000, 0].entries()) {
+    const was = words[i]
+    words[i] = bits
+    assert.notEqual(marks()[0], seen[0], `word ${i}`)
+    words[i] = was
+  }
+})
+
+test('a run whose lr is absurd is not said to be the fault of the machine, on WebAssembly either', async () => {
+  const { training, ...rest } = jobOf('gpt', { dp: 2 }, { steps: 4, evalBatches: 0 })
+  const job = { ...rest, training: { ...training, optimizer: { ...training.optimizer, lr: 1e30 } } }
+  const [event] = await eventsOf(job, [], 2, { kernels: 'wasm', hashEvery: 1 })
+  assert.equal(event.event, 'notFinite')
+  assert.match(event.message, /^the first such number is made in /)
 })
 
 test('every bit changes the hash, and pairs that cancel out elsewhere do not here', () => {

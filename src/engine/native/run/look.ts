@@ -1,6 +1,6 @@
 /** A rank's step with every result looked at: which is the first that is not finite, and a mark of the bits of each. */
 import { decode, elementBytes, viewOf } from '../kernels/dtypes.js'
-import { firstNotFinite, greatestIn } from '../kernels/finite.js'
+import { firstNotFinite, greatestIn, nanBitsOf } from '../kernels/finite.js'
 import type { Exec } from '../kernels/kernels.js'
 import type { Note, NotedTensor, Notes } from '../lower/notes.js'
 import { type HandPlaces, type Hooks, runByHand } from './by-hand.js'
@@ -42,7 +42,7 @@ export function lookAtStep(
       deed.after?.(index)
       const note = notes.notes.get(index)
       if (!note) return
-      marks[index] = note.results.reduce((mark, tensor) => markOfBits(mark, bitsOf(tensor, places.buffer)), 1)
+      marks[index] = note.results.reduce((mark, tensor) => markOf(mark, tensor, places.buffer), 1)
       found ??= badIn(index, note, places.buffer)
     },
   }
@@ -50,16 +50,18 @@ export function lookAtStep(
   return { code, sight: { found, marks } }
 }
 
-type Bits = Uint32Array | Uint16Array
-
-const bitsOf = ({ at, n, dtype }: NotedTensor, buffer: SharedArrayBuffer): Bits =>
+const bitsOf = ({ at, n, dtype }: Lying, buffer: SharedArrayBuffer): Uint32Array | Uint16Array =>
   elementBytes(dtype) === 4 ? new Uint32Array(buffer, at, n) : new Uint16Array(buffer, at, n)
 
-/** One other bit gives another mark: every step is one to one. */
-function markOfBits(seed: number, bits: Bits): number {
+type Lying = Pick<NotedTensor, 'at' | 'n' | 'dtype'>
+
+/** One other bit of a number gives another mark: every step is one to one. */
+export function markOf(seed: number, tensor: Lying, buffer: SharedArrayBuffer): number {
+  const bits = bitsOf(tensor, buffer)
+  const { size, infinity } = nanBitsOf(tensor.dtype)
   let mark = seed
   for (let i = 0; i < bits.length; i++) {
-    mark = Math.imul(mark ^ bits[i], 0x9e3779b1)
+    mark = Math.imul(mark ^ ((bits[i] & size) > infinity ? size : bits[i]), 0x9e3779b1)
     mark = (mark << 13) | (mark >>> 19)
   }
   return mark >>> 0

@@ -4,6 +4,7 @@ import { type Kept, parameterOf, stateOf } from '../../../geometry/index.js'
 import type { Param, Program } from '../../../ir/index.js'
 import { type Disagreement, oddOnes } from '../../replicas.js'
 import type { Elements } from '../kernels/dtypes.js'
+import { nanBitsOf } from '../kernels/finite.js'
 
 type PartsOf = (param: Param, kept: Kept) => readonly { readonly rank: Rank; readonly elements: Elements }[]
 
@@ -21,7 +22,7 @@ export function disagreementsIn(program: Program, partsOf: PartsOf): Disagreemen
 }
 
 /** Of each part whose copies differ, all of them. */
-function unlike({ mesh }: Program, { holding }: Kept, parts: ReturnType<PartsOf>): Disagreement['holders'][] {
+function unlike({ mesh }: Program, { holding, dtype }: Kept, parts: ReturnType<PartsOf>): Disagreement['holders'][] {
   const axes = axesOf(holding.layout)
   const groups = new Map<string, (typeof parts)[number][]>()
   for (const part of parts) {
@@ -31,9 +32,24 @@ function unlike({ mesh }: Program, { holding }: Kept, parts: ReturnType<PartsOf>
   }
   return [...groups.values()].flatMap(group => {
     if (group.length < 2) return []
-    const holders = group.map(({ rank, elements }) => ({ rank, hash: hashOf(elements) }))
-    return holders.every(({ hash }) => hash === holders[0].hash) ? [] : [holders]
+    const hashed = (of: (elements: Elements) => ArrayBufferView) =>
+      group.map(({ rank, elements }) => ({ rank, hash: hashOf(of(elements)) }))
+    if (areAlike(hashed(elements => elements))) return []
+    const holders = hashed(elements => withOneNaN(dtype, elements))
+    return areAlike(holders) ? [] : [holders]
   })
+}
+
+const areAlike = (holders: Disagreement['holders']): boolean => holders.every(({ hash }) => hash === holders[0].hash)
+
+/** Where all NaNs have the same bits: a copy. */
+function withOneNaN(dtype: Kept['dtype'], elements: Elements): ArrayBufferView {
+  const { size, infinity } = nanBitsOf(dtype)
+  if (infinity > size) return elements
+  const { buffer, byteOffset, length, BYTES_PER_ELEMENT } = elements
+  const bits =
+    BYTES_PER_ELEMENT === 4 ? new Uint32Array(buffer, byteOffset, length) : new Uint16Array(buffer, byteOffset, length)
+  return bits.map(one => ((one & size) > infinity ? size : one))
 }
 
 /** Ranks that differ along other axes than these hold the same. */
@@ -45,7 +61,7 @@ const axesOf = (layout: Layout) => [
  * 64 bits, in two halves. Each step of a half is one to one, so one other bit always gives another hash; two that would cancel out in
  * a sum or an xor do not here.
  */
-export function hashOf({ buffer, byteOffset, byteLength }: Elements): string {
+export function hashOf({ buffer, byteOffset, byteLength }: ArrayBufferView): string {
   const whole = byteLength % 4 === 0 && byteOffset % 4 === 0
   const bits = whole
     ? new Uint32Array(buffer, byteOffset, byteLength / 4)
