@@ -5,6 +5,7 @@ import { context, showContext } from './context.js'
 import { experts, showExperts } from './experts.js'
 import { gather, showGather } from './gather.js'
 import { generation, showGeneration } from './generation.js'
+import { health, showHealth } from './health.js'
 import { matmul, showMatmul } from './matmul.js'
 import { offload, showOffload } from './offload.js'
 import { precision, showPrecision } from './precision.js'
@@ -59,6 +60,11 @@ const races: Readonly<Record<string, Listed>> = {
     about: 'text token by token against transformers, with the same weights',
     race: generation,
     show: showGeneration,
+  },
+  health: {
+    about: 'what it costs a run to look after itself: checks off, stalls, faults, clocks, hashes',
+    race: health,
+    show: showHealth,
   },
   offload: {
     about: 'offload on one rank: steps without, with a thread that copies, and with a rank that does',
