@@ -67,6 +67,37 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     match(second.err, /rank 1: .*rank-00001\.safetensors: tensor [\w.]+ is damaged: its CRC-32 .*\(written by rank 1\)/)
   })
 
+  later(
+    'a disk that is full: the checkpoint is not there, which is said, and the run goes on and saves the next',
+    async () => {
+      const saved = join(folder, 'full')
+      const run = async (...args: string[]) => {
+        const ended = await Promise.all((await ranks([0, 1], ['--save', saved, ...args])).map(({ done }) => done))
+        for (const { code, err } of ended) equal(code, 0, err)
+        const lines = ended.flatMap(({ out }) => out.split('\n').filter(line => line.startsWith('{')))
+        return lines.map(line => JSON.parse(line))
+      }
+      const records = await run('--steps', '3', '--save-every', '1', '--fault', 'full-disk:step=2')
+      deepEqual(
+        records.filter(({ event }) => event === undefined).map(({ step, taken }) => [step, taken]),
+        [1, 2, 3].map(step => [step, step]),
+      )
+      const events = records.filter(({ event }) => event !== undefined)
+      deepEqual(
+        events.map(({ step, event, severity }) => [step, event, severity]),
+        [[2, 'saveFailed', 'warning']],
+      )
+      match(events[0].message, /^cannot write \S+step-00000002: No space left on device/)
+      match(events[0].advice, /the run goes on, and tries again at the next checkpoint/)
+      deepEqual(
+        readdirSync(saved).filter(name => name.startsWith('step-')),
+        ['step-00000001', 'step-00000003'],
+      )
+      const [next] = await run('--steps', '4', '--resume', saved)
+      equal(next.step, 4)
+    },
+  )
+
   test('a device that is out of memory: rank, instruction and what the program needs are named', async () => {
     const stage = join(folder, 'stage0.py')
     const text = readFileSync(stage, 'utf8')

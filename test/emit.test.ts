@@ -311,8 +311,14 @@ later('a recorded step computes what it computes call by call', { skip: python ?
       env: oneThread,
     })
     ok(stdout, stderr)
-    const { expected, losses, apart, replays } = JSON.parse(stdout)
+    const { expected, losses, apart, replays } = JSON.parse(stdout.replaceAll('NaN', 'null'))
     deepEqual(losses, expected)
+    const [, broken] = losses[4]
+    match(broken.message, /^the first such number is made in \S+ of microbatch 0 on rank 0, call \d+/)
+    deepEqual(
+      losses.map(([, event]: [unknown, unknown]) => event !== null),
+      [0, 1, 2, 3, 4, 5].map(step => step === 4),
+    )
     equal(apart, 0)
     deepEqual(replays, [2, 3, 4, 5])
   } finally {

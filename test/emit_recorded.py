@@ -1,7 +1,7 @@
 """
 Trains an emitted folder twice on CPU: call by call, and as a rank that records its step does it, with a stand-in for
 CUDA's graph: recording changes nothing, replaying plays the schedule. After every other step it is judged. emit_recorded.py
-FOLDER STEPS: the losses of both and the largest difference of a parameter, as JSON.
+FOLDER STEPS: the losses of both, what is said of a step whose gradients are not finite, and the largest difference of a parameter, as JSON.
 """
 import json
 import sys
@@ -12,16 +12,26 @@ import torch
 folder, steps = sys.argv[1], int(sys.argv[2])
 sys.path.insert(0, folder)
 
+from runtime.faults import Faults  # noqa: E402
 from runtime.here import Here  # noqa: E402
+from runtime.looking import frames_kept  # noqa: E402
 from runtime.trainer import Trainer  # noqa: E402
 
 replays = []
 
 
 class Graph:
+    frames = []
+
     def replay(self):
+        """Writes where it was recorded to write, and knows nothing of frames."""
         replays.append(recorded.here.step)
-        recorded.stage.play()
+        with frames_kept(recorded.stage):
+            recorded.stage.play()
+            made = [dict(frame) for frame in recorded.stage.frames]
+        for frame, now in zip(self.frames, made):
+            for offset, tensor in frame.items():
+                tensor.copy_(now[offset])
 
 
 @contextmanager
@@ -29,6 +39,7 @@ def recording(graph, **_):
     """A GPU computes nothing while it records."""
     before = [(t, t.clone()) for frame in recorded.stage.frames for t in frame.values() if isinstance(t, torch.Tensor)]
     yield
+    graph.frames = [dict(frame) for frame in recorded.stage.frames]
     for tensor, values in before:
         tensor.copy_(values)
 
@@ -40,8 +51,11 @@ def on_device(self, *asked, fetch=Here._fetch):
 
 
 def losses_of(trainer):
-    """Of every step, and held out after every other."""
-    return [(trainer.step(step)["loss"], trainer.evaluate() if step % 2 else None) for step in range(steps)]
+    """Of every step, and held out after every other. One makes a NaN."""
+    trainer.faults = Faults([f"nan:rank=0,step={steps - 1}"], folder, 0, 0)
+    return [
+        (trainer.step(step)["loss"], trainer.whence(step + 1), trainer.evaluate() if step % 2 else None) for step in range(steps)
+    ]
 
 
 plain = Trainer(folder, 0, torch.device("cpu"))

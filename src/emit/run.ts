@@ -24,6 +24,15 @@ export interface Run {
   readonly documents?: { readonly separator: number; readonly labels: 'all' | 'within'; readonly pad: number }
   /** The file of choices that experts repeat. */
   readonly choices?: string
+  /** How units that no longer learn are looked for (runtime/dead.py), where the optimizer's means tell. */
+  readonly units?: {
+    readonly every: number
+    readonly looks: number
+    readonly share: number
+    readonly tolerance: number
+    readonly dims: readonly string[]
+    readonly shrinks: number
+  }
   /** A hash of the data: it tells what a checkpoint was trained on from anything else. */
   readonly fingerprint: string
   /** Global batches of held-out samples after every so many steps (0: none of these) and after the last; absent: never. */

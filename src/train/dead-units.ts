@@ -30,6 +30,24 @@ const leastShare = 0.01
 /** What a mean that only shrinks may be off by, for rounding. */
 const tolerance = 2 ** -18
 
+/** What is looked for, for whoever looks elsewhere: emitted runs are told. */
+export interface UnitSettings {
+  readonly every: number
+  readonly looks: number
+  readonly share: number
+  readonly tolerance: number
+  readonly dims: readonly string[]
+  /** What the mean of gradients is multiplied by in a step without one. */
+  readonly shrinks: number
+}
+
+/** Undefined: what the optimizer keeps does not tell, or lies elsewhere. */
+export function unitSettings({ training, plan }: Job): UnitSettings | undefined {
+  const shrinks = shrinkingOf(toldFor(training, 'matrix').optimizer)
+  if (shrinks === undefined || plan.offload) return undefined
+  return { every, looks, share: leastShare, tolerance, dims: unitDims, shrinks }
+}
+
 /** Matrices that share their units. */
 interface Layer {
   readonly name: string
@@ -45,9 +63,10 @@ export type UnitLooks = (
   result: Pick<StepResult, 'skipped'>,
 ) => { readonly dead?: DeadUnits }
 
-export function unitLooks({ training, plan }: Job, trainer: Pick<Trainer, 'held'>): UnitLooks {
-  const shrinks = shrinkingOf(toldFor(training, 'matrix').optimizer)
-  if (shrinks === undefined || plan.offload) return () => ({})
+export function unitLooks(job: Job, trainer: Pick<Trainer, 'held'>): UnitLooks {
+  const settings = unitSettings(job)
+  if (!settings) return () => ({})
+  const { shrinks } = settings
   const inARow = new Map<string, Int32Array>()
   let before: { readonly step: number; readonly means: Means } | undefined
   let places: Places | undefined

@@ -38,6 +38,7 @@ export interface LaunchOptions extends CheckpointOptions {
   readonly shrink?: boolean
   readonly also?: Ranks
   readonly fault?: readonly string[]
+  readonly hashEvery?: number
   readonly profileEvery?: number
   readonly tensorboard?: string
   readonly json?: boolean
@@ -85,7 +86,7 @@ const startSeconds = { all: 140, more: 20 }
 
 /** What train.py is told; it runs in its own folder. */
 function argumentsOf(options: LaunchOptions, beginning: Beginning | undefined): string[] {
-  const { timeout, device, elastic, fault = [], profileEvery, tensorboard, ...saving } = options
+  const { timeout, device, elastic, fault = [], hashEvery, profileEvery, tensorboard, ...saving } = options
   const { save, saveEvery, saveSync, keep, keepEvery, resume } = saving
   // The folder has the weights of others, and adapters beside weights, as a checkpoint, and starts from that by itself.
   const init = beginning?.weights || beginning?.adapters !== undefined ? undefined : saving.init
@@ -97,6 +98,7 @@ function argumentsOf(options: LaunchOptions, beginning: Beginning | undefined): 
     'save-every': saveEvery,
     keep,
     'keep-every': keepEvery,
+    'hash-every': hashEvery,
     'profile-every': profileEvery,
     tensorboard: tensorboard && resolve(tensorboard),
   }

@@ -18,6 +18,7 @@ import {
   flopsIn,
   openData,
   textsWith,
+  unitSettings,
 } from '../../train/index.js'
 import { convertedCheckpoint } from '../../weights/index.js'
 import type { Io } from '../io.js'
@@ -123,6 +124,7 @@ const bytesOf = (ids: Ids): Uint8Array => new Uint8Array(ids.buffer, ids.byteOff
 export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undefined): Run {
   const { plan, training } = job
   const batches = Math.min(training.evalBatches, Math.ceil(dataset.heldOut.count / training.globalBatch))
+  const units = unitSettings(job)
   return {
     title: job.name ?? basename(path, extname(path)),
     seed: training.seed,
@@ -144,6 +146,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     data: dataOf(job, dataset, ids),
     ...(dataset.documents && { documents: dataset.documents }),
     ...(job.data?.choices !== undefined && { choices: choiceFile }),
+    ...(units && { units }),
     fingerprint: dataset.fingerprint,
     ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),
     job,

@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { LaunchOptions } from '../commands/launch.js'
 import type { Io } from '../io.js'
 import { requireSaving, withCheckpointOptions } from '../text/checkpoint-options.js'
-import { faultOption } from '../text/fault-option.js'
+import { everyOption, faultOption } from '../text/fault-option.js'
 import { integer, positive, ranksOf } from '../text/integer.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
@@ -31,6 +31,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       }),
     )
     .addOption(faultOption())
+    .addOption(everyOption('--hash-every', 'compare the copies of parameters bit by bit after every n steps'))
     .option(
       '--profile-every <n>',
       'in every n-th step: where the time of each rank goes, and what collectives achieve',

@@ -7,6 +7,7 @@ import ast
 import inspect
 import os
 import sys
+from contextlib import contextmanager
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -87,6 +88,19 @@ class Lines:
         return "" if self.found is None else f"{os.path.basename(self.code.co_filename)}:{self.found}: {self.text[self.found]}"
 
 
+@contextmanager
+def frames_kept(stage):
+    """What calls put into frames is theirs while this lasts, then all is as it was."""
+    before = [(frame, dict(frame)) for frame in stage.frames]
+    try:
+        yield
+    finally:
+        for i, (frame, held) in enumerate(before):
+            frame.clear()
+            frame.update(held)
+            stage.frames[i] = frame
+
+
 def look(stage, step: int, told: Dict[str, float], around) -> Optional[Found]:
     """All ranks together. What was found first, the same on all; None: run again, everything is finite."""
     found: List[Found] = []
@@ -116,7 +130,9 @@ def look(stage, step: int, told: Dict[str, float], around) -> Optional[Found]:
         stage.play(stage.first_update)
     finally:
         stage.around = before
-    all_found: List[Optional[List[Found]]] = [None] * stage.here.mesh.world
-    dist.all_gather_object(all_found, [tuple(one) for one in found])
+    all_found: List[Optional[List]] = [found]
+    if stage.here.mesh.world > 1:
+        all_found *= stage.here.mesh.world
+        dist.all_gather_object(all_found, [tuple(one) for one in found])
     each = [Found(*one) for ones in all_found for one in ones or []]
     return min(each, key=lambda one: (one.at, one.rank), default=None)

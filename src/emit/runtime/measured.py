@@ -2,11 +2,33 @@
 import json
 import os
 import statistics
-from typing import Dict, List, Optional
+from typing import Dict, List
+
+import torch
 
 FORMAT = "lockstep-times-1"
 # Steps that are remembered.
 MOST = 64
+
+
+LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes that this rank can have: of its GPU what nobody else has taken, else its share of the host's, or of what a limit leaves of that."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+    host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([host, *filter(None, map(limit_in, LIMITS))]) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def limit_in(path: str) -> int:
+    """0: there is none."""
+    try:
+        with open(path) as file:
+            return int(file.read())
+    except (OSError, ValueError):  # the word max
+        return 0
 
 
 class Measured:
@@ -14,12 +36,15 @@ class Measured:
         # Of the steps that nobody looked at, which take no longer for it, and of the stages in those that somebody did.
         self.steps: List[float] = []
         self.stages: List[Dict[int, Dict]] = []
+        # Bytes that the rank could have that had least.
+        self.memory = 0
 
     def step(self, seconds: float) -> None:
         self.steps = [*self.steps, seconds][-MOST:]
 
     def add(self, every: List[Dict]) -> None:
         """By rank: the middle of those of a stage."""
+        self.memory = min(row["memory"] for row in every)
         stages = {}
         for pp in sorted({row["pp"] for row in every}):
             rows = [row for row in every if row["pp"] == pp]
@@ -28,14 +53,14 @@ class Measured:
             stages[pp] = {**{name: statistics.median(row["work"][name] for row in rows) for name in rows[0]["work"]}, "network": network}
         self.stages = [*self.stages, stages][-MOST:]
 
-    def write(self, folder: str, memory: Optional[int]) -> None:
+    def write(self, folder: str) -> None:
         if not self.stages or not self.steps:
             return
         path = os.path.join(folder, "measured.json")
         said = {"format": FORMAT, "steps": len(self.stages), "step": statistics.median(self.steps), "instructions": [], "messages": []}
         said["stages"] = [{"pp": pp, **self._middle(pp)} for pp in self.stages[-1]]
         with open(path + ".part", "w") as file:
-            file.write(json.dumps({**said, **({"memory": memory} if memory else {})}, indent=1) + "\n")
+            file.write(json.dumps({**said, "memory": self.memory}, indent=1) + "\n")
         os.replace(path + ".part", path)
 
     def _middle(self, pp: int) -> Dict:

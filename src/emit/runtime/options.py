@@ -31,6 +31,10 @@ def arguments(folder: str) -> argparse.Namespace:
         "--profile-every", type=int, default=0,
         help="in every so many steps: what ranks compute, communicate and wait, and what each collective achieves",
     )
+    parser.add_argument(
+        "--hash-every", type=int, default=0,
+        help="after every so many steps: hash what ranks hold, and compare the copies (on a GPU with --same-bits)",
+    )
     parser.add_argument("--tensorboard", help="a folder: event files for TensorBoard")
     parser.add_argument(
         "--fault", action="append", default=[], type=known_fault, metavar="KIND:KEY=VALUE,...",

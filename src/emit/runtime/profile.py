@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from . import comm, lines, routes
-from .measured import Measured
+from .measured import Measured, memory_of
 
 PARTS = ("compute", "communication", "waiting", "bubble")
 # What calls of a phase count as, where the arithmetic of a stage is told apart.
@@ -153,10 +153,10 @@ class Profile:
             comm.dist = lines.dist = routes.dist = dist
             stage.around = others
 
-    def keep(self, record: Dict, device) -> None:
+    def keep(self, record: Dict) -> None:
         """Of a step, by the rank that reports: measured.json grows with those that were looked at."""
         if "ranks" in record:
-            self.measured.write(self.folder, torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else None)
+            self.measured.write(self.folder)
         else:
             self.measured.step(record["seconds"])
 
@@ -166,7 +166,7 @@ class Profile:
         compute = self.seconds - timed.communication - timed.waiting - self.bubble
         mine = {"compute": compute, "communication": timed.communication, "waiting": timed.waiting, "bubble": self.bubble}
         mine.update(network=timed.network, waits=timed.waits, seconds=self.seconds)
-        mine.update(work=self.work, pp=here.mesh.coordinates(here.rank).get("pp", 0))
+        mine.update(work=self.work, pp=here.mesh.coordinates(here.rank).get("pp", 0), memory=memory_of(here.device))
         every: List[Dict] = [mine] * here.mesh.world
         if here.mesh.world > 1:
             dist.all_gather_object(every, mine)

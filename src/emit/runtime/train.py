@@ -11,7 +11,7 @@ from typing import Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from . import attention, products, stage
+from . import attention, hashes, products, stage
 from .comm import all_here
 from .faults import Faults
 from .lock import Refused
@@ -110,7 +110,8 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
     watchdog.enter(f"the start of {world} ranks: making their groups", watchdog.patience.most + START_SECONDS)
     # PyTorch 1 has no compiler.
     compiled = cuda and not options.no_compile and not options.record_choices and hasattr(torch, "compile")
-    products.choosing = not options.same_bits and sharing == 1
+    # Ranks that compute the same by themselves have the same bits only with the same kernels.
+    products.choosing = not (options.same_bits or options.hash_every) and sharing == 1
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
     # Later than the watchdog, which has more to say.
@@ -199,11 +200,14 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
             record["checkpoint"] = trainer.save(step)
         if trainer.faults:
             trainer.faults.after(trainer, step)
+        if options.hash_every and step % options.hash_every == 0 and trainer.here.mesh.world > 1:
+            events += [found.event(step) for found in hashes.unlike(trainer.stage)]
         if metrics:
             metrics.step(record, trainer.position(step)["data"])
             if trainer.profile:
-                trainer.profile.keep(record, trainer.here.device)
-            metrics.events([*events, *([whence] if whence else [])])
+                trainer.profile.keep(record)
+            dead = trainer.units.event(step, record["dead"]) if "dead" in record else None
+            metrics.events([*events, *(found for found in (whence, dead) if found)])
             if "skipped" in record:
                 severity = "note" if "scale" in record else "warning"
                 norm = record["gradientNorm"]

@@ -14,13 +14,14 @@ from . import checkpoint, newest
 from .choices import ChoiceFile
 from .comm import Groups, all_here
 from .data import batches_of
+from .dead import Units
 from .dtypes import DTYPES
 from .evaluation import Judge
 from .faults import Faults
 from .graph import Recorded
 from .here import Here
 from .loading import loading
-from .looking import look
+from .looking import frames_kept, look
 from .lock import Refused
 from .mesh import Mesh
 from .profile import Profile, gpu
@@ -120,6 +121,8 @@ class Trainer:
         # What is remembered of gradient norms, where spikes are skipped.
         self.norms = Norms() if self.settings.get("spikes") == "skip" else None
         self.limit = math.inf
+        # Who looks for units that no longer learn, where somebody can.
+        self.units = Units(self.settings["units"]) if "units" in self.settings else None
         self.saving: Optional[Saving] = None
         # Damaged checkpoints that were passed over: where they are, and what is wrong.
         self.passed: List[Tuple[str, str]] = []
@@ -299,6 +302,7 @@ class Trainer:
         skipped = self.taken == before
         spike = self.norms is not None and self.norms.passed(self.stage.result("normSquared").item(), self.limit, not skipped)
         self.skips = self.skips + 1 if skipped and not spike else 0
+        dead = self.units.after(self.stage, step + 1, skipped) if self.units else None
         names = {"loss": "loss", "counted": "count", "gradientNorm": "normSquared"}
         results = {key: self.stage.result(name) for key, name in names.items()}
         if any(value is None for value in results.values()):
@@ -322,6 +326,7 @@ class Trainer:
             "seconds": seconds,
             "tokensPerSecond": tokens,
             "flopsPerSecond": tokens * run["flopsPerToken"],
+            **({"dead": dead} if dead else {}),
             **measured,
             **memory(self.here.device),
         }
@@ -329,21 +334,28 @@ class Trainer:
     @torch.no_grad()
     def whence(self, step: int) -> Optional[Dict]:
         """Of a step that was skipped since its norm is not finite, as an event: where that began. All ranks together."""
-        # A scale that moves looks for overflows, and a recorded step has frames that no call may replace.
-        if self.skips != 1 or "growth" in self.before or self.runner is not self.stage:
+        # A scale that moves looks for overflows.
+        if self.skips != 1 or "growth" in self.before:
             return None
         norm = self.stage.result("normSquared").item()
         if math.isfinite(norm):
             return None
-        found = look(self.stage, step - 1, self.here.told, self.faults and self.faults.again(self.stage, step))
-        numbers = {"gradientNorm": norm}
-        say = {"step": step, "event": "notFinite", "severity": "error", "numbers": numbers}
+        # A recorded step goes on with the frames that it was recorded with.
+        with frames_kept(self.stage) if self.runner is not self.stage else nullcontext():
+            try:
+                found = look(self.stage, step - 1, self.here.told, self.faults and self.faults.again(self.stage, step))
+            except getattr(torch.cuda, "OutOfMemoryError", ()):
+                if self.here.mesh.world > 1:
+                    raise
+                return None  # beside a recording, which keeps its memory, there is no room to look
+            again = self.stage.result("normSquared").item()
+        say = {"step": step, "event": "notFinite", "severity": "error", "numbers": {"gradientNorm": norm}}
         if found is not None:
             return {**say, **found.event()}
-        if math.isfinite(self.stage.result("normSquared").item()):
-            again = "run again, the step is finite: what broke it was not the data, nor the program"
+        if math.isfinite(again):
+            text = "run again, the step is finite: what broke it was not the data, nor the program"
             advice = "suspect the machine of a rank: memory or a core that fails now and then"
-            return {**say, "message": again, "advice": advice, **phrase("notFinite/once")}
+            return {**say, "message": text, "advice": advice, **phrase("notFinite/once")}
         advice = "try a smaller lr, a warm-up, or clip, and look at the data of this step"
         message = "the first such number is made where gradients are summed, or their norm"
         return {**say, "message": message, "advice": advice, **phrase("notFinite/sum")}

@@ -1,0 +1,166 @@
+"""
+Units of feed-forward layers, and whole experts, that no longer learn: their gradients are exactly zero, step after step. Optimizers keep
+a mean of gradients, and without a gradient that only shrinks, by a factor that is known: now and then a few of its numbers for each
+unit are compared over one step. What is read stays where it is from step to step, so a recorded step can be looked at as well.
+"""
+from typing import Dict, List, NamedTuple, Optional
+
+import torch
+import torch.distributed as dist
+
+# Steps after which what is still dead is named again.
+SILENCE = 256
+
+
+class Layer(NamedTuple):
+    """Matrices that share their units, and where these begin among those of all layers."""
+
+    name: str
+    params: List[Dict]
+    first: int
+    units: int
+    experts: int
+
+
+class Place(NamedTuple):
+    """Of one matrix that this rank holds a part of: the mean, which of its numbers are looked at, and whose they are."""
+
+    frame: int
+    where: torch.Tensor
+    whose: torch.Tensor
+
+
+class Units:
+    """`told` is what run.json says: how often to look, how often in a row, which dims are units, and by how much a mean shrinks."""
+
+    def __init__(self, told: Dict):
+        self.told = told
+        self.stage = None
+        self.layers: List[Layer] = []
+        self.places: List[Place] = []
+        # How many looks in a row found a unit without a gradient; and what was read before the step that is looked at.
+        self.counts: Optional[torch.Tensor] = None
+        self.before: Optional[List[torch.Tensor]] = None
+        self.said: Dict[str, int] = {}
+
+    def after(self, stage, step: int, skipped: bool) -> Optional[Dict]:
+        """All ranks together, after each step, which count from 1: the layer that has most dead units, once a look has ended and found some."""
+        phase, before = step % self.told["every"], self.before
+        self.before = None
+        if phase > 1 or skipped:
+            return None
+        if stage is not self.stage:
+            self._open(stage)
+        if self.counts is None or self.counts.numel() == 0:
+            return None
+        values = [torch.take(stage.values(place.frame), place.where).double() for place in self.places]
+        if phase == 0:
+            self.before = values
+        if phase == 0 or before is None:
+            return None
+        alive = self._alive(before, values)
+        self.counts = torch.where(alive, torch.zeros_like(self.counts), self.counts + 1)
+        return self._worst()
+
+    def _open(self, stage) -> None:
+        self.stage = stage
+        self.layers = layers_of(stage.params, self.told["dims"])
+        held = [
+            (layer, param, param["frames"][str(stage.pp)]["states"]["m"])
+            for layer in self.layers for param in layer.params if str(stage.pp) in param["frames"]
+        ]
+        self.places = [Place(frame, *places_in(stage, layer, param, self.told["dims"])) for layer, param, frame in held]
+        units = sum(layer.units for layer in self.layers)
+        if self.counts is None:
+            self.counts = torch.zeros(units, dtype=torch.int32, device=stage.here.device)
+
+    def _alive(self, before: List[torch.Tensor], after: List[torch.Tensor]) -> torch.Tensor:
+        """By unit: whether some rank has seen a gradient."""
+        moved = torch.zeros_like(self.counts)
+        for place, was, now in zip(self.places, before, after):
+            differs = (now - self.told["shrinks"] * was).abs() > self.told["tolerance"] * was.abs()
+            moved.index_add_(0, place.whose, differs.to(moved.dtype))
+        if self.stage.here.mesh.world == 1:
+            return moved > 0
+        seen = (moved > 0).to(torch.uint8)
+        dist.all_reduce(seen, dist.ReduceOp.MAX)
+        return seen > 0
+
+    def _worst(self) -> Optional[Dict]:
+        dead = self.counts >= self.told["looks"]
+        sums = torch.stack([dead[layer.first : layer.first + layer.units].sum() for layer in self.layers]).tolist()
+        many = [(count / layer.units, -i) for i, (layer, count) in enumerate(zip(self.layers, sums)) if count >= max(1, self.told["share"] * layer.units)]
+        if not many:
+            return None
+        i = -max(many)[1]
+        layer = self.layers[i]
+        found = {"layer": layer.name, "units": sums[i], "of": layer.units, "steps": self.told["every"] * (self.told["looks"] - 1)}
+        if layer.experts > 1:
+            whole = dead[layer.first : layer.first + layer.units].view(layer.experts, -1).all(1).nonzero().flatten().tolist()
+            found.update({"experts": whole} if whole else {})
+        return found
+
+    def event(self, step: int, found: Dict) -> Optional[Dict]:
+        """What there is to say of it, once in a while."""
+        layer = found["layer"]
+        if layer in self.said and step < self.said[layer] + SILENCE:
+            return None
+        self.said[layer] = step
+        experts = found.get("experts", [])
+        numbers = {"units": found["units"], "of": found["of"], "experts": len(experts), "steps": found["steps"]}
+        say = {"step": step, "event": "deadUnits", "severity": "warning", "where": layer, "numbers": numbers}
+        if experts:
+            advice = "balance the experts: a higher rate of their biases (model.moe.bias), or coefficients of a loss (model.moe.loss)"
+            names = " and ".join(map(str, experts)) if len(experts) < 3 else f"{', '.join(map(str, experts[:-1]))} and {experts[-1]}"
+            words = {"phrase": "deadUnits/experts", "values": {"experts": {"joint": "and", "of": experts}, "steps": found["steps"]}}
+            return {**say, **words, "message": f"no token reaches expert {names}: no gradient for {found['steps']} steps", "advice": advice}
+        advice = (
+            "go back to a checkpoint before it with a smaller lr, a longer warm-up or clip: "
+            "a step that was too large leaves units where nothing moves them"
+        )
+        message = f"{found['units']} of its {found['of']} units have had no gradient for {found['steps']} steps: they no longer learn"
+        words = {"phrase": "deadUnits", "values": {"units": found["units"], "of": found["of"], "steps": found["steps"]}}
+        return {**say, **words, "message": message, "advice": advice}
+
+
+def layers_of(params: List[Dict], unit_dims: List[str]) -> List[Layer]:
+    """Of all stages."""
+    by_layer: Dict[str, List[Dict]] = {}
+    for param in params:
+        names = [dim["name"] for dim in param["dims"]]
+        usual = any("m" in held["states"] for held in param["frames"].values()) and "m" not in param.get("apart", {})
+        if usual and "embed" in names and any(name in unit_dims for name in names):
+            by_layer.setdefault(param["name"].rpartition(".")[0], []).append(param)
+    layers: List[Layer] = []
+    for name, own in by_layer.items():
+        sizes = {dim["name"]: dim["size"] for dim in own[0]["dims"]}
+        experts = sizes.get("expert", 1)
+        each = next(size for dim, size in sizes.items() if dim in unit_dims)
+        first = layers[-1].first + layers[-1].units if layers else 0
+        layers.append(Layer(name, own, first, experts * each, experts))
+    return layers
+
+
+def places_in(stage, layer: Layer, param: Dict, unit_dims: List[str]):
+    """Of each unit three numbers, where features begin, in their middle and where they end: those that lie in this rank's part."""
+    dims, layout, here = param["dims"], param["state"], stage.here
+    names = [dim["name"] for dim in dims]
+    starts, sizes, _ = here.mesh.part(dims, layout, here.rank)
+    begin, end = here.mesh.cut(sizes, layout, here.rank)
+    strides = [torch.Size(sizes[i + 1 :]).numel() for i in range(len(sizes))]
+    unit, feature = next(i for i, name in enumerate(names) if name in unit_dims), names.index("embed")
+    units, embed = dims[unit]["size"], dims[feature]["size"]
+
+    def along(dim: int):
+        index = torch.arange(starts[dim], starts[dim] + sizes[dim], device=here.device)
+        return index, (index - starts[dim]) * strides[dim]
+
+    rows, at = along(unit)
+    if "expert" in names:
+        experts, of = along(names.index("expert"))
+        rows, at = (experts[:, None] * units + rows).flatten(), (of[:, None] + at).flatten()
+    features = [f - starts[feature] for f in (0, embed >> 1, embed - 1) if 0 <= f - starts[feature] < sizes[feature]]
+    where = torch.cat([at[:0], *(at + f * strides[feature] for f in features)])
+    whose = torch.cat([rows[:0], *(rows for _ in features)])
+    mine = (where >= begin) & (where < end)
+    return where[mine] - begin, whose[mine] + layer.first

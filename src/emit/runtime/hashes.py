@@ -1,0 +1,119 @@
+"""Copies that should be alike: what ranks hold from step to step is hashed, and compared over those that hold the same part."""
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from . import spaces
+
+# Elements that are hashed at once.
+CHUNK = 1 << 24
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+# 2^64 by the golden ratio, as a number with a sign: odd, as every factor is.
+MIXED = -7046029254386353131
+
+
+class Kept(NamedTuple):
+    """A parameter, or a state of one, which has a name; ranks that differ along other axes than these hold the same part."""
+
+    param: Dict
+    state: str
+    layout: Dict
+
+    def axes(self) -> List[str]:
+        split = [axis for axes in self.layout["splits"].values() for axis in axes]
+        return [*split, *self.layout.get("flat", []), *self.layout.get("partial", {})]
+
+    def values(self, stage) -> Optional[spaces.Held]:
+        """What this rank has of it."""
+        frames = self.param["frames"].get(str(stage.pp))
+        if frames is None:
+            return None
+        if not self.state:
+            return stage.own_part(frames["param"], self.param, self.layout)
+        return stage.values(frames["master"] if self.state == "master" else frames["states"][self.state])
+
+
+class Unlike(NamedTuple):
+    """Ranks that hold the same part with other bits; odd: those whose bits are not those of most, if most have the same."""
+
+    kept: Kept
+    holders: List[int]
+    odd: Optional[List[int]]
+
+    def event(self, step: int) -> Dict:
+        name = self.kept.param["name"]
+        what = f"the {self.kept.state} of {name}" if self.kept.state else name
+        gap = {"phrase": ".state", "values": {"state": self.kept.state, "parameter": name}} if self.kept.state else name
+        odd = self.odd or []
+        others = [rank for rank in self.holders if rank not in odd]
+        kind = "all" if self.odd is None else "odd" if len(odd) == 1 else "several"
+        message = {
+            "all": f"{what}: ranks {listed(others)} should hold the same and do not; which is right nobody can tell",
+            "odd": f"{what}: rank {listed(odd)} has other bits than rank {listed(others)}, which agree",
+            "several": f"{what}: rank {listed(odd)} have other bits than rank {listed(others)}, which agree",
+        }[kind]
+        whose = "these ranks" if kind == "all" else "that rank"
+        values = {"what": gap, "others": {"joint": "and", "of": others}, "step": step}
+        return {
+            **{"step": step, "event": "replicasDiffer", "severity": "error", "message": message},
+            **({"rank": odd[0]} if len(odd) == 1 else {}),
+            "numbers": {"holders": len(self.holders), "odd": len(odd) or len(self.holders)},
+            "advice": f"resume from a checkpoint before step {step}, and suspect the machine of {whose}",
+            **{"phrase": f"replicasDiffer/{kind}", "values": values if self.odd is None else {**values, "odd": {"joint": "and", "of": odd}}},
+        }
+
+
+def listed(ranks: Sequence[int]) -> str:
+    *first, last = map(str, ranks)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def kept_in(params: List[Dict]) -> Iterator[Kept]:
+    """All that lives from step to step, in one order on all ranks."""
+    for param in params:
+        yield Kept(param, "", param["kept"])
+        held = next(iter(param["frames"].values()))
+        for state in [*held["states"], *(["master"] if "master" in held else [])]:
+            yield Kept(param, state, param.get("apart", {}).get(state, {}).get("layout", param["state"]))
+
+
+def hash_of(values: torch.Tensor) -> torch.Tensor:
+    """64 bits: a sum of all elements, seen as bits, times odd numbers, so one other bit always gives another. Every NaN counts as the same."""
+    line = values.detach().reshape(-1)
+    total = torch.zeros((), dtype=torch.int64, device=line.device)
+    for first in range(0, line.numel(), CHUNK):
+        part = line[first : first + CHUNK]
+        bits = part.view(BITS[part.element_size()]).long()
+        if part.is_floating_point():
+            bits = torch.where(torch.isnan(part), torch.full_like(bits, -1), bits)
+        odd = 2 * torch.arange(first, first + part.numel(), device=line.device) + 1
+        total += (bits * (odd * MIXED)).sum()
+    return total
+
+
+def unlike(stage) -> List[Unlike]:
+    """All ranks together, and all know."""
+    mesh, device = stage.here.mesh, stage.here.device
+    all_kept = list(kept_in(stage.params))
+    held = [kept.values(stage) for kept in all_kept]
+    none = torch.zeros((), dtype=torch.int64, device=device)
+    mine = torch.stack([none if values is None else hash_of(spaces.in_memory(values)).to(device) for values in held])
+    every = [torch.empty_like(mine) for _ in range(mesh.world)]
+    dist.all_gather(every, mine)
+    hashes = torch.stack(every, 1).tolist()
+    return [found for kept, of in zip(all_kept, hashes) for found in unlike_of(mesh, kept, of)]
+
+
+def unlike_of(mesh, kept: Kept, hashes: List[int]) -> Iterator[Unlike]:
+    groups: Dict[Tuple, List[int]] = {}
+    for rank in range(mesh.world):
+        at = mesh.coordinates(rank)
+        if str(at.get("pp", 0)) in kept.param["frames"]:
+            groups.setdefault(tuple(at.get(axis, 0) for axis in kept.axes()), []).append(rank)
+    for ranks in groups.values():
+        votes = [hashes[rank] for rank in ranks]
+        if len(set(votes)) > 1:
+            most = max(votes, key=votes.count)
+            agreed = 2 * votes.count(most) > len(votes)
+            yield Unlike(kept, ranks, [rank for rank in ranks if hashes[rank] != most] if agreed else None)
