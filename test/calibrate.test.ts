@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe } from 'node:test'
+import { titleOf } from '../src/calibrate/index.js'
 import { measuredDevice } from '../src/calibrate/measured-device.js'
 import {
   type CollectivePoint,
@@ -14,6 +15,7 @@ import {
   parseMeasured,
 } from '../src/cluster/index.js'
 import { bend, fitMatmul, interpolate, matmulSeconds, priceCollective, priceKernel } from '../src/cost/index.js'
+import { thisHost } from '../src/node/index.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
 import { later, test } from './share.js'
@@ -288,6 +290,37 @@ describe('lockstep calibrate', () => {
       ['one', 'two'],
     )
     for (const { predicted, measured, error } of seen) ok(Math.abs(predicted / measured - 1 - error) < 1e-12)
+  })
+
+  later('train predicts by what calibrate kept of this machine, and by nothing else', async () => {
+    const { topology, device, ...rest } = clusterOf('h100', 2)
+    const levels = topology.kind === 'tree' ? [{ ...topology.levels[0], size: 2 }] : []
+    const kept = (title: string) =>
+      JSON.stringify({ ...rest, cores: 2, device: { ...device, title }, topology: { ...topology, levels } })
+    const file = '/home/.cache/lockstep/calibration-here.yaml'
+    const job = JSON.stringify({
+      model: { family: 'mlp', layers: 2, embed: 4, ffn: 8 },
+      training: { seq: 4, globalBatch: 4, steps: 1 },
+      plan: { dp: 2 },
+    })
+    const trained = async (title: string, ...argv: string[]) => {
+      const files = { 'job.json': job, [file]: kept(title) }
+      const { code, out, err, written } = await lockstep(['train', 'job.json', ...argv], files, {
+        env: { HOME: '/home' },
+      })
+      equal(code, 0, err)
+      return { said: /^Predicted: .*$/m.exec(out)?.[0], told: JSON.parse(written['runs/job/about.json']).prediction }
+    }
+    const { said, told } = await trained(titleOf(thisHost()))
+    match(said ?? '', /^Predicted: \S+ \S+ a step, by \/home\/\.cache\/lockstep\/calibration-here\.yaml\.$/)
+    equal(told.file, file)
+    ok(told.seconds > 0)
+    for (const other of [
+      await trained('another machine'),
+      await trained(titleOf(thisHost()), '--kernels', 'reference'),
+    ])
+      deepEqual(other, { said: undefined, told: undefined })
+    match((await trained('another machine', '--cluster', 'h100')).said ?? '', /by h100\.$/)
   })
 
   test('compare names what is wrong with every job', async () => {

@@ -132,6 +132,37 @@ later('replan finds the plan that a slow network wants, and its step is within 1
   match(text.out, /infiniband bandwidth[\s\S]*\nbetter: [\s\S]* expected: \d+\.\d % less than now\n/)
 })
 
+/** The same machine with another amount of memory. */
+const withMemory = (memory: number): Cluster => ({
+  ...said,
+  device: { ...said.device, memory, reserve: { bytes: 0, fraction: 0 } },
+})
+
+for (const [what, given, real, present] of [
+  ['more', 0.6e9, 80e9, { dp: 16, zero: 3, recompute: 'full', microbatches: 4 }],
+  ['less', 80e9, 0.6e9, { dp: 16, zero: 3, recompute: 'full', microbatches: 4 }],
+] as const)
+  later(`replan on a machine that has ${what} memory than was said finds the plan that this memory wants`, async () => {
+    const { program, times } = timesOn(withMemory(real), job(present))
+    const files = {
+      'run/job.json': JSON.stringify(job(present)),
+      'run/metrics.jsonl': `${JSON.stringify({ step: 1, loss: 1, seconds: times.step })}\n`,
+      'run/measured.json': JSON.stringify({ ...times, memory: real }),
+      'said.json': JSON.stringify(withMemory(given)),
+    }
+    const { code, out, err } = await lockstep(['replan', 'run', '--cluster', 'said.json', '--json'], files)
+    equal(code, 0, err)
+    const { better, best, changes } = JSON.parse(out)
+    deepEqual(changes, [{ what: 'memory of a device', given, measured: real }])
+    const found = compileJob(Job.parse({ ...job({}), plan: best.plan }))
+    const most = (of: typeof program) => Math.max(...of.streams.map(({ arena }) => arena))
+    ok(most(found) <= real, `${most(found)} of ${real}`)
+    if (what === 'less') return
+    ok(better && most(found) > given, out)
+    const step = simulate(found, clusterPrices(found, withMemory(real)), { watch: [] }).step
+    ok(step < times.step && Math.abs(best.predicted / step - 1) < 0.1, `${best.predicted} against ${step}`)
+  })
+
 test('a run that measured nothing is told so', async () => {
   const files = { 'run/job.json': JSON.stringify(job({})), 'run/metrics.jsonl': '' }
   match((await lockstep(['replan', 'run'], files)).err, /run holds no measured\.json/)

@@ -16,6 +16,9 @@ export interface Host {
   readonly memory: number
 }
 
+/** What such a machine is called. */
+export const titleOf = ({ cpu, cores }: Pick<Host, 'cpu' | 'cores'>): string => `${cpu}, ${cores} cores`
+
 export interface Calibration {
   readonly starts: readonly Start[]
   /** Once they had their turns. By default it has a device for each core. */
@@ -50,9 +53,9 @@ function probeOf(job: Job): { start: Start; seen: Observer; kernels: () => strin
   return { start, seen, kernels: () => description }
 }
 
-const machineOf = ({ cpu, cores, memory }: Host, kernels: string): Machine => ({
-  title: `${cpu}, ${cores} cores`,
-  ...{ kernels, cores, memory, date: new Date().toISOString().slice(0, 10) },
+const machineOf = (host: Host, kernels: string): Machine => ({
+  title: titleOf(host),
+  ...{ kernels, cores: host.cores, memory: host.memory, date: new Date().toISOString().slice(0, 10) },
 })
 
 const sizes = [64, 2 ** 10, 2 ** 13, 2 ** 16, 2 ** 19, 2 ** 22]

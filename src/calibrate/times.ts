@@ -34,7 +34,7 @@ export interface RunTimes {
   readonly messages: readonly MessageTime[]
   /** Of an emitted program. */
   readonly stages?: readonly StageTimes[]
-  /** Bytes that a device has, where it says so. */
+  /** Bytes that a rank could have: of its device, or its share of the host's, or of what a limit leaves of that. */
   readonly memory?: number
 }
 

@@ -24,6 +24,8 @@ export interface RunInfo {
 export interface Prediction {
   /** On what, in words. */
   readonly cluster: string
+  /** The file that says what that is, where it is one. */
+  readonly file?: string
   /** Of a step. */
   readonly seconds: number
   /** Where the time of the ranks goes. */

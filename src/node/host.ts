@@ -5,5 +5,6 @@ import type { Host } from '../calibrate/index.js'
 export const thisHost = (): Host => ({
   cpu: cpus()[0]?.model.trim() || process.arch,
   cores: availableParallelism(),
-  memory: totalmem(),
+  // 0: nobody set a limit.
+  memory: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
 })

@@ -10,6 +10,7 @@ import { calibration, inTurns, measuredCluster } from '../../calibrate/index.js'
 import { type Cluster, parseMeasured } from '../../cluster/index.js'
 import { thisHost } from '../../node/index.js'
 import { requireOutputs } from '../files/outputs.js'
+import { keepCalibration } from '../files/this-machine.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 
@@ -29,6 +30,9 @@ export async function calibrateCommand(options: CalibrateOptions, io: Io): Promi
   }
   const cluster = options.read === undefined ? await measureHere(options, io) : readMeasured(options.read, io)
   deliver(options.json ? `${JSON.stringify(cluster, null, 2)}\n` : clusterFile(cluster), options, io)
+  // What was measured in a hurry is nothing to judge a run by.
+  const kept = options.read === undefined && !options.quick ? keepCalibration(clusterFile(cluster), io) : undefined
+  if (kept !== undefined) io.err(`kept in ${kept}: train predicts by it\n`)
   return 0
 }
 

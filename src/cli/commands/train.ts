@@ -1,10 +1,11 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { duration, save, scaled, showBytes, showProblem, worldOf } from '../../base/index.js'
+import { duration, save, scaled, showBytes, showProblem, showTime, worldOf } from '../../base/index.js'
 import { predictionOf, simulateOn } from '../../calibrate/index.js'
+import { findEntry } from '../../cluster/index.js'
 import { cursorAt } from '../../data/index.js'
-import { type KernelName, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
+import { type KernelName, kernelsFor, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
 import { type Sampler, samplerOf } from '../../generate/index.js'
 import {
@@ -43,6 +44,7 @@ import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
 import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import { type RunSaving, runSaving } from '../files/run-saving.js'
+import { keptCalibration } from '../files/this-machine.js'
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
@@ -139,7 +141,7 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     const monitors = await openMonitors(session, { ...options, run, folder: place }, io)
     const watch = options.health === false ? () => [] : watchRun({ ...factsOf(session, place, job), prediction })
     try {
-      return await shown(session, { folder, saving, choices, monitors, watch, sampler }, setting)
+      return await shown(session, { folder, saving, choices, monitors, watch, sampler, prediction }, setting)
     } finally {
       monitors.close()
     }
@@ -153,11 +155,16 @@ const factsOf = ({ program: { mesh } }: Session, path: string, job: Job): RunFac
   ...{ path, job, mesh, crowded: worldOf(mesh) > thisHost().cores },
 })
 
-/** On the cluster that was named. */
-const predictionFor = ({ job, program }: Session, { cluster: name }: TrainOptions, io: Io): Prediction | undefined => {
-  if (name === undefined) return undefined
-  const cluster = loadCluster(name, io, worldOfPlan(job.plan))
-  return predictionOf(cluster, simulateOn(program, cluster))
+/** On the cluster that was named, or on this machine, if somebody has measured what the run asks of it: its own kernels, in f32. */
+function predictionFor({ job, program, kernels }: Session, options: TrainOptions, io: Io): Prediction | undefined {
+  const ranks = worldOfPlan(job.plan)
+  const given = (name: string) => ({ path: findEntry(name) ? undefined : name, cluster: loadCluster(name, io, ranks) })
+  const isMeasured = kernels === kernelsFor('auto') && job.plan.precision === 'f32'
+  const found =
+    options.cluster === undefined ? (isMeasured ? keptCalibration(ranks, io) : undefined) : given(options.cluster)
+  if (!found) return undefined
+  const { path, cluster } = found
+  return { ...predictionOf(cluster, simulateOn(program, cluster)), ...(path !== undefined && { file: path }) }
 }
 
 const infoOf = (
@@ -212,6 +219,7 @@ interface Places {
   readonly monitors: Monitors
   /** What asks the model for a text where it is evaluated. */
   readonly sampler: Sampler | undefined
+  readonly prediction: Prediction | undefined
 }
 
 interface Following extends Places, Pick<Started, 'hearing'> {
@@ -301,7 +309,7 @@ const kernelsText = ({ trainer, kernels }: Session): string => {
   return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
 }
 
-const introduction = (session: Session, { folder, choices, monitors }: Places): string[] => {
+const introduction = (session: Session, { folder, choices, monitors, prediction }: Places): string[] => {
   const { job, trainer, dataset, beginning } = session
   return [
     paragraph(job),
@@ -310,10 +318,14 @@ const introduction = (session: Session, { folder, choices, monitors }: Places): 
     `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
     ...(choices ? [`Choices of experts are recorded in ${choices.path}.`] : []),
     ...monitors.notes,
+    ...(prediction ? [predictionLine(prediction)] : []),
     ...sharing(job, trainer),
     ...patience(job, trainer),
   ]
 }
+
+const predictionLine = ({ cluster, file, seconds }: Prediction): string =>
+  `Predicted: ${showTime(seconds)} a step, by ${file ?? cluster}.`
 
 /** What this machine could do at most, by its own kernels: there is no data sheet to compare with. */
 function peakOf({ job, kernels, trainer }: Session): { readonly flops: number; readonly words: string } | undefined {

@@ -1,11 +1,12 @@
 /** What a run leaves in its folder when it ends: how long its instructions took, and a report of everything. */
 import { join } from 'node:path'
-import { ProblemsError, save } from '../../base/index.js'
+import { ProblemsError, save, worldOf } from '../../base/index.js'
 import { workOfRun } from '../../calibrate/run-work.js'
 import { type RunTimes, runTimesOf, type TimesObserver, timesObserver } from '../../calibrate/times.js'
 import { readRun } from '../../health/index.js'
 import { type Kind, kinds, type Program } from '../../ir/index.js'
 import { type RunReport, reportHtml } from '../../monitor/index.js'
+import { thisHost } from '../../node/index.js'
 import type { Session } from '../../train/index.js'
 import { paragraph } from '../commands/check.js'
 import type { Io } from '../io.js'
@@ -27,7 +28,8 @@ export function openRecords(folder: string, session: Session, io: Io): RunRecord
   let steps = 0
   const keepTimes = () => {
     const times = seen.times()
-    if (times) save(join(folder, 'measured.json'), timesText(times), io)
+    const memory = Math.floor(thisHost().memory / worldOf(program.mesh))
+    if (times) save(join(folder, 'measured.json'), timesText({ ...times, memory }), io)
   }
   return {
     step() {

@@ -6,7 +6,7 @@ import type { Io } from '../io.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Measures the kernels and collectives of this machine (about three minutes; nothing else should run) and writes a cluster file that --cluster reads. --emit torch prints a script that measures a GPU machine with PyTorch; --read makes a cluster file of what it wrote.',
+      'Measures the kernels and collectives of this machine (about three minutes; nothing else should run) and writes a cluster file that --cluster reads, and by which train predicts from then on. --emit torch prints a script that measures a GPU machine with PyTorch; --read makes a cluster file of what it wrote.',
     )
     .option('--out <file>', 'write the cluster file there, instead of printing it')
     .addOption(new Option('--emit <kind>', 'print the script that measures a GPU machine').choices(['torch']))

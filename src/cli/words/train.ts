@@ -61,7 +61,7 @@ const withMonitors = (command: Command): Command =>
     )
     .option(
       '--cluster <name or file>',
-      'what it runs on, as `calibrate` wrote it: the step is predicted, and health, doctor and report compare with that',
+      'what it runs on, as `calibrate` wrote it (default: this machine, as `calibrate` last found it): the step is predicted, and health, doctor and report compare with that',
     )
     .option('--sample <prompt>', 'at each evaluation, a text of the model that goes on from this')
     .option('--no-health', 'do not look for what is unusual: spikes, slow ranks, uneven stages')
