@@ -5,6 +5,7 @@ import torch
 import torch.distributed as dist
 
 from . import spaces
+from .spoken import phrase
 
 # Elements that are hashed at once.
 CHUNK = 1 << 24
@@ -44,7 +45,7 @@ class Unlike(NamedTuple):
     def event(self, step: int) -> Dict:
         name = self.kept.param["name"]
         what = f"the {self.kept.state} of {name}" if self.kept.state else name
-        gap = {"phrase": ".state", "values": {"state": self.kept.state, "parameter": name}} if self.kept.state else name
+        gap = phrase(".state", state=self.kept.state, parameter=name) if self.kept.state else name
         odd = self.odd or []
         others = [rank for rank in self.holders if rank not in odd]
         kind = "all" if self.odd is None else "odd" if len(odd) == 1 else "several"
@@ -60,7 +61,7 @@ class Unlike(NamedTuple):
             **({"rank": odd[0]} if len(odd) == 1 else {}),
             "numbers": {"holders": len(self.holders), "odd": len(odd) or len(self.holders)},
             "advice": f"resume from a checkpoint before step {step}, and suspect the machine of {whose}",
-            **{"phrase": f"replicasDiffer/{kind}", "values": values if self.odd is None else {**values, "odd": {"joint": "and", "of": odd}}},
+            **phrase(f"replicasDiffer/{kind}", **values, **({} if self.odd is None else {"odd": {"joint": "and", "of": odd}})),
         }
 
 
