@@ -20,6 +20,7 @@ import { adaptersOf, check, Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { drop, swap } from './broken.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, shallow, titleOf } from './jobs.js'
+import { lockstep } from './memory-io.js'
 import { randomJob } from './random-job.js'
 import { later, oneIn, test } from './share.js'
 
@@ -129,10 +130,21 @@ const refuses = (what: string, input: JobInput, message: RegExp) =>
   })
 const training = (targets: Lora['targets']) => ({ seq: 4, globalBatch: 4, lora: { targets } })
 const sizes = { layers: 2, embed: 8, heads: 2, ffn: 8, vocab: 8 }
-const moe = { experts: 4, chosen: 2, ffn: 4 }
 
 refuses('no gate', { model: { family: 'gpt', ...sizes }, training: training(['gate']) }, /gpt model has no matrix gate/)
-refuses('experts', { model: { family: 'llama', ...sizes, moe }, training: training('all-linear') }, /belong to experts/)
+
+test('plan --lora: the search knows what is frozen, in the words of a job', async () => {
+  const asked = '--model llama3-8b --cluster h100 --devices 8 --seq 4k --global-batch 64 --no-simulate --no-why --top 1'
+  const plan = (...more: string[]) => lockstep(['plan', ...asked.split(' '), ...more])
+  const { out } = await plan('--json', '--lora', '{ rank: 16, targets: all-linear }')
+  const { request, best } = JSON.parse(out)
+  assert.deepEqual(request.lora, { rank: 16, alpha: 16, targets: 'all-linear', dropout: 0 })
+  const { parameters, gradients, optimizer } = best[0].memory
+  assert.ok(gradients + optimizer < parameters / 4, `${gradients} and ${optimizer} beside ${parameters}`)
+  assert.match((await plan('--lora', '{ rnk: 16 }')).err, /unknown key `rnk`; did you mean `rank`/)
+  assert.match((await plan('--lora', '[')).err, /--lora: `\[` cannot be read; write it as a job does/)
+  assert.match((await plan('--lora', '--software', 'megatron-2024')).err, /--lora: has no prices for plans of megatron/)
+})
 
 later('adapters in every place of every axis at once', () =>
   computesWhatOneRankComputes(
@@ -149,13 +161,12 @@ later('adapters in every place of every axis at once', () =>
 test('FLOPs of a run of adapters: what is frozen has no gradient, and every factor counts as the model has it', () => {
   const lora = { rank: 3, alpha: 6, targets: 'all-linear' } as const
   for (const model of [presets['llama-tiny'], presets['gpt-tiny'], presets['deepseek-tiny'], presets['mlp-tiny']]) {
-    const targets = 'moe' in model ? (['q', 'k', 'v', 'out'] as const) : lora.targets
-    const job = Job.parse({ model, training: { seq: 8, globalBatch: 4, lora: { ...lora, targets } }, plan: {} })
+    const job = Job.parse({ model, training: { seq: 8, globalBatch: 4, lora }, plan: {} })
     const adapters = adaptersOf(job)!
     const { params } = withAdapters(buildModel(job.model, { batch: 1, seq: 8 }), adapters)
     const trained = params.filter(({ frozen }) => !frozen).reduce((sum, { dims }) => sum + elementsOf(dims), 0)
     assert.equal(adapterParametersOf(job.model, adapters), trained)
-    const met = activeParametersOf(job.model, 8)
-    assert.equal(flopsPerToken(job.model, 8, adapters), flopsPerToken(job.model, 8) - 2 * met + 6 * trained)
+    const [met, own] = [activeParametersOf(job.model, 8), adapterParametersOf(job.model, adapters, 'met')]
+    assert.equal(flopsPerToken(job.model, 8, adapters), flopsPerToken(job.model, 8) - 2 * met + 6 * own)
   }
 })

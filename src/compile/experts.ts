@@ -62,7 +62,8 @@ class RowLayouts {
     return of.dims.includes('row') ? this.rows(of) : of.dims.includes('expert') ? this.weights(of) : whole
   }
 
-  gradient = (of: Pick<Candidate, 'dims'>): Layout => this.weights(of, sums(this.#copies))
+  gradient = (of: Pick<Candidate, 'dims'>, partial: Layout['partial'] = {}): Layout =>
+    this.weights(of, { ...partial, ...sums(this.#copies) })
 }
 
 const nonEmpty = (splits: Layout['splits']): Layout['splits'] =>
@@ -70,7 +71,7 @@ const nonEmpty = (splits: Layout['splits']): Layout['splits'] =>
 
 const sums = (axes: readonly Axis[]): Layout['partial'] => Object.fromEntries(axes.map(axis => [axis, 'sum']))
 
-/** A sum over the split width of experts is partial until tokens have it back. */
+/** A sum over the split width of experts is partial until tokens have it back; what adapters make of it stays so on its way. */
 export function rowLayouts(
   s: ShardedMesh,
   { kind }: { kind: RowKind },
@@ -91,12 +92,19 @@ export function rowLayouts(
     }
     case 'expertContract':
     case 'scaledExpertContract': {
-      const summed = ins[0].dims.includes('expertFfn') ? sums(s.experts.etp) : {}
-      return { ins: [of.rows(ins[0]), of.counts(), of.weights(ins[2]), ...scales], outs: [of.rows(outs[0], summed)] }
+      const { partial } = ins[0].layout
+      const summed = ins[0].dims.includes('expertFfn') ? sums(s.experts.etp) : partial
+      const operands = [of.rows(ins[0], partial), of.counts(), of.weights(ins[2]), ...scales]
+      return { ins: operands, outs: [of.rows(outs[0], summed)] }
     }
     case 'expertWeightGrad':
-    case 'scaledExpertWeightGrad':
-      return { ins: [of.rows(ins[0]), of.rows(ins[1]), of.counts(), ...scales], outs: [of.gradient(outs[0])] }
+    case 'scaledExpertWeightGrad': {
+      const { partial } = ins[0].layout
+      // A product of two sums is no sum of products: one of them may be in addends.
+      const other = Object.keys(partial).length > 0 ? {} : ins[1].layout.partial
+      const operands = [of.rows(ins[0], partial), of.rows(ins[1], other), of.counts(), ...scales]
+      return { ins: operands, outs: [of.gradient(outs[0], { ...partial, ...other })] }
+    }
   }
 }
 

@@ -1,9 +1,17 @@
 /** Parameters of one rank, counted from the shape: a layer, the embedding, the head. */
 import { gcd } from '../base/index.js'
 import type { AdapterTarget } from '../model/index.js'
-import { routedShare } from './experts.js'
+import { denseOf, routedOf, routedShare } from './experts.js'
 import type { Split } from './setup.js'
 import type { Latent, Shape } from './shape.js'
+
+/** Parameters, and of these those of experts, which other ranks have copies of than of the rest. */
+export interface Held {
+  readonly all: number
+  readonly experts: number
+}
+
+type ExpertCut = Pick<Split, 'tp' | 'ep' | 'etp'>
 
 /** Elements of one layer by how tp splits them: evenly, by kv heads only, not at all. Experts are apart: ep splits them. */
 export interface LayerCounts {
@@ -50,24 +58,27 @@ function attentionCounts({ embed, heads, kvHeads, headDim, biases, latent }: Sha
 /** Query heads split over all of tp; kv heads over as much of it as divides them, the rest holds copies. */
 export const kvSplit = ({ kvHeads }: Shape, tp: number): number => gcd(kvHeads, tp)
 
-export const layerParameters = (shape: Shape, cut: Pick<Split, 'tp' | 'ep' | 'etp'>): number =>
-  commonParameters(shape, cut.tp) + expertParameters(shape, cut) + adapterParameters(shape, cut.tp)
+export const layerParameters = (shape: Shape, cut: ExpertCut): number =>
+  commonParameters(shape, cut.tp) + expertParameters(shape, cut) + commonAdapters(shape, cut.tp)
 
 /** What of it is trained: all, or adapters alone. */
-export const trainedParameters = (shape: Shape, cut: Pick<Split, 'tp' | 'ep' | 'etp'>): number =>
-  shape.adapters ? adapterParameters(shape, cut.tp) : layerParameters(shape, cut)
+export function trainedParameters(shape: Shape, cut: ExpertCut): Held {
+  const experts = shape.adapters ? expertAdapters(shape, cut) : expertParameters(shape, cut)
+  return { all: experts + (shape.adapters ? commonAdapters : commonParameters)(shape, cut.tp), experts }
+}
 
 type Widths = readonly [from: number, to: number]
 
-/** Widths of the matrices of a target, as a rank has them: what each sums over, and what it makes. */
+/** Widths of the matrices of a target, as a rank has them: what each sums over, and what it makes. Of a layer with experts all but theirs. */
 export function adaptedWidths(shape: Shape, tp: number, target: AdapterTarget): readonly Widths[] {
-  const { embed, heads, kvHeads, headDim, latent } = shape
+  const { embed, heads, kvHeads, headDim, latent, experts } = shape
   const known = (kvHeads * headDim) / kvSplit(shape, tp)
   const attended = (heads * (latent?.values ?? headDim)) / tp
-  const ffn = shape.ffn / tp
   if (target === 'out') return [[attended, embed]]
-  if (target === 'down') return [[ffn, embed]]
-  if (target === 'gate' || target === 'up') return [[embed, ffn]]
+  if (isFeed(target)) {
+    const ffn = (experts ? experts.shared : shape.ffn) / tp
+    return ffn > 0 ? [target === 'down' ? [ffn, embed] : [embed, ffn]] : []
+  }
   return latent ? latentWidths(shape, latent, tp, target) : [[embed, target === 'q' ? (heads * headDim) / tp : known]]
 }
 
@@ -84,11 +95,27 @@ function latentWidths({ embed, heads }: Shape, latent: Latent, tp: number, targe
   return of[target]
 }
 
-/** Of a layer on one rank. */
-const adapterParameters = (shape: Shape, tp: number): number =>
-  (shape.adapters?.targets ?? [])
-    .flatMap(target => adaptedWidths(shape, tp, target).flat())
-    .reduce((sum, width) => sum + shape.adapters!.rank * width, 0)
+const isFeed = (target: AdapterTarget): target is 'gate' | 'up' | 'down' =>
+  target === 'gate' || target === 'up' || target === 'down'
+
+/** Of the mean layer on one rank, but for those of experts. */
+function commonAdapters(shape: Shape, tp: number): number {
+  const { rank, targets } = shape.adapters ?? { rank: 0, targets: [] }
+  const of = (one: Shape) => targets.flatMap(target => adaptedWidths(one, tp, target).flat()).reduce((a, b) => a + b, 0)
+  const share = routedShare(shape)
+  return rank * (share * of(routedOf(shape)) + (1 - share) * of(denseOf(shape)))
+}
+
+/** Widths of the adapted matrices of one expert. */
+export const expertWidths = ({ embed, experts, adapters }: Shape, etp = 1): readonly Widths[] =>
+  experts ? (adapters?.targets ?? []).filter(isFeed).map(() => [embed, experts.ffn / etp]) : []
+
+/** Of the experts of one rank, in the mean layer. */
+const expertAdapters = (shape: Shape, { ep, etp }: ExpertCut): number =>
+  expertWidths(shape, etp)
+    .flat()
+    .reduce((sum, width) => sum + width, 0) *
+  ((routedShare(shape) * (shape.experts?.count ?? 0) * (shape.adapters?.rank ?? 0)) / ep)
 
 /** But for the experts. */
 export function commonParameters(shape: Shape, tp: number): number {
@@ -96,9 +123,9 @@ export function commonParameters(shape: Shape, tp: number): number {
   return split / tp + byKvHeads / kvSplit(shape, tp) + whole
 }
 
-/** Of the experts of one rank, in the mean layer. */
-export const expertParameters = (shape: Shape, { ep, etp = 1 }: Pick<Split, 'ep' | 'etp'>): number =>
-  layerCounts(shape).experts / (etp * ep)
+/** Of the experts of one rank, in the mean layer, with their adapters. */
+export const expertParameters = (shape: Shape, cut: ExpertCut): number =>
+  layerCounts(shape).experts / ((cut.etp ?? 1) * cut.ep) + expertAdapters(shape, cut)
 
 /** The token table, split over so many ranks, and learned positions. */
 export const embeddingParameters = ({ vocab, embed, positions, seq }: Shape, ranks: number): number =>

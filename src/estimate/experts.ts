@@ -41,6 +41,17 @@ export const denseOf = ({ experts: _, ...shape }: Shape): Shape => shape
 export const routedTokens = ({ seq }: Pick<Shape, 'seq'>, { tp, cp, microbatch }: ExpertSplit): number =>
   (microbatch * seq) / (cp * tp)
 
+/** Elements of a token on one rank: of its rows, for which there is room, of what experts make of them, and of what it passes beside them. */
+export function routedWidths(
+  { embed }: Pick<Shape, 'embed'>,
+  split: Pick<Split, 'tp' | 'etp' | 'imbalance'>,
+  { active, ffn, shared }: Experts,
+): { readonly rows: number; readonly given: number; readonly hidden: number; readonly shared: number } {
+  const etp = expertTensor(split)
+  const rows = ((split.imbalance ?? 1) * active * etp) / split.tp
+  return { rows, given: rows * embed, hidden: (rows * ffn) / etp, shared: shared / split.tp }
+}
+
 /** What one rank computes of one layer: so many experts, of each so many rows and so much of its width. */
 export interface ExpertLoad {
   readonly experts: number

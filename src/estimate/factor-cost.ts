@@ -39,7 +39,8 @@ export function factorCost(setup: Setup, table: PriceTable, prices: Prices, { al
     copies: dataRanks(split),
   }
   const tables = Math.round(
-    Math.max(0, all - layers * (prices.trained ?? prices.layerParameters)) / ((shape.vocab * shape.embed) / split.tp),
+    Math.max(0, all - layers * (prices.trained?.all ?? prices.layerParameters)) /
+      ((shape.vocab * shape.embed) / split.tp),
   )
   const each = (matrices: Matrices) => {
     const cost = isOnebit(split) ? signsCost(setup, table, matrices) : oneCost(setup, table, split.wire!, matrices)

@@ -4,6 +4,7 @@
  */
 import { batchRanks } from '../base/index.js'
 import { extentOf } from '../model/index.js'
+import { trainedParameters } from './counts.js'
 import { repeated } from './others/layer-cost.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
@@ -62,11 +63,20 @@ function meanExtent({ seq, window }: Shape): number {
   return window.layers === 'half' ? (seq + narrow) / 2 : narrow
 }
 
+/** Of a token: what is frozen has no gradient, 2 less for each parameter; adapters have 6 like any other. */
+function sparedOf(shape: Shape): number {
+  if (!shape.adapters) return 0
+  const { all, experts } = trainedParameters(shape, { tp: 1, ep: 1 })
+  const { active, count } = shape.experts ?? { active: 1, count: 1 }
+  return 2 * parametersOf(shape) - 6 * shape.layers * (all - experts * (1 - active / count))
+}
+
 /** Of a step over all devices. The model's are PaLM's, of what windows leave; the hardware's are those of the products that are executed. */
 export function flopsOfStep({ shape, split }: Setup): { model: number; hardware: number } {
   const sequences = batchRanks(split) * split.microbatches * split.microbatch
   const core = 4 * shape.layers * shape.heads * shape.headDim
-  const model = sequences * (flopDefinitions.palm(shape) - 3 * core * shape.seq * (shape.seq - meanExtent(shape)))
+  const whole = flopDefinitions.palm(shape) - 3 * core * shape.seq * (shape.seq - meanExtent(shape))
+  const model = sequences * (whole - shape.seq * sparedOf(shape))
   const again = repeated[split.recompute]
   const layers = 2 * (matmulParameters(shape) - shape.embed * shape.vocab)
   const scores = core * meanExtent(shape)

@@ -3,7 +3,7 @@
  * pipeline rank is summed up by itself: what it holds of the model, how many microbatches are in flight there, and the one
  * moment (loss, or a layer computed again) that comes on top.
  */
-import { activationBytes, dataRanks } from '../base/index.js'
+import { activationBytes } from '../base/index.js'
 import type { Device } from '../cluster/index.js'
 import { pipelineIn } from './book.js'
 import { embeddingParameters, expertParameters, headParameters, layerParameters } from './counts.js'
@@ -13,7 +13,7 @@ import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
 import { ownLeast, ownMemory } from './own/memory.js'
 import type { Holding } from './schedules/holding.js'
 import type { RankLayers } from './schedules/stages.js'
-import type { Footprint, Placed } from './setup.js'
+import { type Footprint, type Placed, shardRanks } from './setup.js'
 
 export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
@@ -85,7 +85,7 @@ function statesOf(placed: Placed, profile: MemoryProfile): (layers: number, firs
   const { shape, split } = placed
   const element = activationBytes(placed.precision)
   const [layer, expert] = [layerParameters(shape, split), expertParameters(shape, split)]
-  const [data, copies] = [dataRanks(split), expertCopies(split)]
+  const [data, copies] = [shardRanks(split), expertCopies(split)]
   const stays = profile.wholeInPipeline && split.pp > 1
   return (layers, first, last) => {
     const ends =

@@ -35,7 +35,7 @@ export function tensorsOf(setup: Setup, prices: Prices, { all, layers }: MostHel
     ...{ isMatrix: true, count, elements: (share * each * rows * columns) / over / shared(copies) },
   }))
   const table = { isMatrix: false, count: 1, elements: prices.headParameters / shared(data) }
-  const tables = Math.round((all - layers * (prices.trained ?? prices.layerParameters)) / prices.headParameters)
+  const tables = Math.round((all - layers * (prices.trained?.all ?? prices.layerParameters)) / prices.headParameters)
   const body = Array.from({ length: Math.floor(layers) }, () => [small, ...matrices]).flat()
   return [...(tables > 0 ? [table] : []), ...body, ...(tables > 1 ? [table] : [])]
 }

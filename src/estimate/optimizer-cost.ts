@@ -11,7 +11,7 @@ import {
   type Precision,
 } from '../base/index.js'
 import { diskOf } from '../cluster/index.js'
-import { tensorCounts } from './counts.js'
+import { type Held, tensorCounts } from './counts.js'
 import { expertCopies } from './experts.js'
 import { factorCost, sendsFactors } from './factor-cost.js'
 import { type MovedUpdate, playMoved, type Tensors, tensorsOf } from './moved-cost.js'
@@ -19,8 +19,8 @@ import { muonCost } from './muon-cost.js'
 import type { Software } from './others/software.js'
 import { codingOfWeights } from './own/coding.js'
 import type { Prices, PriceTable } from './prices.js'
-import type { Placed, Setup } from './setup.js'
-import type { HeldParameters, MostHeld } from './step-cost.js'
+import { type Placed, type Setup, shardRanks } from './setup.js'
+import type { MostHeld } from './step-cost.js'
 
 /** What prices of other people's software, and of ours unless it is said, are for. */
 export const usualOptimizer: Optimizer = { kind: 'adamw', beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0 }
@@ -69,8 +69,8 @@ function bytesEach(setup: Setup): number {
   return updated
 }
 
-const ownedBy = ({ split }: Setup, { all, experts }: HeldParameters): number =>
-  split.zero === 0 ? all : (all - experts) / dataRanks(split) + experts / expertCopies(split)
+const ownedBy = ({ split }: Setup, { all, experts }: Held): number =>
+  split.zero === 0 ? all : (all - experts) / shardRanks(split) + experts / expertCopies(split)
 
 export function optimizerCost(setup: Setup, table: PriceTable, prices: Prices, held: MostHeld): number {
   const { split, cluster, software } = setup

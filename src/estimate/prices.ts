@@ -9,6 +9,7 @@ import { type Collective, hopsOf, type Kernel, priceCollective, priceExchange, p
 import {
   embeddingParameters,
   expertParameters,
+  type Held,
   headParameters,
   layerParameters,
   tableRanks,
@@ -47,7 +48,7 @@ export interface Prices {
   /** Of that, those of experts. */
   readonly expertParameters: number
   /** Of a layer where adapters alone are trained: those. */
-  readonly trained?: number
+  readonly trained?: Held
   readonly embeddingParameters: number
   readonly headParameters: number
   readonly headBesideEmbedding: number

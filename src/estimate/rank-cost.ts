@@ -90,7 +90,7 @@ export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): MostHeld 
     all = Math.max(all, held)
     mostLayers = Math.max(mostLayers, rank.layers)
   }
-  const experts = prices.trained === undefined ? mostLayers * prices.expertParameters : 0
+  const experts = mostLayers * (prices.trained?.experts ?? prices.expertParameters)
   return { all, experts, layers, mostLayers }
 }
 
@@ -134,7 +134,7 @@ export function stageTimes(
 
 const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): number =>
   prices.trained !== undefined
-    ? layers * prices.trained
+    ? layers * prices.trained.all
     : layers * prices.layerParameters +
       (first ? prices.embeddingParameters : 0) +
       (last ? (first ? prices.headBesideEmbedding : prices.headParameters) : 0)

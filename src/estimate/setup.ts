@@ -2,7 +2,15 @@
  * Everything the price of a step depends on. The plan here is plain numbers, not a job: other people's runs are priced
  * too, and some of them do what our compiler does not (yet).
  */
-import type { AxisSizes, Elsewhere, MeshAxis, Optimizer, Seconds, Wire } from '../base/index.js'
+import {
+  type AxisSizes,
+  dataRanks,
+  type Elsewhere,
+  type MeshAxis,
+  type Optimizer,
+  type Seconds,
+  type Wire,
+} from '../base/index.js'
 import type { Cluster, Precision } from '../cluster/index.js'
 import type { Fp8Recipe, ScheduleName } from '../plan/index.js'
 import type { EstimateBook } from './book.js'
@@ -52,7 +60,12 @@ export interface Split extends AxisSizes {
   readonly lifted?: Elsewhere
   /** What layers hand to each other waits there for the backward pass. */
   readonly waiting?: Elsewhere
+  /** ZeRO-3 of other people's software: so many neighbours among the data ranks share parameters, of which the others have copies. */
+  readonly sharded?: number
 }
+
+/** Data ranks that share what ZeRO splits. */
+export const shardRanks = (split: Split): number => split.sharded ?? dataRanks(split)
 
 export interface Setup {
   readonly shape: Shape

@@ -1,11 +1,12 @@
 /** What happens between microbatches and once a step: messages between stages, gradients and parameters, the optimizer. */
 import { dataRanks, ranksOf } from '../base/index.js'
+import type { Held } from './counts.js'
 import { expertCopies, expertStride } from './experts.js'
 import type { PassTimes } from './others/layer-cost.js'
 import type { Software } from './others/software.js'
 import type { Prices, PriceTable } from './prices.js'
 import { splitsAll } from './schedules/stages.js'
-import type { Setup, Split } from './setup.js'
+import { type Setup, type Split, shardRanks } from './setup.js'
 
 /**
  * Seconds of a message from one stage to the next, so many ranks away. Of other people's programs only the way between the
@@ -21,14 +22,8 @@ export function messageCost({ split, software }: Setup, table: PriceTable, price
     : table.collective('send', handed, pp, stride) + regather
 }
 
-/** Of one rank, and of these those of experts, which other ranks share. */
-export interface HeldParameters {
-  readonly all: number
-  readonly experts: number
-}
-
 /** Of the rank that holds most, its layers too; and the layers of the rank that has most of these. */
-export interface MostHeld extends HeldParameters {
+export interface MostHeld extends Held {
   readonly layers: number
   readonly mostLayers: number
 }
@@ -38,7 +33,7 @@ export function dataCost(
   { shape, split, software }: Setup,
   table: PriceTable,
   prices: Prices,
-  { all: parameters, experts }: HeldParameters,
+  { all: parameters, experts }: Held,
   mean: PassTimes,
 ): number {
   const { tp, pp, zero, microbatches } = split
@@ -51,7 +46,14 @@ export function dataCost(
   const piece = (parameters - experts) / pieces
   const expert = (kind: 'all-reduce' | 'reduce-scatter' | 'all-gather', bytes: number) =>
     table.collective(kind, bytes * experts, expertCopies(split), expertStride(split))
-  if (zero === 3) return tied + endsCost(split, software, table, prices)
+  // Our own gradients leave in buckets while the next ones are made.
+  const beyondOf = (traffic: number, times = 1) =>
+    Math.min(traffic * (1 - (software.own ? 0.35 : software.exposed.dp)), times * hiding(split, mean))
+  if (zero === 3) {
+    const copied = copiesCost(split, software, table, parameters)
+    const hidden = beyondOf(copied)
+    return tied + endsCost(split, software, table, prices) + copied - hidden + software.contention * hidden
+  }
   const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
   const reduced =
     pieces * table.collective(kind, software.reduceBytes * piece, size, tp) + expert(kind, software.reduceBytes)
@@ -61,10 +63,7 @@ export function dataCost(
   const times = zero === 2 ? microbatches : 1
   const traffic = times * reduced + gathered
   const within = zero === 2 ? times * Math.min(reduced, making(split, mean)) : 0
-  // Our own gradients leave in buckets while the next ones are made.
-  const exposed = software.own ? 0.35 : software.exposed.dp
-  const beyond = Math.min(traffic * (1 - exposed), times * hiding(split, mean))
-  const hidden = Math.max(within, beyond)
+  const hidden = Math.max(within, beyondOf(traffic, times))
   return tied + traffic - hidden + software.contention * hidden
 }
 
@@ -76,6 +75,13 @@ const making = (split: Split, { input, weight }: PassTimes): number =>
 const hiding = ({ pp, chunks }: Split, { forward, input, weight }: PassTimes): number =>
   (forward + input + weight) * Math.max(1, pp * (1 - 1 / chunks))
 
+/** Sums over the copies of parts, where only some ranks share parameters. */
+function copiesCost(split: Split, { reduceBytes }: Software, table: PriceTable, parameters: number): number {
+  const size = shardRanks(split)
+  const copies = dataRanks(split) / size
+  return table.collective('all-reduce', (reduceBytes * parameters) / size, copies, size * split.tp)
+}
+
 /** What no compute can hide under ZeRO-3: the first gather, and the tables at both ends, every microbatch. */
 function endsCost(
   split: Split,
@@ -83,7 +89,7 @@ function endsCost(
   table: PriceTable,
   { headParameters, layerParameters }: Prices,
 ): number {
-  const size = dataRanks(split)
+  const size = shardRanks(split)
   const gather = table.collective('all-gather', 2 * (headParameters + layerParameters), size, split.tp)
   const scatter = table.collective('reduce-scatter', reduceBytes * headParameters, size, split.tp)
   return split.microbatches * (gather + scatter)

@@ -117,8 +117,8 @@ export class CutPrice {
     return (
       (end +
         optimizerCost(this.#setup, this.table, this.prices, {
-          all: layers * (this.prices.trained ?? this.prices.layerParameters),
-          experts: this.prices.trained === undefined ? layers * this.prices.expertParameters : 0,
+          all: layers * (this.prices.trained?.all ?? this.prices.layerParameters),
+          experts: layers * (this.prices.trained?.experts ?? this.prices.expertParameters),
           layers,
           mostLayers: layers,
         })) *

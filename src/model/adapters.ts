@@ -1,9 +1,9 @@
 /**
  * LoRA (Hu et al. 2021): a model whose parameters are frozen, with *adapters* beside some of its matrices. A product x W becomes
  * x W + (alpha / rank) (x A) B, where A [what W sums over, adapterRank] starts as PEFT starts it and B [adapterRank, what W makes] from
- * zeros. Both have the dims of W, so every plan lays them as it lays W.
+ * zeros. Both have the dims of W, so every plan lays them as it lays W. Experts have a pair each: A [expert, ...] and B [expert, ...].
  */
-import type { Dim } from '../base/index.js'
+import { type Dim, elementsOf, type Op } from '../base/index.js'
 import { uniformWithin, zeros } from './builder.js'
 import { type Block, type Graph, GraphBuilder, type Model, type ParamSpec, type Value, type ValueId } from './graph.js'
 import { shapeOf } from './ops.js'
@@ -20,12 +20,17 @@ export interface Adapters {
   readonly dropout: number
 }
 
-/** A block's names of the matrices. In latent attention queries and keys are made by several; the latent of keys and values is the keys'. */
+/**
+ * A block's names of the matrices. In latent attention queries and keys are made by several; the latent of keys and values is the keys'.
+ * A routed layer has those of its experts and of what every token passes beside them.
+ */
 const matrices: Readonly<Record<AdapterTarget, readonly string[]>> = {
   q: ['attn.q', 'attn.q.down', 'attn.q.plain', 'attn.q.rope'],
   k: ['attn.k', 'attn.kv.down', 'attn.k.plain', 'attn.k.rope'],
   ...{ v: ['attn.v'], out: ['attn.out'] },
-  ...{ gate: ['mlp.gate'], up: ['mlp.up', 'up'], down: ['mlp.down', 'down'] },
+  gate: ['mlp.gate', 'mlp.experts.gate', 'mlp.shared.gate'],
+  up: ['mlp.up', 'up', 'mlp.experts.up', 'mlp.shared.up'],
+  down: ['mlp.down', 'down', 'mlp.experts.down', 'mlp.shared.down'],
 }
 
 const namesOf = ({ targets }: Pick<Adapters, 'targets'>): ReadonlySet<string> =>
@@ -77,13 +82,15 @@ function adaptedGraph(block: Block, specs: ReadonlyMap<string, ParamSpec>, adapt
   const instead = new Map<ValueId, ValueId>()
   const now = (id: ValueId) => instead.get(id) ?? id
   for (const node of graph.nodes) {
-    const [x, w] = node.ins.map(id => build.values[now(id)])
+    const operands = node.ins.map(id => build.values[now(id)])
+    const [x, w] = [operands[0], operands[node.ins.length - 1]]
     for (const id of node.outs)
       build.values[id] = { ...build.values[id], source: { kind: 'node', node: build.nodes.length } }
     build.nodes.push({ ...node, ins: node.ins.map(now) })
-    if (node.op.kind !== 'contract' || w.source.kind !== 'param' || !targets.has(w.source.name)) continue
+    if (!isProduct(node.op) || w.source.kind !== 'param' || !targets.has(w.source.name)) continue
     const spec = specs.get(block.params[w.source.name])!
-    const site = { build, x, y: build.values[node.outs[0]], name: w.source.name, spec, adapters }
+    const product = { op: node.op, x, routes: operands.slice(1, -1), y: build.values[node.outs[0]] }
+    const site = { build, product, name: w.source.name, spec, adapters }
     const { value, own } = adaptedProduct(site)
     params.push(...own)
     instead.set(node.outs[0], value.id)
@@ -95,10 +102,19 @@ function adaptedGraph(block: Block, specs: ReadonlyMap<string, ParamSpec>, adapt
   return { graph: { ...rest, values: build.values, nodes: build.nodes, exports: mapped(graph.exports) }, params }
 }
 
+type Product = Extract<Op, { readonly kind: 'contract' | 'expertContract' }>
+
+const isProduct = (op: Op): op is Product => op.kind === 'contract' || op.kind === 'expertContract'
+
 interface Site {
   readonly build: GraphBuilder
-  readonly x: Value
-  readonly y: Value
+  readonly product: {
+    readonly op: Product
+    readonly x: Value
+    /** Of experts: how many rows each of them has. */
+    readonly routes: readonly Value[]
+    readonly y: Value
+  }
   /** The block's name of the matrix. */
   readonly name: string
   readonly spec: ParamSpec
@@ -106,22 +122,28 @@ interface Site {
 }
 
 /** What stands for the product from here on, and the adapters it has. */
-function adaptedProduct({ build, x, y, name, spec, adapters }: Site): { value: Value; own: ParamSpec[] } {
+function adaptedProduct({ build, product: { op, x, routes, y }, name, spec, adapters }: Site) {
   const rank: Dim = { name: 'adapterRank', size: adapters.rank }
-  const [given, made] = [spec.dims.slice(0, spec.inputs), spec.dims.slice(spec.inputs)]
-  const bound = 1 / Math.sqrt(given.reduce((product, { size }) => product * size, 1))
-  const names = adapterNames(name)
-  const a: ParamSpec = {
-    ...{ name: names.a, dims: [...given, rank], init: uniformWithin(bound), role: 'adapter', inputs: spec.inputs },
-  }
-  const b: ParamSpec = { name: names.b, dims: [rank, ...made], init: zeros, role: 'adapter', inputs: 1 }
+  const [a, b] = factorsOf(name, spec, rank)
   const [ofA, ofB] = [a, b].map(own => build.source({ kind: 'param', name: own.name }, own.name, own.dims))
-  const tokens = x.dims.filter(dim => !given.some(({ name: summed }) => summed === dim.name))
-  const seen = dropped(build, x, names.a, adapters.dropout)
-  const [low] = build.emit({ kind: 'contract' }, [seen, ofA], `${y.name}.low`, [[...tokens, rank]])
+  const kept = x.dims.filter(dim => !a.dims.some(({ name: summed }) => summed === dim.name))
+  const seen = dropped(build, x, a.name, adapters.dropout)
+  const [low] = build.emit(op, [seen, ...routes, ofA], `${y.name}.low`, [[...kept, rank]])
   const [scaled] = build.emit({ kind: 'scale', by: alphaOverRank(adapters) }, [low], `${y.name}.scaled`)
-  const [added] = build.emit({ kind: 'contract' }, [scaled, ofB], `${y.name}.added`, [y.dims])
+  const [added] = build.emit(op, [scaled, ...routes, ofB], `${y.name}.added`, [y.dims])
   return { value: build.emit({ kind: 'add' }, [y, added], `${y.name}.adapted`)[0], own: [a, b] }
+}
+
+/** Of experts each has its own. */
+function factorsOf(matrix: string, { dims, inputs }: ParamSpec, rank: Dim): readonly [a: ParamSpec, b: ParamSpec] {
+  const each = dims.filter(({ name }) => name === 'expert')
+  const [given, made] = [dims.slice(each.length, each.length + inputs), dims.slice(each.length + inputs)]
+  const bound = 1 / Math.sqrt(elementsOf(given))
+  const names = adapterNames(matrix)
+  return [
+    { name: names.a, dims: [...each, ...given, rank], init: uniformWithin(bound), role: 'adapter', inputs },
+    { name: names.b, dims: [...each, rank, ...made], init: zeros, role: 'adapter', inputs: 1 },
+  ]
 }
 
 /** Where tokens do not lie in their order, masks go by the tokens all the same. */

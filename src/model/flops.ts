@@ -6,7 +6,7 @@
  * those of its adapters. Where tokens see a window, or their own document, the *extent* of attention takes the place of seq.
  */
 import type { Adapters } from './adapters.js'
-import { activeParametersOf, type LlamaConfig, type ModelConfig } from './config.js'
+import { activeParametersOf, type LlamaConfig, type ModelConfig, routedLayers } from './config.js'
 
 type Beside = Pick<Adapters, 'rank' | 'targets'>
 
@@ -35,21 +35,37 @@ export function flopsOfToken(
 ): { readonly products: number; readonly attention: number } {
   const met = activeParametersOf(model, seq)
   return {
-    products: adapters ? 4 * met + 6 * adapterParametersOf(model, adapters) : 6 * met,
+    products: adapters ? 4 * met + 6 * adapterParametersOf(model, adapters, 'met') : 6 * met,
     attention: model.family === 'mlp' ? 0 : 12 * model.layers * attentionWidth(model) * extent,
   }
 }
 
-/** Both factors of every adapter. */
-export const adapterParametersOf = (model: ModelConfig, { rank, targets }: Beside): number =>
-  model.layers * rank * targets.flatMap(target => widthsOf(model, target).flat()).reduce((sum, width) => sum + width, 0)
+/** Both factors of every adapter: of all experts, or of those that a token meets. */
+export function adapterParametersOf(model: ModelConfig, { rank, targets }: Beside, of: 'all' | 'met' = 'all'): number {
+  const widths = targets.flatMap(target =>
+    target === 'gate' || target === 'up' || target === 'down'
+      ? [feedWidths(model, of)]
+      : widthsOf(model, target).map(([from, to]) => model.layers * (from + to)),
+  )
+  return rank * widths.reduce((sum, width) => sum + width, 0)
+}
+
+/** Both sides of one matrix of the feed-forward part, of all layers. */
+function feedWidths(model: ModelConfig, of: 'all' | 'met'): number {
+  const { embed, ffn, layers } = model
+  if (model.family !== 'llama' || !model.moe) return layers * (embed + ffn)
+  const { experts, chosen, ffn: each, shared = 0 } = model.moe
+  const routed = routedLayers(model).length
+  const beside = shared > 0 ? embed + shared : 0
+  return (layers - routed) * (embed + ffn) + routed * ((of === 'all' ? experts : chosen) * (embed + each) + beside)
+}
 
 type Widths = readonly [from: number, to: number]
+type AttentionTarget = Exclude<Beside['targets'][number], 'gate' | 'up' | 'down'>
 
 /** What the matrices of a target sum over, and what they make. */
-function widthsOf(model: ModelConfig, target: Beside['targets'][number]): readonly Widths[] {
+function widthsOf(model: ModelConfig, target: AttentionTarget): readonly Widths[] {
   const { embed } = model
-  if (target === 'gate' || target === 'up' || target === 'down') return [[embed, model.ffn]]
   if (model.family === 'mlp') return [[embed, embed]]
   if (model.family === 'gpt')
     return [[embed, target === 'k' || target === 'v' ? (model.kvHeads * embed) / model.heads : embed]]
@@ -61,7 +77,7 @@ function widthsOf(model: ModelConfig, target: Beside['targets'][number]): readon
 function latentWidths(
   { embed, heads }: ModelConfig & { heads: number },
   { queryRank, keyValueRank, ropeDim, plainDim, valueDim }: NonNullable<LlamaConfig['mla']>,
-  target: Beside['targets'][number],
+  target: AttentionTarget,
 ): readonly Widths[] {
   const [plain, turned] = [heads * plainDim, heads * ropeDim]
   if (target === 'v') return [[keyValueRank, heads * valueDim]]

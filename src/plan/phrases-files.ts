@@ -103,9 +103,9 @@ const trainingPhrases = {
     'try {near}',
   ],
   'training/lora/none': ['a {family} model has no matrix {matrices}', 'set targets to [{can}], or some of them'],
-  'training/lora/experts': [
-    '{matrices} belong to experts, which have no adapters yet',
-    'set targets to [{can}], or some of them',
+  'training/lora/rows': [
+    'what enters {matrices} are rows of experts, which lie elsewhere under every plan: none could leave out the same',
+    'set dropout to 0, or targets to [{can}], or some of them',
   ],
   'plan/unwise/bf16': [
     '{what} in bf16 lose every update below 1/{share} of what they hold{example}',

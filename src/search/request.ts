@@ -14,7 +14,7 @@ import {
   shapeOf,
 } from '../estimate/index.js'
 import type { ModelConfig } from '../model/index.js'
-import { adaptersOf, type Fp8Recipe, Job, optimizerFor, type PlanInput } from '../plan/index.js'
+import { adaptersOf, type Fp8Recipe, Job, type Lora, optimizerFor, type PlanInput } from '../plan/index.js'
 import { abilitiesOf } from './abilities.js'
 import type { Away } from './aways.js'
 import { type Constraint, parseConstraints } from './constraint.js'
@@ -45,10 +45,10 @@ export interface Request {
   readonly book: EstimateBook
 }
 
-/** What numbers are stored in and scaled by, and how parameters are updated. */
+/** What numbers are stored in and scaled by, how parameters are updated, and which. */
 export interface Said {
-  readonly plan: Pick<Job['plan'], 'precision' | 'gradients' | 'rounding' | 'fp8'>
-  readonly training: Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale' | 'lora'>
+  readonly plan?: Pick<Job['plan'], 'precision' | 'gradients' | 'rounding' | 'fp8'>
+  readonly training: Partial<Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale' | 'lora'>>
 }
 
 export interface PlanQuery {
@@ -65,25 +65,30 @@ export interface PlanQuery {
   readonly constraints?: readonly string[]
   /** What plans may do beside the usual. */
   readonly allow?: readonly ExtraName[]
+  /** Adapters alone are trained. */
+  readonly lora?: Lora
 }
 
 /** Throws everything that is wrong with what is asked. */
 export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: PlanQuery): Request {
   const { globalBatch, cluster, precision = 'bf16' } = asked
   const model = padVocab ? withPaddedVocab(asked.model) : asked.model
-  const shape = shapeOf(model, seq)
+  const adapters = asked.lora && adaptersOf({ model, training: { lora: asked.lora } })
+  const shape = shapeOf(model, seq, adapters)
   const { constraints, problems } = parseConstraints(asked.constraints ?? [])
   const asksFp8 = asked.allow?.includes('fp8')
   const missing =
     precisionProblem(cluster.device, precision, 'precision') ??
     (asksFp8 ? precisionProblem(cluster.device, 'fp8', '--allow') : undefined)
-  const foreign = asked.allow?.length && software !== 'lockstep' ? [unallowed(software)] : []
+  const unknown = [...(asked.allow?.length ? ['--allow'] : []), ...(asked.lora ? ['--lora'] : [])]
+  const foreign = software === 'lockstep' ? [] : unknown.map(option => unpricedBy(software, option))
   const all = [...(shape ? [] : [unpriced]), ...(missing ? [missing] : []), ...foreign, ...problems]
   if (!shape || all.length > 0) throw new ProblemsError(all)
   return {
     ...{ model, shape, globalBatch, cluster, precision, software: frameworks[software], book: new EstimateBook() },
     constraints: [...constraints, ...abilitiesOf(software)],
     ...(asked.allow && { allowed: asked.allow }),
+    ...(asked.lora && { said: { training: { lora: asked.lora } } }),
   }
 }
 
@@ -94,8 +99,8 @@ const withPaddedVocab = (model: ModelConfig): ModelConfig =>
 const unpriced = refused('model', 'plan/model')
 
 /** Of others' programs nobody knows what these would do. */
-const unallowed = (software: FrameworkName) =>
-  error('plan/unsupported', '--allow', `has no prices for plans of ${software}`, 'leave it out, or plan for lockstep')
+const unpricedBy = (software: FrameworkName, option: string) =>
+  error('plan/unsupported', option, `has no prices for plans of ${software}`, 'leave it out, or plan for lockstep')
 
 /** One microbatch of one sequence on one device: what every other plan is written as a change of. */
 export const plainSplit: Split = {
@@ -162,11 +167,8 @@ export const setupOf = ({ shape, cluster, precision, software, book, said }: Req
 })
 
 const updatedBy = ({ training: { optimizer, ema, lossScale, lora } }: Said) => ({
-  ...{
-    optimizer: optimizerFor(optimizer, lora ? 'adapter' : 'matrix'),
-    averages: ema !== undefined,
-    scaled: lossScale !== undefined,
-  },
+  ...(optimizer && { optimizer: optimizerFor(optimizer, lora ? 'adapter' : 'matrix') }),
+  ...{ averages: ema !== undefined, scaled: lossScale !== undefined },
 })
 
 /** How queries meet keys, where these are not gathered. */
@@ -178,18 +180,19 @@ function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attenti
 type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision' | 'said'>
 
 export const jobOf = (of: TrainedModel, split: Split): Job =>
-  Job.parse({ model: of.model, training: { ...trainingInput(of), ...of.said?.training }, plan: planOf(of, split) })
+  Job.parse({ model: of.model, training: trainingInput(of), plan: planOf(of, split) })
 
 /** What a job must say of its training: f16 needs a scale. */
-export const trainingInput = ({ shape, globalBatch, precision }: Omit<TrainedModel, 'model'>) => ({
+export const trainingInput = ({ shape, globalBatch, precision, said }: Omit<TrainedModel, 'model'>) => ({
   ...{ seq: shape.seq, globalBatch },
   ...(precisionFacts[precision].plan === 'f16' && { lossScale: { kind: 'torch' as const } }),
+  ...said?.training,
 })
 
 /** The request that a job is an answer to. */
 export function requestOfJob({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request {
   const request = requestOf({
-    ...{ model, ...training, cluster, precision: precisionOf(plan) },
+    ...{ model, seq: training.seq, globalBatch: training.globalBatch, cluster, precision: precisionOf(plan) },
     ...(software && { software }),
     // Its program has the vocabulary it says.
     padVocab: false,

@@ -30,27 +30,26 @@ export function mergedWeights(weights: Weights, adapters: Adapters): Weights {
       const own = weights.tensor(tensorOf(weights, param, state === 'ema'))
       if (!adapted.has(param)) return own
       const { a, b } = adapterNames(param)
-      const [left, right] = [a, b].map(of => weights.tensor(tensorOf(weights, of, state === 'ema')))
-      return plusProduct(own, left, right, adapters)
+      const factors = [a, b].map(of => weights.tensor(tensorOf(weights, of, state === 'ema')))
+      const expert = weights.tensors.get(name)?.find(dim => dim.name === 'expert')
+      return plusProduct(own, factors, expert?.size ?? 1, adapters)
     },
   }
 }
 
-/** W + (alpha / rank) A B. */
-function plusProduct(
-  w: ArrayLike<number>,
-  a: ArrayLike<number>,
-  b: ArrayLike<number>,
-  adapters: Adapters,
-): Float64Array {
+/** W + (alpha / rank) A B; of experts each of its own. */
+function plusProduct(w: ArrayLike<number>, [a, b]: readonly ArrayLike<number>[], each: number, adapters: Adapters) {
   const { rank } = adapters
   const by = alphaOverRank(adapters)
-  const columns = b.length / rank
+  const [rows, columns] = [a.length / (each * rank), b.length / (each * rank)]
   const sum = Float64Array.from(w)
-  for (let row = 0; row < a.length / rank; row++)
+  for (let row = 0; row < each * rows; row++) {
+    const first = Math.floor(row / rows) * rank
     for (let k = 0; k < rank; k++) {
       const left = by * a[row * rank + k]
-      for (let column = 0; column < columns; column++) sum[row * columns + column] += left * b[k * columns + column]
+      for (let column = 0; column < columns; column++)
+        sum[row * columns + column] += left * b[(first + k) * columns + column]
     }
+  }
   return sum
 }

@@ -7,7 +7,7 @@ import { type Dim, either, error, type Files, type Problem, ProblemsError, withi
 import { type Checkpoint, copyShared, type Numbers, openSafetensors, wholeOf } from '../checkpoint/index.js'
 import { type Adapters, adapterNames, adapterTargets, targetOf } from '../model/index.js'
 import { type MappedParam, tensorsOf, type WeightMap } from './map.js'
-import { adapterFiles, sidesOf, splitDims } from './peft.js'
+import { adapterFiles, expertsIn, type ModulePart, partOf, sidesOf, splitDims } from './peft.js'
 import { gathered, placeOf } from './place.js'
 
 export interface AdapterFolder {
@@ -25,7 +25,7 @@ interface AdapterFactor {
 /** One of their modules, and those of our matrices it is made of. */
 interface AdaptedModule {
   readonly name: string
-  readonly parts: readonly { readonly param: MappedParam; readonly axes: string }[]
+  readonly parts: readonly ModulePart[]
   readonly a: Stored
   readonly b: Stored
   readonly scale: number
@@ -48,7 +48,8 @@ export function openAdapters(path: string, files: Files, map: WeightMap): Adapte
   if (problems.length > 0) throw new ProblemsError(problems.map(problem => located(problem, path)))
   const rank = Math.max(...modules.map(module => rankOf(module, map.sizes)))
   const scale = modules[0].scale
-  const tensors = new Map(modules.flatMap(module => factorsOf(module, rank, scale, map.sizes)))
+  const tensors = new Map<string, AdapterFactor>()
+  for (const module of modules) for (const factor of factorsOf(module, rank, scale, map.sizes)) put(tensors, factor)
   const found = new Set(modules.flatMap(({ parts }) => parts.map(({ param }) => targetOf(param.name))))
   const targets = adapterTargets.filter(target => found.has(target))
   return {
@@ -136,7 +137,7 @@ function modulesOf(
     .map(key => error('weights/unexpected', '', `${key} is no factor of an adapter of a matrix${more(odd)}`))
   if (stored.size === 0) problems.push(error('weights/adapters', '', `${adapterFiles.weights} holds no tensor`))
   const modules = [...factors].flatMap(([name, { A: a, B: b }]): AdaptedModule[] => {
-    const parts = (places.get(name) ?? []).map(({ param, place: { axes } }) => ({ param, axes }))
+    const parts = (places.get(name) ?? []).map(partOf)
     const wrong = moduleProblem(name, parts, a, b)
     if (wrong !== undefined) problems.push(error('weights/adapters', '', wrong))
     return wrong === undefined && a && b ? [{ name, parts, a, b, scale: scaleOf(name, b.shape[1], config) }] : []
@@ -155,9 +156,7 @@ function moduleProblem(
 ): string | undefined {
   if (!a || !b) return `${name} has lora_${a ? 'A' : 'B'} alone`
   if (parts.length === 0) return `the model has no ${name}`
-  const without = parts.filter(
-    ({ param: { name, dims } }) => targetOf(name) === undefined || dims.some(dim => dim.name === 'expert'),
-  )
+  const without = parts.filter(({ param }) => targetOf(param.name) === undefined)
   if (without.length > 0)
     return `${name}: ${either(
       without.map(({ param }) => param.name),
@@ -215,16 +214,26 @@ const taken = (at: { tensor: string; axes: string }, dims: readonly Dim[], sizes
 const rankOf = (module: AdaptedModule, sizes: Sizes): number =>
   module.b.shape[1] / (isApart(module, sizes) ? module.parts.length : 1)
 
+/** A factor of one of our matrices, or of that of one expert. */
+interface NamedFactor extends AdapterFactor {
+  readonly name: string
+  readonly of: Pick<ModulePart, 'param' | 'expert'>
+}
+
+/** Of experts that have no adapters what is added is nothing. */
+function put(tensors: Map<string, AdapterFactor>, { name, dims, values, of }: NamedFactor): void {
+  if (of.expert === undefined) return void tensors.set(name, { dims, values })
+  const all = { dims: [of.param.dims[0], ...dims], values: new Float64Array(expertsIn(of.param) * values.length) }
+  const known = tensors.get(name) ?? all
+  known.values.set(values, of.expert * values.length)
+  tensors.set(name, known)
+}
+
 /** Both factors of each matrix, by name; of one that all matrices share each has a copy. */
-function factorsOf(
-  module: AdaptedModule,
-  rank: number,
-  scale: number,
-  sizes: Sizes,
-): (readonly [string, AdapterFactor])[] {
+function factorsOf(module: AdaptedModule, rank: number, scale: number, sizes: Sizes): NamedFactor[] {
   const own = rankOf(module, sizes)
   const apart = own < module.b.shape[1]
-  return module.parts.flatMap(({ param, axes }, i) => {
+  return module.parts.flatMap(({ param, axes, expert }, i) => {
     const wide = apart ? `(${i}/${module.parts.length} adapterRank)` : 'adapterRank'
     const [given, left] = sidesOf(axes, param)
     const [inputs, outputs] = splitDims(param, given)
@@ -235,9 +244,10 @@ function factorsOf(
     const dim = { name: 'adapterRank', size: rank }
     const a = take(`${wide} ${given}`, [...inputs, narrow], module.a)
     const b = take(`${left} ${wide}`, [narrow, ...outputs], module.b).map(value => value * (module.scale / scale))
+    const of = { param, ...(expert !== undefined && { expert }) }
     return [
-      [names.a, { dims: [...inputs, dim], values: widened(a, own, rank) }] as const,
-      [names.b, { dims: [dim, ...outputs], values: lengthened(b, own, rank) }] as const,
+      { name: names.a, dims: [...inputs, dim], values: widened(a, own, rank), of },
+      { name: names.b, dims: [dim, ...outputs], values: lengthened(b, own, rank), of },
     ]
   })
 }

@@ -1,14 +1,14 @@
 /**
  * Adapters by themselves, as PEFT keeps them: adapter_config.json and adapter_model.safetensors, in which a module has lora_A
  * [rank, what enters] and lora_B [what leaves, rank]. Where several of our matrices are one module there (c_attn of GPT-2), its
- * adapter is as wide as theirs together, each of which reaches its own part of what leaves: the same sum.
+ * adapter is as wide as theirs together, each of which reaches its own part of what leaves: the same sum. Experts are modules of their own.
  */
 import { type Dim, error, type Problem, ProblemsError, within, writing } from '../base/index.js'
 import { type Float, type Numbers, printHead } from '../checkpoint/index.js'
 import { type Adapters, adapterNames } from '../model/index.js'
 import { adaptedIn, tensorOf } from './adapters.js'
 import { json } from './json.js'
-import { type MappedParam, tensorsOf, type WeightMap } from './map.js'
+import { type MappedParam, type MappedTensor, tensorsOf, type WeightMap } from './map.js'
 import { encodeNumbers } from './numbers.js'
 import { placeOf, scatter, sizeOf } from './place.js'
 import { type Exported, type ExportOptions, folderProblems, type Trained, targetOf, type Weights } from './write.js'
@@ -18,8 +18,23 @@ export const adapterFiles = { config: 'adapter_config.json', weights: 'adapter_m
 /** A module there, and those of our matrices with adapters that it is made of. */
 interface Module {
   readonly name: string
-  readonly parts: readonly { readonly param: MappedParam; readonly axes: string }[]
+  readonly parts: readonly ModulePart[]
 }
+
+/** One of our matrices, or of experts that of one of them, and how it is written there. */
+export interface ModulePart {
+  readonly param: MappedParam
+  readonly axes: string
+  readonly expert?: number
+}
+
+export const partOf = ({ param, place }: MappedTensor['parts'][number]): ModulePart => ({
+  ...{ param, axes: place.axes },
+  ...(param.dims[0].name === 'expert' && { expert: place.box.start[0] }),
+})
+
+/** How many matrices a parameter is: one, or one for each expert. */
+export const expertsIn = ({ dims }: Pick<MappedParam, 'dims'>): number => (dims[0].name === 'expert' ? dims[0].size : 1)
 
 export interface AdapterExport extends ExportOptions {
   /** What they were trained beside, as PEFT is to find it. */
@@ -63,7 +78,7 @@ function modulesOf(map: WeightMap, adapted: ReadonlySet<string>): Module[] {
     const own = parts.filter(({ param }) => adapted.has(param.name))
     const module = {
       name: name.replace(/\.weight$/, ''),
-      parts: own.map(({ param, place: { axes } }) => ({ param, axes })),
+      parts: own.map(partOf),
     }
     return own.length > 0 ? [module] : []
   })
@@ -83,7 +98,7 @@ function tensorsOfModule(
   numbersOf: (param: string) => Numbers,
 ): AdapterTensor[] {
   const made = { a: new Map<string, AdapterTensor>(), b: new Map<string, AdapterTensor>() }
-  for (const [i, { param, axes }] of parts.entries()) {
+  for (const [i, { param, axes, expert = 0 }] of parts.entries()) {
     const wide = parts.length > 1 ? `(${i}/${parts.length} adapterRank)` : 'adapterRank'
     const [given, left] = sidesOf(axes, param)
     const { a, b } = adapterNames(param.name)
@@ -100,27 +115,34 @@ function tensorsOfModule(
         values: new Float64Array(sizeOf(place.shape)),
       }
       side.made.set(side.tensor, known)
-      scatter(place, numbersOf(side.of), known.values)
+      scatter(place, ofExpert(numbersOf(side.of), expert, expertsIn(param)), known.values)
     }
   }
   return [...made.a.values(), ...made.b.values()]
 }
 
+/** The numbers of one of so many. */
+const ofExpert = (all: Numbers, expert: number, experts: number): Numbers =>
+  all.subarray((expert * all.length) / experts, ((expert + 1) * all.length) / experts)
+
 const mentions = (axis: string, dim: string): boolean => new RegExp(`\\b${dim}\\b`).test(axis)
+
+/** Our dims of one matrix. */
+const matrixDims = ({ dims }: Pick<MappedParam, 'dims'>): readonly Dim[] => dims.filter(({ name }) => name !== 'expert')
 
 /** Our dims that enter a matrix, those of the axis that is summed over, and those that leave it. */
 export const splitDims = (
-  { dims }: MappedParam,
+  param: MappedParam,
   given: string,
 ): readonly [inputs: readonly Dim[], outputs: readonly Dim[]] => [
-  dims.filter(({ name }) => mentions(given, name)),
-  dims.filter(({ name }) => !mentions(given, name)),
+  matrixDims(param).filter(({ name }) => mentions(given, name)),
+  matrixDims(param).filter(({ name }) => !mentions(given, name)),
 ]
 
 /** The axis of a matrix that is summed over, and the other. Our matrices have what they sum over first. */
-export function sidesOf(axes: string, { dims }: MappedParam): readonly [given: string, left: string] {
+export function sidesOf(axes: string, param: MappedParam): readonly [given: string, left: string] {
   const [first, second] = axes.match(/\([^)]*\)|\S+/g) as string[] // a matrix has two
-  return mentions(first, dims[0].name) ? [first, second] : [second, first]
+  return mentions(first, matrixDims(param)[0].name) ? [first, second] : [second, first]
 }
 
 const headOf = (tensors: readonly AdapterTensor[], dtype: Float) =>
@@ -143,13 +165,12 @@ function configOf(map: WeightMap, modules: readonly Module[], adapters: Adapters
   }
 }
 
-/** The last word of a module's name; two, where modules without adapters end in the same. */
+/** The last word of a module's name; two, where modules that have no adapters, or wider ones, end in the same. */
 function shortName(map: WeightMap, modules: readonly Module[], name: string): string {
   const words = (count: number) => name.split('.').slice(-count).join('.')
   const others = tensorsOf(map).filter(tensor => !modules.some(module => `${module.name}.weight` === tensor.name))
   const isTheirs = others.some(other => other.name.endsWith(`.${words(1)}.weight`))
-  const isAnother = modules.some(
-    module => module.name.endsWith(`.${words(1)}`) && !module.name.endsWith(`.${words(2)}`),
-  )
+  const wide = modules.find(module => module.name === name)?.parts.length
+  const isAnother = modules.some(module => module.name.endsWith(`.${words(1)}`) && module.parts.length !== wide)
   return isTheirs || isAnother ? words(2) : words(1)
 }

@@ -99,7 +99,10 @@ const training = {
   'training/scale/least': ['min {min} > initial {initial}：scale 不能从最小值以下开始', 'min 最多为 {initial}'],
   'training/scale/power': ['{name} {value} 不是 2 的幂：缩放会舍入梯度，结果的末几位会变', '试试 {near}'],
   'training/lora/none': ['{family} 模型没有矩阵 {matrices}', '把 targets 设为 [{can}] 或其中一部分'],
-  'training/lora/experts': ['{matrices} 属于专家，专家还没有适配器', '把 targets 设为 [{can}] 或其中一部分'],
+  'training/lora/rows': [
+    '进入 {matrices} 的是专家的行，它们在每种方案下位置都不同，没有两种方案能丢弃相同的部分',
+    '把 dropout 设为 0，或把 targets 设为 [{can}] 或其中一部分',
+  ],
   'plan/unwise/bf16': [
     'bf16 的{what}会丢掉小于自身 1/{share} 的更新{example}',
     '试试 bf16，梯度、动量和主权重用 f32：每个参数 {less} 字节，现在是 {more}；或 rounding: stochastic，平均下来能累加',

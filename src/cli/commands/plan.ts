@@ -125,6 +125,7 @@ function asJson({ request, notes }: Planning, answer: Told) {
       ...{ shape: request.shape, globalBatch: request.globalBatch, precision },
       ...{ cluster: request.cluster.name, devices: request.cluster.devices, software: request.software.name },
       constraints: request.constraints.map(c => c.text),
+      ...(request.said?.training.lora && { lora: request.said.training.lora }),
     },
     counts: { ...found.counts, simulated: outlined.length, compiled: compiled.length, failed: failed.length, tooLong },
     failed: failed.map(({ plan, why }) => ({ plan: planInput(plan.split, precision), why })),

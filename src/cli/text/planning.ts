@@ -1,9 +1,10 @@
 /** What `plan` and `scale` are asked, from the command line to a request. */
-import { type Problem, ProblemsError } from '../../base/index.js'
+import { parse } from 'yaml'
+import { either, error, type Problem, ProblemsError } from '../../base/index.js'
 import type { Cluster, Precision } from '../../cluster/index.js'
 import type { FrameworkName } from '../../estimate/index.js'
-import type { ModelConfig } from '../../model/index.js'
-import { parseJob } from '../../plan/index.js'
+import type { Adapters, ModelConfig } from '../../model/index.js'
+import { adaptersOf, check, type Job, parseJob } from '../../plan/index.js'
 import { abilitiesOf, type ExtraName, parseConstraints, type Request, requestOf } from '../../search/index.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
@@ -17,6 +18,8 @@ export interface PlanningOptions {
   readonly software: FrameworkName
   readonly constraint: readonly string[]
   readonly allow?: readonly ExtraName[]
+  /** True: as a job has it that says nothing more of it. */
+  readonly lora?: string | true
 }
 
 export interface Planning {
@@ -35,15 +38,19 @@ export type ModelReference = string | { readonly preset: string; readonly vocab:
 /** Throws everything that is wrong with what was asked. */
 export function planningOf(options: PlanningOptions, devices: number | undefined, io: Io): Planning {
   const { seq, globalBatch, precision, software } = options
-  const training = { seq, globalBatch }
+  const training = { seq, globalBatch, ...(options.lora !== undefined && { lora: loraOf(options.lora) }) }
   const parsed = parseJob(JSON.stringify({ model: options.model, training }), { readModel: path => io.read(path) })
   const { constraints, problems } = parseConstraints(options.constraint)
   const clusterAt = (count: number | undefined) => loadCluster(options.cluster, io, count)
   const { cluster, problems: unknown } = tryCluster(() => clusterAt(devices))
-  const wrong = parsed.problems.filter(p => p.severity === 'error').map(p => ({ ...p, ...nowhere }))
+  const told = [...parsed.problems, ...(parsed.job ? loraProblems(parsed.job) : [])]
+  const wrong = told.filter(p => p.severity === 'error').map(p => ({ ...p, ...nowhere }))
   const all = [...wrong, ...unknown, ...problems]
   if (!parsed.job || !cluster || all.length > 0) throw new ProblemsError(all)
-  const { model } = parsed.job
+  const {
+    model,
+    training: { lora },
+  } = parsed.job
   const able = abilitiesOf(software)
   const asked = {
     model,
@@ -53,14 +60,35 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
     precision,
     software,
     ...(options.allow && { allow: options.allow }),
+    ...(lora && { lora }),
   }
   const request = requestOf({ ...asked, constraints: options.constraint })
   const { notes, reference } = padded(model, request.model, options.model)
   return {
     ...{ request, model: reference, clusterAt, constraints: constraints.map(c => c.text) },
-    notes: [...notes, ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : [])],
+    notes: [
+      ...notes,
+      ...(lora ? [adaptersText(adaptersOf({ model, training: { lora } })!)] : []),
+      ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : []),
+    ],
   }
 }
+
+/** In the words of a job. */
+function loraOf(settings: string | true): unknown {
+  try {
+    return settings === true ? {} : parse(settings)
+  } catch {
+    const example = "write it as a job does: '{ rank: 16, alpha: 32, targets: [q, v] }'"
+    throw new ProblemsError([error('training/lora', '--lora', `\`${settings}\` cannot be read`, example)])
+  }
+}
+
+const adaptersText = ({ rank, targets }: Adapters): string =>
+  `adapters of rank ${rank} beside ${either(targets, 'and')} are trained, the rest is frozen`
+
+/** What keeps the model from having these adapters, whatever the plan. */
+const loraProblems = (job: Job): Problem[] => check(job).filter(({ code }) => code === 'training/lora')
 
 function tryCluster(load: () => Cluster): { readonly cluster?: Cluster; readonly problems: readonly Problem[] } {
   try {

@@ -56,7 +56,7 @@ function readWord(command: Command, [word, ...rest]: readonly string[], seen: Se
     return 1
   }
   seen.options.add(option)
-  if (!option.required) return 0
+  if (!option.required) return option.optional && joined === undefined && rest.length > 0 && !isOption(rest[0]) ? 1 : 0
   if (joined !== undefined) seen.problems.push(...valueProblems(option, joined))
   if (joined !== undefined) return 0
   const values = option.variadic ? rest.slice(0, countBefore(rest, isOption)) : rest.slice(0, 1)

@@ -21,6 +21,10 @@ export const planningOptions = (command: Command): Command =>
     .addOption(precisionOption())
     .addOption(softwareOption())
     .option(
+      '--lora [settings]',
+      "adapters alone are trained, as training.lora of a job says: '{ rank: 16, targets: all-linear }'",
+    )
+    .option(
       '--constraint <what...>',
       "what a plan must satisfy: 'tp<=8' 'pp=16' 'zero!=3' 'schedule=1f1b|interleaved' 'memory<=70GiB'",
       [],

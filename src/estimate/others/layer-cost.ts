@@ -1,11 +1,11 @@
 /** One layer and one microbatch on one rank: its compute, and what its software leaves exposed of everything else. */
-import { activationBytes, dataRanks, isCast, precisionFacts } from '../../base/index.js'
+import { activationBytes, isCast, precisionFacts } from '../../base/index.js'
 import { expertCopies, expertStride, routedShare } from '../experts.js'
 import { scoreMatrices } from '../layer.js'
 import { ownLayerCost } from '../own/layer.js'
 import type { Prices, PriceTable } from '../prices.js'
 import { fetchesWhole } from '../schedules/stages.js'
-import type { Setup, Split } from '../setup.js'
+import { type Setup, type Split, shardRanks } from '../setup.js'
 import { fusesSoftmax } from './traffic.js'
 
 /** Seconds of one microbatch: forward, and backward in two, the gradient of the input and that of the weights. */
@@ -105,7 +105,7 @@ function hostWait({ split, software }: Setup, host: number, device: number): num
  */
 function shardWait(setup: Setup, table: PriceTable, prices: Prices, compute: number, backward: boolean): number {
   const { tp } = setup.split
-  const size = dataRanks(setup.split)
+  const size = shardRanks(setup.split)
   const { exposed, contention, reduceBytes } = setup.software
   const pieces = Math.max(1, setup.software.pieces)
   const moved = (kind: 'all-gather' | 'reduce-scatter', bytes: number): number =>

@@ -1,14 +1,17 @@
 /** What the memory of our own program depends on of the cut of a layer: found once for all plans that share it. */
-import { adaptedWidths, expertParameters, layerParameters, tableRanks, trainedParameters } from '../counts.js'
+import {
+  adaptedWidths,
+  expertParameters,
+  expertWidths,
+  type Held,
+  layerParameters,
+  tableRanks,
+  trainedParameters,
+} from '../counts.js'
 import { denseOf, routedOf } from '../experts.js'
+import type { RankLayers } from '../schedules/stages.js'
 import type { Placed, Split } from '../setup.js'
 import { headStash, layerStash, type Stash, type Widths, widthsOf } from './stash.js'
-
-/** Parameters of a rank, and of these those of experts. */
-export interface Held {
-  readonly all: number
-  readonly experts: number
-}
 
 /** What plans share whose layers are cut alike and computed again alike. */
 export interface CutFacts {
@@ -18,7 +21,7 @@ export interface CutFacts {
   readonly head: Stash
   readonly layerParameters: number
   /** Of that, what is trained; of a model with adapters these alone, and nothing of embedding and head. */
-  readonly trained: number
+  readonly trained: LayersHeld
   /** Of that, those of experts; and where only some layers have them, of one that has and of one that has not. */
   readonly expert: number
   readonly routed: Held
@@ -27,6 +30,20 @@ export interface CutFacts {
   readonly largest: number
   /** Parameters of the token table. */
   readonly table: number
+}
+
+/** Of the mean layer, and of one with experts and one without. */
+interface LayersHeld {
+  readonly mean: Held
+  readonly routed: Held
+  readonly dense: number
+}
+
+/** Of the layers of a rank. */
+export function heldOf({ layers, dense }: RankLayers, of: LayersHeld): Held {
+  if (dense === undefined) return { all: layers * of.mean.all, experts: layers * of.mean.experts }
+  const some = layers - dense
+  return { all: some * of.routed.all + dense * of.dense, experts: some * of.routed.experts }
 }
 
 /** All that these depend on beside the shape. */
@@ -52,7 +69,11 @@ export function cutFacts(placed: Placed): CutFacts {
     layer: layerStash(placed, widths),
     head: headStash(placed, widths),
     layerParameters: layerParameters(shape, split),
-    trained: trainedParameters(shape, split),
+    trained: {
+      mean: trainedParameters(shape, split),
+      routed: trainedParameters(routed, split),
+      dense: trainedParameters(dense, split).all,
+    },
     expert: expertParameters(shape, split),
     routed: { all: layerParameters(routed, split), experts: expertParameters(routed, split) },
     denseLayer: layerParameters(dense, split),
@@ -64,11 +85,15 @@ export function cutFacts(placed: Placed): CutFacts {
 export const ranksOfTable = ({ shape, split }: Placed): number => tableRanks(shape, split.tp)
 
 function largestWeight({ shape, split }: Placed): number {
-  const { adapters } = shape
-  if (adapters)
-    return Math.max(...adapters.targets.flatMap(of => adaptedWidths(shape, split.tp, of).flat())) * adapters.rank
+  const { adapters, experts } = shape
+  if (adapters) {
+    const [ofExperts, tp] = [expertWidths(shape, split.etp).flat(), split.tp]
+    const of = (one: Placed['shape']) => adapters.targets.flatMap(target => adaptedWidths(one, tp, target).flat())
+    const each = ofExperts.map(width => (width * (experts?.count ?? 0)) / split.ep)
+    return adapters.rank * Math.max(...of(shape), ...(experts?.dense ? of(denseOf(shape)) : []), ...each)
+  }
   return Math.max(
     (shape.embed * Math.max(shape.ffn, shape.heads * shape.headDim)) / split.tp,
-    ((shape.experts?.count ?? 0) * shape.embed * (shape.experts?.ffn ?? 0)) / (split.ep * (split.etp ?? 1)),
+    ((experts?.count ?? 0) * shape.embed * (experts?.ffn ?? 0)) / (split.ep * (split.etp ?? 1)),
   )
 }

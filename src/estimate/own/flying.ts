@@ -1,14 +1,21 @@
 /** The blocks of our own program as its flights see them: what of their parameters moves over the data axes, in seconds. */
 import { activationBytes, dataRanks, ranksOf } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
-import { expertParameters, kvSplit, layerCounts, layerParameters, layerTensors } from '../counts.js'
+import {
+  expertParameters,
+  type Held,
+  kvSplit,
+  layerCounts,
+  layerParameters,
+  layerTensors,
+  trainedParameters,
+} from '../counts.js'
 import { denseOf, expertCopies, expertStride, routedOf } from '../experts.js'
 import { moveSeconds } from '../moves.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
 import type { Setup } from '../setup.js'
 import type { Shape } from '../shape.js'
-import type { HeldParameters } from '../step-cost.js'
 import type { Ends } from './ends.js'
 import { lanesOf } from './lanes.js'
 import type { BlockTime, OwnLayerCost } from './layer.js'
@@ -18,14 +25,14 @@ import { isCoded, packing, travelOf } from './wire.js'
 export interface Flyer {
   readonly name: string
   readonly elements: number
+  /** Those of experts, of which other ranks have copies. */
+  readonly experts: number
   /** Of these, what is trained. */
-  readonly trained: number
+  readonly trained: Held
   readonly tensors: number
   /** Of the gradients, those that tp sums up as well: over all its ranks, or over the copies of key-value heads. */
   readonly overAll: number
   readonly overCopies: number
-  /** Those of experts, of which other ranks have copies. */
-  readonly experts: number
   /** Of the gradients, those that travel as they are though others are coded: several stages hold them. */
   readonly exact: number
 }
@@ -53,7 +60,7 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   const { shape, split } = setup
   const { tp, pp, zero } = split
   // What no step changes is gathered where ranks keep parts of it.
-  const gathered = (p: Flyer) => (zero === 3 ? p.elements : p.trained)
+  const gathered = (p: Flyer): Held => (zero === 3 ? { all: p.elements, experts: p.experts } : p.trained)
   const [{ sent: wide, stored }, { sent: element }] = [travelOf(setup, 'reduce'), travelOf(setup, 'gather')]
   const coded = isCoded(split) && wide < stored
   const as = coded ? stored : wide
@@ -65,7 +72,7 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
   const between = ranksOf(split) / pp
   return {
     gather: params => {
-      const [all, experts] = [total(params, gathered), total(params, p => p.experts)]
+      const [all, experts] = [total(params, p => gathered(p).all), total(params, p => gathered(p).experts)]
       return (
         table.collective('all-gather', element * (all - experts), data, tp) +
         table.collective('all-gather', element * experts, sharing, apart)
@@ -81,9 +88,9 @@ export function trafficOf(setup: Setup, table: PriceTable): BlockTraffic {
     },
     reduce: params => {
       const [overAll, overCopies] = [total(params, p => p.overAll), total(params, p => p.overCopies)]
-      const experts = shape.adapters ? 0 : total(params, p => p.experts)
+      const experts = total(params, p => p.trained.experts)
       const exact = coded ? total(params, p => p.exact) : 0
-      const own = total(params, p => p.trained) - overAll - overCopies - experts - exact
+      const own = total(params, p => p.trained.all) - overAll - overCopies - experts - exact
       const kind = zero === 0 ? 'all-reduce' : 'reduce-scatter'
       const summed = (elements: number, ranks: number, stride: number) =>
         !coded
@@ -137,11 +144,11 @@ export function flyingBlocks(
 ): FlyingBlocks {
   const { shape, split, software } = setup
   const sums = split.sequenceParallel && split.tp > 1
-  const flyer = (name: string, elements: number, whole: number, overCopies = 0, experts = 0, exact = 0): Flyer => ({
-    ...{ name, elements, tensors: name === 'layer' ? layerTensors(shape) : 1 },
+  const ofEnd = (name: string, elements: number, whole: number, exact = 0): Flyer => ({
+    ...{ name, elements, experts: 0, tensors: 1, overCopies: 0 },
     ...(shape.adapters
-      ? { trained: name === 'layer' ? prices.trained! : 0, overAll: 0, overCopies: 0, experts, exact: 0 }
-      : { trained: elements, overAll: sums ? whole : 0, overCopies, experts, exact }),
+      ? { trained: { all: 0, experts: 0 }, overAll: 0, exact: 0 }
+      : { trained: { all: elements, experts: 0 }, overAll: sums ? whole : 0, exact }),
   })
   const { byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
@@ -151,12 +158,16 @@ export function flyingBlocks(
     gather: traffic.gather(params),
     lift: traffic.lift(params),
     reduce: traffic.reduce(params),
-    add: addSeconds(setup, params, pieces) + packing(setup, 'reduce', heldIn(params), pieces),
+    add: addSeconds(setup, params, pieces) + packing(setup, 'reduce', trainedIn(params), pieces),
     unpack: packing(setup, 'gather', heldIn(params), pieces),
   })
   const layerOf = (of: Shape, time: BlockTime): FlyingBlock => {
-    const [all, experts] = of === shape ? [prices.layerParameters, prices.expertParameters] : ownParameters(of, split)
-    return block(time, software.pieces, flyer('layer', all, layerCounts(of).whole, copied, experts))
+    const { elements, experts, trained } = of === shape ? meanParameters(prices) : ownParameters(of, split)
+    const held = { name: 'layer', elements, experts, tensors: layerTensors(shape), exact: 0 }
+    const over = shape.adapters
+      ? { overAll: 0, overCopies: 0 }
+      : { overAll: sums ? layerCounts(of).whole : 0, overCopies: copied }
+    return block(time, software.pieces, { ...held, trained, ...over })
   }
   const layers = kinds
     ? [layerOf(denseOf(shape), kinds.plain), layerOf(routedOf(shape), kinds.routed)]
@@ -164,9 +175,9 @@ export function flyingBlocks(
   const endsOf = (): FlyingEnds => {
     const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
     const several = shape.tied && split.pp > 1 ? prices.embeddingParameters : 0
-    const table = flyer('table', prices.embeddingParameters, 0, 0, 0, several)
-    const norm = flyer('norm', normElements, normElements)
-    const out = flyer('out', prices.headParameters - normElements, 0)
+    const table = ofEnd('table', prices.embeddingParameters, 0, several)
+    const norm = ofEnd('norm', normElements, normElements)
+    const out = ofEnd('out', prices.headParameters - normElements, 0)
     return {
       embedding: { ...block(first, 1, table), readsBack: false },
       head: block(last, 2, norm, out),
@@ -177,15 +188,27 @@ export function flyingBlocks(
   return { layers, layerAt: numberedLayers(layers, kinds?.dense ?? 0), ends: () => (known ??= endsOf()) }
 }
 
-const heldIn = (params: readonly Flyer[]): HeldParameters => ({
+type LayerHeld = Pick<Flyer, 'elements' | 'experts' | 'trained'>
+
+function meanParameters({ layerParameters: elements, expertParameters: experts, trained }: Prices): LayerHeld {
+  return { elements, experts, trained: trained ?? { all: elements, experts } }
+}
+
+const ownParameters = (shape: Shape, split: Setup['split']): LayerHeld => ({
+  elements: layerParameters(shape, split),
+  experts: expertParameters(shape, split),
+  trained: trainedParameters(shape, split),
+})
+
+const heldIn = (params: readonly Flyer[]): Held => ({
   all: params.reduce((sum, { elements }) => sum + elements, 0),
   experts: params.reduce((sum, { experts }) => sum + experts, 0),
 })
 
-const ownParameters = (shape: Shape, split: Setup['split']): readonly [all: number, experts: number] => [
-  layerParameters(shape, split),
-  expertParameters(shape, split),
-]
+const trainedIn = (params: readonly Flyer[]): Held => ({
+  all: params.reduce((sum, { trained }) => sum + trained.all, 0),
+  experts: params.reduce((sum, { trained }) => sum + trained.experts, 0),
+})
 
 /** Layers by number, so many of the first kind before the others: the parameters of each are its own. Made once for all pipelines. */
 function numberedLayers(kinds: readonly FlyingBlock[], first: number): (number: number) => FlyingBlock {
@@ -197,11 +220,10 @@ function numberedLayers(kinds: readonly FlyingBlock[], first: number): (number: 
   }
 }
 
-function addSeconds({ shape, split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
+function addSeconds({ split, cluster, software }: Setup, params: readonly Flyer[], pieces: number): number {
   if (split.microbatches === 1) return 0
-  const total = (of: (param: Flyer) => number) => params.reduce((sum, param) => sum + of(param), 0)
-  const experts = shape.adapters ? 0 : total(param => param.experts)
-  const elements = (total(param => param.trained) - experts) / dataRanks(split) + experts / expertCopies(split)
+  const { all, experts } = trainedIn(params)
+  const elements = (all - experts) / dataRanks(split) + experts / expertCopies(split)
   // The first of a step is kept as it is.
   const bytes = elements * software.gradientBytes * (1 - 1 / split.microbatches)
   if (bytes === 0) return 0

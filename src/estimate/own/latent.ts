@@ -2,14 +2,15 @@
  * Latent attention: queries, and keys with values, are made from two narrow vectors of each token. Every rank of tp makes
  * those of all tokens, or of its own where the sequence is split over tp; they are gathered, narrow as they are.
  */
+import type { AdapterTarget } from '../../model/index.js'
 import type { Cut } from '../layer.js'
 import type { Latent, Shape } from '../shape.js'
+import { addedTo, type PricedParts } from './adapted.js'
 import type { Flight } from './clock.js'
-import type { KernelPrices, Linear } from './kernels.js'
+import type { Linear } from './kernels.js'
 import type { Meeting } from './meeting.js'
 import type { Phase } from './phase.js'
 import type { Projection } from './projection.js'
-import type { AdaptedBy } from './work.js'
 
 export interface LatentWork {
   /** To the narrow vector of queries, if there is one; queries without and with a position from it. */
@@ -49,14 +50,12 @@ interface NarrowTraffic {
   readonly turned: number
 }
 
-interface Priced {
-  readonly prices: KernelPrices
-  readonly element: number
-  /** A product, with those of its adapters. */
-  readonly adapted: AdaptedBy
-}
-
-export function latentWork(shape: Shape, latent: Latent, cut: Cut, { prices, element, adapted }: Priced): LatentWork {
+export function latentWork(
+  shape: Shape,
+  latent: Latent,
+  cut: Cut,
+  { prices, element, adapted }: PricedParts,
+): LatentWork {
   const { queries, keyValues, plain, turned, values } = latent
   const rows = (cut.microbatch * shape.seq) / cut.cp
   const own = cut.sequenceParallel ? rows / cut.tp : rows
@@ -67,15 +66,17 @@ export function latentWork(shape: Shape, latent: Latent, cut: Cut, { prices, ele
     own: times => prices.memory(times * own * width * element),
     whole: times => prices.memory(times * rows * width * element),
   })
+  const of = (target: AdapterTarget, rows: number, from: number, to: number, made: number = addedTo.passing): Linear =>
+    adapted(prices.linear(rows, from, to), target, { rows, from, to, passes: { made, given: addedTo.passing } })
   return {
-    ...(queries && { queryDown: adapted(prices.linear(own, shape.embed, queries), 'q') }),
-    queryPlain: adapted(prices.linear(rows, from, each * plain), 'q', queries ? 1 : 0),
-    queryTurned: adapted(prices.linear(rows, from, each * turned), 'q', queries ? 2 : 1),
-    keyDown: adapted(prices.linear(own, shape.embed, keyValues), 'k'),
-    keyPlain: adapted(prices.linear(rows, keyValues, each * plain), 'k', 1),
-    keyTurned: adapted(prices.linear(own, shape.embed, turned), 'k', 2),
-    keyTurnedBack: prices.linear(rows, shape.embed, turned).input,
-    values: adapted(prices.linear(rows, keyValues, each * values), 'v'),
+    ...(queries && { queryDown: of('q', own, shape.embed, queries, addedTo.kept) }),
+    queryPlain: of('q', rows, from, each * plain),
+    queryTurned: of('q', rows, from, each * turned),
+    keyDown: of('k', own, shape.embed, keyValues, addedTo.kept),
+    keyPlain: of('k', rows, keyValues, each * plain),
+    keyTurned: of('k', own, shape.embed, turned),
+    keyTurnedBack: of('k', rows, shape.embed, turned).input,
+    values: of('v', rows, keyValues, each * values, addedTo.alone),
     narrowQueries: narrow(queries ?? 0),
     narrowKeys: narrow(keyValues),
     turnQueries: prices.memory(rows * each * turned * element),

@@ -6,7 +6,7 @@
 import { activationBytes, dataRanks } from '../../base/index.js'
 import { scheduleFacts, usualFlights } from '../../plan/index.js'
 import { pipelineIn } from '../book.js'
-import { embeddingParameters, headParameters } from '../counts.js'
+import { embeddingParameters, type Held, headParameters } from '../counts.js'
 import { expertCopies } from '../experts.js'
 import { factorRoom } from '../factor-cost.js'
 import type { PipelineMemory } from '../memory.js'
@@ -30,7 +30,7 @@ import {
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Placed } from '../setup.js'
 import { keptCodes } from './coding.js'
-import { type CutFacts, cutFacts, type Held, ranksOfTable } from './cut-facts.js'
+import { type CutFacts, cutFacts, heldOf, ranksOfTable } from './cut-facts.js'
 import { layerStash, type Stash } from './stash.js'
 import { isCoded, travelOf } from './wire.js'
 
@@ -116,7 +116,7 @@ function scratchesOf(placed: Placed, cut: CutFacts): Scratches {
   // Where only experts have copies, only they fly.
   const apart = dataRanks(split) === 1 && !split.lifted
   const flown = apart ? { layer: expert, table: 0 } : { layer, table }
-  const made = shape.adapters ? { layer: apart ? 0 : cut.trained, table: 0 } : flown
+  const made = shape.adapters ? { layer: cut.trained.mean[apart ? 'experts' : 'all'], table: 0 } : flown
   const fetched: BlockBytes = { nothing: 0, layer: element * flown.layer, table: element * flown.table }
   // On their way parameters lie there as they travel, and so do gradients, beside what they were packed from.
   const [parameters, gradients] = [travelOf(placed, 'gather'), travelOf(placed, 'reduce')]
@@ -163,7 +163,7 @@ export function ownMemory(placed: Placed): PipelineMemory {
       // When parameters are updated, activations are gone, and so is what was gathered.
       const { errors, next } = factorRoom(
         placed,
-        held.trained,
+        held.trained.all,
         Math.max(facts.largest, held.ends > 0 ? facts.table : 0),
       )
       // Matrices of one kind are the last that are made orthogonal: of the others the errors are what they become.
@@ -209,23 +209,20 @@ function keptOf({ placed, tokens, token, head, widths }: Facts, layer: Stash) {
 
 interface HeldByRank extends Held {
   /** What is trained of it. */
-  readonly trained: number
+  readonly trained: Held
   /** Of the embedding and the head. */
   readonly ends: number
 }
 
-function heldParameters(facts: Facts, { layers, dense, first, last }: RankLayers): HeldByRank {
-  const { placed, layerParameters: layer, expert, routed, denseLayer } = facts
+function heldParameters(facts: Facts, rank: RankLayers): HeldByRank {
+  const { placed, layerParameters: layer, expert, routed, denseLayer: dense } = facts
+  const { first, last } = rank
   const { shape } = placed
   const ranks = ranksOfTable(placed)
   const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
-  const trainedOf = (all: number) => (shape.adapters ? layers * facts.trained : all)
-  if (dense === undefined) {
-    const all = layers * layer + ends
-    return { all, trained: trainedOf(all), experts: layers * expert, ends }
-  }
-  const all = (layers - dense) * routed.all + dense * denseLayer + ends
-  return { all, trained: trainedOf(all), experts: (layers - dense) * routed.experts, ends }
+  const { all, experts } = heldOf(rank, { mean: { all: layer, experts: expert }, routed, dense })
+  const held = { all: all + ends, experts }
+  return { ...held, ends, trained: shape.adapters ? heldOf(rank, facts.trained) : held }
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */
@@ -237,13 +234,13 @@ function statesOf(
   const { gradientBytes: wide } = placed.software
   // Experts are split over those ranks alone that hold the same.
   const part = (held - experts) / data + experts / expertCopies(placed.split)
-  const own = placed.shape.adapters ? trained / data : part
+  const own = (trained.all - trained.experts) / data + trained.experts / expertCopies(placed.split)
   return {
     parameters: placed.split.lifted ? 0 : element * (zero >= 3 ? part : held),
-    gradients: wide * (zero >= 2 && reduce !== 'step' ? own : trained),
+    gradients: wide * (zero >= 2 && reduce !== 'step' ? own : trained.all),
     optimizer: placed.split.offload
       ? 0
-      : state * (zero >= 1 ? own : trained) + ((stateOfEnds - state) * ends) / (zero >= 1 ? data : 1),
+      : state * (zero >= 1 ? own : trained.all) + ((stateOfEnds - state) * ends) / (zero >= 1 ? data : 1),
   }
 }
 
@@ -261,7 +258,7 @@ function gatheredBytes({ placed, element, data }: Facts, { all, experts, ends }:
 }
 
 /** Gradients that leave once a step in fewer bits lie there packed until it ends. */
-function sentOnce({ placed, data }: Facts, { trained: all, experts }: HeldByRank): number {
+function sentOnce({ placed, data }: Facts, { trained: { all, experts } }: HeldByRank): number {
   const { stored, sent } = travelOf(placed, 'reduce')
   return sent === stored || reducesEach(placed.split)
     ? 0

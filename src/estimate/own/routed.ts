@@ -2,12 +2,14 @@
  * A feed-forward part that is routed. Rows go to the ranks of their experts and come back; what every token passes beside
  * them is computed meanwhile.
  */
+import type { AdapterTarget } from '../../model/index.js'
 import { expertLoad, expertTensor } from '../experts.js'
 import type { Cut } from '../layer.js'
 import type { Experts, Shape } from '../shape.js'
+import { addedTo, type PricedParts } from './adapted.js'
 import type { Flight } from './clock.js'
 import type { Feed } from './feed.js'
-import type { KernelPrices, Linear } from './kernels.js'
+import type { Linear } from './kernels.js'
 import type { Lane } from './lanes.js'
 import type { Phase } from './phase.js'
 
@@ -49,31 +51,41 @@ export interface RoutedTraffic {
   readonly parts: number
 }
 
+type Gated = (from: number, to: number, target: AdapterTarget) => Linear
+
 export function routedWork(
   shape: Shape,
   experts: Experts,
   cut: Cut,
-  prices: KernelPrices,
-  element: number,
+  { prices, element, adapted }: PricedParts,
 ): RoutedWork {
   const rows = (cut.microbatch * shape.seq) / cut.cp
   const own = cut.sequenceParallel && expertTensor(cut) === 1 ? rows / cut.tp : rows
   const sent = cut.sequenceParallel || expertTensor(cut) === 1 ? rows / cut.tp : rows
   const load = expertLoad(shape, experts, cut, cut.imbalance)
   const all = load.experts * load.rows
-  const grouped = (from: number, to: number) => prices.grouped(load.experts, load.rows, from, to)
-  const gated = (of: (from: number, to: number) => Linear, count: number, width: number) => {
+  const by = (from: number, to: number) => prices.grouped(load.experts, load.rows, from, to)
+  /** What down makes goes on its way to other ranks, or is added up. */
+  const passes = (target: AdapterTarget, leaves: boolean) => ({
+    made: target !== 'down' ? addedTo.kept : leaves ? addedTo.alone : addedTo.passing,
+    given: addedTo.passing,
+  })
+  const grouped: Gated = (from, to, target) =>
+    adapted(by(from, to), target, { rows: all, from, to, by, passes: passes(target, cut.ep > 1) })
+  const common: Gated = (from, to, target) =>
+    adapted(prices.linear(rows, from, to), target, { rows, from, to, passes: passes(target, cut.tp > 1) })
+  const gated = (of: Gated, count: number, width: number) => {
     const hidden = count * width * element
     return {
-      feed: [of(shape.embed, width), of(shape.embed, width)] as const,
-      down: of(width, shape.embed),
+      feed: [of(shape.embed, width, 'gate'), of(shape.embed, width, 'up')] as const,
+      down: of(width, shape.embed, 'down'),
       activation: { forward: prices.memory(3 * hidden), backward: prices.memory(5 * hidden) },
     }
   }
-  const common = (from: number, to: number) => prices.linear(rows, from, to)
+  const [from, to] = [shape.embed, experts.count]
   return {
     ...gated(grouped, all, load.ffn),
-    router: prices.plain(own, shape.embed, experts.count),
+    router: adapted(prices.plain(own, from, to), undefined, { rows: own, from, to }),
     scores: times => prices.memory(4 * times * own * experts.count),
     sent: (times, kernels) => prices.memory(times * sent * shape.embed * element, kernels),
     rows: times => prices.memory(times * all * shape.embed * element),

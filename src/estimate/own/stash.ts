@@ -4,10 +4,10 @@
  * keeps (compile/recompute.ts) and where values live; tests hold the sums to its arenas.
  */
 import { isCast } from '../../base/index.js'
-import { adaptedWidths } from '../counts.js'
-import { denseOf, expertTensor, routedOf, routedShare } from '../experts.js'
+import { denseOf, expertTensor, routedOf, routedShare, routedWidths } from '../experts.js'
 import type { Placed } from '../setup.js'
 import type { Experts } from '../shape.js'
+import { adaptedStash, addends } from './adapted-stash.js'
 import { attendedWidths } from './context.js'
 
 export interface Widths {
@@ -103,8 +103,9 @@ function plainStash(placed: Placed, w: Widths): Stash {
   const feed = shape.experts ? routedHalf(placed, shape.experts, w) : denseHalf(placed, w)
   const everything = norms + attention.kept + feed.kept
   const keptOn = norms + attention.keptOn + feed.keptOn
-  const left = 3 * w.residual + attention.left + feed.left
-  const pending = shape.adapters ? pendingAdapters(shape, w, tp) : keptOn + left + 2 * w.residual
+  const adapted = adaptedStash(placed, w)
+  const left = adapted?.left ?? 3 * w.residual + attention.left + feed.left
+  const pending = adapted?.pending ?? keptOn + left + 2 * w.residual
   // What enters on the way back, and what leaves.
   const handed = 2 * w.residual
   const input = Math.max(feed.input, attention.input) + handed
@@ -131,35 +132,10 @@ function plainStash(placed: Placed, w: Widths): Stash {
       input: left + input,
     }
   }
-  const spared = unread(shape, w, tp)
-  const open = everything + w.residual - spared
+  const open = everything + w.residual - (adapted?.spared ?? 0)
   if (recompute === 'selective')
     return { open: open - result, pending, work: work + result, input: left + result + input }
   return { open, pending, work, input: left + input }
-}
-
-/** Where matrices are frozen: what only their gradients would read, less what adapters keep. */
-function unread({ adapters, ffn }: Placed['shape'], w: Widths, tp: number): number {
-  if (!adapters) return 0
-  const { rank, targets } = adapters
-  const reads = (...some: typeof targets) => some.some(target => targets.includes(target))
-  const norms = (reads('q', 'k', 'v') ? 0 : w.residual) + (reads('gate', 'up') ? 0 : w.residual)
-  return norms + (reads('down') ? 0 : ffn / tp) - rank * targets.length
-}
-
-/** What gradients of adapters are made of: what meets them, and the gradient of what they make. */
-function pendingAdapters(shape: Placed['shape'], w: Widths, tp: number): number {
-  const { rank, targets } = shape.adapters!
-  const from = (...some: typeof targets) => {
-    const [target] = some.filter(one => targets.includes(one))
-    if (target === undefined) return 0
-    return target === 'out' || target === 'down' ? adaptedWidths(shape, tp, target)[0][0] : w.residual
-  }
-  const given = from('q', 'k', 'v') + from('out') + from('gate', 'up') + from('down')
-  const made = targets.flatMap(target =>
-    target === 'out' || target === 'down' ? [w.residual] : adaptedWidths(shape, tp, target).map(([, to]) => to),
-  )
-  return given + made.reduce((sum, to) => sum + to, 0) + 2 * rank * made.length
 }
 
 function attentionHalf({ shape, split }: Placed, w: Widths): AttentionHalf {
@@ -216,11 +192,8 @@ function denseHalf(placed: Placed, w: Widths): Half {
 
 /** Rows of experts, as far as there is room for them, and what every token passes beside them. */
 function routedHalf({ shape, split }: Placed, experts: Experts, w: Widths): Half {
-  const { tp, imbalance = 1 } = split
-  const rows = (imbalance * experts.active * expertTensor(split)) / tp
-  const [given, hidden] = [rows * shape.embed, (rows * experts.ffn) / expertTensor(split)]
-  const shared = experts.shared / tp
-  const back = 3 * given + (shared > 0 ? 2 * w.whole : 0)
+  const { given, hidden, shared } = routedWidths(shape, split, experts)
+  const back = (3 + addends(shape, ['gate', 'up'])) * given + (shared > 0 ? 2 * w.whole : 0)
   return {
     kept: given + 3 * hidden + 3 * shared,
     keptOn: given + hidden + shared,

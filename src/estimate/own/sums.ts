@@ -41,7 +41,7 @@ function sumsOf(
   pieces: number,
   sum: (elements: number) => number,
 ): number {
-  if (trained !== undefined) return layers * pieces * sum(trained / pieces)
+  if (trained !== undefined) return layers * pieces * sum(trained.all / pieces)
   const ends = (first ? sum(embeddingParameters) : 0) + (last ? sum(first ? headBesideEmbedding : headParameters) : 0)
   return layers * pieces * sum(layerParameters / pieces) + ends
 }

@@ -1,10 +1,10 @@
 /** What flights of our own program send in fewer bits: the bytes, and the passes over memory that pack and unpack them. */
 import { activationBytes, dataRanks, isSparing, wireBytes } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
+import type { Held } from '../counts.js'
 import { expertCopies, hasCopies } from '../experts.js'
 import { fetchesEach, reducesEach } from '../schedules/stages.js'
 import type { Placed, Setup } from '../setup.js'
-import type { HeldParameters } from '../step-cost.js'
 
 /** Bytes of a number of a flight where it is computed with, and on its way. */
 export interface Travel {
@@ -26,7 +26,7 @@ export function travelOf(
 export const isCoded = ({ wire }: Pick<Placed['split'], 'wire'>): boolean => wire?.reduce === 'int8'
 
 /** Seconds to pack and unpack, once, what a flight of these parameters sends, in so many passes. */
-export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts }: HeldParameters, pieces = 0): number {
+export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts }: Held, pieces = 0): number {
   const { stored, sent } = travelOf(setup, kind)
   if (sent === stored) return 0
   const { split, cluster } = setup
@@ -45,7 +45,7 @@ export function packing(setup: Setup, kind: 'gather' | 'reduce', { all, experts 
 }
 
 /** Of flights of the whole step. */
-export function packingOnce(setup: Setup, held: HeldParameters): number {
+export function packingOnce(setup: Setup, held: Held): number {
   const { split, software } = setup
   if (!software.own || !split.wire || !hasCopies(split)) return 0
   const gathers = split.zero > 0 && !fetchesEach(split) ? packing(setup, 'gather', held) : 0

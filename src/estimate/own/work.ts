@@ -1,12 +1,12 @@
 /** A layer of our own program in pieces: every product by itself, and the small kernels that are left between them. */
 import { activationBytes } from '../../base/index.js'
 import type { AdapterTarget } from '../../model/index.js'
-import { adaptedWidths, tableRanks } from '../counts.js'
+import { tableRanks } from '../counts.js'
 import type { Cut } from '../layer.js'
 import type { Setup } from '../setup.js'
-import type { Shape } from '../shape.js'
+import { adaptedBy, addedTo } from './adapted.js'
 import { attendedWidths, meetingWork } from './context.js'
-import { agreementOf, type KernelPrices, kernelPrices, type Linear } from './kernels.js'
+import { agreementOf, kernelPrices, type Linear } from './kernels.js'
 import { type LatentWork, latentWork } from './latent.js'
 import type { MeetingWork } from './meeting.js'
 import { type RoutedWork, routedWork } from './routed.js'
@@ -37,28 +37,6 @@ export interface OwnWork {
   readonly routed?: RoutedWork
 }
 
-const frozenLinear = (linear: Linear): Linear => ({ ...linear, weight: 0, parameters: 0 })
-
-/** `nth`: of the matrices of a target. */
-export type AdaptedBy = (linear: Linear, target: AdapterTarget, nth?: number) => Linear
-
-/** A product with a matrix that is frozen, and those of its adapters: both small, with what scales and adds what they make. */
-export function adaptedBy(shape: Shape, tp: number, rows: number, prices: KernelPrices, element: number): AdaptedBy {
-  const { adapters } = shape
-  return (linear, target, nth = 0) => {
-    if (!adapters) return linear
-    if (!adapters.targets.includes(target)) return frozenLinear(linear)
-    const [from, to] = adaptedWidths(shape, tp, target)[nth]
-    const [a, b] = [prices.plain(rows, from, adapters.rank), prices.plain(rows, adapters.rank, to)]
-    return {
-      forward: linear.forward + a.forward + b.forward + prices.floor + prices.memory(rows * to * element),
-      input: linear.input + a.input + b.input + prices.floor + prices.memory(2 * rows * from * element),
-      weight: a.weight + b.weight,
-      parameters: a.parameters + b.parameters,
-    }
-  }
-}
-
 export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const { shape, precision } = setup
   const { tp, cp, microbatch, sequenceParallel } = cut
@@ -68,17 +46,24 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const { memory } = prices
   // Of the residual stream a rank codes what it has, once for all products that read it.
   const split = sequenceParallel ? tp : 1
-  const adapted = adaptedBy(shape, tp, rows, prices, element)
-  const fromStream = (to: number, isFirst: boolean): Linear =>
-    prices.linear(rows, shape.embed, to, {
+  const adapted = adaptedBy(shape, prices, element)
+  const summed = tp === 1 ? addedTo.passing : addedTo.alone
+  const fromStream = (to: number, target: AdapterTarget, made: number, isFirst = false): Linear => {
+    const linear = prices.linear(rows, shape.embed, to, {
       ...{ input: isFirst ? (rows * shape.embed) / split : 0, isMade: true },
       splits: { input: sequenceParallel, gradient: true },
     })
-  const toStream = (from: number): Linear =>
-    prices.linear(rows, from, shape.embed, {
+    const given = shape.gated || target !== 'up' ? addedTo.passing : summed
+    return adapted(linear, target, { rows, from: shape.embed, to, passes: { made, given } })
+  }
+  const toStream = (from: number, target: AdapterTarget): Linear => {
+    const linear = prices.linear(rows, from, shape.embed, {
       gradient: (rows * shape.embed) / split,
       splits: { input: true, gradient: sequenceParallel },
     })
+    const given = target === 'out' ? addedTo.alone : addedTo.passing
+    return adapted(linear, target, { rows, from, to: shape.embed, passes: { made: summed, given } })
+  }
   const { queries, keys, values, results } = attendedWidths(shape, tp)
   const ffn = shape.ffn / tp
   const vocab = shape.vocab / tableRanks(shape, tp)
@@ -88,14 +73,14 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
   const meeting = meetingWork(setup, cut, prices)
   const back = shape.positions === 'rotary' ? (meeting.turns.length > 0 && meeting.turnsBack ? 1 : 2) : 0
   return {
-    queries: adapted(fromStream(queries, true), 'q'),
-    keys: adapted(fromStream(keys, false), 'k'),
-    values: adapted(fromStream(values, false), 'v'),
-    out: adapted(toStream(results), 'out'),
+    queries: fromStream(queries, 'q', addedTo.passing, true),
+    keys: fromStream(keys, 'k', addedTo.passing),
+    values: fromStream(values, 'v', shape.biases ? addedTo.passing : addedTo.alone),
+    out: toStream(results, 'out'),
     feed: (shape.gated ? (['gate', 'up'] as const) : (['up'] as const)).map((target, i) =>
-      adapted(fromStream(ffn, i === 0), target),
+      fromStream(ffn, target, shape.biases ? addedTo.passing : addedTo.kept, i === 0),
     ),
-    down: adapted(toStream(ffn), 'down'),
+    down: toStream(ffn, 'down'),
     meeting,
     turn: { queries: memory(2 * q), keys: memory(2 * k), values: shape.biases ? memory(2 * k) : 0 },
     turnBack: { queries: memory(back * q), keys: memory(back * k) },
@@ -106,11 +91,9 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
     pass: (times, kernels) => memory(times * residual, kernels),
     wholePass: (times, kernels) => memory(times * whole, kernels),
     sumOfRows: width => memory(rows * width * element),
-    table: shape.adapters
-      ? frozenLinear(prices.plain(rows, shape.embed, vocab))
-      : prices.plain(rows, shape.embed, vocab),
+    table: adapted(prices.plain(rows, shape.embed, vocab), undefined, { rows, from: shape.embed, to: vocab }),
     logitPass: times => memory(times * rows * vocab * element),
     ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, { prices, element, adapted }) }),
-    ...(shape.experts && { routed: routedWork(shape, shape.experts, cut, prices, element) }),
+    ...(shape.experts && { routed: routedWork(shape, shape.experts, cut, { prices, element, adapted }) }),
   }
 }
