@@ -54,7 +54,8 @@ describe('the catalog', () => {
   const asked: [ask: () => unknown, message: RegExp][] = [
     [() => deviceOf('h10'), /unknown device `h10`; did you mean `h100`\?/],
     [() => clusterOf('abacus', 8), /unknown device `abacus`; one of v100, a100-40/],
-    [() => clusterOf('tpu-v5e', 512), /512 devices are more than the 256 of one slice/],
+    [() => clusterOf('tpu-v5e', 512, { slices: 1 }), /512 devices are more than the 256 of one slice; set slices to 2/],
+    [() => clusterOf('tpu-v5e', 512, { slices: 3 }), /512 devices cannot be 3 slices of as many each/],
     [() => clusterOf('h100', 8, { dims: [2, 4] }), /joined by a tree, which has no dims/],
     [
       () => clusterOf('tpu-v4', 64, { nicsPerNode: 1, dims: [4, 4] }),
@@ -67,7 +68,7 @@ describe('the catalog', () => {
 
 const show = ({ topology: t }: Cluster): string =>
   t.kind === 'torus'
-    ? t.dims.join('x')
+    ? `${t.slices ? `${t.slices.count} of ` : ''}${t.dims.join('x')}`
     : t.levels
         .map(
           l =>
@@ -92,6 +93,8 @@ describe('a cluster of', () => {
     [clusterOf('tpu-v5e', 256), '16x16'],
     [clusterOf('tpu-v5e', 32), '8x4'],
     [clusterOf('tpu-v4', 32, { dims: [2, 4, 4] }), '2x4x4'],
+    [clusterOf('tpu-v5e', 1024), '4 of 16x16'],
+    [clusterOf('tpu-v5p', 128, { slices: 2 }), '2 of 4x4x4'],
   ]
   for (const [cluster, shape] of shapes)
     test(`${cluster.devices} ${cluster.device.name} is ${shape}`, () => equal(show(cluster), shape))
@@ -162,9 +165,14 @@ const crosses = (topology: Topology, size: number, stride: number): string => {
         .filter(({ parts }) => parts > 1)
         .map(r => `${r.level.name} ${r.parts} of ${r.groups} at ${Number((r.bandwidth / 1e9).toFixed(2))}`)
         .join(', ')
-    : reach.sides
-        .map(s => `${s.members}/${s.length}${s.spacing > 1 ? ` by ${s.spacing}` : ''}${s.ring ? ' ring' : ''}`)
-        .join(', ')
+    : [
+        ...reach.sides.map(
+          s => `${s.members}/${s.length}${s.spacing > 1 ? ` by ${s.spacing}` : ''}${s.ring ? ' ring' : ''}`,
+        ),
+        ...(reach.beyond
+          ? [`${reach.beyond.parts} slices at ${Number((reach.beyond.bandwidth / 1e9).toFixed(2))}`]
+          : []),
+      ].join(', ')
 }
 
 describe('what a group crosses:', () => {
@@ -174,6 +182,7 @@ describe('what a group crosses:', () => {
   const racks = clusterOf('gb200', 288).topology
   const v5p = clusterOf('tpu-v5p', 512).topology
   const v5e = clusterOf('tpu-v5e', 32).topology
+  const slices = clusterOf('tpu-v5e', 512).topology
   const cases: [topology: Topology, size: number, stride: number, crosses: string][] = [
     // tp inside the node: nobody else on the device's NVLink
     [h100, 8, 1, 'node 8 of 1 at 450'],
@@ -203,6 +212,11 @@ describe('what a group crosses:', () => {
     // a slice of 8 x 4: too short to wrap
     [v5e, 4, 1, '4/4'],
     [v5e, 32, 1, '4/4, 8/8'],
+    // two slices of 16 x 16: what leaves one goes through the ports of the group's own members
+    [slices, 16, 1, '16/16 ring'],
+    [slices, 512, 1, '16/16 ring, 16/16 ring, 2 slices at 800'],
+    [slices, 32, 16, '16/16 ring, 2 slices at 50'],
+    [slices, 2, 256, '2 slices at 3.13'],
   ]
   for (const [topology, size, stride, expected] of cases)
     test(`${size} ranks ${stride} apart: ${expected || 'nothing'}`, () =>

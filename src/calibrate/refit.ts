@@ -2,7 +2,7 @@
  * A cluster as a run found it: of what it was said to be, each rate is changed by one factor, the one with which the prices of
  * all that depends on it add up to what was measured.
  */
-import type { Cluster, Device, Level } from '../cluster/index.js'
+import { type Cluster, type Device, type Level, linksIn } from '../cluster/index.js'
 import { isKernel, workOf } from '../cost/index.js'
 import { type Collective, type Instr, isCollective, type Program, type Segment } from '../ir/index.js'
 import { machinePrices } from './machine-prices.js'
@@ -114,7 +114,10 @@ function slowedBy(cluster: Cluster, rate: Rate, by: number): Cluster {
   const { topology } = cluster
   const link = <T extends Level['link']>(of: T): T =>
     of.kind === rate.link ? { ...of, bandwidth: of.bandwidth / by, latency: of.latency * latencyBy(by) } : of
-  if (topology.kind === 'torus') return { ...cluster, topology: { ...topology, link: link(topology.link) } }
+  if (topology.kind === 'torus') {
+    const slices = topology.slices && { slices: { ...topology.slices, link: link(topology.slices.link) } }
+    return { ...cluster, topology: { ...topology, link: link(topology.link), ...slices } }
+  }
   const levels = topology.levels.map(level => ({
     ...level,
     link: link(level.link),
@@ -180,8 +183,7 @@ const slowed: Readonly<Record<Extract<Rate, string>, (device: Device, by: number
 }
 
 function changesOf(given: Cluster, found: Cluster): Change[] {
-  const linksOf = ({ topology }: Cluster) =>
-    topology.kind === 'torus' ? [topology.link] : topology.levels.map(({ link }) => link)
+  const linksOf = ({ topology }: Cluster) => linksIn(topology)
   const peak = ({ device }: Cluster) => Math.max(...Object.values(device.peak))
   const all: Change[] = [
     { what: 'memory of a device', given: given.device.memory, measured: found.device.memory },

@@ -1,7 +1,7 @@
 /** Catalog entry + number of devices + differences -> cluster, or what is wrong with asking for it. */
 import type { Problem } from '../base/index.js'
 import type { Entry, TorusNetwork, TreeNetwork } from './catalog/entry.js'
-import { type Cluster, type Level, type Topology, usualDisk } from './cluster.js'
+import { type Cluster, type Level, sliceSize, type Topology, usualDisk } from './cluster.js'
 import { refused } from './phrases.js'
 import type { Overrides } from './request.js'
 import { sliceOf } from './torus.js'
@@ -75,28 +75,55 @@ const scaled = (network: TreeNetwork, perNode: number): number =>
   Math.max(1, Math.round((network.nicsPerNode * perNode) / network.perNode))
 
 function torus(network: TorusNetwork, devices: number, overrides: Overrides): Topology {
-  const dims = overrides.dims ?? sliceOf(devices, network.dims)
-  return { kind: 'torus', dims, link: network.link, wrapsFrom: network.wrapsFrom }
+  const count = slicesFor(network, devices, overrides)
+  const dims = overrides.dims ?? sliceOf(devices / count, network.dims)
+  const { sliceBandwidth: bandwidth = network.beyond.bandwidth } = overrides
+  return {
+    ...{ kind: 'torus', dims, link: network.link, wrapsFrom: network.wrapsFrom },
+    ...(count > 1 && { slices: { count, link: { ...network.beyond, bandwidth } } }),
+  }
 }
 
-function treeProblems(overrides: Overrides): Problem[] {
-  return overrides.dims === undefined ? [] : [refused('dims', 'cluster/dims/tree')]
+/** As few as can hold all devices, each as many; of dims that are said one, unless there are said to be more. */
+function slicesFor({ most }: TorusNetwork, devices: number, { slices, dims }: Overrides): number {
+  if (slices !== undefined || dims) return slices ?? 1
+  const least = Math.ceil(devices / most)
+  for (let count = least; count < 4 * least; count++) if (devices % count === 0) return count
+  return least
 }
+
+const ofTori = ['dims', 'slices', 'sliceBandwidth'] as const
+
+const treeProblems = (overrides: Overrides): Problem[] =>
+  ofTori.filter(key => overrides[key] !== undefined).map(key => refused(key, 'cluster/dims/tree', { key }))
 
 const ofTrees = ['perNode', 'nodeBandwidth', 'nicsPerNode', 'nicBandwidth', 'oversubscription', 'pod'] as const
 
 function torusProblems(network: TorusNetwork, devices: number, overrides: Overrides): Problem[] {
   const misplaced = ofTrees.filter(key => overrides[key] !== undefined).map(key => refused(key, 'cluster/override'))
   const { dims } = overrides
-  const product = dims?.reduce((n, size) => n * size, 1)
+  const count = slicesFor(network, devices, overrides)
+  const each = dims ? sliceSize({ dims }) : devices / count
+  const product = count * each
   return [
     ...misplaced,
-    ...(dims && product !== undefined && product !== devices
-      ? [refused('dims', 'cluster/dims/product', { dims: dims.join(' x '), product, devices })]
+    ...(dims && product !== devices
+      ? [refused('dims', 'cluster/dims/product', { dims: allDims(dims, count), product, devices })]
       : []),
+    ...(Number.isInteger(each) ? [] : [refused('slices', 'cluster/devices/slices', { devices, slices: count })]),
     ...(dims && dims.length > network.dims
       ? [refused('dims', 'cluster/dims/many', { dims: dims.length, most: network.dims })]
       : []),
-    ...(devices > network.most ? [refused('devices', 'cluster/devices/slice', { devices, most: network.most })] : []),
+    ...(each > network.most
+      ? [
+          refused('devices', 'cluster/devices/slice', {
+            ...{ devices: product, most: network.most, slices: Math.ceil(devices / network.most) },
+          }),
+        ]
+      : []),
   ]
 }
+
+/** '2 x 16 x 16': of two slices. */
+export const allDims = (dims: readonly number[], slices = 1): string =>
+  (slices > 1 ? [slices, ...dims] : dims).join(' x ')

@@ -1,6 +1,7 @@
 /**
  * Devices and how they are joined. A tree has levels, innermost first: what lies in one domain of a level talks over
- * its links, what does not goes one level up. A torus has links between neighbours along each of its dims.
+ * its links, what does not goes one level up. A torus has links between neighbours along each of its dims; several of them, slices, may
+ * be joined by a network.
  * Rank r is device r: neighbouring ranks share the innermost domain.
  */
 import { z } from 'zod'
@@ -56,7 +57,7 @@ export const Topology = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('tree'), levels: z.array(Level).min(1) }),
   z.strictObject({
     kind: z.literal('torus'),
-    dims: z.array(z.int().min(1)).min(1).max(3).describe('devices along each dim'),
+    dims: z.array(z.int().min(1)).min(1).max(3).describe('devices along each dim, of one slice'),
     /** Along each dim one link to either neighbour. */
     link: Link,
     wrapsFrom: z
@@ -64,6 +65,14 @@ export const Topology = z.discriminatedUnion('kind', [
       .min(1)
       .default(1)
       .describe('a dim shorter than this is a line: it has no link from its last device to its first'),
+    slices: z
+      .strictObject({
+        count: z.int().min(2).describe('how many there are, all alike'),
+        /** Every device of a slice has one port. */
+        link: Link,
+      })
+      .optional()
+      .describe('several such tori, joined by a network'),
   }),
 ])
 
@@ -105,9 +114,19 @@ export type Link = z.output<typeof Link>
 export type CollectivePoint = z.output<typeof CollectivePoint>
 export type Level = z.output<typeof Level>
 export type Topology = z.output<typeof Topology>
+export type Torus = Extract<Topology, { kind: 'torus' }>
 export type Cluster = z.output<typeof Cluster>
 
 /** What is meant where a cluster says nothing of disks: an NVMe drive of PCIe 4 for every device, or about that. */
 export const usualDisk: NonNullable<Cluster['disk']> = { read: 6e9, write: 4e9, latency: 1e-4 }
+
+/** Those of all levels, innermost first. */
+export const linksIn = (topology: Topology): readonly Link[] =>
+  topology.kind === 'tree'
+    ? topology.levels.map(({ link }) => link)
+    : [topology.link, ...(topology.slices ? [topology.slices.link] : [])]
+
+/** Devices of one torus; there may be several. */
+export const sliceSize = ({ dims }: Pick<Torus, 'dims'>): number => dims.reduce((n, size) => n * size, 1)
 
 export const diskOf = ({ disk = usualDisk }: Cluster): NonNullable<Cluster['disk']> => disk

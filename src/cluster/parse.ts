@@ -1,7 +1,7 @@
 /** A cluster file's value as a cluster, or everything that is wrong with it. */
 import { hasErrors, type Problem, problemsOf } from '../base/index.js'
-import { build } from './build.js'
-import { Cluster } from './cluster.js'
+import { allDims, build } from './build.js'
+import { Cluster, sliceSize } from './cluster.js'
 import { deviceNames, deviceOf, findEntry, unknownDevice } from './lookup.js'
 import { refused } from './phrases.js'
 import { ClusterRequest } from './request.js'
@@ -48,11 +48,11 @@ function fromDefinition(value: object & { device?: unknown }): ParsedCluster {
 
 function inconsistencies({ topology, devices }: Cluster): Problem[] {
   if (topology.kind === 'torus') {
-    const product = topology.dims.reduce((n, size) => n * size, 1)
-    const { dims } = topology
+    const { dims, slices } = topology
+    const product = sliceSize(topology) * (slices?.count ?? 1)
     return product === devices
       ? []
-      : [refused('topology.dims', 'cluster/dims/product', { dims: dims.join(' x '), product, devices })]
+      : [refused('topology.dims', 'cluster/dims/product', { dims: allDims(dims, slices?.count), product, devices })]
   }
   const { levels } = topology
   const shrinking = levels.flatMap(({ name, size }, i) =>

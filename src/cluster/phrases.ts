@@ -10,10 +10,11 @@ export const clusterPhrases = {
   'cluster/devices/least': ['must be at least 1, got {devices}'],
   'cluster/devices/slice': [
     '{devices} devices are more than the {most} of one slice',
-    'a cluster here is one slice: what joins slices is not modelled',
+    'set slices to {slices} or more',
   ],
+  'cluster/devices/slices': ['{devices} devices cannot be {slices} slices of as many each'],
   'cluster/precision': ['{device} does not multiply in {precision}', 'it has {precisions}'],
-  'cluster/dims/tree': ['these devices are joined by a tree, which has no dims', leaveOut],
+  'cluster/dims/tree': ['these devices are joined by a tree, which has no {key}', leaveOut],
   'cluster/dims/product': ['{dims} = {product} devices, but there are {devices}'],
   'cluster/dims/many': ['{dims} dims, but the torus of these devices has {most}'],
   'cluster/override': ['these devices are joined by a torus, which has no nodes', leaveOut],

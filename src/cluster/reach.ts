@@ -6,19 +6,28 @@
  * and the 2 parts through the NICs of their nodes, which they have to themselves. 2 ranks 8 apart are 2 parts of 1
  * member, and 8 such groups share the NICs of a node.
  *
- * On a torus, dim by dim: the group lies on a side of `members` devices, `spacing` apart, along each dim it covers.
+ * On a torus, dim by dim: the group lies on a side of `members` devices, `spacing` apart, along each dim it covers. What leaves a slice
+ * goes through the ports of its devices, as it leaves a node.
  */
 import { gcd } from '../base/index.js'
-import type { Level, Link, Topology } from './cluster.js'
+import { type Level, type Link, sliceSize, type Topology, type Torus } from './cluster.js'
 
 export interface Group {
   readonly size: number
   readonly stride: number
 }
 
-export type Reach =
-  | { readonly kind: 'tree'; readonly levels: readonly LevelReach[] }
-  | { readonly kind: 'torus'; readonly link: Link; readonly sides: readonly Side[] }
+export type Reach = { readonly kind: 'tree'; readonly levels: readonly LevelReach[] } | TorusReach
+
+export interface TorusReach {
+  readonly kind: 'torus'
+  readonly link: Link
+  /** Members of the group in one slice, rounded up, and where these lie. */
+  readonly members: number
+  readonly sides: readonly Side[]
+  /** Where the group has members in several slices: how many, and bytes per second, one way, in and out of one. */
+  readonly beyond?: { readonly link: Link; readonly parts: number; readonly bandwidth: number }
+}
 
 /** What happens at one level, for the group that is worst off. */
 export interface LevelReach {
@@ -46,9 +55,7 @@ export interface Side {
 }
 
 export const reachOf = (topology: Topology, group: Group): Reach =>
-  topology.kind === 'tree'
-    ? { kind: 'tree', levels: levelsOf(topology.levels, group) }
-    : { kind: 'torus', link: topology.link, sides: sidesOf(topology, group) }
+  topology.kind === 'tree' ? { kind: 'tree', levels: levelsOf(topology.levels, group) } : slicesOf(topology, group)
 
 function levelsOf(levels: readonly Level[], group: Group): LevelReach[] {
   const reached: LevelReach[] = []
@@ -69,6 +76,17 @@ function levelsOf(levels: readonly Level[], group: Group): LevelReach[] {
     })
   }
   return reached
+}
+
+function slicesOf(torus: Torus, group: Group): TorusReach {
+  const { link, slices } = torus
+  const parts = slices ? Math.min(slices.count, domainsOf(group, sliceSize(torus))) : 1
+  const members = Math.ceil(group.size / parts)
+  const inside = { size: members, stride: group.stride }
+  const of = { kind: 'torus', link, members, sides: members > 1 ? sidesOf(torus, inside) : [] } as const
+  if (!slices || parts === 1) return of
+  // Groups that lie in the same slices share their ports: each has those of its own members.
+  return { ...of, beyond: { link: slices.link, parts, bandwidth: members * slices.link.bandwidth } }
 }
 
 /** How many domains of `domain` neighbouring ranks the group touches that touches most: groups need not be aligned. */
@@ -96,8 +114,6 @@ function sidesOf(torus: Torus, { size, stride }: Group): Side[] {
   }
   return sides.length > 0 || size === 1 ? sides : askew(torus, { size, stride })
 }
-
-type Torus = Extract<Topology, { kind: 'torus' }>
 
 /** Members that no row holds, as the first and the last stage of a pipeline: along every dim as far as they differ in it. */
 function askew({ dims, wrapsFrom }: Torus, { size, stride }: Group): Side[] {

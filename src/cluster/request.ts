@@ -16,7 +16,13 @@ export const ClusterRequest = z.strictObject({
   nicBandwidth: rate.optional().describe('bytes per second one way of one network card'),
   oversubscription: z.number().min(1).optional().describe('bytes into the top of a pod for each byte out of it'),
   pod: z.int().min(1).optional().describe('devices of a pod; within it the network is never oversubscribed'),
-  dims: z.array(z.int().min(1)).min(1).max(3).optional().describe('of a torus, such as [8, 8, 16]'),
+  dims: z.array(z.int().min(1)).min(1).max(3).optional().describe('of a torus, such as [8, 8, 16]; of one slice'),
+  slices: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('tori that a network joins: as few as hold all devices where it is not said'),
+  sliceBandwidth: rate.optional().describe('bytes per second one way that a device has of the network between slices'),
   memory: rate.optional().describe('bytes of one device'),
   diskRead: rate.optional().describe('bytes per second that one device’s share of the node’s disks is read with'),
   diskWrite: rate.optional().describe('bytes per second that it is written with'),

@@ -1,9 +1,9 @@
-/** The links a group crosses, as its algorithms see them: one hop for each level of a tree, one for a torus. */
-import { type Cluster, type LevelReach, type Link, type Reach, reachOf } from '../cluster/index.js'
+/** The links a group crosses, as its algorithms see them: one hop for each level of a tree, one for a torus, one for what joins slices. */
+import { type Cluster, type LevelReach, type Link, reachOf, type TorusReach } from '../cluster/index.js'
 import type { Members } from './kernel.js'
 
 export interface Hop {
-  /** What the links join: 'node', 'fabric'; of a torus the torus. */
+  /** What the links join: 'node', 'fabric'; of a torus the torus, or slices. */
   readonly level: string
   readonly link: Link
   /** Parts of the group that meet here, and members inside each part. */
@@ -18,7 +18,7 @@ export interface Hop {
 /** Innermost first; at least one for a group of two or more. */
 export function hopsOf(group: Members, { topology }: Cluster): readonly Hop[] {
   const reach = reachOf(topology, group)
-  return reach.kind === 'torus' ? [torusHop(group, reach)] : treeHops(group, reach.levels)
+  return reach.kind === 'torus' ? torusHops(group, reach) : treeHops(group, reach.levels)
 }
 
 function treeHops({ size }: Members, levels: readonly LevelReach[]): Hop[] {
@@ -40,7 +40,14 @@ function treeHops({ size }: Members, levels: readonly LevelReach[]): Hop[] {
 }
 
 /** Rings along every side at once, both ways round where the side closes; spaced groups share the links between. */
-function torusHop({ size }: Members, { link, sides }: Extract<Reach, { kind: 'torus' }>): Hop {
+function torusHops({ size }: Members, { link, members, sides, beyond }: TorusReach): Hop[] {
   const lanes = sides.reduce((sum, { ring, spacing }) => sum + (ring ? 2 : 1) / spacing, 0)
-  return { level: 'torus', link, fan: size, inner: 1, steps: size, bandwidth: lanes * link.bandwidth * link.efficiency }
+  const inside = { level: 'torus', link, fan: members, inner: 1, bandwidth: lanes * link.bandwidth * link.efficiency }
+  if (!beyond) return [{ ...inside, steps: size }]
+  const { link: network, parts, bandwidth } = beyond
+  const outside = { level: 'slices', link: network, fan: parts, inner: members, steps: parts }
+  return [
+    ...(members > 1 ? [{ ...inside, steps: size - parts }] : []),
+    { ...outside, bandwidth: bandwidth * network.efficiency },
+  ]
 }

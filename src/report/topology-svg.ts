@@ -3,10 +3,10 @@
  * that joins them, with as many lines to it as it has ports. A torus is a grid, or a pile of grids. Where there are too
  * many of a kind, the first ones and the last one are drawn.
  */
-import type { Cluster, Level, LinkKind, Topology } from '../cluster/index.js'
+import type { Cluster, Level, LinkKind, Torus } from '../cluster/index.js'
 import { type Fill, inkOn, palette, type Theme } from './palette.js'
 import { escapeXml, round } from './svg.js'
-import { linkNames, linksOf, showRate, torusShape } from './topology.js'
+import { betweenSlices, linkNames, linksOf, showRate, torusShape } from './topology.js'
 
 /** Something to place: its size, and its drawing at a corner. */
 interface Block {
@@ -158,9 +158,10 @@ function torusBlock(topology: Torus): Block {
   const [across, down = 1, deep = 1] = [...dims].reverse()
   const [columns, rows, layers] = [across, down, deep].map(size => Math.min(size, most))
   const label = `${torusShape(topology)} · ${linkNames[link.kind]}, ${showRate(link.bandwidth)} one way per link`
+  const between = topology.slices ? `between slices: ${betweenSlices(topology.slices)}` : ''
   const hidden = dims.some(size => size > most)
   const drawn = [layers, rows, columns].slice(-dims.length).join(' x ')
-  const note = hidden ? `drawn: ${drawn} of ${dims.join(' x ')}` : ''
+  const note = [between, hidden ? `drawn: ${drawn} of ${dims.join(' x ')}` : ''].filter(Boolean).join(' · ')
   const [width, height] = [(columns - 1) * step + (layers - 1) * tilt.x, (rows - 1) * step + (layers - 1) * tilt.y]
   const wraps = (size: number) => size >= topology.wrapsFrom && size > 2
   const line = [
@@ -170,7 +171,7 @@ function torusBlock(topology: Torus): Block {
   ]
   return {
     width: Math.max(width + side + 2 * stub, charWidth * label.length + 24),
-    height: barHeight + gap + 2 * stub + height + side + (hidden ? 24 : 0),
+    height: barHeight + gap + 2 * stub + height + side + (note ? 24 : 0),
     draw: (x, y) => {
       const [left, upper] = [x + stub, y + barHeight + gap + stub]
       // From the back, and lines before boxes: what is in front is drawn last.
@@ -196,7 +197,6 @@ function torusBlock(topology: Torus): Block {
   }
 }
 
-type Torus = Extract<Topology, { kind: 'torus' }>
 type Offset = readonly [x: number, y: number]
 
 interface Dim {

@@ -1,6 +1,6 @@
 /** How the devices of a cluster are joined, in words and in letters. */
 import { showBytes } from '../base/index.js'
-import type { Level, Link, LinkKind, Topology } from '../cluster/index.js'
+import type { Level, Link, LinkKind, Topology, Torus } from '../cluster/index.js'
 
 export const linkNames: Readonly<Record<LinkKind, string>> = {
   memory: 'shared memory',
@@ -35,11 +35,16 @@ export const linkFigures = ({ efficiency, latency, half }: Link): string =>
     ...(half > 0 ? [`half of it at ${showBytes(half)}`] : []),
   ].join(', ')
 
-/** '8 x 8 x 4', and which dims close to rings. */
-export function torusShape({ dims, wrapsFrom }: Extract<Topology, { kind: 'torus' }>): string {
+/** '8 x 8 x 4', how many of them, and which dims close to rings. */
+export function torusShape({ dims, wrapsFrom, slices }: Torus): string {
   const rings = dims.filter(size => size >= wrapsFrom && size > 2).length
-  return `${dims.join(' x ')} torus, ${rings === dims.length ? 'every dim a ring' : rings === 0 ? 'no dim wraps' : `${rings} of ${dims.length} dims are rings`}`
+  const many = slices ? `${slices.count} slices, each a ` : ''
+  return `${many}${dims.join(' x ')} torus, ${rings === dims.length ? 'every dim a ring' : rings === 0 ? 'no dim wraps' : `${rings} of ${dims.length} dims are rings`}`
 }
+
+/** 'Ethernet, 3.13 GB/s per device' */
+export const betweenSlices = ({ link }: NonNullable<Torus['slices']>): string =>
+  `${linkNames[link.kind]}, ${showRate(link.bandwidth)} per device`
 
 export const topologyText = (topology: Topology, devices: number): string =>
   (topology.kind === 'tree' ? treeText(topology.levels, devices) : torusText(topology)).join('\n')
@@ -82,8 +87,8 @@ function boxes(devices: number): string[] {
 }
 
 /** The last two dims as a grid; a third one is a pile of such grids. */
-function torusText(topology: Extract<Topology, { kind: 'torus' }>): string[] {
-  const { dims, link, wrapsFrom } = topology
+function torusText(topology: Torus): string[] {
+  const { dims, link, wrapsFrom, slices } = topology
   const [across, down = 1, deep = 1] = [...dims].reverse()
   const most = 8
   const wraps = (size: number) => size >= wrapsFrom && size > 2
@@ -100,5 +105,6 @@ function torusText(topology: Extract<Topology, { kind: 'torus' }>): string[] {
     ...grid,
     ...more,
     ...(deep > 1 ? [`${deep} such layers${wraps(deep) ? ', in a ring' : ''}`] : []),
+    ...(slices ? [`${slices.count} such slices: ${betweenSlices(slices)}`] : []),
   ]
 }

@@ -57,7 +57,7 @@ export const memoryTimes = (cluster: Cluster, by: number): Cluster => ({
   device: { ...cluster.device, memory: cluster.device.memory * by },
 })
 
-/** So many times the bandwidth between nodes; where there is one node, within it. */
+/** So many times the bandwidth between nodes, or between slices; where there is one, within it. */
 export function networkTimes(cluster: Cluster, by: number): Cluster {
   const faster = <L extends { readonly link: { readonly bandwidth: number } }>(level: L): L => ({
     ...level,
@@ -66,7 +66,9 @@ export function networkTimes(cluster: Cluster, by: number): Cluster {
   const { topology } = cluster
   const changed: Topology =
     topology.kind === 'torus'
-      ? faster(topology)
+      ? topology.slices
+        ? { ...topology, slices: faster(topology.slices) }
+        : faster(topology)
       : {
           ...topology,
           levels: topology.levels.map((level, i) => (i > 0 || topology.levels.length === 1 ? faster(level) : level)),

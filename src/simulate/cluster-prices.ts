@@ -1,6 +1,6 @@
 /** The prices of a cluster: kernels on its device, collectives and messages over the links they cross. */
 import { type Axis, type Mesh, sizeOf } from '../base/index.js'
-import { type Cluster, diskOf, type Precision, reachOf } from '../cluster/index.js'
+import { type Cluster, diskOf, linksIn, type Precision, reachOf } from '../cluster/index.js'
 import {
   isKernel,
   type Kernel,
@@ -83,13 +83,13 @@ const secondsOf = (kernel: Kernel, { device }: Cluster): number =>
   kernel.kind === 'memory' && kernel.read + kernel.written === 0 ? 0 : priceInStep(kernel, device)
 
 function linksOf({ topology }: Cluster): string[] {
-  return topology.kind === 'torus' ? [topology.link.kind] : [...new Set(topology.levels.map(({ link }) => link.kind))]
+  return [...new Set(linksIn(topology).map(({ kind }) => kind))]
 }
 
 /** The kind of the outermost links that members cross. */
 function outermost({ topology }: Cluster, members: Members): string {
   const reach = reachOf(topology, members)
-  if (reach.kind === 'torus') return reach.link.kind
+  if (reach.kind === 'torus') return (reach.beyond ?? reach).link.kind
   return (reach.levels.findLast(({ parts }) => parts > 1) ?? reach.levels[0]).level.link.kind
 }
 

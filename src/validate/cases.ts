@@ -34,7 +34,7 @@ const megatron = (size: string, label = size): Case => ({
   picks: ({ model }) => model === `GPT-${size}`,
 })
 
-/** Dense models of the size that Gemini's first papers speak of, on one slice of TPUs. */
+/** Dense models of the size that Gemini's first papers speak of, on one slice of TPUs or on several. */
 const maxtext = (device: string, size: string): Case => ({
   title: `MaxText ${size} on TPU ${device}, the tables of its repository`,
   file: 'maxtext.csv',
@@ -73,7 +73,9 @@ export const cases: Readonly<Record<string, Case>> = {
   'maxtext-32b-v5e': maxtext('v5e', '32B'),
   'maxtext-64b-v5e': maxtext('v5e', '64B'),
   'maxtext-32b-v5p': maxtext('v5p', '32B'),
+  'maxtext-64b-v5p': maxtext('v5p', '64B'),
   'maxtext-128b-v5p': maxtext('v5p', '128B'),
+  'maxtext-512b-v5p': maxtext('v5p', '512B'),
   'maxtext-1t-v5p': maxtext('v5p', '1024B'),
 }
 

@@ -1,12 +1,14 @@
-/** MaxText's rows: what its scripts say of a model, and what is not priced. */
+/** MaxText's rows: what its scripts say of a model, and of slices. */
 import type { Reading } from './reading.js'
 import type { Row } from './row.js'
+
+export const maxtextKnown = (row: Row): Partial<Reading> => ({ ...scaledSizes(row), ...slicesOf(row) })
 
 /**
  * MaxText makes its models of a scale, a power of two: heads and feed-forward, the width, and the layers are doubled in turns (`global_parameter_scale`
  * of its scripts, from 16 layers of 2048 with 16 heads of 128 and a feed-forward of 7168).
  */
-export function scaledKnown({ model, params_b: billions = 0, recompute }: Row): Partial<Reading> {
+function scaledSizes({ model, params_b: billions = 0, recompute }: Row): Partial<Reading> {
   const times = Math.log2(billions)
   if (!/^MaxText \d+B$/.test(model) || !Number.isInteger(times)) return {}
   const [all, rest] = [Math.floor(times / 3), times % 3]
@@ -17,5 +19,8 @@ export function scaledKnown({ model, params_b: billions = 0, recompute }: Row): 
   }
 }
 
-export const severalSlices = ({ interconnect = '' }: Row): string | undefined =>
-  /^([2-9]|\d\d+) slices/.test(interconnect) ? 'slices that a network joins are not modelled' : undefined
+/** Its scripts leave what joins slices to data parallelism: parameters are shared within one alone. */
+function slicesOf({ interconnect = '', n_gpus: devices = 0, tp = 1 }: Row): Partial<Reading> {
+  const slices = Number(/^(\d+) slices/.exec(interconnect)?.[1] ?? 1)
+  return slices > 1 ? { network: { slices }, sharded: devices / slices / tp } : {}
+}

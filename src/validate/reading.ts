@@ -33,6 +33,8 @@ export interface Reading extends Counts {
   readonly device: string
   readonly network: Overrides
   readonly zero?: Split['zero'] | undefined
+  /** Ranks that share what ZeRO splits, where not all data ranks do. */
+  readonly sharded?: number | undefined
   readonly sequenceParallel?: boolean | undefined
   readonly recompute?: string | undefined
   readonly precision?: Precision | undefined

@@ -50,7 +50,7 @@ function completed(reading: Reading, known: Partial<Reading>): Reading {
 }
 
 /** What a study knows better than the cell of the table, which may hold words for people. */
-const overruled: ReadonlySet<string> = new Set(['recompute', 'chunks', 'zero'])
+const overruled: ReadonlySet<string> = new Set(['recompute', 'chunks', 'zero', 'network'])
 
 function shapeOf(sizes: Sizes, family: Family): Shape {
   const { layers, embed, heads, vocab, seq } = sizes
@@ -82,6 +82,7 @@ function splitOf(sizes: Sizes): Split | string {
     ...((sizes.etp ?? 1) > 1 && { etp: sizes.etp! }),
     sequenceParallel: (sizes.sequenceParallel ?? false) && tp > 1,
     zero: sizes.zero ?? 0,
+    ...(sizes.sharded !== undefined && { sharded: sizes.sharded }),
     schedule: scheduleFor(schedule, chunks),
     chunks,
     microbatches,

@@ -6,7 +6,7 @@ import { shorten } from '../base/index.js'
 import type { Overrides } from '../cluster/index.js'
 import type { Definition, FrameworkName, Shape, Software } from '../estimate/index.js'
 import { frameworks } from '../estimate/others/frameworks.js'
-import { scaledKnown, severalSlices } from './maxtext.js'
+import { maxtextKnown } from './maxtext.js'
 import type { Reading } from './reading.js'
 import type { Row } from './row.js'
 
@@ -359,8 +359,7 @@ export const studies: Readonly<Record<string, Study>> = {
     family: 'llama',
     framework: 'megatron-2024',
     figure: 'palm',
-    known: scaledKnown,
-    aside: severalSlices,
+    known: maxtextKnown,
   },
   papers: {
     title: 'single papers',

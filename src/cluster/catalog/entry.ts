@@ -30,4 +30,6 @@ export interface TorusNetwork {
   readonly wrapsFrom: number
   /** Devices of the largest slice. */
   readonly most: number
+  /** What joins slices, as one device has it. */
+  readonly beyond: Link
 }

@@ -1,6 +1,6 @@
 /**
- * Google TPUs. A rank is a chip. Chips of a slice lie on a torus; slices are joined by the data-centre network, which
- * the catalog does not model: a cluster is one slice. An MXU is a tile of its own and counts as one unit.
+ * Google TPUs. A rank is a chip. Chips of a slice lie on a torus; slices are joined by the data-centre network, of which every chip has its
+ * share of its host's cards. An MXU is a tile of its own and counts as one unit.
  */
 import { GiB } from '../../base/index.js'
 import type { Device } from '../device.js'
@@ -39,13 +39,13 @@ const chip = ({ bf16, fp8, tile, units, memory, title, ...rest }: Chip): Device 
   sources: [documentation(title.replace('Google TPU ', '')), book, list],
 })
 
-/** `bandwidth` of one link, one way. */
-const torus = (dims: 2 | 3, bandwidth: number, wrapsFrom: number, most: number): TorusNetwork => ({
-  kind: 'torus',
-  dims,
+type Slice = Pick<TorusNetwork, 'dims' | 'wrapsFrom' | 'most'>
+
+/** Bytes per second, one way, of one link, and of a chip's share of the network. */
+const torus = (slice: Slice, bandwidth: number, beyond: number): TorusNetwork => ({
+  ...{ kind: 'torus', ...slice },
   link: { kind: 'ici', bandwidth, efficiency: 0.9, latency: 1e-6, half: 0 },
-  wrapsFrom,
-  most,
+  beyond: { kind: 'ethernet', bandwidth: beyond, efficiency: 0.8, latency: 15e-6, half: 0 },
 })
 
 const host = (memory: number): NonNullable<Entry['host']> => ({
@@ -65,9 +65,12 @@ export const tpu: readonly Entry[] = [
       units: 8,
       pricePerHour: 3.22,
     }),
-    network: torus(3, 45e9, 4, 4096),
+    network: torus({ dims: 3, wrapsFrom: 4, most: 4096 }, 45e9, 6.25e9),
     host: host(100),
-    sources: ['Jouppi et al. 2023, "TPU v4": 3D torus, 6 links per chip; dims that are multiples of 4 wrap'],
+    sources: [
+      'Jouppi et al. 2023, "TPU v4": 3D torus, 6 links per chip; dims that are multiples of 4 wrap',
+      'network between slices: taken as that of v5p, since none is printed',
+    ],
   },
   {
     device: chip({
@@ -80,9 +83,11 @@ export const tpu: readonly Entry[] = [
       units: 4,
       pricePerHour: 1.2,
     }),
-    network: torus(2, 45e9, 16, 256),
+    network: torus({ dims: 2, wrapsFrom: 16, most: 256 }, 45e9, 3.125e9),
     host: host(48),
-    sources: ['Google Cloud TPU v5e documentation: 2D torus up to 16 x 16, ICI 400 GB/s both ways per chip'],
+    sources: [
+      'Google Cloud TPU v5e documentation: 2D torus up to 16 x 16, ICI 400 GB/s both ways per chip, a network of 6.4 Tb/s for 256 chips',
+    ],
   },
   {
     device: chip({
@@ -95,9 +100,11 @@ export const tpu: readonly Entry[] = [
       units: 8,
       pricePerHour: 4.2,
     }),
-    network: torus(3, 90e9, 4, 6144),
+    network: torus({ dims: 3, wrapsFrom: 4, most: 6144 }, 90e9, 6.25e9),
     host: host(112),
-    sources: ['Google Cloud TPU v5p documentation: 3D torus up to 16 x 16 x 24, ICI 1,200 GB/s both ways per chip'],
+    sources: [
+      'Google Cloud TPU v5p documentation: 3D torus up to 16 x 16 x 24, ICI 1,200 GB/s both ways and a network of 50 Gb/s per chip',
+    ],
   },
   {
     device: chip({
@@ -111,8 +118,10 @@ export const tpu: readonly Entry[] = [
       units: 2,
       pricePerHour: 2.7,
     }),
-    network: torus(2, 90e9, 16, 256),
+    network: torus({ dims: 2, wrapsFrom: 16, most: 256 }, 90e9, 12.5e9),
     host: host(180),
-    sources: ['Google Cloud TPU v6e documentation: 2D torus up to 16 x 16, ICI 800 GB/s both ways per chip'],
+    sources: [
+      'Google Cloud TPU v6e documentation: 2D torus up to 16 x 16, ICI 800 GB/s both ways per chip, four cards of 200 Gb/s for 8 chips',
+    ],
   },
 ]

@@ -43,9 +43,12 @@ function loadsOf({ topology, traffic, busy, step, devices }: TopologyAnswer): Lo
   const seconds = new Map(busy)
   const sent = (level: string) => traffic.filter(row => row.level === level).reduce((sum, row) => sum + row.bytes, 0)
   if (topology.kind === 'torus') {
-    const all = traffic.reduce((sum, row) => sum + row.bytes, 0)
-    const { kind } = topology.link
-    return [{ name: 'torus', link: kind, size: devices, bytes: all, busy: (seconds.get(kind) ?? 0) / step }]
+    const { link, slices } = topology
+    const load = (name: string, { kind }: typeof link, size: number) => ({
+      ...{ name, link: kind, size, bytes: sent(name), busy: (seconds.get(kind) ?? 0) / step },
+    })
+    const inside = load('torus', link, devices / (slices?.count ?? 1))
+    return slices ? [inside, load('slices', slices.link, devices)] : [inside]
   }
   return topology.levels.map(({ name, size, link }) => ({
     ...{ name, link: link.kind, size, bytes: sent(name) },
