@@ -168,6 +168,17 @@ later(
     ok((await longest(page)) <= most)
     await page.reload()
     await page.waitForFunction(`document.querySelector('textarea')?.value.includes('model: gpt2')`)
+    // Each has a place of its own: Back finds the one before.
+    await page.locator('textarea').fill(yaml.replace('gpt2', 'gpt2-xl'))
+    await page.locator('textarea').blur()
+    await page.waitForFunction(`document.querySelector('textarea')?.value.includes('gpt2-xl')`)
+    await page.goBack()
+    await page.waitForFunction(`document.querySelector('textarea')?.value.includes('model: gpt2\\n')`)
+    ok(
+      (await page.evaluate<number>(
+        `Object.keys(localStorage).filter(key => key.startsWith('lockstep.own.')).length`,
+      )) >= 3,
+    )
     isFine()
   },
 )

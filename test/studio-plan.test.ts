@@ -220,6 +220,34 @@ later('two plans beside each other differ where they were changed', inChromium, 
 })
 
 later(
+  'the plan that another is compared with is kept whole: its job too, over Reload and Back',
+  inChromium,
+  async () => {
+    const { page, open, isFine } = await shared()
+    const fields = () => page.$$eval('.compare tbody tr', rows => rows.map(row => row.textContent))
+    const differs = (n: number) =>
+      page.waitForFunction(`document.querySelectorAll('.compare tbody tr').length === ${n}`)
+    await open(`plan?${small}&tab=compare`)
+    await page.getByRole('button', { name: 'Keep this plan as A' }).click()
+    await page.locator('.compare', { hasText: 'They are the same plan.' }).waitFor()
+    const kept = await page.evaluate<string>(`new URLSearchParams(location.hash.split('?')[1]).get('a')`)
+    await page.evaluate(`location.hash = location.hash.replace('seq=1024', 'seq=2048')`)
+    await differs(1)
+    deepEqual(await fields(), ['training.seq10242048'])
+    await page.reload()
+    await differs(1)
+    deepEqual(await fields(), ['training.seq10242048'])
+    await page.getByRole('button', { name: 'Open A' }).click()
+    await page.waitForURL(({ hash }) => hash.includes('seq=1024&'))
+    await page.waitForFunction(`document.querySelector('.compare tbody tr')?.textContent === 'training.seq20481024'`)
+    await page.goBack()
+    await page.waitForFunction(`document.querySelector('.compare tbody tr')?.textContent === 'training.seq10242048'`)
+    equal(await page.evaluate(`new URLSearchParams(location.hash.split('?')[1]).get('a')`), kept)
+    isFine()
+  },
+)
+
+later(
   'the job is edited as text: problems have their line, and what is a job becomes the plan',
   inChromium,
   async () => {

@@ -90,6 +90,15 @@ later('in the page: a rank that is ended is named with those who wait for it; St
   await press(page, 'Start')
   await state(page, 'running')
   await page.locator('.status strong', { hasText: 'step' }).waitFor()
+  // What a reader looks at closer stays so while other steps follow.
+  await page.getByRole('button', { name: 'Zoom in' }).first().click()
+  const seen = `document.querySelector('.timeline-map').getAttribute('aria-valuetext')`
+  await page.waitForFunction(`!${seen}.startsWith('0 s')`)
+  for (let n = 0; n < 2; n++) {
+    const now: string = await page.evaluate(seen)
+    await page.waitForFunction(`${seen} !== ${JSON.stringify(now)}`)
+    ok(!(await page.evaluate<string>(seen)).startsWith('0 s'))
+  }
   // Another language, another page and back: the run goes on.
   await page.getByRole('button', { name: '中文' }).click()
   await page.getByRole('button', { name: 'English' }).click()
@@ -145,7 +154,7 @@ later('on this machine: a native run streams to the page, is hit by faults, and 
   await page.close()
 })
 
-later('without threads the interpreter runs a tiny job, and the page says so', inChromium, async () => {
+later('without threads the interpreter runs a tiny job, and says of a large one that it is', inChromium, async () => {
   const plain = await hostStudio(false)
   const { page, open, isFine } = await pages.tab({ address: plain.address })
   await page.addInitScript('delete Navigator.prototype.serviceWorker')
@@ -154,6 +163,13 @@ later('without threads the interpreter runs a tiny job, and the page says so', i
   await press(page, 'Start')
   await state(page, 'done')
   match((await page.textContent('.run'))!, /in 2 steps/)
+  await open('run?job=four&steps=200&sample=')
+  const large = page.locator('.large')
+  await large.waitFor()
+  match((await large.textContent())!, /A step is [\d.]+M FLOP: .* about [\d.]+ s .*npx lockstep train job\.yaml/)
+  ok(await page.getByRole('button', { name: 'Start', exact: true }).isDisabled())
+  await press(page, 'Start all the same')
+  await state(page, 'starting', 'running')
   isFine()
   await page.close()
   plain.close()

@@ -29,6 +29,12 @@ export const fixed = (value: number, digits: number): string =>
 export const percent = (share: number, digits = 1): string =>
   format({ style: 'percent', maximumFractionDigits: digits }).format(share)
 
+/** How much more or less: +2.1%, −0.4%, 0%. */
+export function signed(share: number): string {
+  const size = percent(Math.abs(share))
+  return size === percent(0) ? size : `${share > 0 ? '+' : '−'}${size}`
+}
+
 /** 12k, 3.4M, 405B. */
 export function thousands(value: number): string {
   const steps = [

@@ -16,3 +16,11 @@ export function remember(name: string, text: string): void {
     // Not remembered.
   }
 }
+
+export function forget(name: string): void {
+  try {
+    localStorage.removeItem(prefix + name)
+  } catch {
+    // It was not remembered.
+  }
+}

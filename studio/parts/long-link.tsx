@@ -1,7 +1,6 @@
 /** Says that what stands on the page is not in its link, or that the link is too long to be sent, and offers the file. */
 import { defineText } from '../base/language.js'
-import { linkLength, mostLetters, type OwnName, ownText } from '../base/own.js'
-import { place } from '../base/router.js'
+import { isKept, linkLength, mostLetters, type OwnName, ownText } from '../base/own.js'
 import { saveText } from '../base/save.js'
 
 const text = defineText(
@@ -30,13 +29,13 @@ interface LongLinkProps {
 export function LongLink({ own, file, content }: LongLinkProps) {
   const words = text()
   const letters = linkLength()
-  const isKept = own !== undefined && place.value.query[own] === undefined
-  if (isKept && ownText(own) === undefined) return <p role="note">{words.gone}</p>
-  if (!isKept && letters <= mostLetters) return null
+  const here = own !== undefined && isKept(own)
+  if (here && ownText(own) === undefined) return <p role="note">{words.gone}</p>
+  if (!here && letters <= mostLetters) return null
   const save = async () => saveText(file, await content())
   return (
     <p role="note" class="long-link">
-      {isKept ? words.kept : words.long(letters)}{' '}
+      {here ? words.kept : words.long(letters)}{' '}
       <button type="button" class="quiet" onClick={() => void save()}>
         {words.save(file)}
       </button>

@@ -15,6 +15,7 @@ export const modules = {
   'plan-job': () => import('./plan-job.js'),
   'plan-search': () => import('./plan-search.js'),
   schedule: () => import('./schedule.js'),
+  weigh: () => import('./weigh.js'),
 }
 
 export type Modules = { readonly [M in keyof typeof modules]: Awaited<ReturnType<(typeof modules)[M]>> }

@@ -40,6 +40,8 @@ export interface TrainInput {
   /** What the model goes on from at each evaluation. */
   readonly sample?: string
   readonly keepGoing?: boolean
+  /** Whether files are wanted in the end: a trace and a checkpoint take time and room. */
+  readonly leaves?: boolean
   /** The name of the channel on which it is told what to do. */
   readonly channel: string
 }
@@ -92,7 +94,7 @@ export async function train(input: TrainInput, { progress }: Context): Promise<O
     try {
       const left = () => ({ metrics: lines.text, ...traceOf(session), checkpoint: save() })
       const state = await followed(session, { input, orders, lines, tell, sampler, left })
-      return { state, problems: [], ...left() }
+      return { state, problems: [], ...(input.leaves ? left() : { metrics: lines.text }) }
     } finally {
       await session.stop()
     }

@@ -94,7 +94,7 @@ export default function Live() {
         <p>
           <small>{threads.value ? words.threads : words.interpreted}</small>
         </p>
-        {data && <Timeline data={data} />}
+        {data && <Timeline data={data} follows />}
       </div>
     </Figure>
   )
@@ -120,7 +120,7 @@ function useTraining() {
     const files = await textOfJobs()
     if (own !== generation.current) return
     driver.current = startInPage(
-      { job, files, steps, sample: '', keepGoing: false },
+      { job, files, steps, sample: '', keepGoing: false, leaves: false },
       {
         told: told => put(now => withTold(now, told)),
         files: () => {}, // none are asked for

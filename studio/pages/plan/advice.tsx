@@ -1,6 +1,6 @@
 /** Why the plan takes what it takes, and what to try next. Every suggestion applies itself; Back undoes it. */
 import { language } from '../../base/language.js'
-import { bytes, percent, seconds } from '../../base/numbers.js'
+import { bytes, seconds, signed } from '../../base/numbers.js'
 import { useLong } from '../../work/long.js'
 import type { Suggestion } from '../../work/plan/advice.js'
 import type { Link } from '../../work/plan/link.js'
@@ -19,7 +19,7 @@ export function Advice({ link, why }: AdviceProps) {
   const isOld = JSON.stringify(value?.link) !== JSON.stringify(link)
   return (
     <section class="advice" aria-busy={pending}>
-      <h2>{words.try}</h2>
+      {(value || pending) && <h2>{words.try}</h2>}
       <div class={isOld ? 'pending' : undefined}>
         {value && value.try.length === 0 && !pending && <p>{words.tryNone}</p>}
         <ul class="chips">
@@ -71,8 +71,6 @@ function Chip({ one, now }: ChipProps) {
     </li>
   )
 }
-
-const signed = (share: number): string => `${share > 0 ? '+' : '−'}${percent(Math.abs(share))}`
 
 function Not({ all, now }: { readonly all: readonly Suggestion[]; readonly now: number }) {
   const words = text()

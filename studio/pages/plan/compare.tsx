@@ -1,5 +1,6 @@
 /** Two plans beside each other: the one that was kept, and this one. */
 import { bytes, percent, seconds } from '../../base/numbers.js'
+import { isKept, ownQuery, ownText } from '../../base/own.js'
 import { place } from '../../base/router.js'
 import { type Bar, Bars } from '../../parts/bars.js'
 import { Figure, Table } from '../../parts/figure.js'
@@ -8,7 +9,7 @@ import { useAnswer } from '../../work/answer.js'
 import type { Compared } from '../../work/plan/compare.js'
 import type { Link } from '../../work/plan/link.js'
 import type { Numbers } from '../../work/plan/price.js'
-import { settle } from './state.js'
+import { opened, readShown, settle, showLink } from './state.js'
 import { named, text } from './text.js'
 import { views } from './text-views.js'
 
@@ -20,31 +21,38 @@ interface CompareProps {
 
 export default function CompareView({ link, word }: CompareProps) {
   const words = views().compare
-  const { a } = place.value.query
+  const a = ownText('a')
+  const here = showLink({ ...link, plan: word })
   const keep = (
-    <button type="button" onClick={() => settle({ a: word })}>
+    <button type="button" onClick={() => settle(ownQuery('a', here))}>
       {words.pin}
     </button>
   )
   if (a === undefined)
     return (
       <section class="compare">
-        <p>{words.how}</p>
+        <p>{isKept('a') ? words.gone : words.how}</p>
         <p>{keep}</p>
       </section>
     )
+  const other = readShown(a, link)
+  const swap = () => {
+    const { path, query } = place.peek()
+    const to = { ...query, ...opened(other) } as Record<string, string> // what is undefined is left out of links
+    settle({ ...opened(other), ...ownQuery('a', here, { path, query: to }) })
+  }
   return (
     <section class="compare">
       <p class="chips">
         {keep}
-        <button type="button" class="quiet" onClick={() => settle({ plan: a, a: word })}>
+        <button type="button" class="quiet" onClick={swap}>
           {words.swap}
         </button>
         <button type="button" class="quiet" onClick={() => settle({ a: undefined })}>
           {words.unpin}
         </button>
       </p>
-      <Both a={{ ...link, plan: a }} b={link} />
+      <Both a={other} b={link} />
     </section>
   )
 }

@@ -1,7 +1,7 @@
 /** All plans of the job, found in a worker of their own while the controls go on answering. */
 import { useState } from 'preact/hooks'
 import { language } from '../../base/language.js'
-import { bytes, count, percent, seconds } from '../../base/numbers.js'
+import { bytes, count, percent, seconds, signed } from '../../base/numbers.js'
 import { place } from '../../base/router.js'
 import { Field } from '../../parts/controls.js'
 import { Figure } from '../../parts/figure.js'
@@ -100,8 +100,6 @@ function Plans({ plans, own }: { readonly plans: readonly FoundPlan[]; readonly 
     </section>
   )
 }
-
-const signed = (share: number): string => `${share > 0 ? '+' : '−'}${percent(Math.abs(share))}`
 
 function Impossible({ why, instead }: NonNullable<SearchAnswer['impossible']>) {
   const words = views().search

@@ -9,6 +9,17 @@ export function linkOf(query: Readonly<Record<string, string>>): Link {
   return Object.fromEntries(keys.flatMap(key => (query[key] === undefined ? [] : [[key, query[key]]])))
 }
 
+/** A link within a link: the plan that another is compared with. */
+export const showLink = (link: Link): string =>
+  new URLSearchParams(Object.entries(link).filter((entry): entry is [string, string] => Boolean(entry[1]))).toString()
+
+/** Of older links: a plan of the same job, as one word. */
+export const readShown = (text: string, link: Link): Link =>
+  text.includes('=') ? linkOf(Object.fromEntries(new URLSearchParams(text))) : { ...link, plan: text }
+
+/** What of the link changes for the page to show another: all that is a plan's. */
+export const opened = (link: Link): Changes => Object.fromEntries(keys.map(key => [key, link[key]]))
+
 /** One control moves: the present entry is replaced. */
 export const move = (changes: Changes): void => setQuery(changes)
 /** It has come to rest: Back leads to what was before. */

@@ -50,7 +50,8 @@ export const views = defineText(
     compare: {
       title: 'Two plans',
       pin: 'Keep this plan as A',
-      how: 'Keep a plan as A, change it, and see both beside each other.',
+      how: 'Keep a plan as A, change it or its job, and see both beside each other.',
+      gone: 'A was too long for this link and stayed in the browser in which it was kept. Keep another.',
       a: 'A',
       b: 'B, this plan',
       unpin: 'Forget A',
@@ -120,7 +121,8 @@ export const views = defineText(
     compare: {
       title: '两个方案',
       pin: '把当前方案记为 A',
-      how: '先把一个方案记为 A，再改动，就能并排比较。',
+      how: '先把一个方案记为 A，再改动方案或作业，就能并排比较。',
+      gone: 'A 太长，放不进链接，留在了当初记下它的浏览器里。请另记一个。',
       a: 'A',
       b: 'B（当前方案）',
       unpin: '忘掉 A',

@@ -22,7 +22,9 @@ export function Layout({ name, shape }: { readonly name: string; readonly shape:
       <svg class="layout" viewBox={`-1 -1 ${width + 2} ${height + 26}`} role="img" aria-label={caption}>
         <rect class="whole" width={width} height={height} />
         <rect class="mine" x={across.index * wide} y={down.index * high} width={wide} height={high} />
-        <text x={0} y={height + 16}>{`${down.name} × ${across.name}`}</text>
+        <text x={0} y={height + 16}>
+          {[down.name, across.name].filter(Boolean).join(' × ')}
+        </text>
       </svg>
     </Figure>
   )

@@ -14,6 +14,8 @@ export interface Request {
   readonly steps: number
   readonly sample: string
   readonly keepGoing: boolean
+  /** Whether files are wanted in the end. */
+  readonly leaves: boolean
 }
 
 export interface Ended {
@@ -43,13 +45,13 @@ export interface Driver {
   leave(): void
 }
 
-export function startInPage({ job, files, steps, sample, keepGoing }: Request, heard: Heard): Driver {
+export function startInPage({ job, files, steps, sample, keepGoing, leaves }: Request, heard: Heard): Driver {
   const name = `lockstep-run-${crypto.randomUUID()}`
   const channel = new BroadcastChannel(name)
   const ending = new AbortController()
   let [stopping, over] = [false, false]
   const tell = (order: Order) => over || channel.postMessage(order) // a timer may ask once more when it is
-  const input = { job, files, steps, threads: threads.value, cores, channel: name, keepGoing }
+  const input = { job, files, steps, threads: threads.value, cores, channel: name, keepGoing, leaves }
   const progress = (value: unknown) => {
     const told = value as Told // what the worker tells
     if (told.kind === 'left') heard.files(filesOf(job, told.left), told.step)
@@ -57,7 +59,7 @@ export function startInPage({ job, files, steps, sample, keepGoing }: Request, h
   }
   const options = { progress, signal: ending.signal }
   ask('long', ['run', 'train'], sample === '' ? input : { ...input, sample }, options)
-    .then(outcome => heard.ended({ ...outcome, files: filesOf(job, outcome) }))
+    .then(outcome => heard.ended({ ...outcome, files: leaves ? filesOf(job, outcome) : [] }))
     .catch((e: unknown) => {
       const message = e instanceof Refused ? e.why.message : String(e)
       const failed: Problem = { code: 'engine/failed', severity: 'error', path: '', message }

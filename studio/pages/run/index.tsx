@@ -4,6 +4,7 @@ import { threads } from '../../base/isolation.js'
 import { fixed, seconds, short } from '../../base/numbers.js'
 import { ownQuery } from '../../base/own.js'
 import { place } from '../../base/router.js'
+import { Coded } from '../../parts/coded.js'
 import { Command } from '../../parts/command.js'
 import { Choice, Field, NumberField, Toggle } from '../../parts/controls.js'
 import { LongLink } from '../../parts/long-link.js'
@@ -13,6 +14,7 @@ import { Problems } from '../../parts/trouble.js'
 import { Curve } from './curve.js'
 import { examples, jobNames, jobTitles, textOfJobs } from './jobs.js'
 import { Lanes } from './lanes.js'
+import { Large, useLarge } from './large.js'
 import { type Asked, change, cores, readAsked } from './link.js'
 import { hasServer, type Machine, machine, machineRuns, type RunSummary } from './machine.js'
 import { Events, Faults, Files, Memory, Samples } from './panels.js'
@@ -71,6 +73,8 @@ function Controls({ asked, run, host }: ControlsProps) {
   const words = text()
   const titles = jobTitles()
   const own = asked.name === 'own'
+  const begin = useBeginning(asked, host)
+  const weight = useLarge(asked)
   return (
     <>
       <div class="controls">
@@ -91,7 +95,7 @@ function Controls({ asked, run, host }: ControlsProps) {
           ]}
           value={asked.where}
           change={where => change({ where })}
-          note={hasServer ? host?.cpu : words.noServer}
+          note={hasServer ? host?.cpu : <Coded text={words.noServer} />}
         />
         <NumberField
           label={words.steps}
@@ -115,7 +119,7 @@ function Controls({ asked, run, host }: ControlsProps) {
           value={asked.keepGoing}
           change={on => change({ keep: on ? 'yes' : undefined })}
         />
-        <Buttons asked={asked} run={run} host={host} />
+        <Buttons run={run} large={weight !== undefined} begin={begin} />
       </div>
       {own && (
         <Field label={words.ownJob}>
@@ -133,6 +137,7 @@ function Controls({ asked, run, host }: ControlsProps) {
       {own && <LongLink own="yaml" file="job.yaml" content={() => asked.job} />}
       {own && <ToPlan job={asked.job} />}
       {!threads.value && asked.where === 'page' && <p role="note">{words.interpreted}</p>}
+      {weight && <Large asked={asked} weight={weight} disabled={isLive(run)} begin={begin} />}
       {hasServer && <Runs />}
     </>
   )
@@ -146,23 +151,34 @@ function noteOf({ name, where }: Asked): string | undefined {
   return where === 'page' && threads.value && ranks > cores ? text().crowded(ranks, cores) : undefined
 }
 
-function Buttons({ asked, run, host }: ControlsProps) {
-  const words = text()
+/** Starts what is asked for, once. */
+function useBeginning(asked: Asked, host: Machine | undefined): () => void {
   const beginning = useRef(false)
   const begin = async () => {
     if (beginning.current) return // pressed again before the first was heard
     beginning.current = true
     const own = asked.name === 'own' && asked.job === host?.job?.text ? { from: host.job.path } : {}
     try {
-      const { id } = await start(asked.where, { ...asked, ...own, files: await textOfJobs() })
+      const { id } = await start(asked.where, { ...asked, ...own, files: await textOfJobs(), leaves: true })
       if (place.peek().path === 'run') change({ run: id || undefined }, false) // its reader may be elsewhere by now
     } finally {
       beginning.current = false
     }
   }
+  return () => void begin()
+}
+
+interface ButtonsProps {
+  readonly run: Shown | undefined
+  readonly large: boolean
+  readonly begin: () => void
+}
+
+function Buttons({ run, large, begin }: ButtonsProps) {
+  const words = text()
   return (
     <div class="field buttons">
-      <button type="button" disabled={isLive(run)} onClick={() => void begin()}>
+      <button type="button" disabled={large || isLive(run)} onClick={begin}>
         {words.start}
       </button>
       <button type="button" disabled={!isLive(run)} onClick={stop}>

@@ -78,11 +78,11 @@ function Drawn({ view, predicted, children }: DrawnProps) {
     >
       {children}
       <h3>{words.measured}</h3>
-      <Timeline data={measured} />
+      <Timeline data={measured} follows />
       {predicted && simulated && (
         <>
           <h3>{words.predicted}</h3>
-          <Timeline data={simulated} />
+          <Timeline data={simulated} follows />
         </>
       )}
     </Figure>

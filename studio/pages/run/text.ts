@@ -13,6 +13,14 @@ export const text = defineText(
     noServer: 'On this machine: start `lockstep studio`.',
     interpreted:
       'This page is not isolated, so ranks cannot be threads: the interpreter runs all of them, which is slow and right. Take the tiny job.',
+    large: 'Too large for this page',
+    takes: (flops: string, step: string, all: string, bytes: string) =>
+      `A step is ${flops}: the interpreter takes about ${step} for it, ${all} for all steps, and holds at least ${bytes}.`,
+    onMachine:
+      'On this machine it runs with native kernels, and in a page that is isolated with threads. Or take a narrower model with the same plan.',
+    elsewhere:
+      'Save the job and run `npx lockstep train job.yaml`, or open this page with `npx lockstep studio`, where ranks are threads. Or take a narrower model with the same plan.',
+    anyway: 'Start all the same',
     crowded: (ranks: number, cores: number) =>
       `${ranks} ranks share ${cores} cores: what they wait for a core counts as waiting.`,
     steps: 'Steps',
@@ -105,6 +113,13 @@ export const text = defineText(
     machine: '本机，原生 kernel',
     noServer: '要在本机运行：启动 `lockstep studio`。',
     interpreted: '页面没有隔离，rank 不能是线程：由解释器运行所有 rank，结果正确但很慢。请选极小的作业。',
+    large: '对本页来说太大',
+    takes: (flops: string, step: string, all: string, bytes: string) =>
+      `一步有 ${flops}：解释器约需 ${step}，全部步数约需 ${all}，至少占 ${bytes} 内存。`,
+    onMachine: '在本机可以用原生 kernel 运行，在隔离的页面里可以用线程。也可以换成方案相同、更窄的模型。',
+    elsewhere:
+      '把作业存成文件，用 `npx lockstep train job.yaml` 运行；或用 `npx lockstep studio` 打开本页，rank 就是线程。也可以换成方案相同、更窄的模型。',
+    anyway: '仍然开始',
     crowded: (ranks: number, cores: number) => `${ranks} 个 rank 共用 ${cores} 个核：等核的时间算作等待。`,
     steps: '步数',
     sample: '采样提示词',
@@ -125,7 +140,7 @@ export const text = defineText(
       step === 0 ? state : `${state}：第 ${step} 步，共 ${steps} 步，损失 ${loss}`,
     rate: (tokens: string, time: string) => `每秒 ${tokens} 个 token，每步 ${time}`,
     left: (time: string) => `还需 ${time}`,
-    curve: 'Loss',
+    curve: '损失',
     curveCaption: (first: string, last: string, steps: number, held: string) =>
       `损失在 ${steps} 步里从 ${first} 变到 ${last}${held && `；留出数据上为 ${held}`}。`,
     nothing: '还没有走过一步。',

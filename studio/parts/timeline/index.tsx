@@ -12,7 +12,7 @@ import { useSheet } from './sheet.js'
 import './style.css'
 import { text } from './text.js'
 import { kinds, type TimelineData } from './track.js'
-import { clamp, isSame, type Range, type View, zoomed } from './view.js'
+import { clamp, isCloser, isSame, type Range, stretched, type View, zoomed } from './view.js'
 
 export type { TimelineData, Track } from './track.js'
 
@@ -22,16 +22,18 @@ interface TimelineProps {
   readonly range?: Range | undefined
   /** The view has come to rest: pages put it into their link. */
   readonly settle?: ((view: View) => void) | undefined
+  /** Steps follow each other: where a reader looks closer, that stays. */
+  readonly follows?: boolean
 }
 
 /** Rows that are on the screen at once; more scroll. */
 const mostRows = 18
 
-export function Timeline({ data, range, settle }: TimelineProps) {
+export function Timeline({ data, range, settle, follows = false }: TimelineProps) {
   const [rows, setRows] = useState<Rows>('roles')
   const count = rows === 'ranks' ? (data.trackOf?.length ?? 1) : data.tracks.length
   const whole: View = { from: 0, to: data.duration, row: 0, rows: rows === 'ranks' ? count : Math.min(count, mostRows) }
-  const { view, move, moves } = useView({ data, range, settle, whole, count })
+  const { view, move, moves } = useView({ data, range, settle, follows, whole, count })
   const [pick, choose] = useState<Chosen>()
   useEffect(() => choose(undefined), [data, rows])
   const height = axisHeight + rowHeight * Math.min(mostRows, rows === 'ranks' ? mostRows : count)
@@ -61,6 +63,7 @@ function useView({
   data,
   range,
   settle,
+  follows,
   whole,
   count,
 }: TimelineProps & { readonly whole: View; readonly count: number }) {
@@ -68,7 +71,12 @@ function useView({
   const [view, setView] = useState<View>(first)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   const moves = useRef(0)
-  useEffect(() => setView(first), [data, count])
+  const before = useRef(whole)
+  useEffect(() => {
+    const all = before.current
+    before.current = whole
+    setView(now => (follows && isCloser(now, all) ? clamp(stretched(now, all, whole), data.duration, count) : first))
+  }, [data, count])
   useEffect(() => {
     if (!isSame(first, view)) setView({ ...view, from: first.from, to: first.to })
   }, [range?.from, range?.to])

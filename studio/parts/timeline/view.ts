@@ -72,6 +72,15 @@ export function showRange({ from, to }: Range, duration: number): string | undef
 export const isSame = (a: Range, b: Range): boolean =>
   Math.abs(a.from - b.from) + Math.abs(a.to - b.to) < (b.to - b.from) / 1000
 
+/** Whether less is seen than all there is. */
+export const isCloser = (view: View, whole: View): boolean => !isSame(view, whole) || view.rows < whole.rows
+
+/** The same part of another step, which may be longer. */
+export const stretched = (view: View, before: Range, now: Range): View => {
+  const by = (now.to - now.from) / (before.to - before.from)
+  return { ...view, from: view.from * by, to: view.to * by }
+}
+
 /** Ticks at 1, 2 or 5 times a power of ten, about `wanted` of them. */
 export function ticks({ from, to }: Pick<View, 'from' | 'to'>, wanted: number): number[] {
   const rough = (to - from) / Math.max(1, wanted)
