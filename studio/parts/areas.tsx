@@ -12,7 +12,7 @@ interface AreasProps {
   readonly nameOf: (kind: string) => string
 }
 
-const [width, height, left, bottom] = [1000, 300, 84, 22]
+const [width, height, left, bottom] = [1000, 300, 84, 26]
 const order = ['parameters', 'optimizer', 'gradients', 'activations', 'workspace', 'data']
 
 export function Areas({ live: { kinds, times, step }, capacity, label, nameOf }: AreasProps) {
@@ -39,7 +39,7 @@ export function Areas({ live: { kinds, times, step }, capacity, label, nameOf }:
           <path key={kind} class={`area ${kind}`} d={d} />
         ))}
         <line class="limit-line" x1={left} x2={width} y1={y(capacity)} y2={y(capacity)} />
-        <text x={0} y={Math.max(12, y(capacity) + 4)}>
+        <text x={0} y={Math.max(18, y(capacity) + 4)}>
           {bytes(capacity)}
         </text>
         <text x={0} y={height - bottom}>

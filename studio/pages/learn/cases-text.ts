@@ -10,7 +10,7 @@ export const text = defineText(
       deepseek: 'DeepSeek-V3',
       yi: 'Yi 34B',
       gemini: 'Gemini: a torus of TPUs',
-      eras: 'One plan, many programs',
+      eras: 'One plan, many ways',
     },
     title: 'Step times: published, and ours',
     published: 'published',

@@ -106,7 +106,9 @@ function captionOf({ rank, ranks, groups }: CubeAnswer): string {
   return words.caption(rank, letterOf(ranks[rank]!.node), said.join('')).trim()
 }
 
-const [width, height, pitch] = [640, 420, 62]
+const [width, height] = [640, 400]
+/** From rank to rank, along each direction. */
+const pitch = { tp: 62, pp: 76, dp: 100 } as const
 /** Directions of the axes before anything is turned. */
 const directions = { tp: 'x', pp: 'y', dp: 'z' } as const
 type Space = Readonly<Record<'x' | 'y' | 'z', number>>
@@ -121,10 +123,10 @@ function turned({ x, y, z }: Space, turn: number, tilt: number): Space {
 function placesOf({ axes, ranks }: CubeAnswer, turn: number, tilt: number): readonly Space[] {
   const along = (at: Readonly<Record<string, number>>, name: keyof typeof directions) => {
     const size = axes.find(axis => axis.name === name)?.size ?? 1
-    return ((at[name] ?? 0) - (size - 1) / 2) * pitch
+    return ((at[name] ?? 0) - (size - 1) / 2) * pitch[name]
   }
   return ranks.map(({ at }) => {
-    const { x, y, z } = turned({ x: along(at, 'tp'), y: along(at, 'pp'), z: 1.6 * along(at, 'dp') }, turn, tilt)
+    const { x, y, z } = turned({ x: along(at, 'tp'), y: along(at, 'pp'), z: along(at, 'dp') }, turn, tilt)
     const near = 1 + z / 1600
     return { x: width / 2 + x * near, y: height / 2 + y * near, z }
   })

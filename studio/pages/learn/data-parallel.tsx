@@ -2,7 +2,7 @@
 import { oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { onJob } from '../../base/links.js'
-import { bytes, count, fixed, tiny } from '../../base/numbers.js'
+import { bytes, count, fixed, short, tiny } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { BarsFigure } from '../../parts/bars-figure.js'
 import { Figure } from '../../parts/figure.js'
@@ -41,8 +41,8 @@ const text = defineText(
       'To the optimizer it is one batch of N times the samples. More ranks are a larger batch, not more steps.',
     ],
     wire: 'Bytes that a rank sends in a step, GPT-2 XL',
-    wireCaption: (gradients: string, few: string, many: string) =>
-      `Gradients are ${gradients}. A rank of two sends ${few} in a step, one of 64 sends ${many}: the more ranks, the closer to twice the gradients, and never more.`,
+    wireCaption: (few: string, many: string, times: string) =>
+      `A rank of two sends ${few} in a step, as many bytes as gradients have; one of 64 sends ${many}, ${times} times as much. However many there are, it is never more than twice.`,
     copies: (n: number) => `${n} ranks`,
     copiesHead: 'Ranks',
     sent: 'sent by a rank',
@@ -66,8 +66,8 @@ const text = defineText(
       `和独自读完 ${batch} 个样本的单个 rank 相比，梯度的差只有其最大元素的 ${apart}；各 rank 的权重相差 ${spread}。`,
     letters: 'N：rank 数；数字是该矩阵的第一个元素。',
     wire: '一个 rank 一步发出的字节，GPT-2 XL',
-    wireCaption: (gradients: string, few: string, many: string) =>
-      `梯度共 ${gradients}。两个 rank 时每个一步发出 ${few}，64 个时 ${many}：rank 越多越接近梯度的两倍，但不会超过。`,
+    wireCaption: (few: string, many: string, times: string) =>
+      `两个 rank 时，每个一步发出 ${few}，正好是梯度的字节数；64 个时 ${many}，是前者的 ${times} 倍。rank 再多，也不会超过两倍。`,
     copies: (n: number) => `${n} 个 rank`,
     copiesHead: 'rank 数',
     sent: '每个 rank 发出',
@@ -236,7 +236,7 @@ function Wire() {
       <BarsFigure
         title={words.wire}
         caption={
-          first && last ? words.wireCaption(bytes(last.bytes.gradients), bytes(first.sent), bytes(last.sent)) : ''
+          first && last ? words.wireCaption(bytes(first.sent), bytes(last.sent), short(last.sent / first.sent)) : ''
         }
         bars={bars}
         show={bytes}

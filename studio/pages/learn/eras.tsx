@@ -24,7 +24,7 @@ const text = defineText(
       `The fastest is ${fast} with ${least} a step, the slowest ${slow} with ${most}: ${times} times as long, with tp 8, pp 2 and dp 4 in all of them.`,
     head: ['Software', 'Step', 'MFU', 'Needs', 'Read from'],
     question: 'How many times as long does the slowest of them take as the fastest?',
-    why: 'Most of it is what attention moves through memory where it is not fused, and collectives that nothing hides.',
+    why: 'Where the host starts kernels one by one and slowly, devices wait for it: that is “other” in the longest bar. The rest is attention that is not fused, and collectives that nothing hides.',
     notice: [
       'The plan is the same to the letter: tp, pp, dp, microbatches, recomputation. Only the program differs.',
       'Where attention is not fused, scores go through memory, and longer sequences cost more than their arithmetic.',
@@ -40,7 +40,7 @@ const text = defineText(
       `最快的是 ${fast}，一步 ${least}；最慢的是 ${slow}，一步 ${most}，是前者的 ${times} 倍。它们都是 tp 8、pp 2、dp 4。`,
     head: ['软件', '一步', 'MFU', '需要', '依据'],
     question: '其中最慢的一步是最快的几倍？',
-    why: '大部分差别来自没有融合的注意力要搬运的字节，以及没能掩盖的集合通信。',
+    why: '主机逐个启动 kernel 又启动得慢，设备就要等它：最长那条里的“其他”就是。其余来自没有融合的注意力，以及没能掩盖的集合通信。',
     notice: [
       '方案一字不差：tp、pp、dp、微批次、重计算都相同，不同的只有程序。',
       '注意力没有融合时，分数要进出显存，序列越长，多付的就越多。',
