@@ -27,7 +27,7 @@ const text = defineText(
     nothing:
       'Two ranks train a small GPT of one layer, once for each of five batch sizes. Nothing has been trained yet.',
     caption: (small: BatchRun, large: BatchRun, lossOf: (run: BatchRun) => string) =>
-      `Batch ${small.batch} took ${count(small.losses.length)} steps to a held-out loss of ${lossOf(small)}, batch ${large.batch} ${count(large.losses.length)} steps to ${lossOf(large)}.`,
+      `Batch ${small.batch} took ${count(small.losses.length)} steps to a held-out loss of ${lossOf(small)}, batch ${large.batch} took ${count(large.losses.length)} steps to ${lossOf(large)}.`,
     best: (batch: number) => `Lowest at the end: batch ${batch}.`,
     head: ['Batch', 'Steps', 'Sequences seen', 'First loss', 'Last loss', 'Held-out loss'],
     axis: 'sequences seen',
