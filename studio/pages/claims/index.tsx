@@ -127,7 +127,7 @@ function Progress({ shown, run, stop }: ProgressProps) {
       <button type="button" onClick={running ? stop : run} disabled={shown.length === 0}>
         {running ? words.stop : words.runAll(shown.length)}
       </button>{' '}
-      {words.progress(yes + no + depends, shown.length)}. {/* Said once when all are done, not after each. */}
+      {words.progress(yes + no + depends, shown.length)} {/* Said once when all are done, not after each. */}
       <span role="status">{!running && words.counts(yes, no, depends)}</span>
     </p>
   )

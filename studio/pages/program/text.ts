@@ -80,7 +80,8 @@ export const text = defineText(
     row: '行',
     column: (n: number) => `第 ${n} 列`,
     layout: (name: string) => `这个 rank 持有 %${name} 的哪一部分`,
-    layoutCaption: (name: string, part: string) => `这个 rank 持有 %${name} 的 ${part}。`,
+    layoutCaption: (name: string, part: string) =>
+      `这个 rank 持有 %${name} 的${/^[a-z]/i.test(part) ? ' ' : ''}${part}。`,
     wholePart: '全部',
     dim: '维度',
     here: '本地',
