@@ -1,9 +1,10 @@
 /** The cause of each of twelve sick runs is named, most important first; healthy runs are left alone. */
 import { deepEqual, ok } from 'node:assert/strict'
 import { describe } from 'node:test'
+import { withOthers } from '../src/doctor/diagnose.js'
 import { diagnose } from '../src/doctor/index.js'
-import type { EventKind } from '../src/health/index.js'
-import { oneIn } from './share.js'
+import { type EventKind, stepOf } from '../src/health/index.js'
+import { oneIn, test } from './share.js'
 import { type Illness, runOf } from './sick-runs.js'
 
 const moe = { experts: 8, chosen: 2, ffn: 1792 }
@@ -74,4 +75,26 @@ describe('healthy runs', () => {
           [],
         ),
       )
+})
+
+test('collectives of a run whose cores others had are no complaint', () => {
+  const steps = (cpu: number) => {
+    const line = stepOf({
+      step: 1,
+      loss: 1,
+      seconds: 1,
+      cpu,
+      ranks: { seconds: 1, compute: [0.6, 0.6], busy: [0.6, 0.6] },
+    })
+    return Array.from({ length: 12 }, () => line!)
+  }
+  const network = { step: 0, event: 'network', severity: 'warning', message: '', numbers: {} } as const
+  const bubble = { ...network, event: 'bubble' } as const
+  deepEqual(
+    [1.4, 0.5].map(cpu => withOthers([network, bubble], steps(cpu)).map(({ severity }) => severity)),
+    [
+      ['warning', 'warning'],
+      ['note', 'warning'],
+    ],
+  )
 })

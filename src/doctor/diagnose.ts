@@ -6,7 +6,18 @@ import { worldOf } from '../base/index.js'
 import { machineOfRun, predictionOf, type RunTimes, refit, simulateOn } from '../calibrate/index.js'
 import type { Cluster } from '../cluster/index.js'
 import { multipliesIn } from '../cost/index.js'
-import { found, foundIn, type HealthEvent, median, type Prediction, type RunRead, watchRun } from '../health/index.js'
+import {
+  found,
+  foundIn,
+  type HealthEvent,
+  median,
+  muchStolen,
+  type Prediction,
+  type RunRead,
+  type StepLine,
+  stolenIn,
+  watchRun,
+} from '../health/index.js'
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import type { Parts } from '../simulate/index.js'
@@ -52,9 +63,10 @@ export function diagnose({ run, job, program, cluster, times }: Patient): Diagno
   const planned = machine
     ? ofPlan(job, { cluster: machine, simulation: simulateOn(program, machine), symptoms: shown, named: !!cluster })
     : []
+  const judged = cluster ? planned : withOthers(planned, run.steps)
   const known = [
-    ...shown.filter(one => !planned.some(other => other.event === one.event && one.event === 'memory')),
-    ...planned,
+    ...shown.filter(one => !judged.some(other => other.event === one.event && one.event === 'memory')),
+    ...judged,
   ]
   const unexplained = prediction && !known.some(explains) ? slowerThan(prediction, seconds, run.steps.length) : []
   return {
@@ -63,6 +75,12 @@ export function diagnose({ run, job, program, cluster, times }: Patient): Diagno
     ...(simulation && { parts: simulation.parts }),
   }
 }
+
+/** Found by what a run measured: where others had its cores, collectives take as long as whoever is there last was kept waiting for one. */
+export const withOthers = (findings: readonly HealthEvent[], steps: readonly StepLine[]): HealthEvent[] =>
+  findings.map(one =>
+    one.event === 'network' && stolenIn(steps) > muchStolen ? { ...one, severity: 'note' as const } : one,
+  )
 
 /** The cluster as the run has measured it; of the engine's machine that is all there is to know. */
 function machineAsFound({ run: { info }, program, cluster, times }: Omit<Patient, 'job'>): Cluster | undefined {
