@@ -1,4 +1,5 @@
 /** The catalog of devices and their networks, each with its sources. */
+import { language } from '../../base/language.js'
 import { bytes, fixed, perSecond, short } from '../../base/numbers.js'
 import { place, showPlace } from '../../base/router.js'
 import { Bars } from '../../parts/bars.js'
@@ -52,6 +53,13 @@ function All() {
   )
 }
 
+/** A device that is a part of another: what follows the name is said in the reader's language. */
+function titled(title: string): string {
+  const [name, part] = title.split(', one of its ')
+  if (part === undefined || language.value === 'en') return title
+  return `${name}（${part.replace(/^72 GPUs$/, '72 张卡之一').replace(/^two dies$/, '两个芯片之一')}）`
+}
+
 const arithmetic = (flops: number): string => `${short(flops / 1e12)} TFLOP/s`
 
 function Row({ cluster }: { readonly cluster: ClusterFacts }) {
@@ -59,7 +67,7 @@ function Row({ cluster }: { readonly cluster: ClusterFacts }) {
   return (
     <tr>
       <th scope="row">
-        <a href={link(name)}>{name}</a> <small>{title}</small>
+        <a href={link(name)}>{name}</a> <small>{titled(title)}</small>
       </th>
       <td class="number">{bytes(memory)}</td>
       <td class="number">{perSecond(bandwidth)}</td>
