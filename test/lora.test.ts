@@ -79,10 +79,14 @@ test('what is frozen has no gradient, no states and no flights; its place is as 
   assert.ok(whole.streams[0].peak.optimizer > 4 * program.streams[0].peak.optimizer)
 })
 
-const priced = (plan: JobInput['plan']) =>
-  later(`${titleOf(plan ?? {})}: without compiling, memory and time are nearly those of the program`, () => {
-    const model = { family: 'llama', layers: 4, embed: 1024, heads: 16, kvHeads: 8, ffn: 2816, vocab: 8192 } as const
-    const training = { seq: 1024, globalBatch: 16, lora: { rank: 16 } }
+const mla = { queryRank: 512, keyValueRank: 256, ropeDim: 32, plainDim: 64, valueDim: 64 }
+const priced = (plan: JobInput['plan'], more: object = {}) =>
+  later(`${titleOf({ ...plan, ...more })}: without compiling, memory and time are nearly those of the program`, () => {
+    const sizes = { layers: 4, embed: 1024, heads: 16, ffn: 2816, vocab: 8192 }
+    const model = { family: 'llama', ...sizes, ...('moe' in more || 'mla' in more ? more : { kvHeads: 8 }) } as const
+    const targets = 'moe' in more || 'mla' in more ? 'all-linear' : (['q', 'v'] as const)
+    const globalBatch = 'moe' in more ? 128 : 16
+    const training = { seq: 1024, globalBatch, lora: { rank: 16, targets: targets as Lora['targets'] } }
     const job = Job.parse({ model, training, plan: { ...plan, precision: 'bf16' } })
     const cluster = clusterOf('h100', ranksOf(job.plan))
     const program = compileJob(job)
@@ -93,6 +97,8 @@ const priced = (plan: JobInput['plan']) =>
   })
 priced({ dp: 4, zero: 3, microbatches: 2 })
 priced({ tp: 2, pp: 2, microbatches: 4 })
+priced({ tp: 2, sequenceParallel: true, microbatches: 4 }, { mla })
+priced({ dp: 4, zero: 1, ep: 4, microbatches: 4 }, { moe: { experts: 8, chosen: 2, ffn: 1024, shared: 512 } })
 
 test('an evaluation has adapters, frozen parameters and no masks', () => {
   const job = loraJob('llama', { dp: 2, zero: 3 }, { ...usual, dropout: 0.5 })

@@ -13,6 +13,8 @@ export interface Multiplied {
   readonly by?: (from: number, to: number) => Linear
   /** Passes over what is made, and over the gradient of what is given, for adding what adapters make: 1 where a kernel reads the sum that is there anyway. */
   readonly passes?: { readonly made: number; readonly given: number }
+  /** Where ranks of tp have tokens of their own: whether the product has all of them, or makes parts of a sum over all of them. */
+  readonly tokens?: 'gathered' | 'summed'
 }
 
 /** A product and those of its adapters; without a target there are none, and where others have some it is frozen. */
@@ -21,17 +23,29 @@ export type AdaptedBy = (linear: Linear, target: AdapterTarget | undefined, of: 
 /** What is read by kernels of small work alone, and what is kept for the backward pass too, or read by a product or a collective. */
 export const addedTo = { passing: 1, kept: 2, alone: 3 } as const
 
-export function adaptedBy({ adapters }: Shape, prices: KernelPrices, element: number): AdaptedBy {
-  return (linear, target, { rows, from, to, by, passes = { made: 1, given: 1 } }) => {
+/**
+ * `meeting`: seconds of a collective of so many bytes over tp. Under sequence parallelism what is narrow is gathered for all tokens, or its
+ * gradient is, and what gradients of adapters are made of is summed up for a rank's own; each is waited for at once.
+ */
+export function adaptedBy(
+  { adapters }: Shape,
+  prices: KernelPrices,
+  element: number,
+  meeting: (bytes: number) => number,
+): AdaptedBy {
+  return (linear, target, { rows, from, to, by, passes = { made: 1, given: 1 }, tokens }) => {
     if (!adapters) return linear
     if (target === undefined || !adapters.targets.includes(target)) return frozenLinear(linear)
     const product = by ?? ((given: number, made: number) => prices.plain(rows, given, made))
     const [a, b] = [product(from, adapters.rank), product(adapters.rank, to)]
     const narrow = prices.memory(2 * rows * adapters.rank * element)
+    const met = tokens ? meeting(rows * adapters.rank * element) : 0
+    const [ahead, back] = tokens === 'gathered' ? [met, 0] : [0, met]
+    const [made, given] = [passes.made * rows * to, passes.given * rows * from]
     return {
-      forward: linear.forward + a.forward + b.forward + narrow + prices.memory(passes.made * rows * to * element),
-      input: linear.input + a.input + b.input + narrow + prices.memory(passes.given * rows * from * element),
-      weight: a.weight + b.weight,
+      forward: linear.forward + a.forward + b.forward + narrow + prices.memory(made * element) + ahead,
+      input: linear.input + a.input + b.input + narrow + prices.memory(given * element) + back,
+      weight: a.weight + b.weight + met,
       parameters: a.parameters + b.parameters,
     }
   }

@@ -23,6 +23,8 @@ export interface LatentWork {
   readonly keyTurned: Linear
   readonly keyTurnedBack: number
   readonly values: Linear
+  /** Sums over tp of what that key gives to all tokens: its matrix one, its adapter another. */
+  readonly turnedSums: number
   /** Passes over the narrow vectors of a rank, and of all its tokens. */
   readonly narrowQueries: Narrow
   readonly narrowKeys: Narrow
@@ -66,8 +68,11 @@ export function latentWork(
     own: times => prices.memory(times * own * width * element),
     whole: times => prices.memory(times * rows * width * element),
   })
-  const of = (target: AdapterTarget, rows: number, from: number, to: number, made: number = addedTo.passing): Linear =>
-    adapted(prices.linear(rows, from, to), target, { rows, from, to, passes: { made, given: addedTo.passing } })
+  const of = (target: AdapterTarget, count: number, from: number, to: number, made: number = addedTo.passing): Linear =>
+    adapted(prices.linear(count, from, to), target, {
+      ...{ rows: count, from, to, passes: { made, given: addedTo.passing } },
+      ...(cut.sequenceParallel && count === rows && { tokens: 'gathered' }),
+    })
   return {
     ...(queries && { queryDown: of('q', own, shape.embed, queries, addedTo.kept) }),
     queryPlain: of('q', rows, from, each * plain),
@@ -77,6 +82,7 @@ export function latentWork(
     keyTurned: of('k', own, shape.embed, turned),
     keyTurnedBack: of('k', rows, shape.embed, turned).input,
     values: of('v', rows, keyValues, each * values, addedTo.alone),
+    turnedSums: shape.adapters?.targets.includes('k') ? 2 : 1,
     narrowQueries: narrow(queries ?? 0),
     narrowKeys: narrow(keyValues),
     turnQueries: prices.memory(rows * each * turned * element),
@@ -171,13 +177,13 @@ export class LatentProjection implements Projection {
     this.#phase.back(queryPlain, this.#queries, both)
     const summed = queryDown && clock.start(this.#traffic.sum.queries)
     if (queryDown) clock.work(narrowQueries.whole(alone ? 2 : 3))
-    const residual = this.#phase.sum()
+    const residuals = Array.from({ length: this.#work.turnedSums }, () => this.#phase.sum())
     clock.wait(summed)
     if (queryDown) {
       this.#normBack(narrowQueries, both)
       this.#phase.back(queryDown, undefined, both)
     }
-    clock.wait(residual)
+    for (const residual of residuals) clock.wait(residual)
   }
 
   #normBack({ width, own }: Narrow, both: boolean): void {

@@ -73,7 +73,10 @@ export function routedWork(
   const grouped: Gated = (from, to, target) =>
     adapted(by(from, to), target, { rows: all, from, to, by, passes: passes(target, cut.ep > 1) })
   const common: Gated = (from, to, target) =>
-    adapted(prices.linear(rows, from, to), target, { rows, from, to, passes: passes(target, cut.tp > 1) })
+    adapted(prices.linear(rows, from, to), target, {
+      ...{ rows, from, to, passes: passes(target, cut.tp > 1) },
+      ...(cut.sequenceParallel && { tokens: target === 'down' ? 'summed' : 'gathered' }),
+    })
   const gated = (of: Gated, count: number, width: number) => {
     const hidden = count * width * element
     return {

@@ -1,10 +1,12 @@
 /** A layer of our own program in pieces: every product by itself, and the small kernels that are left between them. */
 import { activationBytes } from '../../base/index.js'
+import { priceCollective } from '../../cost/index.js'
 import type { AdapterTarget } from '../../model/index.js'
 import { tableRanks } from '../counts.js'
 import type { Cut } from '../layer.js'
 import type { Setup } from '../setup.js'
-import { adaptedBy, addedTo } from './adapted.js'
+import type { Shape } from '../shape.js'
+import { adaptedBy, addedTo, type PricedParts } from './adapted.js'
 import { attendedWidths, meetingWork } from './context.js'
 import { agreementOf, kernelPrices, type Linear } from './kernels.js'
 import { type LatentWork, latentWork } from './latent.js'
@@ -37,16 +39,12 @@ export interface OwnWork {
   readonly routed?: RoutedWork
 }
 
-export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
-  const { shape, precision } = setup
-  const { tp, cp, microbatch, sequenceParallel } = cut
+/** Products that read the residual stream, and those that add to it. */
+function streamProducts(shape: Shape, { tp, cp, microbatch, sequenceParallel }: Cut, { prices, adapted }: PricedParts) {
   const rows = (microbatch * shape.seq) / cp
-  const element = activationBytes(precision)
-  const prices = kernelPrices(setup, cut.fp8, agreementOf(setup, cut))
-  const { memory } = prices
   // Of the residual stream a rank codes what it has, once for all products that read it.
   const split = sequenceParallel ? tp : 1
-  const adapted = adaptedBy(shape, prices, element)
+  const [gathered, summedUp] = sequenceParallel ? ([{ tokens: 'gathered' }, { tokens: 'summed' }] as const) : [{}, {}]
   const summed = tp === 1 ? addedTo.passing : addedTo.alone
   const fromStream = (to: number, target: AdapterTarget, made: number, isFirst = false): Linear => {
     const linear = prices.linear(rows, shape.embed, to, {
@@ -54,7 +52,7 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
       splits: { input: sequenceParallel, gradient: true },
     })
     const given = shape.gated || target !== 'up' ? addedTo.passing : summed
-    return adapted(linear, target, { rows, from: shape.embed, to, passes: { made, given } })
+    return adapted(linear, target, { rows, from: shape.embed, to, passes: { made, given }, ...gathered })
   }
   const toStream = (from: number, target: AdapterTarget): Linear => {
     const linear = prices.linear(rows, from, shape.embed, {
@@ -62,8 +60,22 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
       splits: { input: true, gradient: sequenceParallel },
     })
     const given = target === 'out' ? addedTo.alone : addedTo.passing
-    return adapted(linear, target, { rows, from, to: shape.embed, passes: { made: summed, given } })
+    return adapted(linear, target, { rows, from, to: shape.embed, passes: { made: summed, given }, ...summedUp })
   }
+  return { fromStream, toStream }
+}
+
+export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
+  const { shape, precision } = setup
+  const { tp, cp, microbatch, sequenceParallel } = cut
+  const rows = (microbatch * shape.seq) / cp
+  const element = activationBytes(precision)
+  const prices = kernelPrices(setup, cut.fp8, agreementOf(setup, cut))
+  const { memory } = prices
+  const adapted = adaptedBy(shape, prices, element, bytes =>
+    priceCollective({ kind: 'all-gather', bytes, group: { size: tp, stride: 1 } }, setup.cluster),
+  )
+  const { fromStream, toStream } = streamProducts(shape, cut, { prices, element, adapted })
   const { queries, keys, values, results } = attendedWidths(shape, tp)
   const ffn = shape.ffn / tp
   const vocab = shape.vocab / tableRanks(shape, tp)
