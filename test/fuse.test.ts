@@ -66,6 +66,11 @@ function fused(text: string): string[] {
 const cases: [title: string, text: string, expected: string[]][] = [
   ['a bias', 'p = x w\nY = p + b', ['Y = x w + b', '1 less']],
   ['a residual', 'p = x w\nY = U + p', ['Y = x w + U', '1 less']],
+  [
+    'not later than what it starts from is there',
+    'p@1 = x w\nq@2 = x2 w2\nt@3 = p + q\nr@1 = x3 w3\nb ~ U\nY = t + b',
+    ['p = x w', 't = x2 w2 + p', '1 less'],
+  ],
   ['bias, then residual', 'p = x w\nq = p + b\nY = U + q', ['Y = x w + b + U', '2 less']],
   ['a gradient', 'p = x w\nG += p', ['G = x w + G', '1 less']],
   [

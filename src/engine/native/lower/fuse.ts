@@ -238,12 +238,13 @@ class Fusing implements Fusion {
     this.#offer(chain[chain.length - 1])
   }
 
-  /** From the contraction to `until` nobody writes its operands, and the sum does not lie over them. */
+  /** From the contraction to `until` nobody writes its operands, or what it has taken up before, and the sum does not lie over them. */
   #canSink(link: Link, until: number): boolean {
     const written = [...this.#touches.between(link.at, until).flatMap(({ writes }) => writes), link.out]
+    const taken = this.sums.get(link.instr)
+    const read = [...link.instr.ins, ...(taken ? addendsOf(taken) : [])]
     return (
-      !this.norms.has(link.instr) &&
-      written.every(ref => link.instr.ins.every(operand => !this.#touches.overlap(ref, operand)))
+      !this.norms.has(link.instr) && written.every(ref => read.every(operand => !this.#touches.overlap(ref, operand)))
     )
   }
 
