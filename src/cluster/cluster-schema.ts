@@ -25,7 +25,7 @@ export function clusterSchema(): JsonSchema {
 
 /** Of requests first, then of full definitions. */
 export function clusterFields(): readonly FieldReference[] {
-  const whole = [clusterOf('h200', 64), clusterOf('tpu-v5p', 64)]
+  const whole = [clusterOf('h200', 64), clusterOf('tpu-v5p', 128, { slices: 2 })]
   const full = fieldsOfSchema(schemaAsJson(Cluster, z.toJSONSchema), [...whole, sample])
   return [
     ...fieldsOfSchema(schemaAsJson(ClusterRequest, z.toJSONSchema), [request]),
@@ -44,5 +44,6 @@ const request = {
     nicBandwidth: 50e9,
   },
   ...{ oversubscription: 2, pod: 256, memory: 80e9, diskRead: 6e9, diskWrite: 4e9, pricePerHour: 2.5 },
+  ...{ slices: 2, sliceBandwidth: 6.25e9 },
 }
 const sample = { cores: 8, disk: { read: 6e9, write: 4e9, memory: 1e12 }, host: { bandwidth: 100e9 } }
