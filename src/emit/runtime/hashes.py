@@ -49,11 +49,11 @@ class Unlike(NamedTuple):
         odd = self.odd or []
         others = [rank for rank in self.holders if rank not in odd]
         kind = "all" if self.odd is None else "odd" if len(odd) == 1 else "several"
-        message = {
-            "all": f"{what}: ranks {listed(others)} should hold the same and do not; which is right nobody can tell",
-            "odd": f"{what}: rank {listed(odd)} has other bits than rank {listed(others)}, which agree",
-            "several": f"{what}: rank {listed(odd)} have other bits than rank {listed(others)}, which agree",
-        }[kind]
+        message = (
+            f"{what}: ranks {listed(others)} should hold the same and do not; which is right nobody can tell"
+            if self.odd is None
+            else f"{what}: rank {listed(odd)} {'has' if kind == 'odd' else 'have'} other bits than rank {listed(others)}, which agree"
+        )
         whose = "these ranks" if kind == "all" else "that rank"
         values = {"what": gap, "others": {"joint": "and", "of": others}, "step": step}
         return {
@@ -66,6 +66,7 @@ class Unlike(NamedTuple):
 
 
 def listed(ranks: Sequence[int]) -> str:
+    """'0, 1 and 3'."""
     *first, last = map(str, ranks)
     return f"{', '.join(first)} and {last}" if first else last
 

@@ -341,10 +341,22 @@ def _update(name: str, tensors, *numbers) -> None:
         plain[name](*[None if x is None else x[start : start + PIECE] for x in tensors], *numbers)
 
 
+def same_everywhere() -> Dict:
+    """
+    What torch.compile is told of kernels that ranks run on their own copies of the same numbers: a kernel that is chosen by the clock may be
+    another one on another rank, which rounds otherwise, and copies would drift apart.
+    """
+    from torch._inductor import config  # PyTorch 1 has no compiler
+
+    known = {"deterministic": True} if hasattr(config, "deterministic") else {}
+    return {"triton.autotune_pointwise": False, **known}
+
+
 def compile_updates(how: Dict, device, on_host=False) -> None:
     """One kernel of the device for all that happens to an element, and one of the host. `how` is what torch.compile is told."""
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
+    how = {**how, "options": same_everywhere()}
     compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, **for_matrices}.items()})
     # For a host C++ is compiled, once for all sizes: that takes longer than Triton.
     if on_host and device.type != "cpu" and shutil.which(os.environ.get("CXX", "g++")):
