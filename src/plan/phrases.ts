@@ -1,6 +1,6 @@
 /** What rules of a job say, in English: the name of a phrase begins with the code of its problem; one with a dot stands within others. */
 import { memoryPhrases, type ProblemPhrases, phrasing } from '../base/index.js'
-import { modelPhrases } from '../model/index.js'
+import { modelPhrases } from '../model/phrases.js' // without the schemas beside them: words of commands are said before these are loaded
 import { jobPhrases } from './phrases-files.js'
 import { hintPhrases } from './phrases-hints.js'
 import { sizePhrases } from './phrases-sizes.js'

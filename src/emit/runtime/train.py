@@ -238,7 +238,7 @@ def too_many_skips(trainer: Trainer, step: int) -> Skipped:
         first = step - trainer.skips + 1
         which = f"steps {first} to {step} were" if step > first else f"step {step} was"
         norm = trainer.stage.result("normSquared").item()
-        why = trainer.why(math.sqrt(norm) if norm >= 0 else math.nan)
+        why, _ = trainer.why(math.sqrt(norm) if norm >= 0 else math.nan)
         left = f"parameters and optimizer are as step {first - 1} left them"
         hint = "try a smaller lr, a warm-up, or clip, look at the data of these steps, or allow more (mostSkips)"
         print(f"lockstep: {which} skipped: {why}; {left}; {hint}", file=sys.stderr, flush=True)
