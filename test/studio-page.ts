@@ -72,7 +72,8 @@ export interface Watched {
 function watch(page: Page, address: string): Watched {
   const complaints: string[] = []
   page.on('console', message => {
-    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text())
+    if (message.type() !== 'error' && message.type() !== 'warning') return
+    complaints.push(`${message.text()} ${message.location().url}`.trimEnd())
   })
   page.on('pageerror', error => complaints.push(String(error)))
   page.on('requestfailed', request => {
