@@ -98,8 +98,8 @@ const files = words.length > 0 ? [...alone, ...others.map(compiled)] : [...longe
 // together these are half of the time of many. Node 22 has no such budget.
 const budget = process.version.startsWith('v20.') ? ['--interrupt-budget=2000000'] : []
 process.execArgv.push('--single-threaded-gc', '--max-semi-space-size=64', '--always-sparkplug', ...budget)
-// Some files wait more than they compute, in the rest half of them: with a file or two more than there are cores, these are never idle.
-run({ files, concurrency: availableParallelism() + (rest ? 2 : 1) })
+// Some files wait more than they compute: with one file more than there are cores, these are never idle.
+run({ files, concurrency: availableParallelism() + 1 })
   .on('test:fail', () => {
     process.exitCode = 1
   })

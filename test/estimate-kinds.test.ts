@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { comparedPlans, staysWithinLimits } from './random-plans.js'
 
 const seed = Number(process.env.SEED ?? 1)
-const count = Number(process.env.PLANS ?? 24)
+const count = Number(process.env.PLANS ?? 16)
 
 const plans = comparedPlans(seed, count, true)
 staysWithinLimits(plans, `${count} random plans of other kinds`, seed)

@@ -4,7 +4,7 @@ import { check, Job } from '../src/plan/index.js'
 import { type ComparedPlan, compared, randomPlans, staysWithinLimits } from './random-plans.js'
 
 const seed = Number(process.env.SEED ?? 1)
-const count = Number(process.env.PLANS ?? 12)
+const count = Number(process.env.PLANS ?? 8)
 
 const optimizers = [
   { kind: 'adamw', lr: 1e-3, amsgrad: true },

@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import type { Page } from 'playwright-core'
 import { parseJob } from '../src/index.js'
-import { later } from './share.js'
+import { later, some } from './share.js'
 import { inChromium, studioPages, type Watched } from './studio-page.js'
 
 const pages = studioPages()
@@ -102,14 +102,17 @@ later(
     const one = <T>(all: readonly T[]): T => all[Math.floor(next() * all.length)]!
     const drawn = routes.flatMap(route => Array.from({ length: route.share }, () => route))
     equal(drawn.length, 202)
-    let before = ''
-    await open('')
-    for (const { path, keys, query = '' } of drawn) {
+    const links = drawn.map(({ path, keys, query = '' }) => {
       const link = new URLSearchParams(query)
       for (let changes = 1 + Math.floor(next() * 3); changes > 0; changes--) link.set(one(keys), one(nasty))
-      const state = await page.evaluate(`(${openAndLook})(${JSON.stringify(`#/${path}?${link}`)})`)
-      deepEqual(state, { markup: 0, pwned: false, waits: [], said: true }, `${path}?${link}, after ${before}`)
-      before = `${path}?${link}`
+      return `${path}?${link}`
+    })
+    let before = ''
+    await open('')
+    for (const link of some(links, links.length, 3)) {
+      const state = await page.evaluate(`(${openAndLook})(${JSON.stringify(`#/${link}`)})`)
+      deepEqual(state, { markup: 0, pwned: false, waits: [], said: true }, `${link}, after ${before}`)
+      before = link
     }
     isFine()
   },
