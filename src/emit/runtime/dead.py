@@ -8,7 +8,7 @@ from typing import Dict, List, NamedTuple, Optional
 import torch
 import torch.distributed as dist
 
-from .spoken import phrase
+from .spoken import listed, phrase
 
 # Steps after which what is still dead is named again.
 SILENCE = 256
@@ -113,9 +113,8 @@ class Units:
         say = {"step": step, "event": "deadUnits", "severity": "warning", "where": layer, "numbers": numbers}
         if experts:
             advice = "balance the experts: a higher rate of their biases (model.moe.bias), or coefficients of a loss (model.moe.loss)"
-            names = " and ".join(map(str, experts)) if len(experts) < 3 else f"{', '.join(map(str, experts[:-1]))} and {experts[-1]}"
             words = phrase("deadUnits/experts", experts={"joint": "and", "of": experts}, steps=found["steps"])
-            return {**say, **words, "message": f"no token reaches expert {names}: no gradient for {found['steps']} steps", "advice": advice}
+            return {**say, **words, "message": f"no token reaches expert {listed(experts)}: no gradient for {found['steps']} steps", "advice": advice}
         advice = (
             "go back to a checkpoint before it with a smaller lr, a longer warm-up or clip: "
             "a step that was too large leaves units where nothing moves them"

@@ -1,11 +1,11 @@
 """Copies that should be alike: what ranks hold from step to step is hashed, and compared over those that hold the same part."""
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
 from . import spaces
-from .spoken import phrase
+from .spoken import listed, phrase
 
 # Elements that are hashed at once.
 CHUNK = 1 << 24
@@ -63,12 +63,6 @@ class Unlike(NamedTuple):
             "advice": f"resume from a checkpoint before step {step}, and suspect the machine of {whose}",
             **phrase(f"replicasDiffer/{kind}", **values, **({} if self.odd is None else {"odd": {"joint": "and", "of": odd}})),
         }
-
-
-def listed(ranks: Sequence[int]) -> str:
-    """'0, 1 and 3'."""
-    *first, last = map(str, ranks)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def kept_in(params: List[Dict]) -> Iterator[Kept]:
