@@ -132,7 +132,7 @@ export class Run {
     else if (message.kind === 'note') this.notes.push(message.text)
     else if (message.kind === 'view') this.#answer(message.view)
     else if (message.kind === 'kept') this.#kept(message.to, message.problem)
-    else this.#end(outcome(message.code, message.problems), message.problems)
+    else this.#end(outcome(message.code), message.problems)
   }
 
   #answer(view: StepView | undefined): void {
@@ -152,8 +152,8 @@ export class Run {
   }
 }
 
-const outcome = (code: number, problems: readonly Problem[]): RunState =>
-  code === 0 ? 'done' : code === 130 && problems.length === 0 ? 'stopped' : 'failed'
+/** A run that was stopped while its loss was above where it began has a problem, and yet was stopped. */
+const outcome = (code: number): RunState => (code === 0 ? 'done' : code === 130 ? 'stopped' : 'failed')
 
 const lost = (signal: NodeJS.Signals | null, said: string): Problem => ({
   ...{ code: 'engine/failed', severity: 'error', path: '' },
