@@ -256,6 +256,8 @@ test('Hugging Face configs: windows, and what is ignored or refused', () => {
   deepEqual(says({ ...qwen2, use_sliding_window: true }), ['warning sliding_window'])
   deepEqual(says({ ...llama, attention_bias: true }), ['warning attention_bias'])
   deepEqual(says({ ...gpt2, attn_pdrop: 0 }), ['warning attn_pdrop'])
+  deepEqual(says({ ...gpt2, activation_function: 'gelu' }), ['warning activation_function'])
+  deepEqual(says({ ...gpt2, activation_function: 'relu' }), ['error activation_function'])
   deepEqual(says({ ...llama, hidden_act: 'relu' }), ['error hidden_act'])
   deepEqual(says({ ...llama, model_type: 'lama' }), ['error model_type'])
   deepEqual(says({ ...llama, hidden_size: 4095 }), ['error hidden_size'])

@@ -153,15 +153,12 @@ function fromDeepSeek(c: z.output<typeof DeepSeek>): Translation {
 /** One key-value head for all query heads, or one for each. */
 function fromGptBigCode(c: z.output<typeof GptBigCode>): Translation {
   const { input, problems } = fromGpt2(c)
-  const exact = c.activation_function === 'gelu'
-  return {
-    input: { ...input, ...(c.multi_query && { kvHeads: 1 }) } as ModelInput, // of one family
-    problems: [...problems, ...(exact ? activation('activation_function', 'gelu', tanhGelus) : [])],
-  }
+  return { input: { ...input, ...(c.multi_query && { kvHeads: 1 }) } as ModelInput, problems } // of one family
 }
 
 /** What others call the GELU that is made of a tanh, which is ours. */
 const tanhGelus = ['gelu_new', 'gelu_pytorch_tanh', 'gelu_fast']
+const exactGelu = 'gelu'
 
 function fromGpt2(c: Gpt2): Translation {
   const rates = [c.resid_pdrop, c.attn_pdrop, c.embd_pdrop]
@@ -179,7 +176,8 @@ function fromGpt2(c: Gpt2): Translation {
       ...(c.n_positions && { positions: c.n_positions }),
     },
     problems: [
-      ...activation('activation_function', c.activation_function, [...tanhGelus, 'gelu']),
+      ...activation('activation_function', c.activation_function, [...tanhGelus, exactGelu]),
+      ...(c.activation_function === exactGelu ? [advised('activation_function', 'model/ignored/exact-gelu')] : []),
       ...(c.scale_attn_weights === false ? [refused('scale_attn_weights', 'model/unsupported/unscaled')] : []),
       ...(rates.some(rate => rate !== c.resid_pdrop)
         ? [advised('attn_pdrop', 'model/ignored/rates', { rate: c.resid_pdrop })]

@@ -56,6 +56,7 @@ const config = {
   'model/ignored/quantised': ['不起作用：参数不量化训练'],
   'model/ignored/scaled': ['不起作用：每一层的分数都乘 1/sqrt(headDim)'],
   'model/ignored/cross': ['不起作用：没有交叉注意力'],
+  'model/ignored/exact-gelu': ['GELU 按 tanh 形式计算，与精确值最多相差 5e-4：损失会略有不同'],
   'model/ignored/rates': ['所有 dropout 用同一个比例：resid_pdrop 的 {rate}'],
   'model/ignored/output-bias': ['只有 query、key 和 value 有偏置，输出没有'],
   'model/ignored/window': ['不起作用：只有第 {from} 层起才有窗口；这里要么所有层都有，要么都没有'],
