@@ -10,7 +10,7 @@ import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { cpus, homedir } from 'node:os'
+import { cpus } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
@@ -39,10 +39,8 @@ function headersFolder() {
   }
 }
 
-function cacheFolder() {
-  if (process.env.XDG_CACHE_HOME) return process.env.XDG_CACHE_HOME
-  return join(homedir(), process.platform === 'darwin' ? 'Library/Caches' : '.cache')
-}
+/** Only an installed package asks, and that is built. */
+const userCache = async () => (await import('../dist/src/platform/user-cache.js')).userCache()
 
 function fingerprint(version) {
   const hash = createHash('sha256')
@@ -106,7 +104,7 @@ async function build() {
   const version = versionOf(compiler)
   const hash = version && fingerprint(version)
   const name = `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}-${hash?.slice(0, 16)}`
-  const folder = cached ? join(cacheFolder(), 'lockstep', name) : beside
+  const folder = cached ? join(await userCache(), name) : beside
   const [path, record] = [join(folder, 'lockstep.node'), join(folder, 'native.json')]
   const last = existsSync(record) ? JSON.parse(readFileSync(record, 'utf8')) : {}
   if (hash && last.hash === hash && (existsSync(path) || !last.built)) return { ...last, path }

@@ -83,6 +83,7 @@ for (const [command, says] of [
   [`${asked} --cluster h100 --devices -3`, /expected a whole number/],
   [`${asked} --cluster h100 --devices 0`, /expected a whole number from 1 up/],
   [`${asked} ${h100} --software foo`, /--software: `foo` is not one of its values; one of lockstep, /],
+  [`${asked} ${h100} --quick --simulate 3`, /--quick simulates no plan/],
   [`simulate job.yaml --cluster h100 --measured-step 0s`, /expected a time above 0/],
   [`simulate job.yaml --cluster h100 --measured-step -4s`, /expected a time/],
   [`simulate job.yaml --cluster h100 --mtbf 0h`, /expected a time above 0/],

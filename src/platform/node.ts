@@ -2,13 +2,14 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { availableParallelism, cpus, homedir, totalmem } from 'node:os'
+import { availableParallelism, cpus, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { getEnvironmentData, parentPort, setEnvironmentData, Worker } from 'node:worker_threads'
 import { nodeDisk } from './node-disk.js'
 import type { Addon, Caches, Platform, ThreadEvents, ThreadHandle } from './platform.js'
+import { userCache } from './user-cache.js'
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
@@ -52,9 +53,7 @@ function nativeMissing(): string | undefined {
 /** A checkout remembers beside its build, an installed package in the user's cache. */
 function memoryOf(name: string): string {
   const beside = at('../../kernels')
-  const user =
-    process.env.XDG_CACHE_HOME || join(homedir(), process.platform === 'darwin' ? 'Library/Caches' : '.cache')
-  return join(existsSync(beside) ? beside : join(user, 'lockstep'), `${name}.json`)
+  return join(existsSync(beside) ? beside : userCache(), `${name}.json`)
 }
 
 function recall(name: string): string | undefined {

@@ -4,12 +4,13 @@ import { ProblemsError, save, writing } from '../../base/index.js'
 import { titleOf } from '../../calibrate/index.js'
 import type { Cluster } from '../../cluster/index.js'
 import { thisHost } from '../../node/index.js'
+import { cacheFolderOf } from '../../platform/user-cache.js'
 import type { Io } from '../io.js'
 import { loadCluster } from './load-cluster.js'
 
 /** Of this host, since a home may be shared by many. */
 function fileOf({ env, process }: Io): string | undefined {
-  const cache = env.XDG_CACHE_HOME || (env.HOME && join(env.HOME, '.cache'))
+  const cache = cacheFolderOf(env)
   return cache ? join(cache, 'lockstep', `calibration-${process.host.replaceAll(/[^\w.-]/g, '-')}.yaml`) : undefined
 }
 

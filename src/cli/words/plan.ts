@@ -42,6 +42,9 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (options: PlanOptions) => {
+      const asked = options.simulate !== false && command.getOptionValueSource('simulate') === 'cli'
+      if (options.quick && asked)
+        command.error('error: --quick simulates no plan, so it cannot be used with --simulate <n>')
       compileSoon()
       const { planCommand } = await import('../commands/plan.js')
       done(await planCommand(options, io))
