@@ -1,4 +1,5 @@
 /** All that is said of problems that pages show, family by family: a page says the same in a language of its own. */
+import type { faultPhrases } from './base/fault-phrases.js'
 import type { clusterPhrases } from './cluster/phrases.js'
 import type { enginePhrases } from './engine/native/run/phrases.js'
 import type { PlanPhrases } from './plan/phrases.js'
@@ -10,5 +11,6 @@ export type ProblemWords = PlanPhrases &
   typeof clusterPhrases &
   typeof dataPhrases &
   typeof enginePhrases &
+  typeof faultPhrases &
   typeof schedulePhrases &
   typeof searchPhrases

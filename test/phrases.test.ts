@@ -2,7 +2,7 @@
 import { deepEqual, doesNotMatch, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import type { z } from 'zod'
-import { english, type Phrases, type Problem, speak } from '../src/base/index.js'
+import { english, faultPhrases, type Phrases, type Problem, parseFaults, speak } from '../src/base/index.js'
 import { clusterPhrases } from '../src/cluster/phrases.js'
 import { ClusterRequest } from '../src/cluster/request.js'
 import { enginePhrases } from '../src/engine/native/run/phrases.js'
@@ -10,6 +10,7 @@ import { clause, eventOf, eventPhrases, found } from '../src/health/index.js'
 import { Job, parseJob, planPhrases } from '../src/plan/index.js'
 import { schedulePhrases } from '../src/schedule/phrases.js'
 import { searchPhrases } from '../src/search/phrases.js'
+import { injectNow } from '../src/train/index.js'
 import { dataPhrases } from '../src/train/phrases.js'
 import { eventZh } from '../studio/text/events.zh.js'
 import { eventPhrasesZh } from '../studio/text/events-phrases.zh.js'
@@ -23,7 +24,7 @@ const gapsIn = (text = ''): string[] => [...new Set([...text.matchAll(/\{(\w+)\}
 
 const problemPhrases: Phrases = {
   ...{ ...planPhrases, ...clusterPhrases, ...schedulePhrases, ...searchPhrases },
-  ...{ ...dataPhrases, ...enginePhrases, ...linkPhrases },
+  ...{ ...dataPhrases, ...enginePhrases, ...faultPhrases, ...linkPhrases },
 }
 
 const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {
@@ -62,6 +63,26 @@ const saysAll = (problem: Problem): void => {
 test('whatever is wrong with a job is said in Chinese, all of it', () => {
   const small = rows.filter(([text]) => text.length < 2000)
   for (const [text] of small) for (const problem of parseJob(text, { readModel }).problems) saysAll(problem)
+})
+
+test('whatever is wrong with a fault is said in Chinese, all of it', () => {
+  const texts = [
+    'kil',
+    'kill:rnk=1,step=0,step=2',
+    'slow:rank=1.5,factor=x',
+    'flip:rank=0,step=1,parameter=,bit=99',
+    'slow',
+  ]
+  for (const problem of parseFaults(texts).problems) saysAll(problem)
+})
+
+test('what becomes of a fault that a run is to have now is said in both languages', async () => {
+  const happens = await injectNow('kill:rank=1', { behind: 6, inject: async () => {} })
+  equal(happens.text, 'in step 7: kill:rank=1')
+  equal(speakZh(happens.said!, problemPhrasesZh)[0], '第 7 步：kill:rank=1')
+  const cannot = await injectNow('kil:rank=1', { behind: 6, inject: async () => {} })
+  equal(cannot.text, 'kil:rank=1 cannot happen: there is no fault `kil`')
+  equal(speakZh(cannot.said!, problemPhrasesZh)[0], 'kil:rank=1 不会发生：没有 `kil` 这种故障')
 })
 
 interface Def {

@@ -2,9 +2,13 @@
  * Faults to rehearse: what is to go wrong in a run, when and where. `--fault kill:rank=3,step=5,at=17`. One grammar for the engine
  * and for emitted programs (emit/runtime/faults.py).
  */
-import { didYouMean } from './issues.js'
-import { error, type Problem } from './problem.js'
+import { faultRefused } from './fault-phrases.js'
+import { meant } from './issues.js'
+import type { Problem } from './problem.js'
 import { either, shorten } from './text.js'
+
+/** Where problems of a fault are said to be. */
+const pathOf = (text: string): string => `--fault ${shorten(text, 60)}`
 
 /** Steps count from 1. `at` counts the commands of a rank (engine), or its calls (emitted), from 0; without it: the first that will do. */
 interface Place {
@@ -104,12 +108,12 @@ export function parseFaults(texts: readonly string[]): {
 }
 
 function parseFault(text: string): { readonly faults: readonly Fault[]; readonly problems: readonly Problem[] } {
-  const refuse = (message: string, suggestion?: string) => refused(text, message, suggestion)
+  const path = pathOf(text)
   const [name, ...rest] = text.trim().split(':')
   if (!Object.hasOwn(faultKinds, name))
     return {
       faults: [],
-      problems: [refuse(`there is no fault \`${shorten(name, 40)}\``, didYouMean(name, faultNames))],
+      problems: [faultRefused(path, 'run/fault/kind', { kind: shorten(name, 40), instead: meant(name, faultNames) })],
     }
   const kind = name as FaultKind // asked above
   const { keys } = faultKinds[kind]
@@ -119,46 +123,43 @@ function parseFault(text: string): { readonly faults: readonly Fault[]; readonly
     .filter(part => part.trim() !== '')
   const pairs = given.map(part => part.split('=').map(side => side.trim()))
   const problems = [
-    ...pairs.flatMap(([key, ...value], i) => pairProblems(keys, key, value.join('='), given[i], refuse)),
-    ...repeated(pairs.map(([key]) => key)).map(key => refuse(`${key} is given twice`, 'give it once')),
+    ...pairs.flatMap(([key, ...value], i) => pairProblems(path, keys, [key, value.join('=')], given[i])),
+    ...repeated(pairs.map(([key]) => key)).map(key => faultRefused(path, 'run/fault/twice', { key })),
     ...Object.keys(keys)
       .filter(key => keys[key].needed && !pairs.some(([one]) => one === key))
-      .map(key => refuse(`${key} is missing`, `write it like ${exampleOf(kind)}`)),
+      .map(key => faultRefused(path, 'run/fault/missing', { key, example: exampleOf(kind) })),
   ]
   if (problems.length > 0) return { faults: [], problems }
   const values = pairs.map(([key, ...value]) => [key, keys[key].is === 'text' ? value.join('=') : Number(value[0])])
   return { faults: [{ kind, ...Object.fromEntries(values) } as Fault], problems } // every key was checked
 }
 
-type Refuse = (message: string, suggestion?: string) => Problem
-
 function pairProblems(
+  path: string,
   keys: Readonly<Record<string, Key>>,
-  key: string,
-  value: string,
+  [key, value]: readonly [key: string, value: string],
   text: string,
-  refuse: Refuse,
 ): Problem[] {
   if (!Object.hasOwn(keys, key))
-    return [refuse(`it has no key \`${shorten(key, 40)}\``, didYouMean(key, Object.keys(keys)))]
+    return [faultRefused(path, 'run/fault/key', { key: shorten(key, 40), instead: meant(key, Object.keys(keys)) })]
   const { is, least = 0, most = Number.MAX_SAFE_INTEGER } = keys[key]
-  if (value === '') return [refuse(`${shorten(text.trim(), 40)} has no value`, `write ${key}=...`)]
+  if (value === '') return [faultRefused(path, 'run/fault/empty', { key, given: shorten(text.trim(), 40) })]
   if (is === 'text') return []
   const number = /^[-+]?[\d.]+(e[-+]?\d+)?$/i.test(value) ? Number(value) : Number.NaN
-  const what = is === 'count' ? 'a whole number' : 'a number'
   if (Number.isNaN(number) || (is === 'count' && !Number.isInteger(number)))
-    return [refuse(`${key}=${shorten(value, 40)} is not ${what}`)]
-  return number < least || number > most
-    ? [refuse(`${key}=${value} is not ${what} from ${least} ${most < 100 ? `to ${most}` : 'up'}`)]
-    : []
+    return [
+      faultRefused(path, is === 'count' ? 'run/fault/whole' : 'run/fault/number', { key, value: shorten(value, 40) }),
+    ]
+  if (number >= least && number <= most) return []
+  if (is === 'number') return [faultRefused(path, 'run/fault/number-from', { key, value, least })]
+  return most < 100
+    ? [faultRefused(path, 'run/fault/whole-between', { key, value, least, most })]
+    : [faultRefused(path, 'run/fault/whole-from', { key, value, least })]
 }
 
 const repeated = (words: readonly string[]): string[] => [
   ...new Set(words.filter((word, i) => words.indexOf(word) !== i)),
 ]
-
-const refused = (text: string, message: string, suggestion?: string): Problem =>
-  error('run/fault', `--fault ${shorten(text, 60)}`, message, suggestion)
 
 /** With every key that is needed: `kill:rank=0,step=1`. */
 function exampleOf(kind: FaultKind): string {
@@ -174,6 +175,8 @@ export const showFault = ({ kind, ...values }: Fault): string =>
     .filter(part => part !== '')
     .join(':')
 
+export const faultPath = (fault: Fault): string => pathOf(showFault(fault))
+
 /** What keeps faults from happening in a run of so many ranks with these parameters. */
 export function faultProblems(
   faults: readonly Fault[],
@@ -182,10 +185,14 @@ export function faultProblems(
   const names = params.map(({ name }) => name)
   return faults.flatMap(fault => [
     ...('rank' in fault && fault.rank >= ranks
-      ? [refused(showFault(fault), `there is no rank ${fault.rank}: the plan has ${ranks}`, `take 0 to ${ranks - 1}`)]
+      ? [faultRefused(faultPath(fault), 'run/fault/rank', { rank: fault.rank, ranks, last: ranks - 1 })]
       : []),
     ...(fault.kind === 'flip' && !names.includes(fault.parameter)
-      ? [refused(showFault(fault), `there is no parameter ${fault.parameter}`, didYouMean(fault.parameter, names))]
+      ? [
+          faultRefused(faultPath(fault), 'run/fault/parameter', {
+            ...{ parameter: fault.parameter, instead: meant(fault.parameter, names) },
+          }),
+        ]
       : []),
   ])
 }

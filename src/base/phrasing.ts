@@ -38,7 +38,7 @@ export const saidAgain = ({
   values = {},
   message,
   suggestion = '',
-}: Problem): Record<'what' | 'instead', Gap> =>
+}: Problem): { readonly what: string | Spoken; readonly instead: Gap } =>
   phrase === undefined
     ? { what: message, instead: suggestion }
     : { what: { phrase, values }, instead: { advice: { phrase, values } } }

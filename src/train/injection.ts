@@ -1,17 +1,24 @@
-/** Whether the faults that a run is to have can happen in it. */
+/** Whether the faults that a run is to have can happen in it, and how one more comes into a run that goes on. */
 import {
-  error,
+  english,
   type Fault,
   type FaultBook,
+  faultClause,
+  faultNow,
+  faultPath,
+  faultPhrases,
   faultProblems,
+  faultRefused,
   type Problem,
   ProblemsError,
-  showFault,
+  type Spoken,
+  saidAgain,
+  speak,
   worldOf,
 } from '../base/index.js'
 import type { KernelName } from '../engine/index.js'
 import type { Program } from '../ir/index.js'
-import { engineFailures } from './engine-failure.js'
+import { EngineFailure, engineFailures } from './engine-failure.js'
 import type { Session } from './session.js'
 
 /** The interpreter runs all ranks in one thread: none of them can be late, or die alone. */
@@ -20,13 +27,7 @@ export function injectionProblems(faults: readonly Fault[], program: Program, ke
   return [...faultProblems(faults, { ranks: worldOf(program.mesh), params: program.params }), ...alone.map(interpreted)]
 }
 
-const interpreted = (fault: Fault): Problem =>
-  error(
-    'run/fault',
-    `--fault ${showFault(fault)}`,
-    'reference kernels run all ranks in one thread, which has no faults of single ranks',
-    'take other kernels',
-  )
+const interpreted = (fault: Fault): Problem => faultRefused(faultPath(fault), 'run/fault/interpreter')
 
 /** What faults make of the learning rate of a step. */
 export const raisedBy = (faults: FaultBook, step: number): number =>
@@ -42,4 +43,27 @@ export async function inject(
   if (problems.length > 0) throw new ProblemsError(problems)
   faults.add(fault)
   if ('rank' in fault) await engineFailures(`the fault after step ${behind}`, () => trainer.change(program))
+}
+
+/** A line about a run, in English, and, where pages say it in a language of their own, its phrase. */
+export interface RunNote {
+  readonly text: string
+  readonly said?: Spoken
+}
+
+const note = (said: Spoken): RunNote => ({ text: speak(said, english(faultPhrases))[0], said })
+
+/** In the next step, whatever it is. What cannot happen is said, and the run goes on. */
+export async function injectNow(text: string, session: Pick<Session, 'behind' | 'inject'>): Promise<RunNote> {
+  const step = session.behind + 1
+  const { faults, problems } = faultNow(text, step)
+  try {
+    if (problems.length > 0) throw new ProblemsError(problems)
+    await session.inject(faults[0])
+    return note(faultClause('.happens', { step, fault: text }))
+  } catch (e) {
+    if (!(e instanceof ProblemsError) || e instanceof EngineFailure) throw e
+    const why = { joint: ';' as const, of: e.problems.map(problem => saidAgain(problem).what) }
+    return note(faultClause('.cannot-happen', { fault: text, why }))
+  }
 }

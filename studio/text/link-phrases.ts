@@ -1,4 +1,4 @@
-/** What is said of links, in English. */
+/** What is said of links and of a server that is silent, in English. */
 
 export const linkPhrases = {
   'schema/value/cluster': ['`{text}` is no cluster', 'such as {example}'],
@@ -13,4 +13,5 @@ export const linkPhrases = {
     'take {ranks} devices, or change dp',
   ],
   'simulate/rank': ['there is no rank {rank}: the plan has ranks 0 to {last}'],
+  'engine/failed/silent': ['the server of lockstep studio does not answer ({why})', 'has it ended?'],
 } as const

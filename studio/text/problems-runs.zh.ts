@@ -1,4 +1,4 @@
-/** What is said of schedules, of searches and of programs that need more than there is, in Chinese. */
+/** What is said of schedules, of searches, of programs that need more than there is and of faults in runs, in Chinese. */
 import type { Phrases } from 'lockstep'
 
 const most = '其中{kind}最多：试试'
@@ -74,6 +74,8 @@ const engine = {
   '.less/activations': [`${most}更多微批次、重计算、更大的 tp 或更短的 seq`],
   '.less/workspace': [`${most}更大的 tp，或更小的 batch`],
   '.less/data': [`${most}更小的 batch`],
+  'engine/failed/busy': ['已有 {runs} 个运行在进行', '先停止其中一个'],
+  'engine/failed/silent': ['lockstep studio 的服务器没有回应（{why}）', '它是不是已经退出？'],
   'engine/kernels': ['这个构建里没有 {kernels} kernel', '试试 --kernels {there}'],
   'plan/precision/kernels': [
     '{kernels} kernel 不做 8 位编码的乘法',
@@ -81,4 +83,25 @@ const engine = {
   ],
 } satisfies Phrases
 
-export const runsZh = { ...schedules, ...searches, ...engine }
+const faults = {
+  'run/fault/kind': ['没有 `{kind}` 这种故障', '{instead}'],
+  'run/fault/key': ['它没有键 `{key}`', '{instead}'],
+  'run/fault/twice': ['{key} 写了两次', '只写一次'],
+  'run/fault/missing': ['缺少 {key}', '写成 {example} 这样'],
+  'run/fault/empty': ['{given} 没有值', '写 {key}=...'],
+  'run/fault/whole': ['{key}={value} 不是整数'],
+  'run/fault/whole-from': ['{key}={value} 不是至少为 {least} 的整数'],
+  'run/fault/whole-between': ['{key}={value} 不是 {least} 到 {most} 的整数'],
+  'run/fault/number': ['{key}={value} 不是数'],
+  'run/fault/number-from': ['{key}={value} 不是至少为 {least} 的数'],
+  'run/fault/rank': ['没有 rank {rank}：方案有 {ranks} 个 rank', '取 0 到 {last}'],
+  'run/fault/parameter': ['没有参数 {parameter}', '{instead}'],
+  'run/fault/interpreter': ['reference kernel 在一个线程里运行所有 rank，单个 rank 不会出故障', '换别的 kernel'],
+  'run/fault/many': ['一个 rank 最多有 {most} 个故障，这个有 {faults} 个'],
+  'run/fault/command': ['rank {rank} 每步有 {commands} 条命令', 'at 取 0 到 {last}'],
+  'run/fault/no-command': ['rank {rank} 从第 {from} 条起没有合适的命令', '取更小的 at'],
+  '.happens': ['第 {step} 步：{fault}'],
+  '.cannot-happen': ['{fault} 不会发生：{why}'],
+} satisfies Phrases
+
+export const runsZh = { ...schedules, ...searches, ...engine, ...faults }

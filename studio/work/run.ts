@@ -4,8 +4,8 @@
  */
 import {
   archiveOf,
-  faultNow,
   type HealthEvent,
+  injectNow,
   keepGoing,
   memoryFiles,
   openCheckpoints,
@@ -15,6 +15,7 @@ import {
   ProblemsError,
   peaksOf,
   printChrome,
+  type RunNote,
   type Sampler,
   type Session,
   type StepRecord,
@@ -68,7 +69,7 @@ export type Told =
   | { readonly kind: 'facts'; readonly facts: RunFacts }
   | { readonly kind: 'lines'; readonly lines: readonly (Line | HealthEvent)[] }
   | { readonly kind: 'memory'; readonly memory: Peaks }
-  | { readonly kind: 'note'; readonly text: string }
+  | { readonly kind: 'note'; readonly note: RunNote }
   | { readonly kind: 'view'; readonly view: StepView }
   | { readonly kind: 'left'; readonly step: number; readonly left: Left }
 
@@ -159,7 +160,7 @@ async function followed(session: Session, { input, orders, lines, tell, sampler,
     if (orders.stopped) break
     if (viewer.isDue() && orders.wantsView()) view()
     if (orders.wantsFiles()) tell({ kind: 'left', step: session.behind, left: left() })
-    for (const text of orders.faults()) await happen(text, session, tell)
+    for (const text of orders.faults()) tell({ kind: 'note', note: await injectNow(text, session) })
   }
   lines.flush()
   tell({ kind: 'memory', memory: peaksOf(session) })
@@ -171,20 +172,6 @@ const nextTask = () => new Promise(resolve => setTimeout(resolve))
 
 const traceOf = ({ program, trainer }: Session): Pick<Left, 'trace'> =>
   trainer.concurrent ? { trace: printChrome(program, trainer.spans) } : {}
-
-/** What cannot happen here is said, and the run goes on. */
-async function happen(text: string, session: Session, tell: Tell): Promise<void> {
-  const { faults, problems } = faultNow(text, session.behind + 1)
-  const [fault] = faults
-  try {
-    if (!fault) throw new ProblemsError(problems)
-    await session.inject(fault)
-    tell({ kind: 'note', text: `in step ${session.behind + 1}: ${text}` })
-  } catch (e) {
-    if (!(e instanceof ProblemsError) || e.problems.some(({ code }) => code === 'engine/failed')) throw e
-    tell({ kind: 'note', text: `${text} cannot happen: ${e.problems.map(({ message }) => message).join('; ')}` })
-  }
-}
 
 /** What the page wants. */
 class Orders {

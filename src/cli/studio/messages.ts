@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Problem } from '../../base/index.js'
 import type { StepView } from '../../calibrate/index.js'
 import { kernelNames } from '../../engine/kernel-names.js'
-import type { Peaks } from '../../train/index.js'
+import type { Peaks, RunNote } from '../../train/index.js'
 
 /** What a page may ask for. */
 export const RunRequest = z.strictObject({
@@ -40,7 +40,7 @@ export type Kept = 'trace' | 'checkpoint'
 export type FromRun =
   | { readonly kind: 'begun'; readonly facts: RunFacts }
   | { readonly kind: 'memory'; readonly memory: Peaks }
-  | { readonly kind: 'note'; readonly text: string }
+  | { readonly kind: 'note'; readonly note: RunNote }
   /** Undefined: nothing was measured. */
   | { readonly kind: 'view'; readonly view: StepView | undefined }
   /** `problem`: why it was not. */

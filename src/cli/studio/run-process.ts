@@ -5,12 +5,12 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { faultNow, type Problem, ProblemsError, save, worldOf } from '../../base/index.js'
+import { type Problem, ProblemsError, save, worldOf } from '../../base/index.js'
 import { stepViewer } from '../../calibrate/index.js'
 import { thisHost } from '../../node/index.js'
 import { planTitle } from '../../plan/index.js'
 import { printChrome } from '../../trace/index.js'
-import { EngineFailure, openCheckpoints, peaksOf, type Session } from '../../train/index.js'
+import { injectNow, openCheckpoints, peaksOf, type Session } from '../../train/index.js'
 import { type TrainOptions, trainCommand } from '../commands/train.js'
 import type { Guest } from '../commands/train-session.js'
 import { type Io, processIo } from '../io.js'
@@ -66,7 +66,7 @@ function guestOf(control: Control, place: string): Guest {
           first = false
         },
         event() {},
-        note: text => tell({ kind: 'note', text }),
+        note: text => tell({ kind: 'note', note: { text } }),
         finish() {
           if (first) return
           tell({ kind: 'memory', memory: peaksOf(session) })
@@ -80,7 +80,7 @@ function guestOf(control: Control, place: string): Guest {
         look(session)
       }
       for (const keeping of control.keeping.splice(0)) keep(keeping, session, place)
-      for (const text of control.faults.splice(0)) await happen(text, session)
+      for (const text of control.faults.splice(0)) tell({ kind: 'note', note: await injectNow(text, session) })
     },
   }
 }
@@ -103,19 +103,6 @@ function keep({ what, to }: Keeping, session: Session, place: string): void {
   }
 }
 
-/** In the next step, whatever it is. What cannot happen is said, and the run goes on. */
-async function happen(text: string, session: Session): Promise<void> {
-  const { faults, problems } = faultNow(text, session.behind + 1)
-  try {
-    if (problems.length > 0) throw new ProblemsError(problems)
-    await session.inject(faults[0])
-    tell({ kind: 'note', text: `in step ${session.behind + 1}: ${text}` })
-  } catch (e) {
-    if (!(e instanceof ProblemsError) || e instanceof EngineFailure) throw e
-    tell({ kind: 'note', text: `${text} cannot happen: ${e.problems.map(({ message }) => message).join('; ')}` })
-  }
-}
-
 /** Nothing is printed; problems that a command prints as JSON are kept. */
 function quietIo(request: RunRequest, control: Control, problems: Problem[]): Io {
   const io = confined(processIo(), process.cwd(), { [nameOf(request)]: request.job })
@@ -125,7 +112,7 @@ function quietIo(request: RunRequest, control: Control, problems: Problem[]): Io
       const said = text.startsWith('{"ok":false') ? (JSON.parse(text) as { problems?: Problem[] }) : {} // printed by train
       problems.push(...(said.problems ?? []))
     },
-    err: text => tell({ kind: 'note', text: text.trimEnd() }),
+    err: text => tell({ kind: 'note', note: { text: text.trimEnd() } }),
     control() {},
     terminal: () => undefined,
     progressColumns: () => undefined,

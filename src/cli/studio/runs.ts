@@ -5,7 +5,8 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { faultNow, faultProblems, type Problem, save } from '../../base/index.js'
 import type { StepView } from '../../calibrate/index.js'
-import type { Peaks } from '../../train/index.js'
+import { refused } from '../../engine/native/run/phrases.js'
+import type { Peaks, RunNote } from '../../train/index.js'
 import { loadAnyJob } from '../files/load.js'
 import { freeFolder } from '../files/run-folder.js'
 import type { Io } from '../io.js'
@@ -41,7 +42,7 @@ export class Run {
   readonly name: string
   readonly folder: string
   readonly started = new Date().toISOString()
-  readonly notes: string[] = []
+  readonly notes: RunNote[] = []
   state: RunState = 'starting'
   facts: RunFacts | undefined
   memory: Peaks | undefined
@@ -129,7 +130,7 @@ export class Run {
   #hear(message: FromRun): void {
     if (message.kind === 'begun') [this.state, this.facts] = ['running', message.facts]
     else if (message.kind === 'memory') this.memory = message.memory
-    else if (message.kind === 'note') this.notes.push(message.text)
+    else if (message.kind === 'note') this.notes.push(message.note)
     else if (message.kind === 'view') this.#answer(message.view)
     else if (message.kind === 'kept') this.#kept(message.to, message.problem)
     else this.#end(outcome(message.code), message.problems)
@@ -188,7 +189,9 @@ export class Runs {
     const { job, problems, locate } = await loadAnyJob(path, io)
     // Nothing is waited for from here on: two requests cannot both take the last place.
     if (this.all.filter(({ isLive }) => isLive).length >= mostRuns)
-      throw new Refused(409, `${mostRuns} runs are going on already: stop one of them first`)
+      throw new Refused(409, `${mostRuns} runs are going on already: stop one of them first`, [
+        refused('', 'engine/failed/busy', { runs: mostRuns }),
+      ])
     const elsewhere = job ? outsideProblems(job, path, this.#folder).map(locate) : []
     if (!job || elsewhere.length > 0) throw new Refused(422, 'the job has problems', [...problems, ...elsewhere])
     const place = freeFolder(job, path === '-' ? 'run' : path, this.#io)

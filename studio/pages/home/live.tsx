@@ -123,6 +123,7 @@ function useTraining() {
       { job, files, steps, sample: '', keepGoing: false, leaves: false },
       {
         told: told => put(now => withTold(now, told)),
+        noted() {}, // of servers
         files: () => {}, // none are asked for
         ended: ({ problems: [first] }) =>
           put(now => ({ ...now, state: 'ended', ...(first && { failed: first.message }) })),

@@ -26,6 +26,8 @@ export interface Ended {
 
 export interface Heard {
   told(told: Told): void
+  /** Something that happened beside it, in the language of the page whenever it is shown. */
+  noted(note: () => string): void
   /** Of a run that goes on; `step`: the one that they were left by, where they are not made anew each time. */
   files(files: Ended['files'], step?: number): void
   ended(ended: Ended): void

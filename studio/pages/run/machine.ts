@@ -1,8 +1,12 @@
 /** Runs on this machine, through the server of `lockstep studio`. */
-import type { Peaks, Problem, StepView } from 'lockstep'
+import type { Peaks, Problem, RunNote, StepView } from 'lockstep'
 import { unpacked } from '../../base/binary.js'
+import { language } from '../../base/language.js'
+import { linkPhrases } from '../../text/link-phrases.js'
+import { problemZh } from '../../text/problems.zh.js'
 import type { RunFacts } from '../../work/run.js'
 import type { Driver, Heard, Request } from './driver.js'
+import { text } from './text.js'
 
 /** The server marks its page: asking a plain host for what it does not have would be a failed request. */
 export const hasServer = document.querySelector('meta[name="lockstep-server"]') !== null
@@ -15,7 +19,7 @@ export interface RunSummary {
   readonly facts?: RunFacts
   readonly memory?: Peaks
   readonly problems: readonly Problem[]
-  readonly notes?: readonly string[]
+  readonly notes?: readonly RunNote[]
 }
 
 export interface Machine {
@@ -57,7 +61,15 @@ async function send(path: string, method: string, body?: object): Promise<RunSum
 const fileNames = ['trace.json', 'metrics.jsonl', 'job.yaml', 'checkpoint.tar']
 
 /** Fetches fail in words of the browser's own. */
-const unheard = (e: unknown): string => `the server of lockstep studio does not answer (${String(e)}): has it ended?`
+function unheard(why: string): Problem {
+  const phrase = 'engine/failed/silent'
+  const [message, suggestion] = linkPhrases[phrase]
+  const said = { phrase, values: { why }, message: message.replace('{why}', why), suggestion }
+  return { code: 'engine/failed', severity: 'error', path: '', ...said }
+}
+
+const sayProblem = (problem: Problem): string =>
+  language.value === 'zh' ? problemZh(problem) : [problem.message, problem.suggestion].filter(Boolean).join('; ')
 
 const isOver = ({ state }: RunSummary): boolean => state === 'done' || state === 'stopped' || state === 'failed'
 
@@ -82,7 +94,7 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
       heard.files(filesOf(fileNames))
     }
     if (run.memory) heard.told({ kind: 'memory', memory: run.memory })
-    for (const text of (run.notes ?? []).slice(noted)) heard.told({ kind: 'note', text })
+    for (const note of (run.notes ?? []).slice(noted)) heard.told({ kind: 'note', note })
     ;[last, noted] = [run, run.notes?.length ?? 0]
   })
   let silent = false
@@ -90,7 +102,7 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
     silent = false
   })
   source.addEventListener('error', () => {
-    if (!silent) heard.told({ kind: 'note', text: unheard('the stream broke off') })
+    if (!silent) heard.noted(() => sayProblem(unheard(text().brokeOff)))
     silent = true
   })
   source.addEventListener('end', () => {
@@ -107,7 +119,7 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
   })
   const tell = (work: Promise<unknown>) =>
     void work.catch((e: Error) =>
-      heard.told({ kind: 'note', text: e instanceof ServerRefused ? sayRefused(e) : unheard(e) }),
+      heard.noted(() => (e instanceof ServerRefused ? sayRefused(e) : sayProblem(unheard(String(e))))),
     )
   return {
     id,
@@ -120,7 +132,7 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
 }
 
 const sayRefused = ({ message, problems }: ServerRefused): string =>
-  [message, ...problems.map(problem => problem.message)].join(': ')
+  problems.length > 0 ? problems.map(sayProblem).join('; ') : message
 
 export async function startOnMachine(
   { job, files, from, steps, sample, keepGoing }: Request,
@@ -132,7 +144,7 @@ export async function startOnMachine(
     const run = await send('./runs', 'POST', { job, ...more, steps, keepGoing, ...(sample !== '' && { sample }) })
     return followMachine(run, heard)
   } catch (e) {
-    const { message, problems } = e instanceof ServerRefused ? e : { message: unheard(e), problems: [] }
+    const { message, problems } = e instanceof ServerRefused ? e : { message: '', problems: [unheard(String(e))] }
     const said: Problem = { code: 'engine/failed', severity: 'error', path: '', message }
     heard.ended({ state: 'failed', problems: problems.length > 0 ? problems : [said], files: [] })
     return { id: '', stop() {}, fault() {}, look() {}, keep() {}, leave() {} }

@@ -101,7 +101,7 @@ export function Events({ run }: PanelProps) {
   const words = text()
   if (!run) return null
   const { events, notes } = run
-  const all = [...events.slice(-mostEvents).map(shownEvent), ...notes]
+  const all = [...events.slice(-mostEvents).map(shownEvent), ...notes.map(note => note())]
   return (
     <section class="events" aria-live="polite">
       <h2>{words.happens}</h2>

@@ -1,7 +1,10 @@
 /** The run that the page shows. It outlives the page's being left for another: a run goes on until it ends or is stopped. */
 import { effect, signal } from '@preact/signals'
-import type { HealthEvent, Peaks, Problem, StepView } from 'lockstep'
+import type { HealthEvent, Peaks, Problem, RunNote, StepView } from 'lockstep'
 import { busy } from '../../base/isolation.js'
+import { language } from '../../base/language.js'
+import { problemPhrasesZh } from '../../text/problems.zh.js'
+import { speakZh } from '../../text/tongue.zh.js'
 import type { Line, RunFacts, Told } from '../../work/run.js'
 import { type Driver, type Ended, type Heard, type Request, startInPage } from './driver.js'
 import { followMachine, type RunSummary, startOnMachine } from './machine.js'
@@ -18,7 +21,8 @@ export interface Shown {
   readonly held: readonly number[]
   readonly last?: Line
   readonly events: readonly HealthEvent[]
-  readonly notes: readonly string[]
+  /** As they are said in the language of the page. */
+  readonly notes: readonly (() => string)[]
   readonly samples: readonly { readonly step: number; readonly text: string }[]
   readonly problems: readonly Problem[]
   readonly files: Ended['files']
@@ -68,6 +72,7 @@ function freshly(where: Shown['where']): Heard {
   }
   return {
     told: told => put(run => withTold(run, told)),
+    noted: note => put(run => withNote(run, note)),
     files: (files, kept) => put(run => ({ ...run, files: instead(run, files), kept })),
     ended: ended => put(run => ({ ...run, ...ended, files: instead(run, ended.files), kept: undefined })),
   }
@@ -95,7 +100,7 @@ function withTold(run: Shown, told: Told): Shown {
     case 'memory':
       return { ...run, memory: told.memory }
     case 'note':
-      return { ...run, notes: [...run.notes, told.text].slice(-mostNotes) }
+      return withNote(run, () => noteSaid(told.note))
     case 'view':
       return { ...run, view: told.view }
     case 'left':
@@ -106,6 +111,12 @@ function withTold(run: Shown, told: Told): Shown {
 }
 
 const mostNotes = 20
+
+const withNote = (run: Shown, note: () => string): Shown => ({ ...run, notes: [...run.notes, note].slice(-mostNotes) })
+
+/** What has no phrase is the command's own, in English. */
+const noteSaid = ({ text, said }: RunNote): string =>
+  language.value === 'zh' && said ? speakZh(said, problemPhrasesZh)[0] : text
 
 function withLines(run: Shown, lines: readonly (Line | HealthEvent)[]): Shown {
   const steps = lines.filter((line): line is Line => !('event' in line))

@@ -3,13 +3,14 @@
  * which of them happen in it. A rank to which nothing happens runs its list as ever.
  */
 import {
-  error,
   type Fault,
   type FaultBook,
   type FaultOf,
+  faultPath,
+  faultRefused,
+  type Problem,
   ProblemsError,
   type Rank,
-  showFault,
 } from '../../../base/index.js'
 import { type CommandName, commandNames } from '../lower/commands.js'
 import { type CommandList, Hand } from '../lower/list.js'
@@ -37,7 +38,9 @@ export class Injector {
     this.#byRank = new Map(lowered.lists.flatMap((_, rank) => (own(rank).length > 0 ? [[rank, own(rank)]] : [])))
     for (const faults of this.#byRank.values())
       if (faults.length > mostOfARank)
-        throw impossible(faults[mostOfARank], `a rank can have ${mostOfARank} faults, this one has ${faults.length}`)
+        throw impossible(
+          faultRefused(faultPath(faults[mostOfARank]), 'run/fault/many', { most: mostOfARank, faults: faults.length }),
+        )
   }
 
   /** What a rank is told before the first step. */
@@ -62,13 +65,10 @@ const isDeed = (fault: Fault): fault is DeedFault => (deedKinds as readonly stri
 function deedOf(fault: DeedFault, list: CommandList): Deed {
   if (fault.kind === 'slow')
     return { kind: 'slow', factor: fault.factor, computes: list.starts.map(start => computes(nameAt(list, start))) }
-  const { at = 0 } = fault
-  if (at >= list.starts.length)
-    throw impossible(
-      fault,
-      `rank ${fault.rank} has ${list.starts.length} commands a step`,
-      `take at=0 to ${list.starts.length - 1}`,
-    )
+  const { at = 0, rank } = fault
+  const commands = list.starts.length
+  if (at >= commands)
+    throw impossible(faultRefused(faultPath(fault), 'run/fault/command', { rank, commands, last: commands - 1 }))
   if (fault.kind === 'kill') return { kind: 'kill', command: at }
   if (fault.kind === 'stall') return { kind: 'stall', command: at, seconds: fault.seconds ?? Number.POSITIVE_INFINITY }
   return fault.kind === 'lose' ? { kind: 'lose', command: nextOf(fault, list, at, arrives) } : spoils(fault, list, at)
@@ -83,8 +83,7 @@ function spoils(fault: FaultOf<'nan'>, list: CommandList, from: number): Deed {
 /** The first command from one on that will do. */
 function nextOf(fault: DeedFault, list: CommandList, from: number, will: (name: CommandName) => boolean): number {
   const found = list.starts.findIndex((start, i) => i >= from && will(nameAt(list, start)))
-  if (found < 0)
-    throw impossible(fault, `no command of rank ${fault.rank} from ${from} on will do`, 'take a smaller at')
+  if (found < 0) throw impossible(faultRefused(faultPath(fault), 'run/fault/no-command', { rank: fault.rank, from }))
   return found
 }
 
@@ -103,5 +102,4 @@ const ofWhole: ReadonlySet<CommandName> = new Set([
 /** The first word of these is where their first result lies. */
 const makesNumbers = (name: CommandName): boolean => computes(name) && !ofWhole.has(name)
 
-const impossible = (fault: Fault, message: string, suggestion?: string): ProblemsError =>
-  new ProblemsError([error('run/fault', `--fault ${showFault(fault)}`, message, suggestion)])
+const impossible = (problem: Problem): ProblemsError => new ProblemsError([problem])
