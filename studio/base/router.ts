@@ -27,10 +27,46 @@ export function showPlace(path: string, query: Readonly<Record<string, string | 
 export const place = signal<Place>({ path: '', query: {} })
 export const path = computed(() => place.value.path)
 
+/** The whole address of where the reader is. */
+export const address = (): string => new URL(showPlace(place.value.path, place.value.query), location.href).href
+
 export type Changes = Readonly<Record<string, string | undefined>>
 
 /** The entry as it was before a control began to move: Back leads there, not to where the control was on its way. */
 let before: string | undefined
+
+interface Entry {
+  readonly how: 'replaceState' | 'pushState'
+  readonly hash: string
+}
+
+/**
+ * What the history is not told yet. A browser takes longer over an entry than the core over a price, and a control that moves makes
+ * three: they are written when it rests, or before anything else leads away.
+ */
+let unwritten: readonly Entry[] = []
+let resting: ReturnType<typeof setTimeout> | undefined
+/** Milliseconds after which a control is at rest. */
+const rest = 150
+
+function writeLater(how: Entry['how'], hash: string): void {
+  const last = unwritten.at(-1)
+  const isReplaced = how === 'replaceState' && last !== undefined
+  unwritten = isReplaced ? [...unwritten.slice(0, -1), { how: last.how, hash }] : [...unwritten, { how, hash }]
+  resting ??= setTimeout(writeHistory, rest)
+}
+
+/** Tells the history now. */
+export function writeHistory(): void {
+  for (const { how, hash } of unwritten) if (how === 'pushState' || hash !== location.hash) history[how](null, '', hash)
+  forget()
+}
+
+function forget(): void {
+  clearTimeout(resting)
+  resting = undefined
+  unwritten = []
+}
 
 /** Changes some of the query: `pushed`, Back leads to what was before. */
 export function setQuery(changes: Changes, pushed = false): void {
@@ -40,35 +76,43 @@ export function setQuery(changes: Changes, pushed = false): void {
   if (!pushed) {
     if (next === here) return
     before ??= here
-    history.replaceState(null, '', next)
+    writeLater('replaceState', next)
   } else {
+    const isMoved = before !== undefined
     const from = before ?? here
     before = undefined
     if (next === from && next === here) return
-    history.replaceState(null, '', from)
-    if (next !== from) history.pushState(null, '', next)
+    writeLater('replaceState', from)
+    if (next !== from) writeLater('pushState', next)
+    if (!isMoved) writeHistory()
   }
-  place.value = readPlace(next)
+  // A control that comes to rest where it was moved to changes nothing but the history.
+  if (next !== here) place.value = readPlace(next)
 }
 
 /** Changes what Back is not to undo: the language, the theme. */
 export function amendQuery(changes: Changes): void {
   const { path, query } = place.peek()
   const next = showPlace(path, { ...query, ...changes })
-  history.replaceState(null, '', next)
+  writeLater('replaceState', next)
+  writeHistory()
   place.value = readPlace(next)
 }
 
 export function go(path: string, query: Changes = {}): void {
+  writeHistory()
   location.hash = showPlace(path, query)
 }
 
 export function startRouter(): void {
   const read = () => {
     before = undefined
+    forget()
     place.value = readPlace(location.hash)
   }
   addEventListener('hashchange', read)
   addEventListener('popstate', read)
+  addEventListener('click', writeHistory, { capture: true })
+  addEventListener('pagehide', writeHistory)
   read()
 }

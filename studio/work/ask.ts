@@ -82,6 +82,35 @@ function workerOf(lane: Lane): CoreWorker {
   return worker
 }
 
+/** What was asked ahead, until somebody asks it. */
+let ahead: { readonly key: string; readonly answer: Promise<unknown> } | undefined
+
+const keyOf = (question: Omit<Question, 'id'>): string => JSON.stringify(question)
+
+/**
+ * Asks what a page is about to ask, so that the worker begins while the page is still drawn: a slider's price. Only of a worker that is
+ * free, since of the questions that come while one works only the last is asked.
+ */
+export function askAhead<M extends ModuleName, F extends WorkName<M>>(
+  [module, name]: readonly [M, F],
+  input: Input<M, F>,
+): void {
+  const worker = workerOf('fast')
+  if (worker.busy) return
+  const question = { module, name, input }
+  const answer = worker.ask(question, () => {})
+  answer.catch(() => {}) // whoever asks hears why
+  ahead = { key: keyOf(question), answer }
+}
+
+/** What was asked ahead is asked by nobody twice. */
+function asked(lane: Lane, question: Omit<Question, 'id'>): Promise<unknown> | undefined {
+  if (lane !== 'fast' || ahead?.key !== keyOf(question)) return
+  const { answer } = ahead
+  ahead = undefined
+  return answer
+}
+
 export interface AskOptions {
   readonly progress?: (value: unknown) => void
   /** Only a long question can be given up: its worker ends. */
@@ -94,6 +123,8 @@ export async function ask<M extends ModuleName, F extends WorkName<M>>(
   input: Input<M, F>,
   { progress = () => {}, signal }: AskOptions = {},
 ): Promise<Output<M, F>> {
+  const early = asked(lane, { module, name, input })
+  if (early) return (await early) as Output<M, F> // that very question
   const worker = workerOf(lane)
   const giveUp = () => worker.end('given up')
   if (lane === 'long') signal?.addEventListener('abort', giveUp)

@@ -1,4 +1,5 @@
 /** Why the plan takes what it takes, and what to try next. Every suggestion applies itself; Back undoes it. */
+import { useMemo } from 'preact/hooks'
 import { language } from '../../base/language.js'
 import { bytes, seconds, signed } from '../../base/numbers.js'
 import { useLong } from '../../work/long.js'
@@ -16,31 +17,48 @@ interface AdviceProps {
 export function Advice({ link, why }: AdviceProps) {
   const words = text()
   const { value, pending } = useLong(['plan-program', 'advice'], link)
+  // A slider that moves makes them older, not others.
+  const chips = useMemo(() => value && <Chips all={value.try.slice(0, 8)} now={value.step} />, [value, words])
+  const not = useMemo(() => value && value.not.length > 0 && <Not all={value.not} now={value.step} />, [value, words])
+  const reasons = useMemo(() => <Why why={why} />, [why, words])
   const isOld = JSON.stringify(value?.link) !== JSON.stringify(link)
   return (
     <section class="advice" aria-busy={pending}>
       {(value || pending) && <h2>{words.try}</h2>}
       <div class={isOld ? 'pending' : undefined}>
         {value && value.try.length === 0 && !pending && <p>{words.tryNone}</p>}
-        <ul class="chips">
-          {value?.try.slice(0, 8).map(one => (
-            <Chip key={one.change[language.value]} one={one} now={value.step} />
-          ))}
-        </ul>
+        {chips}
         {pending && <p class="quiet-note">{words.trying}</p>}
-        {value && value.not.length > 0 && <Not all={value.not} now={value.step} />}
+        {not}
       </div>
       <h2>{words.why}</h2>
-      <ul class="why">
-        {why.map(({ topic, text }) => (
-          <li key={text.en}>
-            {topic && <code>{topic}</code>}
-            <span>{text[language.value]}</span>
-          </li>
-        ))}
-      </ul>
+      {reasons}
     </section>
   )
+}
+
+const Why = ({ why }: Pick<AdviceProps, 'why'>) => (
+  <ul class="why">
+    {why.map(({ topic, text }) => (
+      <li key={text.en}>
+        {topic && <code>{topic}</code>}
+        <span>{text[language.value]}</span>
+      </li>
+    ))}
+  </ul>
+)
+
+const Chips = ({ all, now }: SuggestionsProps) => (
+  <ul class="chips">
+    {all.map(one => (
+      <Chip key={one.change[language.value]} one={one} now={now} />
+    ))}
+  </ul>
+)
+
+interface SuggestionsProps {
+  readonly all: readonly Suggestion[]
+  readonly now: number
 }
 
 interface ChipProps {
@@ -72,7 +90,7 @@ function Chip({ one, now }: ChipProps) {
   )
 }
 
-function Not({ all, now }: { readonly all: readonly Suggestion[]; readonly now: number }) {
+function Not({ all, now }: SuggestionsProps) {
   const words = text()
   return (
     <details class="not">

@@ -1,6 +1,8 @@
 /** What is trained and where: model, devices, sequence, batch; and the ways to take the plan along. */
+import { useMemo } from 'preact/hooks'
 import { defineText } from '../../base/language.js'
 import { takeJob } from '../../base/own.js'
+import { address } from '../../base/router.js'
 import { saveText } from '../../base/save.js'
 import { Command, Copy } from '../../parts/command.js'
 import { Choice, NumberField } from '../../parts/controls.js'
@@ -24,41 +26,50 @@ interface HeadProps {
 
 export function Head({ read, catalog, link }: HeadProps) {
   const words = page()
+  // A slider that moves changes none of it.
+  const asked = useMemo(() => <Asked read={read} catalog={catalog} />, [read, catalog, words])
+  return (
+    <header class="plan-head">
+      {asked}
+      <Taking link={link} read={read} />
+    </header>
+  )
+}
+
+function Asked({ read, catalog }: Omit<HeadProps, 'link'>) {
+  const words = page()
   const { device, devices } = read.cluster
   const models = [...(read.model ? [] : ['']), ...catalog.models]
   return (
-    <header class="plan-head">
-      <div class="controls">
-        <Choice
-          label={words.model}
-          options={models.map(value => ({ value, label: value || (read.name ?? words.own) }))}
-          value={read.model ?? ''}
-          change={model => void adapt({ model })}
-        />
-        <Choice
-          label={words.cluster}
-          options={catalog.devices.map(value => ({ value, label: value }))}
-          value={device.name}
-          change={name => void adapt({ on: `${name}*${devices}` })}
-        />
-        <NumberField
-          label={words.devices}
-          {...{ value: devices, min: 1, max: 65536 }}
-          change={count => void adapt({ on: `${device.name}*${count}` })}
-        />
-        <NumberField
-          label={words.seq}
-          {...{ value: read.seq, min: 1 }}
-          change={seq => void adapt({ seq: String(seq) })}
-        />
-        <NumberField
-          label={words.batch}
-          {...{ value: read.batch, min: 1 }}
-          change={batch => void adapt({ batch: String(batch) })}
-        />
-      </div>
-      <Taking link={link} read={read} />
-    </header>
+    <div class="controls">
+      <Choice
+        label={words.model}
+        options={models.map(value => ({ value, label: value || (read.name ?? words.own) }))}
+        value={read.model ?? ''}
+        change={model => void adapt({ model })}
+      />
+      <Choice
+        label={words.cluster}
+        options={catalog.devices.map(value => ({ value, label: value }))}
+        value={device.name}
+        change={name => void adapt({ on: `${name}*${devices}` })}
+      />
+      <NumberField
+        label={words.devices}
+        {...{ value: devices, min: 1, max: 65536 }}
+        change={count => void adapt({ on: `${device.name}*${count}` })}
+      />
+      <NumberField
+        label={words.seq}
+        {...{ value: read.seq, min: 1 }}
+        change={seq => void adapt({ seq: String(seq) })}
+      />
+      <NumberField
+        label={words.batch}
+        {...{ value: read.batch, min: 1 }}
+        change={batch => void adapt({ batch: String(batch) })}
+      />
+    </div>
   )
 }
 
@@ -71,7 +82,7 @@ function Taking({ link, read }: Omit<HeadProps, 'catalog'>) {
     <div class="taking">
       <Command line={commandOf(link, read)} />
       <p>
-        <Copy value={location.href} label={words.copyLink} />
+        <Copy value={address()} label={words.copyLink} />
         <button type="button" class="quiet" onClick={() => void saveJob(link)}>
           {words.exportJob}
         </button>

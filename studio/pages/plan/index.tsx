@@ -34,6 +34,8 @@ export default function Plan() {
   const said = useKept(read.value)
   // Made again only with other choices: a slider that moves is not to wait for a hundred others.
   const offered = useMemo(() => controls && <Controls controls={controls} pins={pins} />, [controls, query.pin, words])
+  const { numbers, compiling } = answers
+  const headline = useMemo(() => numbers && <Headline {...{ numbers, compiling }} />, [numbers, compiling, words])
   return (
     <article class="plan">
       <h1>{words.title}</h1>
@@ -47,10 +49,10 @@ export default function Plan() {
         </section>
         <div class="plan-view">
           <Refusals read={read} answers={answers} />
-          {answers.numbers && <Headline numbers={answers.numbers} compiling={answers.compiling} />}
+          {headline}
           <Tabs tab={tab} />
-          {answers.numbers && said && (
-            <View tab={tab} link={link} word={said.plan} numbers={answers.numbers} pending={answers.pending} />
+          {numbers && said && (
+            <View tab={tab} link={link} word={said.plan} numbers={numbers} pending={answers.pending} />
           )}
           {tab === 'overview' && <Advice link={link} why={answers.why} />}
         </div>

@@ -1,4 +1,5 @@
 /** Where the time goes, what a rank holds, why, and what to try next. */
+import { useMemo } from 'preact/hooks'
 import { bytes, percent, seconds } from '../../base/numbers.js'
 import { type Bar, Bars, Legend } from '../../parts/bars.js'
 import { Figure } from '../../parts/figure.js'
@@ -21,9 +22,10 @@ export function Where({ numbers: { parts, step }, pending }: FiguresProps) {
   const caption = words.whereCaption(seconds(step), named(words.parts, most), percent(time / step))
   const body = sorted.map(([name, value]) => [named(words.parts, name), value, percent(value / step)])
   const rows = { head: [words.part, words.seconds, words.share], body }
+  const picture = useMemo(() => <Bars bars={bars} show={seconds} label={caption} />, [parts, words])
   return (
     <Figure title={words.where} caption={caption} rows={rows} pending={pending}>
-      <Bars bars={bars} show={seconds} label={caption} />
+      {picture}
     </Figure>
   )
 }
@@ -48,10 +50,14 @@ export function Memory({ numbers: { ranks, capacity }, pending }: FiguresProps) 
     bytes(rank.bytes),
   ])
   const rows = { head: [words.rank, ...kinds.map(kind => named(words.kinds, kind)), words.total], body }
+  const limit = { label: words.capacity, value: capacity }
+  const picture = useMemo(
+    () => [<Bars key="bars" {...{ bars, show: bytes, limit, label: caption }} />, <Legend key="legend" bars={bars} />],
+    [ranks, capacity, words],
+  )
   return (
     <Figure title={words.memory} caption={caption} rows={rows} pending={pending}>
-      <Bars bars={bars} show={bytes} limit={{ label: words.capacity, value: capacity }} label={caption} />
-      <Legend bars={bars} />
+      {picture}
     </Figure>
   )
 }

@@ -1,7 +1,11 @@
 /** What of the link is the plan's, and the ways to change it. */
 import { place, setQuery } from '../../base/router.js'
-import { ask } from '../../work/ask.js'
+import { ask, askAhead } from '../../work/ask.js'
 import type { Changes, Link } from '../../work/plan/link.js'
+
+/** What is undefined or empty does not stand in a link. */
+const definedOf = (query: Changes): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1])))
 
 const keys = ['model', 'on', 'seq', 'batch', 'plan', 'j', 'net', 'mem', 'slow', 'jitter', 'mtbf', 'tokens'] as const
 
@@ -20,8 +24,11 @@ export const readShown = (text: string, link: Link): Link =>
 /** What of the link changes for the page to show another: all that is a plan's. */
 export const opened = (link: Link): Changes => Object.fromEntries(keys.map(key => [key, link[key]]))
 
-/** One control moves: the present entry is replaced. */
-export const move = (changes: Changes): void => setQuery(changes)
+/** One control moves: the present entry is replaced, and its price is on its way before the page is drawn. */
+export function move(changes: Changes): void {
+  askAhead(['plan', 'price'], linkOf(definedOf({ ...place.peek().query, ...changes })))
+  setQuery(changes)
+}
 /** It has come to rest: Back leads to what was before. */
 export const settle = (changes: Changes): void => setQuery(changes, true)
 

@@ -1,4 +1,5 @@
 /** What if the network were faster, the memory larger, a rank slow, devices failed. */
+import { useMemo } from 'preact/hooks'
 import { Choice, Field } from '../../parts/controls.js'
 import type { Link } from '../../work/plan/link.js'
 import { settle } from './state.js'
@@ -11,7 +12,13 @@ const amounts = ['1e9', '1e11', '1e12', '15e12']
 
 type Key = 'net' | 'mem' | 'jitter' | 'mtbf' | 'tokens'
 
+/** Made again only where one of them changes. */
 export function WhatIf({ link }: { readonly link: Link }) {
+  const { net, mem, jitter, mtbf, tokens, slow } = link
+  return useMemo(() => <Ifs link={link} />, [net, mem, jitter, mtbf, tokens, slow, text()])
+}
+
+function Ifs({ link }: { readonly link: Link }) {
   const words = text().ifs
   const many: readonly (readonly [Key, string, readonly string[], string])[] = [
     ['net', words.network, times, '1'],
