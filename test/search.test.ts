@@ -17,6 +17,8 @@ import {
   abilitiesOf,
   bytesBound,
   commonPrice,
+  commonPrices,
+  cutBound,
   type Found,
   groupsOf,
   jobOf,
@@ -80,8 +82,10 @@ function boundsHold(request: Request, { split, estimate: { step }, bytes }: Pric
 
 function noneIsBelowItsBounds(request: Request): void {
   let plans = 0
+  const prices = commonPrices(request)
   for (const group of groupsOf(request)) {
     const step = stepBound(request, group)
+    ok(step >= cutBound(request, group, prices), JSON.stringify(group))
     for (const saving of savingsOf(group)) {
       const bytes = bytesBound(request, group, saving)
       const common = commonPrice(request, group, saving.recompute)

@@ -126,6 +126,13 @@ export const linksIn = (topology: Topology): readonly Link[] =>
     ? topology.levels.map(({ link }) => link)
     : [topology.link, ...(topology.slices ? [topology.slices.link] : [])]
 
+/** Whether prices of products, of attention or of collectives go through points that were measured. */
+export function isTimed({ device, topology }: Pick<Cluster, 'device' | 'topology'>): boolean {
+  const { matmul, attention } = device.curves
+  const collectives = topology.kind === 'tree' ? topology.levels.flatMap(({ measured = [] }) => measured) : []
+  return matmul.measured.length + (attention.measured?.length ?? 0) + collectives.length > 0
+}
+
 /** Devices of one torus; there may be several. */
 export const sliceSize = ({ dims }: Pick<Torus, 'dims'>): number => dims.reduce((n, size) => n * size, 1)
 

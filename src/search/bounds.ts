@@ -3,10 +3,11 @@
  * and that depends on the group alone; the test prices whole spaces and finds no plan below its bounds.
  */
 import { gcd } from '../base/index.js'
+import { isTimed } from '../cluster/index.js'
 import { CutPrice, type Holding, memoryLike, pipelineIn, type Split, totalBytes } from '../estimate/index.js'
 import type { ScheduleName } from '../plan/index.js'
 import { plainSplit, type Request, setupOf } from './request.js'
-import { type Group, type Saving, splitFrom } from './space.js'
+import { type DeviceCut, type Group, type Saving, splitFrom } from './space.js'
 
 /**
  * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
@@ -14,6 +15,20 @@ import { type Group, type Saving, splitFrom } from './space.js'
  */
 export const stepBound = (request: Request, group: Group, price = commonPrice(request, group)): number =>
   (group.microbatches * price.busy()) / group.pp
+
+/** More sequences than any microbatch has. */
+const manySequences = 2 ** 16
+
+/**
+ * The same of all groups that cut devices alike, whatever the size of their microbatches: a sequence takes least among very many,
+ * where every wave of tiles is full and nothing waits for latencies. 0 where kernels or collectives were timed: in between large
+ * ones may be slower.
+ */
+export function cutBound({ cluster, globalBatch }: Request, cut: DeviceCut, priceOf: CommonPrices): number {
+  if (isTimed(cluster)) return 0
+  const each = priceOf({ ...cut, microbatch: manySequences, microbatches: 1 }).busy() / manySequences
+  return (each * globalBatch) / (cut.dp * cut.pp)
+}
 
 /**
  * The price of what one microbatch takes with all plans of a group, or with those that compute as much again, on one rank that

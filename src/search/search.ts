@@ -1,5 +1,5 @@
 /**
- * The complete search. Groups of plans, and plans, are visited in the order of a bound on their time, best first; they are
+ * The complete search. Cuts of devices, groups of plans, and plans are visited in the order of a bound on their time, best first; they are
  * left out only if a bound proves that none of them can be among what is asked for:
  * - memory: the lightest does not fit;
  * - time: the fastest is no faster than the worst of the best so far, and cannot stand on the Pareto front,
@@ -19,9 +19,10 @@ import {
   withMemory,
 } from '../estimate/index.js'
 import { memoryLimit } from './constraint.js'
+import { boundedCuts } from './cuts.js'
 import type { PlanSample } from './plan-sample.js'
 import { type Request, setupOf } from './request.js'
-import { boundedGroups, Visit } from './visit.js'
+import { Visit } from './visit.js'
 
 export interface Priced {
   readonly split: Split
@@ -91,16 +92,15 @@ export function* searching(given: Request, options: Options): Work<Found> {
   // Bounds go by the rate at which most is multiplied.
   const request: Request = given.extras?.includes('fp8') ? { ...given, precision: 'fp8' } : given
   const { prune = true, capacity = capacityOf(request), surely = capacity } = options
-  const groups = boundedGroups(request, prune ? capacity : Number.POSITIVE_INFINITY)
-  const considered = groups.plans
+  const cuts = boundedCuts(request)
   const visit = new Visit(
     request,
     { front: true, kinds: options.keep, known: [], sample: undefined, ...options, prune, capacity, surely },
-    groups,
+    cuts,
   )
   let [steps, done] = [0, 0]
-  while ((done = visit.next()) >= 0) if (++steps % 64 === 0) yield (done / considered) ** costOfFirst
-  return visit.found(considered)
+  while ((done = visit.next()) >= 0) if (++steps % 64 === 0) yield (done / cuts.plans) ** costOfFirst
+  return visit.found(cuts.plans)
 }
 
 function weighed(setup: Setup, times: Omit<Estimate, 'memory'>): Priced {

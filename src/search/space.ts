@@ -96,7 +96,10 @@ const mostTasks = 1e6
 const mostCopies = 2 ** 16
 const mostStages = (layers: number): number => layers + 2
 
-export function* groupsOf(request: Request): Generator<Group> {
+/** Groups that differ in the size of their microbatches alone. */
+export type DeviceCut = Omit<Group, 'microbatch' | 'microbatches'>
+
+export function* deviceCutsOf(request: Request): Generator<DeviceCut> {
   const { cluster, globalBatch, shape, constraints } = request
   const meetingsOf = meetings(request)
   const isAllowed = allowing(request)
@@ -109,14 +112,21 @@ export function* groupsOf(request: Request): Generator<Group> {
       if (globalBatch % dp !== 0 || !areOfUse(asked, { dp, cp })) continue
       const dense = { tp, cp, dp, sequenceParallel }
       for (const grid of expertsOver(request, dense, isAllowed))
-        for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed)) {
-          const cut = { pp, ...dense, ...grid, ...meeting }
-          for (const microbatch of divisors(globalBatch / dp)) {
-            const group = { ...cut, microbatch, microbatches: globalBatch / dp / microbatch, ...extras }
-            if (mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints)) yield group
-          }
-        }
+        for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed))
+          yield { pp, ...dense, ...grid, ...meeting, ...extras }
     }
+}
+
+/** Those with the smallest microbatches first. */
+export function groupsIn({ globalBatch, shape, constraints }: Request, cut: DeviceCut): Group[] {
+  const sequences = globalBatch / cut.dp
+  return divisors(sequences)
+    .map(microbatch => ({ ...cut, microbatch, microbatches: sequences / microbatch }))
+    .filter(group => mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints))
+}
+
+export function* groupsOf(request: Request): Generator<Group> {
+  for (const cut of deviceCutsOf(request)) yield* groupsIn(request, cut)
 }
 
 /** Beside a ring, more ranks hardly exchange heads. */

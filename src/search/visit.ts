@@ -1,5 +1,5 @@
 /**
- * One search on its way. Groups, what is left of them once a saving is chosen, and plans wait on one agenda, and what may be
+ * One search on its way. Cuts of devices, groups, what is left of them once a saving is chosen, and plans wait on one agenda, and what may be
  * the fastest is looked at first: what it leaves behind makes others useless.
  */
 import {
@@ -17,34 +17,24 @@ import {
 } from '../estimate/index.js'
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
-import { hasRoomFor } from './aways.js'
 import { Best } from './best.js'
-import { byteBounds, type CommonPrices, commonPrices, stepBound } from './bounds.js'
+import { byteBounds, type CommonPrices, stepBound } from './bounds.js'
+import type { BoundedCut, BoundedCuts, SavedGroup } from './cuts.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options, Priced } from './search.js'
-import { type Group, groupsOf, type Pipeline, pipelinesOf, type Saving, savingsOf, splitFrom } from './space.js'
+import { type Group, type Pipeline, type Saving, splitFrom } from './space.js'
 
 /** A group with what its plans have at the least. */
-interface Bounded {
-  readonly group: Group
+interface Bounded extends SavedGroup {
   readonly pipelines: readonly Pipeline[]
-  readonly savings: readonly Saving[]
-  readonly plans: number
   /** Seconds. */
   readonly least: number
 }
 
-/** A group once it was its turn: what it needs with each saving that may be of use, and its pipelines as they lie on ranks. */
-interface LaidGroup {
-  readonly group: Group
+/** A group once it was its turn: its pipelines as they lie on ranks. */
+interface LaidGroup extends SavedGroup {
   readonly laidOut: readonly LaidPipeline[]
-  readonly weighed: readonly WeighedSaving[]
   readonly least: number
-}
-
-interface WeighedSaving {
-  readonly saving: Saving
-  readonly bytes: number
 }
 
 /** Plans that differ in their pipeline alone. */
@@ -110,7 +100,7 @@ export class Visit {
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
   readonly #priceOf: CommonPrices
-  readonly #agenda = new Agenda<Bounded | LaidGroup | Saved | Pipelines | Unweighed | Ordered>()
+  readonly #agenda = new Agenda<BoundedCut | Bounded | LaidGroup | Saved | Pipelines | Unweighed | Ordered>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
@@ -118,7 +108,7 @@ export class Visit {
   constructor(
     request: Request,
     { keep, kinds, capacity, surely, front, prune, known, sample }: Required<Options>,
-    groups: BoundedGroups,
+    { cuts, priceOf }: BoundedCuts,
   ) {
     this.#request = request
     this.#capacity = capacity
@@ -129,17 +119,17 @@ export class Visit {
     for (const plan of known) this.#best.offer(plan)
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
-    this.#priceOf = groups.priceOf
-    this.#pruned.memory = groups.tooHeavy
-    for (const group of groups.fitting) this.#agenda.add(group)
+    this.#priceOf = priceOf
+    for (const cut of cuts) this.#agenda.add(cut)
   }
 
   /** Looks at what comes next; how many plans are decided. -1: there was nothing left. */
   next(): number {
     const item = this.#agenda.next()
     if (item === undefined) return -1
-    if ('savings' in item) this.#group(item)
+    if ('groups' in item) this.#cut(item)
     else if ('laidOut' in item) this.#laidGroup(item)
+    else if ('pipelines' in item) this.#group(item)
     else if ('cuts' in item) this.#pipelines(item)
     else if ('laid' in item) this.#saving(item)
     else if ('siblings' in item) this.#sibling(item)
@@ -152,27 +142,42 @@ export class Visit {
     return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#surely }
   }
 
-  #group({ group, pipelines, savings, plans, least }: Bounded): void {
-    if (this.#isUseless(plans, least, 0)) return
+  /** The larger microbatches are, the more lies there: behind the first group that does not fit none does. */
+  #cut({ groups, pipelines, plans, least: atLeast }: BoundedCut): void {
+    if (this.#isUseless(plans, atLeast, 0)) return
+    let mayFit = true
+    for (const { group, savings } of groups) {
+      mayFit &&= this.#mayFit(group, savings)
+      if (mayFit) {
+        const least = Math.max(atLeast, stepBound(this.#request, group, this.#priceOf(group)))
+        this.#agenda.add({ group, pipelines, savings, least })
+      } else this.#pruned.memory += pipelines.length * savings.length
+    }
+  }
+
+  /** The last of the savings leave least. */
+  #mayFit(group: Group, savings: readonly Saving[]): boolean {
+    if (!this.#prune) return true
     const bytesOf = this.#bytesOf(group)
-    const weighed = savings
-      .map(saving => ({ saving, bytes: bytesOf(saving) }))
-      .filter(({ bytes }) => !this.#isUseless(pipelines.length, least, bytes))
-    if (weighed.length > 0) this.#layOut(group, pipelines, weighed, least)
+    return savings.findLast(saving => bytesOf(saving) <= this.#capacity) !== undefined
   }
 
   /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
-  #layOut(group: Group, pipelines: readonly Pipeline[], weighed: readonly WeighedSaving[], atLeast: number): void {
+  #group({ group, pipelines, savings, least: atLeast }: Bounded): void {
+    if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
     const laidOut = this.#laid(group, pipelines)
     const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), laidOut))
-    this.#agenda.add({ group, laidOut, weighed, least })
+    this.#agenda.add({ group, laidOut, savings, least })
   }
 
   /** What is computed again takes its time, too. */
-  #laidGroup({ group, laidOut: laid, weighed, least: atLeast }: LaidGroup): void {
+  #laidGroup({ group, laidOut: laid, savings, least: atLeast }: LaidGroup): void {
+    if (this.#isUseless(laid.length * savings.length, atLeast, 0)) return
+    const bytesOf = this.#bytesOf(group)
     const known = new Map<Saving['recompute'], number>([['none', atLeast]])
-    for (const { saving, bytes } of weighed) {
+    for (const saving of savings) {
       const { recompute } = saving
+      const bytes = bytesOf(saving)
       if (this.#isUseless(laid.length, known.get(recompute) ?? atLeast, bytes)) continue
       const end = known.get(recompute) ?? leastEndOf(this.#priceOf(group, recompute), laid)
       const least = Math.max(atLeast, end)
@@ -295,71 +300,6 @@ function leastEndOf(price: CutPrice, laid: readonly LaidPipeline[]): number {
 const cutOf = ({ inTwo, whole }: Cuts, pipeline: Pipeline): CutPrice => (isInTwo(pipeline) ? inTwo : whole)
 
 const isInTwo = ({ schedule }: Pipeline): boolean => scheduleFacts[schedule].backward === 'split'
-
-export interface BoundedGroups {
-  /** Groups with plans that may fit. */
-  readonly fitting: readonly Bounded[]
-  /** All plans, and those of groups too heavy for so many bytes. */
-  readonly plans: number
-  readonly tooHeavy: number
-  /** What groups that cut layers alike share. */
-  readonly priceOf: CommonPrices
-}
-
-export function boundedGroups(request: Request, capacity: number): BoundedGroups {
-  const [pipelinesFor, savingsFor, bytesOf] = [pipelinesOnce(request), savingsOnce(request), byteBounds(request)]
-  const [priceOf, isKept] = [commonPrices(request), hasRoomFor(request)]
-  const fitting: Bounded[] = []
-  let [all, tooHeavy] = [0, 0]
-  let heavy: Group | undefined
-  for (const group of groupsOf(request)) {
-    const [pipelines, savings] = [pipelinesFor(group), savingsFor(group).filter(saving => isKept(group, saving))]
-    const plans = pipelines.length * savings.length
-    all += plans
-    if (plans === 0) continue
-    const isHeavier = heavy !== undefined && isSameCut(group, heavy) && group.microbatch > heavy.microbatch
-    // The last of the savings leave least.
-    const bytesWith = bytesOf(group)
-    if (isHeavier || savings.findLast(saving => bytesWith(saving) <= capacity) === undefined) {
-      heavy = group
-      tooHeavy += plans
-    } else fitting.push({ group, pipelines, savings, plans, least: stepBound(request, group, priceOf(group)) })
-  }
-  return { fitting, plans: all, tooHeavy, priceOf }
-}
-
-/** Alike in all but microbatches: the larger they are, the more lies there. */
-const isSameCut = (a: Group, b: Group): boolean =>
-  a.tp === b.tp &&
-  a.cp === b.cp &&
-  a.ep === b.ep &&
-  a.etp === b.etp &&
-  a.pp === b.pp &&
-  a.dp === b.dp &&
-  a.sequenceParallel === b.sequenceParallel &&
-  a.imbalance === b.imbalance &&
-  a.ulysses === b.ulysses &&
-  a.ring === b.ring
-
-function pipelinesOnce(request: Request): (group: Group) => readonly Pipeline[] {
-  const known = new Map<number, readonly Pipeline[]>()
-  return ({ pp }) => {
-    const pipelines = known.get(pp) ?? pipelinesOf(request, pp)
-    known.set(pp, pipelines)
-    return pipelines
-  }
-}
-
-/** They depend on whether there are copies, and several microbatches. */
-function savingsOnce({ constraints }: Request): (group: Group) => readonly Saving[] {
-  const known = new Map<string, readonly Saving[]>()
-  return group => {
-    const key = `${group.dp * group.cp > 1} ${group.microbatches > 1}`
-    const savings = known.get(key) ?? savingsOf(group, constraints)
-    known.set(key, savings)
-    return savings
-  }
-}
 
 /** Pipelines as they lie on the ranks of a group: of groups with as many ranks and microbatches the same. */
 function laidOnce(request: Request): (group: Group, pipelines: readonly Pipeline[]) => readonly LaidPipeline[] {
