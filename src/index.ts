@@ -93,6 +93,7 @@ export {
 export { emit, emitProgram } from './emit/index.js'
 export {
   kinds,
+  type LawPhrases,
   type LiveBytes,
   liveBytes,
   type Program,
@@ -100,6 +101,7 @@ export {
   print,
   printRank,
   SerialReplay,
+  type TextPhrases,
   type Violation,
   verify,
 } from './ir/index.js'

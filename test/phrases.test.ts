@@ -1,12 +1,23 @@
 /** Phrases with gaps, in both languages: whatever one of them says of its values, the other says too. */
-import { deepEqual, doesNotMatch, equal, ok } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import type { z } from 'zod'
-import { english, faultPhrases, type Phrases, type Problem, parseFaults, speak } from '../src/base/index.js'
+import {
+  english,
+  faultPhrases,
+  type Phrases,
+  type Problem,
+  type ProblemsError,
+  parseFaults,
+  speak,
+} from '../src/base/index.js'
 import { clusterPhrases } from '../src/cluster/phrases.js'
 import { ClusterRequest } from '../src/cluster/request.js'
 import { enginePhrases } from '../src/engine/native/run/phrases.js'
 import { clause, eventOf, eventPhrases, found } from '../src/health/index.js'
+import { laws, parse } from '../src/ir/index.js'
+import { lawPhrases } from '../src/ir/laws/phrases.js'
+import { textPhrases } from '../src/ir/text/phrases.js'
 import { Job, parseJob, planPhrases } from '../src/plan/index.js'
 import { schedulePhrases } from '../src/schedule/phrases.js'
 import { searchPhrases } from '../src/search/phrases.js'
@@ -16,6 +27,7 @@ import { eventZh } from '../studio/text/events.zh.js'
 import { eventPhrasesZh } from '../studio/text/events-phrases.zh.js'
 import { linkPhrases } from '../studio/text/link-phrases.js'
 import { isSaidZh, problemPhrasesZh, problemZh } from '../studio/text/problems.zh.js'
+import { lawTitlesZh, programPhrasesZh, sayProgramZh } from '../studio/text/program.zh.js'
 import { schemaTextsZh } from '../studio/text/schema-texts.zh.js'
 import { speakZh } from '../studio/text/tongue.zh.js'
 import { rows } from './bad-jobs.js'
@@ -30,6 +42,7 @@ const problemPhrases: Phrases = {
 const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {
   events: [eventPhrases, eventPhrasesZh],
   problems: [problemPhrases, problemPhrasesZh],
+  programs: [{ ...textPhrases, ...lawPhrases }, programPhrasesZh],
 }
 
 /** Three English words in a row are a sentence that nobody translated; what is to be typed stands between backticks, quotes or braces. */
@@ -74,6 +87,20 @@ test('whatever is wrong with a fault is said in Chinese, all of it', () => {
     'slow',
   ]
   for (const problem of parseFaults(texts).problems) saysAll(problem)
+})
+
+test('every law has a title in Chinese, and a text that is no program is refused in Chinese', () => {
+  deepEqual(Object.keys(lawTitlesZh), Object.keys(laws))
+  for (const title of Object.values(lawTitlesZh)) isChinese(title)
+  for (const text of ['progam x', 'mesh dp:x', 'stream 0 arena=', 'stream 1 arena=8', 'segment a phase=Q', '"'])
+    throws(
+      () => parse(text),
+      ({ problems: [{ phrase = '', values = {}, line }] }: ProblemsError) => {
+        equal(line, 1)
+        isChinese(sayProgramZh({ phrase, values }))
+        return Object.hasOwn(programPhrasesZh, phrase)
+      },
+    )
 })
 
 test('what becomes of a fault that a run is to have now is said in both languages', async () => {

@@ -156,7 +156,7 @@ function refuses(what: string, from: string | RegExp, to: string, message: RegEx
       (error: unknown) => {
         assert.ok(error instanceof ProblemsError)
         assert.equal(error.problems[0].line, at + 1)
-        assert.match(error.problems[0].message, message)
+        assert.match(error.message, message)
         return true
       },
     )

@@ -10,5 +10,6 @@
  */
 export { showLayout, showShaped } from './text/codec.js'
 export { parse } from './text/parse.js'
+export type { TextPhrases } from './text/phrases.js'
 export { print, printInstr, printStep } from './text/print.js'
 export { membersOf, printRank } from './text/rank.js'

@@ -14,6 +14,7 @@ import { identity, SerialReplay } from './laws/identity.js'
 import { distinct, type Finding, type Law, laws, type Place } from './laws/law.js'
 import { messages } from './laws/messages.js'
 import { partition } from './laws/partition.js'
+import type { LawPhrases } from './laws/phrases.js'
 import { replay } from './laws/replay.js'
 import { residents } from './laws/residents.js'
 import { spaces } from './laws/spaces.js'
@@ -22,12 +23,10 @@ import { starts } from './laws/starts.js'
 import { types } from './laws/types.js'
 import type { Program } from './program.js'
 
-export { type Law, laws, type Place, SerialReplay }
+export { type Law, type LawPhrases, laws, type Place, SerialReplay }
 
-export interface Violation extends Place {
-  readonly law: Law
+export interface Violation extends Finding {
   readonly title: string
-  readonly message: string
   /** The first rank of the stream. */
   readonly rank?: Rank
 }

@@ -1,6 +1,7 @@
 /** Laws that a text breaks: each with its name, what it says, and a button that leads to the line. */
-import { defineText } from '../base/language.js'
-import type { Broken } from '../work/program/index.js'
+import { defineText, language } from '../base/language.js'
+import { lawTitlesZh, sayProgramZh } from '../text/program.zh.js'
+import type { Broken } from '../work/broken.js'
 
 const text = defineText({ line: (n: number) => `line ${n}` }, { line: (n: number) => `第 ${n} 行` })
 
@@ -16,9 +17,9 @@ export function BrokenLaws({ broken, goTo }: BrokenLawsProps) {
   const words = text()
   return (
     <ul>
-      {broken.slice(0, most).map(({ law, title, message, line }) => (
-        <li key={`${law} ${line} ${message}`}>
-          {law && <strong>{law}</strong>} <span lang="en">{`${title ? `${title}: ` : ''}${message}`}</span>{' '}
+      {broken.slice(0, most).map(({ line, ...one }) => (
+        <li key={`${one.law} ${line} ${one.message}`}>
+          {one.law && <strong>{one.law}</strong>} <Words of={one} />{' '}
           {line !== undefined && (
             <button type="button" class="quiet" onClick={() => goTo(line)}>
               {words.line(line)}
@@ -27,6 +28,25 @@ export function BrokenLaws({ broken, goTo }: BrokenLawsProps) {
         </li>
       ))}
     </ul>
+  )
+}
+
+type Said = Pick<Broken, 'law' | 'title' | 'message' | 'said'>
+
+/** What the law asks for. */
+export const titleOf = ({ law, title }: Said): string => (language.value === 'zh' && law ? lawTitlesZh[law] : title)
+
+/** How it is broken; what has no phrase, in English. */
+export const messageOf = ({ message, said }: Said): string =>
+  language.value === 'zh' && said ? sayProgramZh(said) : message
+
+function Words({ of }: { readonly of: Said }) {
+  const title = titleOf(of)
+  return (
+    <span>
+      {title && `${title}${language.value === 'zh' ? '：' : ': '}`}
+      <span lang={of.said ? undefined : 'en'}>{messageOf(of)}</span>
+    </span>
   )
 }
 

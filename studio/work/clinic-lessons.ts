@@ -19,6 +19,7 @@ import {
   verify,
 } from 'lockstep'
 import { eventWordsZh } from '../text/events.zh.js'
+import { type Broken, named } from './broken.js'
 import { firstLoss } from './first-loss.js'
 import { type Bytes, type JobText, jobOf, peakOf, programOf } from './jobs.js'
 
@@ -168,10 +169,7 @@ async function lived(text: JobText, faults: readonly string[], threads: boolean)
   }
 }
 
-export interface Named {
-  readonly law: string
-  readonly title: string
-  readonly message: string
+export interface Named extends Broken {
   /** A segment, or a step of a stream. */
   readonly where: string
 }
@@ -185,8 +183,9 @@ export interface LawAnswer {
   readonly job: JobText
 }
 
-const namedOf = ({ law, title, message, segment, pipeline, step }: Violation): Named => ({
-  ...{ law, title, message, where: segment ?? `pp ${pipeline}, step ${step}` },
+const namedOf = (violation: Violation): Named => ({
+  ...named(violation),
+  where: violation.segment ?? `pp ${violation.pipeline}, step ${violation.step}`,
 })
 
 const sumJob: JobText = { model: 'mlp-tiny', training: { seq: 4, globalBatch: 8 }, plan: { dp: 2 } }

@@ -5,6 +5,7 @@
 import { diskPage } from '../../base/index.js'
 import { bytesPer, type Program, type Segment, spaceOf } from '../program.js'
 import type { Finding } from './law.js'
+import { told } from './phrases.js'
 import { everyStep } from './walk.js'
 
 export function alignment(program: Program): Finding[] {
@@ -12,14 +13,13 @@ export function alignment(program: Program): Finding[] {
   const findings: Finding[] = Object.entries(program.segments).flatMap(([key, segment]) => crookedBuffers(key, segment))
   for (const [pipeline, { frames }] of program.streams.entries())
     for (const { name, offset } of frames.filter(frame => spaceOf(frame) === 'disk' && frame.offset % diskPage !== 0))
-      findings.push({ law: 'L9', pipeline, message: `${name} begins at ${offset} of the disk, within a page` })
+      findings.push({ law: 'L9', pipeline, ...told('L9/disk', { name, offset }) })
   for (const { pipeline, stream, at, step } of everyStep(program)) {
     if (step.kind !== 'call') continue
     const place = { pipeline, step: at, segment: step.segment }
     for (const [role, width] of widths.get(step.segment)!.entries()) {
       const { name, offset } = stream.frames[step.bind[role]]
-      if (offset % width !== 0)
-        findings.push({ law: 'L9', ...place, message: `${name} begins at ${offset}, not a multiple of ${width}` })
+      if (offset % width !== 0) findings.push({ law: 'L9', ...place, ...told('L9/frame', { name, offset, width }) })
     }
   }
   return findings
@@ -37,5 +37,5 @@ const crookedBuffers = (segment: string, { buffers }: Segment): Finding[] =>
     .map(([ref, { offset, dtype }]) => ({
       law: 'L9',
       segment,
-      message: `%${ref} begins at ${offset}, not a multiple of ${bytesPer[dtype]} (${dtype})`,
+      ...told('L9/buffer', { what: `%${ref}`, offset, width: bytesPer[dtype], dtype }),
     }))

@@ -12,6 +12,7 @@ import type { Program, Segment } from '../program.js'
 import { showRole } from '../role.js'
 import { type Traits, traitsOf } from '../traits.js'
 import type { Finding, Law } from './law.js'
+import { type Told, told } from './phrases.js'
 import { isViewOf, overlap, patternOf, type Spot, type Spots, sameSpot, sameStart, spotsOf } from './spots.js'
 import { everyStep } from './walk.js'
 
@@ -89,15 +90,14 @@ class FlowOf {
     for (const [ref, buffer] of Object.entries(segment.buffers)) {
       const { bytes } = segment.roles[buffer.role]
       if (buffer.offset < 0 || spots[ref].to - spots[ref].from + buffer.offset > bytes)
-        this.#say('L5', `%${ref} ends at ${spots[ref].to}, its role at ${bytes}`)
+        this.#say('L5', told('L5/buffer', { ref, end: spots[ref].to, bytes }))
     }
   }
 
   run(instr: Instr, at: number): void {
     const traits = traitsOf(instr)
     const { reads, writes, starts, finishes } = traits
-    if (finishes !== undefined && !this.flying.delete(finishes))
-      this.#say('L8', `no collective is writing %${finishes}`, at)
+    if (finishes !== undefined && !this.flying.delete(finishes)) this.#say('L8', told('L8/none', { ref: finishes }), at)
     if (this.flying.size > 0)
       for (const ref of new Set([...reads, ...writes])) this.#undisturbed(ref, at, writes.includes(ref))
     for (const ref of reads) this.#read(ref, at)
@@ -108,14 +108,14 @@ class FlowOf {
     if (starts) this.flying.set(writes[0], { operands: reads, results: writes, at })
   }
 
-  #say(law: Law, message: string, instr?: number): void {
-    this.findings.push({ law, segment: this.#segment.name, ...(instr === undefined ? {} : { instr }), message })
+  #say(law: Law, said: Told, instr?: number): void {
+    this.findings.push({ law, segment: this.#segment.name, ...(instr === undefined ? {} : { instr }), ...said })
   }
 
   #read(ref: Ref, at: number): void {
     const by = this.#lost.get(ref)
     if (by !== undefined && this.#slices(ref, by)) this.slicings.push({ view: ref, whole: by, at })
-    else if (by !== undefined) this.#say('L7', `%${ref} is read, but its bytes have become %${by}`, at)
+    else if (by !== undefined) this.#say('L7', told('L7/lost', { ref, by }), at)
     else if (!this.mine.has(ref) && !this.takes.has(ref)) this.takes.set(ref, at)
   }
 
@@ -159,8 +159,7 @@ class FlowOf {
     for (const { operands, results } of this.flying.values()) {
       const pair = Math.max(over(results), written ? over(operands) : -1)
       if (pair < 0) continue
-      const flight = `the collective from %${operands[pair]} to %${results[pair]}`
-      this.#say('L8', `%${ref} is touched while ${flight} is in flight`, at)
+      this.#say('L8', told('L8/touched', { ref, from: operands[pair], to: results[pair] }), at)
     }
   }
 
@@ -169,7 +168,7 @@ class FlowOf {
     const own = (ref: Ref) =>
       isCollective(instr) &&
       pairsOf(instr).some(pair => pair.in === ref && pair.out === out && this.#inPlace(instr, pair))
-    const say = (ref: Ref) => this.#say('L7', `%${out} is written over %${ref} by the instruction that uses it`, at)
+    const say = (ref: Ref) => this.#say('L7', told('L7/over', { out, ref }), at)
     const over = (ref: Ref) => ref !== out && overlap(this.#spots[ref], this.#spots[out]) && !own(ref)
     for (const ref of reads) if (over(ref)) say(ref)
     for (const ref of writes) if (over(ref)) say(ref)
@@ -224,14 +223,14 @@ export function buffers(program: Program, flows: Flows): Finding[] {
         findings.push({
           law: 'L5',
           ...place,
-          message: `role ${showRole(role.name)} needs ${role.bytes} bytes, ${name} has ${bytes}`,
+          ...told('L5/role', { role: showRole(role.name), needed: role.bytes, frame: name, bytes }),
         })
     }
     const flow = flows.of(step.segment, step.bind)
     if (!seen.has(flow)) findings.push(...flow.findings.map(finding => ({ ...finding, ...place })))
     if (step.tag === undefined)
       for (const { results, at: instr } of flow.open)
-        findings.push({ law: 'L8', ...place, instr, message: `nobody waits for %${results[0]}` })
+        findings.push({ law: 'L8', ...place, instr, ...told('L8/never', { ref: results[0] }) })
     seen.add(flow)
   }
   return findings

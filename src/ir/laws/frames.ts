@@ -1,5 +1,5 @@
 /** L1 to L4: frames live from alloc to free, apart from each other, inside the arena of their space, and in peace while in flight. */
-import { type Space, spaces } from '../../base/index.js'
+import { type Space, type Spoken, spaces } from '../../base/index.js'
 import {
   type Call,
   type Frame,
@@ -14,6 +14,7 @@ import {
 } from '../program.js'
 import { traitsOf } from '../traits.js'
 import { type Finding, type Law, placeOf } from './law.js'
+import { clause, type Told, told } from './phrases.js'
 
 /** For each segment and role: does the segment write into it? */
 type Written = Readonly<Record<string, readonly boolean[]>>
@@ -75,38 +76,43 @@ class Lives {
   #close(space: Space): void {
     const { all, peak: peaks } = this.#live[space]
     for (const frame of all())
-      if (!this.#resident.has(frame)) this.#sayAt(this.#last.get(frame), 'L1', `${this.#called(frame)} is never freed`)
-    const where = space === 'device' ? '' : ` on the ${space}`
+      if (!this.#resident.has(frame))
+        this.#sayAt(this.#last.get(frame), 'L1', told('L1/leak', { frame: this.#called(frame) }))
     for (const kind of kinds) {
       const [peak, declared] = [peaks[kind], roomIn(this.#stream, space).peak[kind]]
-      if (peak !== declared) this.#say('L3', `${kind} peak at ${peak} bytes${where}, declared ${declared}`)
+      if (peak === declared) continue
+      const at = { kind: clause(`.kind/${kind}`), peak, declared }
+      const where = clause(`.space/${space}`)
+      this.#say('L3', space === 'device' ? told('L3/device', at) : told('L3/elsewhere', { ...at, space: where }))
     }
   }
 
   #in = (frame: number): LiveFrames => this.#live[spaceOf(this.#stream.frames[frame])]
 
-  #say = (law: Law, message: string) => this.#sayAt(this.#step, law, message)
+  #say = (law: Law, said: Told) => this.#sayAt(this.#step, law, said)
 
-  #sayAt(step: number | undefined, law: Law, message: string): void {
-    this.#findings.push({ law, ...placeOf({ pipeline: this.#pipeline, step }), message })
+  #sayAt(step: number | undefined, law: Law, said: Told): void {
+    this.#findings.push({ law, ...placeOf({ pipeline: this.#pipeline, step }), ...said })
   }
 
-  #called = (frame: number) => `${this.#stream.frames[frame].name} (frame ${frame})`
+  #called = (frame: number) => clause('.frame', { name: this.#stream.frames[frame].name, frame })
 
   #take(step: Step): void {
     switch (step.kind) {
       case 'alloc':
-        if (this.#resident.has(step.frame)) this.#say('L1', `${this.#called(step.frame)} is resident and allocated`)
+        if (this.#resident.has(step.frame))
+          this.#say('L1', told('L1/resident-allocated', { frame: this.#called(step.frame) }))
         this.#begin(step.frame)
         break
       case 'free':
-        this.#touch(step.frame, 'freed', true)
-        if (this.#resident.has(step.frame)) this.#say('L1', `${this.#called(step.frame)} is resident and freed`)
+        this.#touch(step.frame, clause('.freed'), true)
+        if (this.#resident.has(step.frame))
+          this.#say('L1', told('L1/resident-freed', { frame: this.#called(step.frame) }))
         this.#in(step.frame).remove(step.frame)
         break
       case 'send':
       case 'recv':
-        this.#touch(step.frame, step.kind === 'send' ? 'sent' : 'received into', step.kind === 'recv')
+        this.#touch(step.frame, step.kind === 'send' ? clause('.sent') : clause('.received'), step.kind === 'recv')
         this.#fly(step.frame, { what: step.kind, tag: step.tag, fills: step.kind === 'recv' })
         break
       case 'wait':
@@ -120,7 +126,7 @@ class Lives {
   #call({ segment, bind, tag }: Call): void {
     const fills = this.#written[segment]
     bind.forEach((frame, role) => {
-      this.#touch(frame, `used by ${segment}`, fills[role])
+      this.#touch(frame, clause('.used', { segment }), fills[role])
     })
     if (tag === undefined) return
     bind.forEach((frame, role) => {
@@ -144,23 +150,23 @@ class Lives {
 
   #begin(frame: number): void {
     if (this.#in(frame).has(frame)) {
-      this.#say('L1', `${this.#called(frame)} is allocated twice`)
+      this.#say('L1', told('L1/twice', { frame: this.#called(frame) }))
       return
     }
     const { offset, bytes } = this.#stream.frames[frame]
     const { arena } = roomIn(this.#stream, spaceOf(this.#stream.frames[frame]))
     if (offset < 0 || offset + bytes > arena)
-      this.#say('L2', `${this.#called(frame)} ends at ${offset + bytes}, the arena at ${arena}`)
+      this.#say('L2', told('L2/end', { frame: this.#called(frame), end: offset + bytes, arena }))
     if (this.#step !== undefined) this.#last.set(frame, this.#step)
     const over = this.#in(frame).add(frame)
-    if (over !== undefined) this.#say('L2', `${this.#called(frame)} lies over ${this.#called(over)}`)
+    if (over !== undefined) this.#say('L2', told('L2/over', { frame: this.#called(frame), other: this.#called(over) }))
   }
 
-  #touch(frame: number, how: string, writes: boolean): void {
+  #touch(frame: number, how: Spoken, writes: boolean): void {
     if (this.#step !== undefined) this.#last.set(frame, this.#step)
-    if (!this.#in(frame).has(frame)) this.#say('L1', `${this.#called(frame)} is ${how} while it is not allocated`)
+    if (!this.#in(frame).has(frame)) this.#say('L1', told('L1/dead', { frame: this.#called(frame), how }))
     for (const { what, tag, fills } of this.#flights.get(frame) ?? [])
-      if (writes || fills) this.#say('L4', `${this.#called(frame)} is ${how} while the ${what} of ${tag} is in flight`)
+      if (writes || fills) this.#say('L4', told('L4', { frame: this.#called(frame), how, what, tag }))
   }
 }
 

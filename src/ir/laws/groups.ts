@@ -5,6 +5,7 @@
 import { type Collective, type Group, isCollective } from '../instr.js'
 import type { Program, Segment } from '../program.js'
 import { type Finding, type Place, placeOf } from './law.js'
+import { clause, type Told, told } from './phrases.js'
 
 /** A collective of one stream in which other streams take part. */
 export interface GroupCall extends Place {
@@ -70,15 +71,18 @@ function signatureOf(segment: Segment, collective: Collective, stages: readonly 
 
 function present(program: Program, collective: GroupCall): Finding[] {
   const { pipeline, step, stages } = collective
-  const say = (message: string): Finding => ({ law: 'G2', ...placeOf(collective), message })
+  const say = (said: Told): Finding => ({ law: 'G2', ...placeOf(collective), ...said })
+  const all = { joint: ',', of: stages } as const
   const call = program.streams[pipeline].steps[step]
   const param = call.kind === 'call' && program.params.find(({ name }) => name === call.param)
   return [
-    ...(stages.includes(pipeline) ? [] : [say(`stream ${pipeline} joins a group of stages ${stages.join(', ')}`)]),
-    ...(new Set(stages).size === stages.length ? [] : [say(`stages ${stages.join(', ')} name one twice`)]),
-    ...stages.filter(stage => !program.streams[stage]).map(stage => say(`there is no stream ${stage}`)),
+    ...(stages.includes(pipeline) ? [] : [say(told('G2/stranger', { stream: pipeline, stages: all }))]),
+    ...(new Set(stages).size === stages.length ? [] : [say(told('G2/twice', { stages: all }))]),
+    ...stages.filter(stage => !program.streams[stage]).map(stage => say(told('G2/none', { stream: stage }))),
     ...(param && call.kind === 'call' && program.segments[call.segment].phase === 'reduce'
-      ? stages.filter(stage => !param.frames[stage]).map(stage => say(`stream ${stage} does not hold ${param.name}`))
+      ? stages
+          .filter(stage => !param.frames[stage])
+          .map(stage => say(told('G2/holder', { stream: stage, param: param.name })))
       : []),
   ]
 }
@@ -102,9 +106,10 @@ function inOneOrder(collectives: readonly (readonly GroupCall[])[]): Finding[] {
 
 /** Either of the two may be the one that is wrong. */
 function parted(left: GroupCall | undefined, right: GroupCall | undefined, index: number): Finding[] {
-  const show = (m: GroupCall | undefined) => (m ? `stream ${m.pipeline} does ${m.signature}` : 'the other does nothing')
-  const message = `collective ${index}: ${show(left)}, ${show(right)}`
+  const show = (m: GroupCall | undefined) =>
+    m ? clause('.does', { stream: m.pipeline, collective: m.signature }) : clause('.does-nothing')
+  const said = told('G1', { collective: index, left: show(left), right: show(right) })
   return [left, right].flatMap(collective =>
-    collective ? [{ law: 'G1' as const, ...placeOf(collective), message }] : [],
+    collective ? [{ law: 'G1' as const, ...placeOf(collective), ...said }] : [],
   )
 }

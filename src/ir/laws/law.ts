@@ -2,6 +2,8 @@
  * The table of laws. SPEC.md explains each number and the tests quote them in their titles. A law finds places
  * where a program breaks it; `verify` adds the title and the rank.
  */
+import type { Told } from './phrases.js'
+
 export const laws = {
   W1: 'every name and index means something',
   W2: 'every instruction has the operands of its signature',
@@ -75,9 +77,8 @@ export const placeOf = (place: { readonly [K in keyof Place]: Place[K] | undefin
   )
 }
 
-export interface Finding extends Place {
+export interface Finding extends Place, Told {
   readonly law: Law
-  readonly message: string
 }
 
 /** Findings of one law are usually echoes of the first: keep the first of each instruction, and not too many. */

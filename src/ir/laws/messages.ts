@@ -4,6 +4,7 @@
  */
 import type { Program, Step, Stream } from '../program.js'
 import type { Finding } from './law.js'
+import { type Told, told } from './phrases.js'
 import { everyStep } from './walk.js'
 
 type Transfer = Extract<Step, { kind: 'send' | 'recv' }>
@@ -43,44 +44,38 @@ export function channelsOf(program: Program): Map<string, Channel> {
 }
 
 /** The first message that does not match; what follows on the channel is its echo. */
-function matched(name: string, { sends, recvs }: Channel): Finding[] {
+function matched(channel: string, { sends, recvs }: Channel): Finding[] {
   for (let i = 0; i < Math.max(sends.length, recvs.length); i++) {
     const [send, recv] = [sends[i], recvs[i]]
-    if (!send) return [at(recv, 'M1', `channel ${name}: recv ${recv.tag} has no send`)]
-    if (!recv) return [at(send, 'M1', `channel ${name}: send ${send.tag} has no recv`)]
+    if (!send) return [at(recv, 'M1', told('M1/no-send', { channel, tag: recv.tag }))]
+    if (!recv) return [at(send, 'M1', told('M1/no-recv', { channel, tag: send.tag }))]
     if (send.tag !== recv.tag)
       return [
-        at(
-          recv,
-          'M1',
-          `channel ${name}: message ${i} is sent as ${send.tag} (step ${send.step}) and received as ${recv.tag}`,
-        ),
+        at(recv, 'M1', told('M1/tags', { channel, message: i, sent: send.tag, step: send.step, received: recv.tag })),
       ]
     if (send.bytes !== recv.bytes)
-      return [
-        at(recv, 'M2', `channel ${name}: ${send.tag} is sent with ${send.bytes} bytes and received with ${recv.bytes}`),
-      ]
+      return [at(recv, 'M2', told('M2', { channel, tag: send.tag, sent: send.bytes, received: recv.bytes }))]
   }
   return []
 }
 
-const at = ({ pipeline, step }: End, law: Finding['law'], message: string): Finding => ({
+const at = ({ pipeline, step }: End, law: Finding['law'], said: Told): Finding => ({
   law,
   pipeline,
   step,
-  message,
+  ...said,
 })
 
 function waited({ steps }: Stream, pipeline: number): Finding[] {
   const findings: Finding[] = []
   const open = new Map<string, number>()
-  const say = (step: number, message: string) => findings.push({ law: 'M3', pipeline, step, message })
+  const say = (step: number, said: Told) => findings.push({ law: 'M3', pipeline, step, ...said })
   steps.forEach((step, i) => {
     if (isTransfer(step)) open.set(step.tag, i)
     else if (step.kind === 'call' && step.tag !== undefined) open.set(step.tag, i)
-    else if (step.kind === 'wait' && !open.delete(step.tag)) say(i, `nothing named ${step.tag} is in flight`)
+    else if (step.kind === 'wait' && !open.delete(step.tag)) say(i, told('M3/nothing', { tag: step.tag }))
   })
-  for (const [tag, step] of open) say(step, `${tag} is never waited for`)
+  for (const [tag, step] of open) say(step, told('M3/never', { tag }))
   return findings
 }
 
@@ -93,11 +88,12 @@ function uniquelyTagged(program: Program): Finding[] {
   const sent = new Set([...everyStep(program)].flatMap(({ step }) => (isTransfer(step) ? [step.tag] : [])))
   for (const { pipeline, at: i, step } of everyStep(program)) {
     if (!('tag' in step) || step.tag === undefined || step.kind === 'wait') continue
-    const say = (message: string) => findings.push({ law: 'M4', pipeline, step: i, message })
-    const name = `${step.kind} ${step.tag}`
+    const say = (said: Told) => findings.push({ law: 'M4', pipeline, step: i, ...said })
+    const { kind, tag } = step
+    const name = `${kind} ${tag}`
     const key = step.kind === 'call' ? `${name} of stream ${pipeline}` : name
-    if (seen.has(key)) say(`a second ${name}`)
-    if (step.kind === 'call' && sent.has(step.tag)) say(`the ${name} has the tag of a message`)
+    if (seen.has(key)) say(told('M4/second', { kind, tag }))
+    if (step.kind === 'call' && sent.has(step.tag)) say(told('M4/shared', { kind, tag }))
     seen.add(key)
   }
   return findings

@@ -2,35 +2,45 @@
  * L5 and L9 for what lives from step to step: parameters, their states, scalars and the results are written and read between steps
  * too, whether or not a call is given them.
  */
-import { heldElements, lineElements, localDims, scalarEntries, stateEntries } from '../../base/index.js'
+import { heldElements, lineElements, localDims, type Spoken, scalarEntries, stateEntries } from '../../base/index.js'
 import { bytesPer, type DType, type Program, resultPlaces, type StateTensor, stateTensor } from '../program.js'
 import { resultNames } from '../role.js'
 import type { Finding } from './law.js'
+import { clause, told } from './phrases.js'
 
 export function residents(program: Program): Finding[] {
   const findings: Finding[] = []
-  const check = (what: string, pipeline: number, frame: number, { bytes, dtype }: Need) => {
+  const check = (what: Spoken | string, pipeline: number, frame: number, { bytes, dtype }: Need) => {
     const at = program.streams[pipeline].frames[frame]
     if (at.bytes < bytes)
-      findings.push({ law: 'L5', pipeline, message: `${what} needs ${bytes} bytes, ${at.name} has ${at.bytes}` })
+      findings.push({
+        law: 'L5',
+        pipeline,
+        ...told('L5/kept', { what, needed: bytes, frame: at.name, bytes: at.bytes }),
+      })
     if (at.offset % bytesPer[dtype] !== 0)
       findings.push({
         law: 'L9',
         pipeline,
-        message: `${what} begins at ${at.offset}, not a multiple of ${bytesPer[dtype]} (${dtype})`,
+        ...told('L9/buffer', { what, offset: at.offset, width: bytesPer[dtype], dtype }),
       })
   }
   for (const param of program.params) {
     const own = neededBy(program, { ...param, layout: param.kept }, param.keptInside)
     for (const [pipeline, { param: frame, states }] of Object.entries(param.frames)) {
-      check(`parameter ${param.name}`, Number(pipeline), frame, own)
+      check(clause('.parameter', { name: param.name }), Number(pipeline), frame, own)
       for (const [state, at] of stateEntries(states))
-        check(`${state} of ${param.name}`, Number(pipeline), at, neededBy(program, stateTensor(param, state)))
+        check(
+          clause('.state-of', { state, name: param.name }),
+          Number(pipeline),
+          at,
+          neededBy(program, stateTensor(param, state)),
+        )
     }
   }
   for (const name of resultNames)
     for (const [pipeline, frame] of resultPlaces(program.results[name]))
-      check(`the ${name}`, pipeline, frame, { bytes: bytesPer.f32, dtype: 'f32' })
+      check(clause('.result', { name }), pipeline, frame, { bytes: bytesPer.f32, dtype: 'f32' })
   for (const [name, { frames }] of scalarEntries(program.scalars))
     for (const [pipeline, frame] of resultPlaces(frames))
       check(name, pipeline, frame, { bytes: bytesPer.f32, dtype: 'f32' })

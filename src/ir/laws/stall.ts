@@ -3,11 +3,13 @@
  * or a recv, waiting for one, and joining other streams in a collective. A send completes only when its recv has
  * been posted. When nobody can move, the chain of who waits for whom is followed until it closes.
  */
+import type { Spoken } from '../../base/index.js'
 import { isCollective } from '../instr.js'
 import type { Program } from '../program.js'
 import { traitsOf } from '../traits.js'
 import { crossingsOf, stagesOf } from './groups.js'
 import { type Finding, type Law, placeOf } from './law.js'
+import { clause, told } from './phrases.js'
 
 type Event = { readonly step: number; readonly instr?: number; readonly segment?: string } & (
   | { readonly act: 'send' | 'recv'; readonly tag: string; readonly peer: number }
@@ -111,8 +113,8 @@ function explain(
 ): Finding[] {
   const chain: number[] = []
   for (let s: number | undefined = first; s !== undefined && !chain.includes(s); s = waitsFor(waiting, s)) chain.push(s)
-  const message = chain.map(s => describe(waiting[s], s, present)).join('; ')
-  return chain.filter(s => waiting[s]).map(s => ({ law, ...placeOf({ ...waiting[s], pipeline: s }), message }))
+  const said = told('stall', { chain: { joint: ';', of: chain.map(s => describe(waiting[s], s, present)) } })
+  return chain.filter(s => waiting[s]).map(s => ({ law, ...placeOf({ ...waiting[s], pipeline: s }), ...said }))
 }
 
 function waitsFor(waiting: readonly (Event | undefined)[], s: number): number | undefined {
@@ -124,13 +126,12 @@ function waitsFor(waiting: readonly (Event | undefined)[], s: number): number | 
   return event.stages.find(stage => stage !== s && missing(waiting[stage]))
 }
 
-function describe(event: Event | undefined, s: number, present: ReadonlyMap<string, number>): string {
-  if (!event) return `stream ${s} has finished`
-  const where = `stream ${s} at step ${event.step}`
-  if (event.act === 'send') return `${where} sends ${event.tag} and waits for stream ${event.peer} to post the recv`
-  if (event.act === 'wait')
-    return `${where} waits for the ${event.on} of ${event.tag}, for stream ${event.peer} to post its end`
-  if ('collective' in event)
-    return `${where} waits in collective ${event.collective}, where ${present.get(event.collective) ?? 0} of ${event.stages.length} have come`
-  return where
+function describe(event: Event | undefined, s: number, present: ReadonlyMap<string, number>): Spoken {
+  if (!event) return clause('.finished', { stream: s })
+  const where = { stream: s, step: event.step }
+  if (event.act === 'send') return clause('.sends', { ...where, tag: event.tag, peer: event.peer })
+  if (event.act === 'wait') return clause('.waits', { ...where, on: event.on, tag: event.tag, peer: event.peer })
+  if (!('collective' in event)) return clause('.stands', where)
+  const { collective, stages } = event
+  return clause('.meets', { ...where, collective, present: present.get(collective) ?? 0, all: stages.length })
 }

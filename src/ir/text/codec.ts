@@ -27,6 +27,7 @@ import {
   trackingAlgos,
 } from '../../base/index.js'
 import type { Group, InstrKind, InstrOf } from '../instr.js'
+import { unreadable } from './phrases.js'
 
 export interface Codec<T> {
   readonly show: (value: T) => string
@@ -34,20 +35,13 @@ export interface Codec<T> {
   readonly read: (text: string | undefined) => T
 }
 
-/** Thrown by a codec; the parser adds the line. */
-export class Unreadable extends Error {}
-
-export const unreadable = (message: string): never => {
-  throw new Unreadable(message)
-}
-
 const quoted = (safe: RegExp): Codec<string> => ({
   show: text => (safe.test(text) ? text : JSON.stringify(text)),
   read(text = '') {
-    if (text === '') unreadable('a name is missing')
-    if (!text.startsWith('"') && !safe.test(text)) unreadable(`'${text}' is not a name`)
+    if (text === '') unreadable('program/text/no-name')
+    if (!text.startsWith('"') && !safe.test(text)) unreadable('program/text/name', { found: text })
     const name: string = text.startsWith('"') ? JSON.parse(text) : text
-    return name in Object.prototype ? unreadable(`'${name}' cannot be a name`) : name // records would inherit it
+    return name in Object.prototype ? unreadable('program/text/reserved', { found: name }) : name // records would inherit it
   },
 })
 
@@ -61,7 +55,9 @@ export const number: Codec<number> = {
   read: (text = '') =>
     text !== '' && !Number.isNaN(Number(text))
       ? Number(text)
-      : unreadable(text === '' ? 'a number is missing' : `'${text}' is not a number`),
+      : text === ''
+        ? unreadable('program/text/no-number')
+        : unreadable('program/text/number', { found: text }),
 }
 
 /** An index or -1, which stands for none. */
@@ -69,7 +65,7 @@ export const index: Codec<number> = {
   show: number.show,
   read(text) {
     const n = number.read(text)
-    return Number.isSafeInteger(n) && n >= -1 ? n : unreadable(`'${text}' is not an index`)
+    return Number.isSafeInteger(n) && n >= -1 ? n : unreadable('program/text/index', { found: text ?? '' })
   },
 }
 
@@ -78,13 +74,13 @@ export const count: Codec<number> = {
   show: number.show,
   read(text) {
     const n = number.read(text)
-    return Number.isSafeInteger(n) && n >= 0 ? n : unreadable(`'${text}' is not a whole number of at least 0`)
+    return Number.isSafeInteger(n) && n >= 0 ? n : unreadable('program/text/count', { found: text ?? '' })
   },
 }
 
 export const flag: Codec<boolean> = {
   show: String,
-  read: (text = '') => text === 'true' || (text !== 'false' && unreadable(`'${text}' is neither true nor false`)),
+  read: (text = '') => text === 'true' || (text !== 'false' && unreadable('program/text/flag', { found: text })),
 }
 
 export const listOf = <T>(item: Codec<T>): Codec<readonly T[]> => ({
@@ -97,12 +93,14 @@ export const oneOf = <T extends string>(...choices: readonly T[]): Codec<T> => (
   show: text => text,
   read: (text = '') =>
     choices.find(choice => choice === text) ??
-    unreadable(text === '' ? `one of ${choices.join(', ')} is missing` : `'${text}' is none of ${choices.join(', ')}`),
+    (text === ''
+      ? unreadable('program/text/no-word', { words: { joint: ',', of: choices } })
+      : unreadable('program/text/word', { found: text, words: { joint: ',', of: choices } })),
 })
 
 const axis: Codec<Axis> = {
   show: text => text,
-  read: (text = '') => (isAxis(text) ? text : unreadable(`'${text}' is not an axis`)),
+  read: (text = '') => (isAxis(text) ? text : unreadable('program/text/axis', { found: text })),
 }
 export const axes = listOf(axis)
 export const counts = listOf(count)
@@ -126,7 +124,8 @@ const ropeScaling: Codec<RopeScaling> = {
     const [word, ...numbers] = cut(text, ':')
     const kind = ropeKind.read(word)
     const names: readonly string[] = ropeScalingNumbers[kind]
-    if (numbers.length !== names.length) unreadable(`'${text}' does not have the ${names.length} numbers of ${kind}`)
+    if (numbers.length !== names.length)
+      unreadable('program/text/numbers', { found: text, numbers: names.length, kind })
     return { kind, ...Object.fromEntries(names.map((of, i) => [of, number.read(numbers[i])])) } as RopeScaling // all of them
   },
 }
@@ -150,7 +149,8 @@ const scaler: Codec<Scaler> = {
     const [word, ...numbers] = cut(text, ':')
     const kind = scalerKind.read(word)
     const names: readonly string[] = scalerNumbers[kind]
-    if (numbers.length !== names.length) unreadable(`'${text}' does not have the ${names.length} numbers of ${kind}`)
+    if (numbers.length !== names.length)
+      unreadable('program/text/numbers', { found: text, numbers: names.length, kind })
     return { kind, ...Object.fromEntries(names.map((of, i) => [of, number.read(numbers[i])])) } as Scaler // all of them
   },
 }
@@ -363,27 +363,27 @@ export const showLayout = (layout: Layout): string => showShaped({ dims: [], lay
 
 /** The words themselves, unless there are more of them than a line, or a word made of several, has room for. */
 export function atMost(most: number, words: readonly string[]): readonly string[] {
-  if (words.length > most) unreadable(`'${words[most]}' is one word too many`)
+  if (words.length > most) unreadable('program/text/more', { found: words[most] })
   return words
 }
 
 /** The first word is the bracket, the others are the flat axes, the shares and the partial axes. */
 export function readShaped([bracket = '', ...rest]: readonly string[]): DimsAndLayout {
-  if (!/^\[.*\]$/.test(bracket)) unreadable(`expected dims such as [batch:2/dp], found '${bracket}'`)
+  if (!/^\[.*\]$/.test(bracket)) unreadable('program/text/dims', { found: bracket })
   const dims: Dim[] = []
   const splits: Record<string, readonly Axis[]> = {}
   const turns: Turn[] = []
   for (const part of cut(bracket.slice(1, -1), ' ').filter(text => text !== '')) {
     const [sized, split] = atMost(2, cut(part, '/'))
     const [dim, size] = atMost(2, cut(sized, ':'))
-    if (size === undefined && split === undefined) unreadable(`${part} has neither a size nor a split`)
+    if (size === undefined && split === undefined) unreadable('program/text/dim', { found: part })
     if (size !== undefined) dims.push({ name: name.read(dim), size: count.read(size) })
     if (split === undefined) continue
     const read = readSplit(split)
     splits[name.read(dim)] = read.split
     turns.push(...read.turns)
   }
-  if (turns.length > 1) unreadable(`${bracket} has gone round twice`)
+  if (turns.length > 1) unreadable('program/text/turns', { found: bracket })
   const flat = rest.find(text => text.startsWith('flat/'))
   const share = rest.find(text => text.startsWith('share:'))
   const partials = rest.filter(text => text !== flat && text !== share)

@@ -3,25 +3,12 @@
  * with `%` (or is a bare `wait %x`) is an instruction. The first line that cannot be read is thrown as a problem:
  * the lines after it may depend on it.
  */
-import { type Axis, type Dim, dtypes, nearest, ProblemsError, scalarNames, stateNames } from '../../base/index.js'
+import { type Axis, type Dim, dtypes, ProblemsError, scalarNames, stateNames } from '../../base/index.js'
 import { alone, type Instr, type InstrKind } from '../instr.js'
 import { type DType, type Init, noBytes, type Param, type Program, phases, type Role, type Step } from '../program.js'
 import { readRole, resultNames, showRole } from '../role.js'
-import {
-  atMost,
-  attributes,
-  type Codec,
-  count,
-  counts,
-  index,
-  name,
-  number,
-  oneOf,
-  readShaped,
-  Unreadable,
-  unreadable,
-  word,
-} from './codec.js'
+import { atMost, attributes, type Codec, count, counts, index, name, number, oneOf, readShaped, word } from './codec.js'
+import { near, notJson, Unreadable, unreadable } from './phrases.js'
 import { kindOf, readPeak, readSpace, spaceNamed } from './rooms.js'
 
 export function parse(text: string): Program {
@@ -32,9 +19,8 @@ export function parse(text: string): Program {
       if (words.length > 0) readLine(draft, words)
     } catch (error) {
       if (!(error instanceof Unreadable || error instanceof SyntaxError)) throw error
-      throw new ProblemsError([
-        { severity: 'error', code: 'program/text', path: '', message: error.message, line: i + 1, column: 1 },
-      ])
+      const problem = error instanceof Unreadable ? error.problem : notJson(error)
+      throw new ProblemsError([{ ...problem, line: i + 1, column: 1 }])
     }
   })
   return finish(draft)
@@ -44,7 +30,7 @@ export function parse(text: string): Program {
 function wordsOf(line: string): string[] {
   const word = /(?:\[(?:"(?:[^"\\]|\\.)*"|[^\]"])*\]|"(?:[^"\\]|\\.)*"|[^\s"[])+/g
   const [stray] = line.replace(word, '').trim()
-  if (stray !== undefined) unreadable(`${stray} is never closed`)
+  if (stray !== undefined) unreadable('program/text/open', { found: stray })
   return line.match(word) ?? []
 }
 
@@ -88,8 +74,8 @@ const readers: Readonly<Record<string, Reader>> = {
   zigzag({ program }, words) {
     const [cut, each, ...more] = words
     const [dim, axis, ...rest] = word.read(only([cut, ...more])).split('/')
-    if (!dim || !axis || rest.length > 0) unreadable('expected a dim and an axis, as in seq/cp')
-    if (each !== undefined && each !== 'documents') unreadable(`expected documents, or nothing more, not ${each}`)
+    if (!dim || !axis || rest.length > 0) unreadable('program/text/zigzag')
+    if (each !== undefined && each !== 'documents') unreadable('program/text/documents', { found: each })
     program.mesh.zigzag = { dim, axis: axis as Axis, ...(each && { documents: true }) } // checked by the laws
   },
   microbatches: ({ program }, words) => (program.microbatches = count.read(only(words))),
@@ -133,14 +119,15 @@ const readers: Readonly<Record<string, Reader>> = {
   segment(draft, [segment, ...rest]) {
     const { phase, key } = fields(rest, 'phase', 'key?')
     const id = word.read(key || segment)
-    if (Object.hasOwn(draft.program.segments, id)) unreadable(`segment ${id} is written twice`)
+    if (Object.hasOwn(draft.program.segments, id)) unreadable('program/text/segment', { segment: id })
     draft.segment = { name: word.read(segment), phase: phaseOf.read(phase), roles: [], buffers: {}, instrs: [] }
     draft.program.segments[id] = draft.segment
     delete draft.stream
   },
   stream(draft, [pipeline, ...rest]) {
     const { streams } = draft.program
-    if (count.read(pipeline) !== streams.length) unreadable(`expected stream ${streams.length}, found ${pipeline}`)
+    if (count.read(pipeline) !== streams.length)
+      unreadable('program/text/stream', { stream: streams.length, found: pipeline })
     draft.stream = {
       frames: [],
       resident: [],
@@ -183,7 +170,7 @@ const ofParam: Readonly<Record<string, (param: Growing<Param>, words: readonly s
     } = fields(rest, 'param', 'grad?', ...stateNames.map(name => `${name}?` as const))
     const kept = stateNames.filter(name => states[name] !== '').map(name => [name, count.read(states[name])])
     const stream = count.read(pipeline)
-    if (param.frames[stream]) unreadable(`stream ${stream} holds ${param.name} twice`)
+    if (param.frames[stream]) unreadable('program/text/held', { stream, param: param.name })
     param.frames[stream] = {
       param: count.read(frame),
       ...(grad ? { grad: count.read(grad) } : {}),
@@ -220,7 +207,7 @@ const only = (words: readonly string[]): string | undefined => atMost(1, words)[
 function dimsAlone(words: readonly string[]): Dim[] {
   const { dims, layout } = readShaped(atMost(1, words))
   const [split] = Object.keys(layout.splits)
-  if (split !== undefined) unreadable(`${split} cannot be split here`)
+  if (split !== undefined) unreadable('program/text/split', { dim: split })
   return [...dims]
 }
 
@@ -233,7 +220,7 @@ function readLine(draft: Draft, words: readonly string[]): void {
   else if (draft.stream && readStreamLine(draft.stream, first, rest)) return
   else if (draft.param && Object.hasOwn(ofParam, first)) ofParam[first](draft.param, rest)
   else if (Object.hasOwn(readers, first)) readers[first](draft, rest)
-  else unknown('line', first, Object.keys(readers))
+  else unreadable('program/text/unknown-line', { found: first, instead: near(first, Object.keys(readers)) })
 }
 
 function readRoleLine(words: readonly string[]): Role {
@@ -244,12 +231,11 @@ function readRoleLine(words: readonly string[]): Role {
 function readBuffer({ buffers, roles }: NonNullable<Draft['segment']>, words: readonly string[]): void {
   const [text, type, place = '', ...rest] = words
   const ref = refOf(text)
-  if (Object.hasOwn(buffers, ref)) unreadable(`%${ref} is declared twice`)
-  const [, role, offset] =
-    place.match(/^@(.+)\+(\d+)$/) ?? unreadable(`expected a place such as @stash+128, found '${place}'`)
+  if (Object.hasOwn(buffers, ref)) unreadable('program/text/buffer', { ref })
+  const [, role, offset] = place.match(/^@(.+)\+(\d+)$/) ?? unreadable('program/text/offset', { found: place })
   const names = roles.map(r => showRole(r.name))
   const at = role.startsWith('#') ? count.read(role.slice(1)) : names.indexOf(name.read(role))
-  if (at < 0) unknown('role', role, names) // prettier than an offset into nowhere
+  if (at < 0) unreadable('program/text/unknown-role', { found: role, instead: near(role, names) }) // prettier than an offset into nowhere
   const { shape, ...inside } = readInside(rest)
   const lies = { ...growing(readShaped(shape)), ...inside }
   buffers[ref] = { dtype: dtype.read(type), role: at, offset: count.read(offset), ...lies }
@@ -264,12 +250,13 @@ function readStreamLine(stream: NonNullable<Draft['stream']>, first: string, res
   } else if (first === 'resident') stream.resident = [...counts.read(only(rest))]
   else if (first === 'frame') {
     const [place, frame, kind, bytes, at, space] = atMost(6, rest)
-    if (count.read(place) !== stream.frames.length) unreadable(`expected frame ${stream.frames.length}, found ${place}`)
+    if (count.read(place) !== stream.frames.length)
+      unreadable('program/text/frame', { frame: stream.frames.length, found: place })
     stream.frames.push({
       name: word.read(frame),
       kind: kindOf.read(kind),
       bytes: count.read(bytes),
-      offset: count.read(at?.startsWith('@') ? at.slice(1) : unreadable('expected a place such as @128')),
+      offset: count.read(at?.startsWith('@') ? at.slice(1) : unreadable('program/text/place')),
       ...readSpace(space),
     })
   } else if (Object.hasOwn(steps, first)) stream.steps.push(steps[first as keyof typeof steps](rest) as Growing<Step>)
@@ -301,14 +288,15 @@ const steps: { readonly [K in Step['kind']]: (words: readonly string[]) => Step 
 }
 
 const refOf = (text: string | undefined): string =>
-  text?.startsWith('%') ? name.read(text.slice(1)) : unreadable(`expected a buffer such as %x, found '${text ?? ''}'`)
+  text?.startsWith('%') ? name.read(text.slice(1)) : unreadable('program/text/ref', { found: text ?? '' })
 
 /** `%a %b = kind %x attribute=value` or `wait %x`. */
 export function readInstr(words: readonly string[]): Instr {
   const equals = words.indexOf('=')
   const outs = words.slice(0, Math.max(equals, 0)).map(refOf)
   const [kind = '', ...rest] = words.slice(equals + 1)
-  if (!Object.hasOwn(attributes, kind)) unknown('instruction', kind, Object.keys(attributes))
+  if (!Object.hasOwn(attributes, kind))
+    unreadable('program/text/unknown-instruction', { found: kind, instead: near(kind, Object.keys(attributes)) })
   const ins = rest.filter(text => text.startsWith('%')).map(refOf)
   const given = readAttributes(
     kind as InstrKind,
@@ -328,10 +316,13 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
   const most = withoutLists[kind]
   const [single] = most ? atMost(most.ins, ins) : ins
   const [result] = most ? atMost(most.outs, outs) : outs
-  if (kind === 'wait') return { on: single ?? unreadable('wait for what?') }
-  if (kind === 'load') return { out: result ?? unreadable('load into what?') }
+  if (kind === 'wait') return { on: single ?? unreadable('program/text/wait') }
+  if (kind === 'load') return { out: result ?? unreadable('program/text/out', { kind }) }
   if (kind === 'slice')
-    return { in: single ?? unreadable(`${kind} of what?`), out: result ?? unreadable(`${kind} into what?`) }
+    return {
+      in: single ?? unreadable('program/text/in', { kind }),
+      out: result ?? unreadable('program/text/out', { kind }),
+    }
   return { ins, outs }
 }
 
@@ -366,33 +357,31 @@ function readAttributes(kind: InstrKind, words: readonly string[]): Record<strin
   for (const text of words) {
     const [key, value] = pair(text)
     const attribute = key === 'over' ? 'group' : key
-    if (!Object.hasOwn(codecs, attribute)) unknown(`attribute of ${kind}`, key, Object.keys(codecs))
+    if (!Object.hasOwn(codecs, attribute))
+      unreadable('program/text/unknown-attribute', { kind, found: key, instead: near(key, Object.keys(codecs)) })
     given[attribute] = codecs[attribute].read(value)
   }
   const missing = Object.keys(codecs).filter(key => !(key in given) && !optional(kind, key))
-  if (missing.length > 0) unreadable(`${kind} needs ${missing.map(key => (key === 'group' ? 'over' : key)).join(', ')}`)
+  const named = missing.map(key => (key === 'group' ? 'over' : key))
+  if (named.length > 0) unreadable('program/text/needs', { kind, attributes: { joint: ',', of: named } })
   return given
 }
 
 const pair = (text: string): [string, string] => {
   const at = text.indexOf('=')
-  return at > 0 ? [text.slice(0, at), text.slice(at + 1)] : unreadable(`expected key=value, found '${text}'`)
+  return at > 0 ? [text.slice(0, at), text.slice(at + 1)] : unreadable('program/text/pair', { found: text })
 }
 
 /** The values of `key=value` words; a key that ends in `?` may be missing and is then ''. */
 function fields<K extends string>(words: readonly string[], ...keys: readonly K[]) {
   const pairs = words.map(pair)
   const given = new Map(pairs)
-  if (given.size < pairs.length) unreadable(`a key is given twice: ${pairs.map(([key]) => key).join(' ')}`)
+  if (given.size < pairs.length) unreadable('program/text/twice', { keys: pairs.map(([key]) => key).join(' ') })
   const names = keys.map(key => key.replace('?', ''))
-  for (const key of given.keys()) if (!names.includes(key)) unknown('key', key, names)
+  for (const key of given.keys())
+    if (!names.includes(key)) unreadable('program/text/unknown-key', { found: key, instead: near(key, names) })
   const missing = keys.find(key => !key.endsWith('?') && !given.has(key))
-  if (missing) unreadable(`${missing}= is missing`)
+  if (missing) unreadable('program/text/missing', { key: missing })
   type Name = K extends `${infer Bare}?` ? Bare : K
   return Object.fromEntries(names.map(key => [key, given.get(key) ?? ''])) as Record<Name, string> // all of `names` are set
-}
-
-function unknown(what: string, found: string, known: readonly string[]): never {
-  const near = nearest(found, known)
-  return unreadable(`unknown ${what} '${found}'${near ? `; did you mean '${near}'?` : ''}`)
 }

@@ -6,6 +6,7 @@ import { language } from '../../base/language.js'
 import { onJob, planQuery } from '../../base/links.js'
 import { bytes, percent, seconds, short } from '../../base/numbers.js'
 import { Bars, Legend } from '../../parts/bars.js'
+import { messageOf, titleOf } from '../../parts/broken.js'
 import { Figure, Table } from '../../parts/figure.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
@@ -239,11 +240,11 @@ interface LawsProps {
 
 function Laws({ words, value, pending }: LawsProps) {
   const caption = value && words.caption(value.before, value.after.length)
-  const body = (value?.after ?? []).map(({ law, where, message }) => [law, where, message])
+  const body = (value?.after ?? []).map(one => [one.law ?? '', one.where, messageOf(one)])
   return (
     <Figure title={words.title} caption={caption ?? '…'} rows={{ head: words.head, body }} pending={pending}>
       <Table head={words.head} body={body} label={words.title} />
-      {value?.after[0] && <p lang="en">{`${value.after[0].law}: ${value.after[0].title}`}</p>}
+      {value?.after[0] && <p>{`${value.after[0].law}: ${titleOf(value.after[0])}`}</p>}
     </Figure>
   )
 }

@@ -3,7 +3,7 @@ import { useId, useRef, useState } from 'preact/hooks'
 import { BrokenLaws, selectLine } from '../../parts/broken.js'
 import { Trouble } from '../../parts/trouble.js'
 import { ask, Refused } from '../../work/ask.js'
-import type { Broken } from '../../work/program/index.js'
+import type { Broken } from '../../work/broken.js'
 import type { Refusal } from '../../work/protocol.js'
 import { text } from './text.js'
 

@@ -1,8 +1,9 @@
 /** Eight ranks as a mesh of dp and tp: what the reader says of it, beside what the compiled program does. */
 import { compileJob, type Problem, type Program, parseJob, tallyOf, worldOf } from 'lockstep'
+import type { Broken } from '../broken.js'
 import { firstLoss } from '../first-loss.js'
 import { type JobText, programOf } from '../jobs.js'
-import { type Broken, brokenBy } from '../program/index.js'
+import { brokenBy } from '../program/index.js'
 import { type Beside, besideOneRank } from './beside.js'
 import type { Texts } from './index.js'
 

@@ -1,7 +1,8 @@
 /** Rows of a schedule that a reader wrote, for four ranks: on paper, under the laws, and beside one rank. */
 import { compileJob, makeSchedule, type Problem, parseSchedule, printSchedule, type Schedule } from 'lockstep'
+import type { Broken } from '../broken.js'
 import { type JobText, jobOf } from '../jobs.js'
-import { type Broken, brokenBy } from '../program/index.js'
+import { brokenBy } from '../program/index.js'
 import { type Cost, lay, type ScheduleAnswer } from '../schedule.js'
 import { type Beside, besideOneRank } from './beside.js'
 import type { Texts } from './index.js'

@@ -1,8 +1,9 @@
 /** The backward of a layer under tensor parallelism, whose all-reduce was taken out. The reader sees that one segment alone. */
 import { parse, print } from 'lockstep'
+import type { Broken } from '../broken.js'
 import { firstLoss } from '../first-loss.js'
 import { type JobText, jobOf, programOf } from '../jobs.js'
-import { type Broken, judge } from '../program/index.js'
+import { judge } from '../program/index.js'
 import { type Beside, besideOneRank } from './beside.js'
 import type { Texts } from './index.js'
 

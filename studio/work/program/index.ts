@@ -14,11 +14,11 @@ import {
   rehearsalSizes,
   serialJob,
   sizeOfAll,
-  type Violation,
   verify,
   worldOf,
 } from 'lockstep'
 import { stringify } from 'yaml'
+import { type Broken, named, saidIn } from '../broken.js'
 import { readJob, segmentsIn } from '../jobs.js'
 import { jobSaid } from '../plan/link.js'
 import { type Tape, tapeOf } from './tape.js'
@@ -164,22 +164,14 @@ export const tape = ({ job: text, rank }: ProgramInput): Tape => {
   return tapeOf(program, job, Math.max(0, Math.min(worldOf(program.mesh) - 1, rank)))
 }
 
-export interface Broken {
-  readonly law: string
-  readonly title: string
-  readonly message: string
-  /** Of the program's text, from 1; undefined: it belongs to no one line. */
-  readonly line?: number
-}
-
 /** The laws on a program's text, as its reader left it, beside the serial program of the job it came from. */
 export function judge({ job: text, program: edited }: { readonly job: string; readonly program: string }): Broken[] {
   const parsed = parsedProgram(edited)
   if ('problems' in parsed)
-    return parsed.problems.map(({ message, line }) => ({
-      law: '',
+    return parsed.problems.map(({ message, suggestion, line, ...said }) => ({
       title: '',
-      message,
+      message: [message, suggestion].filter(Boolean).join('; '),
+      ...saidIn(said),
       ...(line !== undefined && { line }),
     }))
   return violations(parsed.program, readJob(text)).map(({ segment, instr, ...violation }) => {
@@ -190,12 +182,6 @@ export function judge({ job: text, program: edited }: { readonly job: string; re
 
 /** Beside one rank that takes as many microbatches: a value belongs to one of them. */
 const violations = (program: Program, job: Job) => verify(program, compileJob(serialJob(job, job.plan.microbatches)))
-
-const named = ({ law, title, message }: Pick<Violation, 'law' | 'title' | 'message'>): Broken => ({
-  law,
-  title,
-  message,
-})
 
 /** The laws on the program of a job, whoever wrote its schedule. */
 export const brokenBy = (program: Program, job: Job): Broken[] => violations(program, job).map(named)
