@@ -13,6 +13,7 @@ import type { Result } from './race.js'
 import { machine, showMachine } from './report.js'
 import { searching, showSearching } from './search.js'
 import { showSimulation, simulation } from './simulate.js'
+import { showStart, start } from './start.js'
 import { showStudio, studio } from './studio.js'
 import { showTraining, training } from './training.js'
 import { showWatching, watching } from './watch.js'
@@ -72,6 +73,11 @@ const races: Readonly<Record<string, Listed>> = {
     show: showOffload,
   },
   precision: { about: 'a step of a GPT in bf16 and pure-bf16 against f32', race: precision, show: showPrecision },
+  start: {
+    about: 'short commands from start to end: one file against modules, and Node alone',
+    race: start,
+    show: showStart,
+  },
   studio: {
     about: 'the studio in Chromium, alone: frames of a timeline of 16,384 ranks, sliders, memory',
     race: studio,

@@ -2,11 +2,18 @@
 // From a checkout that was never built, build it first: `npx lockstep` is then the only command a reader needs.
 import { existsSync } from 'node:fs'
 import * as module from 'node:module'
-
-// Half of a short command is V8 that compiles modules; from Node 22 on it can keep what it has compiled.
-module.enableCompileCache?.()
+import { freshBundle, loadBundle } from './bundle.mjs'
 
 const main = new URL('../dist/src/cli/main.js', import.meta.url)
 if (!existsSync(main)) await import('../scripts/setup.mjs')
-const { run } = await import(main.href)
+
+/** The modules themselves where they were compiled since they were bundled, and where a stack is to name their lines. */
+function loadModules() {
+  module.enableCompileCache?.()
+  return import(main.href)
+}
+
+const [command = ''] = process.argv.slice(2)
+const bundle = process.env.LOCKSTEP_DEBUG ? undefined : freshBundle()
+const { run } = bundle ? await loadBundle(bundle, /^[a-z]+$/.test(command) ? command : 'none') : await loadModules()
 process.exitCode = await run(process.argv.slice(2))

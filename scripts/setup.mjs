@@ -1,4 +1,4 @@
-// Everything a fresh clone needs before `npm start` or `npm test`: packages, the build, the native kernels, the studio.
+// Everything a fresh clone needs before `npm start` or `npm test`: packages, the build, the command line in one file, the native kernels, the studio.
 // Every step looks first whether its work is done, so the second start costs only the check. With --packages it stops after them.
 import { execFileSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
@@ -16,6 +16,7 @@ if (age('node_modules/.package-lock.json') < age('package-lock.json')) {
 }
 if (!process.argv.includes('--packages')) {
   run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-b'])
+  run(process.execPath, [at('scripts/build-cli.mjs')])
   run(process.execPath, [at('scripts/build-kernels.mjs')])
   run(process.execPath, [at('scripts/build-studio.mjs')])
 }
