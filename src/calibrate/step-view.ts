@@ -35,12 +35,15 @@ export interface StepView {
 export interface StepViewer {
   /** Whether the next look would still leave the run nearly all of its time. */
   isDue(): boolean
-  /** Undefined: nothing was measured. The more often it looks, the more steps its prediction rests on. */
-  look(session: Session): StepView | undefined
+  /**
+   * Shows the last step; undefined: nothing was measured. To hand it on is part of the look. The more often it looks, the more steps its
+   * prediction rests on.
+   */
+  look(session: Session, show: (view: StepView | undefined) => void): void
 }
 
 /** The run stands still meanwhile: looks take this share of its time at most. */
-const shareOfTime = 0.02
+const shareOfTime = 0.01
 /** A prediction costs more than all the rest: it is kept for so many milliseconds. */
 const keptFor = 30_000
 
@@ -71,14 +74,13 @@ export function stepViewer(host: Host): StepViewer {
   }
   return {
     isDue: () => performance.now() >= due,
-    look(session) {
+    look(session, show) {
       const { concurrent, columns } = session.trainer
-      if (!concurrent || columns.every(({ start }) => start.length === 0)) return undefined
+      if (!concurrent || columns.every(({ start }) => start.length === 0)) return show(undefined)
       const started = performance.now()
-      const view = viewed(session)
+      show(viewed(session))
       const ended = performance.now()
       due = ended + (ended - started) / shareOfTime
-      return view
     },
   }
 }

@@ -1,4 +1,5 @@
 /** Bytes over time as areas on top of each other, those that last at the bottom; a line marks the room there is. */
+import { narrow } from '../base/narrow.js'
 import { bytes, seconds } from '../base/numbers.js'
 import type { Live } from '../work/live.js'
 import { Legend } from './bars.js'
@@ -12,10 +13,12 @@ interface AreasProps {
   readonly nameOf: (kind: string) => string
 }
 
-const [width, height, left, bottom] = [1000, 300, 84, 26]
+const wide = { width: 1000, height: 300, left: 84, bottom: 26 }
+const small = { width: 360, height: 220, left: 62, bottom: 22 }
 const order = ['parameters', 'optimizer', 'gradients', 'activations', 'workspace', 'data']
 
 export function Areas({ live: { kinds, times, step }, capacity, label, nameOf }: AreasProps) {
+  const { width, height, left, bottom } = narrow.value ? small : wide
   const sorted = [...kinds].sort((a, b) => order.indexOf(a[0]) - order.indexOf(b[0]))
   const totals = Array.from(times, (_, n) => sorted.reduce((sum, [, held]) => sum + held[n]!, 0))
   const most = Math.max(capacity, ...totals) * 1.02

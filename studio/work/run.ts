@@ -144,10 +144,7 @@ interface Following {
 async function followed(session: Session, { input, orders, lines, tell, sampler, left }: Following) {
   const { job, program } = session
   const viewer = stepViewer({ cpu: 'this browser', cores: input.cores, memory: 2 ** 32 })
-  const view = () => {
-    const seen = viewer.look(session)
-    if (seen) tell({ kind: 'view', view: seen })
-  }
+  const view = () => viewer.look(session, view => view && tell({ kind: 'view', view }))
   const watch = watchRun({ path: '', job, mesh: program.mesh, crowded: true })
   let first = true
   for await (const { events: told = [], ...record } of steps(session)) {

@@ -1,5 +1,5 @@
 /**
- * A run as a stream of events: the lines of its folder as they are written, ten times a second at most, and what the server knows of
+ * A run as a stream of events: the lines of its folder as they are written, four times a second at most, and what the server knows of
  * it. The run is told nothing of those who look. Whoever comes back says how many lines it has.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -9,9 +9,10 @@ import { tailOf } from '../../monitor/index.js'
 import type { Io } from '../io.js'
 import type { Run } from './runs.js'
 
-export const millisecondsBetweenUpdates = 100
+/** Whoever wakes up takes a core from a rank, and the other ranks wait for that one: seldom is cheaper than short. */
+const millisecondsBetweenUpdates = 250
 /** A comment now and then, so that nobody between takes the connection for dead. */
-const updatesBetweenSigns = 150
+const updatesBetweenSigns = 60
 
 export function streamRun(request: IncomingMessage, response: ServerResponse, run: Run, io: Io): void {
   response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' })

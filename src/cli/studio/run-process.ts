@@ -48,7 +48,7 @@ class Control {
 function guestOf(control: Control, place: string): Guest {
   let first = true
   const viewer = stepViewer(thisHost())
-  const look = (session: Session) => tell({ kind: 'view', view: viewer.look(session) })
+  const look = (session: Session) => viewer.look(session, view => tell({ kind: 'view', view }))
   return {
     display(session) {
       const { job, program, dataset, trainer } = session

@@ -4,6 +4,7 @@ import { threads } from '../../base/isolation.js'
 import { type Knobs, oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { onJob } from '../../base/links.js'
+import { narrow } from '../../base/narrow.js'
 import { count, fixed } from '../../base/numbers.js'
 import { Command } from '../../parts/command.js'
 import { Figure } from '../../parts/figure.js'
@@ -119,7 +120,8 @@ const rowOf = (run: BatchRun) => [
   ...[fixed(run.losses[0]!, 3), fixed(run.losses.at(-1)!, 3), run.heldOut === undefined ? '' : fixed(run.heldOut, 3)],
 ]
 
-const [width, height, left, right, bottom] = [720, 300, 36, 74, 30]
+const wide = { width: 720, height: 300, left: 36, right: 74, bottom: 30 }
+const small = { width: 360, height: 280, left: 24, right: 70, bottom: 30 }
 const kinds = ['F', 'B', 'I', 'W', 'optimizer']
 
 /** Mean of a few steps: the loss of a batch of four jumps about. */
@@ -134,6 +136,7 @@ const smoothed = ({ losses, batch }: BatchRun): readonly { readonly seen: number
 
 function Lines({ runs, label }: { readonly runs: readonly BatchRun[]; readonly label: string }) {
   const words = text()
+  const { width, height, left, right, bottom } = narrow.value ? small : wide
   const lines = runs.map(run => ({ batch: run.batch, points: smoothed(run) }))
   const all = lines.flatMap(({ points }) => points)
   const most = { seen: Math.max(...all.map(({ seen }) => seen), 1), loss: Math.max(...all.map(({ loss }) => loss), 1) }
@@ -154,7 +157,10 @@ function Lines({ runs, label }: { readonly runs: readonly BatchRun[]; readonly l
       <text x={width - right} y={height - 8} text-anchor="end">
         {count(most.seen)}
       </text>
-      {spread(lines.map(({ points }) => y(points.at(-1)?.loss ?? 0))).map((at, n) => {
+      {spread(
+        lines.map(({ points }) => y(points.at(-1)?.loss ?? 0)),
+        height - bottom,
+      ).map((at, n) => {
         const { batch, points } = lines[n]!
         const end = points.at(-1)
         return (
@@ -175,7 +181,7 @@ function Lines({ runs, label }: { readonly runs: readonly BatchRun[]; readonly l
 }
 
 /** Names at the ends of lines, moved apart where they would lie on each other. */
-function spread(ends: readonly number[]): number[] {
+function spread(ends: readonly number[], lowest: number): number[] {
   const order = ends.map((at, n) => ({ at, n })).sort((a, b) => a.at - b.at)
   const places = [...ends]
   let last = Number.NEGATIVE_INFINITY
@@ -183,6 +189,6 @@ function spread(ends: readonly number[]): number[] {
     last = Math.max(at, last + 15)
     places[n] = last
   }
-  const over = Math.max(0, last - (height - bottom))
+  const over = Math.max(0, last - lowest)
   return places.map(place => place - over)
 }

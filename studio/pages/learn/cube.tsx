@@ -2,6 +2,7 @@
 import { useRef } from 'preact/hooks'
 import { type Knobs, oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
+import { narrow } from '../../base/narrow.js'
 import { bytes } from '../../base/numbers.js'
 import { Figure } from '../../parts/figure.js'
 import { Controls } from '../../parts/knobs.js'
@@ -106,9 +107,10 @@ function captionOf({ rank, ranks, groups }: CubeAnswer): string {
   return words.caption(rank, letterOf(ranks[rank]!.node), said.join('')).trim()
 }
 
-const [width, height] = [640, 400]
-/** From rank to rank, along each direction. */
-const pitch = { tp: 62, pp: 76, dp: 100 } as const
+/** The room, and how far it is from rank to rank along each direction. */
+const wide = { width: 640, height: 400, pitch: { tp: 62, pp: 76, dp: 100 } }
+const small = { width: 360, height: 380, pitch: { tp: 37, pp: 76, dp: 90 } }
+const roomOf = () => (narrow.value ? small : wide)
 /** Directions of the axes before anything is turned. */
 const directions = { tp: 'x', pp: 'y', dp: 'z' } as const
 type Space = Readonly<Record<'x' | 'y' | 'z', number>>
@@ -121,6 +123,7 @@ function turned({ x, y, z }: Space, turn: number, tilt: number): Space {
 }
 
 function placesOf({ axes, ranks }: CubeAnswer, turn: number, tilt: number): readonly Space[] {
+  const { width, height, pitch } = roomOf()
   const along = (at: Readonly<Record<string, number>>, name: keyof typeof directions) => {
     const size = axes.find(axis => axis.name === name)?.size ?? 1
     return ((at[name] ?? 0) - (size - 1) / 2) * pitch[name]
@@ -151,6 +154,7 @@ const around = (value: number): number => ((((Math.round(value / step) * step + 
 
 function Block({ value, knobs, label }: BlockProps) {
   const { turn, tilt } = knobs.chosen
+  const { width, height } = roomOf()
   const from = useRef<Grip>(undefined)
   const places = placesOf(value, turn, tilt)
   const order = places.map((_, rank) => rank).sort((a, b) => places[a]!.z - places[b]!.z)

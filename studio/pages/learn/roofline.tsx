@@ -2,6 +2,7 @@
 import { oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { onJob, planQuery } from '../../base/links.js'
+import { narrow } from '../../base/narrow.js'
 import { percent, seconds, short, thousands } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { Figure } from '../../parts/figure.js'
@@ -148,10 +149,12 @@ const rowsOf = (value: RooflineAnswer | undefined) => ({
 const placed = ({ kernels }: RooflineAnswer) =>
   kernels.map((kernel, n) => ({ kernel, n })).filter(({ kernel }) => kernel.flops > 0)
 
-const [width, height, margin] = [720, 300, 46]
+const wide = { width: 720, height: 300, margin: 46 }
+const small = { width: 360, height: 300, margin: 12 }
 
 /** Both axes by powers of ten; a dot is as large as the time it takes. */
 function Roof({ value, label }: { readonly value: RooflineAnswer; readonly label: string }) {
+  const { width, height, margin } = narrow.value ? small : wide
   const { kernels, ridge, peak, bandwidth } = value
   const [left, right] = [-1, 4.2]
   const [bottom, top] = [Math.log10(peak) - 4.2, Math.log10(peak) + 0.3]

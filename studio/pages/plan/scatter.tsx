@@ -1,9 +1,11 @@
 /** Plans by seconds and bytes: shape is ZeRO, colour the pipeline, a ring the reader's own plan, a dashed line what a device has. */
+import { narrow } from '../../base/narrow.js'
 import { bytes, seconds } from '../../base/numbers.js'
 import type { SearchAnswer } from '../../work/plan/search.js'
 import { views } from './text-views.js'
 
-const [width, height, left, bottom] = [900, 360, 76, 40]
+const wide = { width: 900, height: 360, left: 76, bottom: 40 }
+const small = { width: 360, height: 300, left: 64, bottom: 40 }
 
 /** Outlines around a point, by ZeRO stage. */
 const shapes = [
@@ -21,7 +23,9 @@ const shapeNames = ['○ ZeRO-0', '□ ZeRO-1', '△ ZeRO-2', '◇ ZeRO-3']
 export function Scatter({ answer, label }: { readonly answer: SearchAnswer; readonly label: string }) {
   const words = views().search
   const { points, capacity, own, plans } = answer
-  const scales = scalesOf(answer)
+  const frame = narrow.value ? small : wide
+  const { width, height, left, bottom } = frame
+  const scales = scalesOf(answer, frame)
   const { x, y, least, most, tallest } = scales
   const front = plans.filter(({ onFront }) => onFront).sort((a, b) => a.step - b.step)
   return (
@@ -74,7 +78,7 @@ export function Scatter({ answer, label }: { readonly answer: SearchAnswer; read
 }
 
 /** Seconds on a logarithmic scale; what is far slower than the best, or far heavier than a device, lies on the rim. */
-function scalesOf({ points, own, capacity, plans }: SearchAnswer) {
+function scalesOf({ points, own, capacity, plans }: SearchAnswer, { width, height, left, bottom }: typeof wide) {
   const steps = [own.step, ...plans.map(({ step }) => step)]
   for (let n = 0; n < points.length; n += 4) steps.push(points[n]!)
   const least = Math.min(...steps) * 0.97
