@@ -100,7 +100,7 @@ export const cases = [
   claim({
     id: 'more-devices-fail-more-often',
     notes: [],
-    page: 'checkpoints',
+    page: 'faults',
     text: {
       en: 'The more devices, the more often one of them fails: what happens once in years to one GPU happens every few hours to a cluster.',
       zh: '设备越多，就越常有一个出故障：单卡几年一遇的事，大集群上几小时就来一次。',
@@ -120,7 +120,7 @@ export const cases = [
   claim({
     id: 'best-checkpoint-interval',
     notes: [],
-    page: 'checkpoints',
+    page: 'faults',
     text: {
       en: 'There is a best time between checkpoints: too often wastes the pauses, too seldom the work that is lost.',
       zh: '检查点间隔有最优值：太密浪费在停顿上，太疏浪费在丢失的工作上。',

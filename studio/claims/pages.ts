@@ -21,7 +21,7 @@ export const learnPages = [
   'experts',
   'offload',
   'compression',
-  'checkpoints',
+  'faults',
   'cases',
   'clinic',
 ] as const

@@ -11,7 +11,7 @@ import { type LessonEntry, lessonOf, lessons } from '../pages/learn/lessons.js'
 import { advance } from '../pages/learn/progress.js'
 import { LessonClaims } from './claims/index.js'
 import { Command, type CommandProps, type Says } from './command.js'
-import { Formula } from './formula.js'
+import { Formula, type Maths } from './formula.js'
 import { Guess, type GuessProps } from './guess.js'
 
 const text = defineText(
@@ -55,8 +55,7 @@ export interface LessonProps {
   /** One sentence with the numbers of the figure. */
   readonly sentence?: ComponentChildren
   readonly formula?: {
-    /** tex`…` */
-    readonly math: string
+    readonly math: Maths
     readonly live?: Readonly<Record<string, string>>
     /** What its letters mean. */
     readonly letters: string

@@ -78,7 +78,10 @@ export default study({
     const [first, last] = [results[0]!, results.at(-1)!]
     return text().caption(seconds(first.step), seconds(last.step), percent(last.parts.bubble / last.step))
   },
-  formula: tex`\text{bubble} = \frac{p - 1}{m + p - 1}, \qquad p = 16,\; m = \class{live}{\text{m}}: \class{live}{\text{bubble}}`,
+  formula: {
+    en: tex`\text{bubble} = \frac{p - 1}{m + p - 1}, \qquad p = 16,\; m = \class{live}{\text{m}}: \class{live}{\text{bubble}}`,
+    zh: tex`\text{气泡} = \frac{p - 1}{m + p - 1}, \qquad p = 16,\; m = \class{live}{\text{m}}: \class{live}{\text{bubble}}`,
+  },
   live: (_, { batch }) => ({ m: String(batch / 4), bubble: percent(15 / (batch / 4 + 15)) }),
   more: BatchCurves,
   answer: results => (100 * results.at(-1)!.parts.bubble) / results.at(-1)!.step,

@@ -72,7 +72,10 @@ export default study({
     const best = results.reduce((best, each, n) => (each.step < results[best]!.step ? n : best), 0)
     return text().caption(seconds(results[0]!.step), seconds(results[best]!.step), variants[best]!.label)
   },
-  formula: tex`\frac{V}{B} \;\to\; \frac{rV}{B} + P, \qquad \text{waiting: } \class{live}{\text{plain}} \to \class{live}{\text{bits}}`,
+  formula: {
+    en: tex`\frac{V}{B} \;\to\; \frac{rV}{B} + P, \qquad \text{waiting: } \class{live}{\text{plain}} \to \class{live}{\text{bits}}`,
+    zh: tex`\frac{V}{B} \;\to\; \frac{rV}{B} + P, \qquad \text{等待：} \class{live}{\text{plain}} \to \class{live}{\text{bits}}`,
+  },
   live: results => ({ plain: seconds(results[0]!.parts.dp), bits: seconds(results[1]!.parts.dp) }),
   answer: results => results[3]!.step / results[0]!.step,
   show: short,

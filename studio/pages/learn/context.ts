@@ -73,7 +73,10 @@ export default study({
     })),
   caption: ([gather, ring]) =>
     text().caption(seconds(gather!.step), seconds(ring!.step), percent(ring!.parts.cp / ring!.step)),
-  formula: tex`\text{attention} \propto \frac{s^2}{c}, \qquad \text{sent} \propto s\,\frac{c - 1}{c}, \qquad \frac{s}{c} = \class{live}{\text{part}}`,
+  formula: {
+    en: tex`\text{attention} \propto \frac{s^2}{c}, \qquad \text{sent} \propto s\,\frac{c - 1}{c}, \qquad \frac{s}{c} = \class{live}{\text{part}}`,
+    zh: tex`\text{注意力} \propto \frac{s^2}{c}, \qquad \text{发送} \propto s\,\frac{c - 1}{c}, \qquad \frac{s}{c} = \class{live}{\text{part}}`,
+  },
   live: (_, { seq, cp }) => ({ part: String(seq / cp) }),
   answer: results => (100 * results[1]!.parts.cp) / results[1]!.step,
 })

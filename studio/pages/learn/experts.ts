@@ -65,7 +65,10 @@ export default study({
     const held = [first, last].map(each => bytes(each.bytes.parameters))
     return text().caption(held[0]!, held[1]!, seconds(first.step), seconds(last.step))
   },
-  formula: tex`\text{sent by a token} = k \cdot h \cdot 2\,\text{bytes}, \qquad \text{step} = \class{live}{\text{step}}`,
+  formula: {
+    en: tex`\text{sent by a token} = k \cdot h \cdot 2\,\text{bytes}, \qquad \text{step} = \class{live}{\text{step}}`,
+    zh: tex`\text{每个 token 发送} = k \cdot h \cdot 2\,\text{字节}, \qquad \text{一步} = \class{live}{\text{step}}`,
+  },
   live: results => ({ step: seconds(results.at(-1)!.step) }),
   answer: results => results.at(-1)!.step / results[0]!.step,
 })

@@ -137,7 +137,10 @@ export default function Faults() {
       }
       sentence={caption}
       formula={{
-        math: tex`t_{\text{best}} \approx \sqrt{2\,C\,M} = \class{live}{\text{young}}`,
+        math: {
+          en: tex`t_{\text{best}} \approx \sqrt{2\,C\,M} = \class{live}{\text{young}}`,
+          zh: tex`t_{\text{最佳}} \approx \sqrt{2\,C\,M} = \class{live}{\text{young}}`,
+        },
         live: value ? { young: seconds(value.best.young) } : {},
         letters: words.letters,
       }}

@@ -86,7 +86,10 @@ export default study({
   }),
   caption: ([plain, away]) =>
     text().caption(seconds(plain!.step), seconds(away!.step), bytes(plain!.bytes.optimizer - away!.bytes.optimizer)),
-  formula: tex`t \ge \frac{S}{B} + t_{\text{update}} = \class{live}{\text{away}}`,
+  formula: {
+    en: tex`t \ge \frac{S}{B} + t_{\text{update}} = \class{live}{\text{away}}`,
+    zh: tex`t \ge \frac{S}{B} + t_{\text{更新}} = \class{live}{\text{away}}`,
+  },
   live: ([, away]) => ({ away: seconds(away!.parts.optimizer + away!.parts.offload) }),
   answer: ([plain, away]) => away!.step / plain!.step,
   show: short,

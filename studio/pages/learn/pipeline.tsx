@@ -116,7 +116,10 @@ export default function PipelineLesson() {
       }
       sentence={value && caption}
       formula={{
-        math: tex`\text{bubble} = \frac{p - 1}{m + p - 1} = \class{live}{\text{bubble}}`,
+        math: {
+          en: tex`\text{bubble} = \frac{p - 1}{m + p - 1} = \class{live}{\text{bubble}}`,
+          zh: tex`\text{气泡} = \frac{p - 1}{m + p - 1} = \class{live}{\text{bubble}}`,
+        },
         live: { bubble: percent((stages - 1) / (microbatches + stages - 1)) },
         letters: words.letters,
       }}

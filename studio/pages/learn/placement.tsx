@@ -71,7 +71,10 @@ export default study({
   more: ({ chosen }) => <Cube device={chosen.device} jobOf={order => jobOf(chosen, order)} />,
   caption: results =>
     text().caption(seconds(results[0]!.step), seconds(results[2]!.step), short(results[2]!.step / results[0]!.step)),
-  formula: tex`t \approx \frac{V}{B}, \qquad \text{tp's share} = \class{live}{\text{inside}} \to \class{live}{\text{across}}`,
+  formula: {
+    en: tex`t \approx \frac{V}{B}, \qquad \text{tp's share} = \class{live}{\text{inside}} \to \class{live}{\text{across}}`,
+    zh: tex`t \approx \frac{V}{B}, \qquad \text{tp 占比} = \class{live}{\text{inside}} \to \class{live}{\text{across}}`,
+  },
   live: results => ({
     inside: percent(results[0]!.parts.tp / results[0]!.step),
     across: percent(results[2]!.parts.tp / results[2]!.step),

@@ -75,7 +75,10 @@ export default study({
   }),
   caption: results =>
     text().caption(seconds(results[0]!.step), seconds(results[1]!.step), short(results[0]!.step / results[1]!.step)),
-  formula: tex`\text{state of a rank} = \class{live}{\text{full}} \;\to\; \class{live}{\text{half}}`,
+  formula: {
+    en: tex`\text{state of a rank} = \class{live}{\text{full}} \;\to\; \class{live}{\text{half}}`,
+    zh: tex`\text{每个 rank 的状态} = \class{live}{\text{full}} \;\to\; \class{live}{\text{half}}`,
+  },
   live: results => {
     const state = ({ parameters, gradients, optimizer }: (typeof results)[number]['bytes']) =>
       bytes(parameters + gradients + optimizer)

@@ -99,7 +99,10 @@ export default function Roofline() {
       }
       sentence={value && caption}
       formula={{
-        math: tex`\min(\pi,\; I \beta), \qquad I_{\text{ridge}} = \frac{\pi}{\beta} = \class{live}{\text{ridge}}`,
+        math: {
+          en: tex`\min(\pi,\; I \beta), \qquad I_{\text{ridge}} = \frac{\pi}{\beta} = \class{live}{\text{ridge}}`,
+          zh: tex`\min(\pi,\; I \beta), \qquad I_{\text{拐点}} = \frac{\pi}{\beta} = \class{live}{\text{ridge}}`,
+        },
         live: value ? { ridge: short(value.ridge) } : {},
         letters: words.letters,
       }}

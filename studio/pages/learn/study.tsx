@@ -8,6 +8,7 @@ import { onJob, planQuery } from '../../base/links.js'
 import { bytes, seconds, short } from '../../base/numbers.js'
 import type { Part } from '../../parts/bars.js'
 import { BarsFigure } from '../../parts/bars-figure.js'
+import type { Maths } from '../../parts/formula.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { Trouble } from '../../parts/trouble.js'
@@ -67,7 +68,7 @@ export interface Study<K extends KnobTable> {
   readonly variants: (chosen: Chosen<K>) => readonly Variant[]
   /** One sentence of the results, in the order of the variants. */
   readonly caption: (results: readonly Compared[], variants: readonly Variant[]) => string
-  readonly formula: string
+  readonly formula: Maths
   readonly live: (results: readonly Compared[], chosen: Chosen<K>) => Readonly<Record<string, string>>
   /** Lines of the last variant's program, or of a small one that shows the same: what its ranks say to each other, what rank 0 does in order, or segments by name. */
   readonly code?: 'talk' | 'stream' | readonly string[]
