@@ -13,6 +13,7 @@ export const modules = {
   plan: () => import('./plan.js'),
   'plan-program': () => import('./plan-program.js'),
   'plan-job': () => import('./plan-job.js'),
+  'plan-why': () => import('./plan-why.js'),
   'plan-search': () => import('./plan-search.js'),
   schedule: () => import('./schedule.js'),
   weigh: () => import('./weigh.js'),

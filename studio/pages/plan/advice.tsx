@@ -5,7 +5,7 @@ import { bytes, seconds, signed } from '../../base/numbers.js'
 import { useLong } from '../../work/long.js'
 import type { Suggestion } from '../../work/plan/advice.js'
 import type { Link } from '../../work/plan/link.js'
-import type { Said } from '../../work/plan/price.js'
+import type { Said } from '../../work/plan/why.js'
 import { settle } from './state.js'
 import { text } from './text.js'
 

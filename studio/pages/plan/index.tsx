@@ -4,6 +4,7 @@ import { place } from '../../base/router.js'
 import { Trouble } from '../../parts/trouble.js'
 import { type Answer, useAnswer } from '../../work/answer.js'
 import type { Link } from '../../work/plan/link.js'
+import type { Said } from '../../work/plan/why.js'
 import { Advice } from './advice.js'
 import { Controls } from './controls.js'
 import { Head } from './head.js'
@@ -82,6 +83,7 @@ function Refusals({ read, answers }: { readonly read: Answer<unknown>; readonly 
 
 type Answers = ReturnType<typeof useNumbers>
 
+const unsaid: readonly Said[] = []
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 
 /** The exact numbers where they are those of this link; else the estimate, and until that is there, what was shown before. */
@@ -93,10 +95,10 @@ function useNumbers(link: Link) {
   const exact = useAnswer('program', ['plan-program', 'exact'], isNext ? link : undefined)
   const isExact = exact.value !== undefined && same(exact.value.link, link)
   const compiling = !isExact && (!isNext || exact.pending || exact.refusal === undefined)
-  const why = useKept(price.value)?.why ?? []
+  const why = useAnswer('fast', ['plan-why', 'why'], isPriced ? link : undefined).value
   const numbers = useKept(isExact ? exact.value?.numbers : isPriced ? price.value?.numbers : undefined)
   return {
-    ...{ numbers, compiling, why, pending: compiling && !isPriced },
+    ...{ numbers, compiling, why: useKept(why) ?? unsaid, pending: compiling && !isPriced },
     // What has no price may still be compiled.
     refusal: !isNext || exact.pending ? undefined : exact.refusal,
   }

@@ -1,18 +1,6 @@
 /** Numbers at once: what a plan costs in closed form, in a millisecond or two. Marked as estimates wherever they are shown. */
-import {
-  capacityOf,
-  limitSentence,
-  type Part,
-  partNames,
-  priceOf,
-  ratesOfPlan,
-  readingOf,
-  requestOfJob,
-  runOf,
-  splitOf,
-} from 'lockstep'
+import { capacityOf, type Part, partNames, priceOf, ratesOfPlan, requestOfJob, runOf, splitOf } from 'lockstep'
 import { type Asked, type Link, readLink } from './link.js'
-import { type InBoth, inBoth } from './said.js'
 
 /** A step and a rank in figures: of an estimate, or of the program itself. */
 export interface Numbers {
@@ -38,16 +26,10 @@ export interface RankBytes {
   readonly bytes: number
 }
 
-export interface Said {
-  readonly topic?: string
-  readonly text: InBoth
-}
-
 export interface PriceAnswer {
   /** What was asked. */
   readonly link: Link
   readonly numbers: Numbers
-  readonly why: readonly Said[]
 }
 
 /** Refused where the model has no closed form. */
@@ -64,8 +46,7 @@ export async function price(link: Link): Promise<PriceAnswer> {
     ranks: [{ label: '', kinds: shown(Object.entries(estimate.memory)), bytes }],
     run: runFor({ job, cluster, whatIf }, estimate.step),
   }
-  const reading = readingOf(request, plan).map(({ topic, ...sentence }) => ({ topic, text: inBoth(sentence) }))
-  return { link, numbers, why: [{ text: inBoth(limitSentence(plan)) }, ...reading] }
+  return { link, numbers }
 }
 
 /** In one order, so that bars keep theirs. */
