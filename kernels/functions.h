@@ -4,29 +4,51 @@
 #pragma once
 #include "vector.h"
 
-// exp(x + low) for -86.6 <= x <= 88, where low is a small correction to x; within 2 ulp. Nothing is too large or too small,
-// so the exponent, cut off by adding 1.5 * 2^23, which leaves the integer in the low bits (so: no -ffast-math), is added to
-// that of the polynomial on [-ln 2 / 2, ln 2 / 2]. That is of degree 6, in halves, so that few steps wait for each other.
-INLINE vec exp_between(vec x, vec low) {
+// exp(x) for -86.6 <= x <= 88: within 2 ulp, or, where it is coarse, within 2^-17 in three instructions less, for results that are
+// rounded to 8 bits. Nothing is too large or too small, so the exponent, cut off by adding 1.5 * 2^23, which leaves the integer in the
+// low bits (so: no -ffast-math), is added to that of the polynomial on [-ln 2 / 2, ln 2 / 2]. That is of degree 6 or 4, in halves, so
+// that few steps wait for each other.
+struct reduced {
+  vec shifted, rest;
+};
+INLINE struct reduced reduce_exponent(vec x, const int coarse) {
   const vec magic = splat(12582912.f);
   const vec shifted = fma_lanes(x, splat(1.44269504f), magic), n = shifted - magic;
-  const vec r = fma_lanes(n, splat(2.12194440e-4f), fma_lanes(n, splat(-0.693359375f), x)) + low, r2 = r * r;
-  const vec upper = fma_lanes(r2, splat(0.00138145697f), fma_lanes(r, splat(0.00836873148f), splat(0.041668389f)));
-  const vec lower = fma_lanes(r, splat(0.166665211f), splat(0.49999994f));
+  if (coarse) return (struct reduced){shifted, fma_lanes(n, splat(-0.693147181f), x)};
+  return (struct reduced){shifted, fma_lanes(n, splat(2.12194440e-4f), fma_lanes(n, splat(-0.693359375f), x))};
+}
+INLINE vec exp_reduced(vec shifted, vec r, const int coarse) {
+  const vec r2 = r * r;
+  vec upper = splat(0.0412773779f), lower = fma_lanes(r, splat(0.167536013f), splat(0.500051260f));
+  if (!coarse) {
+    upper = fma_lanes(r2, splat(0.00138145697f), fma_lanes(r, splat(0.00836873148f), splat(0.041668389f)));
+    lower = fma_lanes(r, splat(0.166665211f), splat(0.49999994f));
+  }
   const vec p = fma_lanes(r2, fma_lanes(r2, upper, lower), r + 1);
   return (vec)((ivec)p + ((ivec)shifted << 23));
 }
-
-// exp(x + low) for x <= 88, as differences from a maximum are: 0 below -86.6.
-INLINE vec exp_split(vec x, vec low) {
-  const vec e = exp_between(greater(splat(-86.6f), x), low);  // in this order NaN passes
-  return (vec)((ivec)e & ~(ivec)(x < splat(-86.6f)));
+INLINE vec exp_between(vec x, const int coarse) {
+  const struct reduced t = reduce_exponent(x, coarse);
+  return exp_reduced(t.shifted, t.rest, coarse);
 }
 
-INLINE vec exp_lanes(vec x) { return exp_split(x, (vec){}); }
+// For x <= 88, as differences from a maximum are: 0 below -86.6.
+INLINE vec exp_bounded(vec x) { return greater(splat(-86.6f), x); }  // in this order NaN passes
+INLINE vec unless_below(vec e, vec x) { return (vec)((ivec)e & ~(ivec)(x < splat(-86.6f))); }
+INLINE vec exp_as(const int coarse, vec x) { return unless_below(exp_between(exp_bounded(x), coarse), x); }
+INLINE vec exp_lanes(vec x) { return exp_as(0, x); }
 
-// 1 / (1 + exp(-x)), within 4 ulp where it is over 1e-30; never 0, so that products with it stay finite.
-INLINE vec sigmoid(vec x) { return 1 / (1 + exp_between(lesser(splat(69.f), greater(splat(-86.f), -x)), (vec){})); }
+// exp(x + low), where low is a small correction to x.
+INLINE vec exp_split(vec x, vec low) {
+  const struct reduced t = reduce_exponent(exp_bounded(x), 0);
+  return unless_below(exp_reduced(t.shifted, t.rest + low, 0), x);
+}
+
+// exp(-x) as a sigmoid wants it: 1 / (1 + exp(-x)) is within 4 ulp where it is over 1e-30, or 2^-17; never 0, so that products with it
+// stay finite.
+INLINE vec exp_negated(const int coarse, vec x) { return exp_between(lesser(splat(69.f), greater(splat(-86.f), -x)), coarse); }
+INLINE vec sigmoid_as(const int coarse, vec x) { return 1 / (1 + exp_negated(coarse, x)); }
+INLINE vec sigmoid(vec x) { return sigmoid_as(0, x); }
 
 // exp(-x^2 / 2): the square is taken in two parts, because its last bits are the result's first.
 INLINE vec exp_half_square(vec x) {

@@ -23,21 +23,23 @@ struct rows_of_ids {
   size n, rows, columns, origin;
 };
 
+INLINE void add_row(const int dtype, float *sum, const void *x, size n) {
+  EACH_VECTOR(i, left, n, { store_some(sum + i, load_some(sum + i, left) + load_as(dtype, x, i, left), left); });
+}
+
 // In the order of ids, so that a row that occurs twice gives the same bits every time.
-static void add_by_id(float *dtable, const struct rows_of_ids *t, struct numbers dout, float *space) {
+static void add_by_id(float *dtable, const struct rows_of_ids *t, struct numbers dout) {
   for (size i = 0; i < t->rows * t->columns; i++) dtable[i] = 0;
   for (size i = 0; i < t->n; i++) {
     const size row = t->ids[i] - t->origin;
     if (row < 0 || row >= t->rows) continue;
-    float *sum = dtable + row * t->columns;
-    const float *x = wide(dout, i * t->columns, t->columns, space);
-    for (size j = 0; j < t->columns; j++) sum[j] += x[j];
+    EACH_DTYPE(dout.dtype, add_row, dtable + row * t->columns, from_number(dout, i * t->columns).at, t->columns);
   }
 }
 
 // The same where sums are rounded: row by row of the table, whose ids are found as lists, first[row] and next[i] of the same row.
-static void sum_by_row(struct numbers dtable, const struct rows_of_ids *t, struct numbers dout, float *space, float *sum,
-                       int *first, int *next) {
+static void sum_by_row(struct numbers dtable, const struct rows_of_ids *t, struct numbers dout, float *sum, int *first,
+                       int *next) {
   for (size row = 0; row < t->rows; row++) first[row] = -1;
   for (size i = t->n - 1; i >= 0; i--) {
     const size row = t->ids[i] - t->origin;
@@ -47,10 +49,8 @@ static void sum_by_row(struct numbers dtable, const struct rows_of_ids *t, struc
   }
   for (size row = 0; row < t->rows; row++) {
     for (size j = 0; j < t->columns; j++) sum[j] = 0;
-    for (int i = first[row]; i >= 0; i = next[i]) {
-      const float *x = wide(dout, i * t->columns, t->columns, space);
-      for (size j = 0; j < t->columns; j++) sum[j] += x[j];
-    }
+    for (int i = first[row]; i >= 0; i = next[i])
+      EACH_DTYPE(dout.dtype, add_row, sum, from_number(dout, i * t->columns).at, t->columns);
     narrow(from_number(dtable, row * t->columns), sum, t->columns);
   }
 }
@@ -60,13 +60,13 @@ COMMAND(embedGrad) {
   const struct rows_of_ids t = {ints(c, w[EMBED_GRAD_IDS]), (size)w[EMBED_GRAD_N], (size)w[EMBED_GRAD_ROWS],
                                 (size)w[EMBED_GRAD_COLUMNS], (size)w[EMBED_GRAD_ORIGIN]};
   size used = 0;
-  float *space = take_room(c, &used, t.columns), *sum = take_room(c, &used, t.columns);
   if (!is_narrow(dtable.dtype)) {
-    if (!c->error) add_by_id((float *)dtable.at, &t, dout, space);
+    add_by_id((float *)dtable.at, &t, dout);
     return;
   }
+  float *sum = take_room(c, &used, t.columns);
   int *first = (int *)take_room(c, &used, t.rows), *next = (int *)take_room(c, &used, t.n);
-  if (!c->error) sum_by_row(dtable, &t, dout, space, sum, first, next);
+  if (!c->error) sum_by_row(dtable, &t, dout, sum, first, next);
 }
 
 // The greatest of a row, or NaN where there is one.
@@ -145,7 +145,7 @@ INLINE void token_loss_grad_row(const int dtype, struct numbers dx, struct numbe
   const int is_mine = label >= 0 && label < n;
   const double mine = is_mine ? (double)number_at(x, label) : 0;
   const float scale = (float)(1 / (sum_exp * count));
-  EACH_ELEMENT(dtype, dx.at, n, 1, &x.at, exp_lanes(v[0] - max) * scale);
+  EACH_ELEMENT(dtype, dx.at, n, 1, &x.at, exp_as(dtype == DTYPE_BF16, v[0] - max) * scale);
   if (is_mine) {  // close to 1 the difference cancels: take it before it is rounded
     const float at_label = (float)((exp_f64(mine - (double)max) / sum_exp - 1) / count);
     if (is_narrow(dtype)) narrow(from_number(dx, label), &at_label, 1);

@@ -137,47 +137,108 @@ COMMAND(rmsNorm) {
 
 #define STRIP (16 * LANES)  // columns summed at once: the sums stay in the first cache
 #define BATCH 64            // rows whose statistics are taken before the strips run over them
-#define NARROW_BATCH 8      // where they are widened first: they stay in the first caches
+#define WIDENED_BATCH 8     // where they are widened first: they stay in the first caches
+
+// Rows of one dtype; columns as pairs hold them: gain and the sums of dgain and dbias, which are null where they are not asked for.
+struct grad_rows {
+  struct numbers dx, dy, x, add;  // at null: not there
+  float *dgain, *dbias;
+  const float *gain;
+  size rows, n;
+};
+
+INLINE void add_column(float *gains, float *biases, vec d, vec x, vec mean, vec scale) {
+  store(gains, fma_lanes(d, (x - mean) * scale, load(gains)));
+  if (biases) store(biases, load(biases) + d);
+}
 
 // Adds the rows of one batch to dgain and dbias. A batch is short, so f32 sums inside it lose next to nothing.
-INLINE void add_batch(float *dgain, float *dbias, const float *dy, const float *x, const struct statistics *s, size rows,
-                      size n) {
-  for (size start = 0; start < n; start += STRIP) {
-    const size width = min_size(STRIP, n - start);
+INLINE void add_batch(const int dtype, const struct grad_rows *t, const struct statistics *s, const int centred) {
+  for (size start = 0; start < t->n; start += STRIP) {
+    const size width = min_size(STRIP, t->n - start);
     float gains[STRIP] = {}, biases[STRIP] = {};
-    for (size r = 0; r < rows; r++) {
-      const float *g = dy + r * n + start, *at = x + r * n + start;
+    for (size r = 0; r < t->rows; r++) {
+      const char *dy = from_number(t->dy, r * t->n + start).at, *x = from_number(t->x, r * t->n + start).at;
       const vec mean = splat(s[r].mean), scale = splat(s[r].scale);
-      EACH_VECTOR(i, left, width, {
-        const vec d = load_some(g + i, left), xhat = (load_some(at + i, left) - mean) * scale;
-        store(gains + i, fma_lanes(d, xhat, load(gains + i)));
-        if (dbias) store(biases + i, load(biases + i) + d);
-      });
+      float *to = centred ? biases : 0;
+      size i = 0;
+      for (; i + 2 * LANES <= width; i += 2 * LANES) {
+        const struct pair d = load_pair(dtype, dy, i), at = load_pair(dtype, x, i);
+        add_column(gains + i, to ? to + i : 0, d.a, at.a, mean, scale);
+        add_column(gains + i + LANES, to ? to + i + LANES : 0, d.b, at.b, mean, scale);
+      }
+      for (; i < width; i += LANES)
+        add_column(gains + i, to ? to + i : 0, load_as(dtype, dy, i, width - i), load_as(dtype, x, i, width - i), mean, scale);
     }
-    for (size i = 0; i < width; i++) dgain[start + i] += gains[i];
-    if (dbias)
-      for (size i = 0; i < width; i++) dbias[start + i] += biases[i];
+    for (size i = 0; i < width; i++) t->dgain[start + i] += gains[i];
+    if (t->dbias)
+      for (size i = 0; i < width; i++) t->dbias[start + i] += biases[i];
   }
+}
+
+struct row_sums {
+  vec sums, products;
+};
+INLINE void sum_column(struct row_sums *s, vec dy, vec gain, vec x, vec mean, vec scale) {
+  const vec g = dy * gain;  // 0 past the end, whatever xhat is there
+  s->sums += g;
+  s->products = fma_lanes(g, (x - mean) * scale, s->products);
+}
+
+struct row_means {
+  vec mean, scale, sum, product;
+};
+INLINE vec input_grad(vec dy, vec gain, vec x, const struct row_means *m) {
+  const vec xhat = (x - m->mean) * m->scale;
+  return m->scale * (dy * gain - fma_lanes(xhat, m->product, m->sum));
+}
+
+INLINE struct row_means means_of_row(const int dtype, const void *dy, const void *x, const float *gain, struct statistics s, size n,
+                                     const int centred) {
+  const vec mean = splat(s.mean), scale = splat(s.scale);
+  struct row_sums a = {}, b = {};
+  size i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    const struct pair d = load_pair(dtype, dy, i), at = load_pair(dtype, x, i);
+    sum_column(&a, d.a, load(gain + i), at.a, mean, scale);
+    sum_column(&b, d.b, load(gain + i + LANES), at.b, mean, scale);
+  }
+  for (; i < n; i += LANES)
+    sum_column(&a, load_as(dtype, dy, i, n - i), load_some(gain + i, n - i), load_as(dtype, x, i, n - i), mean, scale);
+  const float sum = centred ? sum_lanes(a.sums + b.sums) / (float)n : 0;
+  return (struct row_means){mean, scale, splat(sum), splat(sum_lanes(a.products + b.products) / (float)n)};
 }
 
 // dx = add + (g - mean g - xhat mean(g xhat)) / deviation with g = dy gain; without centring the middle term is absent.
 // add is null where dx starts from nothing.
-INLINE void input_grad_row(const int dtype, void *dx, const float *dy, const float *x, const float *gain, const float *add,
+INLINE void input_grad_row(const int dtype, void *dx, const void *dy, const void *x, const float *gain, const void *add,
                            struct statistics s, size n, const int centred) {
-  const vec mean = splat(s.mean), scale = splat(s.scale);
-  vec sums = {}, products = {};
-  EACH_VECTOR(i, left, n, {
-    const vec g = load_some(dy + i, left) * load_some(gain + i, left);  // 0 past the end, whatever xhat is there
-    sums += g;
-    products = fma_lanes(g, (load_some(x + i, left) - mean) * scale, products);
-  });
-  const float sum = centred ? sum_lanes(sums) / (float)n : 0, product = sum_lanes(products) / (float)n;
-  EACH_VECTOR(i, left, n, {
-    const vec g = load_some(dy + i, left) * load_some(gain + i, left);
-    const vec xhat = (load_some(x + i, left) - mean) * scale;
-    const vec d = scale * (g - fma_lanes(xhat, splat(product), splat(sum)));
-    store_as(dtype, dx, i, add ? load_some(add + i, left) + d : d, left);
-  });
+  const struct row_means m = means_of_row(dtype, dy, x, gain, s, n, centred);
+  size i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    const struct pair d = load_pair(dtype, dy, i), at = load_pair(dtype, x, i);
+    struct pair made = {input_grad(d.a, load(gain + i), at.a, &m), input_grad(d.b, load(gain + i + LANES), at.b, &m)};
+    if (add) {
+      const struct pair start = load_pair(dtype, add, i);
+      made = (struct pair){start.a + made.a, start.b + made.b};
+    }
+    store_pair(dtype, dx, i, made);
+  }
+  for (; i < n; i += LANES) {
+    const size left = n - i;
+    const vec d = input_grad(load_as(dtype, dy, i, left), load_some(gain + i, left), load_as(dtype, x, i, left), &m);
+    store_as(dtype, dx, i, add ? load_as(dtype, add, i, left) + d : d, left);
+  }
+}
+
+INLINE void grad_batch(const int dtype, const struct grad_rows *t, const struct statistics *s, const int centred) {
+  if (t->dgain) add_batch(dtype, t, s, centred);
+  for (size r = 0; t->dx.at && r < t->rows; r++) {
+    const size at = r * t->n;
+    const void *add = t->add.at ? from_number(t->add, at).at : 0;
+    input_grad_row(dtype, from_number(t->dx, at).at, from_number(t->dy, at).at, from_number(t->x, at).at, t->gain, add, s[r],
+                   t->n, centred);
+  }
 }
 
 // Of each its word, 0: not asked for, or not there.
@@ -185,46 +246,68 @@ struct norm_grad {
   double dx, dgain, dbias, dy, x, gain, add;
 };
 
-// What of it is widened, and where the gradients of the weights are summed; null: not there.
-struct norm_space {
-  float *dgain, *dbias, *dy, *x, *add;
-  const float *gain;
-};
+INLINE struct numbers operand_of(const struct context *c, double word) {
+  return word == 0 ? (struct numbers){} : numbers_of(c, word);
+}
 
-INLINE struct norm_space norm_space_of(struct context *c, const struct norm_grad *t, size batch, size n) {
-  size used = 0;
-  float *of_gain = take_room(c, &used, n);
-  const struct norm_space s = {.dgain = room(numbers_of(c, t->dgain), 0, take_room(c, &used, n)),
-                               .dbias = room(numbers_of(c, t->dbias), 0, take_room(c, &used, n)),
-                               .add = take_room(c, &used, n),
-                               .dy = take_room(c, &used, batch * n),
-                               .x = take_room(c, &used, batch * n),
-                               .gain = c->error || t->gain == 0 ? 0 : wide(numbers_of(c, t->gain), 0, n, of_gain)};
-  return s;
+// Rows of several dtypes are widened, a batch at a time, into `space`; dx is rounded behind it.
+INLINE void grad_widened_batch(struct grad_rows t, const struct statistics *s, float *space, const int centred) {
+  const size n = t.rows * t.n;
+  struct grad_rows f = t;
+  const struct numbers *from[] = {&t.dy, &t.x, &t.add};
+  struct numbers *to[] = {&f.dy, &f.x, &f.add};
+  for (int i = 0; i < 3; i++)
+    if (from[i]->at) *to[i] = (struct numbers){(char *)wide(*from[i], 0, n, space + i * WIDENED_BATCH * t.n), DTYPE_F32};
+  if (t.dx.at) f.dx = (struct numbers){(char *)room(t.dx, 0, space), DTYPE_F32};  // over dy, which each element reads first
+  grad_batch(DTYPE_F32, &f, s, centred);
+  if (t.dx.at) put(t.dx, 0, n, (const float *)f.dx.at);
+}
+
+// The dtype that all rows are in; -1: they are in several.
+static int dtype_of_rows(const struct numbers *rows, int count) {
+  int dtype = -1;
+  for (int i = 0; i < count; i++) {
+    if (!rows[i].at) continue;
+    if (dtype >= 0 && dtype != rows[i].dtype) return -1;
+    dtype = rows[i].dtype;
+  }
+  return dtype;
+}
+
+// Sums of a weight's gradient, as pairs lay them, in the order and the dtype of the result.
+static void put_columns(struct numbers to, int dtype, const float *sums, size n, float *space) {
+  lay_in_order(dtype, space, sums, n);
+  narrow(to, space, n);
 }
 
 // Gradients of the weights are summed batch by batch, before dx is written: it may lie where dy or x does.
 INLINE void norm_grads(struct context *c, struct norm_grad t, size rows, size n, double eps, const int centred) {
-  const struct numbers dx = numbers_of(c, t.dx), dgain = numbers_of(c, t.dgain), dbias = numbers_of(c, t.dbias);
-  const struct numbers dy = numbers_of(c, t.dy), x = numbers_of(c, t.x), add = numbers_of(c, t.add);
-  const size batch = is_narrow(dy.dtype | x.dtype) ? NARROW_BATCH : BATCH;
-  const struct norm_space space = norm_space_of(c, &t, is_narrow(dy.dtype | x.dtype) ? batch : 0, n);
+  const struct numbers all[] = {operand_of(c, t.dy), operand_of(c, t.x), operand_of(c, t.add), operand_of(c, t.dx)};
+  const struct numbers dgain = operand_of(c, t.dgain), dbias = operand_of(c, t.dbias);
+  const int alike = dtype_of_rows(all, 4), dtype = alike < 0 ? DTYPE_F32 : alike;
+  const size batch = alike < 0 ? WIDENED_BATCH : BATCH;
+  size used = 0;
+  float *columns[] = {take_room(c, &used, n), take_room(c, &used, n), take_room(c, &used, n), take_room(c, &used, n)};
+  float *space = take_room(c, &used, alike < 0 ? 3 * WIDENED_BATCH * n : 0);
   if (c->error) return;
-  for (size i = 0; t.dgain != 0 && i < n; i++) space.dgain[i] = 0;
-  for (size i = 0; t.dbias != 0 && i < n; i++) space.dbias[i] = 0;
+  for (size i = 0; i < n; i++) columns[0][i] = columns[1][i] = 0;
+  const float *gain = t.gain == 0 ? 0 : weights_of(numbers_of(c, t.gain), dtype, n, columns[2], columns[3]);
   for (size start = 0; start < rows; start += batch) {
-    const size count = min_size(batch, rows - start), from = start * n;
-    const float *dys = wide(dy, from, count * n, space.dy), *xs = wide(x, from, count * n, space.x);
+    const size from = start * n, count = min_size(batch, rows - start);
     struct statistics s[BATCH];
-    EACH_DTYPE(x.dtype, statistics_of_rows, s, from_number(x, from), count, n, eps, centred);
-    if (t.dgain != 0) add_batch(space.dgain, t.dbias != 0 ? space.dbias : 0, dys, xs, s, count, n);
-    for (size r = 0, at = from; t.dx != 0 && r < count; r++, at += n) {
-      const float *start = t.add != 0 ? wide(add, at, n, space.add) : 0;
-      EACH_DTYPE(dx.dtype, input_grad_row, from_number(dx, at).at, dys + r * n, xs + r * n, space.gain, start, s[r], n, centred);
-    }
+    EACH_DTYPE(all[1].dtype, statistics_of_rows, s, from_number(all[1], from), count, n, eps, centred);
+    struct grad_rows of = {.dy = from_number(all[0], from), .x = from_number(all[1], from), .gain = gain, .rows = count, .n = n};
+    if (t.add != 0) of.add = from_number(all[2], from);
+    if (t.dx != 0) of.dx = from_number(all[3], from);
+    if (t.dgain != 0) of.dgain = columns[0];
+    if (t.dbias != 0) of.dbias = columns[1];
+    if (alike < 0)
+      grad_widened_batch(of, s, space, centred);
+    else
+      EACH_DTYPE(dtype, grad_batch, &of, s, centred);
   }
-  if (t.dgain != 0) put(dgain, 0, n, space.dgain);
-  if (t.dbias != 0) put(dbias, 0, n, space.dbias);
+  if (t.dgain != 0) put_columns(dgain, dtype, columns[0], n, columns[3]);
+  if (t.dbias != 0) put_columns(dbias, dtype, columns[1], n, columns[3]);
 }
 
 COMMAND(layerNormInputGrad) {

@@ -1,20 +1,27 @@
 // Runs of numbers to f32 and back: what every kernel does with operands of 16 bits, so it is on vectors.
 #include "numbers.h"
 
-#define RUNS(name)                                                                               \
+#define RUNS(name, dtype)                                                                              \
   static void widen_##name(float *restrict to, const uint16_t *restrict from, size n) {          \
     size i = 0;                                                                                  \
+    for (; PAIRS_IN_ORDER && i + 2 * LANES <= n; i += 2 * LANES) {                               \
+      const struct pair x = load_pair(dtype, from, i);                                           \
+      store(to + i, x.a);                                                                        \
+      store(to + i + LANES, x.b);                                                                \
+    }                                                                                            \
     for (; i + LANES <= n; i += LANES) store(to + i, load_##name(from + i));                     \
     for (; i < n; i++) to[i] = from_##name(from[i]);                                             \
   }                                                                                              \
   static void narrow_##name(uint16_t *restrict to, const float *restrict from, size n) {         \
     size i = 0;                                                                                  \
+    for (; PAIRS_IN_ORDER && i + 2 * LANES <= n; i += 2 * LANES)                                 \
+      store_pair(dtype, to, i, (struct pair){load(from + i), load(from + i + LANES)});           \
     for (; i + LANES <= n; i += LANES) store_##name(to + i, load(from + i));                     \
     for (; i < n; i++) to[i] = to_##name(from[i]);                                               \
   }
 
-RUNS(bf16)
-RUNS(f16)
+RUNS(bf16, DTYPE_BF16)
+RUNS(f16, DTYPE_F16)
 
 void widen(float *restrict to, struct numbers from, size n) {
   if (from.dtype == DTYPE_BF16)

@@ -39,9 +39,10 @@ INLINE float of_bits(uint32_t bits) {
 }
 
 INLINE float from_bf16(uint16_t x) { return of_bits((uint32_t)x << 16); }
+// Every NaN becomes the one of all ones, which vectors make in one instruction.
 INLINE uint16_t to_bf16(float x) {
   const uint32_t bits = bits_of(x);
-  return (uint16_t)(x != x ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  return (uint16_t)(x != x ? 0xffff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 // An f16 with its exponent where that of an f32 is, is too small by 2^112; infinity and NaN have the largest exponent.
@@ -83,7 +84,7 @@ INLINE bits_vec rounded_bf16(vec x) {
   const __mmask16 is_odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
   const __mmask16 is_nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
   const __m512i rounded = _mm512_mask_add_epi32(half, is_odd, half, _mm512_set1_epi32(1));
-  return (bits_vec)_mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+  return (bits_vec)_mm512_mask_set1_epi32(rounded, is_nan, -1);
 }
 INLINE void store_bf16(uint16_t *p, vec x) {
   _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16((__m512i)(rounded_bf16(x) >> 16)));
@@ -91,7 +92,7 @@ INLINE void store_bf16(uint16_t *p, vec x) {
 #else
 INLINE bits_vec rounded_bf16(vec x) {
   const bits_vec bits = (bits_vec)x;
-  return choose((ivec)(x != x), bits | 0x400000, bits + 0x7fff + (bits >> 16 & 1));
+  return (bits + 0x7fff + (bits >> 16 & 1)) | (bits_vec)(x != x);
 }
 INLINE void store_bf16(uint16_t *p, vec x) { store_shorts(p, rounded_bf16(x) >> 16); }
 #endif
@@ -164,36 +165,77 @@ INLINE void store_as(const int dtype, void *at, size i, vec x, size left) {
 }
 
 // Two vectors at once, of elements i ... of which the first holds every other one where that is less work (bf16: no bits cross
-// lanes), else half: for kernels that treat all elements alike.
+// lanes), else half: for kernels that treat all elements alike. WebAssembly packs two vectors in one instruction, so there both
+// hold elements in order.
 struct pair {
   vec a, b;
 };
+#ifdef __wasm__
+#define PAIRS_IN_ORDER 1
+typedef int16_t both_vec __attribute__((vector_size(16)));
+typedef int16_t both_at __attribute__((vector_size(16), aligned(2), may_alias));
+
+INLINE struct pair load_pair_bf16(const uint16_t *p) {
+  const both_vec both = *(const both_at *)p, zero = {};
+  return (struct pair){(vec)__builtin_shufflevector(zero, both, 0, 8, 1, 9, 2, 10, 3, 11),
+                       (vec)__builtin_shufflevector(zero, both, 4, 12, 5, 13, 6, 14, 7, 15)};
+}
+// Nothing saturates: the upper halves are 16 bits with a sign. NaN is told apart behind that, where LLVM cannot make a choice of
+// it, which would be three instructions.
+INLINE ivec upper_half(vec x) {
+  const bits_vec bits = (bits_vec)x;
+  return (ivec)(bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+INLINE void store_pair_bf16(uint16_t *p, struct pair x) {
+  const both_vec is_nan = __builtin_wasm_narrow_s_i16x8_i32x4(x.a != x.a, x.b != x.b);
+  *(both_at *)p = __builtin_wasm_narrow_s_i16x8_i32x4(upper_half(x.a), upper_half(x.b)) | is_nan;
+}
+#else
+#define PAIRS_IN_ORDER 0
 typedef uint32_t bits_at __attribute__((vector_size(VECTOR_BYTES), aligned(2), may_alias));
 
+INLINE struct pair load_pair_bf16(const uint16_t *p) {
+  const bits_vec both = *(const bits_at *)p;
+  return (struct pair){(vec)(both << 16), (vec)(both & 0xffff0000)};
+}
+INLINE void store_pair_bf16(uint16_t *p, struct pair x) {
+  *(bits_at *)p = rounded_bf16(x.a) >> 16 | (rounded_bf16(x.b) & 0xffff0000);
+}
+#endif
+
 INLINE struct pair load_pair(const int dtype, const void *at, size i) {
-  if (dtype == DTYPE_BF16) {
-    const bits_vec both = *(const bits_at *)((const uint16_t *)at + i);
-    return (struct pair){(vec)(both << 16), (vec)(both & 0xffff0000)};
-  }
+  if (dtype == DTYPE_BF16) return load_pair_bf16((const uint16_t *)at + i);
   return (struct pair){load_as(dtype, at, i, LANES), load_as(dtype, at, i + LANES, LANES)};
 }
 
 INLINE void store_pair(const int dtype, void *at, size i, struct pair x) {
   if (dtype == DTYPE_BF16)
-    *(bits_at *)((uint16_t *)at + i) = rounded_bf16(x.a) >> 16 | (rounded_bf16(x.b) & 0xffff0000);
+    store_pair_bf16((uint16_t *)at + i, x);
   else {
     store_as(dtype, at, i, x.a, LANES);
     store_as(dtype, at, i + LANES, x.b, LANES);
   }
 }
 
-// Numbers as pairs hold them: what belongs to the elements of a row is laid so once for all rows.
+// Numbers as pairs hold them: what belongs to the elements of a row is laid so once for all rows, or back.
+INLINE size laid_as_pairs(const int dtype, size n) {
+  return dtype == DTYPE_BF16 && !PAIRS_IN_ORDER ? n / (2 * LANES) * (2 * LANES) : 0;
+}
 INLINE void lay_as_pairs(const int dtype, float *restrict to, const float *restrict from, size n) {
-  const size pairs = dtype == DTYPE_BF16 ? n / (2 * LANES) * (2 * LANES) : 0;
+  const size pairs = laid_as_pairs(dtype, n);
   for (size start = 0; start < pairs; start += 2 * LANES)
     for (size i = 0; i < LANES; i++) {
       to[start + i] = from[start + 2 * i];
       to[start + LANES + i] = from[start + 2 * i + 1];
+    }
+  for (size i = pairs; i < n; i++) to[i] = from[i];
+}
+INLINE void lay_in_order(const int dtype, float *restrict to, const float *restrict from, size n) {
+  const size pairs = laid_as_pairs(dtype, n);
+  for (size start = 0; start < pairs; start += 2 * LANES)
+    for (size i = 0; i < LANES; i++) {
+      to[start + 2 * i] = from[start + i];
+      to[start + 2 * i + 1] = from[start + LANES + i];
     }
   for (size i = pairs; i < n; i++) to[i] = from[i];
 }

@@ -5,25 +5,44 @@
 
 #define CHUNK 1024  // numbers that are widened at once
 
-// The second operand repeats every `period` elements: a bias over the rows, or, with period 1, a scalar.
+// The second operand repeats every `period` elements: a bias over the rows, or, with period 1, a scalar. Operands of several dtypes
+// go through runs of f32.
+struct broadcast {
+  struct numbers out, a, b;
+  size n, period;
+};
+
 #define BROADCAST(name, NAME, operator)                                                             \
-  COMMAND(name) {                                                                                   \
-    const struct numbers out = numbers_of(c, w[NAME##_OUT]);                                        \
-    const struct numbers a = numbers_of(c, w[NAME##_A]), b = numbers_of(c, w[NAME##_B]);            \
-    const size n = (size)w[NAME##_N], period = (size)w[NAME##_PERIOD];                              \
-    const size most = is_narrow(out.dtype | a.dtype | b.dtype) ? CHUNK : n;                         \
-    const float one = n > 0 && period == 1 ? number_at(b, 0) : 0;                                   \
+  static void name##_widened(const struct broadcast *t) {                                           \
+    const float one = t->n > 0 && t->period == 1 ? number_at(t->b, 0) : 0;                          \
     float of_a[CHUNK], of_b[CHUNK], sums[CHUNK];                                                    \
-    for (size at = 0, count; at < n; at += count) {                                                 \
-      count = min_size(most, period == 1 ? n - at : min_size(n - at, period - at % period));        \
-      const float *x = wide(a, at, count, of_a), *y = wide(b, at % period, period == 1 ? 0 : count, of_b); \
-      float *to = room(out, at, sums);                                                              \
-      if (period == 1)                                                                              \
+    for (size at = 0, count; at < t->n; at += count) {                                              \
+      const size left = min_size(CHUNK, t->n - at), place = at % t->period;                         \
+      count = t->period == 1 ? left : min_size(left, t->period - place);                            \
+      const float *x = wide(t->a, at, count, of_a);                                                 \
+      const float *y = wide(t->b, place, t->period == 1 ? 0 : count, of_b);                         \
+      float *to = room(t->out, at, sums);                                                           \
+      if (t->period == 1)                                                                           \
         for (size i = 0; i < count; i++) to[i] = x[i] operator one;                                 \
       else                                                                                          \
         for (size i = 0; i < count; i++) to[i] = x[i] operator y[i];                                \
-      put(out, at, count, to);                                                                      \
+      put(t->out, at, count, to);                                                                   \
     }                                                                                               \
+  }                                                                                                 \
+  INLINE void name##_alike(const int dtype, const struct broadcast *t) {                            \
+    for (size at = 0; at < t->n; at += t->period) {                                                 \
+      const size count = min_size(t->period, t->n - at);                                            \
+      const void *from[] = {from_number(t->a, at).at, t->b.at};                                     \
+      EACH_ELEMENT(dtype, from_number(t->out, at).at, count, 2, from, v[0] operator v[1]);          \
+    }                                                                                               \
+  }                                                                                                 \
+  COMMAND(name) {                                                                                   \
+    const struct broadcast t = {numbers_of(c, w[NAME##_OUT]), numbers_of(c, w[NAME##_A]),           \
+                                numbers_of(c, w[NAME##_B]), (size)w[NAME##_N], (size)w[NAME##_PERIOD]}; \
+    if (t.out.dtype == t.a.dtype && t.out.dtype == t.b.dtype && t.period >= 2 * LANES)              \
+      EACH_DTYPE(t.out.dtype, name##_alike, &t);                                                    \
+    else                                                                                            \
+      name##_widened(&t);                                                                           \
   }
 
 BROADCAST(add, ADD, +)
@@ -218,7 +237,7 @@ COMMAND(sumSquares) {
 INLINE vec tanh_argument_doubled(vec x) { return 1.59576912f * x * fma_lanes(0.044715f * x, x, splat(1.f)); }
 
 INLINE vec gelu_exact(vec x) { return x * normal_cumulative(x, exp_half_square(x)); }
-INLINE vec gelu_tanh(vec x) { return x * sigmoid(tanh_argument_doubled(x)); }
+INLINE vec gelu_tanh(const int coarse, vec x) { return x * sigmoid_as(coarse, tanh_argument_doubled(x)); }
 
 INLINE vec gelu_slope_exact(vec x) {
   const vec e = exp_half_square(x);
@@ -226,14 +245,14 @@ INLINE vec gelu_slope_exact(vec x) {
 }
 
 // The sigmoid of t and that of -t have one exponential and one quotient between them.
-INLINE vec gelu_slope_tanh(vec x) {
-  const vec e = exp_between(lesser(splat(69.f), greater(splat(-86.f), -tanh_argument_doubled(x))), (vec){});
+INLINE vec gelu_slope_tanh(const int coarse, vec x) {
+  const vec e = exp_negated(coarse, tanh_argument_doubled(x));
   const vec below = 1 / (1 + e);
   return below + x * below * (e * below) * 1.59576912f * fma_lanes(3 * 0.044715f * x, x, splat(1.f));
 }
 
 INLINE void gelu_all(const int dtype, void *y, const void *x, size n, const int approximate) {
-  EACH_ELEMENT(dtype, y, n, 1, &x, approximate ? gelu_tanh(v[0]) : gelu_exact(v[0]));
+  EACH_ELEMENT(dtype, y, n, 1, &x, approximate ? gelu_tanh(dtype == DTYPE_BF16, v[0]) : gelu_exact(v[0]));
 }
 
 COMMAND(gelu) {
@@ -248,7 +267,7 @@ COMMAND(gelu) {
 
 INLINE void gelu_grad_all(const int dtype, void *dx, const void *dy, const void *x, size n, const int approximate) {
   const void *from[] = {dy, x};
-  EACH_ELEMENT(dtype, dx, n, 2, from, v[0] * (approximate ? gelu_slope_tanh(v[1]) : gelu_slope_exact(v[1])));
+  EACH_ELEMENT(dtype, dx, n, 2, from, v[0] * (approximate ? gelu_slope_tanh(dtype == DTYPE_BF16, v[1]) : gelu_slope_exact(v[1])));
 }
 
 COMMAND(geluGrad) {
@@ -263,7 +282,7 @@ COMMAND(geluGrad) {
 
 INLINE void swiglu_all(const int dtype, void *y, const void *gate, const void *up, size n) {
   const void *from[] = {gate, up};
-  EACH_ELEMENT(dtype, y, n, 2, from, v[0] * sigmoid(v[0]) * v[1]);
+  EACH_ELEMENT(dtype, y, n, 2, from, v[0] * sigmoid_as(dtype == DTYPE_BF16, v[0]) * v[1]);
 }
 
 COMMAND(swiglu) {
@@ -271,13 +290,29 @@ COMMAND(swiglu) {
              address(c, w[SWIGLU_UP]), (size)w[SWIGLU_N]);
 }
 
+struct gated {
+  vec gate, up;
+};
+INLINE struct gated swiglu_slopes(const int coarse, vec d, vec g, vec u) {
+  const vec s = sigmoid_as(coarse, g);
+  return (struct gated){d * u * (s * fma_lanes(g, 1 - s, splat(1.f))), d * (g * s)};
+}
+
 INLINE void swiglu_grad_all(const int dtype, void *dgate, void *dup, const void *dy, const void *gate, const void *up, size n) {
-  EACH_VECTOR(i, left, n, {
-    const vec g = load_as(dtype, gate, i, left), u = load_as(dtype, up, i, left), d = load_as(dtype, dy, i, left);
-    const vec s = sigmoid(g);
-    store_as(dtype, dgate, i, d * u * (s * fma_lanes(g, 1 - s, splat(1.f))), left);
-    store_as(dtype, dup, i, d * (g * s), left);
-  });
+  const int coarse = dtype == DTYPE_BF16;
+  size i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    const struct pair g = load_pair(dtype, gate, i), u = load_pair(dtype, up, i), d = load_pair(dtype, dy, i);
+    const struct gated a = swiglu_slopes(coarse, d.a, g.a, u.a), b = swiglu_slopes(coarse, d.b, g.b, u.b);
+    store_pair(dtype, dgate, i, (struct pair){a.gate, b.gate});
+    store_pair(dtype, dup, i, (struct pair){a.up, b.up});
+  }
+  for (; i < n; i += LANES) {
+    const vec g = load_as(dtype, gate, i, n - i), u = load_as(dtype, up, i, n - i);
+    const struct gated made = swiglu_slopes(coarse, load_as(dtype, dy, i, n - i), g, u);
+    store_as(dtype, dgate, i, made.gate, n - i);
+    store_as(dtype, dup, i, made.up, n - i);
+  }
 }
 
 COMMAND(swigluGrad) {

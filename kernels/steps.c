@@ -145,7 +145,7 @@ static void narrow_by_chance(const double *w, struct numbers to, const float *x,
     mask_draws(draws, mask, (uint64_t)index, count);
     for (size i = 0; i < count; i++) {
       const uint32_t bits = bits_of(x[i]);
-      out[i] = (uint16_t)(x[i] != x[i] ? bits >> 16 | 0x40 : (bits >> 16) + (draws[i] < (bits & 0xffff)));
+      out[i] = (uint16_t)(x[i] != x[i] ? 0xffff : (bits >> 16) + (draws[i] < (bits & 0xffff)));
     }
     l += count;
     x += count;

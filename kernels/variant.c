@@ -394,7 +394,7 @@ static void multiply_blocks(const struct blocks *most, const struct product *x, 
 // last pass finds them in the first caches. `sums` are those of the part; the last pass stores.
 static void sum_part(const struct product *x, const struct cuts *c, size i, size j, struct product part, size p,
                      const float *panels, float *sums) {
-  enum { STRIP = 4 * TILE_COLUMNS };
+  enum { STRIP = TILE_COLUMNS >= 64 ? 4 * TILE_COLUMNS : 256 / TILE_COLUMNS * TILE_COLUMNS };
   const struct rows_of_a a = prepare_rows(part.a, part.m, part.k, c->packed_a, c->unpacked);
   for (size first = 0; first < part.n; first += STRIP) {
     struct product strip = part;

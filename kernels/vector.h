@@ -80,8 +80,14 @@ INLINE void store_some(float *p, vec x, size left) {
   } while (0)
 
 INLINE vec select_lanes(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
+// The second where they cannot be compared.
+#ifdef __wasm__
+INLINE vec greater(vec a, vec b) { return __builtin_wasm_pmax_f32x4(b, a); }
+INLINE vec lesser(vec a, vec b) { return __builtin_wasm_pmin_f32x4(b, a); }
+#else
 INLINE vec greater(vec a, vec b) { return select_lanes(a > b, a, b); }
 INLINE vec lesser(vec a, vec b) { return select_lanes(a < b, a, b); }
+#endif
 INLINE vec magnitude(vec x) { return (vec)((ivec)x & 0x7fffffff); }
 
 // a * b + c, in one rounding where the target has it.
