@@ -19,6 +19,7 @@ import { ByFields, entry } from './entry.js'
 import { denseOf, partsOfToken, routedOf, routedShare, routedTokens } from './experts.js'
 import { type Cut, cutFields, cutOf, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
 import type { Ends } from './own/ends.js'
+import { type HeldByKind, heldByKind } from './own/flying.js'
 import { type BlockTime, BySaving, OwnLayerCosts } from './own/layer.js'
 import { type OwnWork, ownWork } from './own/work.js'
 import type { Setup, Split } from './setup.js'
@@ -69,6 +70,7 @@ export interface OwnLayers {
   readonly work: OwnWork
   readonly known: OwnLayerCosts
   readonly ends: BySaving<Ends<BlockTime>>
+  readonly held: HeldByKind
 }
 
 type LinkKind = ReturnType<typeof hopsOf>[number]['link']['kind']
@@ -134,11 +136,16 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),
-    ...(software.own
-      ? { own: { work: ownWork(setup, cut), known: new OwnLayerCosts(), ends: new BySaving() } }
-      : { others: othersTimes(setup, cut) }),
+    ...(software.own ? { own: ownLayers(setup, cut) } : { others: othersTimes(setup, cut) }),
   }
 }
+
+const ownLayers = (setup: Omit<Setup, 'split'>, cut: Cut): OwnLayers => ({
+  work: ownWork(setup, cut),
+  known: new OwnLayerCosts(),
+  ends: new BySaving(),
+  held: heldByKind(setup.shape, cut),
+})
 
 const scaled = ({ forward, input, weight, core }: Times, by: number): Times => ({
   ...{ forward: by * forward, input: by * input, weight: by * weight, core: by * core },

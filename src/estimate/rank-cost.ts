@@ -12,7 +12,7 @@ import type { MostHeld } from './step-cost.js'
 export interface StageParts {
   readonly layer: TaskTimes
   /** A layer without experts less one with some, where layers are a mean of both. */
-  readonly lighter?: TaskTimes
+  readonly lighter?: TaskTimes | undefined
   readonly ends: Ends
   /** What the host adds to each stage and microbatch. */
   readonly host: number

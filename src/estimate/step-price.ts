@@ -128,12 +128,9 @@ export class CutPrice {
 
   /** What the stages of a pipeline are made of. */
   partsOf({ schedule, chunks }: Pick<Split, 'schedule' | 'chunks'>): StageParts {
+    const { times: layer, lighter, ends } = this
     const host = this.#setup.software.launch.batch / chunks
-    const { lighter } = this
-    return {
-      ...{ layer: this.times, ends: this.ends, host, backward: scheduleFacts[schedule].backward },
-      ...(lighter && { lighter }),
-    }
+    return { layer, lighter, ends, host, backward: scheduleFacts[schedule].backward }
   }
 
   /** When the tasks of such a pipeline can be done at the soonest, whatever their order. */

@@ -48,6 +48,21 @@ export function boundedCuts(request: Request): BoundedCuts {
   return { cuts, plans: all, priceOf }
 }
 
+export type Recomputed = Saving['recompute']
+
+/** The same groups once for everything that may be computed again. */
+export function byRecompute(groups: readonly SavedGroup[]): Map<Recomputed, SavedGroup[]> {
+  const found = new Map<Recomputed, SavedGroup[]>()
+  for (const { group, savings } of groups)
+    for (const recompute of new Set(savings.map(saving => saving.recompute))) {
+      const some = savings.filter(saving => saving.recompute === recompute)
+      const others = found.get(recompute) ?? []
+      others.push({ group, savings: some })
+      found.set(recompute, others)
+    }
+  return found
+}
+
 function pipelinesOnce(request: Request): (pp: number) => readonly Pipeline[] {
   const known = new Map<number, readonly Pipeline[]>()
   return pp => {

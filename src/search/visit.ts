@@ -19,13 +19,15 @@ import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
 import { Best } from './best.js'
 import { byteBounds, type CommonPrices, stepBound } from './bounds.js'
-import type { BoundedCut, BoundedCuts, SavedGroup } from './cuts.js'
+import { type BoundedCut, type BoundedCuts, byRecompute, type Recomputed, type SavedGroup } from './cuts.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options, Priced } from './search.js'
 import { type Group, type Pipeline, type Saving, splitFrom } from './space.js'
 
 /** A group with what its plans have at the least. */
 interface Bounded extends SavedGroup {
+  /** Of all its savings. */
+  readonly recompute: Recomputed
   readonly pipelines: readonly Pipeline[]
   /** Seconds. */
   readonly least: number
@@ -142,15 +144,19 @@ export class Visit {
     return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#surely }
   }
 
-  /** The larger microbatches are, the more lies there: behind the first group that does not fit none does. */
   #cut({ groups, pipelines, plans, least: atLeast }: BoundedCut): void {
     if (this.#isUseless(plans, atLeast, 0)) return
+    for (const [recompute, some] of byRecompute(groups)) this.#groups(recompute, some, pipelines, atLeast)
+  }
+
+  /** Groups of one cut that compute as much again. The larger microbatches are, the more lies there: behind the first that does not fit none does. */
+  #groups(recompute: Recomputed, groups: readonly SavedGroup[], pipelines: readonly Pipeline[], atLeast: number): void {
     let mayFit = true
     for (const { group, savings } of groups) {
       mayFit &&= this.#mayFit(group, savings)
       if (mayFit) {
         const least = Math.max(atLeast, stepBound(this.#request, group, this.#priceOf(group)))
-        this.#agenda.add({ group, pipelines, savings, least })
+        this.#agenda.add({ group, recompute, pipelines, savings, least })
       } else this.#pruned.memory += pipelines.length * savings.length
     }
   }
@@ -162,26 +168,19 @@ export class Visit {
     return savings.findLast(saving => bytesOf(saving) <= this.#capacity) !== undefined
   }
 
-  /** Its pipelines have bubbles: it waits until it is its turn by the least of them. */
-  #group({ group, pipelines, savings, least: atLeast }: Bounded): void {
+  /** Its pipelines have bubbles, and what is computed again takes its time: it waits until it is its turn by the least of them. */
+  #group({ group, recompute, pipelines, savings, least: atLeast }: Bounded): void {
     if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
     const laidOut = this.#laid(group, pipelines)
-    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), laidOut))
+    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group, recompute), laidOut))
     this.#agenda.add({ group, laidOut, savings, least })
   }
 
-  /** What is computed again takes its time, too. */
-  #laidGroup({ group, laidOut: laid, savings, least: atLeast }: LaidGroup): void {
-    if (this.#isUseless(laid.length * savings.length, atLeast, 0)) return
+  #laidGroup({ group, laidOut: laid, savings, least }: LaidGroup): void {
+    if (this.#isUseless(laid.length * savings.length, least, 0)) return
     const bytesOf = this.#bytesOf(group)
-    const known = new Map<Saving['recompute'], number>([['none', atLeast]])
     for (const saving of savings) {
-      const { recompute } = saving
       const bytes = bytesOf(saving)
-      if (this.#isUseless(laid.length, known.get(recompute) ?? atLeast, bytes)) continue
-      const end = known.get(recompute) ?? leastEndOf(this.#priceOf(group, recompute), laid)
-      const least = Math.max(atLeast, end)
-      known.set(recompute, least)
       if (!this.#isUseless(laid.length, least, bytes)) this.#agenda.add({ group, saving, laid, bytes, least })
     }
   }

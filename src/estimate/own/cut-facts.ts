@@ -8,6 +8,7 @@ import {
   tableRanks,
   trainedParameters,
 } from '../counts.js'
+import { entry } from '../entry.js'
 import { denseOf, routedOf } from '../experts.js'
 import type { RankLayers } from '../schedules/stages.js'
 import type { Placed, Split } from '../setup.js'
@@ -16,8 +17,9 @@ import { headStash, layerStash, type Stash, type Widths, widthsOf } from './stas
 /** What plans share whose layers are cut alike and computed again alike. */
 export interface CutFacts {
   readonly widths: Widths
-  /** Of the mean layer. */
+  /** Of the mean layer, and of the mean of layers of which another share has experts. */
   readonly layer: Stash
+  readonly mixed: (share: number) => Stash
   readonly head: Stash
   readonly layerParameters: number
   /** Of that, what is trained; of a model with adapters these alone, and nothing of embedding and head. */
@@ -63,10 +65,12 @@ export const sharedFields = [
 export function cutFacts(placed: Placed): CutFacts {
   const { shape, split } = placed
   const widths = widthsOf(placed, ranksOfTable(placed))
+  const mixes = new Map<number, Stash>()
   const [routed, dense] = shape.experts ? [routedOf(shape), denseOf(shape)] : [shape, shape]
   return {
     widths,
     layer: layerStash(placed, widths),
+    mixed: share => entry(mixes, share, () => layerStash(placed, widths, share)),
     head: headStash(placed, widths),
     layerParameters: layerParameters(shape, split),
     trained: {

@@ -11,6 +11,7 @@ import {
   trainedParameters,
 } from '../counts.js'
 import { denseOf, expertCopies, expertStride, routedOf } from '../experts.js'
+import type { Cut } from '../layer.js'
 import { moveSeconds } from '../moves.js'
 import type { Prices, PriceTable } from '../prices.js'
 import type { FlownBlock } from '../schedules/play.js'
@@ -161,17 +162,13 @@ export function flyingBlocks(
     add: addSeconds(setup, params, pieces) + packing(setup, 'reduce', trainedIn(params), pieces),
     unpack: packing(setup, 'gather', heldIn(params), pieces),
   })
-  const layerOf = (of: Shape, time: BlockTime): FlyingBlock => {
-    const { elements, experts, trained } = of === shape ? meanParameters(prices) : ownParameters(of, split)
+  const layerOf = ({ elements, experts, trained, whole }: LayerHeld, time: BlockTime): FlyingBlock => {
     const held = { name: 'layer', elements, experts, tensors: layerTensors(shape), exact: 0 }
-    const over = shape.adapters
-      ? { overAll: 0, overCopies: 0 }
-      : { overAll: sums ? layerCounts(of).whole : 0, overCopies: copied }
+    const over = shape.adapters ? { overAll: 0, overCopies: 0 } : { overAll: sums ? whole : 0, overCopies: copied }
     return block(time, software.pieces, { ...held, trained, ...over })
   }
-  const layers = kinds
-    ? [layerOf(denseOf(shape), kinds.plain), layerOf(routedOf(shape), kinds.routed)]
-    : [layerOf(shape, layer)]
+  const { mean, plain, routed } = prices.own!.held // of our own program
+  const layers = kinds ? [layerOf(plain, kinds.plain), layerOf(routed, kinds.routed)] : [layerOf(mean, layer)]
   const endsOf = (): FlyingEnds => {
     const normElements = (shape.norm === 'layer' ? 2 : 1) * shape.embed
     const several = shape.tied && split.pp > 1 ? prices.embeddingParameters : 0
@@ -188,17 +185,30 @@ export function flyingBlocks(
   return { layers, layerAt: numberedLayers(layers, kinds?.dense ?? 0), ends: () => (known ??= endsOf()) }
 }
 
-type LayerHeld = Pick<Flyer, 'elements' | 'experts' | 'trained'>
-
-function meanParameters({ layerParameters: elements, expertParameters: experts, trained }: Prices): LayerHeld {
-  return { elements, experts, trained: trained ?? { all: elements, experts } }
+/** Parameters of a layer on one rank, and of those with whole gradients on every rank of tp. */
+export interface LayerHeld extends Pick<Flyer, 'elements' | 'experts' | 'trained'> {
+  readonly whole: number
 }
 
-const ownParameters = (shape: Shape, split: Setup['split']): LayerHeld => ({
-  elements: layerParameters(shape, split),
-  experts: expertParameters(shape, split),
-  trained: trainedParameters(shape, split),
-})
+/** Of the mean layer, and of one without experts and one with some. */
+export interface HeldByKind {
+  readonly mean: LayerHeld
+  readonly plain: LayerHeld
+  readonly routed: LayerHeld
+}
+
+export function heldByKind(shape: Shape, cut: Cut): HeldByKind {
+  const of = (one: Shape): LayerHeld => ({
+    elements: layerParameters(one, cut),
+    experts: expertParameters(one, cut),
+    trained: trainedParameters(one, cut),
+    whole: layerCounts(one).whole,
+  })
+  const mean = of(shape)
+  return shape.experts
+    ? { mean, plain: of(denseOf(shape)), routed: of(routedOf(shape)) }
+    : { mean, plain: mean, routed: mean }
+}
 
 const heldIn = (params: readonly Flyer[]): Held => ({
   all: params.reduce((sum, { elements }) => sum + elements, 0),

@@ -31,7 +31,7 @@ import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.j
 import type { Placed } from '../setup.js'
 import { keptCodes } from './coding.js'
 import { type CutFacts, cutFacts, heldOf, ranksOfTable } from './cut-facts.js'
-import { layerStash, type Stash } from './stash.js'
+import type { Stash } from './stash.js'
 import { isCoded, travelOf } from './wire.js'
 
 /** What does not depend on the rank. */
@@ -71,7 +71,7 @@ type BlockBytes = Readonly<Record<BlockSize, number>>
 function factsOf(placed: Placed): Facts {
   const { shape, split, book } = placed
   const cut = book ? book.cutFacts(shape, split, () => cutFacts(placed)) : cutFacts(placed)
-  const { widths, layer, head, expert, routed, denseLayer, largest, table } = cut
+  const { widths, layer, mixed, head, expert, routed, denseLayer, largest, table } = cut
   const element = activationBytes(placed.precision)
   const tokens = tokensOf(placed)
   const token = tokens * element
@@ -88,6 +88,7 @@ function factsOf(placed: Placed): Facts {
     state,
     stateOfEnds: placed.optimizer?.kind === 'muon' ? stateBytes(placed) : state,
     layer,
+    mixed,
     mixes: new Map(),
     head,
     expert,
@@ -221,8 +222,8 @@ function heldParameters(facts: Facts, rank: RankLayers): HeldByRank {
   const ranks = ranksOfTable(placed)
   const ends = (first ? embeddingParameters(shape, ranks) : 0) + (last ? headParameters(shape, ranks, first) : 0)
   const { all, experts } = heldOf(rank, { mean: { all: layer, experts: expert }, routed, dense })
-  const held = { all: all + ends, experts }
-  return { ...held, ends, trained: shape.adapters ? heldOf(rank, facts.trained) : held }
+  const trained = shape.adapters ? heldOf(rank, facts.trained) : { all: all + ends, experts }
+  return { all: all + ends, experts, ends, trained }
 }
 
 /** With AdamW 16 bytes a parameter in f32; 18 in bf16, where the state is wider than parameters and so there are masters, or 16 with narrow gradients; else 8. */
@@ -282,12 +283,12 @@ interface Mix {
 
 /** The layers of a rank: those with experts and those without. */
 function mixOn(facts: Facts, { layers, dense }: RankLayers): Mix {
-  const { placed, widths, token, head, scratch, mixes } = facts
+  const { mixed, token, head, scratch, mixes } = facts
   if (dense === undefined || layers === 0) return facts
   const share = 1 - dense / layers
   const known = mixes.get(share)
   if (known) return known
-  const layer = layerStash(placed, widths, share)
+  const layer = mixed(share)
   const mix = { layer, extras: extrasOf(token, layer, head, scratch) }
   mixes.set(share, mix)
   return mix
