@@ -14,6 +14,7 @@ import {
   choiceNames,
   isPriced,
   type JudgedChoice,
+  noteSentences,
   pricingChoices,
   showSentence,
 } from '../src/search/index.js'
@@ -180,4 +181,24 @@ test('explain prices a job by what it stores and updates: its own bytes of state
       [precision, optimizer].filter(word => word !== 'f32' && word !== 'adamw'),
     )
   }
+})
+
+test('compression that makes a step longer over NVLink is noted with both times, and not over a slow network', () => {
+  const job = jobOf({ plan: { compress: { reduce: 'powersgd' } } })
+  const notesOn = (cluster: ReturnType<typeof clusterFor>) => {
+    const choices = finish(pricingChoices(job, cluster, ['compress.reduce']))
+    return noteSentences({ job, simulated: false, choices }).map(showSentence)
+  }
+  const fast = clusterFor(job)
+  match(
+    notesOn(fast).join(),
+    /^compress.reduce powersgd makes a step longer on these links: 6\.\d+ ms instead of 4\.\d+ ms \(\+4\d\.\d %, both simulated\)/,
+  )
+  const { topology } = fast
+  ok(topology.kind === 'tree')
+  const levels = topology.levels.map(level => ({
+    ...level,
+    link: { ...level.link, bandwidth: level.link.bandwidth / 200 },
+  }))
+  deepEqual(notesOn({ ...fast, topology: { ...topology, levels } }), [])
 })

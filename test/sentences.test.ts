@@ -190,6 +190,10 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
     { simulated: true },
     'this plan is simulated; in plans next to it a list of ops to recompute is priced as half of the forward, without saving memory',
   ],
+  'note/slow-compression': [
+    { name: 'compress.reduce', chosen: 'powersgd', simulated: true, step: 0.3, without: 0.2 },
+    'compress.reduce powersgd makes a step longer on these links: 300 ms instead of 200 ms (+50.0 %, both simulated); it is for slower ones',
+  ],
 }
 
 const codes = Object.keys(said) as SentenceCode[] // the keys of the table

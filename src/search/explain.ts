@@ -4,7 +4,7 @@ import { certainly, type Estimate, type Fit, type Parts, type Split, splitOf } f
 import type { Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import { clusterPrices, simulating } from '../simulate/index.js'
-import { type JudgedChoice, pricingChoices } from './choice-prices.js'
+import { isPriced, type JudgedChoice, pricingChoices } from './choice-prices.js'
 import { fitOfPrice } from './fitting.js'
 import { type Neighbour, neighboursOf } from './neighbours.js'
 import type { Request } from './request.js'
@@ -104,10 +104,28 @@ export function bestSentence(plan: Priced, best: Priced | undefined): Sentence {
   return { code: 'best/faster', values: { step: best.estimate.step, gain } }
 }
 
-/** What of a job no price knows. */
-export const noteSentences = ({ plan }: Job, simulated: boolean): Sentence[] => [
+/** A step that is longer by less is as long. */
+const longer = 1.005
+
+/** What is sent in fewer bits only to make a step longer: the links are fast enough to carry all of them. */
+const slowingSentences = (choices: readonly JudgedChoice[]): Sentence[] =>
+  choices.flatMap(one => {
+    if (!one.taken || !one.name.startsWith('compress.') || !isPriced(one)) return []
+    const { name, chosen, simulated } = one
+    const [step, without] = [one.with.step, one.without.step]
+    if (step < longer * without) return []
+    return [{ code: 'note/slow-compression', values: { name, chosen, simulated, step, without } } as const]
+  })
+
+/** What of a job no price knows, and what it would be faster without. */
+export const noteSentences = ({
+  job: { plan },
+  simulated,
+  choices,
+}: Pick<Explanation, 'job' | 'simulated' | 'choices'>): Sentence[] => [
   ...(typeof plan.schedule === 'string'
     ? []
     : [{ code: 'note/own-order', values: { file: plan.schedule.file, simulated } } as const]),
   ...(Array.isArray(plan.recompute) ? [{ code: 'note/own-recompute', values: { simulated } } as const] : []),
+  ...slowingSentences(choices),
 ]

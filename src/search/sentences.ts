@@ -86,6 +86,14 @@ interface SummaryValues {
   'best/faster': { readonly step: number; readonly gain: number }
   'note/own-order': { readonly file: string; readonly simulated: boolean }
   'note/own-recompute': { readonly simulated: boolean }
+  /** Seconds of a step with it and without; `name` is that of the choice, a path in the plan. */
+  'note/slow-compression': {
+    readonly name: string
+    readonly chosen: string
+    readonly simulated: boolean
+    readonly step: number
+    readonly without: number
+  }
 }
 
 export interface SentenceValues
@@ -159,6 +167,8 @@ const summaryWords: Wording<SummaryValues> = {
       : `${file} is priced as 1f1b: its order is not known to this software`,
   'note/own-recompute': ({ simulated }) =>
     `${simulated ? 'this plan is simulated; in plans next to it ' : ''}a list of ops to recompute is priced as half of the forward, without saving memory`,
+  'note/slow-compression': ({ name, chosen, simulated, step, without }) =>
+    `${name} ${chosen} makes a step longer on these links: ${showSeconds(step)} instead of ${showSeconds(without)} (+${showPercent(step / without - 1)}, ${simulated ? 'both simulated' : 'by price'}); it is for slower ones`,
 }
 
 /** Every code in English. */

@@ -165,6 +165,8 @@ export const sentencesZh: Wording<SentenceValues> = {
       : `${v.file} 按 1f1b 估价：这套软件不知道它的次序`,
   'note/own-recompute': v =>
     `${v.simulated ? '本方案是模拟得出的；在邻近方案中，' : ''}逐个指定的重计算算子按半个前向估价，且不计节省的显存`,
+  'note/slow-compression': v =>
+    `在这些链路上，${v.name} ${v.chosen} 反而让一步变长：${seconds(v.step)}，不用它则是 ${seconds(v.without)}（+${percent(v.step / v.without - 1)}，${v.simulated ? '两者都经模拟' : '按估价'}）；它适合更慢的链路`,
 }
 
 /** Fields of a plan keep the word of the job file, but for those that are not words of it. */

@@ -77,7 +77,7 @@ export async function explainCommand(path: string, options: ExplainOptions, io: 
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
 function asText(explained: Explanation, load: RankLoad | undefined, io: Io): string {
-  const { job, request, plan, fit, scale, neighbours, choices, simulated, best } = explained
+  const { job, request, plan, fit, scale, neighbours, choices, best } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -90,7 +90,7 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     '',
     `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,
     ...fitSentence(request, plan, fit).map(showSentence).map(red),
-    ...noteSentences(job, simulated).map(note => dim(`note: ${showSentence(note)}`)),
+    ...noteSentences(explained).map(note => dim(`note: ${showSentence(note)}`)),
     '',
     `${bold('What limits it')}: ${showSentence(limitSentence(plan))}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
