@@ -24,6 +24,9 @@ export default function Clusters({ rest }: PageProps) {
 const link = (name: string) =>
   showPlace(`clusters${name && `/${name}`}`, { lang: place.value.query.lang, theme: place.value.query.theme })
 
+/** Columns of numbers, which stand at the right. */
+const numbered = [1, 2, 3, 5]
+
 function All() {
   const words = text()
   const { value, refusal, pending } = useAnswer('fast', ['clusters', 'catalog'], {})
@@ -36,8 +39,8 @@ function All() {
         <caption>{words.tableCaption(value.length)}</caption>
         <thead>
           <tr>
-            {[words.device, words.holds, words.bandwidth, words.peak, words.joined, words.price].map(head => (
-              <th key={head} scope="col">
+            {[words.device, words.holds, words.bandwidth, words.peak, words.joined, words.price].map((head, n) => (
+              <th key={head} scope="col" class={numbered.includes(n) ? 'number' : undefined}>
                 {head}
               </th>
             ))}

@@ -27,7 +27,7 @@ const text = defineText(
     question: 'At how many FLOP a byte does this device have as much to compute as to fetch?',
     why: 'It is the ratio of two figures of the data sheet, and grows with each generation: memory gets faster more slowly.',
     notice: [
-      'Products sit far to the right as long as their matrices are large; norms and additions never leave the left.',
+      'Products sit far to the right as long as their matrices are large; norms, additions and the optimizer multiply nothing worth a dot: they stand in the list alone, and wait for memory.',
       'More tensor parallel ranks make every product thinner: the dots move left, and the same FLOPs take longer.',
       'No dot reaches the roof: tiles do not fit evenly, and the first and last waves of them leave units idle.',
     ],
@@ -44,7 +44,7 @@ const text = defineText(
     question: '每字节多少 FLOP 时，这个设备的计算量正好等于取数量？',
     why: '它是数据手册上两个数的比值，每一代都在变大：显存变快得更慢。',
     notice: [
-      '矩阵够大时，矩阵乘远在右边；归一化和加法永远在左边。',
+      '矩阵够大时，矩阵乘远在右边；归一化、加法和优化器几乎没有乘法，图上没有它们的点，只在列表里：它们都在等显存。',
       '张量并行的 rank 越多，矩阵越瘦：点向左移，同样的 FLOP 用时更长。',
       '没有点碰到屋顶：分块不能整除，首尾几批分块总有单元闲着。',
     ],

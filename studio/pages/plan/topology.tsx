@@ -1,5 +1,6 @@
 /** How the devices are joined, and what a step sends over each kind of link: the wider a line the more bytes, and its colour says how busy. */
 import { useState } from 'preact/hooks'
+import { narrow } from '../../base/narrow.js'
 import { bytes, percent } from '../../base/numbers.js'
 import { Figure } from '../../parts/figure.js'
 import { useAnswer } from '../../work/answer.js'
@@ -103,15 +104,20 @@ interface TreeProps {
   readonly label: string
 }
 
-const [width, rowHeight, shownDevices] = [1000, 92, 16]
+const rowHeight = 92
+/** Where there is little room, fewer devices, and what they are below them. */
+const wide = { width: 1000, left: 190, shown: 16, below: 0, columns: 12, raised: 0 }
+const small = { width: 400, left: 0, shown: 8, below: 26, columns: 4, raised: 24 }
+const roomOf = () => (narrow.value ? small : wide)
 
 /** The first devices, and the domains they lie in, level by level. */
 function Tree({ levels, devices, group, label }: TreeProps) {
   const words = views().topology
-  const count = Math.min(devices, shownDevices)
+  const { width, left, shown, below, raised } = roomOf()
+  const count = Math.min(devices, shown)
   const most = Math.max(...levels.map(({ bytes }) => bytes), 1)
   const height = (levels.length + 1) * rowHeight
-  const x = (device: number) => 190 + ((device + 0.5) / count) * (width - 200)
+  const x = (device: number) => left + ((device + 0.5) / count) * (width - left - 10)
   const y = (row: number) => height - 30 - row * rowHeight
   /** Middles of the domains of a row; devices are row 0. */
   const middles = (row: number): number[] => {
@@ -125,7 +131,7 @@ function Tree({ levels, devices, group, label }: TreeProps) {
     return Math.floor((n * own) / next)
   }
   return (
-    <svg class="topology" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
+    <svg class="topology" viewBox={`0 0 ${width} ${height + below}`} role="img" aria-label={label}>
       {levels.map((load, row) => (
         <g key={load.name}>
           {middles(row).map((from, n) => (
@@ -136,8 +142,8 @@ function Tree({ levels, devices, group, label }: TreeProps) {
               stroke-width={widthOf(load, most)}
             />
           ))}
-          <text x={0} y={y(row) - rowHeight / 2 - 4}>{`${load.link} · ${bytes(load.bytes)}`}</text>
-          <text x={0} y={y(row) - rowHeight / 2 + 14}>{`${percent(load.busy)} ${words.busy}`}</text>
+          <text x={0} y={y(row) - rowHeight / 2 - 4 - raised}>{`${load.link} · ${bytes(load.bytes)}`}</text>
+          <text x={0} y={y(row) - rowHeight / 2 + 14 - raised}>{`${percent(load.busy)} ${words.busy}`}</text>
         </g>
       ))}
       {levels.map((load, row) => (
@@ -160,7 +166,7 @@ function Tree({ levels, devices, group, label }: TreeProps) {
           </text>
         </g>
       ))}
-      <text x={0} y={y(0) + 5}>
+      <text x={0} y={y(0) + 5 + 1.2 * below}>
         {devices > count ? `${words.device} 0 – ${count - 1} / ${devices}` : words.device}
       </text>
     </svg>
@@ -177,7 +183,8 @@ interface TorusProps {
 /** The first plane: devices and the links to their neighbours. */
 function Torus({ dims, load, group, label }: TorusProps) {
   const words = views().topology
-  const [columns, lines] = [Math.min(dims[0] ?? 1, 12), Math.min(dims[1] ?? 1, 8)]
+  const { width, columns: most } = roomOf()
+  const [columns, lines] = [Math.min(dims[0] ?? 1, most), Math.min(dims[1] ?? 1, 8)]
   const [x, y] = [(column: number) => 60 + column * 76, (line: number) => 60 + line * 56]
   const devices = Array.from({ length: columns * lines }, (_, n) => [n % columns, Math.floor(n / columns)] as const)
   const wire = widthOf(load, Math.max(load.bytes, 1)) / 2
