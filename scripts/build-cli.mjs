@@ -65,7 +65,7 @@ if (!freshBundle()) {
   const wrapped = `(function (exports, require, placeOf, importLater) {${ascii(code)}\n})\n`
   const hash = createHash('sha256').update(wrapped).digest('hex').slice(0, 16)
   mkdirSync(dirname(bundlePath), { recursive: true })
-  rmSync(keptBeside, { recursive: true, force: true })
+  rmSync(keptBeside, { recursive: true, force: true, maxRetries: 5 }) // a command that ends may be writing there
   writeFileSync(join(dirname(bundlePath), 'licences.txt'), licences(moduleIds).join(`\n${'-'.repeat(80)}\n\n`))
   writeFileSync(`${bundlePath}.${process.pid}`, `//${JSON.stringify({ hash, from })}\n${wrapped}`)
   renameSync(`${bundlePath}.${process.pid}`, bundlePath)
