@@ -40,7 +40,7 @@ export class PlainFeed implements Feed {
   }
 
   ask(): void {
-    this.#arriving = this.#phase.gather()
+    this.#arriving = this.#phase.gatherGradient()
   }
 
   again(): void {

@@ -5,6 +5,7 @@
 
 import { activationBytes, isCast, type MeshAxis, precisionFacts } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
+import { type Fp8Recipe, usualBlock } from '../../plan/index.js'
 import type { TaskKind } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import { comeFirst, expertLoad, expertTensor, routedShare, routedTokens } from '../experts.js'
@@ -117,7 +118,7 @@ class LayerTask {
     this.#feed.backward(both, full)
     this.#phase.pass(2)
     if (both) this.#phase.bias(traffic.embed, true)
-    const gradient = this.#phase.gather() ?? this.#feed.makeWhole()
+    const gradient = this.#phase.gatherGradient() ?? this.#feed.makeWhole()
     if (!full) this.#meeting.askLate()
     if (both && !full) this.#projection.askEarly()
     clock.wait(gradient)
@@ -327,14 +328,24 @@ export function accumulation({ split, cluster, software }: LayerSetup): (paramet
   return n => (n === 0 || microbatches === 1 || reducesEach(split) ? 0 : priceInStep(kernel(n), cluster.device))
 }
 
+/** Of a number in blocks, on average: f32 of 128, a byte of 32. */
+const scaleBytes = { blocks: 4 / usualBlock.blocks, mx: 1 / usualBlock.mx } as const
+const inBlocksOf = (recipe: Fp8Recipe | undefined): recipe is keyof typeof scaleBytes =>
+  recipe !== undefined && Object.hasOwn(scaleBytes, recipe)
+
 function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
   const { shape, split, precision } = setup
   const { tp, cp, sequenceParallel, microbatch } = split
   const rows = ((microbatch * shape.seq) / cp) * activationBytes(precision)
   // Codes are what is gathered.
   const narrow = isCast(precision) ? precisionFacts[precision].bytes / activationBytes(precision) : 1
+  // Blocks have scales, which follow in a gather of their own.
+  const scales = inBlocksOf(split.fp8) ? scaleBytes[split.fp8] / activationBytes(precision) : 0
   const gathered = (width: number) =>
-    sequenceParallel ? table.collective('all-gather', narrow * rows * width, tp, 1) : 0
+    sequenceParallel
+      ? table.collective('all-gather', narrow * rows * width, tp, 1) +
+        (scales > 0 ? table.collective('all-gather', scales * rows * width, tp, 1) : 0)
+      : 0
   const summed = (width: number) =>
     table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', rows * width, tp, 1)
   const lanes = lanesOf(split, table)
@@ -342,6 +353,7 @@ function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
   return {
     common: {
       gather: gathered(shape.embed),
+      gatherTwice: inBlocksOf(split.fp8),
       sum: summed(shape.embed),
       embed: shape.embed,
       biases: shape.biases,

@@ -7,6 +7,8 @@ import type { OwnWork } from './work.js'
 export interface Traffic {
   /** Sequence parallel: what is split becomes whole. */
   readonly gather: number
+  /** Gradients in blocks become whole along two ways: those of inputs and those of weights are summed along others. */
+  readonly gatherTwice: boolean
   /** What is partial becomes split, or whole without sequence parallelism. */
   readonly sum: number
   /** Adding a gradient to those of the microbatches before it. */
@@ -45,6 +47,11 @@ export class Phase {
 
   gather(): Flight | undefined {
     return this.clock.start(this.traffic.gather)
+  }
+
+  gatherGradient(): Flight | undefined {
+    const { gather, gatherTwice } = this.traffic
+    return this.clock.start(gatherTwice ? 2 * gather : gather)
   }
 
   sum(): Flight | undefined {
