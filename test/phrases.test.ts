@@ -1,5 +1,5 @@
 /** Phrases with gaps, in both languages: whatever one of them says of its values, the other says too. */
-import { deepEqual, doesNotMatch, equal, ok, throws } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, match, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import type { z } from 'zod'
 import {
@@ -13,9 +13,10 @@ import {
 } from '../src/base/index.js'
 import { clusterPhrases } from '../src/cluster/phrases.js'
 import { ClusterRequest } from '../src/cluster/request.js'
+import { compileJob } from '../src/compile/index.js'
 import { enginePhrases } from '../src/engine/native/run/phrases.js'
 import { clause, eventOf, eventPhrases, found } from '../src/health/index.js'
-import { laws, parse } from '../src/ir/index.js'
+import { laws, parse, print, verify } from '../src/ir/index.js'
 import { lawPhrases } from '../src/ir/laws/phrases.js'
 import { textPhrases } from '../src/ir/text/phrases.js'
 import { Job, parseJob, planPhrases } from '../src/plan/index.js'
@@ -31,6 +32,7 @@ import { lawTitlesZh, programPhrasesZh, sayProgramZh } from '../studio/text/prog
 import { schemaTextsZh } from '../studio/text/schema-texts.zh.js'
 import { speakZh } from '../studio/text/tongue.zh.js'
 import { rows } from './bad-jobs.js'
+import { jobOf } from './jobs.js'
 
 const gapsIn = (text = ''): string[] => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name))].sort()
 
@@ -101,6 +103,17 @@ test('every law has a title in Chinese, and a text that is no program is refused
         return Object.hasOwn(programPhrasesZh, phrase)
       },
     )
+})
+
+test('what laws say of broken programs is said in Chinese', () => {
+  const lines = print(compileJob(jobOf('mlp', { dp: 2, pp: 2, microbatches: 2 }))).split('\n')
+  const vital = lines.flatMap((line, i) => (/all-reduce|^ {2}(send|wait|free|call) /.test(line) ? [i] : []))
+  const chosen = vital.filter((_, i) => i % Math.ceil(vital.length / 8) === 0)
+  for (const gone of chosen) {
+    const [violation] = verify(parse(lines.filter((_, i) => i !== gone).join('\n')))
+    ok(violation, lines[gone])
+    match(sayProgramZh(violation), /\p{Script=Han}/u)
+  }
 })
 
 test('what becomes of a fault that a run is to have now is said in both languages', async () => {

@@ -2,9 +2,19 @@
  * B1, and T1 and T3 of what has a number for each block of a tensor: its dims count blocks. What follows is judged as if each element had
  * the number of its block, so splits, sums and maxima are those of any other op.
  */
-import { type Blocks, type Dim, isZigzagCut, type Mesh, sizeOfAll, splitOf, zigzagAxes } from '../../base/index.js'
+import {
+  type Blocks,
+  type Dim,
+  isZigzagCut,
+  type Mesh,
+  type Spoken,
+  sizeOfAll,
+  splitOf,
+  zigzagAxes,
+} from '../../base/index.js'
 import type { Compute, Ref } from '../instr.js'
 import { scalesOf } from './codes.js'
+import { clause } from './phrases.js'
 import { type Case, namesOf, type Say, type Type } from './type.js'
 
 /** A tensor, the place of its numbers among the operands, and how it is cut; a result has no place there. */
@@ -61,16 +71,15 @@ const countOf = ({ name, size }: Dim, blocks: Blocks): number => Math.ceil(size 
  * What cuts a block, in words: where a dim is split, every rank begins and ends with one; where documents are cut one by one, a block of
  * tokens would hold others than elsewhere.
  */
-function cutBlock(mesh: Mesh, { of: { dims, layout }, ref, blocks }: Cut): string | undefined {
+function cutBlock(mesh: Mesh, { of: { dims, layout }, ref, blocks }: Cut): Spoken | undefined {
   for (const { name, size } of dims) {
     const [axes, block] = [splitOf(layout, name), blocks[name] ?? 1]
     const turning = isZigzagCut(mesh, axes, name) ? zigzagAxes(mesh, axes).length : 0
     const chunk = turning > 0 ? (size * sizeOfAll(mesh, axes.slice(turning))) / 2 : size
     const odd = [size, chunk].find(run => run % block !== 0)
-    if (axes.length > 0 && odd !== undefined)
-      return `%${ref} has runs of ${odd} of ${name} on a rank, which cuts blocks of ${block}`
+    if (axes.length > 0 && odd !== undefined) return clause('B/runs', { ref, run: odd, dim: name, block })
     if (block > 1 && mesh.zigzag?.documents && mesh.zigzag.dim === name)
-      return `documents are cut one by one: a block of ${block} along ${name} of %${ref} holds other tokens than elsewhere`
+      return clause('B/documents', { block, dim: name, ref })
   }
   return undefined
 }
@@ -79,15 +88,14 @@ function cutBlock(mesh: Mesh, { of: { dims, layout }, ref, blocks }: Cut): strin
 function perElement({ of, blocks }: Cut, numbers: Type, ref: Ref, say: Say): Type | undefined {
   const [wanted, given] = [Object.keys(blocks), namesOf(numbers)]
   if (wanted.length !== given.length || !given.every(name => wanted.includes(name)))
-    return void say('T3', `%${ref} has dims [${given.join(' ')}], blocks have [${wanted.join(' ')}]`)
+    return void say('T3', clause('B/dims', { ref, given: given.join(' '), wanted: wanted.join(' ') }))
   const sizes = new Map(of.dims.map(({ name, size }) => [name, size]))
   const other = numbers.dims.find(({ name, size }) => countOf({ name, size: sizes.get(name)! }, blocks) !== size)
   if (other) {
     const whole = sizes.get(other.name)!
-    return void say(
-      'T3',
-      `%${ref} has ${other.size} numbers along ${other.name}, blocks of ${blocks[other.name]} in ${whole} have ${countOf({ ...other, size: whole }, blocks)}`,
-    )
+    const { name: dim, size: count } = other
+    const wanted = countOf({ ...other, size: whole }, blocks)
+    return void say('T3', clause('B/counts', { ref, count, dim, block: blocks[dim] ?? whole, size: whole, wanted }))
   }
   return { ...numbers, dims: numbers.dims.map(({ name }) => ({ name, size: sizes.get(name)! })) }
 }

@@ -1,14 +1,15 @@
 /** T7: what codes are made of tells what they mean. They move between ranks as they are, and nothing adds them up. */
-import { isCodeType } from '../../base/index.js'
+import { isCodeType, type Spoken } from '../../base/index.js'
 import { type Instr, type InstrOf, isCollective, pairsOf, type Ref } from '../instr.js'
 import type { DType, Segment } from '../program.js'
 import { traitsOf } from '../traits.js'
 import { misread } from './packing.js'
+import { clause } from './phrases.js'
 
 /** What is wrong with the codes an instruction reads, in words. Those that come from another call are told apart by identity (I1). */
-export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
+export function miscoded(segment: Segment, instr: Instr, at: number): Spoken[] {
   if (instr.kind === 'all-reduce' || instr.kind === 'reduce-scatter')
-    return instr.ins.filter(ref => holdsCodes(segment.buffers[ref].dtype)).map(ref => `it adds up codes, %${ref}`)
+    return instr.ins.filter(ref => holdsCodes(segment.buffers[ref].dtype)).map(ref => clause('T/adds-codes', { ref }))
   if (!isScaled(instr)) return misread(instr, ref => segment.buffers[ref].dtype)
   return scalesOf[instr.kind].flatMap(([i, scale]) => {
     const { instrs } = segment
@@ -16,10 +17,13 @@ export function miscoded(segment: Segment, instr: Instr, at: number): string[] {
     const amax = instr.ins[scale]
     if (made?.kind === 'quantize' && made.by !== instr.by)
       return [
-        `%${instr.ins[i]} was scaled by %${made.ins[1]} as ${made.by ?? 'amax'}, and is read with it as ${instr.by ?? 'amax'}`,
+        clause('T/scaled-as', {
+          ...{ ref: instr.ins[i], amax: made.ins[1] },
+          ...{ made: made.by ?? 'amax', read: instr.by ?? 'amax' },
+        }),
       ]
     return made?.kind === 'quantize' && rootOf(instrs, made.ins[1], at).ref !== rootOf(instrs, amax, at).ref
-      ? [`%${instr.ins[i]} was scaled by %${made.ins[1]}, not by %${amax}`]
+      ? [clause('T/scaled-by', { ref: instr.ins[i], made: made.ins[1], amax })]
       : []
   })
 }

@@ -3,10 +3,11 @@
  * what is updated as a parameter (`p`), its states (`s`) and its gradient (`g`); statistics are f32, ids and labels i32. Only `scale` may give fewer bits than it is
  * given. Codes (`c`) are in the format that the instruction names, and belong to nobody else.
  */
-import { type CodeType, isCodeType, realDtypes } from '../../base/index.js'
+import { type CodeType, isCodeType, realDtypes, type Spoken } from '../../base/index.js'
 import type { Compute, Ref } from '../instr.js'
 import type { DType } from '../program.js'
 import type { Law } from './law.js'
+import { clause } from './phrases.js'
 import { type Dtypes, signatures } from './signatures.js'
 
 const fixed: Readonly<Record<string, DType>> = { f: 'f32', i: 'i32', b: 'i8' }
@@ -19,7 +20,7 @@ const formatsOf = (instr: Compute): readonly CodeType[] =>
 export function misstored(
   instr: Compute,
   dtypeOf: (ref: Ref) => DType,
-): { readonly law: Law; readonly message: string } | undefined {
+): { readonly law: Law; readonly said: Spoken } | undefined {
   const { ins, outs }: Partial<Dtypes> = signatures[instr.kind].dtypes ?? {}
   /** The dtype of the first operand with this letter, or of the first result: what is updated is a result alone. */
   const common = (letter: string): DType | undefined => {
@@ -42,8 +43,8 @@ export function misstored(
       const before = letters?.slice(0, i).replace(/[^c]/g, '').length ?? 0
       const fits = allowed(letters?.[i] ?? 'x', before, result)
       const law: Law = [dtypeOf(ref), ...fits].some(isCodeType) ? 'T7' : 'T3'
-      const message = `%${ref} is ${dtypeOf(ref)}, must be ${[...new Set(fits)].join(' or ')}`
-      return fits.includes(dtypeOf(ref)) ? [] : [{ law, message }]
+      const said = clause('T/must-be', { ref, dtype: dtypeOf(ref), fits: [...new Set(fits)] })
+      return fits.includes(dtypeOf(ref)) ? [] : [{ law, said }]
     })
   return [...wrong(instr.ins, ins, false), ...wrong(instr.outs, outs, true)][0]
 }

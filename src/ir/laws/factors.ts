@@ -6,6 +6,7 @@ import {
   type Dim,
   factorsOf,
   type Layout,
+  type Spoken,
   sameDims,
   sameLayout,
   shapeOfMatrix,
@@ -16,6 +17,7 @@ import type { InstrOf } from '../instr.js'
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { clause } from './phrases.js'
 import { unfinished } from './turns.js'
 import { axesThatMatter, type Case, dimsSplitBy, isWhole, type Type } from './type.js'
 
@@ -31,7 +33,7 @@ export function factored(of: Case<Factoring>): readonly Type[] | undefined {
   const isUpdate = instr.kind === 'adafactor'
   const why = unfinished(grad)
   if (why || Object.keys(grad.layout.partial).length > 0)
-    return void say(isUpdate && !why ? 'T5' : 'T1', `%${reads[0]} is ${showShaped(grad)}`)
+    return void say(isUpdate && !why ? 'T5' : 'T1', clause('T/is', { ref: reads[0], type: showShaped(grad) }))
   const told = count(program, instr, grad)
   if (told) return void say('T3', told)
   const { ins, outs } = lyingsOf(program, instr, grad)
@@ -39,8 +41,11 @@ export function factored(of: Case<Factoring>): readonly Type[] | undefined {
   const wrong = operands.findIndex((type, i) => !wanted[i] || !alike(type, wanted[i]))
   if (wrong >= 0 || operands.length !== wanted.length) {
     const at = wrong >= 0 ? wrong : operands.length - 1
-    const like = wanted[at] ? `, must be ${showShaped(wanted[at])}` : ' is one too many'
-    return void say('T1', `%${reads[at]} is ${showShaped(operands[at])}${like}`)
+    const one = { ref: reads[at], type: showShaped(operands[at]) }
+    return void say(
+      'T1',
+      wanted[at] ? clause('T/must-lie', { ...one, wanted: showShaped(wanted[at]) }) : clause('T/too-many', one),
+    )
   }
   return claimed.map(({ dtype }, i) => ({ ...outs[i], dtype }))
 }
@@ -81,12 +86,12 @@ function summed({ mesh }: Program, layout: Layout, dims: readonly Dim[]): Layout
 }
 
 /** Rows, columns and elements that are not those of the whole, in words. */
-function count({ mesh }: Program, instr: Factoring, { dims, layout }: Type): string | undefined {
+function count({ mesh }: Program, instr: Factoring, { dims, layout }: Type): Spoken | undefined {
   const all = dims.map(({ name, size }) => ({ name, size: size * sizeOfAll(mesh, splitOf(layout, name)) }))
   const { each, rows, columns } = shapeOfMatrix(all, instr.inputs ?? 0)
   if (instr.kind === 'factorSquares' && (instr.rows !== rows || instr.columns !== columns))
-    return `its means are over ${instr.rows} rows and ${instr.columns} columns, the matrix has ${rows} and ${columns}`
+    return clause('T/means', { rows: instr.rows, columns: instr.columns, own: rows, others: columns })
   if (instr.kind === 'adafactor' && instr.elements !== each * rows * columns)
-    return `it counts ${instr.elements} elements, the parameter has ${each * rows * columns}`
+    return clause('T/elements', { elements: instr.elements ?? 0, all: each * rows * columns })
   return undefined
 }

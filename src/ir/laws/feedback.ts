@@ -10,6 +10,7 @@ import type { Act } from './acts.js'
 import { type CallFrame, frameOf, placeIn, valueIn } from './call.js'
 import { startOf } from './kept.js'
 import { type Finding, type Place, placeOf } from './law.js'
+import { clause, type Told, told } from './phrases.js'
 import { hashValues, minus, plus, same, type Value } from './value.js'
 
 interface Noted {
@@ -95,18 +96,14 @@ export class Feedback {
   findings = (): Finding[] => this.#accounts.flatMap(account => this.#balance(account))
 
   #balance({ of, param, pipeline, error, given, sent, rest }: Account): Finding[] {
-    const say = (message: string, { place }: Partial<Noted> = {}): Finding[] => [
-      { law: 'E1', ...placeOf(place ?? { pipeline }), message },
+    const say = (said: Told, { place }: Partial<Noted> = {}): Finding[] => [
+      { law: 'E1', ...placeOf(place ?? { pipeline }), ...said },
     ]
+    const whose = { of: of === param ? param : clause('.sum-of', { param }) }
     if (!sent) return [] // P3 says so
     // Who keeps nothing back leaves it alone.
-    if (!rest) return given ? say(`the error of ${of} is sent, and stays`, given) : []
-    if (!given) return say(`the error of ${of} is not added to ${of === param ? 'its gradient' : 'what arrives'}`, rest)
-    return same(rest.value, minus(plus(error, given.value), sent.value))
-      ? []
-      : say(
-          `the error of ${of} becomes something else than what was given, with the error before, less what was sent`,
-          rest,
-        )
+    if (!rest) return given ? say(told('E/stays', whose), given) : []
+    if (!given) return say(of === param ? told('E/gradient', whose) : told('E/arrives', whose), rest)
+    return same(rest.value, minus(plus(error, given.value), sent.value)) ? [] : say(told('E/else', whose), rest)
   }
 }

@@ -5,6 +5,7 @@ import {
   isAxis as isAxisName,
   isMeshAxis,
   type Layout,
+  type Spoken,
   scalarEntries,
   sizeOf,
   sizeOfAll,
@@ -24,6 +25,7 @@ import {
 import { resultNames } from '../role.js'
 import { isInstrKind, traitsOf } from '../traits.js'
 import type { Finding, Place } from './law.js'
+import { clause, tell, told } from './phrases.js'
 import { signatures } from './signatures.js'
 import { wholeNumbers } from './whole-numbers.js'
 
@@ -34,18 +36,17 @@ export function form(program: Program): Finding[] {
   const fractional = wholeNumbers(program)
   if (fractional.length > 0) return fractional
   const findings: Finding[] = []
-  const say = (message: string, place: Place = {}) => findings.push({ law: 'W1', message, ...place })
-  for (const message of outline(program)) say(message)
+  const say = (said: Spoken, place: Place = {}) => findings.push({ law: 'W1', ...tell(said), ...place })
+  for (const said of outline(program)) say(said)
   for (const param of program.params) findings.push(...holders(param, program))
   findings.push(...resultForm(program), ...scalarForm(program))
   findings.push(...declarations(program))
   for (const [key, segment] of Object.entries(program.segments)) findings.push(...segmentForm(program, key, segment))
   const params = new Set(program.params.map(({ name }) => name))
   program.streams.forEach((stream, pipeline) => {
-    for (const frame of stream.resident)
-      if (!stream.frames[frame]) say(`resident frame ${frame} does not exist`, { pipeline })
+    for (const frame of stream.resident) if (!stream.frames[frame]) say(clause('W/resident', { frame }), { pipeline })
     stream.steps.forEach((step, i) => {
-      for (const message of stepForm(program, stream, step, params)) say(message, { pipeline, step: i })
+      for (const said of stepForm(program, stream, step, params)) say(said, { pipeline, step: i })
       findings.push(...startForm(program, step, { pipeline, step: i }))
     })
   })
@@ -55,18 +56,17 @@ export function form(program: Program): Finding[] {
 /** Instructions and dtypes nobody knows, names no record can have: a program that comes as a value may have any. */
 function strangers({ params, inputs, segments }: Program): Finding[] {
   const findings: Finding[] = []
-  const say = (message: string, place: Place = {}) => findings.push({ law: 'W1', message, ...place })
+  const say = (said: Spoken, place: Place = {}) => findings.push({ law: 'W1', ...tell(said), ...place })
   const checkName = (name: string, place?: Place) => {
-    if (name in Object.prototype) say(`'${name}' cannot be a name`, place)
+    if (name in Object.prototype) say(clause('W/name', { name }), place)
   }
   const checkTensor = (name: string, { dtype, dims }: Pick<Param, 'dtype' | 'dims'>, place?: Place) => {
-    if (!Object.hasOwn(bytesPer, dtype)) say(`${name} is ${dtype}, which is not a dtype`, place)
+    if (!Object.hasOwn(bytesPer, dtype)) say(clause('W/dtype', { name, dtype }), place)
     for (const dim of dims) checkName(dim.name, place)
   }
   for (const tensor of [...params, ...inputs]) checkTensor(tensor.name, tensor)
   for (const { name, dtype, gradient = dtype } of params)
-    if (gradient !== dtype && gradient !== 'f32')
-      say(`the gradient of ${name} is ${gradient}, but ops make it in f32 or in ${dtype}`)
+    if (gradient !== dtype && gradient !== 'f32') say(clause('W/gradient', { name, gradient, dtype }))
   for (const [segment, { buffers, instrs }] of Object.entries(segments)) {
     checkName(segment)
     for (const [ref, buffer] of Object.entries(buffers)) {
@@ -74,42 +74,42 @@ function strangers({ params, inputs, segments }: Program): Finding[] {
       checkTensor(`%${ref}`, buffer, { segment })
     }
     for (const [instr, { kind }] of instrs.entries())
-      if (!isInstrKind(kind)) say(`${kind} is not an instruction`, { segment, instr })
+      if (!isInstrKind(kind)) say(clause('W/instruction', { kind }), { segment, instr })
   }
   return findings
 }
 
 /** The program as a whole. */
-function outline(program: Program): string[] {
+function outline(program: Program): Spoken[] {
   const { mesh, streams, params, inputs, microbatches } = program
   const pipelines = sizeOf(mesh, 'pp')
   const steps = streams.reduce((sum, stream) => sum + stream.steps.length, 0)
   return [
-    ...(streams.length === pipelines ? [] : [`${streams.length} streams, but pp is ${pipelines}`]),
-    ...(microbatches > steps ? [`${microbatches} microbatches, but all streams together have ${steps} steps`] : []),
-    ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => `${name} is not an axis`),
-    ...twice(mesh.axes).map(name => `the mesh has ${name} twice`),
+    ...(streams.length === pipelines ? [] : [clause('W/streams', { streams: streams.length, pp: pipelines })]),
+    ...(microbatches > steps ? [clause('W/few-steps', { microbatches, steps })] : []),
+    ...mesh.axes.filter(({ name }) => !isAxisName(name)).map(({ name }) => clause('W/axis', { axis: name })),
+    ...twice(mesh.axes).map(axis => clause('W/mesh-twice', { axis })),
     ...(mesh.zigzag && !mesh.axes.some(({ name }) => zigzagAxes(mesh, [name]).length > 0)
-      ? [`zigzag is over ${mesh.zigzag.axis}, which the mesh does not have`]
+      ? [clause('W/zigzag', { axis: mesh.zigzag.axis })]
       : []),
     ...cutDocuments(program),
-    ...twice(params).map(name => `parameter ${name} is declared twice`),
-    ...twice(inputs).map(name => `input ${name} is declared twice`),
+    ...twice(params).map(name => clause('W/parameter-twice', { name })),
+    ...twice(inputs).map(name => clause('W/input-twice', { name })),
   ]
 }
 
 /** Documents that are cut one by one begin where each rank gets two chunks of them, and their tokens have an order. */
-function cutDocuments({ mesh, inputs, params }: Program): string[] {
+function cutDocuments({ mesh, inputs, params }: Program): Spoken[] {
   if (!mesh.zigzag?.documents) return []
   const { dim } = mesh.zigzag
   const ranks = mesh.axes.filter(({ name }) => zigzagAxes(mesh, [name]).length > 0).reduce((n, { size }) => n * size, 1)
   const positions = inputs.find(({ name }) => name === 'positions')
   const table = params.find(({ dims }) => dims.some(({ name }) => name === dim))
-  const odd = (positions?.every ?? 1) % (2 * ranks) !== 0
+  const every = positions?.every ?? 1
   return [
-    ...(odd ? [`documents are cut in 2 x ${ranks} chunks, but begin at multiples of ${positions?.every ?? 1}`] : []),
-    ...(inputs.some(({ name }) => name === 'order') ? [] : ['documents are cut one by one, but tokens have no order']),
-    ...(table ? [`documents are cut one by one, but ${table.name} is looked up by ${dim}`] : []),
+    ...(every % (2 * ranks) === 0 ? [] : [clause('W/chunks', { ranks, every })]),
+    ...(inputs.some(({ name }) => name === 'order') ? [] : [clause('W/order')]),
+    ...(table ? [clause('W/table', { table: table.name, dim })] : []),
   ]
 }
 
@@ -120,27 +120,26 @@ const twice = (things: readonly { readonly name: string }[]): string[] => {
 
 /** Parameters and inputs, whose dims are whole. */
 function declarations(program: Program): Finding[] {
-  const say = (name: string, message: string): Finding => ({ law: 'W3', message: `${name}: ${message}` })
+  const say = (name: string, what: Spoken): Finding => ({ law: 'W3', ...told('.of', { name, what }) })
   const params = program.params.flatMap(({ name, dims, kept, state, apart, keptInside }) =>
     [
       ...[{ dims, layout: kept }, { dims, layout: state }, ...Object.values(apart ?? {})].flatMap(
         ({ dims, layout }) => [...layoutForm(program, dims, layout), ...atHome(layout)],
       ),
       ...viewForm(kept, keptInside),
-    ].map(message => say(name, message)),
+    ].map(what => say(name, what)),
   )
   const inputs = program.inputs.flatMap(({ name, dims, layout }) =>
-    [...layoutForm(program, dims, layout), ...(layout.flat ? ['an input is not flat'] : []), ...atHome(layout)].map(
-      message => say(name, message),
+    [...layoutForm(program, dims, layout), ...(layout.flat ? [clause('.flat-input')] : []), ...atHome(layout)].map(
+      what => say(name, what),
     ),
   )
   return [...params, ...inputs]
 }
 
-const atHome = ({ turn, shares }: Layout): string[] =>
-  turn || shares ? ['only what a segment computes goes round, or has shares'] : []
+const atHome = ({ turn, shares }: Layout): Spoken[] => (turn || shares ? [clause('.at-home')] : [])
 
-function layoutForm(program: Program, dims: readonly Dim[], layout: Layout): string[] {
+function layoutForm(program: Program, dims: readonly Dim[], layout: Layout): Spoken[] {
   const { splits, partial, flat = [] } = layout
   const split = Object.entries(splits).filter(([, axes]) => axes.length > 0)
   const used = [...split.flatMap(([, axes]) => axes), ...flat, ...(Object.keys(partial) as Axis[])] // keys of a layout are axes
@@ -148,18 +147,18 @@ function layoutForm(program: Program, dims: readonly Dim[], layout: Layout): str
   const absent = split.find(([name]) => !dims.some(dim => dim.name === name))
   const foreign = used.find(axis => !isAxis(program, axis))
   return [
-    ...(foreign === undefined ? [] : [`${foreign} is not an axis of the mesh`]),
-    ...(twice === undefined ? [] : [`${twice} is named twice`]),
-    ...(absent === undefined ? [] : [`${absent[0]} is split, but it is not a dim`]),
-    ...(split.some(([, axes]) => axes.includes('pp')) ? ['a dim is split over pp'] : []),
-    ...(flat.includes('pp') ? ['it is flat over pp'] : []),
+    ...(foreign === undefined ? [] : [clause('W/mesh-axis', { axis: foreign })]),
+    ...(twice === undefined ? [] : [clause('.named-twice', { axis: twice })]),
+    ...(absent === undefined ? [] : [clause('.split-absent', { dim: absent[0] })]),
+    ...(split.some(([, axes]) => axes.includes('pp')) ? [clause('.split-pp')] : []),
+    ...(flat.includes('pp') ? [clause('.flat-pp')] : []),
     ...zigzagForm(program, split),
     ...roundForm(program, layout),
   ]
 }
 
 /** What goes round is split over the axes, before all others; of the shares that are needed some are there. */
-function roundForm({ mesh }: Program, { splits, turn, shares }: Layout): string[] {
+function roundForm({ mesh }: Program, { splits, turn, shares }: Layout): Spoken[] {
   const begins = (split: readonly Axis[], axes: readonly Axis[]) => split.slice(0, axes.length).join() === axes.join()
   const isTurn = (axes: readonly Axis[], by: number) => Number.isInteger(by) && by >= 0 && by < sizeOfAll(mesh, axes)
   const unsplit = turn && !Object.values(splits).some(split => begins(split, turn.axes))
@@ -169,19 +168,21 @@ function roundForm({ mesh }: Program, { splits, turn, shares }: Layout): string[
   const some = held.length > 0 && held.length < needed.length && held.every(by => needed.includes(by))
   const sound = some && [held, needed].every(ascends) && needed.every(by => isTurn(axes, by))
   return [
-    ...(unsplit ? [`it has gone round along ${turn.axes.join()}, which does not split it first`] : []),
-    ...(wild ? [`${turn.by} is not a turn along ${turn.axes.join()}`] : []),
-    ...(shares && !sound ? [`it cannot have the shares ${held.join()} of ${needed.join()} along ${axes.join()}`] : []),
+    ...(unsplit ? [clause('.round-unsplit', { axes: turn.axes.join() })] : []),
+    ...(wild ? [clause('.no-turn', { by: turn.by, axes: turn.axes.join() })] : []),
+    ...(shares && !sound
+      ? [clause('.cannot-share', { held: held.join(), needed: needed.join(), axes: axes.join() })]
+      : []),
   ]
 }
 
 /** The axis of a zigzag is the first that splits its dim. */
-function zigzagForm({ mesh }: Program, split: readonly (readonly [string, readonly Axis[]])[]): string[] {
+function zigzagForm({ mesh }: Program, split: readonly (readonly [string, readonly Axis[]])[]): Spoken[] {
   const { zigzag } = mesh
   const axes = split.find(([name]) => name === zigzag?.dim)?.[1] ?? []
   const misplaced =
     zigzag && axes.slice(zigzagAxes(mesh, axes).length).some(axis => zigzagAxes(mesh, [axis]).length > 0)
-  return misplaced ? [`${zigzag.dim} is cut in zigzag over ${zigzag.axis}, but over ${axes[0]} before`] : []
+  return misplaced ? [clause('.zigzag-after', { dim: zigzag.dim, axis: zigzag.axis, before: axes[0] })] : []
 }
 
 function holders(param: Param, { streams }: Program): Finding[] {
@@ -192,7 +193,7 @@ function holders(param: Param, { streams }: Program): Finding[] {
       .map(frame => ({
         law: 'W1' as const,
         pipeline: Number(pipeline),
-        message: `parameter ${param.name} lies in frame ${frame}, which stream ${pipeline} does not have`,
+        ...told('W/frame-of', { what: clause('.parameter', { name: param.name }), frame, stream: pipeline }),
       })),
   )
 }
@@ -204,19 +205,19 @@ const resultForm = ({ results, streams }: Program): Finding[] =>
       .map(([pipeline, frame]) => ({
         law: 'W1' as const,
         pipeline,
-        message: `the ${name} lies in frame ${frame}, which stream ${pipeline} does not have`,
+        ...told('W/frame-of', { what: clause('.result', { name }), frame, stream: pipeline }),
       })),
   )
 
 const scalarForm = ({ scalars, streams }: Program): Finding[] =>
   scalarEntries(scalars).flatMap(([name, { start, frames }]) => [
-    ...(Number.isFinite(start) ? [] : [{ law: 'W1' as const, message: `${name} starts as ${start}` }]),
+    ...(Number.isFinite(start) ? [] : [{ law: 'W1' as const, ...told('W/start', { name, start }) }]),
     ...resultPlaces(frames)
       .filter(([pipeline, frame]) => !streams[pipeline]?.frames[frame])
       .map(([pipeline, frame]) => ({
         law: 'W1' as const,
         pipeline,
-        message: `${name} lies in frame ${frame}, which stream ${pipeline} does not have`,
+        ...told('W/frame-of', { what: name, frame, stream: pipeline }),
       })),
   ])
 
@@ -226,20 +227,19 @@ function segmentForm(program: Program, segment: string, body: Segment): Finding[
     .map(([ref, buffer]) => ({
       law: 'W1',
       segment,
-      message: `%${ref} lies in role ${buffer.role} of ${body.roles.length}`,
+      ...told('W/role', { ref, role: buffer.role, roles: body.roles.length }),
     }))
   for (const [ref, { dims, layout, inside }] of Object.entries(body.buffers))
-    for (const message of [...layoutForm(program, dims, layout), ...viewForm(layout, inside)])
-      findings.push({ law: 'W3', segment, message: `%${ref}: ${message}` })
+    for (const what of [...layoutForm(program, dims, layout), ...viewForm(layout, inside)])
+      findings.push({ law: 'W3', segment, ...told('.of', { name: `%${ref}`, what }) })
   body.instrs.forEach((instr, i) => {
-    const say = (law: 'W1' | 'W2' | 'W3', message: string) => findings.push({ law, segment, instr: i, message })
-    for (const ref of refsOf(instr))
-      if (!Object.hasOwn(body.buffers, ref)) say('W1', `%${ref} is not a buffer of the segment`)
-    for (const message of arity(instr)) say('W2', message)
-    for (const axis of axesNamed(instr)) if (!isAxis(program, axis)) say('W1', `${axis} is not an axis of the mesh`)
-    if (instr.kind === 'slice' && instr.axes.includes('pp')) say('W3', 'a slice along pp')
+    const say = (law: 'W1' | 'W2' | 'W3', said: Spoken) => findings.push({ law, segment, instr: i, ...tell(said) })
+    for (const ref of refsOf(instr)) if (!Object.hasOwn(body.buffers, ref)) say('W1', clause('W/buffer', { ref }))
+    for (const said of arity(instr)) say('W2', said)
+    for (const axis of axesNamed(instr)) if (!isAxis(program, axis)) say('W1', clause('W/mesh-axis', { axis }))
+    if (instr.kind === 'slice' && instr.axes.includes('pp')) say('W3', clause('W/slice'))
     if (instr.kind === 'load' && !program.inputs.some(({ name }) => name === instr.input))
-      say('W1', `no input is named ${instr.input}`)
+      say('W1', clause('W/input', { input: instr.input }))
   })
   return findings
 }
@@ -252,25 +252,29 @@ const refsOf = (instr: Instr) => {
   return new Set([...reads, ...writes, ...(finishes === undefined ? [] : [finishes])])
 }
 
-function arity(instr: Instr): string[] {
+function arity(instr: Instr): Spoken[] {
   if (isCollective(instr)) {
     const [n, m] = [instr.ins.length, instr.outs.length]
-    if (isRouted(instr)) return n === 4 && m === 1 ? [] : [`${instr.kind} takes an operand and its three routes`]
-    return n > 0 && n === m ? [] : [`${instr.kind} takes as many operands as it gives results, not ${n} and ${m}`]
+    if (isRouted(instr)) return n === 4 && m === 1 ? [] : [clause('W/routes', { kind: instr.kind })]
+    return n > 0 && n === m ? [] : [clause('W/pairs', { kind: instr.kind, ins: n, outs: m })]
   }
   if (!isCompute(instr)) return []
   const { ins, outs } = signatures[instr.kind]
   const fits = (n: number, [least, most]: readonly [number, number]) => n >= least && n <= most
   return [
-    ...(fits(instr.ins.length, ins) ? [] : [`${instr.kind} takes ${showRange(ins)} operands, not ${instr.ins.length}`]),
+    ...(fits(instr.ins.length, ins)
+      ? []
+      : [clause('W/operands', { kind: instr.kind, range: rangeOf(ins), given: instr.ins.length })]),
     ...(fits(instr.outs.length, outs)
       ? []
-      : [`${instr.kind} gives ${showRange(outs)} results, not ${instr.outs.length}`]),
+      : [clause('W/results', { kind: instr.kind, range: rangeOf(outs), given: instr.outs.length })]),
   ]
 }
 
-const showRange = ([least, most]: readonly [number, number]) =>
-  least === most ? `${least}` : most === Number.POSITIVE_INFINITY ? `at least ${least}` : `${least} to ${most}`
+const rangeOf = ([least, most]: readonly [number, number]) => {
+  if (least === most) return least
+  return most === Number.POSITIVE_INFINITY ? clause('.at-least', { least }) : clause('.range', { least, most })
+}
 
 const axesNamed = (instr: Instr): readonly string[] => {
   const group: Group | undefined = traitsOf(instr).meets
@@ -279,10 +283,10 @@ const axesNamed = (instr: Instr): readonly string[] => {
 }
 
 /** A view is of a part. */
-const viewForm = (layout: Layout, inside: true | undefined): string[] =>
-  inside && !layout.flat ? ['it lies among all parts, but it is not flat'] : []
+const viewForm = (layout: Layout, inside: true | undefined): Spoken[] =>
+  inside && !layout.flat ? [clause('.inside-not-flat')] : []
 
-function stepForm(program: Program, stream: Stream, step: Step, params: ReadonlySet<string>): string[] {
+function stepForm(program: Program, stream: Stream, step: Step, params: ReadonlySet<string>): Spoken[] {
   switch (step.kind) {
     case 'alloc':
     case 'free':
@@ -291,7 +295,7 @@ function stepForm(program: Program, stream: Stream, step: Step, params: Readonly
     case 'recv':
       return [
         ...frameForm(stream, step.frame),
-        ...(program.streams[step.peer] ? [] : [`no stream ${step.peer} to ${step.kind}`]),
+        ...(program.streams[step.peer] ? [] : [clause('W/peer', { stream: step.peer, kind: step.kind })]),
       ]
     case 'wait':
       return []
@@ -300,24 +304,24 @@ function stepForm(program: Program, stream: Stream, step: Step, params: Readonly
   }
 }
 
-const frameForm = (stream: Stream, frame: number) => (stream.frames[frame] ? [] : [`frame ${frame} does not exist`])
+const frameForm = (stream: Stream, frame: number) => (stream.frames[frame] ? [] : [clause('W/frame', { frame })])
 
-function callForm(program: Program, stream: Stream, call: Call, params: ReadonlySet<string>): string[] {
-  if (!Object.hasOwn(program.segments, call.segment)) return [`no segment is named ${call.segment}`]
+function callForm(program: Program, stream: Stream, call: Call, params: ReadonlySet<string>): Spoken[] {
+  if (!Object.hasOwn(program.segments, call.segment)) return [clause('W/segment', { segment: call.segment })]
   const segment = program.segments[call.segment]
   const bound = call.bind.flatMap(frame => frameForm(stream, frame))
   if (call.bind.length !== segment.roles.length)
-    bound.push(`${segment.name} has ${segment.roles.length} roles, ${call.bind.length} frames are bound`)
-  if (call.block !== -1 && !program.blocks[call.block]) bound.push(`block ${call.block} does not exist`)
+    bound.push(clause('W/roles', { segment: segment.name, roles: segment.roles.length, frames: call.bind.length }))
+  if (call.block !== -1 && !program.blocks[call.block]) bound.push(clause('W/block', { block: call.block }))
   if (!(Number.isInteger(call.microbatch) && call.microbatch >= -1 && call.microbatch < program.microbatches))
-    bound.push(`microbatch ${call.microbatch} does not exist`)
-  if (call.param !== undefined && !params.has(call.param)) bound.push(`no parameter is named ${call.param}`)
+    bound.push(clause('W/microbatch', { microbatch: call.microbatch }))
+  if (call.param !== undefined && !params.has(call.param)) bound.push(clause('W/parameter', { param: call.param }))
   return bound
 }
 
 function startForm({ segments }: Program, step: Step, place: Place): Finding[] {
   if (step.kind !== 'call' || step.tag === undefined || !Object.hasOwn(segments, step.segment)) return []
   const instr = segments[step.segment].instrs.findIndex(instr => !isCollective(instr))
-  const message = `${step.segment} is called with the tag ${step.tag}, but this is not a collective`
-  return instr < 0 ? [] : [{ law: 'W4', ...place, segment: step.segment, instr, message }]
+  const { segment, tag } = step
+  return instr < 0 ? [] : [{ law: 'W4', ...place, segment, instr, ...told('W/starts', { segment, tag }) }]
 }

@@ -3,6 +3,7 @@ import { stateEntries } from '../../base/index.js'
 import type { Program } from '../program.js'
 import { heldAs, valueOfParam } from './kept.js'
 import type { Finding } from './law.js'
+import { told } from './phrases.js'
 import { same, type Value } from './value.js'
 
 /** `left`: what lies in a frame when the step has ended. */
@@ -15,21 +16,15 @@ export function untouched(
     .flatMap(param =>
       Object.entries(param.frames).flatMap(([stream, held]): Finding[] => {
         const pipeline = Number(stream)
-        const say = (message: string): Finding => ({
-          law: 'P11',
-          pipeline,
-          message: `${param.name} is frozen, ${message}`,
-        })
+        const of = { param: param.name }
+        const frame = streams[pipeline].frames[held.param].name
         const end = left(pipeline, held.param)
         const isSame = end && same(end, heldAs(param, valueOfParam(param.name)))
-        const others = [
-          ...(held.grad === undefined ? [] : ['a gradient']),
-          ...stateEntries(held.states).map(([state]) => `the state ${state}`),
-        ]
         return [
-          ...(isSame ? [] : [say(`and ${streams[pipeline].frames[held.param].name} does not hold what it held`)]),
-          ...others.map(other => say(`and has ${other}`)),
-        ]
+          ...(isSame ? [] : [told('P/frozen-changed', { ...of, frame })]),
+          ...(held.grad === undefined ? [] : [told('P/frozen-gradient', of)]),
+          ...stateEntries(held.states).map(([state]) => told('P/frozen-state', { ...of, state })),
+        ].map(said => ({ law: 'P11', pipeline, ...said }))
       }),
     )
 }

@@ -4,13 +4,14 @@
  * replayed again and written down: a sum of known values that lacks one or has one too often is named, and the
  * first value that the serial program does not know is the place where the two part.
  */
-import { stateNames } from '../../base/index.js'
+import { type Gap, stateNames } from '../../base/index.js'
 import type { Call, Program } from '../program.js'
 import { resultNames } from '../role.js'
 import { type Finding, type Place, placeOf } from './law.js'
 import type { Update } from './ledger.js'
 import type { Outcome, Result } from './outcome.js'
-import { type Addends, gradientOf, type Made, type Record, recordOf } from './record.js'
+import { clause, type Told, told } from './phrases.js'
+import { type Addends, type Made, type Record, recordOf, sumNamed } from './record.js'
 import { replay } from './replay.js'
 import { same } from './value.js'
 
@@ -71,16 +72,17 @@ const otherGradients = (pairs: readonly Pair[]): Finding[] =>
     .map(({ own }) => ({
       law: 'I2',
       ...placeOf(own),
-      message: `the ${gradientOf(own.param)} is not the serial program’s`,
+      ...told('I/sum', { sum: clause('.gradient-of', { param: own.param }) }),
     }))
 
 /** Updates whose gradients agree and which differ all the same: the norm, the settings, the parameter or its state. */
 function otherUpdates(pairs: readonly Pair[]): Finding[] {
   return pairs.flatMap(({ own, right }): Finding[] => {
     if (!right || !same(own.grad, right.grad)) return []
-    const say = (message: string): Finding[] => [{ law: 'I3', ...placeOf(own), message }]
-    if (!same(own.norm, right.norm)) return say(`the norm that clips ${own.param} is not the serial program’s`)
-    return sameAfter(own, right) ? [] : say(`${own.param} is updated differently from the serial program`)
+    const { param } = own
+    const say = (said: Told): Finding[] => [{ law: 'I3', ...placeOf(own), ...said }]
+    if (!same(own.norm, right.norm)) return say(told('I/norm', { param }))
+    return sameAfter(own, right) ? [] : say(told('I/update', { param }))
   })
 }
 
@@ -94,10 +96,10 @@ const sameAfter = ({ after: own }: Update, { after: right }: Update): boolean =>
 function otherResults(results: readonly Result[], expected: readonly Result[]): Finding[] {
   return expected.flatMap(({ name, value }): Finding[] => {
     const own = results.filter(result => result.name === name)
-    if (own.length === 0) return [{ law: 'I3', message: `no stream has the ${name}` }]
+    if (own.length === 0) return [{ law: 'I3', ...told('I/no-result', { name }) }]
     return own
       .filter(result => !same(result.value, value))
-      .map(({ pipeline }) => ({ law: 'I3', pipeline, message: `${name} is not the serial program’s` }))
+      .map(({ pipeline }) => ({ law: 'I3', pipeline, ...told('I/result', { name }) }))
   })
 }
 
@@ -107,7 +109,7 @@ const otherMoves = ({ moves }: Outcome, expected: Outcome): Finding[] =>
     .map(own => ({
       law: 'I3',
       ...placeOf(own),
-      message: `${own.scalar} becomes another than in the serial program`,
+      ...told('I/scalar', { scalar: own.scalar }),
     }))
 
 interface Records {
@@ -127,31 +129,31 @@ function otherSum(name: string, { program, known, made, strict }: Records): Find
   if (strict && [...own.keys()].some(key => !known.values.has(key))) return []
   const part = (key: number) => {
     const value = known.values.get(key)
-    return value ? `the part of ${nameOf(program, value.call)}` : 'a sum'
+    return value ? clause('.part-of', { call: nameOf(program, value.call) }) : clause('.a-sum')
   }
-  const say = (why: string, place: Place = {}): Finding[] => [
-    { law: lawOf(name), ...placeOf(place), message: `the ${name} is not the serial program’s: it ${why}` },
-  ]
+  const sum = sumNamed(name)
+  const say = (said: Told, place: Place = {}): Finding[] => [{ law: lawOf(name), ...placeOf(place), ...said }]
   for (const [key, { times }] of right)
     if ((own.get(key)?.times ?? 0) < times)
-      return say(`lacks ${part(key)}`, made.values.get(key)?.place ?? [...own.values()][0]?.place)
+      return say(told('I/lacks', { sum, part: part(key) }), made.values.get(key)?.place ?? [...own.values()][0]?.place)
   for (const [key, { times, place }] of own)
-    if ((right.get(key)?.times ?? 0) < times) return say(`has ${part(key)} once too often`, place)
+    if ((right.get(key)?.times ?? 0) < times) return say(told('I/more', { sum, part: part(key) }), place)
   const over = made.spoilt.get(name)
-  return over && !known.spoilt.has(name) ? say('is written over', over) : []
+  return over && !known.spoilt.has(name) ? say(told('I/over', { sum }), over) : []
 }
 
 const lawOf = (sum: string) => (resultNames.some(result => result === sum) ? 'I3' : 'I2')
 
 function unknown(program: Program, { place, call }: Made): Finding {
   const { kind } = program.segments[call.segment].instrs[place.instr ?? 0]
-  const message = `${kind} for ${nameOf(program, call)} computes something the serial program does not`
-  return { law: 'I1', ...place, message }
+  return { law: 'I1', ...place, ...told('I/unknown', { kind, call: nameOf(program, call) }) }
 }
 
-const nameOf = ({ blocks }: Program, { block, microbatch, param }: Call) =>
-  [
+function nameOf({ blocks }: Program, { block, microbatch, param }: Call): Gap {
+  const of = [
     ...(block < 0 ? [] : [blocks[block].name]),
-    ...(microbatch < 0 ? [] : [`microbatch ${microbatch}`]),
+    ...(microbatch < 0 ? [] : [clause('.microbatch', { microbatch })]),
     ...(param === undefined ? [] : [param]),
-  ].join(', ') || 'the step'
+  ]
+  return of.length === 0 ? clause('.the-step') : { joint: ',', of }
+}

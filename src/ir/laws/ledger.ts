@@ -3,6 +3,7 @@ import { isMaster, mayStay, type StateName, type States } from '../../base/index
 import type { Program } from '../program.js'
 import { isStart } from './kept.js'
 import { type Finding, type Place, placeOf } from './law.js'
+import { told } from './phrases.js'
 import { keyOf, type Value } from './value.js'
 import { everyStep } from './walk.js'
 
@@ -79,7 +80,7 @@ export class Ledger {
           return [
             {
               law: 'P3',
-              message: `${name} is updated ${own.length} times on stream ${pipeline}`,
+              ...told('P/updates', { param: name, times: own.length, stream: pipeline }),
               pipeline,
               ...placeOf({ pipeline, step, segment, instr }),
             },
@@ -96,13 +97,13 @@ export class Ledger {
         ({ times, place, microbatch }): Finding => ({
           law: 'P4',
           ...place,
-          message: `the loss of microbatch ${microbatch} is accumulated ${times} times`,
+          ...told('P/losses', { microbatch, times }),
         }),
       )
     if (entered.length === 0 || odd.length > 0) return odd
     const seen = new Set(entered.map(({ microbatch }) => microbatch))
     const missing = Array.from({ length: microbatches }, (_, i) => i).filter(i => !seen.has(i))
-    return missing.map(i => ({ law: 'P4', message: `microbatch ${i} has no loss` }))
+    return missing.map(i => ({ law: 'P4', ...told('P/no-loss', { microbatch: i }) }))
   }
 
   /** Once the norm is used at all, every gradient that reaches an optimizer is in it. */
@@ -115,13 +116,11 @@ export class Ledger {
       return holders.slice(0, 1).filter(({ grad }) => !this.#squares.has(keyOf(grad.a, grad.b)))
     })
     return [
-      ...twice.map(
-        ({ times, place }): Finding => ({ law: 'P5', ...place, message: `one gradient is in the norm ${times} times` }),
-      ),
+      ...twice.map(({ times, place }): Finding => ({ law: 'P5', ...place, ...told('P/in-norm', { times }) })),
       ...missing.map(
         (update): Finding => ({
           law: 'P5',
-          message: `the gradient of ${update.param} is not in the norm`,
+          ...told('P/not-in-norm', { param: update.param }),
           ...placeOf(update),
           ...normCall(program, update.param),
         }),

@@ -1,5 +1,5 @@
 /** T1 for collectives and slices, one operand at a time: they change the layout of a value and nothing else. */
-import { type Axis, flatAxes, type Mesh, sizeOf, sizeOfAll, splitOf } from '../../base/index.js'
+import { type Axis, flatAxes, type Mesh, type Spoken, sizeOf, sizeOfAll, splitOf } from '../../base/index.js'
 import type { Collective, InstrOf, Ref } from '../instr.js'
 
 /** Collectives that change a layout and nothing else. */
@@ -7,6 +7,7 @@ type Reshaping = Exclude<Collective, InstrOf<'all-dispatch' | 'all-combine'>>
 
 import type { Program } from '../program.js'
 import { showShaped } from '../text/codec.js'
+import { clause } from './phrases.js'
 import { unfinished } from './turns.js'
 import { isWhole, namesOf, type Partial, plain, type Say, type Type } from './type.js'
 
@@ -25,8 +26,8 @@ const matterIn = (mesh: Mesh, axes: readonly Axis[]) => axes.filter(axis => axis
 export function sliced({ program: { mesh }, instr, ref, x, say }: Moving<InstrOf<'slice'>>): Type | undefined {
   const axes = matterIn(mesh, instr.axes)
   const taken = axes.find(axis => !isWhole(x.layout, axis))
-  const wrong = unfinished(x) ?? (taken ? `it is not whole on ${taken}` : uncuttable(x, instr.dim))
-  if (wrong) return void say('T1', `%${ref} is ${showShaped(x)}; ${wrong}`)
+  const wrong = unfinished(x) ?? (taken ? clause('.not-whole-on', { axis: taken }) : uncuttable(x, instr.dim))
+  if (wrong) return void say('T1', clause('T/is-but', { ref, type: showShaped(x), why: wrong }))
   return cut(mesh, x, instr.dim, axes)
 }
 
@@ -34,18 +35,18 @@ export function sliced({ program: { mesh }, instr, ref, x, say }: Moving<InstrOf
 export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Reshaping>): Type | undefined {
   const axes = matterIn(mesh, instr.group.axes)
   const crosses = instr.group.axes.includes('pp') || instr.group.stages !== undefined
-  const refuse = (message: string) => void say('T1', `%${ref} is ${showShaped(x)}; ${message}`)
-  if (crosses && instr.kind !== 'all-reduce') return refuse('between stages there is only all-reduce')
+  const refuse = (why: Spoken) => void say('T1', clause('T/is-but', { ref, type: showShaped(x), why }))
+  if (crosses && instr.kind !== 'all-reduce') return refuse(clause('.only-all-reduce'))
   if (instr.kind === 'move') return x
   if (instr.kind === 'shift')
-    return shifted(mesh, x, instr.by, axes) ?? refuse(`no part of it goes round along ${axes}`)
+    return shifted(mesh, x, instr.by, axes) ?? refuse(clause('.no-round', { axes: axes.join() }))
   const why = unfinished(x)
   if (why) return refuse(why)
   if (instr.kind === 'all-gather' && instr.dim === undefined) return gatheredLine(x, axes) ?? refuse(uneven(axes))
   if (instr.kind === 'all-reduce' || instr.kind === 'reduce-scatter') {
     const combine = instr.kind === 'all-reduce' ? instr.combine : 'sum'
     const odd = axes.find(axis => x.layout.partial[axis] !== combine)
-    if (odd) return refuse(`it is not a partial ${combine} over ${odd}`)
+    if (odd) return refuse(clause('.not-partial', { combine, axis: odd }))
     const summed = { ...x, layout: { ...x.layout, partial: without(x.layout.partial, axes) } }
     if (instr.kind === 'all-reduce') return summed
     const wrong = uncuttable(x, instr.dim)
@@ -56,7 +57,7 @@ export function moved({ program: { mesh }, instr, ref, x, say }: Moving<Reshapin
   if (wrong) return refuse(wrong)
   const split = splitOf(x.layout, from)
   const rest = split.slice(0, split.length - axes.length)
-  if ([...rest, ...axes].join() !== split.join()) return refuse(`the split of ${from} does not end with ${axes.join()}`)
+  if ([...rest, ...axes].join() !== split.join()) return refuse(clause('.split-end', { dim: from, axes: axes.join() }))
   const gathered = resized(x, { dim: from, by: sizeOfAll(mesh, axes), split: rest })
   return to === undefined ? gathered : cut(mesh, gathered, to, axes)
 }
@@ -75,9 +76,9 @@ function shifted(mesh: Mesh, x: Type, by: number, axes: readonly Axis[]): Type |
 }
 
 /** Why a type cannot be cut along a dim or, where none is named, as a line. */
-function uncuttable(x: Type, dim: string | undefined): string | undefined {
-  if (flatAxes(x.layout).length > 0) return 'it is flat'
-  return dim === undefined || namesOf(x).includes(dim) ? undefined : `it has no ${dim}`
+function uncuttable(x: Type, dim: string | undefined): Spoken | undefined {
+  if (flatAxes(x.layout).length > 0) return clause('.is-flat')
+  return dim === undefined || namesOf(x).includes(dim) ? undefined : clause('.has-no', { dim })
 }
 
 /** Cut over axes on which it is whole, along a dim or as a line. */
@@ -94,7 +95,7 @@ function gatheredLine(x: Type, axes: readonly Axis[]): Type | undefined {
   return { ...x, layout }
 }
 
-const uneven = (axes: readonly Axis[]) => `it is not flat over exactly ${axes.join()}`
+const uneven = (axes: readonly Axis[]) => clause('.not-flat-over', { axes: axes.join() })
 
 /** A dim grown or cut, with its new split. */
 function resized(type: Type, { dim, by, split }: { dim: string; by: number; split: readonly Axis[] }): Type {

@@ -10,6 +10,7 @@ import {
   flatAxes,
   type Mesh,
   partialAxes,
+  type Spoken,
   sizeOfAll,
   splitOf,
   summedDims,
@@ -18,14 +19,15 @@ import { type Instr, type InstrOf, isCollective, type Ref } from '../instr.js'
 import type { DType } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { clause } from './phrases.js'
 import type { Case, Type } from './type.js'
 
 /** Who computes with codes as if they were numbers, in words. */
-export function misread(instr: Instr, dtypeOf: (ref: Ref) => DType): string[] {
+export function misread(instr: Instr, dtypeOf: (ref: Ref) => DType): Spoken[] {
   const read = traitsOf(instr).reads.find(ref => dtypeOf(ref) === 'i8')
   if (read === undefined || instr.kind === 'unpack' || instr.kind === 'slice') return []
   const moves = isCollective(instr) && instr.kind !== 'all-reduce' && instr.kind !== 'reduce-scatter'
-  return moves ? [] : [`%${read} holds codes, which only move and are unpacked`]
+  return moves ? [] : [clause('T/holds-codes', { ref: read })]
 }
 
 /** The axes that split the dims of a tensor, in the order of its dims. */
@@ -39,21 +41,21 @@ export function coded(of: Case<InstrOf<'pack' | 'unpack'>>): readonly Type[] | u
 
 function packed({ program: { mesh }, instr, operands, claimed, say }: Case<InstrOf<'pack'>>) {
   const [x] = operands
-  const refuse = (message: string) => void say('T1', `%${instr.ins[0]} is ${showShaped(x)}; ${message}`)
+  const refuse = (why: Spoken) => void say('T1', clause('T/is-but', { ref: instr.ins[0], type: showShaped(x), why }))
   const unlike = operands.find(other => showShaped(other) !== showShaped(x))
-  if (unlike) return refuse(`another operand is ${showShaped(unlike)}`)
+  if (unlike) return refuse(clause('.another', { type: showShaped(unlike) }))
   const addends = partialAxes(x.layout)
-  if (x.layout.turn || x.layout.shares) return refuse('it is not a value yet')
-  if (addends.some(axis => x.layout.partial[axis] !== 'sum')) return refuse('only sums have addends')
+  if (x.layout.turn || x.layout.shares) return refuse(clause('.no-value'))
+  if (addends.some(axis => x.layout.partial[axis] !== 'sum')) return refuse(clause('.only-sums'))
   const flat = flatAxes(x.layout)
-  if (flat.length > 0 && (addends.length > 0 || instr.parts !== 1 || instr.blocks)) return refuse('a part is one line')
-  if (flat.length > 0 && instr.signs === 'line') return refuse('a part does not know the unit of its line')
+  if (flat.length > 0 && (addends.length > 0 || instr.parts !== 1 || instr.blocks)) return refuse(clause('.one-line'))
+  if (flat.length > 0 && instr.signs === 'line') return refuse(clause('.no-unit'))
   const side = has(x, 'addend') ? addendsIn(x.dims) : 1
   if (splitOf(x.layout, 'addend').length > 0 || (addends.length > 0 && has(x, 'addend')))
-    return refuse('addends that lie side by side are all there')
+    return refuse(clause('.addends-there'))
   const along = splitOf(claimed[0].layout, 'addend')
   if ([...along].sort().join() !== [...addends].sort().join())
-    return refuse(`its addends are not those of ${along.join()}`)
+    return refuse(clause('.addends-of', { axes: along.join() }))
   return ['line', 'unit'].map((name, i) => ({
     dtype: claimed[i].dtype,
     ...linesOf(mesh, x, instr, { name, addends: has(claimed[0], 'addend') ? operands.length * side : 0, along }),
@@ -95,24 +97,31 @@ function unpacked(of: Case<InstrOf<'unpack'>>): readonly Type[] | undefined {
   const { program, instr, operands, claimed, say } = of
   const { mesh } = program
   const [x] = claimed
-  const refuse = (message: string) => void say('T7', message)
+  const refuse = (said: Spoken) => void say('T7', said)
   const own = partialAxes(x.layout)
   if (own.some(axis => x.layout.partial[axis] !== 'sum') || x.layout.turn || x.layout.shares)
-    return refuse(`a result is ${showShaped(x)}`)
+    return refuse(clause('T/result', { type: showShaped(x) }))
   const [coded, apart] = [has(operands[0], 'addend'), has(x, 'addend')]
   const along = splitOf(operands[0].layout, 'addend')
   if ([...along].sort().join() !== [...own].sort().join() || (apart && own.length > 0))
-    return refuse(`%${instr.ins[0]} has addends of ${along.join() || 'one rank'}, a result is ${showShaped(x)}`)
+    return refuse(
+      clause('T/addends', { ref: instr.ins[0], axes: along.join() || clause('.one-rank'), type: showShaped(x) }),
+    )
   const inParts = flatAxes(x.layout).length > 0
   if (coded && inParts && (instr.parts !== 1 || instr.blocks || own.length > 0 || apart))
-    return refuse('a part is one line')
+    return refuse(clause('T/one-line'))
   for (const [i, name] of ['line', 'unit'].entries()) {
     const addends = apart ? addendsIn(x.dims) : coded ? addendsIn(operands[0].dims) : 0
     const expected =
       coded && inParts ? partOfLines(mesh, x, instr, name, addends) : linesOf(mesh, x, instr, { name, addends, along })
     const given = operands[i]
     if (showShaped(given) !== showShaped(expected))
-      return refuse(`%${instr.ins[i]} is ${showShaped(given)}; codes of ${showShaped(x)} are ${showShaped(expected)}`)
+      return refuse(
+        clause('T/codes-of', {
+          ...{ ref: instr.ins[i], type: showShaped(given) },
+          ...{ of: showShaped(x), expected: showShaped(expected) },
+        }),
+      )
   }
   return claimed
 }
@@ -121,10 +130,10 @@ function unpacked(of: Case<InstrOf<'unpack'>>): readonly Type[] | undefined {
 export function blended({ program: { mesh }, instr, operands, claimed, say }: Case<InstrOf<'blend'>>) {
   const [m, grad] = operands
   const expected = { ...grad, dims: summedDims(grad.dims), layout: { ...grad.layout, partial: {} } }
-  const refuse = (message: string) => void say('T1', `%${instr.ins[0]} is ${showShaped(m)}; ${message}`)
-  if (showShaped(m) !== showShaped(expected)) return refuse(`the gradient is ${showShaped(grad)}`)
+  const refuse = (why: Spoken) => void say('T1', clause('T/is-but', { ref: instr.ins[0], type: showShaped(m), why }))
+  if (showShaped(m) !== showShaped(expected)) return refuse(clause('.gradient-is', { type: showShaped(grad) }))
   const ranks = sizeOfAll(mesh, partialAxes(grad.layout)) * addendsIn(grad.dims)
-  if (instr.ranks !== ranks) return refuse(`a gradient of ${ranks} addends has ${instr.ranks} shares of it`)
+  if (instr.ranks !== ranks) return refuse(clause('.gradient-shares', { addends: ranks, shares: instr.ranks }))
   return claimed.map(({ dtype }) => ({ ...grad, dtype }))
 }
 

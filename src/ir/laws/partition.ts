@@ -1,6 +1,8 @@
 /** P1 and P2: the model is cut completely and once, and every microbatch passes every block once each way. */
+import type { Spoken } from '../../base/index.js'
 import type { Block, Phase, Program } from '../program.js'
 import { type Finding, placeOf } from './law.js'
+import { clause, told } from './phrases.js'
 import { everyStep } from './walk.js'
 
 export const partition = (program: Program, serial?: Program): Finding[] => [
@@ -12,27 +14,26 @@ export const partition = (program: Program, serial?: Program): Finding[] => [
 function blocksInOrder({ blocks, stages }: Program): Finding[] {
   const names = new Set<string>()
   return blocks.flatMap((block, i): Finding[] => {
-    const again = names.has(block.name)
+    const { name, stage } = block
+    const again = names.has(name)
     names.add(block.name)
     const before = blocks[i - 1]?.stage ?? 0
     return [
-      ...(again ? [`block ${block.name} is there twice`] : []),
-      ...(block.stage < before ? [`block ${block.name} is in stage ${block.stage}, after stage ${before}`] : []),
-      ...(block.stage < 0 || block.stage >= stages
-        ? [`block ${block.name} is in stage ${block.stage} of ${stages}`]
-        : []),
-    ].map(message => ({ law: 'P1', message }))
+      ...(again ? [told('P/block-twice', { name })] : []),
+      ...(block.stage < before ? [told('P/block-late', { name, stage, before })] : []),
+      ...(block.stage < 0 || block.stage >= stages ? [told('P/block-stage', { name, stage, stages })] : []),
+    ].map(said => ({ law: 'P1', ...said }))
   })
 }
 
 function sameBlocks(blocks: readonly Block[], model: readonly Block[]): Finding[] {
-  const show = (block?: Block) => (block ? `${block.name} (${block.kind})` : 'nothing')
+  const show = (block?: Block) => (block ? `${block.name} (${block.kind})` : clause('.nothing'))
   const first = Array.from({ length: Math.max(blocks.length, model.length) }, (_, i) => i).find(
     i => blocks[i]?.name !== model[i]?.name || blocks[i]?.kind !== model[i]?.kind,
   )
   return first === undefined
     ? []
-    : [{ law: 'P1', message: `block ${first} is ${show(blocks[first])}, of the model ${show(model[first])}` }]
+    : [{ law: 'P1', ...told('P/block-other', { block: first, own: show(blocks[first]), model: show(model[first]) }) }]
 }
 
 interface Pass {
@@ -53,8 +54,8 @@ function passes(program: Program): Finding[] {
         (block < first ? forwardOnly : counted)(own, needed.get(program.blocks[block].kind) ?? new Set()) ??
         inOrder(own, table[block - 1]?.[microbatch] ?? [])
       if (!fault) return []
-      const message = `${program.blocks[block].name}, microbatch ${microbatch}: ${fault.message}`
-      return [{ law: 'P2' as const, message, ...placeOf(fault.at ?? {}) }]
+      const said = told('P/pass', { block: program.blocks[block].name, microbatch, what: fault.what })
+      return [{ law: 'P2' as const, ...said, ...placeOf(fault.at ?? {}) }]
     }).flat(),
   )
 }
@@ -91,7 +92,7 @@ function phasesOf(program: Program): Map<string, Set<Phase>> {
 }
 
 interface Fault {
-  readonly message: string
+  readonly what: Spoken
   readonly at?: Pass | undefined
 }
 
@@ -99,30 +100,31 @@ interface Fault {
 function counted(own: readonly Pass[], needed: ReadonlySet<Phase>): Fault | undefined {
   const of = (phase: Phase) => own.filter(pass => pass.phase === phase)
   const [f, b, i, w] = [of('F'), of('B'), of('I'), of('W')]
-  if (f.length !== 1) return { message: `${f.length} forward passes`, at: f[1] ?? own[0] }
+  if (f.length !== 1) return { what: clause('.forwards', { count: f.length }), at: f[1] ?? own[0] }
   const missing = [...needed].find(phase => phase !== 'F' && of(phase).length === 0)
-  if (missing && b.length === 0) return { message: `${missing} is missing`, at: own[0] }
+  if (missing && b.length === 0) return { what: clause('.no-phase', { phase: missing }), at: own[0] }
   const split = i.length <= 1 && w.length <= 1 && i.length + w.length > 0 && b.length === 0
   const joint = b.length === 1 && i.length + w.length === 0
   if (split || joint) return undefined
-  return { message: `backward is ${b.length} B, ${i.length} I, ${w.length} W`, at: b[1] ?? i[1] ?? w[1] ?? own[0] }
+  const what = clause('.backwards', { B: b.length, I: i.length, W: w.length })
+  return { what, at: b[1] ?? i[1] ?? w[1] ?? own[0] }
 }
 
 /** One F and nothing else. */
 function forwardOnly(own: readonly Pass[]): Fault | undefined {
   const back = own.find(({ phase }) => phase !== 'F')
-  if (back) return { message: `${back.segment} where nothing goes back`, at: back }
-  return own.length === 1 ? undefined : { message: `${own.length} forward passes`, at: own[1] }
+  if (back) return { what: clause('.goes-back', { segment: back.segment }), at: back }
+  return own.length === 1 ? undefined : { what: clause('.forwards', { count: own.length }), at: own[1] }
 }
 
 /** On one stream, F before B or I, I before W; after the block before on the way forward, before it on the way back. */
 function inOrder(own: readonly Pass[], before: readonly Pass[]): Fault | undefined {
   const stray = own.find(pass => pass.pipeline !== own[0].pipeline)
-  if (stray) return { message: `streams ${own[0].pipeline} and ${stray.pipeline} share it`, at: stray }
+  if (stray) return { what: clause('.shared-by', { one: own[0].pipeline, other: stray.pipeline }), at: stray }
   const found = (list: readonly Pass[], ...phases: readonly Phase[]) => list.find(pass => phases.includes(pass.phase))
   const late = (first: Pass | undefined, second: Pass | undefined) =>
     first && second && first.pipeline === second.pipeline && first.step > second.step
-      ? { message: `${second.segment} before ${first.segment}`, at: second }
+      ? { what: clause('.before', { second: second.segment, first: first.segment }), at: second }
       : undefined
   const [f, back, w] = [found(own, 'F'), found(own, 'B', 'I'), found(own, 'W')]
   return late(f, back) ?? late(back, w) ?? late(found(before, 'F'), f) ?? late(back, found(before, 'B', 'I'))

@@ -1,7 +1,9 @@
 /** What a program does in one step, written down to find out where two programs part. */
+import type { Gap } from '../../base/index.js'
 import type { Call, Program } from '../program.js'
 import { resultNames } from '../role.js'
 import type { Place } from './law.js'
+import { clause } from './phrases.js'
 import { replay } from './replay.js'
 import { keyOf } from './value.js'
 
@@ -53,7 +55,13 @@ export function recordOf(program: Program): Record {
   return { values, sums, spoilt }
 }
 
-export const gradientOf = (param: string): string => `gradient of ${param}`
+const gradientOf = (param: string): string => `gradient of ${param}`
+
+/** As findings name it. */
+export const sumNamed = (name: string): Gap => {
+  const [, param] = /^gradient of (.*)$/s.exec(name) ?? []
+  return param === undefined ? name : clause('.gradient-of', { param })
+}
 
 /** Per stream: frame -> the sum it holds. */
 const sumFrames = ({ params, results: sums, streams }: Program): Map<number, string>[] =>

@@ -26,6 +26,7 @@ import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
 import { Ledger, stateAfter, type Update } from './ledger.js'
 import type { Outcome, Result, Watch } from './outcome.js'
+import { type Told, told } from './phrases.js'
 import { type HeldType, type Ready, Shelf, type Slot } from './ready.js'
 import { RowRoutes } from './rows.js'
 import { Verdicts, valueOfScalar } from './scalars.js'
@@ -117,22 +118,22 @@ class Replay {
   #summed(update: Update, frame: number, param: Param): void {
     const entry = this.#memory[update.pipeline][frame].get(0)
     const given = entry && same(entry, update.grad)
-    const what = `${this.#program.streams[update.pipeline].frames[frame].name} for ${param.name}`
-    const [sum, said] = [entry && this.#shelf.typeOf(entry.type).dtype, dtypeOfGradient(param)]
-    const say = (law: Law, message: string) => this.#findings.push({ law, ...placeOf(update), message })
-    if (!given) say('P3', `${what} does not hold the gradient that the update was given`)
-    else if (sum !== said) say('T5', `${what} is summed in ${sum}, not in ${said}`)
+    const at = { frame: this.#program.streams[update.pipeline].frames[frame].name, param: param.name }
+    const [sum, dtype] = [entry && this.#shelf.typeOf(entry.type).dtype, dtypeOfGradient(param)]
+    const say = (law: Law, said: Told) => this.#findings.push({ law, ...placeOf(update), ...said })
+    if (!given) say('P3', told('P/not-given', at))
+    else if (sum !== dtype) say('T5', told('T/summed-in', { ...at, sum: `${sum}`, dtype }))
   }
 
   /** A frame holds what an update made of it, as it is kept. */
   #left(update: Update, frame: number, made: Value | undefined, kept: HeldType): void {
     const { pipeline, param } = update
     const entry = this.#memory[pipeline][frame].get(0)
-    const what = `${param} in ${this.#program.streams[pipeline].frames[frame].name}`
-    const say = (law: Law, message: string) => this.#findings.push({ law, ...placeOf(update), message })
-    if (!entry || !made || !same(entry, made)) say('P3', `${what} is not what the optimizer made`)
+    const at = { param, frame: this.#program.streams[pipeline].frames[frame].name }
+    const say = (law: Law, said: Told) => this.#findings.push({ law, ...placeOf(update), ...said })
+    if (!entry || !made || !same(entry, made)) say('P3', told('P/not-made', at))
     else if (entry.type !== kept.type || entry.inside !== kept.inside)
-      say('T4', `${what} is left as ${this.#shelf.show(entry)}, kept as ${this.#shelf.show(kept)}`)
+      say('T4', told('T/left-kept', { ...at, left: this.#shelf.show(entry), kept: this.#shelf.show(kept) }))
   }
 
   /** Every holder of a result has the whole of it. */
@@ -141,10 +142,10 @@ class Replay {
       resultPlaces(this.#program.results[name]).map(([pipeline, frame]) => {
         const entry = this.#memory[pipeline][frame].get(0)
         const type = entry && this.#shelf.typeOf(entry.type)
-        const say = (law: Law, message: string) =>
-          this.#findings.push({ law, ...this.#lastCall(pipeline, frame), message: `${name} ${message}` })
-        if (!entry) say('L6', 'is never written')
-        else if (type && Object.keys(type.layout.partial).length > 0) say('T4', `is left as ${this.#shelf.show(entry)}`)
+        const say = (law: Law, said: Told) => this.#findings.push({ law, ...this.#lastCall(pipeline, frame), ...said })
+        if (!entry) say('L6', told('L6/result', { name }))
+        else if (type && Object.keys(type.layout.partial).length > 0)
+          say('T4', told('T/left', { name, left: this.#shelf.show(entry) }))
         return { name, pipeline, value: entry ?? nothing }
       }),
     )
@@ -217,15 +218,15 @@ class Replay {
 
   #take(frame: CallFrame, slot: Ready['takes'][number], contents: Contents): void {
     const entry = contents.get(slot.from)
-    const where = () => `%${slot.ref} in ${this.#nameOf(frame, slot)}`
-    if (!entry) this.#say(frame, slot.instr, 'L6', `${where()}: nothing has been written there`)
+    const at = () => ({ ref: slot.ref, frame: this.#nameOf(frame, slot) })
+    if (!entry) this.#say(frame, slot.instr, 'L6', told('L6/nothing', at()))
     else if (!fits(this.#shelf, entry, slot)) {
-      const message = `is read as ${this.#shelf.show(slot)}, written as ${this.#shelf.show(entry)}`
-      this.#say(frame, slot.instr, 'T4', `${where()} ${message}`)
+      const [read, written] = [slot, entry].map(one => this.#shelf.show(one))
+      this.#say(frame, slot.instr, 'T4', told('T/read', { ...at(), read, written }))
     }
     const { microbatch } = frame.call
     if (entry && entry.microbatch >= 0 && microbatch >= 0 && entry.microbatch !== microbatch)
-      this.#say(frame, slot.instr, 'P6', `${where()} is of microbatch ${entry.microbatch}, the call of ${microbatch}`)
+      this.#say(frame, slot.instr, 'P6', told('P/microbatch', { ...at(), own: entry.microbatch, call: microbatch }))
     frame.a[slot.slot] = entry?.a ?? slot.slot + 1
     frame.b[slot.slot] = entry?.b ?? frame.step + 1
   }
@@ -233,8 +234,8 @@ class Replay {
   #nameOf = ({ call, pipeline }: CallFrame, { role, from }: Slot) =>
     `${this.#program.streams[pipeline].frames[call.bind[role]].name}+${from}`
 
-  #say(frame: CallFrame, instr: number, law: Law, message: string): void {
-    this.#findings.push({ law, ...placeIn(frame, instr), message })
+  #say(frame: CallFrame, instr: number, law: Law, said: Told): void {
+    this.#findings.push({ law, ...placeIn(frame, instr), ...said })
   }
 
   /** Acts out a segment that meets other streams: leaving a collective waits until all have come. */
@@ -341,7 +342,7 @@ class Replay {
     const { pipeline } = frame
     const into = frameOf(frame, act.out)
     if (this.#reduced[pipeline].has(into))
-      this.#say(frame, act.instr, 'P7', `${this.#program.streams[pipeline].frames[into].name} has been reduced before`)
+      this.#say(frame, act.instr, 'P7', told('P/reduced', { frame: this.#program.streams[pipeline].frames[into].name }))
     this.#watch?.added(valueIn(frame, act.in), into, placeIn(frame, act.instr))
   }
 
@@ -362,27 +363,21 @@ class Replay {
     const param = this.#params.get(keyOf(before[0].a, before[0].b))
     const { call } = frame
     const place = placeIn(frame, act.instr)
-    if (!param)
-      return void this.#findings.push({
-        law: 'P3',
-        ...place,
-        message: 'what is updated is not a parameter of the step’s start',
-      })
+    if (!param) return void this.#findings.push({ law: 'P3', ...place, ...told('P/no-start') })
     if (call.param !== undefined && call.param !== param.name)
-      this.#findings.push({ law: 'P3', ...place, message: `the update of ${call.param} updates ${param.name}` })
+      this.#findings.push({ law: 'P3', ...place, ...told('P/updates-other', { param: call.param, other: param.name }) })
     const [updated, ...states] = after
     if (before.slice(1).some((value, i) => !isStart(param.name, act.states[i], value)))
-      this.#findings.push({ law: 'P3', ...place, message: `${param.name} is updated with the state of another` })
+      this.#findings.push({ law: 'P3', ...place, ...told('P/other-state', { param: param.name }) })
     for (const { scalar, in: slot } of act.reads)
       if (!same(valueIn(frame, slot), valueOfScalar(scalar)))
-        this.#say(frame, act.instr, 'P9', `the update of ${param.name} does not read ${scalar} of the step’s start`)
+        this.#say(frame, act.instr, 'P9', told('P/unread', { param: param.name, scalar }))
     const grad = frame.ready.slots[act.ins[0]]
     const needed = this.#shelf.ofGradient(param)
     if (grad.type !== needed.type)
       this.#findings.push({
-        law: 'T5',
-        ...place,
-        message: `the gradient of ${param.name} is ${this.#shelf.show(grad)}, its update needs ${this.#shelf.show(needed)}`,
+        ...{ law: 'T5', ...place },
+        ...told('T/needed', { param: param.name, type: this.#shelf.show(grad), needed: this.#shelf.show(needed) }),
       })
     this.#verdicts.updated(this.#program, { ...place, param: param.name }, act, ins)
     this.#ledger.updates.push({

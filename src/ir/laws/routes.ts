@@ -9,6 +9,7 @@ import { type Compute, type InstrOf, isRouted } from '../instr.js'
 import { showShaped } from '../text/codec.js'
 import { unblocked } from './blocks.js'
 import { scalesOf } from './codes.js'
+import { clause } from './phrases.js'
 import { axesThatMatter, type Case, dimsSplitBy, namesOf, type Type } from './type.js'
 
 type RoutedMove = InstrOf<'dispatch' | 'combine' | 'all-dispatch' | 'all-combine'>
@@ -37,6 +38,8 @@ export const hasRows = (instr: Case['instr']): instr is RoutedInstr => Object.ha
 export const routedTypes = (of: Case<RoutedInstr>): Answer =>
   (rules[of.instr.kind] as (of: Case<RoutedInstr>) => Answer)(of) // the table is total, so the rule fits its kind
 
+const said = (standing: Standing) => clause(`.standing/${standing}`)
+
 const sizeIn = ({ dims }: Type, name: string): number => dims.find(dim => dim.name === name)?.size ?? 1
 const same = (a: readonly Axis[], b: readonly Axis[]): boolean => a.join() === b.join()
 
@@ -50,14 +53,14 @@ function like(claimed: Type, operands: readonly Type[], partial: Layout['partial
 }
 
 /** How ranks stand to each other, from the rows they hold and what they have counted. */
-function standings({ program, instr, say }: Case, rows: Type, counts: Type): Standings | undefined {
+function standings({ program, say }: Case, rows: Type, counts: Type): Standings | undefined {
   const found = new Map<Axis, Standing>()
   for (const axis of axesThatMatter(program.mesh)) {
     const split = splitOf(rows.layout, 'row').includes(axis)
     const experts = splitOf(counts.layout, 'expert').includes(axis)
     const part = counts.layout.partial[axis] === 'sum'
     if (split !== (experts || part) || (experts && part)) {
-      say('T1', `over ${axis} rows are ${showShaped(rows)}, but their counts ${showShaped(counts)} (${instr.kind})`)
+      say('T1', clause('R/counts', { axis, type: showShaped(rows), counts: showShaped(counts) }))
       return undefined
     }
     found.set(axis, experts ? 'shared' : part ? 'apart' : 'alike')
@@ -80,17 +83,16 @@ function rowsOf(of: Case<InstrOf<'rowsOf'>>): Answer {
   for (const [axis, standing] of at) {
     const [split, ...more] = dimsSplitBy(choice.layout, axis)
     if (choice.layout.partial[axis] || more.length > 0 || split === 'choice')
-      return void say('T1', `%${instr.ins[0]} is ${showShaped(choice)}`)
+      return void say('T1', clause('T/is', { ref: instr.ins[0], type: showShaped(choice) }))
     if ((split !== undefined) !== (standing === 'apart'))
-      return void say('T1', `over ${axis} the choices are ${split ? 'split' : 'whole'}, their rows ${standing}`)
+      return void say('T1', clause(split ? 'R/choices-split' : 'R/choices-whole', { axis, standing: said(standing) }))
   }
   const experts = sizeIn(counts, 'expert')
   const worst = sizeIn(choice, 'batch') * sizeIn(choice, 'seq') * Math.min(sizeIn(choice, 'choice'), experts)
   const room = sizeIn(from, 'row')
-  if (room < worst && !instr.guarded)
-    say('R1', `there may be ${worst} rows, there is room for ${room}, and nobody looks`)
+  if (room < worst && !instr.guarded) say('R1', clause('R/room', { worst, room }))
   if (experts * sizeOfAll(program.mesh, splitOf(counts.layout, 'expert')) < sizeIn(choice, 'choice'))
-    return void say('T3', `${sizeIn(choice, 'choice')} choices among ${experts} experts`)
+    return void say('T3', clause('R/few', { choices: sizeIn(choice, 'choice'), experts }))
   return [like(to, [choice]), from, counts]
 }
 
@@ -100,16 +102,16 @@ function meetsRight({ program, instr, say }: Case<RoutedInstr>, counts: Type): b
   const group = isRouted(instr) ? instr.group.axes.filter(axis => matters.includes(axis)) : []
   const owners = splitOf(counts.layout, 'expert')
   if (same(group, owners)) return true
-  say('T1', `experts are split over [${owners.join(' ')}], rows move over [${group.join(' ')}]`)
+  say('T1', clause('R/group', { owners: owners.join(' '), group: group.join(' ') }))
   return false
 }
 
 /** Tokens lie with their routes: cut over all axes but those on which ranks hold the same rows. */
-function tokensRight({ instr, say }: Case<RoutedInstr>, tokens: Type, at: Standings): boolean {
+function tokensRight({ say }: Case<RoutedInstr>, tokens: Type, at: Standings): boolean {
   for (const [axis, standing] of at) {
     const cut = dimsSplitBy(tokens.layout, axis).some(dim => dim === 'batch' || dim === 'seq')
     if (cut === (standing !== 'alike')) continue
-    say('T1', `over ${axis} rows are ${standing}, tokens are ${showShaped(tokens)} (${instr.kind})`)
+    say('T1', clause('R/tokens', { axis, standing: said(standing), type: showShaped(tokens) }))
     return false
   }
   return true
@@ -133,7 +135,7 @@ function dispatched(of: Case<InstrOf<'dispatch' | 'all-dispatch'>>): Answer {
   if (!at) return undefined
   for (const dim of ['batch', 'seq'])
     if (!same(splitOf(x.layout, dim), splitOf(to.layout, dim)) || sizeIn(x, dim) !== sizeIn(to, dim))
-      return void say('T1', `%${instr.ins[0]} is ${showShaped(x)}, its routes are ${showShaped(to)}`)
+      return void say('T1', clause('R/routes', { ref: instr.ins[0], type: showShaped(x), routes: showShaped(to) }))
   const partial = passing(of, x, at)
   return partial && [like(claimed[0], [from, x], partial)]
 }
@@ -148,7 +150,7 @@ function combined(of: Case<InstrOf<'combine' | 'all-combine'>>): Answer {
   const at = agreedStandings(of)
   if (!at) return undefined
   if (!same(splitOf(rows.layout, 'row'), splitOf(from.layout, 'row')) || sizeIn(rows, 'row') !== sizeIn(from, 'row'))
-    return void say('T1', `%${instr.ins[0]} is ${showShaped(rows)}, its routes are ${showShaped(from)}`)
+    return void say('T1', clause('R/routes', { ref: instr.ins[0], type: showShaped(rows), routes: showShaped(from) }))
   const partial = passing(of, rows, at)
   return partial && [like(claimed[0], [to, rows], partial)]
 }
@@ -158,7 +160,7 @@ function passing({ instr, say }: Case<RoutedInstr>, x: Type, at: Standings): Lay
   for (const [axis, combine] of Object.entries(x.layout.partial))
     if (combine !== 'sum' || at.get(axis as Axis) !== 'alike')
       // keys of a layout are axes
-      return void say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
+      return void say('T1', clause('T/is', { ref: instr.ins[0], type: showShaped(x) }))
   return x.layout.partial
 }
 
@@ -168,7 +170,7 @@ function ordinary(of: Case<Compute>, axis: Axis, [a, b]: readonly [Type, Type]):
   const split = [...new Set([a, b].flatMap(({ layout }) => dimsSplitBy(layout, axis)))]
   const partial = [a, b].filter(({ layout }) => layout.partial[axis])
   const refuse = () => {
-    say('T1', `over ${axis} it is given ${showShaped(a)} and ${showShaped(b)}`)
+    say('T1', clause('R/both', { axis, type: showShaped(a), other: showShaped(b) }))
     return 'refused' as const
   }
   if (split.length + partial.length > 1) return refuse()
@@ -183,7 +185,8 @@ function ordinary(of: Case<Compute>, axis: Axis, [a, b]: readonly [Type, Type]):
 function product(of: Case<Compute>, factors: readonly [Type, Type], at: Standings): Layout['partial'] | undefined {
   const [a, b] = factors
   const uneven = namesOf(a).find(name => namesOf(b).includes(name) && sizeIn(a, name) !== sizeIn(b, name))
-  if (uneven !== undefined) return void of.say('T3', `${uneven} is ${sizeIn(a, uneven)} and ${sizeIn(b, uneven)}`)
+  if (uneven !== undefined)
+    return void of.say('T3', clause('R/sizes', { dim: uneven, size: sizeIn(a, uneven), other: sizeIn(b, uneven) }))
   const partial: Partial<Record<Axis, Combine>> = {}
   for (const [axis, standing] of at) {
     const combine = standing === 'alike' ? ordinary(of, axis, factors) : undefined
@@ -201,7 +204,8 @@ function scaledAlike(of: Case<Scaled>): boolean {
     const type = operands[scale]
     const elsewhere = namesOf(type).some(dim => !same(splitOf(type.layout, dim), splitOf(operands[codes].layout, dim)))
     if (!elsewhere && Object.keys(type.layout.partial).length === 0) continue
-    of.say('T1', `%${of.instr.ins[scale]} is ${showShaped(type)}, its codes are ${showShaped(operands[codes])}`)
+    const lies = { type: showShaped(type), codes: showShaped(operands[codes]) }
+    of.say('T1', clause('R/codes', { ref: of.instr.ins[scale], ...lies }))
     return false
   }
   return true
@@ -220,12 +224,15 @@ function multiplied(of: Case<InstrOf<'expertContract' | 'scaledExpertContract'>>
     !same(splitOf(w.layout, 'expert'), splitOf(counts.layout, 'expert')) ||
     sizeIn(w, 'expert') !== sizeIn(counts, 'expert')
   )
-    return void say('T1', `%${instr.ins[2]} is ${showShaped(w)}, rows are counted by ${showShaped(counts)}`)
+    return void say('T1', clause('R/counted', { ref: instr.ins[2], type: showShaped(w), counts: showShaped(counts) }))
   for (const [axis, standing] of at) {
     const lies = standing === 'alike' || (!w.layout.partial[axis] && !rows.layout.partial[axis])
     const cut = dimsSplitBy(w.layout, axis).filter(dim => dim !== 'expert')
     if (!lies || (standing !== 'alike' && cut.length > 0))
-      return void say('T1', `over ${axis} rows are ${standing}, %${instr.ins[2]} is ${showShaped(w)}`)
+      return void say(
+        'T1',
+        clause('R/weights', { axis, standing: said(standing), ref: instr.ins[2], type: showShaped(w) }),
+      )
   }
   const partial = product(of, [rows, w], at)
   return partial && [like(claimed[0], [rows, w], partial)]
@@ -242,7 +249,13 @@ function weighed(of: Case<InstrOf<'expertWeightGrad' | 'scaledExpertWeightGrad'>
   const at = standings(of, rows, counts)
   if (!at) return undefined
   if (!same(splitOf(rows.layout, 'row'), splitOf(drows.layout, 'row')))
-    return void say('T1', `%${instr.ins[0]} is ${showShaped(rows)}, %${instr.ins[1]} is ${showShaped(drows)}`)
+    return void say(
+      'T1',
+      clause('T/are', {
+        ...{ ref: instr.ins[0], type: showShaped(rows) },
+        ...{ other: instr.ins[1], beside: showShaped(drows) },
+      }),
+    )
   const partial = product(of, [rows, drows], at)
   const apart = [...at].flatMap(([axis, standing]) => (standing === 'apart' ? [[axis, 'sum'] as const] : []))
   return partial && [like(claimed[0], [counts, rows, drows], { ...partial, ...Object.fromEntries(apart) })]

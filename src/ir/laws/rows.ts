@@ -4,6 +4,7 @@
  */
 import type { Act } from './acts.js'
 import { type CallFrame, valueIn } from './call.js'
+import { type Told, told } from './phrases.js'
 import { hashValues, keyOf, nothing, same, type Value } from './value.js'
 
 type RowsAct = Extract<Act, { op: 'rows' }>
@@ -13,7 +14,7 @@ export class RowRoutes {
   readonly #routes = new Map<number, Value>()
 
   /** Says what is wrong, if anything is. */
-  follow(frame: CallFrame, { ins, outs, how }: RowsAct): string | undefined {
+  follow(frame: CallFrame, { ins, outs, how }: RowsAct): Told | undefined {
     const given = ins.map(slot => valueIn(frame, slot))
     const named = how === 'work' ? undefined : hashValues(nothing, given.slice(1))
     const known = (how === 'become' ? [] : how === 'leave' ? given.slice(0, 1) : given).flatMap(({ a, b }) => {
@@ -24,8 +25,6 @@ export class RowRoutes {
     if (routes && how !== 'leave')
       for (const slot of outs) this.#routes.set(keyOf(frame.a[slot], frame.b[slot]), routes)
     if (!routes || known.every(other => same(other, routes))) return undefined
-    return how === 'leave'
-      ? 'rows are combined by other routes than they came by'
-      : 'rows that meet came by different routes'
+    return how === 'leave' ? told('R/back') : told('R/meet')
   }
 }

@@ -8,6 +8,7 @@ import type { Act } from './acts.js'
 import { type CallFrame, frameOf, placeIn, put, valueIn } from './call.js'
 import { Feedback } from './feedback.js'
 import { type Finding, type Law, type Place, placeOf } from './law.js'
+import { clause, type Told, told } from './phrases.js'
 import { hashText, hashValues, keyOf, minus, nothing, same, type Value } from './value.js'
 
 /** An instruction that is done only in a step that is taken: by which norm, and below which limit. */
@@ -71,13 +72,20 @@ export class Verdicts {
     const norm = valueIn(frame, act.in)
     const all = act.outs.map(slot => valueIn(frame, slot))
     if (act.outs.length !== act.scalars.length)
-      this.#findings.push(say('P9', place, `it moves ${act.outs.length} numbers, not ${act.scalars.join(', ')}`))
+      this.#findings.push(
+        say(
+          'P9',
+          place,
+          told('P/moves-numbers', { numbers: act.outs.length, scalars: { joint: ',', of: act.scalars } }),
+        ),
+      )
     for (const [i, slot] of act.outs.entries()) {
       const after = hashValues(hashValues(act.salt, [{ a: i, b: 0 }]), [norm, ...all])
       put(frame, slot, after)
       const scalar = scalarAt(program, frame.pipeline, frameOf(frame, slot))
-      if (!scalar) this.#findings.push(say('P9', place, 'what moves is not a scalar of the program'))
-      else if (scalar !== act.scalars[i]) this.#findings.push(say('P9', place, `${scalar} moves as ${act.scalars[i]}`))
+      if (!scalar) this.#findings.push(say('P9', place, told('P/moves-nothing')))
+      else if (scalar !== act.scalars[i])
+        this.#findings.push(say('P9', place, told('P/moves-as', { scalar, other: act.scalars[i] })))
       else this.moves.push({ ...place, scalar, before: all[i], after, norm, limit: act.limit })
     }
   }
@@ -94,8 +102,7 @@ export class Verdicts {
     const place = placeIn(frame, act.instr)
     const [value, norm, taken, before] = [act.in, act.norm, act.taken, act.out].map(slot => valueIn(frame, slot))
     this.#updates.push({ ...place, norm, limit: act.limit })
-    if (!same(taken, valueOfScalar('taken')))
-      this.#findings.push(say('P9', place, 'the average does not read taken of the step’s start'))
+    if (!same(taken, valueOfScalar('taken'))) this.#findings.push(say('P9', place, told('P/average')))
     put(frame, act.out, hashValues(act.salt, [value, norm, taken, before]))
   }
 
@@ -116,9 +123,8 @@ export class Verdicts {
   #unscale(frame: CallFrame, act: Extract<Act, { op: 'unscale' }>): void {
     const [by, x] = [valueIn(frame, act.by), valueIn(frame, act.out)]
     const place = placeIn(frame, act.instr)
-    if (!same(by, valueOfScalar('scale')))
-      this.#findings.push(say('P9', place, 'it is not divided by the scale of the step’s start'))
-    if (this.#unscaled.has(keyOf(x.a, x.b))) this.#findings.push(say('P8', place, 'it is divided by the scale twice'))
+    if (!same(by, valueOfScalar('scale'))) this.#findings.push(say('P9', place, told('P/scale-start')))
+    if (this.#unscaled.has(keyOf(x.a, x.b))) this.#findings.push(say('P8', place, told('P/scale-twice')))
     const after = hashValues(act.salt, [x, by])
     this.#unscaled.add(keyOf(after.a, after.b))
     put(frame, act.out, after)
@@ -134,7 +140,7 @@ export class Verdicts {
     this.#updates.push({ ...place, norm, limit: act.limit })
     const { a, b } = this.feedback.updated(place, param, grad) ?? grad
     if (act.trains && program.scalars?.scale && !this.#unscaled.has(keyOf(a, b)))
-      this.#findings.push(say('P8', place, 'its gradient was not divided by the scale'))
+      this.#findings.push(say('P8', place, told('P/unscaled')))
   }
 
   findings = (program: Program, left: Left): Finding[] => [
@@ -151,19 +157,20 @@ export class Verdicts {
     const [place] = resultPlaces(results.normSquared)
     const [weighed] = this.#weighed
     const summed = (place && left(...place)) ?? weighed?.norm ?? all[0].norm
-    const [decides, what] = weighed ? [weighed.weighed, 'norm as it was weighed'] : [summed, 'normSquared']
+    const [decides, what] = weighed ? [weighed.weighed, clause('.weighed')] : [summed, 'normSquared']
     const { limit } = all[0]
-    const told = (most: number | undefined) => (most === undefined ? 'no limit' : `the limit ${most}`)
+    const saidOf = (most: number | undefined) =>
+      most === undefined ? clause('.no-limit') : clause('.limit', { limit: most })
     const strange = this.#weighed.filter(one => !same(one.norm, summed) || !same(one.weighed, decides))
-    const endless = weighed && limit === undefined ? [say('P8', weighed, 'no limit keeps what is too large out')] : []
-    const others = strange.map(one => say('P8', one, 'it does not weigh the step’s normSquared, or by another limit'))
+    const endless = weighed && limit === undefined ? [say('P8', weighed, told('P/endless'))] : []
+    const others = strange.map(one => say('P8', one, told('P/weighs-other')))
     return [
       ...endless,
       ...others,
       ...all.flatMap(verdict => {
-        if (!same(verdict.norm, decides)) return [say('P8', verdict, `it is not the step’s ${what} that decides`)]
-        const [own, theirs] = [told(verdict.limit), told(limit)]
-        return verdict.limit === limit ? [] : [say('P8', verdict, `${own} decides here, ${theirs} elsewhere`)]
+        if (!same(verdict.norm, decides)) return [say('P8', verdict, told('P/decides', { what }))]
+        const [own, others] = [saidOf(verdict.limit), saidOf(limit)]
+        return verdict.limit === limit ? [] : [say('P8', verdict, told('P/limits', { own, others }))]
       }),
     ]
   }
@@ -174,12 +181,11 @@ export class Verdicts {
       const own = this.moves.filter(move => move.scalar === scalar && move.pipeline === pipeline)
       const [move, again] = own
       if (own.length !== (program.evaluates ? 0 : 1))
-        return [say('P9', again ?? move ?? { pipeline }, `${scalar} moves ${own.length} times`)]
+        return [say('P9', again ?? move ?? { pipeline }, told('P/moves-times', { scalar, times: own.length }))]
       if (!move) return []
-      if (!same(move.before, valueOfScalar(scalar)))
-        return [say('P9', move, `${scalar} does not move from what it was at the step’s start`)]
+      if (!same(move.before, valueOfScalar(scalar))) return [say('P9', move, told('P/moves-from', { scalar }))]
       const end = left(pipeline, frames[pipeline])
-      return end && same(end, move.after) ? [] : [say('P9', move, `${scalar} is not left as it moved`)]
+      return end && same(end, move.after) ? [] : [say('P9', move, told('P/not-left', { scalar }))]
     })
   }
 
@@ -189,13 +195,13 @@ export class Verdicts {
       const [first, ...others] = this.moves.filter(move => move.scalar === scalar)
       const other = others.filter(move => !same(move.after, first.after))
       return [
-        ...missing.map(pipeline => say('P10', { pipeline }, `${scalar} does not lie on stream ${pipeline}`)),
+        ...missing.map(pipeline => say('P10', { pipeline }, told('P/not-on', { scalar, stream: pipeline }))),
         ...other.map(move =>
-          say('P10', move, `${scalar} becomes another on stream ${move.pipeline} than on stream ${first.pipeline}`),
+          say('P10', move, told('P/differs', { scalar, stream: `${move.pipeline}`, first: `${first.pipeline}` })),
         ),
       ]
     })
   }
 }
 
-const say = (law: Law, place: Place, message: string): Finding => ({ law, ...placeOf(place), message })
+const say = (law: Law, place: Place, said: Told): Finding => ({ law, ...placeOf(place), ...said })

@@ -3,7 +3,8 @@
  * split, through which operands a partial sum may pass, and what becomes of a split dim that the result lacks.
  * It is written from the meaning of the ops (base/op.ts), not from the compiler's rules: the second opinion.
  */
-import type { Combine, Dim, OpTable } from '../../base/index.js'
+import type { Combine, Dim, OpTable, Spoken } from '../../base/index.js'
+import { clause } from './phrases.js'
 
 type Range = readonly [least: number, most: number]
 
@@ -50,7 +51,7 @@ export interface Signature {
   /** It depends on which token lies where: the operand that says so where that is not the one whose place it is. */
   readonly slots?: { readonly by: string; readonly at: number }
   /** What is wrong with sizes that no dim of one name tells. */
-  readonly sizes?: (operands: readonly (readonly Dim[])[], results: readonly (readonly Dim[])[]) => string | undefined
+  readonly sizes?: (operands: readonly (readonly Dim[])[], results: readonly (readonly Dim[])[]) => Spoken | undefined
   /** Dims that must be whole. The results' claimed dims are given too. */
   readonly stuck?: (
     operands: readonly (readonly string[])[],
@@ -102,19 +103,19 @@ const asWideAsValues: ShapeRule = ([q, , v]) =>
   q.map(dim => (dim === 'headDim' && v.includes('valueDim') ? 'valueDim' : dim))
 
 /** Every token, or query, stands at one place of its document: positions have its sample and its place in the sequence, no more. */
-function ofTokens(tokens: readonly Dim[], positions: readonly Dim[] | undefined): string | undefined {
+function ofTokens(tokens: readonly Dim[], positions: readonly Dim[] | undefined): Spoken | undefined {
   const [wanted, given] = [tokens.filter(isOfToken), positions ?? []].map(dims => dims.map(({ name }) => name).sort())
   return positions === undefined || wanted.join() === given.join()
     ? undefined
-    : `positions have dims [${given.join(' ')}], not [${wanted.join(' ')}]`
+    : clause('T/positions', { given: given.join(' '), wanted: wanted.join(' ') })
 }
 
 /** Every rank knows which token lies at each slot of its sequences, no more. */
-function ofSlots(order: readonly Dim[] | undefined): string | undefined {
+function ofSlots(order: readonly Dim[] | undefined): Spoken | undefined {
   const given = order?.map(({ name }) => name) ?? ['batch', 'slot']
   return given.length === 2 && given.includes('batch') && given.includes('slot')
     ? undefined
-    : `the order has dims [${given.join(' ')}], not [batch slot]`
+    : clause('T/order', { given: given.join(' ') })
 }
 
 /** Of a join: the dim that each part has alone, and the one that only the whole has. */
@@ -134,12 +135,15 @@ const partOf: ShapeRule = ([whole], claimed) =>
     ? claimed
     : undefined
 
-function addUp(parts: readonly (readonly Dim[])[], whole: readonly Dim[]): string | undefined {
+function addUp(parts: readonly (readonly Dim[])[], whole: readonly Dim[]): Spoken | undefined {
   const names = (dims: readonly Dim[]) => dims.map(({ name }) => name)
   const own = ownOf(parts.map(names), names(whole))
-  if (own.length !== 3) return `[${own.join(' ')}] are not one dim of each part and one of the whole`
+  if (own.length !== 3) return clause('T/joined', { dims: own.join(' ') })
   const [first, second, all] = own.map(name => [...parts, whole].flat().find(dim => dim.name === name)?.size ?? 0)
-  return first + second === all ? undefined : `${own[0]} ${first} and ${own[1]} ${second} are not ${own[2]} ${all}`
+  const saidOf = (i: number, size: number) => `${own[i]} ${size}`
+  return first + second === all
+    ? undefined
+    : clause('T/joined-sizes', { first: saidOf(0, first), second: saidOf(1, second), whole: saidOf(2, all) })
 }
 
 /** A token is compared with all candidates, and makes all its choices at once. */

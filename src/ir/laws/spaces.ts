@@ -2,18 +2,20 @@
  * T8 and L10: spaces. What an instruction works on lies in one space, and only a move takes anything to another; so a thing may lie
  * in two, and when it is written in one, what lies in the other is stale until it is moved again.
  */
+import type { Space, Spoken } from '../../base/index.js'
 import { type Instr, isCollective, pairsOf, type Ref } from '../instr.js'
 import { type Call, type Program, type Segment, type Stream, spaceOf } from '../program.js'
 import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
 import type { Finding } from './law.js'
+import { clause, type Told, told } from './phrases.js'
 import { everyStep } from './walk.js'
 
 export const spaces = (program: Program): Finding[] => [
   ...Object.entries(program.segments).flatMap(([segment, body]) =>
     body.instrs.flatMap((instr, i): Finding[] => {
-      const message = misplaced(instr, body)
-      return message === undefined ? [] : [{ law: 'T8', segment, instr: i, message: `${instr.kind}: ${message}` }]
+      const what = misplaced(instr, body)
+      return what === undefined ? [] : [{ law: 'T8', segment, instr: i, ...told('.instr', { kind: instr.kind, what }) }]
     }),
   ),
   ...misplayed(program),
@@ -21,21 +23,23 @@ export const spaces = (program: Program): Finding[] => [
 ]
 
 /** What is wrong with where its operands and results lie. */
-function misplaced(instr: Instr, { roles, buffers }: Segment): string | undefined {
+function misplaced(instr: Instr, { roles, buffers }: Segment): Spoken | undefined {
   const at = (ref: Ref) => spaceOf(roles[buffers[ref].role])
+  const space = (ref: Ref) => clause(`.space/${at(ref)}`)
   if (instr.kind === 'move') {
     const stays = pairsOf(instr).find(pair => at(pair.in) === at(pair.out))
-    if (instr.group.axes.length > 0) return 'nobody else takes part in it'
-    return stays && `%${stays.in} and %${stays.out} are both on the ${at(stays.in)}`
+    if (instr.group.axes.length > 0) return clause('T/alone')
+    return stays && clause('T/both-on', { ref: stays.in, other: stays.out, space: space(stays.in) })
   }
   const { reads, writes } = traitsOf(instr)
   const [first, ...others] = [...reads, ...writes]
   if (first === undefined) return undefined
   const apart = others.find(ref => at(ref) !== at(first))
-  if (apart !== undefined) return `%${first} is on the ${at(first)}, %${apart} on the ${at(apart)}`
-  if (at(first) === 'disk') return `%${first} is on the disk, where nothing is computed`
+  if (apart !== undefined)
+    return clause('T/apart-on', { ref: first, space: space(first), other: apart, elsewhere: space(apart) })
+  if (at(first) === 'disk') return clause('T/on-disk', { ref: first })
   return isCollective(instr) && at(first) !== 'device'
-    ? `%${first} is on the ${at(first)}, where ranks do not meet`
+    ? clause('T/no-meeting', { ref: first, space: space(first) })
     : undefined
 }
 
@@ -43,15 +47,21 @@ function misplaced(instr: Instr, { roles, buffers }: Segment): string | undefine
 function misplayed(program: Program): Finding[] {
   const findings: Finding[] = []
   for (const { pipeline, stream, at, step } of everyStep(program)) {
-    const say = (message: string) => findings.push({ law: 'T8', pipeline, step: at, message })
+    const say = (said: Told) => findings.push({ law: 'T8', pipeline, step: at, ...said })
+    const space = (of: Space) => clause(`.space/${of}`)
     const [named, where] = [(i: number) => stream.frames[i].name, (i: number) => spaceOf(stream.frames[i])]
     if ((step.kind === 'send' || step.kind === 'recv') && where(step.frame) !== 'device')
-      say(`${named(step.frame)} is on the ${where(step.frame)}, and messages go from device to device`)
+      say(told('T/message-on', { frame: named(step.frame), space: space(where(step.frame)) }))
     if (step.kind !== 'call') continue
     for (const [i, role] of program.segments[step.segment].roles.entries()) {
       const frame = step.bind[i]
       if (where(frame) !== spaceOf(role))
-        say(`${named(frame)} is on the ${where(frame)}, its role ${showRole(role.name)} on the ${spaceOf(role)}`)
+        say(
+          told('T/role-on', {
+            ...{ frame: named(frame), space: space(where(frame)) },
+            ...{ role: showRole(role.name), other: space(spaceOf(role)) },
+          }),
+        )
     }
   }
   return findings
@@ -100,12 +110,11 @@ class Copies {
     const by = this.#stale.get(frame)
     if (by === undefined) return
     const [stale, written] = [frame, by].map(i => this.#stream.frames[i].name)
-    const how = step === undefined ? 'is left for the next step' : 'is read'
     const place = { pipeline: this.#pipeline, ...(step === undefined ? {} : { step }) }
     this.#findings.push({
       law: 'L10',
       ...place,
-      message: `${stale} ${how}, but ${written} has been written since it was moved`,
+      ...(step === undefined ? told('L10/left', { stale, written }) : told('L10/read', { stale, written })),
     })
     this.#stale.delete(frame)
   }

@@ -9,11 +9,13 @@ import {
   flatAxes,
   keptSizes,
   partialAxes,
+  type Spoken,
   splitOf,
   summedDims,
 } from '../../base/index.js'
 import type { InstrOf } from '../instr.js'
 import { showShaped } from '../text/codec.js'
+import { clause } from './phrases.js'
 import type { Case, Type } from './type.js'
 
 export function sparse(of: Case<InstrOf<'beside' | 'greatest' | 'scatter'>>): readonly Type[] | undefined {
@@ -27,18 +29,18 @@ function laid({ instr, operands, claimed, say }: Case<InstrOf<'beside'>>): reado
   const [x] = operands
   const odd = operands.findIndex(other => showShaped(other) !== showShaped(x) || !isValue(other, []))
   if (odd >= 0)
-    return void say('T1', `%${instr.ins[odd]} is ${showShaped(operands[odd])}, an addend of one rank is whole`)
+    return void say('T1', clause('T/addend-whole', { ref: instr.ins[odd], type: showShaped(operands[odd]) }))
   const dims = [{ name: 'addend', size: operands.length }, ...x.dims]
   return [{ dtype: claimed[0].dtype, dims, layout: x.layout }]
 }
 
 /** Of the addends of ranks each keeps its own; of those that lie side by side one rank keeps all. */
 function kept({ instr, operands: [x], claimed, say }: Case<InstrOf<'greatest'>>): readonly Type[] | undefined {
-  const refuse = (message: string) => void say('T1', `%${instr.ins[0]} is ${showShaped(x)}; ${message}`)
+  const refuse = (why: Spoken) => void say('T1', clause('T/is-but', { ref: instr.ins[0], type: showShaped(x), why }))
   const [along, axes] = [splitOf(claimed[0].layout, 'addend'), partialAxes(x.layout)]
-  if (!isValue(x, axes)) return refuse('it is no block of numbers')
-  if (axes.some(axis => x.layout.partial[axis] !== 'sum')) return refuse('only sums have addends')
-  if (!sameAxes(along, axes)) return refuse(`its addends are not those of ${along.join() || 'one rank'}`)
+  if (!isValue(x, axes)) return refuse(clause('.no-numbers'))
+  if (axes.some(axis => x.layout.partial[axis] !== 'sum')) return refuse(clause('.only-sums'))
+  if (!sameAxes(along, axes)) return refuse(clause('.addends-of', { axes: along.join() || clause('.one-rank') }))
   return claimed.map(({ dtype }) => ({ dtype, ...keptOf(x, instr, along) }))
 }
 
@@ -47,14 +49,14 @@ function scattered({ instr, operands, claimed, say }: Case<InstrOf<'scatter'>>):
   const [x] = claimed
   const [along, axes] = [splitOf(operands[0].layout, 'addend'), partialAxes(x.layout)]
   if (!isValue(x, axes) || !sameAxes(along, axes))
-    return void say('T1', `addends of ${along.join() || 'one rank'} are no ${showShaped(x)}`)
+    return void say('T1', clause('T/no-addends', { axes: along.join() || clause('.one-rank'), type: showShaped(x) }))
   const isApart = axes.length > 0 || summedDims(x.dims).length < x.dims.length
   const expected = showShaped(keptOf(x, instr, along, isApart ? undefined : addendsIn(operands[0].dims)))
   const odd = operands.findIndex(type => showShaped(type) !== expected)
   if (odd >= 0)
     return void say(
       'T1',
-      `%${instr.ins[odd]} is ${showShaped(operands[odd])}; what is kept of ${showShaped(x)} is ${expected}`,
+      clause('T/kept-of', { ref: instr.ins[odd], type: showShaped(operands[odd]), of: showShaped(x), expected }),
     )
   return claimed
 }

@@ -11,6 +11,7 @@ import {
   type Lines,
   type Mesh,
   matricesIn,
+  type Spoken,
   sameDims,
   sameLayout,
   sizeOfAll,
@@ -20,6 +21,7 @@ import { type Instr, type InstrOf, isCollective, pairsOf, type Ref } from '../in
 import type { Segment } from '../program.js'
 import { showShaped } from '../text/codec.js'
 import { traitsOf } from '../traits.js'
+import { clause } from './phrases.js'
 import { unfinished } from './turns.js'
 import { type Case, type Type, typeOf } from './type.js'
 
@@ -47,19 +49,21 @@ function takenFromStack({ program: { mesh }, say }: Case, stack: Type, xs: reado
   const wrong =
     unlike(xs) ??
     tooMany(xs.length, stack) ??
-    (lies ? undefined : `a stack of ${showShaped(xs[0])} is ${showShaped(expected)}, not ${showShaped(stack)}`)
+    (lies
+      ? undefined
+      : clause('T/stack', { type: showShaped(xs[0]), expected: showShaped(expected), stack: showShaped(stack) }))
   return wrong ? void say('T1', wrong) : xs
 }
 
-function unlike([first, ...others]: readonly Type[]): string | undefined {
+function unlike([first, ...others]: readonly Type[]): Spoken | undefined {
   const other = others.find(type => showShaped(type) !== showShaped(first))
-  if (other) return `one is ${showShaped(first)}, another ${showShaped(other)}`
-  if (Object.keys(first.layout.partial).length > 0) return `${showShaped(first)} is partial`
+  if (other) return clause('T/stack-unlike', { type: showShaped(first), other: showShaped(other) })
+  if (Object.keys(first.layout.partial).length > 0) return clause('T/stack-partial', { type: showShaped(first) })
   return unfinished(first)
 }
 
-const tooMany = (count: number, { dims: [matrices] }: Type): string | undefined =>
-  matrices && count <= matrices.size ? undefined : `a stack of ${matrices?.size ?? 0} has no room for ${count}`
+const tooMany = (count: number, { dims: [matrices] }: Type): Spoken | undefined =>
+  matrices && count <= matrices.size ? undefined : clause('T/stack-room', { size: matrices?.size ?? 0, count })
 
 /** Of so many as the other has. */
 function stackOf(mesh: Mesh, x: Type, { dims: [matrices], dtype }: Type): Type {
@@ -72,19 +76,20 @@ function stackOf(mesh: Mesh, x: Type, { dims: [matrices], dtype }: Type): Type {
 }
 
 /** Lines are whole but for experts, and are made up as those that were stacked are cut. */
-export function linesMisread(mesh: Mesh, segment: Segment, instr: Instr, at: number): string[] {
+export function linesMisread(mesh: Mesh, segment: Segment, instr: Instr, at: number): Spoken[] {
   if (instr.kind !== 'newtonSchulz' || !instr.lines) return []
-  const made = stackBefore(segment.instrs, instr.ins[0], at)
-  if (!made) return [`%${instr.ins[0]} is no stack that this segment made`]
+  const [ref] = instr.ins
+  const made = stackBefore(segment.instrs, ref, at)
+  if (!made) return [clause('T/no-stack', { ref })]
   const x = typeOf(mesh, segment.buffers[made.ins[0]])
   const stack = typeOf(mesh, segment.buffers[instr.ins[0]])
   const experts = splitOf(x.layout, 'expert')
   const expected = wholeLines(mesh, x)
   if (splitOf(stack.layout, 'line').join() !== experts.join())
-    return [`lines of %${instr.ins[0]} are ${showShaped(stack)}, not whole`]
+    return [clause('T/lines-cut', { ref, type: showShaped(stack) })]
   return showLines(expected) === showLines(instr.lines)
     ? []
-    : [`lines of %${instr.ins[0]} are ${showLines(expected)}, not ${showLines(instr.lines)}`]
+    : [clause('T/lines', { ref, expected: showLines(expected), given: showLines(instr.lines) })]
 }
 
 const showLines = ({ dims, blocks }: Lines) => dims.map(({ name, size }, i) => `${name}:${size}/${blocks[i]}`).join()
@@ -112,6 +117,6 @@ export function orthogonal({ instr, operands, claimed, say }: Case<InstrOf<'newt
   const copies = instr.lines?.blocks.some(ways => ways > 1) ? 2 : 1
   const needed = copies * rows * columns + 2 * Math.min(rows, columns) ** 2
   if (room.dims.length !== 1 || elementsOf(room.dims) < needed || !sameLayout(room.layout, { splits: {}, partial: {} }))
-    say('T3', `%${instr.outs[1]} must have room for ${needed} numbers, it is ${showShaped(room)}`)
+    say('T3', clause('T/room', { ref: instr.outs[1], numbers: needed, type: showShaped(room) }))
   return [...made, room]
 }

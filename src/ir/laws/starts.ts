@@ -5,23 +5,24 @@
 import { type Dim, initNumber, scalarNames, stateEntries, summedDims } from '../../base/index.js'
 import type { Param, Program } from '../program.js'
 import type { Finding } from './law.js'
+import { clause, type Told, told } from './phrases.js'
 
 export function starts({ params, scalars }: Program, serial: Program): Finding[] {
   const right = new Map(serial.params.map(param => [param.name, startOf(param)]))
   const own = new Map(params.map(param => [param.name, startOf(param)]))
-  const say = (message: string): Finding => ({ law: 'I4', message })
-  const told = (start: number | undefined) => (start === undefined ? 'is missing' : `starts as ${start}`)
+  const say = (said: Told): Finding => ({ law: 'I4', ...said })
+  const as = (start: number | undefined) => (start === undefined ? clause('.missing') : clause('.starts', { start }))
   return [
     ...scalarNames.flatMap(name => {
-      const [is, expected] = [told(scalars?.[name]?.start), told(serial.scalars?.[name]?.start)]
-      return is === expected ? [] : [say(`${name} ${is}, in the serial program it ${expected}`)]
+      const [is, expected] = [scalars?.[name]?.start, serial.scalars?.[name]?.start]
+      return is === expected ? [] : [say(told('I/start-scalar', { name, start: as(is), expected: as(expected) }))]
     }),
     ...[...own].flatMap(([name, start]) => {
       const expected = right.get(name)
-      if (expected === undefined) return [say(`the serial program has no parameter ${name}`)]
-      return start === expected ? [] : [say(`${name} starts as ${start}, in the serial program as ${expected}`)]
+      if (expected === undefined) return [say(told('I/no-parameter', { name }))]
+      return start === expected ? [] : [say(told('I/start', { name, start, expected }))]
     }),
-    ...[...right.keys()].filter(name => !own.has(name)).map(name => say(`parameter ${name} is missing`)),
+    ...[...right.keys()].filter(name => !own.has(name)).map(name => say(told('I/parameter', { name }))),
   ]
 }
 

@@ -3,9 +3,10 @@
  * then gives shares. Shares of different turns are added up, or merged, and all that are needed make the value; nobody
  * else is given what has gone round or lacks shares.
  */
-import { type Axis, type Mesh, type Shares, sizeOfAll, splitOf, zigzagAxes } from '../../base/index.js'
+import { type Axis, type Mesh, type Shares, type Spoken, sizeOfAll, splitOf, zigzagAxes } from '../../base/index.js'
 import type { Compute } from '../instr.js'
 import { showShaped } from '../text/codec.js'
+import { clause } from './phrases.js'
 import { signatures } from './signatures.js'
 import type { Say, Type } from './type.js'
 
@@ -23,9 +24,9 @@ export interface Unrolled {
 }
 
 /** Why a type is not a value in its place. */
-export function unfinished({ layout: { turn, shares } }: Type): string | undefined {
-  if (turn) return `it has gone round along ${turn.axes.join()}`
-  return shares && `it has the shares of turns ${shares.held.join()} of ${shares.needed.join()}`
+export function unfinished({ layout: { turn, shares } }: Type): Spoken | undefined {
+  if (turn) return clause('.gone-round', { axes: turn.axes.join() })
+  return shares && clause('.has-shares', { held: shares.held.join(), needed: shares.needed.join() })
 }
 
 /** Undefined where a finding says what is wrong. */
@@ -41,7 +42,7 @@ export function unrolled(given: Given): Unrolled | undefined {
 
 function isFinished({ instr, operands, say }: Given, i: number): boolean {
   const why = unfinished(operands[i])
-  if (why) say('T1', `%${instr.ins[i]} is ${showShaped(operands[i])}; ${why}`)
+  if (why) say('T1', clause('T/is-but', { ref: instr.ins[i], type: showShaped(operands[i]), why }))
   return why === undefined
 }
 
@@ -60,13 +61,13 @@ function attended(given: Given, { keys }: { keys: readonly number[] }, axes: rea
   const { by: turn } = turnOf(keys[0])
   const isOdd = (i: number) => turnOf(i).by !== turn || turnOf(i).axes.join() !== along
   if (keys.some(i => isOdd(i) || operands[i].layout.shares)) {
-    const wrong = keys.map(i => `%${instr.ins[i]} is ${showShaped(operands[i])}`).join(', ')
-    return void say('T1', `keys and values are not those of one rank: ${wrong}`)
+    const of = keys.map(i => clause('T/is', { ref: instr.ins[i], type: showShaped(operands[i]) }))
+    return void say('T1', clause('T/keys', { keys: { joint: ',', of } }))
   }
   if (!operands.every((_, i) => keys.includes(i) || isFinished(given, i))) return undefined
   const size = operands[keys[0]].dims.find(({ name }) => name === 'keys')?.size ?? 1
   const needed = neededTurns(mesh, axes, size, 'window' in instr ? instr.window : undefined)
-  if (!needed.includes(turn)) return void say('T1', `no query sees a key of turn ${turn}`)
+  if (!needed.includes(turn)) return void say('T1', clause('T/unseen', { turn }))
   const shares = needed.length > 1 ? { shares: { axes, held: [turn], needed } } : {}
   return {
     operands: operands.map((type, i) => (keys.includes(i) ? withoutRound(type) : type)),
@@ -107,22 +108,25 @@ export function neededTurns(mesh: Mesh, axes: readonly Axis[], size: number, win
 /** Per result, the operands whose shares make it up. */
 function summed(given: Given, sums: readonly (readonly number[])[]): Unrolled | undefined {
   const { instr, operands, say } = given
-  const refuse = (message: string) => void say('T1', message)
+  const refuse = (said: Spoken) => void say('T1', said)
+  const isBut = (i: number, why: Spoken) =>
+    refuse(clause('T/is-but', { ref: instr.ins[i], type: showShaped(operands[i]), why }))
   const found = sums.map(list => list.map(i => operands[i].layout.shares))
   if (found.flat().some(shares => !shares)) {
     const whole = sums.flat().find(i => !operands[i].layout.shares)!
-    return refuse(`%${instr.ins[whole]} is ${showShaped(operands[whole])}; it is no share`)
+    return isBut(whole, clause('.no-share'))
   }
   const shares = found as Shares[][] // all are there
   const [first] = shares
   const kinds = new Set(shares.flat().map(({ axes, needed }) => `${axes} ${needed}`))
   const alike = shares.every(list => list.every(({ held }, i) => held.join() === first[i].held.join()))
   const turned = operands.findIndex(({ layout }) => layout.turn)
-  if (turned >= 0) return refuse(`%${instr.ins[turned]} is ${showShaped(operands[turned])}; it is not where it belongs`)
-  if (kinds.size > 1 || !alike) return refuse(`shares of different things: ${operands.map(showShaped).join(', ')}`)
+  if (turned >= 0) return isBut(turned, clause('.elsewhere'))
+  if (kinds.size > 1 || !alike)
+    return refuse(clause('T/shares', { types: { joint: ',', of: operands.map(showShaped) } }))
   const held = first.flatMap(share => share.held).sort((a, b) => a - b)
   const twice = held.find((turn, i) => held[i + 1] === turn)
-  if (twice !== undefined) return refuse(`the share of turn ${twice} is added twice`)
+  if (twice !== undefined) return refuse(clause('T/share-twice', { turn: twice }))
   const { axes, needed } = first[0]
   const left = held.length < needed.length ? { shares: { axes, held, needed } } : {}
   return {

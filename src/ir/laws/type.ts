@@ -1,5 +1,5 @@
 /** The type of what a rank holds, and what is asked of it. */
-import { type Axis, type Dim, flatAxes, type Layout, type Mesh, sizeOf } from '../../base/index.js'
+import { type Axis, type Dim, flatAxes, type Layout, type Mesh, type Spoken, sizeOf } from '../../base/index.js'
 import type { Instr } from '../instr.js'
 import type { Buffer, DType, Program } from '../program.js'
 import type { Law } from './law.js'
@@ -46,7 +46,7 @@ export const dimsSplitBy = ({ splits }: Layout, axis: Axis) =>
 export type Partial = Layout['partial']
 
 /** Tells what is wrong. */
-export type Say = (law: Law, message: string) => void
+export type Say = (law: Law, said: Spoken) => void
 
 /** An instruction with the types of its operands, and those that its results are declared to have. */
 export interface Case<I extends Instr = Instr> {

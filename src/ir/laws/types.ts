@@ -13,6 +13,7 @@ import {
   isOptimizer,
   type Layout,
   type OpKind,
+  type Spoken,
   sameDims,
   sameLayout,
   splitOf,
@@ -28,6 +29,7 @@ import { factored } from './factors.js'
 import type { Finding, Law } from './law.js'
 import { loaded, moved, sliced } from './moves.js'
 import { blended, coded } from './packing.js'
+import { clause, told } from './phrases.js'
 import { hasRows, routedTypes } from './routes.js'
 import { signatures } from './signatures.js'
 import { sparse } from './sparse.js'
@@ -69,16 +71,17 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
   segment.instrs.forEach((instr, at) => {
     const { reads, writes } = traitsOf(instr)
     if (writes.length === 0) return
-    const say = (law: Law, message: string) => findings.push({ law, instr: at, message: `${instr.kind}: ${message}` })
+    const say = (law: Law, what: Spoken) =>
+      findings.push({ law, instr: at, ...told('.instr', { kind: instr.kind, what }) })
     const operands = reads.map(ref => known.get(ref) ?? declared(ref))
     const claimed = writes.map(declared)
     const wrong = isCompute(instr) ? misstored(instr, ref => segment.buffers[ref].dtype) : undefined
-    if (wrong) say(wrong.law, wrong.message)
-    for (const message of miscoded(segment, instr, at)) say('T7', message)
-    for (const message of linesMisread(mesh, segment, instr, at)) say('T1', message)
+    if (wrong) say(wrong.law, wrong.said)
+    for (const said of miscoded(segment, instr, at)) say('T7', said)
+    for (const said of linesMisread(mesh, segment, instr, at)) say('T1', said)
     const moved = isCollective(instr) ? operands.slice(0, instr.outs.length).map(({ dtype }) => dtype) : []
     const copies = instr.kind === 'all-gather' && isFlat(instr) // parts of lines are bytes to it
-    if (new Set(moved).size > 1 && !copies) say('T3', `its operands are ${moved.join(', ')}`)
+    if (new Set(moved).size > 1 && !copies) say('T3', clause('T/operands', { types: { joint: ',', of: moved } }))
     const inferred = infer({ program, instr, operands, claimed, say })
     writes.forEach((ref, i) => {
       if (inferred) compare(ref, inferred[i], claimed[i], say)
@@ -90,7 +93,7 @@ export function typeSegment(program: Program, segment: Segment): Finding[] {
 
 function compare(ref: string, inferred: Type, claimed: Type, say: Say): void {
   const show = (type: Type) => `${inferred.dtype === claimed.dtype ? '' : `${type.dtype} `}${showShaped(type)}`
-  const says = `%${ref} is ${show(inferred)} by its instruction, ${show(claimed)} by declaration`
+  const says = clause('T/declared', { ref, inferred: show(inferred), claimed: show(claimed) })
   if (!sameLayout(inferred.layout, claimed.layout)) say('T2', says)
   else if (inferred.dtype !== claimed.dtype || !sameDims(inferred.dims, claimed.dims)) say('T3', says)
 }
@@ -169,7 +172,7 @@ function computed(of: Case<Compute>): readonly Type[] | undefined {
 function knowsSlots({ program, instr, say }: Case<Compute>): boolean {
   const { slots } = signatures[instr.kind]
   if (!slots || !program.mesh.zigzag?.documents || instr.ins.length > slots.at) return true
-  say('T1', `documents are cut one by one, but it is not told the ${slots.by}`)
+  say('T1', clause('T/untold', { by: slots.by }))
   return false
 }
 
@@ -208,7 +211,7 @@ function shaped({ operands, claimed, say, instr }: Case, kind: OpKind): boolean 
     (type, i) => !sameSet((shapes[i] ?? shapes[0])(names, namesOf(type)), namesOf(type)),
   )
   if (misshapen >= 0)
-    say('T3', `%${traitsOf(instr).writes[misshapen]} cannot have dims [${namesOf(claimed[misshapen]).join(' ')}]`)
+    say('T3', clause('T/dims', { ref: traitsOf(instr).writes[misshapen], dims: namesOf(claimed[misshapen]).join(' ') }))
   const unequal = misshapen < 0 ? sizes?.(operands.map(dimsOf), claimed.map(dimsOf)) : undefined
   if (unequal) say('T3', unequal)
   return misshapen < 0 && !unequal
@@ -218,7 +221,7 @@ function shaped({ operands, claimed, say, instr }: Case, kind: OpKind): boolean 
 function sound(of: Case): boolean {
   const { instr, operands, say } = of
   const flat = operands.find(({ layout }) => flatAxes(layout).length > 0)
-  if (flat) say('T1', `it does not work on flat parts, ${showShaped(flat)}`)
+  if (flat) say('T1', clause('T/no-flat-rows', { type: showShaped(flat) }))
   return (
     !flat &&
     shaped(
@@ -234,11 +237,10 @@ function flatAlike({ operands, claimed, instr, say }: Case<Compute>): boolean {
   if (!tensors.some(({ layout }) => flatAxes(layout).length > 0)) return true
   const [first] = tensors
   const alike = (type: Type) => sameLine(type, first)
-  if (!signatures[instr.kind].flat)
-    say('T1', `it does not work on flat parts, %${instr.ins[0]} is ${showShaped(first)}`)
-  else if (!tensors.every(alike)) say('T1', `operands are not flat alike: ${tensors.map(showShaped).join(', ')}`)
-  else if (!claimed.every(({ dims }) => sameDims(dims, first.dims)))
-    say('T3', 'a flat result lists its dims differently')
+  if (!signatures[instr.kind].flat) say('T1', clause('T/no-flat', { ref: instr.ins[0], type: showShaped(first) }))
+  else if (!tensors.every(alike))
+    say('T1', clause('T/flat-unlike', { types: { joint: ',', of: tensors.map(showShaped) } }))
+  else if (!claimed.every(({ dims }) => sameDims(dims, first.dims))) say('T3', clause('T/flat-dims'))
   else return true
   return false
 }
@@ -261,8 +263,9 @@ function agreed({ operands, instr, say }: Case<Compute>): KnownDims | undefined 
       if (!other) known.set(name, { size, split, ref: instr.ins[i] })
       else if (other.split.join() !== split.join() || other.size !== size) {
         const show = (n: number, axes: readonly Axis[]) => `${n}${axes.length > 0 ? `/${axes.join()}` : ''}`
-        const message = `${name} is ${show(other.size, other.split)} in %${other.ref} and ${show(size, split)} in %${instr.ins[i]}`
-        say(other.split.join() === split.join() ? 'T3' : 'T1', message)
+        const [here, there] = [show(size, split), show(other.size, other.split)]
+        const said = clause('T/dim', { dim: name, size: there, ref: other.ref, other: here, beside: instr.ins[i] })
+        say(other.split.join() === split.join() ? 'T3' : 'T1', said)
         return undefined
       }
     }
@@ -288,23 +291,22 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
   const signature = signatures[instr.kind]
   const split = [...new Set(operands.flatMap(({ layout }) => dimsSplitBy(layout, axis)))]
   const partial = operands.flatMap(({ layout }, i) => (layout.partial[axis] ? [i] : []))
-  const refuse = (message: string) => void say('T1', message)
+  const refuse = (said: Spoken) => void say('T1', said)
   const named = (i: number) => `%${instr.ins[i]}`
-  if (split.length > 1) return refuse(`${axis} splits ${split.join(' and ')}`)
+  if (split.length > 1) return refuse(clause('T/splits-two', { axis, dims: { joint: 'and', of: split } }))
   if (split.length === 1 && partial.length > 0)
-    return refuse(`${axis} splits ${split[0]}, but ${named(partial[0])} is partial on it`)
+    return refuse(clause('T/splits-partial', { axis, dim: split[0], ref: instr.ins[partial[0]] }))
   const foreign = claimed.flatMap(({ dims, layout }) =>
     dims.filter(d => splitOf(layout, d.name).includes(axis) && !has(operands, d.name)),
   )
   if (foreign.length > 0 && (split.length > 0 || partial.length > 0))
-    return refuse(`${axis} splits ${foreign[0].name} of the result, but an operand is not whole on it`)
+    return refuse(clause('T/splits-result', { axis, dim: foreign[0].name }))
   const stuck = signature.stuck?.(operands.map(namesOf), claimed.map(namesOf)) ?? []
   const torn = [...split, ...foreign.map(({ name }) => name)].find(name => stuck.includes(name))
-  if (torn !== undefined) return refuse(`${torn} is split over ${axis}`)
+  if (torn !== undefined) return refuse(clause('T/torn', { dim: torn, axis }))
   if (split.length === 1) {
     const lost = claimed.map(type => !namesOf(type).includes(split[0]))
-    if (lost.includes(true) && !signature.reduces)
-      return refuse(`${split[0]}, split over ${axis}, is missing from the result`)
+    if (lost.includes(true) && !signature.reduces) return refuse(clause('T/lost', { dim: split[0], axis }))
     return lost.map(missing => (missing ? signature.reduces : undefined))
   }
   if (partial.length === 0) return claimed.map(() => undefined)
@@ -317,7 +319,7 @@ function oneAxis(of: Case<Compute>, axis: Axis): readonly (Combine | undefined)[
         : partial.length === 1 && (signature.linear?.includes(partial[0]) ?? false)
   return passes
     ? claimed.map(() => combine)
-    : refuse(`${partial.map(named).join(', ')} is a partial ${combine} over ${axis}`)
+    : refuse(clause('T/partial', { refs: { joint: ',', of: partial.map(named) }, combine: `${combine}`, axis }))
 }
 
 const has = (operands: readonly Type[], dim: string) => operands.some(type => namesOf(type).includes(dim))
@@ -334,22 +336,28 @@ function updated({ instr, operands, claimed, say }: Case): readonly Type[] | und
   const [first] = operands
   const { reads } = traitsOf(instr)
   const why = unfinished(first)
-  if (why) return void say('T1', `%${reads[0]} is ${showShaped(first)}; ${why}`)
+  if (why) return void say('T1', clause('T/is-but', { ref: reads[0], type: showShaped(first), why }))
   const alikeTo = (i: number) => {
     if (!sameLayout(operands[i].layout, first.layout) || !sameDims(operands[i].dims, first.dims))
-      say('T1', `%${reads[i]} is ${showShaped(operands[i])}, %${reads[0]} is ${showShaped(first)}`)
+      say(
+        'T1',
+        clause('T/are', {
+          ...{ ref: reads[i], type: showShaped(operands[i]) },
+          ...{ other: reads[0], beside: showShaped(first) },
+        }),
+      )
   }
   const optimizer = instr.kind !== 'accumulate' && instr.kind !== 'deduct'
   if (!combines(instr, first, say)) return undefined
   // What a state becomes may be an addend, if the state is one.
   if (optimizer && instr.kind !== 'become' && Object.keys(first.layout.partial).length > 0)
-    return void say('T5', `the gradient %${reads[0]} is ${showShaped(first)}`)
+    return void say('T5', clause('T/gradient', { ref: reads[0], type: showShaped(first) }))
   const { tensors = [] } = isCompute(instr) ? signatures[instr.kind] : {}
   const isScalar = (i: number) => optimizer && isCompute(instr) && i < instr.ins.length && !tensors.includes(i)
   for (let i = 1; i < operands.length; i++)
     if (!isScalar(i)) alikeTo(i)
     else if (operands[i].dims.length > 0 || !sameLayout(operands[i].layout, { splits: {}, partial: {} }))
-      say('T1', `%${reads[i]} must be a whole scalar, it is ${showShaped(operands[i])}`)
+      say('T1', clause('T/scalar', { ref: reads[i], type: showShaped(operands[i]) }))
   // What they are stored in the letters of the signature say.
   return claimed.map(({ dtype }) => ({ ...first, dtype }))
 }
@@ -359,12 +367,12 @@ function squaresInParts({ program, instr, operands, claimed, say }: Case<InstrOf
   const [grad, norm, taken, ...kept] = operands
   for (const [i, scalar] of [norm, taken].entries())
     if (scalar.dims.length > 0 || !sameLayout(scalar.layout, { splits: {}, partial: {} }))
-      say('T1', `%${instr.ins[i + 1]} must be a whole scalar, it is ${showShaped(scalar)}`)
+      say('T1', clause('T/scalar', { ref: instr.ins[i + 1], type: showShaped(scalar) }))
   const unlike = kept.findIndex(one => !sameLayout(one.layout, grad.layout) || !sameDims(one.dims, grad.dims))
   const why = Object.keys(grad.layout.partial).length > 0 || unfinished(grad)
   if (why || unlike >= 0) {
     const [ref, type] = why ? [instr.ins[0], grad] : [instr.ins[3 + unlike], kept[unlike]]
-    return void say('T1', `%${ref} is ${showShaped(type)}`)
+    return void say('T1', clause('T/is', { ref, type: showShaped(type) }))
   }
   const split = axesThatMatter(program.mesh).filter(axis => !isWhole(grad.layout, axis))
   const partial = Object.fromEntries(split.map(axis => [axis, 'sum'] as const))
@@ -381,10 +389,11 @@ function squares({
 }: Case<InstrOf<'sumSquares'>>): readonly Type[] | undefined {
   const axes = axesThatMatter(program.mesh)
   if (Object.keys(x.layout.partial).length > 0 || unfinished(x))
-    return void say('T1', `%${instr.ins[0]} is ${showShaped(x)}`)
+    return void say('T1', clause('T/is', { ref: instr.ins[0], type: showShaped(x) }))
   const whole = axes.filter(axis => isWhole(x.layout, axis))
   const once = instr.once.filter(axis => axes.some(name => name === axis))
-  if (!sameSet(whole, once)) say('T6', `%${instr.ins[0]} is whole on [${whole.join(' ')}], once is [${once.join(' ')}]`)
+  if (!sameSet(whole, once))
+    say('T6', clause('T/once', { ref: instr.ins[0], whole: whole.join(' '), once: once.join(' ') }))
   const partial = Object.fromEntries(axes.map(axis => [axis, 'sum'] as const))
   return [{ ...claimed[0], dims: [], layout: { splits: {}, partial } }]
 }
