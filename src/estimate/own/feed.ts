@@ -6,7 +6,7 @@ export interface Feed {
   /** `again`: as far as going back needs it. */
   forward(again: boolean): void
   /** Going back: the gradient that arrives is asked for. */
-  ask(): void
+  ask(both?: boolean): void
   /** What weight gradients alone need once more. */
   again(): void
   /** Until the gradient of what enters its norm. `full`: forward was done again in this task. */
@@ -39,8 +39,8 @@ export class PlainFeed implements Feed {
     this.#phase.passAndBias(2, again)
   }
 
-  ask(): void {
-    this.#arriving = this.#phase.gatherGradient()
+  ask(both = true): void {
+    this.#arriving = this.#phase.gatherGradient(both)
   }
 
   again(): void {
@@ -50,7 +50,7 @@ export class PlainFeed implements Feed {
   backward(both: boolean, full: boolean): void {
     const { clock, work, traffic, alone } = this.#phase
     clock.wait(this.#arriving)
-    this.#phase.back(work.down, this.#arriving, both)
+    this.#phase.back(work.down, both ? this.#phase.gatherOtherWay(this.#arriving) : this.#arriving, both)
     const whole = both && !full ? this.#phase.gather() : undefined
     clock.work(work.activation.backward)
     if (both) this.#phase.bias(work.down.parameters / traffic.embed, true)

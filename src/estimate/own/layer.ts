@@ -107,7 +107,7 @@ class LayerTask {
     const { clock, work, traffic, alone } = this.#phase
     const full = recompute === 'full'
     if (full) this.forward(true)
-    else this.#feed.ask()
+    else this.#feed.ask(both)
     if (both) this.#phase.bias(traffic.embed)
     if (full && both) this.#feed.again()
     // With nothing before them on their way, keys and values are asked for at once.
@@ -118,15 +118,16 @@ class LayerTask {
     this.#feed.backward(both, full)
     this.#phase.pass(2)
     if (both) this.#phase.bias(traffic.embed, true)
-    const gradient = this.#phase.gatherGradient() ?? this.#feed.makeWhole()
+    const gradient = this.#phase.gatherGradient(both) ?? this.#feed.makeWhole()
     if (!full) this.#meeting.askLate()
     if (both && !full) this.#projection.askEarly()
     clock.wait(gradient)
+    const other = both ? this.#phase.gatherOtherWay(gradient) : gradient
     clock.work(work.out.input)
     this.#meeting.handGradient()
     if (both) {
       this.#meeting.result()
-      this.#phase.made(work.out, gradient)
+      this.#phase.made(work.out, other)
     }
     this.#meeting.backward(() => {
       if (both && !full) this.#projection.ask()

@@ -49,9 +49,15 @@ export class Phase {
     return this.clock.start(this.traffic.gather)
   }
 
-  gatherGradient(): Flight | undefined {
+  /** Both ways at once, where gradients of weights are made later. */
+  gatherGradient(both: boolean): Flight | undefined {
     const { gather, gatherTwice } = this.traffic
-    return this.clock.start(gatherTwice ? 2 * gather : gather)
+    return this.clock.start(gatherTwice && !both ? 2 * gather : gather)
+  }
+
+  /** The other way, which the gradient of the weights waits for. */
+  gatherOtherWay(first: Flight | undefined): Flight | undefined {
+    return this.traffic.gatherTwice ? this.gather() : first
   }
 
   sum(): Flight | undefined {
