@@ -14,6 +14,14 @@ import { ask } from '../../work/ask.js'
 import type { RooflineAnswer } from '../../work/measures.js'
 import { recomputing, runOf, Utilisation } from './utilisation.js'
 
+/** Of the words that kernels are called by; ops keep the name that programs print. */
+const chinese: Readonly<Record<string, string>> = {
+  product: '矩阵乘',
+  forward: '前向',
+  backward: '反向',
+  'once a step': '每步一次',
+}
+
 const text = defineText(
   {
     claim:
@@ -23,6 +31,7 @@ const text = defineText(
     caption: (n: number, under: number, share: string) =>
       `Of the ${n} kinds of kernels that take longest, ${under} do too little with a byte and are bound by memory; they take ${share} of the time.`,
     head: ['Kernel', 'FLOP a byte', 'FLOP/s reached', 'Time'],
+    kernel: (what: string) => what,
     letters: 'I: FLOP a byte of a kernel; π: what the device computes, β: what it fetches a second.',
     question: 'At how many FLOP a byte does this device have as much to compute as to fetch?',
     why: 'It is the ratio of two figures of the data sheet, and grows with each generation: memory gets faster more slowly.',
@@ -40,6 +49,11 @@ const text = defineText(
     caption: (n: number, under: number, share: string) =>
       `耗时最多的 ${n} 类核里，${under} 类每字节运算太少，受显存限制；它们共占 ${share} 的时间。`,
     head: ['核', '每字节 FLOP', '达到的 FLOP/s', '时间'],
+    kernel: (what: string) =>
+      what
+        .split(', ')
+        .map(word => chinese[word] ?? word)
+        .join('，'),
     letters: 'I：一个核每字节的 FLOP；π：设备每秒的运算；β：每秒能取的字节。',
     question: '每字节多少 FLOP 时，这个设备的计算量正好等于取数量？',
     why: '它是数据手册上两个数的比值，每一代都在变大：显存变快得更慢。',
@@ -89,9 +103,9 @@ export default function Roofline() {
           {refusal && <Trouble why={refusal} />}
           <Figure title={words.title} caption={caption} rows={rowsOf(value)} pending={pending}>
             {value && <Roof value={value} label={caption} />}
-            <ol class="roof-list" lang="en">
+            <ol class="roof-list">
               {value?.kernels.map(({ what, seconds: time }) => (
-                <li key={what}>{`${what} · ${seconds(time)}`}</li>
+                <li key={what}>{`${words.kernel(what)} · ${seconds(time)}`}</li>
               ))}
             </ol>
           </Figure>
@@ -141,7 +155,7 @@ function captionOf({ kernels, ridge }: RooflineAnswer): string {
 const rowsOf = (value: RooflineAnswer | undefined) => ({
   head: text().head,
   body: (value?.kernels ?? []).map(kernel => [
-    kernel.what,
+    text().kernel(kernel.what),
     short(intensityOf(kernel)),
     thousands(kernel.flops / kernel.seconds),
     seconds(kernel.seconds),
@@ -177,7 +191,7 @@ function Roof({ value, label }: { readonly value: RooflineAnswer; readonly label
         </text>
       ))}
       <text x={x(ridge) + 4} y={height - 36}>{`${short(ridge)} FLOP/B`}</text>
-      <text x={x(ridge) + 4} y={y(peak) - 6}>{`${thousands(peak)}FLOP/s`}</text>
+      <text x={x(ridge) + 4} y={y(peak) - 6}>{`${short(peak / 1e12)} TFLOP/s`}</text>
       {placed(value).map(({ kernel, n }) => (
         <g key={kernel.what}>
           <circle
@@ -185,7 +199,7 @@ function Roof({ value, label }: { readonly value: RooflineAnswer; readonly label
             cy={y(kernel.flops / kernel.seconds)}
             r={7 + 8 * Math.sqrt(kernel.seconds / longest)}
           >
-            <title>{`${kernel.what}: ${seconds(kernel.seconds)}`}</title>
+            <title>{`${text().kernel(kernel.what)}: ${seconds(kernel.seconds)}`}</title>
           </circle>
           <text
             class="roof-number"
