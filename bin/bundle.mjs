@@ -49,7 +49,7 @@ export async function loadBundle({ code, hash, installed }, command) {
   return exported
 }
 
-const userCache = async () => (await import('../dist/src/platform/user-cache.js')).userCache()
+const userCache = async () => (await import('../dist/src/platform/node-cache.js')).userCache()
 
 /** Bytes of compiled code that are worth keeping: Node alone compiles some 80,000 of its own in a command. */
 const enough = 200_000

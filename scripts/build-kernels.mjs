@@ -40,7 +40,7 @@ function headersFolder() {
 }
 
 /** Only an installed package asks, and that is built. */
-const userCache = async () => (await import('../dist/src/platform/user-cache.js')).userCache()
+const userCache = async () => (await import('../dist/src/platform/node-cache.js')).userCache()
 
 function fingerprint(version) {
   const hash = createHash('sha256')

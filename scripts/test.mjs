@@ -22,7 +22,7 @@ const apart = filesOf(`
   studio-server studio-static studio-links studio-timeline`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */
 const whole = filesOf(`
-  estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-looking emit-spikes
+  estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-guard emit-looking emit-spikes
   studio-claims studio-clinic studio-exercises studio-learn studio-links studio-plan studio-program studio-run studio-static
   studio-timeline`)
 /**

@@ -7,9 +7,9 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { getEnvironmentData, parentPort, setEnvironmentData, Worker } from 'node:worker_threads'
+import { userCache } from './node-cache.js'
 import { nodeDisk } from './node-disk.js'
 import type { Addon, Caches, Platform, ThreadEvents, ThreadHandle } from './platform.js'
-import { userCache } from './user-cache.js'
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 

@@ -4,7 +4,7 @@ import { ProblemsError, save, writing } from '../../base/index.js'
 import { titleOf } from '../../calibrate/index.js'
 import type { Cluster } from '../../cluster/index.js'
 import { thisHost } from '../../node/index.js'
-import { cacheFolderOf } from '../../platform/user-cache.js'
+import { cacheFolderOf } from '../../platform/node-cache.js'
 import type { Io } from '../io.js'
 import { loadCluster } from './load-cluster.js'
 
