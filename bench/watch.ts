@@ -73,11 +73,13 @@ async function begin({ port, url }: { readonly port: number; readonly url: strin
   const { id, folder } = (await started.json()) as { readonly id: string; readonly folder: string } // as the guide says
   const at = `${address}/runs/${id}`
   const metrics = join(folder, 'metrics.jsonl')
-  const lines = () =>
-    (existsSync(metrics) ? readFileSync(metrics, 'utf8') : '').split('\n').filter(line => line.startsWith('{"step"'))
+  const all = () => (existsSync(metrics) ? readFileSync(metrics, 'utf8') : '').split('\n').slice(0, -1)
+  const lines = () => all().filter(line => line.startsWith('{"step"'))
   const watch = async (milliseconds: number) => {
     const { signal, abort } = abortable()
-    const events = fetch(`${at}/events`, { headers, signal }).then(answer => answer.text())
+    // A page keeps its stream: what it has heard is not sent again.
+    const known = { 'Last-Event-ID': String(all().length) }
+    const events = fetch(`${at}/events`, { headers: { ...headers, ...known }, signal }).then(answer => answer.text())
     const looks = (async () => {
       for (;;) {
         await (await fetch(`${at}/spans`, { headers, signal })).arrayBuffer()
