@@ -23,17 +23,16 @@ export function sources() {
   return built && [built, ...others.map(written)].join()
 }
 
-/** The bundle and its first line, a comment that says what it was made of; undefined where there is none of the modules of today. */
+/** The bundle, whose first line is a comment that says what it was made of; undefined where there is none of the modules of today. */
 export function freshBundle() {
-  let code
-  try {
-    code = readFileSync(bundlePath, 'latin1') // it is ASCII, and this is the quickest way to a string
-  } catch {
-    return undefined
-  }
-  const { hash, from } = JSON.parse(code.slice(2, code.indexOf('\n')))
   const now = sources()
-  return now === undefined || now === from ? { code, hash, installed: now === undefined } : undefined
+  try {
+    const code = readFileSync(bundlePath, 'latin1') // it is ASCII, and this is the quickest way to a string
+    const { hash, from } = JSON.parse(code.slice(2, code.indexOf('\n')))
+    return now === undefined || now === from ? { code, hash, installed: now === undefined } : undefined
+  } catch {
+    return undefined // not there, or no bundle of ours
+  }
 }
 
 /** What the bundle exports: it is a function of what a module would find around it. */

@@ -46,6 +46,8 @@ test('a checkout takes its bundle until a module is compiled anew', async () => 
   equal(run({ LOCKSTEP_DEBUG: '1' }), 'modules') // whose stacks name lines
   utimesSync(at('dist/info/cli.json'), 1, 1)
   equal(run(), 'modules')
+  writeFileSync(at('dist/cli/lockstep.cjs'), '') // a disk that was full
+  equal(run(), 'modules')
 })
 
 test('what V8 compiled is kept beside it, and made anew where it is not taken or of another bundle', async () => {

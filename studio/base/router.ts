@@ -16,11 +16,16 @@ export function readPlace(hash: string): Place {
   return { path: path.replace(/^\/+|\/+$/g, ''), query: Object.fromEntries(new URLSearchParams(query)) }
 }
 
-/** Keys in the order they were given; what is undefined or empty is left out. */
-export function showPlace(path: string, query: Readonly<Record<string, string | undefined>> = {}): string {
-  const given = Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1]))
+export type Changes = Readonly<Record<string, string | undefined>>
+
+/** What is undefined or empty does not stand in a link. */
+export const givenIn = (query: Changes): Place['query'] =>
+  Object.fromEntries(Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1])))
+
+/** Keys in the order they were given. */
+export function showPlace(path: string, query: Changes = {}): string {
   // Commas, colons and stars are allowed behind a hash, and links are read by people.
-  const text = new URLSearchParams(given).toString().replace(/%(2C|3A|2A|2F|40)/g, decodeURIComponent)
+  const text = new URLSearchParams(givenIn(query)).toString().replace(/%(2C|3A|2A|2F|40)/g, decodeURIComponent)
   return `#/${path}${text && `?${text}`}`
 }
 
@@ -29,8 +34,6 @@ export const path = computed(() => place.value.path)
 
 /** The whole address of where the reader is. */
 export const address = (): string => new URL(showPlace(place.value.path, place.value.query), location.href).href
-
-export type Changes = Readonly<Record<string, string | undefined>>
 
 /** The entry as it was before a control began to move: Back leads there, not to where the control was on its way. */
 let before: string | undefined

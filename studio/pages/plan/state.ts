@@ -1,11 +1,7 @@
 /** What of the link is the plan's, and the ways to change it. */
-import { place, setQuery } from '../../base/router.js'
+import { givenIn, place, setQuery } from '../../base/router.js'
 import { ask, askAhead } from '../../work/ask.js'
 import type { Changes, Link } from '../../work/plan/link.js'
-
-/** What is undefined or empty does not stand in a link. */
-const definedOf = (query: Changes): Readonly<Record<string, string>> =>
-  Object.fromEntries(Object.entries(query).filter((entry): entry is [string, string] => Boolean(entry[1])))
 
 const keys = ['model', 'on', 'seq', 'batch', 'plan', 'j', 'net', 'mem', 'slow', 'jitter', 'mtbf', 'tokens'] as const
 
@@ -26,7 +22,7 @@ export const opened = (link: Link): Changes => Object.fromEntries(keys.map(key =
 
 /** One control moves: the present entry is replaced, and its price is on its way before the page is drawn. */
 export function move(changes: Changes): void {
-  askAhead(['plan', 'price'], linkOf(definedOf({ ...place.peek().query, ...changes })))
+  askAhead(['plan', 'price'], linkOf(givenIn({ ...place.peek().query, ...changes })))
   setQuery(changes)
 }
 /** It has come to rest: Back leads to what was before. */
