@@ -5,12 +5,13 @@ import type { enginePhrases } from './engine/native/run/phrases.js'
 import type { PlanPhrases } from './plan/phrases.js'
 import type { schedulePhrases } from './schedule/phrases.js'
 import type { searchPhrases } from './search/phrases.js'
-import type { dataPhrases } from './train/phrases.js'
+import type { dataPhrases, runPhrases } from './train/phrases.js'
 
 export type ProblemWords = PlanPhrases &
   typeof clusterPhrases &
   typeof dataPhrases &
   typeof enginePhrases &
   typeof faultPhrases &
+  typeof runPhrases &
   typeof schedulePhrases &
   typeof searchPhrases

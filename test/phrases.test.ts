@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import type { z } from 'zod'
 import {
   english,
+  failureClause,
   faultPhrases,
   type Phrases,
   type Problem,
@@ -14,6 +15,7 @@ import {
 import { clusterPhrases } from '../src/cluster/phrases.js'
 import { ClusterRequest } from '../src/cluster/request.js'
 import { compileJob } from '../src/compile/index.js'
+import { EngineError } from '../src/engine/index.js'
 import { enginePhrases } from '../src/engine/native/run/phrases.js'
 import { clause, eventOf, eventPhrases, found } from '../src/health/index.js'
 import { laws, parse, print, verify } from '../src/ir/index.js'
@@ -22,8 +24,9 @@ import { textPhrases } from '../src/ir/text/phrases.js'
 import { Job, parseJob, planPhrases } from '../src/plan/index.js'
 import { schedulePhrases } from '../src/schedule/phrases.js'
 import { searchPhrases } from '../src/search/phrases.js'
+import { EngineFailure } from '../src/train/engine-failure.js'
 import { injectNow } from '../src/train/index.js'
-import { dataPhrases } from '../src/train/phrases.js'
+import { dataPhrases, runPhrases } from '../src/train/phrases.js'
 import { eventZh } from '../studio/text/events.zh.js'
 import { eventPhrasesZh } from '../studio/text/events-phrases.zh.js'
 import { linkPhrases } from '../studio/text/link-phrases.js'
@@ -38,7 +41,7 @@ const gapsIn = (text = ''): string[] => [...new Set([...text.matchAll(/\{(\w+)\}
 
 const problemPhrases: Phrases = {
   ...{ ...planPhrases, ...clusterPhrases, ...schedulePhrases, ...searchPhrases },
-  ...{ ...dataPhrases, ...enginePhrases, ...faultPhrases, ...linkPhrases },
+  ...{ ...dataPhrases, ...enginePhrases, ...faultPhrases, ...linkPhrases, ...runPhrases },
 }
 
 const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {
@@ -123,6 +126,30 @@ test('what becomes of a fault that a run is to have now is said in both language
   const cannot = await injectNow('kil:rank=1', { behind: 6, inject: async () => {} })
   equal(cannot.text, 'kil:rank=1 cannot happen: there is no fault `kil`')
   equal(speakZh(cannot.said!, problemPhrasesZh)[0], 'kil:rank=1 不会发生：没有 `kil` 这种故障')
+})
+
+test('a step that failed is told in Chinese: which rank, why, and who waits for whom in what', () => {
+  const at = (step: number) => failureClause('.command', { command: 'meet', step, what: 'call layers.F microbatch 0' })
+  const of = { command: 0, text: '', last: [] }
+  const gone = { place: at(5), why: failureClause('.thread/ended') }
+  const cause = new EngineError([
+    { ...of, rank: 0, state: 'waiting', waitsFor: [1], said: { place: at(4), why: '' } },
+    { ...of, rank: 1, state: 'dead', waitsFor: [], said: gone },
+  ])
+  const { problems, brief } = new EngineFailure(['step', 3], cause)
+  equal(
+    problems[0].message,
+    'step 3: rank 1 failed: its thread was ended\n' +
+      '  rank 0 waiting in meet of step 4 call layers.F microbatch 0, waits for rank 1\n' +
+      '  rank 1 dead in meet of step 5 call layers.F microbatch 0 (its thread was ended)',
+  )
+  equal(
+    problemZh(problems[0]),
+    '第 3 步：rank 1 失败：它的线程被终止了\n' +
+      '  rank 0 在等，停在 meet（序列第 4 项 call layers.F microbatch 0），等的是 rank 1\n' +
+      '  rank 1 已终止，停在 meet（序列第 5 项 call layers.F microbatch 0）（它的线程被终止了）',
+  )
+  equal(speakZh(brief, eventPhrasesZh)[0], '第 3 步：rank 1 失败：它的线程被终止了')
 })
 
 interface Def {

@@ -265,7 +265,7 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
 })
 
 test('what an engine says when it fails is what is told, with the step', async () => {
-  const failing = (e: Error) => engineFailures('step 3', () => Promise.reject(e))
+  const failing = (e: Error) => engineFailures(['step', 3], () => Promise.reject(e))
   await rejects(failing(new Error('rank 2 died')), /error step 3: rank 2 died \[engine\/failed\]/)
   await rejects(failing(new TypeError('x is undefined')), TypeError, 'a bug stays a bug')
 })

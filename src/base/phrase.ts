@@ -35,7 +35,7 @@ export type Gap =
   | Advice
   | Sentence
 
-type Joint = 'or' | 'and' | ',' | ';'
+type Joint = 'or' | 'and' | ',' | ';' | '\n'
 
 type GapsIn<Text> = Text extends `${string}{${infer Name}}${infer Rest}` ? Name | GapsIn<Rest> : never
 
@@ -85,5 +85,6 @@ function sayGap(gap: Gap, tongue: Tongue): string {
 /** English, with the phrases of a family. */
 export const english = (phrases: Phrases, sentence: Tongue['sentence'] = ({ code }) => code): Tongue => ({
   ...{ phrases, sentence },
-  list: (items, joint) => (joint === 'or' || joint === 'and' ? either(items, joint) : items.join(`${joint} `)),
+  list: (items, joint) =>
+    joint === 'or' || joint === 'and' ? either(items, joint) : items.join(joint === '\n' ? joint : `${joint} `),
 })

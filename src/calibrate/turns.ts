@@ -51,13 +51,13 @@ export const trainee =
   async () => {
     const { training } = job
     const options = { kernels: 'auto', seed: training.seed, measure: true } as const
-    const trainer = await engineFailures('cannot start', () => startTrainer(program, options))
+    const trainer = await engineFailures(['start'], () => startTrainer(program, options))
     let step = 0
     return {
       async turn() {
         for (let i = 0; i <= stepsOfTurn; i++, step++) {
           const inputs = batchAt(dataset.train, training, step)
-          await engineFailures(`step ${step + 1}`, () => trainer.step({ inputs, lr: lrAt(training, step), step }))
+          await engineFailures(['step', step + 1], () => trainer.step({ inputs, lr: lrAt(training, step), step }))
           const { spans, description } = trainer
           if (i > 0) seen({ seconds: endOf(spans) - startOf(spans), spans, kernels: description })
         }

@@ -1,5 +1,5 @@
 /** Steps and instructions in words, for errors. */
-import type { Dim, Rank } from '../base/index.js'
+import { type Dim, failureClause, type Rank, type Reason, sayFailure } from '../base/index.js'
 import type { Shape } from '../geometry/index.js'
 import { type Collective, type Instr, isCollective, pairsOf, type Ref, type Step } from '../ir/index.js'
 
@@ -9,9 +9,13 @@ export function showStep(step: Step): string {
   return `call ${step.segment}${microbatch}${step.param ? ` ${step.param}` : ''}`
 }
 
-export function showInstr(instr: Instr): string {
-  if (isCollective(instr) && instr.outs.length > 1)
-    return `${instr.kind} of ${instr.ins.length} tensors, ${instr.ins[0]} to ${instr.ins.at(-1)}`
+export const showInstr = (instr: Instr): string => sayFailure(sayInstr(instr))
+
+export function sayInstr(instr: Instr): Reason {
+  if (isCollective(instr) && instr.outs.length > 1) {
+    const [first = '', last = ''] = [instr.ins[0], instr.ins.at(-1)]
+    return failureClause('.instr/several', { kind: instr.kind, tensors: instr.ins.length, first, last })
+  }
   if ('ins' in instr) return `${instr.kind} ${instr.ins.join(' ')} -> ${instr.outs.join(' ')}`
   if (instr.kind === 'wait') return `wait ${instr.on}`
   if (instr.kind === 'load') return `load ${instr.input} -> ${instr.out}`

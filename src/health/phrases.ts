@@ -1,10 +1,20 @@
 /** All that is said of a run, in English: the name of a phrase begins with the kind of its event; one with a dot stands within others. */
-import { english, type Filling, type Phrase, type Spoken, speak, spoken, type Tongue } from '../base/index.js'
+import {
+  english,
+  type Filling,
+  failurePhrases,
+  type Phrase,
+  type Spoken,
+  speak,
+  spoken,
+  type Tongue,
+} from '../base/index.js'
 import type { EventKind, HealthEvent } from './event.js'
 
 const suspect = 'suspect the machine of that rank: memory or a core that fails now and then'
 
 export const eventPhrases = {
+  ...failurePhrases,
   notFinite: ['the loss is not finite', 'try a smaller lr, a warm-up, or clip, and look at the data of this step'],
   'notFinite/before': ['{what} is not finite before the step, on rank {ranks}', 'resume from a checkpoint before it'],
   'notFinite/parameter': ['{parameter} is not finite before the step'],

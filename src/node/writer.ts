@@ -1,5 +1,5 @@
 /** A thread of Node that writes checkpoints with the files of this machine, while the run goes on. */
-import { error, type Problem, ProblemsError } from '../base/index.js'
+import { error, type Problem, ProblemsError, sayFailure } from '../base/index.js'
 import { platform, type ThreadHandle } from '../platform/index.js'
 import type { Order, Writer } from '../train/index.js'
 
@@ -23,7 +23,7 @@ export function startWriter(): Writer {
       message: ({ problems }) => end(problems),
       death(reason) {
         thread = undefined
-        end([error('run/write', '', `the thread that writes checkpoints has ended: ${reason}`)])
+        end([error('run/write', '', `the thread that writes checkpoints has ended: ${sayFailure(reason)}`)])
       },
     })
   return {

@@ -106,7 +106,7 @@ function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): T
   const worker = new Worker(module, { stderr: false })
   worker.on('message', message)
   worker.on('error', error => death((error as Error).message))
-  worker.on('exit', code => death(`its thread ended with code ${code}`))
+  worker.on('exit', code => death({ phrase: '.thread/code', values: { code } }))
   return {
     post: given => worker.postMessage(given),
     keepAlive: alive => (alive ? worker.ref() : worker.unref()),

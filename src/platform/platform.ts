@@ -3,6 +3,7 @@
  * is the same in both. Main never blocks (a browser's may not): ranks sleep on shared memory in their threads, and main
  * hears of them by messages.
  */
+import type { Reason } from '../base/index.js'
 
 /** Native kernels, as kernels/addon.c exports them. */
 export interface Addon {
@@ -71,7 +72,7 @@ export interface ThreadHandle<To> {
 export interface ThreadEvents<From> {
   readonly message: (message: From) => void
   /** It is gone: why. May come more than once. */
-  readonly death: (reason: string) => void
+  readonly death: (reason: Reason) => void
 }
 
 export interface Platform {

@@ -38,14 +38,14 @@ function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): T
   })
   worker.addEventListener('error', event => {
     event.preventDefault() // who started the thread is told: a worker above would end by it as well
-    death(event.message?.replace(/^Uncaught (Error: )?/, '') || 'its script could not be loaded')
+    death(event.message?.replace(/^Uncaught (Error: )?/, '') || { phrase: '.thread/unloaded', values: {} })
   })
   return {
     post: given => (early ? void early.push(given) : worker.postMessage(given)),
     keepAlive: () => {},
     async end() {
       worker.terminate()
-      death('its thread was ended')
+      death({ phrase: '.thread/ended', values: {} })
     },
     leaveBehind: () => worker.terminate(),
   }

@@ -1,25 +1,47 @@
 /** Engines that stop in the middle of their work: whoever has an earlier state may go on from that. */
-import { error, ProblemsError, type Rank } from '../base/index.js'
+import { failureClause, ProblemsError, type Rank, type Reason, type Spoken, saidBy, sayFailure } from '../base/index.js'
 import { EngineError } from '../engine/index.js'
 import { clause, found, type HealthEvent } from '../health/index.js'
+import { runRefused } from './phrases.js'
+
+/** At what: the first step that was not taken, or the last one before. */
+type When = readonly ['start'] | readonly ['step' | 'copy' | 'change' | 'evaluation' | 'fault', step: number]
+
+const sayWhen = (when: When): Spoken =>
+  when[0] === 'start' ? failureClause('.failed/start') : failureClause(`.failed/${when[0]}`, { step: when[1] })
 
 export class EngineFailure extends ProblemsError {
   /** Ranks that are gone, with all that they held. */
   readonly lost: readonly Rank[]
   /** Where it stood still, what is to be known of that but the step. */
   readonly timeOut: HealthEvent | undefined
-  constructor(when: string, cause: unknown) {
-    super([error('engine/failed', '', `${when}: ${cause instanceof Error ? cause.message : String(cause)}`)])
+  /** When and what: without what every rank was at. */
+  readonly brief: Spoken
+  constructor(at: When, cause: unknown) {
+    const when = sayWhen(at)
+    const what = saidBy(cause)
+    super([runRefused('', 'engine/failed/when', { when, what })])
+    this.brief = failureClause('.failed', {
+      when,
+      what: cause instanceof EngineError ? cause.failures : firstLine(what),
+    })
     this.lost =
       cause instanceof EngineError ? cause.ranks.flatMap(({ rank, state }) => (state === 'dead' ? [rank] : [])) : []
     this.timeOut = cause instanceof EngineError ? timeOutEvent(cause) : undefined
   }
 }
 
+/** What is said on one line as it is, and of more the first. */
+function firstLine(what: Reason): Reason {
+  const [first, ...more] = sayFailure(what).split('\n')
+  return more.length > 0 ? first : what
+}
+
 function timeOutEvent({ timeOut, ranks }: EngineError): HealthEvent | undefined {
   if (!timeOut) return undefined
   const { rank, seconds, usual } = timeOut
-  const where = ranks.find(report => report.rank === rank)?.text
+  const { said, text } = ranks.find(report => report.rank === rank) ?? {}
+  const where = said?.place ?? text
   const words = {
     still: seconds === undefined ? clause('.longer') : clause('.seconds', { seconds: seconds.toFixed(1) }),
     before: usual === undefined ? '' : clause('.usual', { usual: usual.toPrecision(2) }),
@@ -32,7 +54,7 @@ function timeOutEvent({ timeOut, ranks }: EngineError): HealthEvent | undefined 
 }
 
 /** What stops an engine (a rank that died, a peer that never came) is told as it tells it. */
-export async function engineFailures<T>(when: string, work: () => Promise<T>): Promise<T> {
+export async function engineFailures<T>(when: When, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (e) {

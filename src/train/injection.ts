@@ -42,7 +42,7 @@ export async function inject(
   const problems = injectionProblems([fault], program, kernels)
   if (problems.length > 0) throw new ProblemsError(problems)
   faults.add(fault)
-  if ('rank' in fault) await engineFailures(`the fault after step ${behind}`, () => trainer.change(program))
+  if ('rank' in fault) await engineFailures(['fault', behind], () => trainer.change(program))
 }
 
 /** A line about a run, in English, and, where pages say it in a language of their own, its phrase. */

@@ -4,7 +4,7 @@
  * is given to another one, under the same plan or one for the ranks that are left. A step that is repeated on the way is
  * told once. Three failures without a step of progress end the run.
  */
-import { error, type Fault, FaultBook, ProblemsError } from '../base/index.js'
+import { type Fault, FaultBook, ProblemsError, saidAgain } from '../base/index.js'
 import { type Copies, openCopies } from '../checkpoint/index.js'
 import { cursorAt, type Dataset } from '../data/index.js'
 import { Pool } from '../engine/index.js'
@@ -14,6 +14,7 @@ import { type Job, jobOfBatch, jobsFor, planTitle, worldOfPlan } from '../plan/i
 import type { Schedule } from '../schedule/index.js'
 import { type Beginning, stepsBehind } from './checkpoints.js'
 import { EngineFailure, engineFailures } from './engine-failure.js'
+import { runRefused } from './phrases.js'
 import { runnable, type Session, type SessionOptions, type Standing, type StepRecord, startSession } from './session.js'
 
 /** Failures in a row without a step of progress that end a run. */
@@ -192,7 +193,7 @@ class Kept implements KeptSession {
     this.#copies = undefined
     const kept = before?.of === program ? before.kept : openCopies(program, this.#options.ranksPerNode)
     const started = performance.now()
-    await engineFailures(`the copy after step ${step}`, async () =>
+    await engineFailures(['copy', step], async () =>
       kept.take({ step, seed: training.seed, data, scalars: trainer.scalars(), ...(norms && { norms }) }, at =>
         trainer.held(at),
       ),
@@ -229,12 +230,11 @@ class Kept implements KeptSession {
     this.failures++
     this.#failuresSince++
     if (this.#failuresSince < mostFailures) return e
-    const message = `${mostFailures} failures without a step of progress; the last: ${e.problems[0].message}`
-    const suggestion = 'read the flight records: what fails each time at the same place is no accident'
-    throw new ProblemsError([error('run/given-up', '', message, suggestion)])
+    const failure = saidAgain(e.problems[0]).what
+    throw new ProblemsError([runRefused('', 'run/given-up', { failures: mostFailures, failure })])
   }
 
-  async #restart({ lost, timeOut, problems: [{ message }] }: EngineFailure): Promise<void> {
+  async #restart({ lost, timeOut, brief: failure }: EngineFailure): Promise<void> {
     const [after, started] = [secondsSince(this.#since), performance.now()]
     this.#copies?.kept.lose(lost)
     await this.#session.stop()
@@ -250,7 +250,7 @@ class Kept implements KeptSession {
       ...{ step: this.#told + 1, severity: 'warning' as const, ...(lost.length > 0 && { rank: lost[0] }) },
       numbers: { failure: this.failures, from, repeated, lost: lost.length, after, seconds: secondsSince(started) },
     }
-    this.#say(found('restart/from', facts, { failure: message.split('\n')[0], from, where: placeOf(where), again }))
+    this.#say(found('restart/from', facts, { failure, from, where: placeOf(where), again }))
   }
 
   /** From the newest state that is good. Returns where that was. */
@@ -335,7 +335,9 @@ function fitting(asked: Job, ranks: number): Planned {
       if (!(e instanceof ProblemsError)) throw e
       refused ??= e
     }
-  const why = refused ? `: ${refused.problems[0].message}` : ''
-  const message = `no plan with at most ${ranks} ranks and ${asked.training.globalBatch} sequences a step fits${why}`
-  throw new ProblemsError([error('run/ranks', 'plan', message, 'resume with more ranks, or with a plan of your own')])
+  const { globalBatch } = asked.training
+  if (!refused) throw new ProblemsError([runRefused('plan', 'run/ranks', { ranks, globalBatch })])
+  const [first] = refused.problems
+  const said = runRefused('plan', 'run/ranks/because', { ranks, globalBatch, why: first.message })
+  throw new ProblemsError([{ ...said, values: { ranks, globalBatch, why: saidAgain(first).what } }]) // of another table
 }

@@ -1,5 +1,5 @@
-/** What is said of the data of a run, in English. */
-import { type ProblemPhrases, phrasing } from '../base/index.js'
+/** What is said of the data of a run, and of runs that cannot go on, in English. */
+import { failurePhrases, type ProblemPhrases, phrasing } from '../base/index.js'
 
 export const dataPhrases = {
   'data/file/unreadable': ['cannot read {file}: {why}'],
@@ -18,4 +18,19 @@ export const dataPhrases = {
   'data/binary': ['{source} is not text', 'try tokenizer bytes'],
 } as const satisfies ProblemPhrases
 
+const noPlan = 'no plan with at most {ranks} ranks and {globalBatch} sequences a step fits'
+const moreRanks = 'resume with more ranks, or with a plan of your own'
+
+export const runPhrases = {
+  ...failurePhrases,
+  'engine/failed/when': ['{when}: {what}'],
+  'run/given-up': [
+    '{failures} failures without a step of progress; the last: {failure}',
+    'read the flight records: what fails each time at the same place is no accident',
+  ],
+  'run/ranks': [noPlan, moreRanks],
+  'run/ranks/because': [`${noPlan}: {why}`, moreRanks],
+} as const satisfies ProblemPhrases
+
+export const { refused: runRefused } = phrasing(runPhrases)
 export const { refused, advised, clause } = phrasing(dataPhrases)

@@ -155,7 +155,7 @@ export async function startSession(job: Job, dataset: Dataset, options: SessionO
   required(beginning ? beginningProblems(beginning, program, job, dataset) : [])
   watcher.say('starting the ranks')
   const evaluation = evaluationOf(job, dataset, schedule)
-  const trainer = await engineFailures('cannot start', () =>
+  const trainer = await engineFailures(['start'], () =>
     startTrainer(program, {
       ...{ kernels, seed: job.training.seed, watcher },
       // The interpreter's clock says nothing of the program, and asking it takes time.
@@ -210,7 +210,7 @@ function growingFrom(programs: Programs, behind: number, trainer: Trainer) {
     },
     async reach(behind: number): Promise<Program> {
       const next = programs(behind)
-      if (next !== program) await engineFailures(`the other program after step ${behind}`, () => trainer.change(next))
+      if (next !== program) await engineFailures(['change', behind], () => trainer.change(next))
       program = next
       return program
     },
@@ -261,7 +261,7 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
       const [before, lr] = [trainer.scalars(), lrAt(training, taken()) * raisedBy(faults, behind + 1)]
       const data = { inputs: batch.inputs, lr, step: behind, ...spikes.told() }
       const events = await replayEvents({ program, trainer }, data, checks)
-      const take = () => engineFailures(`step ${behind + 1}`, () => trainer.step(data))
+      const take = () => engineFailures(['step', behind + 1], () => trainer.step(data))
       const { result, seconds, cpu } = await clocked(take)
       behind++
       events.push(...replicaEvents(parts, behind, checks))
@@ -316,7 +316,7 @@ async function heldOutLoss(
   behind: number,
 ): Promise<number | undefined> {
   if (heldOut.length === 0) return undefined
-  return (await engineFailures(`the evaluation after step ${behind}`, () => trainer.evaluate(heldOut))).loss
+  return (await engineFailures(['evaluation', behind], () => trainer.evaluate(heldOut))).loss
 }
 
 const withEvents = (record: StepRecord, events: readonly HealthEvent[]): StepRecord =>

@@ -1,5 +1,6 @@
 /** All that is said of a run, in Chinese: a phrase of the core that is missing here is a type error. */
 import type { EventPhrases, Translated } from 'lockstep'
+import { failuresZh } from './failures.zh.js'
 
 const suspect = '怀疑该 rank 所在的机器：内存或某个核偶尔出错'
 const rarer =
@@ -9,6 +10,7 @@ const flight = '飞行记录写着每个 rank 当时在做什么；加上 --keep
 const goesOn = '运行继续，到下一个检查点再试'
 
 export const eventPhrasesZh: Translated<EventPhrases> = {
+  ...failuresZh,
   notFinite: ['损失不是有限值', '试试更小的 lr、warm-up 或 clip，并检查这一步的数据'],
   'notFinite/before': ['这一步之前 {what} 就不是有限值，在 rank {ranks} 上', '从更早的检查点继续'],
   'notFinite/parameter': ['这一步之前 {parameter} 就不是有限值'],

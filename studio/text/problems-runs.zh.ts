@@ -62,6 +62,9 @@ const searches = {
   '.none-found': ['一个也没有找到'],
 } satisfies Phrases
 
+const noPlan = '没有 rank 不超过 {ranks} 个、每步 {globalBatch} 条序列的可行方案'
+const moreRanks = '用更多 rank 继续，或自己给一个方案'
+
 const engine = {
   'engine/options/whole': ['{value} 不是整数'],
   'engine/options/time': ['{value} 不在 0 与 2^31 之间'],
@@ -75,6 +78,13 @@ const engine = {
   '.less/workspace': [`${most}更大的 tp，或更小的 batch`],
   '.less/data': [`${most}更小的 batch`],
   'engine/failed/busy': ['已有 {runs} 个运行在进行', '先停止其中一个'],
+  'engine/failed/when': ['{when}：{what}'],
+  'run/given-up': [
+    '失败 {failures} 次而没有前进一步；最后一次：{failure}',
+    '看看飞行记录：每次都在同一处失败就不是偶然',
+  ],
+  'run/ranks': [noPlan, moreRanks],
+  'run/ranks/because': [`${noPlan}：{why}`, moreRanks],
   'engine/failed/silent': ['lockstep studio 的服务器没有回应（{why}）', '它是不是已经退出？'],
   'engine/kernels': ['这个构建里没有 {kernels} kernel', '试试 --kernels {there}'],
   'plan/precision/kernels': [

@@ -1,5 +1,6 @@
 /** Problems in Chinese: phrases word for word, and a title for every code. */
 import type { Problem, ProblemCode, ProblemWords, Spoken, Translated } from 'lockstep'
+import { failuresZh } from './failures.zh.js'
 import type { linkPhrases } from './link-phrases.js'
 import { filesZh } from './problems-files.zh.js'
 import { rulesZh } from './problems-phrases.zh.js'
@@ -175,7 +176,7 @@ export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
 
 /** All that is said of problems: a phrase of the core that is missing here is a type error. */
 export const problemPhrasesZh: Translated<ProblemWords & typeof linkPhrases> = {
-  ...{ ...schemaZh, ...rulesZh, ...sizesZh, ...filesZh, ...runsZh },
+  ...{ ...schemaZh, ...rulesZh, ...sizesZh, ...filesZh, ...runsZh, ...failuresZh },
 }
 
 /** Whether all of it is said in Chinese: then the English need not stand behind it. */

@@ -1,10 +1,10 @@
 /** How Chinese fills the gaps of phrases. The core's `speak` stays in workers: pages import nothing of it but types. */
 import type { Gap, Phrases, Sentence, Spoken } from 'lockstep'
 
-const joints = { or: ' 或 ', and: ' 和 ', ',': '、', ';': '；' } as const
+const joints = { or: ' 或 ', and: ' 和 ', ',': '、', ';': '；', '\n': '\n' } as const
 
 const listed = (items: readonly string[], joint: keyof typeof joints): string =>
-  joint === ';' || items.length < 2
+  joint === ';' || joint === '\n' || items.length < 2
     ? items.join(joints[joint])
     : `${items.slice(0, -1).join('、')}${joints[joint]}${items.at(-1)}`
 

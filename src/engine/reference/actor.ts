@@ -2,11 +2,11 @@
  * One rank at work: a program counter over the steps of its stream and the instructions of the segment it calls.
  * It runs until it must wait for others, and can say what for.
  */
-import { type Coordinates, coordinatesOf, type Rank } from '../../base/index.js'
+import { type Coordinates, coordinatesOf, failureClause, type Rank, type Spoken, saidBy } from '../../base/index.js'
 import { peerOf } from '../../geometry/index.js'
 import type { Call, Ref, Step, Stream } from '../../ir/index.js'
 import { showInstr, showStep } from '../text.js'
-import { type BlockedRank, RunError, type Where } from './errors.js'
+import { type BlockedRank, RunError, type Where, wentWrong } from './errors.js'
 import { type Action, actionOf, type StartedCollective } from './instructions.js'
 import type { Moment } from './kernel.js'
 import { Memory } from './memory.js'
@@ -71,8 +71,8 @@ export class Actor {
   /** Everything that was started must have been waited for. */
   finish(): void {
     for (const [tag, { side }] of this.#messages)
-      throw new RunError(this.#where(), `the ${side === 'from' ? 'send' : 'recv'} ${tag} was never waited for`)
-    for (const tag of this.#calls.keys()) throw new RunError(this.#where(), `the call ${tag} was never waited for`)
+      throw wentWrong(this.#where(), `the ${side === 'from' ? 'send' : 'recv'} ${tag} was never waited for`)
+    for (const tag of this.#calls.keys()) throw wentWrong(this.#where(), `the call ${tag} was never waited for`)
   }
 
   blocked(): BlockedRank {
@@ -184,18 +184,20 @@ export class Actor {
     return finishMessage(open.message, open.side) && this.#messages.delete(tag)
   }
 
-  #waitsFor(): string {
+  #waitsFor(): Spoken {
     const step = this.stream.steps[this.#step]
     const started = step.kind === 'wait' ? this.#calls.get(step.tag) : undefined
     const late = started?.find(({ collective }) => !collective.ready)
     if (late) return missing(late)
     if (step.kind === 'wait') {
       const { message, side } = this.#messages.get(step.tag)!
-      return side === 'from' ? `the recv of rank ${message.target}` : `the send of rank ${message.source}`
+      return side === 'from'
+        ? failureClause('.waits/recv', { rank: message.target })
+        : failureClause('.waits/send', { rank: message.source })
     }
     const instr = step.kind === 'call' ? this.#world.program.segments[step.segment].instrs[this.#instr] : undefined
     const open = instr?.kind === 'wait' ? this.#collectives.get(instr.on) : undefined
-    return open ? missing(open) : 'nothing'
+    return open ? missing(open) : failureClause('.waits/nothing')
   }
 
   #where(): Where {
@@ -215,10 +217,10 @@ export class Actor {
       return work()
     } catch (error) {
       if (error instanceof RunError) throw error
-      throw new RunError(this.#where(), (error as Error).message, { cause: error })
+      throw wentWrong(this.#where(), saidBy(error), { cause: error })
     }
   }
 }
 
-const missing = ({ collective }: StartedCollective): string =>
-  `ranks ${collective.missing.join(' ')} of ${collective.members.join(' ')} to start`
+const missing = ({ collective }: StartedCollective): Spoken =>
+  failureClause('.waits/start', { missing: collective.missing.join(' '), members: collective.members.join(' ') })

@@ -1,5 +1,5 @@
 /** What goes wrong in a run, and where: a rank, a step of its stream, an instruction of the segment it calls. */
-import type { Rank } from '../../base/index.js'
+import { failureClause, linesOf, type Rank, type Spoken, SpokenError } from '../../base/index.js'
 
 export interface Where {
   readonly rank: Rank
@@ -11,13 +11,13 @@ export interface Where {
   readonly text: string
 }
 
-export class RunError extends Error implements Where {
+export class RunError extends SpokenError implements Where {
   readonly rank: Rank
   readonly step: number
   readonly instr: number
   readonly text: string
-  constructor(where: Where, reason: string, options?: ErrorOptions) {
-    super(`${showWhere(where)}: ${reason}`, options)
+  constructor(where: Where, said: Spoken, options?: ErrorOptions) {
+    super(said, options)
     this.name = 'RunError'
     this.rank = where.rank
     this.step = where.step
@@ -27,18 +27,23 @@ export class RunError extends Error implements Where {
 }
 
 export interface BlockedRank extends Where {
-  readonly waitsFor: string
+  readonly waitsFor: Spoken
 }
 
 /** No rank can move. `blocked` has one entry for every rank that has not finished. */
 export class StallError extends RunError {
   readonly blocked: readonly BlockedRank[]
   constructor(blocked: readonly BlockedRank[]) {
-    super(blocked[0], `no rank can move\n${blocked.map(b => `  ${showWhere(b)} waits for ${b.waitsFor}`).join('\n')}`)
+    const each = (b: BlockedRank) => failureClause('.at/blocked', { where: sayWhere(b), what: b.waitsFor })
+    super(blocked[0], failureClause('.at/stall', { where: sayWhere(blocked[0]), blocked: linesOf(blocked.map(each)) }))
     this.name = 'StallError'
     this.blocked = blocked
   }
 }
 
-export const showWhere = ({ rank, step, instr, text }: Where): string =>
-  `rank ${rank}, step ${step}${instr < 0 ? '' : ` [${instr}]`} ${text}`
+const sayWhere = ({ rank, step, instr, text }: Where): Spoken =>
+  failureClause('.at', { rank, step, instr: instr < 0 ? '' : failureClause('.at/instr', { instr }), text })
+
+/** That something went wrong there, and what. */
+export const wentWrong = (where: Where, why: string | Spoken, options?: ErrorOptions): RunError =>
+  new RunError(where, failureClause('.at/why', { where: sayWhere(where), why }), options)

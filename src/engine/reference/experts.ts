@@ -2,7 +2,7 @@
  * Rows of tokens that chose the same expert, and what experts do with them. A rank has the rows of its own experts, in the
  * order of experts and then of tokens; how many there are is known only now, so buffers have room to spare, filled with 0.
  */
-import { elementsOf } from '../../base/index.js'
+import { elementsOf, failureClause, type Spoken, SpokenError, sayFailure } from '../../base/index.js'
 import { along, type Cells, offsets, type Shape, sizeIn, strideOf, without } from '../../geometry/index.js'
 import type { Prepare } from './kernel.js'
 import { silu, siluSlope } from './math.js'
@@ -27,12 +27,10 @@ export const rowsOf: Prepare<'rowsOf'> = ({ guarded }, [choice], [to, from, coun
     for (const expert of chosen) if (expert >= 0) total[expert]++
     const needed = total.slice(first, first + own).reduce((a, b) => a + b, 0)
     if (needed > room)
-      throw new Error(
-        overflow(
-          guarded,
-          { needed, room, even: (chosen.length * own) / experts },
-          `${block}, microbatch ${microbatch}`,
-        ),
+      throw overflow(
+        guarded,
+        { needed, room, even: (chosen.length * own) / experts },
+        failureClause('.rows/in', { block, microbatch }),
       )
     const next = total.map((_, expert) => rowsBefore(total, expert, own))
     cells.fill(chosen.some(Number.isNaN) ? NaN : -1, atFrom.at, atFrom.at + room)
@@ -49,11 +47,13 @@ export const rowsOf: Prepare<'rowsOf'> = ({ guarded }, [choice], [to, from, coun
 const rowsBefore = (total: readonly number[], expert: number, own: number): number =>
   total.slice(expert - (expert % own), expert).reduce((a, b) => a + b, 0)
 
-function overflow(guarded: boolean, rows: { needed: number; room: number; even: number }, where: string): string {
+function overflow(guarded: boolean, rows: { needed: number; room: number; even: number }, where: Spoken): Error {
   const { needed, room, even } = rows
   const factor = Math.ceil((100 * needed) / even) / 100
-  const what = `${where}: the experts of this rank get ${needed} rows, there is room for ${room}`
-  return guarded ? `${what}; \`rows: ${factor}\` would do` : `internal: ${what}`
+  if (guarded) return new SpokenError(failureClause('.rows/interpreter', { where, needed, room, factor }))
+  return new Error(
+    `internal: ${sayFailure(where)}: the experts of this rank get ${needed} rows, there is room for ${room}`,
+  )
 }
 
 /** A choice as `from` counts it, in its own rank's tensors: its token and its place among the token's choices. */

@@ -3,6 +3,7 @@
  * All ranks share one memory. Its first bytes hold the module's constants, and every rank that attaches grows the memory
  * by a stack of its own: instances of one module would otherwise all push onto the same one.
  */
+import { failureClause, SpokenError } from '../../../base/index.js'
 import { platform } from '../../../platform/index.js'
 import type { Kernels, SharedMemory } from './target.js'
 import { columnsOf, type Tuning, tuningFor, type Variant, wordsOf } from './tuning.js'
@@ -42,7 +43,7 @@ function wasmMemory(bytes: number): SharedMemory {
   const initial = Math.ceil((start + bytes) / page)
   const maximum = Math.min(65536, initial + mostRanks * stackPages)
   if (initial + stackPages > 65536)
-    throw new Error(`WebAssembly has 4 GiB of memory, and this run needs ${((start + bytes) / 2 ** 30).toFixed(2)} GiB`)
+    throw new SpokenError(failureClause('.wasm-memory', { size: ((start + bytes) / 2 ** 30).toFixed(2) }))
   const memory = new WebAssembly.Memory({ initial, maximum, shared: true })
   return { buffer: memory.buffer, start, memory }
 }

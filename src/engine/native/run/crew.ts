@@ -1,5 +1,5 @@
 /** The threads of a run: asked for a step together, and heard when one of them fails or dies. */
-import type { Rank } from '../../../base/index.js'
+import { failureClause, type Rank, type Reason, SpokenError } from '../../../base/index.js'
 import { platform } from '../../../platform/index.js'
 import { Status } from '../lower/commands.js'
 import { Control } from '../lower/map.js'
@@ -18,7 +18,7 @@ export interface Board {
 
 export interface Trouble {
   /** Why a rank's thread is gone. */
-  readonly dead: ReadonlyMap<Rank, string>
+  readonly dead: ReadonlyMap<Rank, Reason>
   /** What exec threw, or the name of the error it gave. */
   readonly failed: ReadonlyMap<Rank, string>
   /** Nobody got on for so long that the step was given up. */
@@ -45,7 +45,7 @@ export class Crew {
   readonly #options: CrewOptions
   readonly #pool: Pool
   readonly #threads: Thread[]
-  readonly #dead = new Map<Rank, string>()
+  readonly #dead = new Map<Rank, Reason>()
   readonly #failed = new Map<Rank, string>()
   #still: Standstill | undefined
   #settle: () => void = () => {}
@@ -75,7 +75,7 @@ export class Crew {
             else if (message.type === 'ready') resolve()
             else reject(new Error(textOf(message)))
           }
-          thread.onDeath = reason => reject(new Error(`rank ${rank} did not start: ${reason}`))
+          thread.onDeath = why => reject(new SpokenError(failureClause('.failed/not-started', { rank, why })))
           thread.load(assignmentOf(rank))
         }),
     )
@@ -157,7 +157,7 @@ export class Crew {
   }
 
   /** A dead rank cannot count itself out: the step ends when the others have. */
-  #bury(rank: Rank, reason: string): void {
+  #bury(rank: Rank, reason: Reason): void {
     const { words, statuses } = this.#board
     this.#dead.set(rank, reason)
     Atomics.store(words, this.#control + Control.abort, 1)

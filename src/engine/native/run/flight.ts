@@ -2,11 +2,20 @@
  * What every rank was doing when a run ended badly: the instruction it stands in, whom it waits for, and the commands
  * before it. Nothing is recorded while a step runs; a rank's list and the index in its status block say it all.
  */
-import type { Rank } from '../../../base/index.js'
+import {
+  failureClause,
+  type Gap,
+  linesOf,
+  type Rank,
+  type Reason,
+  type Spoken,
+  SpokenError,
+  sayFailure,
+} from '../../../base/index.js'
 import type { Program, Step } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
-import { showInstr, showStep } from '../../text.js'
-import { commandNames, type ExecError, errorMeanings, Status } from '../lower/commands.js'
+import { sayInstr, showStep } from '../../text.js'
+import { commandNames, type ExecError, Status } from '../lower/commands.js'
 import { type CommandList, Hand, wordOf } from '../lower/list.js'
 import type { LoweredProgram } from '../lower/lowered.js'
 import { Control, streamOf } from '../lower/map.js'
@@ -22,6 +31,8 @@ export interface RankReport {
   readonly waitsFor: readonly Rank[]
   /** Why, where there is more to say. */
   readonly reason?: string
+  /** Both as phrases, where they are more than names. */
+  readonly said?: { readonly place: Reason; readonly why: Reason }
   /** The commands before it, last one last. */
   readonly last: readonly string[]
 }
@@ -35,12 +46,16 @@ export interface TimeOut {
   readonly usual?: number
 }
 
-export class EngineError extends Error {
+export class EngineError extends SpokenError {
   readonly ranks: readonly RankReport[]
+  /** What failed, of all that it says. */
+  readonly failures: Gap
   readonly timeOut: TimeOut | undefined
-  constructor(ranks: readonly RankReport[], besides: readonly string[] = [], timeOut?: TimeOut) {
-    super(messageOf(ranks, besides))
+  constructor(ranks: readonly RankReport[], besides: readonly Spoken[] = [], timeOut?: TimeOut) {
+    const failures = failuresOf(ranks, besides)
+    super(failureClause('.failed/ranks', { failures, ranks: linesOf(ranks.map(line)) }))
     this.name = 'EngineError'
+    this.failures = failures
     this.ranks = ranks
     this.timeOut = timeOut
   }
@@ -63,7 +78,7 @@ export function failureOf(scene: Scene, path?: string): EngineError {
   )
   if (path !== undefined) platform.write(path, flightRecord(reports))
   const { still } = scene.trouble
-  const given = still ? [`nothing moved for ${showTime(still.seconds)}`] : []
+  const given = still ? [failureClause('.failed/nothing-moved', { time: showTime(still.seconds) })] : []
   return new EngineError(reports, [...copiersIn(scene), ...given], timeOutIn(scene.trouble, reports))
 }
 
@@ -80,12 +95,12 @@ function timeOutIn({ still, failed, dead }: Trouble, reports: readonly RankRepor
 }
 
 /** Copiers that failed by themselves, and why. */
-function copiersIn({ lowered, words, trouble: { dead, failed } }: Scene): string[] {
+function copiersIn({ lowered, words, trouble: { dead, failed } }: Scene): Spoken[] {
   return lowered.copiers.flatMap(({ rank, status }, i) => {
     const member = lowered.lists.length + i
     const error = failed.get(member) ?? ''
-    const reason = dead.get(member) ?? diskFailure(error, words[status / 4 + Status.code]) ?? reasons[error] ?? error
-    return reason === '' ? [] : [`what copies for rank ${rank} failed: ${reason}`]
+    const why = dead.get(member) ?? diskFailure(error, words[status / 4 + Status.code]) ?? reasons[error] ?? error
+    return why === '' ? [] : [failureClause('.failed/copier', { rank, why })]
   })
 }
 
@@ -105,33 +120,36 @@ function reportOf(
   const noRoom =
     failed === withoutRoom ? overflowAt(program, list, steps, command, words[status + Status.needed]) : undefined
   const lost = diskFailure(failed, words[status + Status.code])
-  const reason =
-    trouble.dead.get(rank) ?? noRoom ?? lost ?? stillIn(trouble, rank) ?? reasons[failed] ?? trouble.failed.get(rank)
-  const show = (index: number) => showCommand(program, list, steps, index)
+  const why = trouble.dead.get(rank) ?? noRoom ?? lost ?? stillIn(trouble, rank) ?? reasons[failed] ?? failed
+  const say = (index: number) => sayCommand(program, list, steps, index)
+  const show = (index: number) => sayFailure(say(index))
   return {
     rank,
     state: stateOf(rank, trouble, words[status + Status.done] === asked, missing > 0),
     command,
     text: show(command),
     waitsFor: missing > 0 && missing <= peers.length ? [peers[missing - 1]] : [],
-    ...(reason ? { reason } : {}),
+    ...(why !== '' && { reason: sayFailure(why) }),
+    said: { place: say(command), why },
     last: Array.from({ length: Math.min(kept, command) }, (_, i) => show(command - Math.min(kept, command) + i)),
   }
 }
 
 /** `nothing for 5.2 s, where it usually takes 12 ms` */
-function stillIn({ still }: Trouble, rank: Rank): string | undefined {
+function stillIn({ still }: Trouble, rank: Rank): Spoken | undefined {
   if (!still) return undefined
   const usual = still.usual.get(rank)
-  const before = usual === undefined ? '' : `, where it has never taken more than ${showTime(usual)}`
-  return `nothing for ${showTime(still.seconds)}${before}`
+  const before = usual === undefined ? '' : failureClause('.standstill/usual', { time: showTime(usual) })
+  return failureClause('.standstill', { time: showTime(still.seconds), before })
 }
 
 const showTime = (seconds: number): string =>
   seconds < 1 ? `${Number((1000 * seconds).toPrecision(2))} ms` : `${seconds.toFixed(1)} s`
 
-const diskFailure = (failed: string, code: number): string | undefined =>
-  failed === onDisk ? `${errorMeanings[onDisk]}: ${platform.disk?.meaning(code) ?? 'there are no files'}` : undefined
+const diskFailure = (failed: string, code: number): Spoken | undefined =>
+  failed === onDisk
+    ? failureClause('.exec/disk', { why: platform.disk?.meaning(code) ?? failureClause('.exec/no-files') })
+    : undefined
 
 const onDisk: ExecError = 'disk'
 const aborted: ExecError = 'aborted'
@@ -145,16 +163,25 @@ function overflowAt(
   steps: readonly Step[],
   command: number,
   needed: number,
-): string {
+): Spoken {
   const step = steps[list.origins[command].step]
   const word = (name: 'n' | 'own' | 'experts' | 'room') => list.words[list.starts[command] + wordOf('rowsOf', name)]
   const factor = Math.ceil((100 * needed * word('experts')) / (word('n') * word('own'))) / 100
-  const where = step?.kind === 'call' ? `${blocks[step.block]?.name}, microbatch ${step.microbatch}` : 'a step'
-  return `${where}: its experts get ${needed} rows, there is room for ${word('room')}; \`rows: ${factor}\` would do`
+  const where =
+    step?.kind === 'call'
+      ? failureClause('.rows/in', { block: String(blocks[step.block]?.name), microbatch: step.microbatch })
+      : failureClause('.rows/step')
+  return failureClause('.rows/native', { where, needed, room: word('room'), factor })
 }
 
 /** What the errors of exec mean; being stopped by another's is no news. */
-const reasons: Readonly<Record<string, string | undefined>> = { ...errorMeanings, [aborted]: '' }
+const reasons: Readonly<Record<string, Reason | undefined>> = {
+  [aborted]: '',
+  timeout: failureClause('.exec/timeout'),
+  unknown: failureClause('.exec/unknown'),
+  workspace: failureClause('.exec/workspace'),
+  rows: failureClause('.exec/rows'),
+} satisfies Readonly<Record<Exclude<ExecError, 'ok' | 'disk'>, Reason>>
 
 function stateOf(rank: Rank, { dead, failed }: Trouble, done: boolean, waits: boolean): RankReport['state'] {
   if (dead.has(rank)) return 'dead'
@@ -164,33 +191,40 @@ function stateOf(rank: Rank, { dead, failed }: Trouble, done: boolean, waits: bo
   return done ? 'finished' : 'running'
 }
 
-function showCommand({ segments }: Program, list: CommandList, steps: readonly Step[], index: number): string {
-  const name = commandNames[list.words[list.starts[index]]] ?? 'a broken command'
+function sayCommand({ segments }: Program, list: CommandList, steps: readonly Step[], index: number): Reason {
+  const command = commandNames[list.words[list.starts[index]]] ?? failureClause('.command/broken')
   const { step: at, instr } = list.origins[index]
   const step = steps[at]
-  if (!step) return name
+  if (!step) return command
   const inner = step.kind === 'call' ? segments[step.segment].instrs[instr] : undefined
-  return `${name} of step ${at} ${showStep(step)}${inner ? `: [${instr}] ${showInstr(inner)}` : ''}`
+  const what = inner
+    ? failureClause('.command/instr', { step: showStep(step), at: instr, instr: sayInstr(inner) })
+    : showStep(step)
+  return failureClause('.command', { command, step: at, what })
 }
 
-function messageOf(ranks: readonly RankReport[], besides: readonly string[]): string {
+function failuresOf(ranks: readonly RankReport[], besides: readonly Spoken[]): Gap {
   const culprits = ranks.filter(({ state }) => state === 'dead' || state === 'failed')
-  const waiting = ranks.filter(({ state }) => state === 'waiting')
-  const failures = [
-    ...besides,
-    ...culprits.map(({ rank, reason }) => `rank ${rank} failed: ${reason ?? 'no reason given'}`),
-  ]
-  const head =
-    failures.length > 0 ? failures.join('; ') : `the ranks stand still: ${waiting.length} of ${ranks.length} wait`
-  return [head, ...ranks.map(line)].join('\n')
+  const waiting = ranks.filter(({ state }) => state === 'waiting').length
+  const failed = ({ rank, reason, said }: RankReport) =>
+    failureClause('.failed/rank', { rank, why: said?.why || reason || failureClause('.failed/no-reason') })
+  const failures = [...besides, ...culprits.map(failed)]
+  return failures.length > 0
+    ? { joint: ';', of: failures }
+    : failureClause('.failed/all-still', { waiting, ranks: ranks.length })
 }
 
-const line = ({ rank, state, text, waitsFor, reason }: RankReport): string => {
-  const where = state === 'finished' ? 'has finished its step' : `${state} in ${text}`
-  const whom = waitsFor.length > 0 ? `, waits for rank ${waitsFor.join(', ')}` : ''
-  return `  rank ${rank} ${where}${whom}${reason ? ` (${reason})` : ''}`
+const line = ({ rank, state, text, waitsFor, reason = '', said }: RankReport): Spoken => {
+  const [place, why] = [said?.place ?? text, said?.why ?? reason]
+  const more = {
+    whom: waitsFor.length > 0 ? failureClause('.rank/waits-for', { ranks: waitsFor.join(', ') }) : '',
+    why: why === '' ? '' : failureClause('.rank/why', { why }),
+  }
+  return state === 'finished'
+    ? failureClause('.rank/finished', { rank, ...more })
+    : failureClause(`.rank/${state}`, { rank, place, ...more })
 }
 
 /** Everything, for a file. */
 export const flightRecord = (ranks: readonly RankReport[]): string =>
-  `${ranks.flatMap(report => [line(report).trim(), ...report.last.map(text => `    ${text}`), `  > ${report.text}`]).join('\n')}\n`
+  `${ranks.flatMap(report => [sayFailure(line(report)).trim(), ...report.last.map(text => `    ${text}`), `  > ${report.text}`]).join('\n')}\n`

@@ -2,6 +2,7 @@
  * Threads for ranks. Starting one costs tens of milliseconds, so whoever runs many programs keeps a pool: a thread that
  * has left one program takes the next.
  */
+import type { Reason } from '../../../base/index.js'
 import { platform, type ThreadHandle } from '../../../platform/index.js'
 import type { Assignment, FromRank, ToRank } from './protocol.js'
 
@@ -10,7 +11,7 @@ const worker = new URL('./worker.js', import.meta.url)
 export class Thread {
   onMessage: (message: FromRank) => void = () => {}
   /** The thread is gone: why. */
-  onDeath: (reason: string) => void = () => {}
+  onDeath: (reason: Reason) => void = () => {}
   dead = false
   readonly #handle: ThreadHandle<ToRank>
 
@@ -45,7 +46,7 @@ export class Thread {
     this.#handle.leaveBehind()
   }
 
-  #die(reason: string): void {
+  #die(reason: Reason): void {
     if (this.dead) return
     this.dead = true
     this.onDeath(reason)
