@@ -1,4 +1,5 @@
 /** What pointers and keys do to a timeline: they move what is seen of it, and choose a span. */
+import type { ReadonlySignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { axisHeight } from './paint.js'
 import { across, along, type Chosen, firstSpan, pickAt, type Rows, rowOf, spanOf } from './pick.js'
@@ -8,7 +9,8 @@ import { around, aroundRow, panned, seen, type View, zoomed } from './view.js'
 export interface Held {
   readonly data: TimelineData
   readonly rows: Rows
-  readonly view: View
+  /** What is seen: a signal, since a frame that draws it renders nothing else. */
+  readonly view: ReadonlySignal<View>
   readonly whole: View
   readonly pick: Chosen | undefined
   readonly height: number
@@ -30,12 +32,11 @@ interface Drag {
 export function useHands(held: Held, canvas: Canvas) {
   const { data, rows, view, height, move, choose } = held
   const drag = useRef<Drag>(undefined)
-  const timeAt = (x: number) => view.from + ((view.to - view.from) * x) / (canvas.current?.clientWidth || 1)
   useWheel(held, canvas)
   return {
     onPointerDown: (event: PointerEvent) => {
       canvas.current!.setPointerCapture(event.pointerId)
-      drag.current = { x: event.offsetX, y: event.offsetY, view, moved: false }
+      drag.current = { x: event.offsetX, y: event.offsetY, view: view.peek(), moved: false }
     },
     onPointerMove: (event: PointerEvent) => {
       const { current } = drag
@@ -47,12 +48,17 @@ export function useHands(held: Held, canvas: Canvas) {
       move({ ...next, row: current.view.row - (dy / (height - axisHeight)) * current.view.rows })
     },
     onPointerUp: (event: PointerEvent) => {
-      const point = { time: timeAt(event.offsetX), y: event.offsetY - axisHeight, height: height - axisHeight }
-      if (drag.current?.moved === false) choose(pickAt(data, rows, view, point))
+      const now = view.peek()
+      const time = timeAt(now, event, canvas)
+      const point = { time, y: event.offsetY - axisHeight, height: height - axisHeight }
+      if (drag.current?.moved === false) choose(pickAt(data, rows, now, point))
       drag.current = undefined
     },
   }
 }
+
+const timeAt = ({ from, to }: View, { offsetX }: MouseEvent, canvas: Canvas): number =>
+  from + ((to - from) * offsetX) / (canvas.current?.clientWidth || 1)
 
 /** With Ctrl it zooms, with Shift it goes from row to row. */
 function useWheel({ view, move }: Held, canvas: Canvas): void {
@@ -60,10 +66,9 @@ function useWheel({ view, move }: Held, canvas: Canvas): void {
   latest.current = event => {
     if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return
     event.preventDefault()
-    const amount = event.deltaY || event.deltaX
-    const at = view.from + ((view.to - view.from) * event.offsetX) / (canvas.current?.clientWidth || 1)
-    if (event.shiftKey) move({ ...view, row: view.row + (amount / 200) * view.rows })
-    else move(zoomed(view, 2 ** (amount / 240), at))
+    const [amount, now] = [event.deltaY || event.deltaX, view.peek()]
+    if (event.shiftKey) move({ ...now, row: now.row + (amount / 200) * now.rows })
+    else move(zoomed(now, 2 ** (amount / 240), timeAt(now, event, canvas)))
   }
   // Added by hand: what preact adds may not keep the page from zooming.
   useEffect(() => {
@@ -80,13 +85,13 @@ function walks({ data, rows, view, pick, move, choose }: Held): Acts {
     const chosen = pick ? next(pick) : firstSpan(data, rows)
     choose(chosen)
     const { start, end } = spanOf(data, chosen)
-    const at = rowOf(data, rows, chosen)
-    move({ ...seen(view, start, end), row: Math.max(Math.min(view.row, at), at - view.rows + 1) })
+    const [at, now] = [rowOf(data, rows, chosen), view.peek()]
+    move({ ...seen(now, start, end), row: Math.max(Math.min(now.row, at), at - now.rows + 1) })
   }
   const nearer = () => {
     if (!pick) return
     const { start, end } = spanOf(data, pick)
-    const close = around(view, start, end)
+    const close = around(view.peek(), start, end)
     move(rows === 'ranks' ? aroundRow(close, rowOf(data, rows, pick)) : close)
   }
   return {
@@ -102,12 +107,13 @@ function walks({ data, rows, view, pick, move, choose }: Held): Acts {
 
 /** Keys that move what is seen, here and in the map. */
 export function looks({ data, view, whole, pick, move }: Omit<Held, 'height' | 'choose'>): Acts {
-  const middle = pick ? (spanOf(data, pick).start + spanOf(data, pick).end) / 2 : (view.from + view.to) / 2
+  const now = view.peek()
+  const middle = pick ? (spanOf(data, pick).start + spanOf(data, pick).end) / 2 : (now.from + now.to) / 2
   return {
-    '+': () => move(zoomed(view, 0.5, middle)),
-    '-': () => move(zoomed(view, 2, middle)),
-    a: () => move(panned(view, -0.2)),
-    d: () => move(panned(view, 0.2)),
+    '+': () => move(zoomed(now, 0.5, middle)),
+    '-': () => move(zoomed(now, 2, middle)),
+    a: () => move(panned(now, -0.2)),
+    d: () => move(panned(now, 0.2)),
     f: () => move(whole),
   }
 }

@@ -2,16 +2,17 @@
  * The timeline of a step: drag or keys pan, the wheel with Ctrl zooms, a click chooses a span, and so do the arrow keys, which are heard
  * only while the picture has the focus. What is chosen is said below it, to readers of screens once a second at most.
  */
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { effect, type ReadonlySignal, useComputed, useSignal } from '@preact/signals'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { type Held, keyed, useHands } from './hands.js'
 import { StepMap } from './map.js'
 import { axisHeight, Painter } from './paint.js'
 import { type Chosen, type Rows, rangeText, say } from './pick.js'
 import { rowHeight } from './raster.js'
-import { useSheet } from './sheet.js'
+import { useDrawn, useSheet } from './sheet.js'
 import './style.css'
 import { text } from './text.js'
-import { kinds, type TimelineData } from './track.js'
+import { coverOf, kindOf, kinds, type TimelineData } from './track.js'
 import { clamp, isCloser, isSame, type Range, stretched, type View, zoomed } from './view.js'
 
 export type { TimelineData, Track } from './track.js'
@@ -68,38 +69,39 @@ function useView({
   count,
 }: TimelineProps & { readonly whole: View; readonly count: number }) {
   const first = clamp({ ...whole, ...range }, data.duration, count)
-  const [view, setView] = useState<View>(first)
+  const view = useSignal<View>(first)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
-  const moves = useRef(0)
+  const moves = useSignal(0)
   const before = useRef(whole)
   useEffect(() => {
     const all = before.current
     before.current = whole
-    setView(now => (follows && isCloser(now, all) ? clamp(stretched(now, all, whole), data.duration, count) : first))
+    const now = view.peek()
+    view.value = follows && isCloser(now, all) ? clamp(stretched(now, all, whole), data.duration, count) : first
   }, [data, count])
   useEffect(() => {
-    if (!isSame(first, view)) setView({ ...view, from: first.from, to: first.to })
+    if (!isSame(first, view.peek())) view.value = { ...view.peek(), from: first.from, to: first.to }
   }, [range?.from, range?.to])
   useEffect(() => () => clearTimeout(timer.current), [])
   const move = (next: View) => {
     const clamped = clamp(next, data.duration, count)
-    setView(clamped)
-    moves.current++
+    view.value = clamped
+    moves.value++
     clearTimeout(timer.current)
     timer.current = setTimeout(() => settle?.(clamped), rest)
   }
-  return { view, move, moves: moves.current }
+  return { view, move, moves }
 }
 
 function Tools({ data, view, whole, rows, move, setRows }: Held & { readonly setRows: (rows: Rows) => void }) {
   const words = text()
-  const middle = (view.from + view.to) / 2
+  const zoom = (by: number) => () => move(zoomed(view.peek(), by, (view.peek().from + view.peek().to) / 2))
   return (
     <div class="tools">
-      <button type="button" class="quiet" aria-label={words.nearer} onClick={() => move(zoomed(view, 0.5, middle))}>
+      <button type="button" class="quiet" aria-label={words.nearer} onClick={zoom(0.5)}>
         +
       </button>
-      <button type="button" class="quiet" aria-label={words.farther} onClick={() => move(zoomed(view, 2, middle))}>
+      <button type="button" class="quiet" aria-label={words.farther} onClick={zoom(2)}>
         −
       </button>
       <button type="button" class="quiet" onClick={() => move(whole)}>
@@ -124,15 +126,12 @@ function Surface(props: Held) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const painter = useRef<Painter>(undefined)
   const { width, inks } = useSheet(canvas)
-  // Whatever moves between two frames is drawn once, in the next one.
-  useLayoutEffect(() => {
+  const draw = (now: View) => {
     if (!inks || width === 0) return
-    const frame = requestAnimationFrame(() => {
-      painter.current ??= new Painter(canvas.current!)
-      painter.current.paint({ ...data, view, inks }, rows, pick)
-    })
-    return () => cancelAnimationFrame(frame)
-  }, [data, rows, view, pick, width, height, inks])
+    painter.current ??= new Painter(canvas.current!)
+    painter.current.paint({ ...data, view: now, inks }, rows, pick)
+  }
+  useDrawn(view, draw, [data, rows, pick, width, height, inks])
   const hands = useHands(props, canvas)
   return (
     <div class="timeline-surface">
@@ -153,13 +152,10 @@ function Surface(props: Held) {
 
 /** The names of rows stand beside the picture, as text. */
 function Labels({ data, view }: Held) {
-  const first = Math.floor(view.row)
+  const row = useComputed(() => view.value.row).value
+  const first = Math.floor(row)
   return (
-    <ol
-      class="timeline-rows"
-      style={{ marginTop: `${axisHeight - (view.row - first) * rowHeight}px` }}
-      aria-hidden="true"
-    >
+    <ol class="timeline-rows" style={{ marginTop: `${axisHeight - (row - first) * rowHeight}px` }} aria-hidden="true">
       {data.tracks.slice(first, first + mostRows).map(({ rank, ranks }) => (
         <li key={rank} style={{ height: `${rowHeight}px` }}>
           {rank}
@@ -172,27 +168,31 @@ function Labels({ data, view }: Held) {
 
 interface SaidProps extends Pick<Held, 'data' | 'pick' | 'view'> {
   /** How often hands have moved the view. */
-  readonly moves: number
+  readonly moves: ReadonlySignal<number>
 }
 
 /** What is chosen and what is seen, in words; said aloud once a second at most, and only what a reader did. */
 function Said({ data, pick, view, moves }: SaidProps) {
   const chosen = pick ? say(data, pick) : ''
-  const seen = rangeText(view, data.duration)
-  const [aloud, speak] = useState('')
-  const before = useRef({ chosen, moves, at: 0 })
+  const aloud = useSignal('')
+  const before = useRef({ chosen, moves: 0, at: 0 })
   useEffect(() => {
-    if (before.current.chosen === chosen && before.current.moves === moves) return
-    const words = before.current.chosen === chosen ? seen : chosen
-    const timer = setTimeout(
-      () => {
-        before.current = { chosen, moves, at: performance.now() }
-        speak(words)
-      },
-      Math.max(0, before.current.at + 1000 - performance.now()),
-    )
-    return () => clearTimeout(timer)
-  }, [chosen, moves])
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const speak = () => {
+      timer = undefined
+      aloud.value = before.current.chosen === chosen ? rangeText(view.peek(), data.duration) : chosen
+      before.current = { chosen, moves: moves.peek(), at: performance.now() }
+    }
+    const stop = effect(() => {
+      const isMoved = before.current.moves !== moves.value
+      if (before.current.chosen === chosen && !isMoved) return
+      timer ??= setTimeout(speak, Math.max(0, before.current.at + 1000 - performance.now()))
+    })
+    return () => {
+      stop()
+      clearTimeout(timer)
+    }
+  }, [chosen, data])
   return (
     <p class="timeline-said">
       <span>{chosen || ' '}</span>
@@ -209,12 +209,8 @@ function Meaning({ data }: { readonly data: TimelineData }) {
   const used = useMemo(() => {
     const all = new Set<number>()
     for (const { compute, network } of data.tracks)
-      for (const { levels } of [compute, network]) {
-        const { kind, cover } = levels.at(-1)!
-        kind.forEach((each, bin) => {
-          if (cover[bin]! > 0) all.add(each)
-        })
-      }
+      for (const { levels } of [compute, network])
+        for (const bin of levels.at(-1)!) if (coverOf(bin) > 0) all.add(kindOf(bin))
     return kinds.filter((_, n) => all.has(n))
   }, [data])
   return (

@@ -1,62 +1,83 @@
-/** Letters as pixels: each is written once in a theme and copied from then on, since writing text costs more than all else in a frame. */
-import type { Inks, Picture } from './raster.js'
+/** Letters as pixels: each text is written once in a theme and copied from then on, since writing costs more than all else in a frame. */
+import { type Inks, type Picture, styled } from './raster.js'
 import { kinds } from './track.js'
 
-const font = '11px system-ui, sans-serif'
 const height = 12
+/** A text is as wide at most. */
+const widest = 96
+/** Texts that are kept: the numbers of an axis are others at every zoom. */
+const most = 1000
 
 interface Stamp {
   readonly pixels: Uint32Array
   readonly width: number
 }
 
+interface Style {
+  readonly font: string
+  readonly ground: string
+  readonly ink: string
+}
+
 export class Letters {
   readonly #inks: Inks
-  readonly #context = new OffscreenCanvas(64, height).getContext('2d', { willReadFrequently: true })!
-  readonly #stamps = new Map<number, Stamp>()
+  readonly #context = new OffscreenCanvas(widest, height).getContext('2d', { willReadFrequently: true })!
+  readonly #names = new Map<number, Stamp>()
+  readonly #numbers = new Map<string, Stamp>()
 
   constructor(inks: Inks) {
     this.#inks = inks
   }
 
-  /** `F3` in the middle of a box of kind 0, from `left` to `right`, if there is room for it. */
-  put(picture: Picture, name: { readonly kind: number; readonly microbatch: number }, box: Box): void {
-    const { pixels, width } = this.#stampOf(name.kind, name.microbatch)
-    if (box.right - box.left < width + 4) return
-    const from = Math.round((box.left + box.right - width) / 2)
-    for (let line = 0; line < height; line++) {
-      const y = box.top + line
-      if (y < 0 || y >= picture.height) continue
-      const at = y * picture.width + from
-      for (let x = 0; x < width; x++) picture.pixels[at + x] = pixels[line * width + x]!
-    }
+  /** `F3` in the middle of a span of kind 0, from `left` to `right`, if there is room for it. */
+  name(picture: Picture, name: { readonly kind: number; readonly microbatch: number }, place: Place): void {
+    const stamp = this.#nameOf(name.kind, name.microbatch)
+    if (place.right - place.left >= stamp.width + 4)
+      put(picture, stamp, Math.round((place.left + place.right - stamp.width) / 2), place.top)
   }
 
-  #stampOf(kind: number, microbatch: number): Stamp {
+  /** `0.35 s` on the axis. */
+  number(picture: Picture, text: string, left: number, top: number): void {
+    if (this.#numbers.size > most) this.#numbers.clear()
+    const { soft, sheet } = this.#inks
+    const stamp =
+      this.#numbers.get(text) ?? this.#written(text, { font: '12px system-ui, sans-serif', ground: sheet, ink: soft })
+    this.#numbers.set(text, stamp)
+    put(picture, stamp, left, top)
+  }
+
+  #nameOf(kind: number, microbatch: number): Stamp {
     const key = kind * 2 ** 24 + microbatch + 1
-    const known = this.#stamps.get(key) ?? this.#written(kind, microbatch)
-    this.#stamps.set(key, known)
-    return known
+    const known = this.#names.get(key)
+    if (known) return known
+    const { fills, letters } = this.#inks
+    const style = { font: '11px system-ui, sans-serif', ground: styled(fills[kind]!), ink: letters[kind]! }
+    const stamp = this.#written(`${kinds[kind]!.slice(0, 3)}${microbatch >= 0 ? microbatch : ''}`, style)
+    this.#names.set(key, stamp)
+    return stamp
   }
 
-  #written(kind: number, microbatch: number): Stamp {
+  #written(text: string, { font, ground, ink }: Style): Stamp {
     const context = this.#context
-    const letters = `${kinds[kind]!.slice(0, 3)}${microbatch >= 0 ? microbatch : ''}`
     context.font = font
-    const width = Math.min(64, Math.ceil(context.measureText(letters).width))
-    context.fillStyle = `#${hex(this.#inks.fills[kind]!)}`
+    const width = Math.min(widest, Math.ceil(context.measureText(text).width))
+    context.fillStyle = ground
     context.fillRect(0, 0, width, height)
-    context.fillStyle = this.#inks.letters[kind]!
-    context.fillText(letters, 0, height - 2)
+    context.fillStyle = ink
+    context.fillText(text, 0, height - 2)
     return { pixels: new Uint32Array(context.getImageData(0, 0, width, height).data.buffer), width }
   }
 }
 
-interface Box {
+interface Place {
   readonly left: number
   readonly right: number
   readonly top: number
 }
 
-/** As the canvas stores it -> as a style says it. */
-const hex = (ink: number): string => [0, 8, 16].map(by => ((ink >>> by) & 255).toString(16).padStart(2, '0')).join('')
+/** What would lie outside is left out. */
+function put({ pixels, width, height: high }: Picture, stamp: Stamp, left: number, top: number): void {
+  const right = Math.min(stamp.width, width - left)
+  for (let line = Math.max(0, -top); line < Math.min(height, high - top); line++)
+    for (let x = 0; x < right; x++) pixels[(top + line) * width + left + x] = stamp.pixels[line * stamp.width + x]!
+}

@@ -2,11 +2,12 @@
  * The whole step, small, with a window over the part that is seen above: the window is dragged, a press beside it brings it there, and keys
  * move it.
  */
+import { useComputed } from '@preact/signals'
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { act, type Held, looks } from './hands.js'
 import { MapPainter } from './map-paint.js'
 import { rangeText } from './pick.js'
-import { useSheet } from './sheet.js'
+import { useDrawn, useSheet } from './sheet.js'
 import { text } from './text.js'
 import { panned, type View } from './view.js'
 
@@ -31,10 +32,9 @@ export function StepMap(props: MapProps) {
     painter.current ??= new MapPainter(canvas.current!)
     painter.current.drawStep({ ...data, inks }, tracks)
   }, [data, tracks, inks, width])
-  useLayoutEffect(() => {
-    const frame = requestAnimationFrame(() => painter.current?.drawWindow(view, count))
-    return () => cancelAnimationFrame(frame)
-  }, [data, tracks, inks, width, view])
+  useDrawn(view, now => painter.current?.drawWindow(now, count), [data, tracks, inks, width])
+  const middle = useComputed(() => Math.round((100 * (view.value.from + view.value.to)) / 2 / data.duration))
+  const said = useComputed(() => rangeText(view.value, data.duration))
   return (
     <div
       class="timeline-map"
@@ -43,8 +43,8 @@ export function StepMap(props: MapProps) {
       aria-label={text().map}
       aria-valuemin={0}
       aria-valuemax={100}
-      aria-valuenow={Math.round((100 * (view.from + view.to)) / 2 / data.duration)}
-      aria-valuetext={rangeText(view, data.duration)}
+      aria-valuenow={middle}
+      aria-valuetext={said}
       onKeyDown={event => act(event, keysOf(props))}
       {...useDrag(props)}
     >
@@ -55,7 +55,8 @@ export function StepMap(props: MapProps) {
 
 /** As sliders have them; Page Up and Page Down go a window farther. */
 function keysOf(props: MapProps): Readonly<Record<string, () => void>> {
-  const { view, data, move } = props
+  const { data, move } = props
+  const view = props.view.peek()
   const width = view.to - view.from
   const to = (from: number) => () => move({ ...view, from, to: from + width })
   const by = (part: number) => () => move(panned(view, part))
@@ -86,14 +87,16 @@ function useDrag({ data, count, view, move }: MapProps) {
     }
   }
   /** What is held stays under the pointer. */
-  const follow = ({ time, row }: Spot, { time: from, row: top }: Spot) =>
-    move({ ...view, from: time - from, to: time - from + (view.to - view.from), row: row - top })
+  const follow = ({ time, row }: Spot, { time: from, row: top }: Spot) => {
+    const now = view.peek()
+    move({ ...now, from: time - from, to: time - from + (now.to - now.from), row: row - top })
+  }
   return {
     onPointerDown: (event: PointerEvent) => {
       ;(event.currentTarget as HTMLElement).setPointerCapture(event.pointerId)
-      const spot = spotOf(event)
-      const middle = { time: (view.to - view.from) / 2, row: view.rows / 2 }
-      held.current = isIn(view, spot) ? { time: spot.time - view.from, row: spot.row - view.row } : middle
+      const [spot, now] = [spotOf(event), view.peek()]
+      const middle = { time: (now.to - now.from) / 2, row: now.rows / 2 }
+      held.current = isIn(now, spot) ? { time: spot.time - now.from, row: spot.row - now.row } : middle
       follow(spot, held.current)
     },
     onPointerMove: (event: PointerEvent) => {

@@ -1,7 +1,8 @@
-/** Puts a scene on a canvas: pixels with their letters first, then the chosen span and the axis. */
+/** Puts a scene on a canvas: spans with their letters first, then what is around the chosen one, and the axis. */
 import { Letters } from './letters.js'
 import { type Chosen, type Rows, rankOf, spanOf } from './pick.js'
 import {
+  type Box,
   blendsOf,
   drawRanks,
   drawTracks,
@@ -33,16 +34,23 @@ export function inksIn(element: Element): Inks {
   const [lane, fills] = [stored(said('lane')), kinds.map(kind => stored(said(kind)))]
   return {
     ...{ lane, ground: stored(said('sheet')), fills: Uint32Array.from(fills), blends: blendsOf(lane, fills) },
-    ...{ sheet: said('sheet'), soft: said('soft'), ink: said('ink') },
+    ...{ sheet: said('sheet'), soft: said('soft'), tick: stored(said('soft')), ink: stored(said('ink')) },
     letters: kinds.map(kind => said(`on-${kind}`) || '#fff'),
   }
 }
 
+interface Sheet {
+  readonly image: ImageData
+  readonly axis: Picture
+  /** All below the axis. */
+  readonly spans: Picture
+}
+
+/** Everything is written as pixels, which a canvas takes at once: each thing drawn by its own methods is recorded and played again. */
 export class Painter {
   readonly #canvas: HTMLCanvasElement
   readonly #context: CanvasRenderingContext2D
-  #image: ImageData | undefined
-  #picture: Picture | undefined
+  #sheet: Sheet | undefined
   #letters: { readonly inks: Inks; readonly letters: Letters } | undefined
 
   constructor(canvas: HTMLCanvasElement) {
@@ -51,71 +59,70 @@ export class Painter {
   }
 
   paint(scene: Scene, rows: Rows, chosen: Chosen | undefined): void {
-    const picture = this.#pixels()
-    if (rows === 'ranks' && scene.trackOf) drawRanks(picture, scene.trackOf, scene)
+    const { image, axis, spans } = this.#pixels()
+    const letters = this.#written(scene.inks)
+    if (rows === 'ranks' && scene.trackOf) drawRanks(spans, scene.trackOf, scene)
     else {
-      drawTracks(picture, scene)
-      this.#write(picture, scene)
+      drawTracks(spans, scene)
+      writeNames(letters, spans, scene)
     }
-    this.#context.putImageData(this.#image!, 0, axisHeight)
-    if (chosen) this.#frame(scene, rows, chosen)
-    this.#axis(scene)
+    if (chosen) spans.frame(scene.inks.ink, frameOf(spans, scene, rows, chosen))
+    drawAxis(letters, axis, scene)
+    this.#context.putImageData(image, 0, 0)
   }
 
-  /** All of the canvas below the axis. */
-  #pixels(): Picture {
-    const [width, height] = [this.#canvas.width, Math.max(1, this.#canvas.height - axisHeight)]
-    if (this.#picture?.width === width && this.#picture.height === height) return this.#picture
-    this.#image = new ImageData(width, height)
-    this.#picture = new Picture(this.#image)
-    return this.#picture
+  #pixels(): Sheet {
+    const { width, height } = this.#canvas
+    if (this.#sheet?.image.width === width && this.#sheet.image.height === height) return this.#sheet
+    const image = new ImageData(width, height)
+    this.#sheet = { image, axis: new Picture(image, 0, axisHeight), spans: new Picture(image, axisHeight) }
+    return this.#sheet
   }
 
-  #axis({ view, inks }: Scene): void {
-    const [context, { width }] = [this.#context, this.#canvas]
-    context.fillStyle = inks.sheet
-    context.fillRect(0, 0, width, axisHeight)
-    context.fillStyle = inks.soft
-    context.font = '12px system-ui, sans-serif'
-    const digits = Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(view.to - view.from))))
-    for (const time of ticks(view, width / 110)) {
-      const x = Math.round(((time - view.from) / (view.to - view.from)) * width)
-      context.fillRect(x, axisHeight - 5, 1, 5)
-      context.fillText(`${Number(time.toFixed(digits))} s`, x + 3, 13)
-    }
-  }
-
-  /** What a box is stands in it where there is room. */
-  #write(picture: Picture, { tracks, view, inks }: Scene): void {
+  #written(inks: Inks): Letters {
     if (this.#letters?.inks !== inks) this.#letters = { inks, letters: new Letters(inks) }
-    for (let n = 0; n < tracks.length; n++) {
-      const top = topOf(n, view)
-      if (top > -rowHeight && top < picture.height)
-        writeLane(this.#letters.letters, picture, tracks[n]!.compute, { view, top: top + 5 })
-    }
+    return this.#letters.letters
   }
+}
 
-  #frame(scene: Scene, rows: Rows, chosen: Chosen): void {
-    const { view, inks } = scene
-    const { start, end } = spanOf(scene, chosen)
-    const perPixel = (view.to - view.from) / this.#canvas.width
-    const { top, height } = rows === 'ranks' ? this.#rankRow(scene, chosen) : trackRow(view, chosen)
-    this.#context.strokeStyle = inks.ink
-    this.#context.lineWidth = 2
-    this.#context.strokeRect(
-      (start - view.from) / perPixel - 1,
-      axisHeight + top - 1,
-      Math.max(3, (end - start) / perPixel) + 1,
-      height + 2,
-    )
+function drawAxis(letters: Letters, axis: Picture, { view, inks }: Scene): void {
+  axis.pixels.fill(inks.ground)
+  const digits = Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(view.to - view.from))))
+  for (const time of ticks(view, axis.width / 110)) {
+    const left = Math.round(((time - view.from) / (view.to - view.from)) * axis.width)
+    letters.number(axis, `${Number(time.toFixed(digits))} s`, left + 3, 3)
+    axis.fill(inks.tick, { left, top: axisHeight - 5, width: 1, height: 5 })
   }
+}
 
-  /** Where many ranks share a line of pixels, a frame is still high enough to be seen. */
-  #rankRow(scene: Scene, chosen: Chosen): { readonly top: number; readonly height: number } {
-    const perRank = (this.#canvas.height - axisHeight) / scene.view.rows
-    const height = Math.max(4, perRank)
-    return { top: (rankOf(scene, chosen) - scene.view.row) * perRank - (height - perRank) / 2, height }
+/** What a box is stands in it where there is room. */
+function writeNames(letters: Letters, picture: Picture, { tracks, view }: Scene): void {
+  for (let n = 0; n < tracks.length; n++) {
+    const top = topOf(n, view)
+    if (top > -rowHeight && top < picture.height)
+      writeLane(letters, picture, tracks[n]!.compute, { view, top: top + 5 })
   }
+}
+
+/** Around the chosen span. */
+function frameOf({ width, height }: Picture, scene: Scene, rows: Rows, chosen: Chosen): Box {
+  const { view } = scene
+  const { start, end } = spanOf(scene, chosen)
+  const perPixel = (view.to - view.from) / width
+  const row = rows === 'ranks' ? rankRow(height, scene, chosen) : trackRow(view, chosen)
+  return {
+    left: Math.round((start - view.from) / perPixel) - 2,
+    top: Math.round(row.top) - 2,
+    width: Math.round(Math.max(3, (end - start) / perPixel)) + 3,
+    height: Math.round(row.height) + 4,
+  }
+}
+
+/** Where many ranks share a line of pixels, a frame is still high enough to be seen. */
+function rankRow(high: number, scene: Scene, chosen: Chosen): { readonly top: number; readonly height: number } {
+  const perRank = high / scene.view.rows
+  const height = Math.max(4, perRank)
+  return { top: (rankOf(scene, chosen) - scene.view.row) * perRank - (height - perRank) / 2, height }
 }
 
 const trackRow = (view: View, { track, lane }: Chosen) => ({
@@ -139,6 +146,6 @@ function writeLane(letters: Letters, picture: Picture, { spans }: Lane, { view, 
     if (end[i]! - start[i]! < least) continue
     const left = Math.max(0, Math.floor((start[i]! - view.from) / perPixel))
     const right = Math.min(picture.width, Math.floor((end[i]! - view.from) / perPixel))
-    letters.put(picture, { kind: kind[i]!, microbatch: microbatch[i]! }, { left, right, top })
+    letters.name(picture, { kind: kind[i]!, microbatch: microbatch[i]! }, { left, right, top })
   }
 }

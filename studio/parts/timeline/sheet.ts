@@ -1,8 +1,10 @@
-/** What a canvas is drawn with: as wide as its place, in the colours of the theme. */
-import { useEffect, useMemo, useState } from 'preact/hooks'
+/** What a canvas is drawn with, as wide as its place and in the colours of the theme, and when: in the next frame. */
+import { effect, type ReadonlySignal } from '@preact/signals'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import { theme } from '../../base/theme.js'
 import { inksIn } from './paint.js'
 import type { Inks } from './raster.js'
+import type { View } from './view.js'
 
 interface Sheet {
   /** In points of the screen; 0 until it is known. */
@@ -20,4 +22,20 @@ export function useSheet(canvas: { readonly current: HTMLCanvasElement | null })
   const now = theme.value
   const inks = useMemo(() => (canvas.current ? inksIn(canvas.current) : undefined), [now, width > 0])
   return { width, inks }
+}
+
+/** Draws what is seen when that moves, or when one of `others` is another: once a frame, however much moves before it. */
+export function useDrawn(view: ReadonlySignal<View>, draw: (view: View) => void, others: readonly unknown[]): void {
+  useLayoutEffect(() => {
+    let frame = 0
+    const stop = effect(() => {
+      void view.value
+      cancelAnimationFrame(frame)
+      frame = requestAnimationFrame(() => draw(view.peek()))
+    })
+    return () => {
+      stop()
+      cancelAnimationFrame(frame)
+    }
+  }, [view, ...others])
 }

@@ -20,11 +20,18 @@ export interface Spans {
   readonly op: Uint8Array<ArrayBuffer>
 }
 
-/** One level of bins: `kind` takes most of a bin, spans of any kind `cover` of it, in 255ths. */
-export interface Bins {
-  readonly kind: Uint8Array<ArrayBuffer>
-  readonly cover: Uint8Array<ArrayBuffer>
-}
+/**
+ * One level of bins, a number each: what spans of any kind cover of it, in 255ths, times 16, and the kind that takes most of it. So the
+ * largest of a few is the one that is covered most.
+ */
+export type Bins = Uint16Array<ArrayBuffer>
+
+/** More than there are kinds. */
+const perCover = 16
+export const mostBins = 256 * perCover
+export const kindOf = (bin: number): number => bin % perCover
+/** In 255ths. */
+export const coverOf = (bin: number): number => Math.floor(bin / perCover)
 
 export interface Lane {
   readonly spans: Spans
@@ -59,7 +66,7 @@ export function laneOf(spans: Spans, duration: number): Lane {
 
 /** The most of each bin, found in one pass: spans come in order, so a bin's sums are done when the next one begins. */
 function finestBins({ start, end, kind }: Spans, duration: number): Bins {
-  const bins = { kind: new Uint8Array(finest), cover: new Uint8Array(finest) }
+  const bins = new Uint16Array(finest)
   const most = new Float64Array(finest)
   const covered = new Float64Array(finest)
   const unit = duration / finest
@@ -74,20 +81,20 @@ function finestBins({ start, end, kind }: Spans, duration: number): Bins {
       covered[bin] = covered[bin]! + part
       if (sums[at]! > most[bin]!) {
         most[bin] = sums[at]!
-        bins.kind[bin] = kind[i]!
+        bins[bin] = kind[i]!
       }
     }
   }
-  for (let bin = 0; bin < finest; bin++) bins.cover[bin] = Math.min(255, Math.ceil((covered[bin]! / unit) * 255))
+  for (let bin = 0; bin < finest; bin++)
+    bins[bin] = Math.min(255, Math.ceil((covered[bin]! / unit) * 255)) * perCover + bins[bin]!
   return bins
 }
 
-function halved({ kind, cover }: Bins): Bins {
-  const half = { kind: new Uint8Array(kind.length / 2), cover: new Uint8Array(kind.length / 2) }
-  for (let bin = 0; bin < half.kind.length; bin++) {
-    const [a, b] = [2 * bin, 2 * bin + 1]
-    half.kind[bin] = cover[a]! >= cover[b]! ? kind[a]! : kind[b]!
-    half.cover[bin] = (cover[a]! + cover[b]! + 1) >> 1
+function halved(bins: Bins): Bins {
+  const half = new Uint16Array(bins.length / 2)
+  for (let bin = 0; bin < half.length; bin++) {
+    const [a, b] = [bins[2 * bin]!, bins[2 * bin + 1]!]
+    half[bin] = ((coverOf(a) + coverOf(b) + 1) >> 1) * perCover + kindOf(coverOf(a) >= coverOf(b) ? a : b)
   }
   return half
 }
