@@ -45,12 +45,42 @@ export async function openStudio(folder = process.cwd()): Promise<Studio | undef
   }
 }
 
+/** Keys, wheel and mouse as Chromium itself has them: what Playwright runs in the page around each of its own would be timed too. */
+export async function handsOf(page: Page) {
+  const session = await page.context().newCDPSession(page)
+  const mouse = (type: 'mouseMoved' | 'mousePressed' | 'mouseReleased', [x, y]: Point, isHeld: boolean) =>
+    session.send('Input.dispatchMouseEvent', {
+      type,
+      x,
+      y,
+      ...(isHeld && { button: 'left', buttons: 1 }),
+      clickCount: 1,
+    })
+  return {
+    async key(key: string): Promise<void> {
+      await session.send('Input.dispatchKeyEvent', { type: 'keyDown', key, text: key })
+      await session.send('Input.dispatchKeyEvent', { type: 'keyUp', key })
+    },
+    move: async (to: Point, isHeld = false) => void (await mouse('mouseMoved', to, isHeld)),
+    press: async (at: Point) => void (await mouse('mousePressed', at, true)),
+    release: async (at: Point) => void (await mouse('mouseReleased', at, true)),
+    /** With Ctrl. */
+    async zoom([x, y]: Point, deltaY: number): Promise<void> {
+      await session.send('Input.dispatchMouseEvent', { type: 'mouseWheel', x, y, deltaX: 0, deltaY, modifiers: 2 })
+    },
+  }
+}
+
+type Point = readonly [x: number, y: number]
+export type Hands = Awaited<ReturnType<typeof handsOf>>
+
 /** Seconds that the page's own thread was busy for an input: by the clock, and on a core, which others can lengthen least. */
 export interface Busy {
   readonly clock: number
   readonly core: number
-  /** Of frames alone, on a core: what is drawn, laid out, painted and handed over. */
+  /** Of frames alone: what is drawn, laid out, painted and handed over. */
   readonly frames: number
+  readonly framesClock: number
 }
 
 /** An event of Chromium's trace, as far as it is read here. */
@@ -80,7 +110,8 @@ export async function perInput(page: Page, input: string, act: () => Promise<voi
   return begins.slice(0, -1).map((begin, n) => {
     const during = (all: readonly Traced[]) => all.filter(({ ts }) => ts >= begin && ts < begins[n + 1]!)
     const sum = (of: 'dur' | 'tdur', all = tasks) => during(all).reduce((sum, each) => sum + (each[of] ?? 0), 0) / 1e6
-    return { clock: sum('dur'), core: sum('tdur'), frames: sum('tdur', frames) }
+    const all = { clock: sum('dur'), core: sum('tdur') }
+    return { ...all, frames: sum('tdur', frames), framesClock: sum('dur', frames) }
   })
 }
 

@@ -3,6 +3,7 @@
  * is answered while a search runs, and what pages keep in memory. There is nobody to race, since other pages draw an element a span:
  * frames are held against those of a bare canvas of the same size. What the page shows is held against the simulator before it is timed.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
@@ -10,7 +11,7 @@ import { presets } from '../src/model/index.js'
 import { Job } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { labelsOf } from '../src/trace/index.js'
-import { type Busy, coresBetween, openStudio, perInput, type Studio } from './browser.js'
+import { type Busy, coresBetween, type Hands, handsOf, openStudio, perInput, type Studio } from './browser.js'
 import type { Options, Say } from './main.js'
 import { type Result, statistics } from './race.js'
 
@@ -45,10 +46,11 @@ async function timeline({ page, open }: Studio, rounds: number): Promise<Result[
   await page.waitForSelector('.timeline-picture')
   const wrong = await mistake(page)
   if (wrong) return [{ title: 'a frame', entries: [{ name: 'timeline', wrong }] }]
-  const roles = await gestures(page, rounds)
+  const hands = await handsOf(page)
+  const roles = await gestures(page, hands, rounds)
   await page.selectOption('.timeline .tools select', 'ranks')
-  const ranks = await gestures(page, rounds)
-  const bare = await bareFrames(page, rounds)
+  const ranks = await gestures(page, hands, rounds)
+  const bare = await bareFrames(page, hands, rounds)
   return [
     ...Object.entries(roles).map(([gesture, frames]) => framesOf(`one row a role, ${gesture}`, frames, bare)),
     ...Object.entries(ranks).map(([gesture, frames]) => framesOf(`one line a rank, ${gesture}`, frames, bare)),
@@ -100,45 +102,34 @@ function simulated() {
 /** Milliseconds between inputs: longer than a frame takes, shorter than a view needs to come to rest. */
 const pause = 40
 
-async function gestures(page: Page, rounds: number): Promise<Readonly<Record<string, readonly Busy[]>>> {
-  const repeated = (act: (n: number) => Promise<void>) => async () => {
-    for (let n = 0; n <= rounds; n++) {
-      await act(n)
-      await page.waitForTimeout(pause)
-    }
+const repeated = (rounds: number, act: (n: number) => Promise<void>) => async () => {
+  for (let n = 0; n <= rounds; n++) {
+    await act(n)
+    await sleep(pause)
   }
+}
+
+const keys = ['+', '+', 'd', 'd', 'a', '+', 'd', '-', 'a', '-', '-', 'd']
+
+async function gestures(page: Page, hands: Hands, rounds: number): Promise<Readonly<Record<string, readonly Busy[]>>> {
+  const timed = (input: string, act: (n: number) => Promise<void>) => perInput(page, input, repeated(rounds, act))
   await page.focus('.timeline-picture')
-  await page.keyboard.press('f')
-  const keys = ['+', '+', 'd', 'd', 'a', '+', 'd', '-', 'a', '-', '-', 'd']
-  const byKeys = await perInput(
-    page,
-    'keydown',
-    repeated(n => page.keyboard.press(keys[n % keys.length]!)),
-  )
+  await hands.key('f')
+  const byKeys = await timed('keydown', n => hands.key(keys[n % keys.length]!))
   const box = (await (await page.$('.timeline-picture canvas'))!.boundingBox())!
   const at = (n: number) => [box.x + box.width * (0.5 + 0.3 * Math.sin(n / 7)), box.y + 200] as const
-  await page.mouse.move(...at(0))
-  await page.keyboard.down('Control')
-  const byWheel = await perInput(
-    page,
-    'wheel',
-    repeated(n => page.mouse.wheel(0, n % 40 < 20 ? -60 : 60)),
-  )
-  await page.keyboard.up('Control')
-  await page.keyboard.press('f')
-  for (let n = 0; n < 3; n++) await page.keyboard.press('+')
-  await page.mouse.down()
-  const byDrag = await perInput(
-    page,
-    'pointermove',
-    repeated(n => page.mouse.move(...at(n + 1))),
-  )
-  await page.mouse.up()
+  await hands.move(at(0))
+  const byWheel = await timed('wheel', n => hands.zoom(at(0), n % 40 < 20 ? -60 : 60))
+  await hands.key('f')
+  for (let n = 0; n < 3; n++) await hands.key('+')
+  await hands.press(at(0))
+  const byDrag = await timed('pointermove', n => hands.move(at(n + 1), true))
+  await hands.release(at(rounds + 1))
   return { 'zoomed and panned by keys': byKeys, 'zoomed by the wheel': byWheel, dragged: byDrag }
 }
 
 /** The least that a picture of that size costs: its pixels put on the screen at every key. */
-async function bareFrames(page: Page, rounds: number): Promise<readonly Busy[]> {
+async function bareFrames(page: Page, hands: Hands, rounds: number): Promise<readonly Busy[]> {
   await page.evaluate(`(() => {
     const { width, height } = document.querySelector('.timeline-picture canvas')
     const canvas = Object.assign(document.createElement('canvas'), { width, height })
@@ -150,12 +141,11 @@ async function bareFrames(page: Page, rounds: number): Promise<readonly Busy[]> 
       context.putImageData(image, 0, 0)
     }))
   })()`)
-  return perInput(page, 'keydown', async () => {
-    for (let n = 0; n <= rounds; n++) {
-      await page.keyboard.press('d')
-      await page.waitForTimeout(pause)
-    }
-  })
+  return perInput(
+    page,
+    'keydown',
+    repeated(rounds, () => hands.key('d')),
+  )
 }
 
 const at = (times: readonly number[], share: number): number =>
@@ -165,13 +155,16 @@ const milliseconds = (seconds: number): string => `${(seconds * 1000).toFixed(1)
 function framesOf(title: string, all: readonly Busy[], bare: readonly Busy[]): Result {
   const of = (name: keyof Busy, each = all) => each.map(one => one[name])
   const ratio = at(of('frames'), 0.5) / at(of('frames', bare), 0.5)
+  const said = (name: keyof Busy) =>
+    `median ${milliseconds(at(of(name), 0.5))}, p95 ${milliseconds(at(of(name), 0.95))}`
   return {
     title,
     entries: [{ name: 'a frame', ...statistics(of('frames')) }],
     notes: [
       `p95 ${milliseconds(at(of('frames'), 0.95))}`,
-      `with the event and all else median ${milliseconds(at(of('core'), 0.5))}, p95 ${milliseconds(at(of('core'), 0.95))}`,
-      `by the clock median ${milliseconds(at(of('clock'), 0.5))}, p95 ${milliseconds(at(of('clock'), 0.95))}`,
+      `by the clock ${said('framesClock')}`,
+      `with the event and all else ${said('core')}`,
+      `by the clock ${said('clock')}`,
       `${ratio.toFixed(1)} times a bare canvas`,
     ],
   }

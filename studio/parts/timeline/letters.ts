@@ -1,16 +1,19 @@
-/** Letters as pixels: each text is written once in a theme and copied from then on, since writing costs more than all else in a frame. */
+/**
+ * Letters as pixels: what stands in a box, and each digit of the axis, is written once in a theme and copied from then on, since writing
+ * costs more than all else in a frame.
+ */
 import { type Inks, type Picture, styled } from './raster.js'
 import { kinds } from './track.js'
 
 const height = 12
-/** A text is as wide at most. */
-const widest = 96
-/** Texts that are kept: the numbers of an axis are others at every zoom. */
-const most = 1000
+/** What is written at once is as wide at most. */
+const widest = 64
 
 interface Stamp {
   readonly pixels: Uint32Array
   readonly width: number
+  /** From its beginning to that of the next one: not whole pixels. */
+  readonly advance: number
 }
 
 interface Style {
@@ -23,7 +26,7 @@ export class Letters {
   readonly #inks: Inks
   readonly #context = new OffscreenCanvas(widest, height).getContext('2d', { willReadFrequently: true })!
   readonly #names = new Map<number, Stamp>()
-  readonly #numbers = new Map<string, Stamp>()
+  readonly #digits = new Map<string, Stamp>()
 
   constructor(inks: Inks) {
     this.#inks = inks
@@ -36,14 +39,23 @@ export class Letters {
       put(picture, stamp, Math.round((place.left + place.right - stamp.width) / 2), place.top)
   }
 
-  /** `0.35 s` on the axis. */
+  /** `0.35 s` on the axis, digit by digit: at every zoom there are other numbers. */
   number(picture: Picture, text: string, left: number, top: number): void {
-    if (this.#numbers.size > most) this.#numbers.clear()
+    let at = left
+    for (const digit of text) {
+      const stamp = this.#digitOf(digit)
+      put(picture, stamp, Math.round(at), top)
+      at += stamp.advance
+    }
+  }
+
+  #digitOf(digit: string): Stamp {
+    const known = this.#digits.get(digit)
+    if (known) return known
     const { soft, sheet } = this.#inks
-    const stamp =
-      this.#numbers.get(text) ?? this.#written(text, { font: '12px system-ui, sans-serif', ground: sheet, ink: soft })
-    this.#numbers.set(text, stamp)
-    put(picture, stamp, left, top)
+    const stamp = this.#written(digit, { font: '12px system-ui, sans-serif', ground: sheet, ink: soft })
+    this.#digits.set(digit, stamp)
+    return stamp
   }
 
   #nameOf(kind: number, microbatch: number): Stamp {
@@ -60,12 +72,13 @@ export class Letters {
   #written(text: string, { font, ground, ink }: Style): Stamp {
     const context = this.#context
     context.font = font
-    const width = Math.min(widest, Math.ceil(context.measureText(text).width))
+    const advance = context.measureText(text).width
+    const width = Math.min(widest, Math.ceil(advance))
     context.fillStyle = ground
     context.fillRect(0, 0, width, height)
     context.fillStyle = ink
     context.fillText(text, 0, height - 2)
-    return { pixels: new Uint32Array(context.getImageData(0, 0, width, height).data.buffer), width }
+    return { pixels: new Uint32Array(context.getImageData(0, 0, width, height).data.buffer), width, advance }
   }
 }
 
