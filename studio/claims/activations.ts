@@ -62,7 +62,7 @@ export const activations = [
     page: 'activations',
     text: {
       en: 'Activations grow in proportion to batch, sequence, width and layers.',
-      zh: '激活值与批大小、序列长度、宽度、层数成正比。',
+      zh: '激活值与 batch 大小、序列长度、宽度、层数成正比。',
     },
     units: { sequence: 'times', batch: 'times' },
     numbers: lab => {
@@ -76,7 +76,7 @@ export const activations = [
     holds: ({ sequence, batch }) => yesIf(isNear(sequence, 2, 0.02) && isNear(batch, 2, 0.02)),
     say: v => ({
       en: `Twice the sequence takes ${v.sequence} the activations, twice the batch ${v.batch}.`,
-      zh: `序列翻倍，激活值变为 ${v.sequence}；批大小翻倍，变为 ${v.batch}。`,
+      zh: `序列翻倍，激活值变为 ${v.sequence}；batch 翻倍，变为 ${v.batch}。`,
     }),
     command: onJob(long(2048), 'memory -'),
   }),

@@ -102,7 +102,7 @@ export const placement = [
     page: 'batch',
     text: {
       en: 'The batch is a resource: spent on data parallelism it gives speed, spent on a pipeline it only fills the bubble.',
-      zh: '批大小是一种资源：用在数据并行上换来速度，用在流水线上只是在填气泡。',
+      zh: 'batch 是一种资源：用在数据并行上换来速度，用在流水线上只是在填气泡。',
     },
     units: { flat: 'seconds', four: 'seconds', sixteen: 'seconds', bubble: 'share' },
     numbers: lab => {

@@ -3,6 +3,7 @@
  * numbers, a guess, three things to notice, the instructions that did it, the claims that it settles, and
  * where to go on.
  */
+
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { defineText, language } from '../base/language.js'
@@ -13,6 +14,7 @@ import { LessonClaims } from './claims/index.js'
 import { Command, type CommandProps, type Says } from './command.js'
 import { Formula, type Maths } from './formula.js'
 import { Guess, type GuessProps } from './guess.js'
+import { labelled, listed } from './names.js'
 
 const text = defineText(
   {
@@ -110,9 +112,7 @@ export function Lesson(props: LessonProps) {
 export function Notes({ entry }: { readonly entry: LessonEntry }) {
   return (
     <p class="notes">
-      <small>
-        {text().notes}: {entry.notes.map(note => `§${note}`).join(', ')}
-      </small>
+      <small>{labelled(text().notes, listed(entry.notes.map(note => `§${note}`)))}</small>
     </p>
   )
 }

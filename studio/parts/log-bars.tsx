@@ -27,7 +27,7 @@ export function LogBars({ title, caption, rows, head, pending }: LogBarsProps) {
   return (
     <Figure
       title={title}
-      caption={caption ? `${caption} ${text().log}` : '…'}
+      caption={caption ? `${caption}${rows.length > 0 ? ` ${text().log}` : ''}` : '…'}
       rows={{ head, body: rows.map(({ label, cells }) => [label, ...cells]) }}
       pending={pending}
     >

@@ -1,9 +1,11 @@
 /** The catalog of devices and their networks, each with its sources. */
+
 import { language } from '../../base/language.js'
 import { bytes, fixed, perSecond, short } from '../../base/numbers.js'
 import { place, showPlace } from '../../base/router.js'
 import { Bars } from '../../parts/bars.js'
 import { Figure } from '../../parts/figure.js'
+import { listed } from '../../parts/names.js'
 import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import type { ClusterFacts } from '../../work/clusters.js'
@@ -75,7 +77,7 @@ function Row({ cluster }: { readonly cluster: ClusterFacts }) {
       <td class="number">{bytes(memory)}</td>
       <td class="number">{perSecond(bandwidth)}</td>
       <td class="number">{peak.bf16 === undefined ? '–' : arithmetic(peak.bf16)}</td>
-      <td>{links.map(({ kind, size, bandwidth }) => `${kind} ×${size} ${perSecond(bandwidth)}`).join(', ')}</td>
+      <td>{listed(links.map(({ kind, size, bandwidth }) => `${kind} ×${size} ${perSecond(bandwidth)}`))}</td>
       <td class="number">{price === undefined ? '–' : `$${fixed(price, 2)}`}</td>
     </tr>
   )

@@ -1,4 +1,5 @@
 /** Bandwidth and latency: collectives timed here, on threads, and priced on a cluster. */
+
 import { useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
 import { oneOf, readKnobs } from '../../base/knobs.js'
@@ -8,6 +9,7 @@ import { tex } from '../../base/tex.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { LogBars } from '../../parts/log-bars.js'
+import { listed } from '../../parts/names.js'
 import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask, Refused } from '../../work/ask.js'
@@ -123,7 +125,7 @@ export default function Bandwidth() {
                 ? words.pricedCaption(
                     perSecond(rows[0]!.busbw),
                     perSecond(rows.at(-1)!.busbw),
-                    [...new Set(rows.map(({ algorithm }) => algorithm))].join(', '),
+                    listed([...new Set(rows.map(({ algorithm }) => algorithm))]),
                   )
                 : ''
             }

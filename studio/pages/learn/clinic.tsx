@@ -8,6 +8,7 @@ import { bytes, percent, seconds, short } from '../../base/numbers.js'
 import { Bars, Legend } from '../../parts/bars.js'
 import { messageOf, titleOf } from '../../parts/broken.js'
 import { Figure, Table } from '../../parts/figure.js'
+import { kindsOf, partsOf } from '../../parts/kinds.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { Problems, Trouble } from '../../parts/trouble.js'
@@ -15,7 +16,6 @@ import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { LawAnswer, Lived, MemoryAnswer, Recompute, SlowAnswer, Stage, Zero } from '../../work/clinic-lessons.js'
 import { text } from './clinic-text.js'
-import { kindsOf, partsOf } from './kinds.js'
 
 const patients = ['memory', 'lr', 'sum', 'slow', 'hang'] as const
 const patient = oneOf(patients)

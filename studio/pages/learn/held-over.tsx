@@ -4,11 +4,11 @@ import { defineText } from '../../base/language.js'
 import { bytes, seconds } from '../../base/numbers.js'
 import { Areas, areaRows } from '../../parts/areas.js'
 import { Figure } from '../../parts/figure.js'
+import { nameOfKind } from '../../parts/kinds.js'
 import { Controls } from '../../parts/knobs.js'
 import { Trouble } from '../../parts/trouble.js'
 import type { Answer } from '../../work/answer.js'
 import type { HeldAnswer, Reduce } from '../../work/memory-lessons.js'
-import { nameOfKind } from './kinds.js'
 
 const text = defineText(
   {

@@ -1,8 +1,10 @@
 /** The index of the lessons, by topic and by course notes, and each lesson below it: `learn/zero`. */
+
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { defineText, language } from '../../base/language.js'
 import { place, setQuery, showPlace } from '../../base/router.js'
+import { listed } from '../../parts/names.js'
 import type { PageProps } from '../routes.js'
 import { type Group, groupTitles, type LessonEntry, lessonOf, lessons, noteSets } from './lessons.js'
 import { forget, progress } from './progress.js'
@@ -147,7 +149,7 @@ function Row({ entry, letter }: { readonly entry: LessonEntry; readonly letter: 
     <li>
       <a href={showPlace(`learn/${entry.name}`, { lang, theme })}>{entry.title[language.value]}</a>
       {reached && <small class="reached"> ✓ {words[reached]}</small>}
-      {sections.length > 0 && <small> {sections.map(note => `§${note}`).join(', ')}</small>}
+      {sections.length > 0 && <small> {listed(sections.map(note => `§${note}`))}</small>}
       <span>{entry.what[language.value]}</span>
     </li>
   )

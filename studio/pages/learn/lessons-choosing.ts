@@ -105,7 +105,7 @@ export const choosingLessons: readonly LessonEntry[] = [
     name: 'roofline',
     group: 'choosing',
     title: { en: 'The roofline', zh: '屋顶线' },
-    what: { en: 'Which kernels wait for arithmetic and which for memory.', zh: '哪些核在等算力，哪些在等显存。' },
+    what: { en: 'Which kernels wait for arithmetic and which for memory.', zh: '哪些 kernel 在等算力，哪些在等显存。' },
     notes: ['B3b', 'E2.2', 'E6.2'],
     load: () => import('./roofline.js'),
   },

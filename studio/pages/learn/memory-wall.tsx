@@ -6,13 +6,13 @@ import { bytes, count, fixed, short, thousands } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { Bars, Legend } from '../../parts/bars.js'
 import { Figure } from '../../parts/figure.js'
+import { kindsOf, partsOf } from '../../parts/kinds.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { Recipe, WallAnswer } from '../../work/memory-lessons.js'
-import { kindsOf, partsOf } from './kinds.js'
 
 const text = defineText(
   {
@@ -29,7 +29,7 @@ const text = defineText(
     total: 'Copies add up',
     totalCaption: (one: string, many: string) =>
       `Plain data parallelism gives every rank a whole copy: ${one} on one rank, ${many} on 64 together, and no rank holds less.`,
-    ranks: (n: number) => `${n} ranks`,
+    ranks: (n: number) => `${n} ${n === 1 ? 'rank' : 'ranks'}`,
     states: 'weights, gradients, optimizer',
     model: 'Model',
     recipe: 'Bytes a parameter',

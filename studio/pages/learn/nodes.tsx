@@ -2,6 +2,7 @@
 import { defineText } from '../../base/language.js'
 import { perSecond, short } from '../../base/numbers.js'
 import { Figure } from '../../parts/figure.js'
+import { levelName } from '../../parts/names.js'
 import type { HardwareAnswer, Level } from '../../work/hardware-lessons.js'
 
 const text = defineText(
@@ -13,16 +14,18 @@ const text = defineText(
       `The group of eight has ${each} in each of ${nodes} ${name}s; what goes from one to another leaves by a NIC.`,
     head: ['Level', 'Joins', 'Link', 'Bytes a second, one way', 'Ways out of what it joins'],
     more: (n: number) => `… ${n} in all`,
+    rest: (name: string, n: number) => `${name} … ${n} in all`,
     rails: 'rails',
   },
   {
     title: (device: string) => `怎样连接：${device}`,
     caption: (inner: Level, outer: Level, more: string) =>
-      `一个 ${inner.name} 用 ${inner.kind} 连接 ${inner.size} 个设备，每个 ${perSecond(inner.bandwidth)}；往外有 ${outer.ports} 块网卡，走 ${outer.kind}，每块 ${perSecond(outer.bandwidth)}。每个设备在内部的带宽是对外的 ${more} 倍。`,
+      `一个${levelName(inner.name)}用 ${inner.kind} 连接 ${inner.size} 个设备，每个 ${perSecond(inner.bandwidth)}；往外有 ${outer.ports} 块网卡，走 ${outer.kind}，每块 ${perSecond(outer.bandwidth)}。每个设备在内部的带宽是对外的 ${more} 倍。`,
     group: (each: number, nodes: number, name: string) =>
-      `这一组八个设备分在 ${nodes} 个 ${name} 里，每个 ${each} 个；彼此之间的字节都要经过网卡。`,
+      `这一组八个设备分在 ${nodes} 个${levelName(name)}里，每个 ${each} 个；彼此之间的字节都要经过网卡。`,
     head: ['层级', '连接的设备数', '链路', '每秒字节数（单向）', '每个下级的出口数'],
     more: (n: number) => `…… 共 ${n} 个`,
+    rest: (name: string, n: number) => `共 ${n} 个${name}`,
     rails: '轨道',
   },
 )
@@ -44,7 +47,7 @@ export function Nodes({ value, spread, pending }: NodesProps) {
   const outside = (outer.bandwidth * outer.ports) / inner.size
   const caption = `${words.caption(inner, outer, short(inner.bandwidth / outside))} ${words.group(8 / spread, spread, inner.name)}`
   const body = value.levels.map(({ name, size, kind, bandwidth, ports }) => [
-    ...[name, size, kind, perSecond(bandwidth)],
+    ...[levelName(name), size, kind, perSecond(bandwidth)],
     ports,
   ])
   return (
@@ -71,7 +74,7 @@ function Drawing({ inner, outer, spread, label }: DrawingProps) {
   const count = Math.min(spread, mostNodes)
   const devices = Math.min(inner.size, mostDevices)
   const nics = Math.min(Math.round((outer.ports * devices) / inner.size), devices)
-  const rest = spread > count ? ` · ${inner.name} ${words.more(spread)}` : ''
+  const rest = spread > count ? ` · ${words.rest(levelName(inner.name), spread)}` : ''
   return (
     <>
       <div class="nodes" role="img" aria-label={label}>
@@ -110,7 +113,7 @@ function Node({ n, inner, devices, nics, met, more }: NodeProps) {
       ))}
       <rect class="node" x={margin} y={2} width={width - 2 * margin} height={rows.nic + 26} rx={6} />
       <text x={margin + 8} y={rows.name}>
-        {`${inner.name} ${n}${inner.size > devices ? ` ${more}` : ''}`}
+        {`${levelName(inner.name)} ${n}${inner.size > devices ? ` ${more}` : ''}`}
       </text>
       <rect class="switch" x={margin + 6} y={rows.bar} width={width - 2 * margin - 12} height={20} rx={3} />
       <text class="on-switch" x={width / 2} y={rows.bar + 14} text-anchor="middle">

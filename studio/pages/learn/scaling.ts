@@ -11,6 +11,7 @@ const text = defineText(
       'Strong scaling keeps the batch and adds devices: each computes less, and what does not shrink with them decides how far it goes. Weak scaling gives every device the same work, and shows what talking costs.',
     title: 'A step on more and more devices',
     knobs: { model: 'Model', mode: 'Batch', device: 'Device' },
+    values: { mode: { strong: 'the same (strong)', weak: 'grows with the devices (weak)' } },
     devices: (n: number) => `${n} devices`,
     strong: (times: string, efficiency: string) =>
       `From 8 to 128 devices the step becomes ${times} times shorter: ${efficiency} of what 16 times the devices promise.`,
@@ -31,9 +32,10 @@ const text = defineText(
       '强扩展保持 batch 不变、增加设备：每个设备算得更少，不随之缩小的部分决定了能走多远。弱扩展让每个设备的工作量不变，露出来的就是通信的代价。',
     title: '设备越来越多时的一步',
     knobs: { model: '模型', mode: '批次', device: '设备' },
+    values: { mode: { strong: '不变（强扩展）', weak: '随设备增长（弱扩展）' } },
     devices: (n: number) => `${n} 个设备`,
     strong: (times: string, efficiency: string) =>
-      `从 8 个到 128 个设备，一步缩短到 ${times} 分之一，是理想值的 ${efficiency}。`,
+      `从 8 个到 128 个设备，一步缩短到 1/${times}，是理想值的 ${efficiency}。`,
     weak: (first: string, last: string, efficiency: string) =>
       `每个设备工作量相同时，8 个设备一步 ${first}，128 个设备一步 ${last}，效率 ${efficiency}。`,
     letters: 's：一步里不随设备缩小的部分，由首尾两步拟合；n：设备变为几倍。',

@@ -1,18 +1,20 @@
 /** Sequence parallelism: what tensor parallelism leaves whole on every rank is cut along the sequence. */
+
 import { oneOf, readKnobs } from '../../base/knobs.js'
 import { defineText } from '../../base/language.js'
 import { onJob, planQuery } from '../../base/links.js'
 import { bytes, percent, seconds, short } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { BarsFigure } from '../../parts/bars-figure.js'
+import { partsOf } from '../../parts/kinds.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
+import { listed } from '../../parts/names.js'
 import { Trouble } from '../../parts/trouble.js'
 import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { Compared } from '../../work/compared.js'
 import type { JobText } from '../../work/jobs.js'
-import { partsOf } from './kinds.js'
 import { timesOf } from './times.js'
 
 const text = defineText(
@@ -131,7 +133,7 @@ export default function SequenceParallel() {
         </>
       }
       more={<Time value={value} pending={pending} />}
-      sentence={value && words.layer(value[0]!.forward.join(', '), value[1]!.forward.join(', '))}
+      sentence={value && words.layer(listed(value[0]!.forward), listed(value[1]!.forward))}
       formula={{ math: formula, live: { factor: short((2 * (tp - 1)) / tp) }, letters: words.letters }}
       guess={{ question: words.question, run: halves, why: () => words.why, min: 0 }}
       notice={words.notice}

@@ -9,6 +9,7 @@ import { bytes, seconds, short } from '../../base/numbers.js'
 import type { Part } from '../../parts/bars.js'
 import { BarsFigure } from '../../parts/bars-figure.js'
 import type { Maths } from '../../parts/formula.js'
+import { partsOf } from '../../parts/kinds.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { Trouble } from '../../parts/trouble.js'
@@ -16,7 +17,6 @@ import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { Compared } from '../../work/compared.js'
 import type { JobText } from '../../work/jobs.js'
-import { partsOf } from './kinds.js'
 import { timesOf } from './times.js'
 
 const text = defineText(
@@ -54,6 +54,8 @@ export interface StudyWords {
   readonly claim: string
   readonly title: string
   readonly knobs: Readonly<Record<string, string>>
+  /** Of knobs whose values are words: what they are called. */
+  readonly values?: Readonly<Record<string, Readonly<Record<string, string>>>>
   readonly letters: string
   readonly question: string
   readonly why: string
@@ -91,7 +93,12 @@ export function study<const K extends KnobTable>(of: Study<K>): () => preact.JSX
     const input = { jobs: variants.map(({ job }) => job), device }
     const { value, refusal, pending } = useAnswer('fast', ['compared', 'compared'], input)
     const results = value?.length === variants.length ? value : []
-    const labels = Object.fromEntries(Object.entries(words.knobs).map(([name, label]) => [name, { label }]))
+    const labels = Object.fromEntries(
+      Object.entries(words.knobs).map(([name, label]) => {
+        const called = words.values?.[name]
+        return [name, { label, ...(called && { show: (value: unknown) => called[String(value)] ?? String(value) }) }]
+      }),
+    )
     const bars = (parts: (each: Compared) => Part[]) =>
       results.map((each, n) => ({ label: variants[n]!.label, parts: parts(each) }))
     const caption = results.length > 0 ? of.caption(results, variants) : ''

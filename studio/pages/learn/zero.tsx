@@ -6,6 +6,7 @@ import { bytes, count, percent, seconds, short } from '../../base/numbers.js'
 import { tex } from '../../base/tex.js'
 import { Bars, Legend } from '../../parts/bars.js'
 import { Figure } from '../../parts/figure.js'
+import { partsOf } from '../../parts/kinds.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
 import { Trouble } from '../../parts/trouble.js'
@@ -13,7 +14,6 @@ import { useAnswer } from '../../work/answer.js'
 import { ask } from '../../work/ask.js'
 import type { ZeroAnswer, ZeroStage } from '../../work/memory-lessons.js'
 import { HeldOver } from './held-over.js'
-import { partsOf } from './kinds.js'
 import { Prices } from './prices.js'
 
 const text = defineText(
@@ -58,7 +58,7 @@ const text = defineText(
     title: '每一级下一个 rank 存多少',
     stage: (n: number) => `ZeRO-${n}`,
     caption: (none: string, chosen: string, stage: number, times: string) =>
-      `不用 ZeRO 时每个 rank 存 ${none}，ZeRO-${stage} 下存 ${chosen}，只有原来的 ${times} 分之一。`,
+      `不用 ZeRO 时每个 rank 存 ${none}，ZeRO-${stage} 下存 ${chosen}，缩小到 1/${times}。`,
     whole: (none: string, three: string) => `不用 ZeRO 时每个 rank 存 ${none}；第 3 级会降到 ${three}。`,
     limit: '一张 H100 的显存',
     head: ['级别', '参数', '梯度', '优化器状态', '合计'],
@@ -78,7 +78,7 @@ const text = defineText(
     costHead: ['级别', '计算', '等待 dp 通信', '优化器', '其他', '一步'],
     question: (ranks: number, more: number) =>
       `ZeRO-1 下，rank 从 ${ranks} 个增加到 ${more} 个，每个 rank 存的东西会减少到几分之一？`,
-    times: (n: string) => `${n} 分之一`,
+    times: (n: string) => `1/${n}`,
     why: '变小的只有被切的那一种；权重和梯度仍是完整的，rank 多到一定程度后就只剩它们了。',
     notice: [
       '第 1 级切掉最大的一块，也就是优化器状态；一次 all-reduce 变成字节数相同的 reduce-scatter 加 all-gather。',

@@ -1,4 +1,5 @@
 /** The controls of a plan: what is possible can be chosen, what is not is struck out, with the reason. */
+import type { Problem } from 'lockstep'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { language } from '../../base/language.js'
 import { Choice, Steps, Toggle } from '../../parts/controls.js'
@@ -28,6 +29,10 @@ export function Controls({ controls, pins }: ControlsProps) {
     </>
   )
 }
+
+/** In one line, for what has room for no more. */
+const reasonOf = (refused: Problem): string =>
+  isSaidZh(refused) && language.value === 'zh' ? problemZh(refused) : refused.message
 
 function Some({ controls, pins }: ControlsProps) {
   const words = text()
@@ -73,7 +78,7 @@ function One({ control, pinned }: { readonly control: Control; readonly pinned: 
         label={label}
         value={value === 'true'}
         change={() => other?.link && settle(other.link)}
-        {...(other?.refused && { note: <s title={other.refused.message}>✕</s> })}
+        {...(other?.refused && { note: <s title={reasonOf(other.refused)}>✕</s> })}
       />
     )
   return (
@@ -155,7 +160,7 @@ function Values({ choices, value }: { readonly choices: readonly Option[]; reado
     <span class="values">
       {choices.slice(0, 20).map(choice =>
         choice.refused ? (
-          <s key={choice.value} title={choice.refused.message}>
+          <s key={choice.value} title={reasonOf(choice.refused)}>
             {choice.value}
           </s>
         ) : (

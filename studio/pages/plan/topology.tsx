@@ -1,8 +1,10 @@
 /** How the devices are joined, and what a step sends over each kind of link: the wider a line the more bytes, and its colour says how busy. */
+
 import { useState } from 'preact/hooks'
 import { narrow } from '../../base/narrow.js'
 import { bytes, percent } from '../../base/numbers.js'
 import { Figure } from '../../parts/figure.js'
+import { levelName } from '../../parts/names.js'
 import { useAnswer } from '../../work/answer.js'
 import type { Link } from '../../work/plan/link.js'
 import type { TopologyAnswer } from '../../work/plan/views.js'
@@ -16,10 +18,10 @@ export default function TopologyView({ link }: { readonly link: Link }) {
   const caption = !value
     ? '…'
     : busiest && busiest.bytes > 0
-      ? words.caption(`${busiest.name} (${busiest.link})`, bytes(busiest.bytes), percent(busiest.busy))
+      ? words.caption(`${levelName(busiest.name)} (${busiest.link})`, bytes(busiest.bytes), percent(busiest.busy))
       : words.none
   const body = (value?.traffic ?? []).map(({ axis, op, level, link, bytes: sent, count }) => [
-    ...[axis, op, level, link, bytes(sent)],
+    ...[axis, op, levelName(level), link, bytes(sent)],
     count,
   ])
   return (
@@ -153,7 +155,7 @@ function Tree({ levels, devices, group, label }: TreeProps) {
           ))}
           {middles(row + 1).map(at => (
             <text key={at} x={at} y={y(row + 1) + 5} text-anchor="middle">
-              {load.name}
+              {levelName(load.name)}
             </text>
           ))}
         </g>

@@ -1,6 +1,8 @@
 /** The memory of a rank at one step: every frame that is alive, at its place. */
+
 import { bytes } from '../../base/numbers.js'
 import { Figure } from '../../parts/figure.js'
+import { nameOfKind } from '../../parts/kinds.js'
 import type { Room } from '../../work/program/index.js'
 import { text } from './text.js'
 
@@ -19,7 +21,7 @@ export function Arena({ rooms, arena, step }: ArenaProps) {
   const caption = words.arenaCaption(bytes(used), bytes(arena), live.length)
   const rows = {
     head: [words.frame, words.kind, words.offset, words.bytes],
-    body: live.map(({ name, kind, offset, bytes }) => [name, kind, offset, bytes]),
+    body: live.map(({ name, kind, offset, bytes }) => [name, nameOfKind(kind), offset, bytes]),
   }
   return (
     <Figure title={words.arena} caption={caption} rows={rows}>
@@ -29,7 +31,7 @@ export function Arena({ rooms, arena, step }: ArenaProps) {
             key={`${room.name} ${room.offset}`}
             class={`part ${classOf[room.kind] ?? room.kind}`}
             style={{ left: `${(room.offset / arena) * 100}%`, width: `${(room.bytes / arena) * 100}%` }}
-            title={`${room.name} ${room.kind} ${bytes(room.bytes)}`}
+            title={`${room.name} ${nameOfKind(room.kind)} ${bytes(room.bytes)}`}
           />
         ))}
       </div>

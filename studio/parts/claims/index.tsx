@@ -2,12 +2,14 @@
  * A claim of the course notes with its verdict: a shape and a word, the sentence with the numbers, where it stands in the notes, and
  * the command that shows the same. On a lesson the claims of that lesson run when they come into view.
  */
+
 import { useEffect, useRef } from 'preact/hooks'
 import { defineText, language } from '../../base/language.js'
 import { place, showPlace } from '../../base/router.js'
 import { lessonOf } from '../../pages/learn/lessons.js'
 import type { ClaimCard } from '../../work/claims.js'
 import { Copy } from '../command.js'
+import { labelled, listed } from '../names.js'
 import { type ClaimState, cards, listClaims, runClaims, states, unsettled } from './store.js'
 import './claims.css'
 
@@ -100,21 +102,21 @@ export function Card({ card, linked = false }: CardProps) {
       {settled && <p class="outcome">{settled.sentence[language.value]}</p>}
       {state?.state === 'failed' && <p lang="en">{state.message}</p>}
       <p class="about">
-        <small>{card.notes.length > 0 ? words.notes(card.notes.map(note => `§${note}`).join(', ')) : words.lore}</small>
+        <small>{card.notes.length > 0 ? words.notes(listed(card.notes.map(note => `§${note}`))) : words.lore}</small>
         {card.disputed && <small class="disputed">{words.disputed}</small>}
         {linked && <LessonLink page={card.page} />}
         <button
           type="button"
           class="quiet"
           disabled={running}
-          aria-label={`${settled ? words.again : words.run}: ${words.of(card.id)}`}
+          aria-label={labelled(settled ? words.again : words.run, words.of(card.id))}
           onClick={() => runClaims([card.id])}
         >
           {settled ? words.again : words.run}
         </button>
       </p>
       <details>
-        <summary aria-label={`${words.terminal}: ${words.of(card.id)}`}>{words.terminal}</summary>
+        <summary aria-label={labelled(words.terminal, words.of(card.id))}>{words.terminal}</summary>
         <code>{card.command}</code> <Copy value={card.command} />
       </details>
     </li>

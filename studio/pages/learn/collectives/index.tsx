@@ -1,4 +1,5 @@
 /** The collectives: numbers of the reader’s, and what every rank has afterwards. */
+
 import { counted, type Grid, putNumber, readGrid } from '../../../base/grid.js'
 import { threads } from '../../../base/isolation.js'
 import { oneOf, readKnobs } from '../../../base/knobs.js'
@@ -8,6 +9,7 @@ import { setQuery } from '../../../base/router.js'
 import { Figure } from '../../../parts/figure.js'
 import { Controls } from '../../../parts/knobs.js'
 import { Lesson } from '../../../parts/lesson.js'
+import { listed } from '../../../parts/names.js'
 import { Trouble } from '../../../parts/trouble.js'
 import { useAnswer } from '../../../work/answer.js'
 import { ask } from '../../../work/ask.js'
@@ -184,7 +186,7 @@ export default function Collectives() {
           </Figure>
         </>
       }
-      sentence={value && getter !== undefined && words.sentence(op, getter, value.out[getter]!.map(short).join(', '))}
+      sentence={value && getter !== undefined && words.sentence(op, getter, listed(value.out[getter]!.map(short)))}
       formula={{ math: definitions[op], letters: words.letters }}
       guess={{
         question: words.question,

@@ -1,8 +1,8 @@
 /** The kinds of memory a program counts, by name and in one order. */
-import { defineText } from '../../base/language.js'
-import { bytes } from '../../base/numbers.js'
-import type { Part } from '../../parts/bars.js'
-import type { Bytes } from '../../work/jobs.js'
+import { defineText } from '../base/language.js'
+import { bytes } from '../base/numbers.js'
+import type { Bytes } from '../work/jobs.js'
+import type { Part } from './bars.js'
 
 const text = defineText(
   {
