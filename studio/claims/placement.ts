@@ -122,7 +122,7 @@ export const placement = [
     page: 'batch',
     text: {
       en: 'A larger batch uses the devices better.',
-      zh: '批越大，设备利用率越高。',
+      zh: 'batch 越大，设备利用率越高。',
     },
     units: { one: 'share', eight: 'share' },
     numbers: lab => ({

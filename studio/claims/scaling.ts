@@ -123,7 +123,7 @@ export const scaling = [
     page: 'scaling',
     text: {
       en: 'Where the batch grows with the devices, efficiency falls far less than where it stays.',
-      zh: '批随设备数一起增大时，效率的下降远小于批不变时。',
+      zh: 'batch 随设备数一起增大时，效率的下降远小于 batch 不变时。',
     },
     units: { weak: 'share', strong: 'share' },
     numbers: lab => {
@@ -133,7 +133,7 @@ export const scaling = [
     holds: ({ weak, strong }) => yesIf(weak > 0.9 && weak > strong + 0.1),
     say: v => ({
       en: `From 4 to 64 H100 GPT-2 keeps ${v.weak} of its efficiency with 16 times the batch, ${v.strong} with the same batch.`,
-      zh: `从 4 张到 64 张 H100，GPT-2 批大 16 倍时保住 ${v.weak} 的效率，批不变时为 ${v.strong}。`,
+      zh: `从 4 张到 64 张 H100，GPT-2 的 batch 大 16 倍时保住 ${v.weak} 的效率，batch 不变时为 ${v.strong}。`,
     }),
     command: onJob(grown, 'simulate - --cluster h100'),
   }),

@@ -147,7 +147,7 @@ export const text = defineText(
       question: '只用 ZeRO-1，一个 rank 能省下多少 GiB？',
       why: '每个参数 18 字节里有 12 字节是优化器状态，ZeRO-1 只留八分之一。',
       notice: [
-        '不用 ZeRO 时放不下，主要是优化器状态：把批调小没有用。',
+        '不用 ZeRO 时放不下，主要是优化器状态：把 batch 调小没有用。',
         'ZeRO-1 治好了它，步子还更快：每个 rank 只更新八分之一的参数。',
         '单靠重计算不够；这里激活值是较小的一块。',
       ],

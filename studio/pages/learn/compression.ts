@@ -30,7 +30,7 @@ const text = defineText(
     title: '同一步，五种发送梯度的办法',
     knobs: { model: '模型', ranks: '数据并行的 rank 数', network: '设备' },
     names: { none: '原样发送', bf16: '16 位', int8: '8 位', powersgd: 'PowerSGD，秩 4', topk: '最大的 1 %' },
-    caption: (plain: string, best: string, name: string) => `原样发送时一步 ${plain}；这里最快的是${name}，${best}。`,
+    caption: (plain: string, best: string, name: string) => `原样发送时一步 ${plain}；这里最快的是“${name}”，${best}。`,
     letters: 'V：梯度字节数；B：带宽；r：实际发送的比例；P：打包和拆包的时间。',
     question: '秩为 4 的 PowerSGD 只发百分之一的字节。它的一步是原样发送的几倍？',
     why: '每个矩阵在最后一次反向之后要碰头两次，每次数据很少：在快网络上，延迟和多出来的乘法超过了省下的字节。',

@@ -43,18 +43,18 @@ const text = defineText(
   },
   {
     claim:
-      '设备能乘的数远多于能取的数。每个字节做很多运算的核受算力限制，做得少的受显存限制；分界处的“脊”等于算力除以带宽。',
-    title: '一层的每个核与屋顶线',
+      '设备能乘的数远多于能取的数。每个字节做很多运算的 kernel 受算力限制，做得少的受显存限制；分界处的“脊”等于算力除以带宽。',
+    title: '一层的每个 kernel 与屋顶线',
     knobs: { model: '模型', device: '设备', sequences: '同时的序列数', tp: '张量并行 rank 数' },
     caption: (n: number, under: number, share: string) =>
-      `耗时最多的 ${n} 类核里，${under} 类每字节运算太少，受显存限制；它们共占 ${share} 的时间。`,
-    head: ['核', '每字节 FLOP', '达到的 FLOP/s', '时间'],
+      `耗时最多的 ${n} 类 kernel 里，${under} 类每字节运算太少，受显存限制；它们共占 ${share} 的时间。`,
+    head: ['kernel', '每字节 FLOP', '达到的 FLOP/s', '时间'],
     kernel: (what: string) =>
       what
         .split(', ')
         .map(word => chinese[word] ?? word)
         .join('，'),
-    letters: 'I：一个核每字节的 FLOP；π：设备每秒的运算；β：每秒能取的字节。',
+    letters: 'I：一个 kernel 每字节的 FLOP；π：设备每秒的运算；β：每秒能取的字节。',
     question: '每字节多少 FLOP 时，这个设备的计算量正好等于取数量？',
     why: '它是数据手册上两个数的比值，每一代都在变大：显存变快得更慢。',
     notice: [

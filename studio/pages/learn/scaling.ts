@@ -31,7 +31,7 @@ const text = defineText(
     claim:
       '强扩展保持 batch 不变、增加设备：每个设备算得更少，不随之缩小的部分决定了能走多远。弱扩展让每个设备的工作量不变，露出来的就是通信的代价。',
     title: '设备越来越多时的一步',
-    knobs: { model: '模型', mode: '批次', device: '设备' },
+    knobs: { model: '模型', mode: 'batch', device: '设备' },
     values: { mode: { strong: '不变（强扩展）', weak: '随设备增长（弱扩展）' } },
     devices: (n: number) => `${n} 个设备`,
     strong: (times: string, efficiency: string) =>
