@@ -185,6 +185,25 @@ test('a host that is as late as the device costs more where ranks meet than wher
   ok(met.parts.other > alone.parts.other)
 })
 
+test('a recomputation that stops early repeats neither the last product of a layer nor its sum over tp', () => {
+  const { stopsEarly: _, ...whole } = frameworks.torchtitan
+  const saved = (split: Partial<Split>, shape: Shape = gpt) => {
+    const [early, all] = [frameworks.torchtitan, whole].map(software => estimate(setup(split, { shape, software })))
+    return {
+      recompute: 1 - early.parts.recompute / all.parts.recompute,
+      tp: all.parts.tp - early.parts.tp,
+      flops: all.flops.hardware - early.flops.hardware,
+    }
+  }
+  const full = saved({ recompute: 'full', microbatches: 1 })
+  ok(full.recompute > 0.2 && full.recompute < 0.34, `${full.recompute}`) // a third of the linear layers' products
+  close(full.flops, 2 * gpt.seq * gpt.layers * gpt.embed * gpt.ffn)
+  ok(saved({ recompute: 'full', tp: 8, microbatches: 1 }).tp > 0)
+  const experts = { count: 8, active: 2, ffn: gpt.ffn, shared: 0, dense: 0 }
+  equal(saved({ recompute: 'full', microbatches: 1 }, { ...gpt, experts }).recompute, 0)
+  equal(saved({ recompute: 'selective', microbatches: 1 }).flops, 0)
+})
+
 test('every stage fetches its microbatch before it computes', () => {
   const { batch } = frameworks['megatron-2021'].launch
   const without = { ...frameworks['megatron-2021'] }

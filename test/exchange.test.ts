@@ -3,7 +3,7 @@ import { equal, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { clusterOf } from '../src/cluster/index.js'
-import { priceExchange, type Transport } from '../src/cost/index.js'
+import { priceCollective, priceExchange, type Transport } from '../src/cost/index.js'
 import { type Experts, partsOfToken } from '../src/estimate/index.js'
 
 const choose = (n: number, k: number): number => (k === 0 ? 1 : (choose(n - 1, k - 1) * n) / k)
@@ -66,4 +66,25 @@ test('dispatch and combine: a mean error of at most 15 %, and no row by more tha
   const mean = errors.reduce((sum, error) => sum + Math.abs(error), 0) / errors.length
   const text = errors.map(error => `${(100 * error).toFixed(0)} %`).join(' ')
   ok(mean <= 0.15 && errors.every(error => Math.abs(error) <= 0.25), `mean ${(100 * mean).toFixed(1)} %: ${text}`)
+})
+
+test('all-reduce inside a node of A100: a mean error of at most 11 %; two ranks are too cheap, by at most 19 %', () => {
+  const text = readFileSync(new URL('../../validation/parts/all-reduce.csv', import.meta.url), 'utf8')
+  const cells = text
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map(line => line.split(',').slice(4).map(Number))
+  equal(cells.length, 24)
+  const cluster = clusterOf('a100-80', 8)
+  const errors = cells.map(([size, bytes, microseconds]) => ({
+    size,
+    error:
+      priceCollective({ kind: 'all-reduce', bytes, group: { size, stride: 1 } }, cluster) / (microseconds / 1e6) - 1,
+  }))
+  const mean = (all: readonly number[]) => all.reduce((a, b) => a + b, 0) / all.length
+  const off = mean(errors.map(({ error }) => Math.abs(error)))
+  ok(off <= 0.11, `${off}`)
+  const two = mean(errors.filter(({ size }) => size === 2).map(({ error }) => error))
+  ok(two < 0 && two > -0.19, `${two}`)
 })

@@ -97,6 +97,14 @@ test('the host of a node of A100: every other class of shapes within 12 %, none 
   for (const pp of [1, 2, 4]) atMost(Math.abs(meanOf(of('vtrain').filter(t => t.setup.split.pp === pp))), 0.02)
 })
 
+test('groups of (hidden, tp, microbatch) with five rows or more: all but two within 15 %, of all studies together', () => {
+  const usual = scored.filter(({ setup }) => /^(a100|h100)/.test(setup.cluster.device.name))
+  const names = [...new Set(usual.map(classOf))]
+  const groups = names.map(name => ({ name, rows: usual.filter(t => classOf(t) === name) }))
+  const off = groups.filter(({ rows }) => rows.length >= 5 && Math.abs(meanOf(rows)) > 0.15)
+  deepEqual(off.map(({ name }) => name).sort(), ['h2048 tp4 microbatch 1', 'h2048 tp4 microbatch 2'])
+})
+
 test('small tp across nodes: not too cheap', () => {
   const small = scored.filter(({ setup: { split, cluster } }) => split.tp <= 2 && cluster.devices > 8)
   ok(small.length > 100)

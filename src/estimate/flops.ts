@@ -5,7 +5,7 @@
 import { batchRanks } from '../base/index.js'
 import { extentOf } from '../model/index.js'
 import { trainedParameters } from './counts.js'
-import { repeated } from './others/layer-cost.js'
+import { leavesLast, repeated } from './others/layer-cost.js'
 import type { Setup } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -72,7 +72,8 @@ function sparedOf(shape: Shape): number {
 }
 
 /** Of a step over all devices. The model's are PaLM's, of what windows leave; the hardware's are those of the products that are executed. */
-export function flopsOfStep({ shape, split }: Setup): { model: number; hardware: number } {
+export function flopsOfStep(setup: Setup): { model: number; hardware: number } {
+  const { shape, split } = setup
   const sequences = batchRanks(split) * split.microbatches * split.microbatch
   const core = 4 * shape.layers * shape.heads * shape.headDim
   const whole = flopDefinitions.palm(shape) - 3 * core * shape.seq * (shape.seq - meanExtent(shape))
@@ -80,6 +81,7 @@ export function flopsOfStep({ shape, split }: Setup): { model: number; hardware:
   const again = repeated[split.recompute]
   const layers = 2 * (matmulParameters(shape) - shape.embed * shape.vocab)
   const scores = core * meanExtent(shape)
-  const repeats = again.forward * (layers + scores) + again.core * scores
+  const left = leavesLast(setup) ? 2 * shape.layers * shape.embed * shape.ffn : 0
+  const repeats = again.forward * (layers + scores) + again.core * scores - left
   return { model, hardware: model + sequences * shape.seq * repeats }
 }

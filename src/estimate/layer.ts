@@ -40,6 +40,8 @@ export interface Kernels {
   readonly weight: readonly Kernel[]
   /** The part of forward between queries, keys, values and the output projection: what selective recompute repeats. */
   readonly core: readonly Kernel[]
+  /** The product that ends forward: nothing in the layer's backward pass needs its result. None with experts, whose weights in the sum do. */
+  readonly last: readonly Kernel[]
 }
 
 export function layerKernels(shape: Shape, cut: Cut, precision: Precision, software: Software): Kernels {
@@ -51,6 +53,7 @@ export function layerKernels(shape: Shape, cut: Cut, precision: Precision, softw
     input: [...linears.map(l => product(l, 'input', precision, software)), ...attention.backward, ...small.backward],
     weight: linears.flatMap(l => weightKernels(l, precision, software)),
     core: [...attention.forward, ...small.core],
+    last: shape.experts ? [] : linears.slice(-1).map(l => product(l, 'forward', precision, software)),
   }
 }
 
@@ -255,11 +258,13 @@ export function headKernels(shape: Shape, cut: Cut, precision: Precision, softwa
     input: [product(linear, 'input', uncast(precision), software), memory(0.4 * loss)],
     weight: weightKernels(linear, uncast(precision), software),
     core: [],
+    last: [],
   }
 }
 
 export function embeddingKernels(shape: Shape, cut: Cut): Kernels {
   const { forward, backward } = embeddingTraffic(shape)
   const elements = ((cut.microbatch * shape.seq) / cut.cp) * shape.embed
-  return { forward: [memory(forward * elements)], input: [], weight: [memory(backward * elements)], core: [] }
+  const [rows, sums] = [memory(forward * elements), memory(backward * elements)]
+  return { forward: [rows], input: [], weight: [sums], core: [], last: [] }
 }

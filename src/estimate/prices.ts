@@ -31,12 +31,14 @@ export interface Times {
   readonly input: number
   readonly weight: number
   readonly core: number
+  readonly last: number
 }
 
 /** Everything one microbatch costs a rank, but for what depends on data ranks and stages. */
 export interface Prices {
   /** Collectives of one layer, whether hidden or not; over ep in one direction. */
-  readonly tp: { readonly forward: number; readonly backward: number }
+  /** Of tp also the one that ends forward, which `Kernels.last` makes the addends of. */
+  readonly tp: { readonly forward: number; readonly backward: number; readonly last: number }
   readonly cp: { readonly forward: number; readonly backward: number }
   readonly ep: number
   /** Of the embedding's sum over the split vocabulary. */
@@ -117,6 +119,7 @@ function othersTimes({ shape, cluster, precision, software }: Omit<Setup, 'split
     input: total(k.input),
     weight: total(k.weight),
     core: total(k.core),
+    last: total(k.last),
   })
   return {
     layer: meanTimes(shape, one => times(layerKernels(one, cut, precision, software))),
@@ -147,8 +150,8 @@ const ownLayers = (setup: Omit<Setup, 'split'>, cut: Cut): OwnLayers => ({
   held: heldByKind(setup.shape, cut),
 })
 
-const scaled = ({ forward, input, weight, core }: Times, by: number): Times => ({
-  ...{ forward: by * forward, input: by * input, weight: by * weight, core: by * core },
+const scaled = ({ forward, input, weight, core, last }: Times, by: number): Times => ({
+  ...{ forward: by * forward, input: by * input, weight: by * weight, core: by * core, last: by * last },
 })
 
 /** Of the mean layer, where only some are routed. */
@@ -157,7 +160,10 @@ function meanTimes(shape: Shape, of: (shape: Shape) => Times): Times {
   const [without, with_] = [routed < 1 ? of(denseOf(shape)) : undefined, routed > 0 ? of(routedOf(shape)) : undefined]
   if (!without || !with_) return (without ?? with_) as Times // one of them is there
   const mean = (kind: keyof Times) => (1 - routed) * without[kind] + routed * with_[kind]
-  return { forward: mean('forward'), input: mean('input'), weight: mean('weight'), core: mean('core') }
+  return {
+    ...{ forward: mean('forward'), input: mean('input'), weight: mean('weight') },
+    ...{ core: mean('core'), last: mean('last') },
+  }
 }
 
 /** To the experts and back, in one direction: rows, and where experts are split the gathering and summing of them. */
@@ -192,8 +198,12 @@ function collectivesOf(setup: Omit<Setup, 'split'>, cut: Cut) {
   const own = software.own
   return {
     tp: sequenceParallel
-      ? { forward: 2 * gather + 2 * scatter, backward: (software.regathers ? 4 : 2) * gather + 2 * scatter }
-      : { forward: 2 * reduce, backward: 2 * reduce },
+      ? {
+          forward: 2 * gather + 2 * scatter,
+          backward: (software.regathers ? 4 : 2) * gather + 2 * scatter,
+          last: scatter,
+        }
+      : { forward: 2 * reduce, backward: 2 * reduce, last: reduce },
     cp: { forward: keyGather, backward: 2 * keyGather },
     ep: exchangeSeconds(setup, cut),
     tpEmbedding: sequenceParallel ? scatter + gather : (own ? 1 : 2) * reduce,

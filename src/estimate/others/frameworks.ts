@@ -145,14 +145,18 @@ const fsdp2023: Software = {
   sources: ['mosaicml/llm-foundry'],
 }
 
-/** FSDP2 with DTensor: what sequence parallelism gathers is kept, fp8 parameters travel as such. */
+/**
+ * FSDP2 with DTensor: what sequence parallelism gathers is kept, fp8 parameters travel as such. Its checkpoints are PyTorch's
+ * non-reentrant ones, which stop early unless told not to (torch.utils.checkpoint); Megatron's always repeat the whole layer.
+ */
 const torchtitan: Software = {
   ...fsdp2023,
   name: 'torchtitan',
   regathers: false,
   narrowGathers: true,
+  stopsEarly: true,
   attention: 'flash-2',
-  sources: ['pytorch/torchtitan'],
+  sources: ['pytorch/torchtitan', 'PyTorch, torch.utils.checkpoint: set_checkpoint_early_stop'],
 }
 
 const torchtitanCompiled: Software = {

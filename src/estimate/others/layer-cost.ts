@@ -37,6 +37,10 @@ export const repeated: Readonly<Record<Split['recompute'], { readonly forward: n
   'per-op': { forward: 0.42, core: 0 },
 }
 
+/** What is computed again ends before the last product of a layer. The result of experts is weighted, so backward needs it. */
+export const leavesLast = ({ shape, split, software }: Setup): boolean =>
+  software.stopsEarly === true && split.recompute === 'full' && !shape.experts
+
 export function layerCost(setup: Setup, table: PriceTable, prices: Prices): LayerCost {
   const { split, software } = setup
   if (prices.own) return ownLayerCost(setup, table, prices.own)
@@ -44,9 +48,10 @@ export function layerCost(setup: Setup, table: PriceTable, prices: Prices): Laye
   const { layer } = prices.others! // not our own
   const { exposed, launch } = software
   const again = repeated[split.recompute]
-  const recompute = again.forward * layer.forward + again.core * layer.core
+  const isCut = leavesLast(setup)
+  const recompute = again.forward * layer.forward + again.core * layer.core - (isCut ? layer.last : 0)
   const tpForward = exposed.tp * tp.forward
-  const tpBackward = exposed.tpBackward * tp.backward + again.forward * tpForward
+  const tpBackward = exposed.tpBackward * tp.backward + again.forward * tpForward - (isCut ? exposed.tp * tp.last : 0)
   const cpForward = exposed.cp * cp.forward
   const cpBackward = exposed.cp * cp.backward + again.forward * cpForward
   const epForward = exposed.ep * ep + (software.routing?.seconds ?? 0) * routedShare(setup.shape)

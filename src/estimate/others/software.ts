@@ -66,6 +66,11 @@ export interface Software {
   }
   /** The host waits for what it launched (CUDA_LAUNCH_BLOCKING): its time is added to the device's. */
   readonly synchronous: boolean
+  /**
+   * What is computed again ends when all that backward needs is there: the last product of a layer and the sum of it over tp are
+   * not repeated.
+   */
+  readonly stopsEarly?: true
   /** Bytes a parameter's gradient is reduced in. */
   readonly reduceBytes: 2 | 4
   /** Collectives that the parameters of one layer travel in; 0: all of a rank's in one, or one for each layer under ZeRO-3. */
