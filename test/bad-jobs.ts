@@ -141,6 +141,7 @@ export const rows: readonly Row[] = [
   [training('seq: 32, global_batch_size: 16'), 'schema/missing training.globalBatch | sequences in one step', 'schema/key training.global_batch_size | write `globalBatch: 16`'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: shampoo, lr: 1 }'), 'schema/name training.optimizer.kind | not supported yet; one of adamw, sgd, lion'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: sgd, lr: 1, nesterov: true, dampening: 0.5 }'), 'training/optimizer training.optimizer.nesterov | needs momentum, and momentum is 0; try momentum: 0.9', 'training/optimizer training.optimizer.dampening | needs momentum'],
+  [plan('offload: { params: host, constructor: 1 }'), 'schema/key plan.offload.params | write `parameters: host`', 'schema/key plan.offload.constructor | unknown key'],
   [plan('offload: { optimizer: cpu }'), 'schema/name plan.offload.optimizer | one of device, host or disk'],
   [plan('dp: 2, zero: 1, offload: { parameters: disk }'), 'plan/offload plan.offload.parameters | under ZeRO-1 the device keeps whole parameters from step to step: nothing would bring them from the disk; try zero 3'],
   [plan('offload: { activations: boundaries, boundaries: device }'), 'schema/name plan.offload.boundaries | one of host or disk'],

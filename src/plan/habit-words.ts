@@ -158,6 +158,11 @@ const model: Readonly<Record<string, string>> = {
 /** plain word -> field of a job */
 export const habitKeys: Readonly<Record<string, string>> = { ...plan, ...training, ...data, ...model }
 
+/** Words that mean a field of their own within another field: path -> plain word -> field */
+export const habitsWithin: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'plan.offload': spelt('plan.offload.parameters', 'params param weights offloadparam'),
+}
+
 /** Words for what no field says: what to do instead. */
 export const habitNotes: Readonly<Record<string, Note>> = {
   ...spelt('.note/save-every', 'saveinterval savesteps save savestrategy'),

@@ -4,7 +4,7 @@
  */
 import { optimizerKinds, type Spoken, shorten, spoken } from '../base/index.js'
 import { type Beside, besideIn, converted, showFields } from './conversions.js'
-import { habitKeys, habitNotes } from './habit-words.js'
+import { habitKeys, habitNotes, habitsWithin } from './habit-words.js'
 import { clause } from './phrases.js'
 import { remarkPhrases } from './phrases-hints.js'
 
@@ -15,10 +15,11 @@ function spelt<Meant>(meant: Meant, words: string): Record<string, Meant> {
 export const plainly = (word: string): string => word.toLowerCase().replaceAll(/[-_. ]/g, '')
 
 /** 'tensor_model_parallel_size' -> 'plan.tp' */
-export const keyMeant = (word: string): string | undefined => {
-  const plain = plainly(word)
-  return Object.hasOwn(habitKeys, plain) ? habitKeys[plain] : undefined
-}
+export const keyMeant = (word: string): string | undefined => of(habitKeys, plainly(word))
+
+/** What a table says of a word that a file may have chosen: `constructor` is nothing to it. */
+const of = <Meant>(table: Readonly<Record<string, Meant>>, word: string): Meant | undefined =>
+  Object.hasOwn(table, word) ? table[word] : undefined
 
 /** A key that a job does not have: where it stands, what it is given, and what the rest of the file says. */
 export interface StrangeKey {
@@ -42,8 +43,10 @@ export function keyHint({
   takes = () => true,
 }: StrangeKey): Spoken | undefined {
   const plain = plainly(key)
-  if (Object.hasOwn(habitNotes, plain)) return spoken(habitNotes[plain], [])
-  const meant = keyMeant(key) ?? ours
+  const within = of(of(habitsWithin, path) ?? {}, plain)
+  const note = of(habitNotes, plain)
+  if (within === undefined && note !== undefined) return spoken(note, [])
+  const meant = within ?? keyMeant(key) ?? ours
   if (meant === undefined) return undefined
   const fields = converted(plain, meant, value, beside)
   const fits = fields && Object.entries(fields).every(([field, given]) => takes(field, given))
@@ -115,9 +118,7 @@ const values: Readonly<Record<string, Readonly<Record<string, Spoken>>>> = {
 export function valueHint(field: string, value: unknown): Spoken | undefined {
   if (typeof value === 'object') return undefined
   if (field === 'data' && typeof value === 'string') return written(`{ source: ${shorten(value, 60)} }`)
-  const known = Object.hasOwn(values, field) ? values[field] : undefined
-  const word = plainly(String(value))
-  return known && Object.hasOwn(known, word) ? known[word] : undefined
+  return of(of(values, field) ?? {}, plainly(String(value)))
 }
 
 /** Families of models, by how their names begin. */
