@@ -22,8 +22,10 @@ import {
   type Found,
   groupsOf,
   jobOf,
+  laidBound,
   PlanSimulator,
   type Priced,
+  passageBound,
   pipelinesOf,
   priceOf,
   type Request,
@@ -32,9 +34,9 @@ import {
   search,
   setupOf,
   splitFrom,
-  stepBound,
 } from '../src/search/index.js'
 import { kindOf } from '../src/search/kinds.js'
+import { laidOnce, leastEndOf } from '../src/search/laid.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 import { later, oneIn, test } from './share.js'
@@ -82,10 +84,16 @@ function boundsHold(request: Request, { split, estimate: { step }, bytes }: Pric
 
 function noneIsBelowItsBounds(request: Request): void {
   let plans = 0
-  const prices = commonPrices(request)
+  const [prices, laidOn] = [commonPrices(request), laidOnce(request)]
   for (const group of groupsOf(request)) {
-    const step = stepBound(request, group)
-    ok(step >= cutBound(request, group, prices), JSON.stringify(group))
+    const laid = laidOn(group, pipelinesOf(request, group.pp))
+    const step = leastEndOf(prices(group), laid)
+    const bounds = [
+      cutBound(request, group, prices),
+      passageBound(request, group, prices),
+      laidBound(request, group, laid, prices),
+    ]
+    for (const least of bounds) ok(step >= least, `${step} < ${bounds.join()}: ${JSON.stringify(group)}`)
     for (const saving of savingsOf(group)) {
       const bytes = bytesBound(request, group, saving)
       const common = commonPrice(request, group, saving.recompute)

@@ -108,6 +108,12 @@ export class CutPrice {
     return split.microbatches * (shape.layers * of(this.times) + of(this.ends.first) + of(this.ends.last))
   }
 
+  /** Seconds that one microbatch takes through all layers and back, until its last gradient can be sent. */
+  passage(): number {
+    const pass = ({ F, I, B }: TaskTimes) => F + Math.min(I, B)
+    return this.#setup.shape.layers * pass(this.times) + pass(this.ends.first) + pass(this.ends.last)
+  }
+
   /** No pipeline takes less: its ranks work for as long on average. */
   least(): number {
     const { shape, split } = this.#setup

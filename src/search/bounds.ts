@@ -6,28 +6,42 @@ import { gcd } from '../base/index.js'
 import { isTimed } from '../cluster/index.js'
 import { CutPrice, type Holding, memoryLike, pipelineIn, type Split, totalBytes } from '../estimate/index.js'
 import type { ScheduleName } from '../plan/index.js'
+import { type LaidPipeline, leastEndOf } from './laid.js'
 import { plainSplit, type Request, setupOf } from './request.js'
 import { type DeviceCut, type Group, type Saving, splitFrom } from './space.js'
-
-/**
- * Time: the busiest rank computes, and meets its tensor-parallel peers, for at least a pp-th of what one rank would
- * that had all the layers. Bubble, recomputation, data ranks, messages and adding up gradients only add to that.
- */
-export const stepBound = (request: Request, group: Group, price = commonPrice(request, group)): number =>
-  (group.microbatches * price.busy()) / group.pp
 
 /** More sequences than any microbatch has. */
 const manySequences = 2 ** 16
 
 /**
- * The same of all groups that cut devices alike, whatever the size of their microbatches: a sequence takes least among very many,
- * where every wave of tiles is full and nothing waits for latencies. 0 where kernels or collectives were timed: in between large
- * ones may be slower.
+ * Time of all groups that cut devices alike, whatever the size of their microbatches: the busiest rank computes, and meets its
+ * tensor-parallel peers, for at least a pp-th of what one rank would that had all the layers. Bubble, recomputation, data ranks, messages
+ * and adding up gradients only add to that. A sequence takes least among very many, where every wave of tiles is full and nothing
+ * waits for latencies. 0 where kernels or collectives were timed: in between large ones may be slower.
  */
-export function cutBound({ cluster, globalBatch }: Request, cut: DeviceCut, priceOf: CommonPrices): number {
+export const cutBound = (request: Request, cut: DeviceCut, priceOf: CommonPrices): number =>
+  amongMany(request, cut, priceOf, price => (price.busy() * request.globalBatch) / (cut.dp * cut.pp))
+
+/** Of one group, by the same price: one of its microbatches passes all layers and comes back. */
+export const passageBound = (request: Request, group: Group, priceOf: CommonPrices): number =>
+  amongMany(request, group, priceOf, price => price.passage() * group.microbatch)
+
+/** Of one group, by the same price: its pipelines have bubbles. */
+export const laidBound = (
+  request: Request,
+  group: Group,
+  laid: readonly LaidPipeline[],
+  priceOf: CommonPrices,
+): number => amongMany(request, group, priceOf, price => leastEndOf(price, laid) * group.microbatch)
+
+function amongMany(
+  { cluster }: Request,
+  cut: DeviceCut,
+  priceOf: CommonPrices,
+  secondsOf: (price: CutPrice) => number,
+): number {
   if (isTimed(cluster)) return 0
-  const each = priceOf({ ...cut, microbatch: manySequences, microbatches: 1 }).busy() / manySequences
-  return (each * globalBatch) / (cut.dp * cut.pp)
+  return secondsOf(priceOf({ ...cut, microbatch: manySequences, microbatches: 1 })) / manySequences
 }
 
 /**

@@ -50,17 +50,15 @@ export function boundedCuts(request: Request): BoundedCuts {
 
 export type Recomputed = Saving['recompute']
 
-/** The same groups once for everything that may be computed again. */
-export function byRecompute(groups: readonly SavedGroup[]): Map<Recomputed, SavedGroup[]> {
-  const found = new Map<Recomputed, SavedGroup[]>()
-  for (const { group, savings } of groups)
-    for (const recompute of new Set(savings.map(saving => saving.recompute))) {
-      const some = savings.filter(saving => saving.recompute === recompute)
-      const others = found.get(recompute) ?? []
-      others.push({ group, savings: some })
-      found.set(recompute, others)
-    }
-  return found
+/** Savings by what is computed again. */
+export function byRecompute(savings: readonly Saving[]): [Recomputed, Saving[]][] {
+  const found = new Map<Recomputed, Saving[]>()
+  for (const saving of savings) {
+    const others = found.get(saving.recompute)
+    if (others) others.push(saving)
+    else found.set(saving.recompute, [saving])
+  }
+  return [...found]
 }
 
 function pipelinesOnce(request: Request): (pp: number) => readonly Pipeline[] {

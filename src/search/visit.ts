@@ -6,10 +6,8 @@ import {
   CutPrice,
   type Footprint,
   heaviestOf,
-  type KnownPipeline,
   memoryLike,
   type PipelineMemory,
-  pipelineIn,
   type Setup,
   type StepPrice,
   totalBytes,
@@ -18,11 +16,27 @@ import {
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
 import { Best } from './best.js'
-import { byteBounds, type CommonPrices, stepBound } from './bounds.js'
+import { byteBounds, type CommonPrices, laidBound, passageBound } from './bounds.js'
 import { type BoundedCut, type BoundedCuts, byRecompute, type Recomputed, type SavedGroup } from './cuts.js'
+import { type LaidPipeline, laidOnce, leastEndOf } from './laid.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options, Priced } from './search.js'
 import { type Group, type Pipeline, type Saving, splitFrom } from './space.js'
+
+/** A group of a cut whose turn it was, of which no price is known yet. */
+interface CutGroup extends SavedGroup {
+  readonly pipelines: readonly Pipeline[]
+  readonly mayFit: FittingGroups
+  readonly least: number
+}
+
+/** The same with what of it may fit, by what is computed again. */
+interface FittingGroup {
+  readonly group: Group
+  readonly kinds: readonly (readonly [Recomputed, readonly Saving[]])[]
+  readonly pipelines: readonly Pipeline[]
+  readonly least: number
+}
 
 /** A group with what its plans have at the least. */
 interface Bounded extends SavedGroup {
@@ -48,13 +62,17 @@ interface Saved {
   readonly least: number
 }
 
-/** The same when it was their turn. */
-interface Pipelines extends Saved {
+/** The same when it was their turn: those that may fit. */
+interface Pipelines extends Pick<Saved, 'group' | 'saving' | 'least'> {
+  readonly held: readonly HeldPipeline[]
+  readonly memory: PipelineMemory
   readonly cuts: Cuts
 }
 
-interface LaidPipeline extends Pipeline {
-  readonly known: KnownPipeline
+interface HeldPipeline {
+  readonly laid: LaidPipeline
+  /** What its first rank holds at the least. */
+  readonly bytes: number
 }
 
 /** The price of a cut whose backward passes are whole, or some of them, and of one where all are in two. */
@@ -102,7 +120,9 @@ export class Visit {
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
   readonly #priceOf: CommonPrices
-  readonly #agenda = new Agenda<BoundedCut | Bounded | LaidGroup | Saved | Pipelines | Unweighed | Ordered>()
+  readonly #agenda = new Agenda<
+    BoundedCut | CutGroup | FittingGroup | Bounded | LaidGroup | Saved | Pipelines | Unweighed | Ordered
+  >()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
@@ -130,6 +150,8 @@ export class Visit {
     const item = this.#agenda.next()
     if (item === undefined) return -1
     if ('groups' in item) this.#cut(item)
+    else if ('mayFit' in item) this.#cutGroup(item)
+    else if ('kinds' in item) this.#fittingGroup(item)
     else if ('laidOut' in item) this.#laidGroup(item)
     else if ('pipelines' in item) this.#group(item)
     else if ('cuts' in item) this.#pipelines(item)
@@ -144,35 +166,57 @@ export class Visit {
     return { best: this.#best.fastest, front: this.#best.front, counts, capacity: this.#surely }
   }
 
+  /** Its groups wait by what one of their microbatches takes through all layers and back. */
   #cut({ groups, pipelines, plans, least: atLeast }: BoundedCut): void {
     if (this.#isUseless(plans, atLeast, 0)) return
-    for (const [recompute, some] of byRecompute(groups)) this.#groups(recompute, some, pipelines, atLeast)
-  }
-
-  /** Groups of one cut that compute as much again. The larger microbatches are, the more lies there: behind the first that does not fit none does. */
-  #groups(recompute: Recomputed, groups: readonly SavedGroup[], pipelines: readonly Pipeline[], atLeast: number): void {
-    let mayFit = true
+    const mayFit = this.#fitting()
     for (const { group, savings } of groups) {
-      mayFit &&= this.#mayFit(group, savings)
-      if (mayFit) {
-        const least = Math.max(atLeast, stepBound(this.#request, group, this.#priceOf(group)))
-        this.#agenda.add({ group, recompute, pipelines, savings, least })
-      } else this.#pruned.memory += pipelines.length * savings.length
+      const least = Math.max(atLeast, passageBound(this.#request, group, this.#priceOf))
+      this.#agenda.add({ group, savings, pipelines, mayFit, least })
     }
   }
 
-  /** The last of the savings leave least. */
-  #mayFit(group: Group, savings: readonly Saving[]): boolean {
-    if (!this.#prune) return true
-    const bytesOf = this.#bytesOf(group)
-    return savings.findLast(saving => bytesOf(saving) <= this.#capacity) !== undefined
+  /** What of it may fit waits by what its bubbles add at the least, and then by its own price. */
+  #cutGroup({ group, savings, pipelines, mayFit, least: atLeast }: CutGroup): void {
+    if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
+    const kinds = byRecompute(savings).filter(([recompute, some]) => {
+      const may = mayFit(group, recompute, some)
+      if (!may) this.#pruned.memory += pipelines.length * some.length
+      return may
+    })
+    if (kinds.length === 0) return
+    const least = Math.max(atLeast, laidBound(this.#request, group, this.#laid(group, pipelines), this.#priceOf))
+    this.#agenda.add({ group, kinds, pipelines, least })
   }
 
-  /** Its pipelines have bubbles, and what is computed again takes its time: it waits until it is its turn by the least of them. */
+  /** The same by its own price, once for everything that may be computed again. */
+  #fittingGroup({ group, kinds, pipelines, least: atLeast }: FittingGroup): void {
+    const plans = kinds.reduce((sum, [, savings]) => sum + savings.length, 0) * pipelines.length
+    if (this.#isUseless(plans, atLeast, 0)) return
+    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), this.#laid(group, pipelines)))
+    for (const [recompute, savings] of kinds) this.#agenda.add({ group, recompute, pipelines, savings, least })
+  }
+
+  /** The larger microbatches are, the more lies there: behind the first that does not fit none does. */
+  #fitting(): FittingGroups {
+    const first = new Map<Recomputed, number>()
+    return (group, recompute, savings) => {
+      if (!this.#prune) return true
+      if (group.microbatch >= (first.get(recompute) ?? Number.POSITIVE_INFINITY)) return false
+      const bytesOf = this.#bytesOf(group)
+      // The last of the savings leave least.
+      if (savings.findLast(saving => bytesOf(saving) <= this.#capacity) !== undefined) return true
+      first.set(recompute, group.microbatch)
+      return false
+    }
+  }
+
+  /** What is computed again takes its time: it waits until it is its turn by that. */
   #group({ group, recompute, pipelines, savings, least: atLeast }: Bounded): void {
     if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
     const laidOut = this.#laid(group, pipelines)
-    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group, recompute), laidOut))
+    const least =
+      recompute === 'none' ? atLeast : Math.max(atLeast, leastEndOf(this.#priceOf(group, recompute), laidOut))
     this.#agenda.add({ group, laidOut, savings, least })
   }
 
@@ -185,30 +229,35 @@ export class Visit {
     }
   }
 
-  #saving(some: Saved): void {
-    const { group, saving, laid, bytes, least } = some
+  /** Most do not fit, and are left out before they have a price. */
+  #saving({ group, saving, laid, bytes, least }: Saved): void {
     if (this.#isUseless(laid.length, least, bytes)) return
-    const priceWith = (schedule: Pipeline['schedule']) =>
-      new CutPrice(setupOf(this.#request, splitFrom(group, { schedule, chunks: 1 }, saving)))
-    const whole = priceWith('1f1b')
-    const inTwo = laid.some(isInTwo) ? priceWith('zb-h1') : whole
-    const further = Math.max(least, Math.min(whole.least(), inTwo.least()))
-    this.#agenda.add({ group, saving, laid, bytes, cuts: { whole, inTwo }, least: further })
-  }
-
-  #pipelines({ group, saving, laid, cuts, bytes, least: atLeast }: Pipelines): void {
-    if (this.#isUseless(laid.length, atLeast, bytes)) return
     const memory = memoryLike(setupOf(this.#request, splitFrom(group, laid[0], saving)))
-    const plans: { laid: LaidPipeline; least: number; bytes: number }[] = []
+    const held: HeldPipeline[] = []
     for (const one of laid) {
       const { pipeline, leastOpen } = one.known
       const atFirst = Math.max(bytes, memory.least(pipeline.ranks[0], leastOpen))
-      if (this.#isUseless(1, atLeast, atFirst)) continue
-      const least = cutOf(cuts, one).leastWith(one.known, one)
-      if (this.#isUseless(1, least, atFirst)) continue
-      let held = atFirst
-      for (const end of one.known.ends) held = Math.max(held, totalBytes(memory.of(end)))
-      if (!this.#isUseless(1, least, held)) plans.push({ laid: one, least, bytes: held })
+      if (!this.#isUseless(1, least, atFirst)) held.push({ laid: one, bytes: atFirst })
+    }
+    if (held.length === 0) return
+    const priceWith = (schedule: Pipeline['schedule']) =>
+      new CutPrice(setupOf(this.#request, splitFrom(group, { schedule, chunks: 1 }, saving)))
+    const whole = priceWith('1f1b')
+    const inTwo = held.some(one => isInTwo(one.laid)) ? priceWith('zb-h1') : whole
+    const further = Math.max(least, Math.min(whole.least(), inTwo.least()))
+    this.#agenda.add({ group, saving, held, memory, cuts: { whole, inTwo }, least: further })
+  }
+
+  #pipelines({ group, saving, held, memory, cuts, least: atLeast }: Pipelines): void {
+    if (this.#isUseless(held.length, atLeast, 0)) return
+    const plans: { laid: LaidPipeline; least: number; bytes: number }[] = []
+    for (const { laid, bytes } of held) {
+      if (this.#isUseless(1, atLeast, bytes)) continue
+      const least = cutOf(cuts, laid).leastWith(laid.known, laid)
+      if (this.#isUseless(1, least, bytes)) continue
+      let most = bytes
+      for (const end of laid.known.ends) most = Math.max(most, totalBytes(memory.of(end)))
+      if (!this.#isUseless(1, least, most)) plans.push({ laid, least, bytes: most })
     }
     const first = this.#agenda.take(plans.length)
     const order = [...plans.keys()].sort((a, b) => plans[a].least - plans[b].least || a - b)
@@ -289,27 +338,9 @@ export class Visit {
   }
 }
 
-/** When the soonest of these pipelines can be done. */
-function leastEndOf(price: CutPrice, laid: readonly LaidPipeline[]): number {
-  let end = Number.POSITIVE_INFINITY
-  for (const one of laid) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
-  return end
-}
+/** Whether of these savings of a group one may fit. */
+type FittingGroups = (group: Group, recompute: Recomputed, savings: readonly Saving[]) => boolean
 
 const cutOf = ({ inTwo, whole }: Cuts, pipeline: Pipeline): CutPrice => (isInTwo(pipeline) ? inTwo : whole)
 
 const isInTwo = ({ schedule }: Pipeline): boolean => scheduleFacts[schedule].backward === 'split'
-
-/** Pipelines as they lie on the ranks of a group: of groups with as many ranks and microbatches the same. */
-function laidOnce(request: Request): (group: Group, pipelines: readonly Pipeline[]) => readonly LaidPipeline[] {
-  const known = new Map<string, readonly LaidPipeline[]>()
-  const saving = { zero: 0, recompute: 'none' } as const
-  return (group, pipelines) => {
-    const key = `${group.pp} ${group.microbatches}`
-    const laid =
-      known.get(key) ??
-      pipelines.map(one => ({ ...one, known: pipelineIn(setupOf(request, splitFrom(group, one, saving))) }))
-    known.set(key, laid)
-    return laid
-  }
-}
