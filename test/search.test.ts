@@ -15,6 +15,7 @@ import {
 import { LlamaConfig, presets } from '../src/model/index.js'
 import {
   abilitiesOf,
+  bubbleBound,
   bytesBound,
   commonPrice,
   commonPrices,
@@ -22,7 +23,6 @@ import {
   type Found,
   groupsOf,
   jobOf,
-  laidBound,
   PlanSimulator,
   type Priced,
   passageBound,
@@ -36,7 +36,7 @@ import {
   splitFrom,
 } from '../src/search/index.js'
 import { kindOf } from '../src/search/kinds.js'
-import { laidOnce, leastEndOf } from '../src/search/laid.js'
+import { leastEndOf, unlaid } from '../src/search/laid.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 import { later, oneIn, test } from './share.js'
@@ -84,20 +84,20 @@ function boundsHold(request: Request, { split, estimate: { step }, bytes }: Pric
 
 function noneIsBelowItsBounds(request: Request): void {
   let plans = 0
-  const [prices, laidOn] = [commonPrices(request), laidOnce(request)]
+  const prices = commonPrices(request)
   for (const group of groupsOf(request)) {
-    const laid = laidOn(group, pipelinesOf(request, group.pp))
-    const step = leastEndOf(prices(group), laid)
+    const pipelines = unlaid(request, group.pp, pipelinesOf(request, group.pp))
+    const step = leastEndOf(prices(group), pipelines, group.microbatches)
     const bounds = [
       cutBound(request, group, prices),
       passageBound(request, group, prices),
-      laidBound(request, group, laid, prices),
+      bubbleBound(request, group, pipelines, prices),
     ]
     for (const least of bounds) ok(step >= least, `${step} < ${bounds.join()}: ${JSON.stringify(group)}`)
     for (const saving of savingsOf(group)) {
       const bytes = bytesBound(request, group, saving)
       const common = commonPrice(request, group, saving.recompute)
-      for (const pipeline of pipelinesOf(request, group.pp)) {
+      for (const { bare: _, ...pipeline } of pipelines) {
         const plan = priceOf(request, splitFrom(group, pipeline, saving))
         ok(plan.estimate.step >= step * (1 - 1e-12), `${plan.estimate.step} < ${step}: ${JSON.stringify(plan.split)}`)
         ok(plan.bytes >= bytes * (1 - 1e-12), `${plan.bytes} < ${bytes}: ${JSON.stringify(plan.split)}`)

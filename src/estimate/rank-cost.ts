@@ -94,18 +94,21 @@ export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): MostHeld 
   return { all, experts, layers, mostLayers }
 }
 
-const times = ({ F, I, W, B }: TaskTimes, by: number): TaskTimes => ({ F: by * F, I: by * I, W: by * W, B: by * B })
-
 /** Seconds a rank works in a step. */
-export const busyOf = (
-  { turns, layerTurns, firstTurns, lastTurns, excessTurns }: PipelineRank,
-  parts: StageParts,
-): number =>
-  turns * parts.host +
-  (parts.lighter ? totalOf(times(parts.lighter, excessTurns), parts) : 0) +
-  layerTurns * totalOf(parts.layer, parts) +
-  firstTurns * totalOf(parts.ends.first, parts) +
-  lastTurns * totalOf(parts.ends.last, parts)
+export function busyOf(rank: PipelineRank, parts: StageParts, times = 1): number {
+  const { layer, lighter, ends, host } = parts
+  return (
+    times * rank.turns * host +
+    (lighter ? manyOf(lighter, times * rank.excessTurns, parts) : 0) +
+    times * rank.layerTurns * totalOf(layer, parts) +
+    times * rank.firstTurns * totalOf(ends.first, parts) +
+    times * rank.lastTurns * totalOf(ends.last, parts)
+  )
+}
+
+/** So many times as `totalOf`: where there are fewer than none, the lesser is the greater. */
+const manyOf = ({ F, I, W, B }: TaskTimes, by: number, { backward }: StageParts): number =>
+  by * F + (backward === 'whole' ? by * B : backward === 'split' ? by * I + by * W : Math.min(by * B, by * I + by * W))
 
 /** Of one microbatch, on average. */
 export function meanTimes(rank: PipelineRank, { layer, ends }: StageParts, microbatches: number): PassTimes {
@@ -144,12 +147,8 @@ const parametersOf = ({ layers, first, last }: RankLayers, prices: Prices): numb
  * no microbatch comes to a rank before it has passed the stages before, and when the rank has sent its last gradient
  * that must pass them again. And a rank's lane carries all it fetches and all it gives away.
  */
-export function leastEnd(
-  { stages, layers, ranks, lasts }: Pipeline,
-  parts: StageParts,
-  message: number,
-  { gather, rest }: FlownEach,
-): number {
+export function leastEnd({ pipeline, times }: Repeated, parts: StageParts, message: number, flown: FlownEach): number {
+  const { stages, layers, ranks, lasts } = pipeline
   const { layer, ends, lighter = noTime } = parts
   const whole = parts.backward === 'whole'
   const [back, backToFirst, backToLast] = [backOf(layer, whole), backOf(ends.first, whole), backOf(ends.last, whole)]
@@ -160,20 +159,33 @@ export function leastEnd(
   let least = layers * pass + passFirst + passLast + 2 * hops * message
   for (let i = 0; i < lasts.length; i++) {
     const rank = lasts[i]
-    const { layersBefore, stagesBefore, layerTurns, firstTurns, lastTurns, excessTurns, excessBefore } = rank
+    const { layersBefore, stagesBefore, excessBefore } = rank
     const entered = stagesBefore > 0 ? 1 : 0
     const way = stagesBefore * message
     const start = layersBefore * layer.F + excessBefore * lighter.F + entered * ends.first.F + way
     const home = layersBefore * back + excessBefore * lighterBack + entered * backToFirst + way
-    const own = start + busyOf(rank, parts)
+    const own = start + busyOf(rank, parts, times)
+    const [layerTurns, excessTurns] = [times * rank.layerTurns, times * rank.excessTurns]
     const more = excessTurns * (lighter.F + lighterBack)
-    const sent = start + layerTurns * pass + more + firstTurns * passFirst + lastTurns * passLast
-    const all = (of: MeanSeconds) => layerTurns * of.mean + excessTurns * of.lighter
-    // Forward and backward fetch, but a call may find what the one before it has fetched.
-    const fetched = Math.max(0, 2 * (all(gather) - rank.turns * gather.most))
-    least = Math.max(least, own, sent + home, fetched + all(rest))
+    const first = times * rank.firstTurns * passFirst
+    const sent = start + layerTurns * pass + more + first + times * rank.lastTurns * passLast
+    const moved = movedBy(flown, layerTurns, excessTurns, times * rank.turns)
+    least = Math.max(least, own, sent + home, moved)
   }
   return least
+}
+
+/** A pipeline that so many times as many microbatches pass as it was laid out for. */
+export interface Repeated {
+  readonly pipeline: Pipeline
+  readonly times: number
+}
+
+/** Forward and backward fetch, but a call may find what the one before it has fetched. */
+function movedBy({ gather, rest }: FlownEach, layerTurns: number, excessTurns: number, turns: number): number {
+  const gathered = layerTurns * gather.mean + excessTurns * gather.lighter
+  const fetched = Math.max(0, 2 * (gathered - turns * gather.most))
+  return fetched + (layerTurns * rest.mean + excessTurns * rest.lighter)
 }
 
 const noTime: TaskTimes = { F: 0, I: 0, W: 0, B: 0 }

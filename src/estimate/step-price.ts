@@ -70,6 +70,7 @@ export class CutPrice {
   readonly #flying: (() => Flying) | undefined
   #known: Flying | undefined
   #each: readonly MovedEach[] | undefined
+  readonly #flown: Partial<Record<StageParts['backward'], FlownEach>> = {}
 
   constructor(setup: Setup) {
     this.#setup = setup
@@ -140,8 +141,8 @@ export class CutPrice {
   }
 
   /** When the tasks of such a pipeline can be done at the soonest, whatever their order. */
-  leastEnd(pipeline: Pipeline, parts: StageParts): number {
-    return leastEnd(pipeline, parts, this.near, this.flownEach(parts.backward))
+  leastEnd(pipeline: Pipeline, parts: StageParts, times = 1): number {
+    return leastEnd({ pipeline, times }, parts, this.near, this.flownEach(parts.backward))
   }
 
   /** No step with such a pipeline takes less, as far as the order of its tasks is known. */
@@ -174,6 +175,10 @@ export class CutPrice {
    * use the same links they wait for what left before, and what leaves later waits for its call to end.
    */
   flownEach(backward: StageParts['backward']): FlownEach {
+    return (this.#flown[backward] ??= this.#flownEach(backward))
+  }
+
+  #flownEach(backward: StageParts['backward']): FlownEach {
     this.#each ??= this.#movedEach()
     const kinds = this.#each
     const share = kinds.length > 1 ? routedShare(this.#setup.shape) : 0

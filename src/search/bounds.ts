@@ -6,7 +6,7 @@ import { gcd } from '../base/index.js'
 import { isTimed } from '../cluster/index.js'
 import { CutPrice, type Holding, memoryLike, pipelineIn, type Split, totalBytes } from '../estimate/index.js'
 import type { ScheduleName } from '../plan/index.js'
-import { type LaidPipeline, leastEndOf } from './laid.js'
+import { leastEndOf, type UnlaidPipeline } from './laid.js'
 import { plainSplit, type Request, setupOf } from './request.js'
 import { type DeviceCut, type Group, type Saving, splitFrom } from './space.js'
 
@@ -27,12 +27,15 @@ export const passageBound = (request: Request, group: Group, priceOf: CommonPric
   amongMany(request, group, priceOf, price => price.passage() * group.microbatch)
 
 /** Of one group, by the same price: its pipelines have bubbles. */
-export const laidBound = (
+export const bubbleBound = (
   request: Request,
   group: Group,
-  laid: readonly LaidPipeline[],
+  pipelines: readonly UnlaidPipeline[],
   priceOf: CommonPrices,
-): number => amongMany(request, group, priceOf, price => leastEndOf(price, laid) * group.microbatch)
+): number => {
+  const { microbatch, microbatches } = group
+  return amongMany(request, group, priceOf, price => leastEndOf(price, pipelines, microbatches) * microbatch)
+}
 
 function amongMany(
   { cluster }: Request,

@@ -4,8 +4,9 @@
  */
 import { hasRoomFor } from './aways.js'
 import { type CommonPrices, commonPrices, cutBound } from './bounds.js'
+import { type UnlaidPipeline, unlaid } from './laid.js'
 import type { Request } from './request.js'
-import { deviceCutsOf, type Group, groupsIn, type Pipeline, pipelinesOf, type Saving, savingsOf } from './space.js'
+import { deviceCutsOf, type Group, groupsIn, pipelinesOf, type Saving, savingsOf } from './space.js'
 
 export interface SavedGroup {
   readonly group: Group
@@ -15,7 +16,7 @@ export interface SavedGroup {
 export interface BoundedCut {
   /** Those with the smallest microbatches first. */
   readonly groups: readonly SavedGroup[]
-  readonly pipelines: readonly Pipeline[]
+  readonly pipelines: readonly UnlaidPipeline[]
   readonly plans: number
   /** Seconds. */
   readonly least: number
@@ -61,10 +62,10 @@ export function byRecompute(savings: readonly Saving[]): [Recomputed, Saving[]][
   return [...found]
 }
 
-function pipelinesOnce(request: Request): (pp: number) => readonly Pipeline[] {
-  const known = new Map<number, readonly Pipeline[]>()
+function pipelinesOnce(request: Request): (pp: number) => readonly UnlaidPipeline[] {
+  const known = new Map<number, readonly UnlaidPipeline[]>()
   return pp => {
-    const pipelines = known.get(pp) ?? pipelinesOf(request, pp)
+    const pipelines = known.get(pp) ?? unlaid(request, pp, pipelinesOf(request, pp))
     known.set(pp, pipelines)
     return pipelines
   }

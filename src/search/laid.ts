@@ -1,28 +1,45 @@
-/** Pipelines as they lie on the ranks of a group: of groups with as many ranks and microbatches they are the same. */
-import { type CutPrice, type KnownPipeline, pipelineIn } from '../estimate/index.js'
-import { type Request, setupOf } from './request.js'
+/** Pipelines as they lie on the ranks of a group: with as many ranks and microbatches they are the same, and with other microbatches nearly so. */
+import { type BarePipeline, barePipeline, type CutPrice, type KnownPipeline, pipelineIn } from '../estimate/index.js'
+import { plainSplit, type Request, setupOf } from './request.js'
 import { type Group, type Pipeline, splitFrom } from './space.js'
 
 export interface LaidPipeline extends Pipeline {
   readonly known: KnownPipeline
 }
 
-export function laidOnce(request: Request): (group: Group, pipelines: readonly Pipeline[]) => readonly LaidPipeline[] {
+export function laidOnce(
+  request: Request,
+): (group: Group, pipelines: readonly UnlaidPipeline[]) => readonly LaidPipeline[] {
   const known = new Map<string, readonly LaidPipeline[]>()
   const saving = { zero: 0, recompute: 'none' } as const
   return (group, pipelines) => {
     const key = `${group.pp} ${group.microbatches}`
     const laid =
       known.get(key) ??
-      pipelines.map(one => ({ ...one, known: pipelineIn(setupOf(request, splitFrom(group, one, saving))) }))
+      pipelines.map(({ bare: _, ...one }) => ({
+        ...one,
+        known: pipelineIn(setupOf(request, splitFrom(group, one, saving))),
+      }))
     known.set(key, laid)
     return laid
   }
 }
 
-/** When the soonest of these can be done. */
-export function leastEndOf(price: CutPrice, laid: readonly LaidPipeline[]): number {
+/** A pipeline whatever the number of microbatches. */
+export interface UnlaidPipeline extends Pipeline {
+  readonly bare: BarePipeline
+}
+
+/** Found when it is first asked for: most groups are never laid out. */
+export const unlaid = ({ shape }: Request, pp: number, pipelines: readonly Pipeline[]): UnlaidPipeline[] =>
+  pipelines.map(one => ({ ...one, bare: barePipeline(shape, { ...plainSplit, ...one, pp }) }))
+
+/** When the soonest of these can be done with so many microbatches. */
+export function leastEndOf(price: CutPrice, pipelines: readonly UnlaidPipeline[], microbatches: number): number {
   let end = Number.POSITIVE_INFINITY
-  for (const one of laid) end = Math.min(end, price.leastEnd(one.known.pipeline, price.partsOf(one)))
+  for (const one of pipelines) {
+    const times = Math.floor(microbatches / one.bare.microbatches)
+    end = Math.min(end, price.leastEnd(one.bare.pipeline, price.partsOf(one), times))
+  }
   return end
 }

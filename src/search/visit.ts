@@ -16,16 +16,16 @@ import {
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
 import { Best } from './best.js'
-import { byteBounds, type CommonPrices, laidBound, passageBound } from './bounds.js'
+import { bubbleBound, byteBounds, type CommonPrices, passageBound } from './bounds.js'
 import { type BoundedCut, type BoundedCuts, byRecompute, type Recomputed, type SavedGroup } from './cuts.js'
-import { type LaidPipeline, laidOnce, leastEndOf } from './laid.js'
+import { type LaidPipeline, laidOnce, leastEndOf, type UnlaidPipeline } from './laid.js'
 import { type Request, setupOf } from './request.js'
 import type { Found, Options, Priced } from './search.js'
 import { type Group, type Pipeline, type Saving, splitFrom } from './space.js'
 
 /** A group of a cut whose turn it was, of which no price is known yet. */
 interface CutGroup extends SavedGroup {
-  readonly pipelines: readonly Pipeline[]
+  readonly pipelines: readonly UnlaidPipeline[]
   readonly mayFit: FittingGroups
   readonly least: number
 }
@@ -34,7 +34,7 @@ interface CutGroup extends SavedGroup {
 interface FittingGroup {
   readonly group: Group
   readonly kinds: readonly (readonly [Recomputed, readonly Saving[]])[]
-  readonly pipelines: readonly Pipeline[]
+  readonly pipelines: readonly UnlaidPipeline[]
   readonly least: number
 }
 
@@ -42,14 +42,14 @@ interface FittingGroup {
 interface Bounded extends SavedGroup {
   /** Of all its savings. */
   readonly recompute: Recomputed
-  readonly pipelines: readonly Pipeline[]
+  readonly pipelines: readonly UnlaidPipeline[]
   /** Seconds. */
   readonly least: number
 }
 
-/** A group once it was its turn: its pipelines as they lie on ranks. */
-interface LaidGroup extends SavedGroup {
-  readonly laidOut: readonly LaidPipeline[]
+/** The same once it was its turn. */
+interface UnlaidGroup extends SavedGroup {
+  readonly unlaid: readonly UnlaidPipeline[]
   readonly least: number
 }
 
@@ -121,7 +121,7 @@ export class Visit {
   readonly #laid: ReturnType<typeof laidOnce>
   readonly #priceOf: CommonPrices
   readonly #agenda = new Agenda<
-    BoundedCut | CutGroup | FittingGroup | Bounded | LaidGroup | Saved | Pipelines | Unweighed | Ordered
+    BoundedCut | CutGroup | FittingGroup | Bounded | UnlaidGroup | Saved | Pipelines | Unweighed | Ordered
   >()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
@@ -152,7 +152,7 @@ export class Visit {
     if ('groups' in item) this.#cut(item)
     else if ('mayFit' in item) this.#cutGroup(item)
     else if ('kinds' in item) this.#fittingGroup(item)
-    else if ('laidOut' in item) this.#laidGroup(item)
+    else if ('unlaid' in item) this.#unlaidGroup(item)
     else if ('pipelines' in item) this.#group(item)
     else if ('cuts' in item) this.#pipelines(item)
     else if ('laid' in item) this.#saving(item)
@@ -185,7 +185,7 @@ export class Visit {
       return may
     })
     if (kinds.length === 0) return
-    const least = Math.max(atLeast, laidBound(this.#request, group, this.#laid(group, pipelines), this.#priceOf))
+    const least = Math.max(atLeast, bubbleBound(this.#request, group, pipelines, this.#priceOf))
     this.#agenda.add({ group, kinds, pipelines, least })
   }
 
@@ -193,7 +193,7 @@ export class Visit {
   #fittingGroup({ group, kinds, pipelines, least: atLeast }: FittingGroup): void {
     const plans = kinds.reduce((sum, [, savings]) => sum + savings.length, 0) * pipelines.length
     if (this.#isUseless(plans, atLeast, 0)) return
-    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), this.#laid(group, pipelines)))
+    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), pipelines, group.microbatches))
     for (const [recompute, savings] of kinds) this.#agenda.add({ group, recompute, pipelines, savings, least })
   }
 
@@ -214,15 +214,14 @@ export class Visit {
   /** What is computed again takes its time: it waits until it is its turn by that. */
   #group({ group, recompute, pipelines, savings, least: atLeast }: Bounded): void {
     if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
-    const laidOut = this.#laid(group, pipelines)
-    const least =
-      recompute === 'none' ? atLeast : Math.max(atLeast, leastEndOf(this.#priceOf(group, recompute), laidOut))
-    this.#agenda.add({ group, laidOut, savings, least })
+    const own = recompute === 'none' ? 0 : leastEndOf(this.#priceOf(group, recompute), pipelines, group.microbatches)
+    this.#agenda.add({ group, unlaid: pipelines, savings, least: Math.max(atLeast, own) })
   }
 
-  #laidGroup({ group, laidOut: laid, savings, least }: LaidGroup): void {
-    if (this.#isUseless(laid.length * savings.length, least, 0)) return
+  #unlaidGroup({ group, unlaid, savings, least }: UnlaidGroup): void {
+    if (this.#isUseless(unlaid.length * savings.length, least, 0)) return
     const bytesOf = this.#bytesOf(group)
+    const laid = this.#laid(group, unlaid)
     for (const saving of savings) {
       const bytes = bytesOf(saving)
       if (!this.#isUseless(laid.length, least, bytes)) this.#agenda.add({ group, saving, laid, bytes, least })

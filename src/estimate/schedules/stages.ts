@@ -52,6 +52,20 @@ export function pipelineOf(shape: Shape, split: Split): Pipeline {
   return { stages, layers: shape.layers, ...(excess && { excess }), ranks, ...alike(ranks) }
 }
 
+/**
+ * A pipeline as the fewest microbatches pass it that tell how more of them do: one, or two that come from both ends. Of an odd number of
+ * those the last is left out.
+ */
+export interface BarePipeline {
+  readonly pipeline: Pipeline
+  readonly microbatches: number
+}
+
+export function barePipeline(shape: Shape, split: Split): BarePipeline {
+  const microbatches = isFedFromBothEnds(split.schedule) ? 2 : 1
+  return { pipeline: pipelineOf(shape, { ...split, microbatches }), microbatches }
+}
+
 const excessOf = (shape: Shape, stages: readonly number[], before: readonly number[]): number[] =>
   stages.map((layers, stage) => denseIn(shape, layers, before[stage]) - layers * (1 - routedShare(shape)))
 
