@@ -298,7 +298,8 @@ export class StepPrice {
 
   times(): Omit<Estimate, 'memory'> {
     const { split, software } = this.#setup
-    const { layer, near } = this.#cut
+    const { table, prices, near } = this.#cut
+    const layer = layerCost(this.#setup, table, prices) // of the cut's own backward passes may be whole
     const { rank, busy, endsBusy, endsTp } = this.#busiest
     const { pipelined, end, within, after } = this.#played()
     const optimizer = this.#cut.optimizer(this.#known.pipeline)

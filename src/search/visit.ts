@@ -30,14 +30,6 @@ interface CutGroup extends SavedGroup {
   readonly least: number
 }
 
-/** The same with what of it may fit, by what is computed again. */
-interface FittingGroup {
-  readonly group: Group
-  readonly kinds: readonly (readonly [Recomputed, readonly Saving[]])[]
-  readonly pipelines: readonly UnlaidPipeline[]
-  readonly least: number
-}
-
 /** A group with what its plans have at the least. */
 interface Bounded extends SavedGroup {
   /** Of all its savings. */
@@ -121,7 +113,7 @@ export class Visit {
   readonly #laid: ReturnType<typeof laidOnce>
   readonly #priceOf: CommonPrices
   readonly #agenda = new Agenda<
-    BoundedCut | CutGroup | FittingGroup | Bounded | UnlaidGroup | Saved | Pipelines | Unweighed | Ordered
+    BoundedCut | CutGroup | Bounded | UnlaidGroup | Saved | Pipelines | Unweighed | Ordered
   >()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
@@ -151,7 +143,6 @@ export class Visit {
     if (item === undefined) return -1
     if ('groups' in item) this.#cut(item)
     else if ('mayFit' in item) this.#cutGroup(item)
-    else if ('kinds' in item) this.#fittingGroup(item)
     else if ('unlaid' in item) this.#unlaidGroup(item)
     else if ('pipelines' in item) this.#group(item)
     else if ('cuts' in item) this.#pipelines(item)
@@ -176,25 +167,18 @@ export class Visit {
     }
   }
 
-  /** What of it may fit waits by what its bubbles add at the least, and then by its own price. */
-  #cutGroup({ group, savings, pipelines, mayFit, least: atLeast }: CutGroup): void {
-    if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
-    const kinds = byRecompute(savings).filter(([recompute, some]) => {
-      const may = mayFit(group, recompute, some)
-      if (!may) this.#pruned.memory += pipelines.length * some.length
-      return may
-    })
-    if (kinds.length === 0) return
-    const least = Math.max(atLeast, bubbleBound(this.#request, group, pipelines, this.#priceOf))
-    this.#agenda.add({ group, kinds, pipelines, least })
-  }
-
-  /** The same by its own price, once for everything that may be computed again. */
-  #fittingGroup({ group, kinds, pipelines, least: atLeast }: FittingGroup): void {
-    const plans = kinds.reduce((sum, [, savings]) => sum + savings.length, 0) * pipelines.length
-    if (this.#isUseless(plans, atLeast, 0)) return
-    const least = Math.max(atLeast, leastEndOf(this.#priceOf(group), pipelines, group.microbatches))
-    for (const [recompute, savings] of kinds) this.#agenda.add({ group, recompute, pipelines, savings, least })
+  /** What of it may fit waits by what its bubbles and what is computed again add at the least. */
+  #cutGroup({ group, savings: all, pipelines, mayFit, least: atLeast }: CutGroup): void {
+    if (this.#isUseless(pipelines.length * all.length, atLeast, 0)) return
+    for (const [recompute, savings] of byRecompute(all)) {
+      if (!mayFit(group, recompute, savings)) {
+        this.#pruned.memory += pipelines.length * savings.length
+        continue
+      }
+      const price = (some: Group) => this.#priceOf(some, recompute)
+      const least = Math.max(atLeast, bubbleBound(this.#request, group, pipelines, price))
+      this.#agenda.add({ group, recompute, pipelines, savings, least })
+    }
   }
 
   /** The larger microbatches are, the more lies there: behind the first that does not fit none does. */
@@ -211,10 +195,10 @@ export class Visit {
     }
   }
 
-  /** What is computed again takes its time: it waits until it is its turn by that. */
+  /** The same by its own price. */
   #group({ group, recompute, pipelines, savings, least: atLeast }: Bounded): void {
     if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
-    const own = recompute === 'none' ? 0 : leastEndOf(this.#priceOf(group, recompute), pipelines, group.microbatches)
+    const own = leastEndOf(this.#priceOf(group, recompute), pipelines, group.microbatches)
     this.#agenda.add({ group, unlaid: pipelines, savings, least: Math.max(atLeast, own) })
   }
 
@@ -242,7 +226,9 @@ export class Visit {
     const priceWith = (schedule: Pipeline['schedule']) =>
       new CutPrice(setupOf(this.#request, splitFrom(group, { schedule, chunks: 1 }, saving)))
     const whole = priceWith('1f1b')
-    const inTwo = held.some(one => isInTwo(one.laid)) ? priceWith('zb-h1') : whole
+    // Of our own program tasks take the same.
+    const differ = !this.#request.software.own && held.some(one => isInTwo(one.laid))
+    const inTwo = differ ? priceWith('zb-h1') : whole
     const further = Math.max(least, Math.min(whole.least(), inTwo.least()))
     this.#agenda.add({ group, saving, held, memory, cuts: { whole, inTwo }, least: further })
   }
