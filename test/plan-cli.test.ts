@@ -33,6 +33,18 @@ test('plan --json: best first, all within what was asked', async () => {
   equal(counts.pruned.memory + counts.pruned.time + counts.priced, counts.considered)
 })
 
+test('plan --quick: the first of what the whole search lists, alone, or as many as are asked for', async () => {
+  const within = [...small, '--json', '--constraint', 'tp<=2', 'zero!=3']
+  const steps = async (...more: string[]): Promise<number[]> => {
+    const { code, out } = await plan(...within, ...more)
+    equal(code, 0)
+    return JSON.parse(out).best.map((one: { step: number }) => one.step)
+  }
+  const all = await steps('--no-why', '--top', '5')
+  deepEqual(await steps('--quick'), all.slice(0, 1))
+  deepEqual(await steps('--quick', '--top', '3'), all.slice(0, 3))
+})
+
 later('plan --simulate: the best are compiled, and the program has the last word', async () => {
   const cut = ['--constraint', 'pp<=2', 'zero<=1', 'schedule=1f1b', 'layers=even']
   const request = ['plan', '--model', 'gpt2', '--cluster', 'a100', '--seq', '1024', '--global-batch', '8']

@@ -36,7 +36,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--no-why', 'the plans alone, without neighbours and sensitivity')
     .option(
       '--quick',
-      'the best plans by price and nothing else: as --no-simulate --no-why, without the front of memory against time',
+      'the best plan by price and nothing else: as --no-simulate --no-why --top 1, without the front of memory against time',
     )
     .option('--out <file>', 'write the best plan as a job file')
     .option('--json', 'everything as JSON')
@@ -47,7 +47,8 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         command.error('error: --quick simulates no plan, so it cannot be used with --simulate <n>')
       compileSoon()
       const { planCommand } = await import('../commands/plan.js')
-      done(await planCommand(options, io))
+      const isTopAsked = command.getOptionValueSource('top') === 'cli'
+      done(await planCommand(options.quick && !isTopAsked ? { ...options, top: 1 } : options, io))
     })
 }
 
