@@ -11,12 +11,14 @@ import {
   type ProblemsError,
   parseFaults,
   speak,
+  writingPhrases,
 } from '../src/base/index.js'
 import { clusterPhrases } from '../src/cluster/phrases.js'
 import { ClusterRequest } from '../src/cluster/request.js'
 import { compileJob } from '../src/compile/index.js'
 import { EngineError } from '../src/engine/index.js'
 import { enginePhrases } from '../src/engine/native/run/phrases.js'
+import { generatePhrases } from '../src/generate/phrases.js'
 import { clause, eventOf, eventPhrases, found } from '../src/health/index.js'
 import { laws, parse, print, verify } from '../src/ir/index.js'
 import { lawPhrases } from '../src/ir/laws/phrases.js'
@@ -42,6 +44,7 @@ const gapsIn = (text = ''): string[] => [...new Set([...text.matchAll(/\{(\w+)\}
 const problemPhrases: Phrases = {
   ...{ ...planPhrases, ...clusterPhrases, ...schedulePhrases, ...searchPhrases },
   ...{ ...dataPhrases, ...enginePhrases, ...faultPhrases, ...linkPhrases, ...runPhrases },
+  ...{ ...generatePhrases, ...writingPhrases },
 }
 
 const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {

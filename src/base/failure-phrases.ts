@@ -1,4 +1,4 @@
-/** What engines say of a step that failed, in English: when, which rank, why, what each was at and whom it waits for. */
+/** What engines say of a step that failed, and of values that cannot be kept, in English: when, which rank, why, what each was at and whom it waits for. */
 import { english, type Gap, type Spoken, speak } from './phrase.js'
 import { type ProblemPhrases, phrasing } from './phrasing.js'
 
@@ -48,6 +48,9 @@ export const failurePhrases = {
   ],
   '.rows/in': ['{block}, microbatch {microbatch}'],
   '.rows/step': ['a step'],
+  '.not-finite': [
+    'tensor {tensor} holds {count} of {values} values that are not finite, the first ({value}) at element {first}',
+  ],
   '.wasm-memory': ['WebAssembly has 4 GiB of memory, and this run needs {size} GiB'],
 
   '.at': ['rank {rank}, step {step}{instr} {text}'],

@@ -3,7 +3,8 @@
  * Node they are the machine's own; a page or a test keeps its own. Every method throws an Error whose message is fit to
  * print.
  */
-import { error, ProblemsError } from './problem.js'
+import { type ProblemPhrases, phrasing } from './phrasing.js'
+import { ProblemsError } from './problem.js'
 
 export interface Files {
   /** The text of a file. */
@@ -38,14 +39,18 @@ export interface ProcessName {
   readonly born?: string
 }
 
+export const writingPhrases = {
+  'run/write': ['cannot write {path}: {why}'],
+} as const satisfies ProblemPhrases
+
+const { refused } = phrasing(writingPhrases)
+
 /** A full or forbidden disk is not a bug of ours: it becomes a problem that names the path. */
 export function writing(path: string, work: () => void): void {
   try {
     work()
   } catch (e) {
-    throw new ProblemsError([
-      error('run/write', '', `cannot write ${path}: ${e instanceof Error ? e.message : String(e)}`),
-    ])
+    throw new ProblemsError([refused('', 'run/write', { path, why: e instanceof Error ? e.message : String(e) })])
   }
 }
 

@@ -4,7 +4,7 @@
  * in it. Every shard says which run and rank wrote it and which part of which tensor it holds: one that says anything
  * else than the manifest is refused.
  */
-import { type Dim, elementsOf, type Scalars } from '../base/index.js'
+import { type Dim, elementsOf, failureClause, type Scalars, SpokenError } from '../base/index.js'
 import { type Box, copyShared, elementsIn, type Numbers, storedShape } from './box.js'
 import { type Entry, type Manifest, type Part, type Position, parseManifest, scalarsOf, sumOf } from './manifest.js'
 import { openSafetensors, type Safetensors } from './safetensors.js'
@@ -193,7 +193,7 @@ function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 /** Nothing can be learned from a tensor with NaN or infinity in it: one step spreads it over all of them. */
-export class NotFinite extends Error {}
+export class NotFinite extends SpokenError {}
 
 export function requireFinite(name: string, values: Numbers): void {
   let first = 0
@@ -201,9 +201,8 @@ export function requireFinite(name: string, values: Numbers): void {
   if (first === values.length) return
   let count = 0
   for (const value of values) if (!Number.isFinite(value)) count++
-  throw new NotFinite(
-    `tensor ${name} holds ${count} of ${values.length} values that are not finite, the first (${values[first]}) at element ${first}`,
-  )
+  const found = { tensor: name, count, values: values.length, value: String(values[first]), first }
+  throw new NotFinite(failureClause('.not-finite', found))
 }
 
 function textOf(file: string, { files }: Manifest, read: ReadFile): string | undefined {

@@ -1,8 +1,9 @@
 /** A model that answers tokens with logits, and remembers the tokens it was fed. */
-import { error, ProblemsError } from '../base/index.js'
+import { ProblemsError } from '../base/index.js'
 import { type StartDecoderOptions, startDecoder } from '../engine/index.js'
 import type { Adapters, ModelConfig } from '../model/index.js'
 import { forwardOf } from './forward.js'
+import { refused } from './phrases.js'
 
 export type Logits = Float32Array | Float64Array
 
@@ -35,11 +36,10 @@ export type FillWeight = (name: string, values: Logits) => void
 const mostTokens = 64
 
 export async function createDecoder(model: ModelConfig, fill: FillWeight, options: DecoderOptions): Promise<Decoder> {
-  if (model.family === 'mlp')
-    throw new ProblemsError([error('generate/model', 'model.family', 'an mlp learns from vectors and makes no tokens')])
+  if (model.family === 'mlp') throw new ProblemsError([refused('model.family', 'generate/model')])
   const { context, adapters } = options
   if (!Number.isSafeInteger(context) || context < 1)
-    throw new ProblemsError([error('generate/options', 'context', `${context} is not a number of tokens`)])
+    throw new ProblemsError([refused('context', 'generate/options/context', { context: String(context) })])
   const forward = forwardOf(model, { context, tokens: Math.min(mostTokens, context), adapters })
   const engine = await startDecoder(forward.room, options)
   try {
@@ -77,9 +77,9 @@ export async function createDecoder(model: ModelConfig, fill: FillWeight, option
 function requireIds(ids: readonly number[], vocab: number, room: number): void {
   const wrong = ids.find(id => !Number.isSafeInteger(id) || id < 0 || id >= vocab)
   const problems = [
-    ...(ids.length === 0 ? ['there is no token to answer'] : []),
-    ...(wrong === undefined ? [] : [`${wrong} is not the id of a token: ids are below ${vocab}`]),
-    ...(ids.length > room ? [`${ids.length} tokens do not fit: there is room for ${room}`] : []),
+    ...(ids.length === 0 ? [refused('', 'generate/prompt/none')] : []),
+    ...(wrong === undefined ? [] : [refused('', 'generate/prompt/id', { id: String(wrong), vocab })]),
+    ...(ids.length > room ? [refused('', 'generate/prompt/room', { tokens: ids.length, room })] : []),
   ]
-  if (problems.length > 0) throw new ProblemsError(problems.map(text => error('generate/prompt', '', text)))
+  if (problems.length > 0) throw new ProblemsError(problems)
 }

@@ -1,10 +1,11 @@
 /** What a model that is being trained says by now. */
-import { error, ProblemsError } from '../base/index.js'
+import { ProblemsError } from '../base/index.js'
 import { adaptersOf, type Job } from '../plan/index.js'
 import type { Session } from '../train/index.js'
 import { createDecoder } from './decoder.js'
 import { generate } from './generate.js'
 import { tokenizerOfRun } from './open.js'
+import { refused } from './phrases.js'
 import { textStream } from './text.js'
 
 /** Drawn, as one who reads samples wants it: not always the same, and nothing far-fetched. */
@@ -24,11 +25,9 @@ export async function samplerOf(
   const { model, training } = job
   const tokenizer = await tokenizerOfRun(job, tokenizerJson)
   const ids = Array.from(tokenizer?.encode(new TextEncoder().encode(prompt)) ?? [])
-  if (!tokenizer) throw new ProblemsError([error('generate/tokenizer', '--sample', 'the job does not learn from text')])
+  if (!tokenizer) throw new ProblemsError([refused('--sample', 'generate/tokenizer')])
   if (ids.length === 0 || ids.length > training.seq)
-    throw new ProblemsError([
-      error('generate/prompt', '--sample', `a prompt of ${ids.length} tokens, of sequences of ${training.seq}`),
-    ])
+    throw new ProblemsError([refused('--sample', 'generate/prompt/long', { tokens: ids.length, seq: training.seq })])
   return {
     async sample({ trainer, kernels }) {
       const decoder = await createDecoder(model, (name, values) => values.set(trainer.parameter(name)), {

@@ -3,7 +3,17 @@
  * folder. The lock of a process that has ended on this host is taken over. Emitted programs keep the same file
  * (src/emit/runtime/lock.py).
  */
-import { error, type Files, type Problem, ProblemsError, type ProcessName, within } from '../base/index.js'
+import {
+  english,
+  type Files,
+  type Problem,
+  ProblemsError,
+  type ProcessName,
+  type Spoken,
+  speak,
+  within,
+} from '../base/index.js'
+import { runClause, runPhrases, runRefused } from './phrases.js'
 
 export const lockFile = 'run.lock'
 
@@ -46,7 +56,7 @@ export function requireLock(folder: string, run: string, files: Files): void {
   const holder = holderOf(path, files)
   if (holder?.run === run) return
   throw new ProblemsError([
-    holder ? heldProblem(folder, holder, files) : error('checkpoint/locked', '', `${path} was removed during the run`),
+    holder ? heldProblem(folder, holder, files) : runRefused('', 'checkpoint/locked/removed', { path }),
   ])
 }
 
@@ -90,15 +100,13 @@ function holderOf(path: string, files: Files): Holder | undefined {
 
 const hasEnded = (holder: Holder, files: Files): boolean => holder.host === files.process.host && files.hasEnded(holder)
 
-const told = ({ run, pid, host, since }: Holder): string => `run ${run} (process ${pid} on ${host}, since ${since})`
+const toldOf = ({ run, pid, host, since }: Holder): Spoken =>
+  runClause('.holder', { run, pid: String(pid), host, since })
+const told = (holder: Holder): string => speak(toldOf(holder), english(runPhrases))[0]
 
 function heldProblem(folder: string, holder: Holder, { process }: Files): Problem {
-  const here = holder.host === process.host
-  const other = 'name another folder with --save'
-  return error(
-    'checkpoint/locked',
-    '',
-    `${folder} belongs to ${told(holder)}${here ? ', which is running' : ''}`,
-    here ? other : `${other}, or delete ${within(folder, lockFile)} if that run has ended`,
-  )
+  const said = { folder, holder: toldOf(holder) }
+  return holder.host === process.host
+    ? runRefused('', 'checkpoint/locked', said)
+    : runRefused('', 'checkpoint/locked/elsewhere', { ...said, lock: within(folder, lockFile) })
 }

@@ -5,12 +5,13 @@
  * Where there is a thread to write them, the run stands still only while its numbers are copied. One is written at a time;
  * what became of it is known some steps later, and a disk that is full ends no run.
  */
-import { error, type FaultBook, type Files, type Problem, ProblemsError, within, writing } from '../base/index.js'
+import { type FaultBook, type Files, type Problem, ProblemsError, within, writing } from '../base/index.js'
 import { captureParts, type Heading, type Snapshot, type Texts, writtenParts } from '../checkpoint/index.js'
 import { cursorAt } from '../data/index.js'
 import { textsWith } from './checkpoints.js'
 import { lockProblems, takeLock } from './lock.js'
 import { checkpointsIn, isUsable } from './newest.js'
+import { runRefused } from './phrases.js'
 import type { Session } from './session.js'
 import { type Keep, nameOf, type Order, removeRemains, write } from './writing.js'
 
@@ -115,21 +116,11 @@ function laterProblems(folder: string, behind: number, files: Files): Problem[] 
   )
   if (steps.length === 0) return []
   const last = nameOf(Math.max(...steps))
-  const [resume, other] = [`resume with --resume ${within(folder, last)}`, 'name another folder with --save']
+  const said = { folder, last, newest: within(folder, last) }
   return [
     behind === 0
-      ? error(
-          'checkpoint/exists',
-          '',
-          `${folder} holds checkpoints of another run, the last of them ${last}; this run would start at step 1`,
-          `${resume}, or ${other}`,
-        )
-      : error(
-          'checkpoint/exists',
-          '',
-          `${folder} holds ${last} of another run, which is later than step ${behind} that this run resumes from`,
-          `${resume}, or ${other}`,
-        ),
+      ? runRefused('', 'checkpoint/exists', said)
+      : runRefused('', 'checkpoint/exists/later', { ...said, behind }),
   ]
 }
 

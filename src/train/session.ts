@@ -270,7 +270,7 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
       const done = { ...recordOf({ job, program, trainer, perToken }, result, at), ...seen, ...cpu }
       const isSpike = spikes.passed(data, result)
       skips = result.skipped && !isSpike ? skips + 1 : 0
-      broken = isSpike ? [] : brokenBy(training, before, result, { skips, step: behind, why: done.skipped ?? '' })
+      broken = isSpike ? [] : brokenBy(training, before, result, { skips, step: behind })
       const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))
       const cause = looks ? await looked(() => whatBroke({ ...parts, program }, data, before)) : undefined
       broken = explained(broken, cause)

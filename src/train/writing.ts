@@ -2,11 +2,12 @@
  * The writing of a checkpoint, on whatever thread: files into a folder of another name, which gets its own when all of it
  * is on the disk. What it replaces is removed after that, and only when it was read back whole.
  */
-import { error, type Files, noRoom, ProblemsError, save, within, writing } from '../base/index.js'
+import { type Files, noRoom, ProblemsError, saidBy, save, within, writing } from '../base/index.js'
 import { type Heading, NotFinite, type PartsOfRank, printParts, readCheckpoint } from '../checkpoint/index.js'
 import { type DiskFault, damageFiles, filesWith } from './disk-faults.js'
 import { requireLock } from './lock.js'
 import { checkpointsIn, problemsOf, readWhole } from './newest.js'
+import { runRefused } from './phrases.js'
 
 /** What is to be written, and where. A plain value: a thread can be given it. */
 export interface Order {
@@ -75,10 +76,7 @@ function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
     yield* items
   } catch (e) {
     if (!(e instanceof NotFinite)) throw e
-    const message = `${path} is not written: ${e.message}`
-    throw new ProblemsError([
-      error('checkpoint/values', 'training', message, 'resume an earlier one with a smaller lr, or with clip'),
-    ])
+    throw new ProblemsError([runRefused('training', 'checkpoint/values', { path, what: saidBy(e) })])
   }
 }
 

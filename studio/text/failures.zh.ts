@@ -1,4 +1,4 @@
-/** What engines say of a step that failed, in Chinese. */
+/** What engines say of a step that failed, and of values that cannot be kept, in Chinese. */
 import type { Phrases } from 'lockstep'
 
 export const failuresZh = {
@@ -45,6 +45,7 @@ export const failuresZh = {
   '.rows/interpreter': ['{where}：这个 rank 的专家分到 {needed} 行，只留了 {room} 行；`rows: {factor}` 就够了'],
   '.rows/in': ['{block} 的微批次 {microbatch}'],
   '.rows/step': ['某一步'],
+  '.not-finite': ['张量 {tensor} 的 {values} 个值里有 {count} 个不是有限值，第一个（{value}）在第 {first} 个元素'],
   '.wasm-memory': ['WebAssembly 最多有 4 GiB 内存，而这次运行需要 {size} GiB'],
 
   '.at': ['rank {rank} 第 {step} 项{instr} {text}'],

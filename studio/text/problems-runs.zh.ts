@@ -93,6 +93,50 @@ const engine = {
   ],
 } satisfies Phrases
 
+const remedy = '试试更小的 lr、warm-up 或 clip'
+const leftAs = '{why}；参数和优化器保持第 {left} 步之后的样子'
+const moreSkips = `${remedy}，检查这些步的数据，或允许跳过更多步`
+const ignorance = '而什么都没学的模型是 {ignorant}'
+const resumeOr = '用 --resume {newest} 继续，或用 --save 指定另一个文件夹'
+
+const training = {
+  'training/loss': ['第 {step} 步的损失是 {loss}', remedy],
+  'training/norm/step': [`第 {step} 步被跳过：${leftAs}`, moreSkips],
+  'training/norm/steps': [`第 {first} 到 {step} 步被跳过：${leftAs}`, moreSkips],
+  '.skipped/spike': ['梯度范数 {norm} 是突变：按前面各步应低于 {limit}'],
+  '.skipped/above': ['梯度范数 {norm} 不低于 {limit}'],
+  '.skipped/not-finite': ['梯度范数不是有限值'],
+  '.skipped/scale': ['梯度范数不是有限值，scale {before} -> {now}'],
+  'training/scale': [
+    '第 {step} 步的梯度不是有限值，而 loss scale 已在最小值 {min}',
+    `梯度自己就溢出：${remedy}，或用范围与 f32 相同的 bf16（用 bf16 训练出来的往往放不进 f16）`,
+  ],
+  'training/diverged/step': [`运行发散：第 {step} 步的损失是 {loss}，${ignorance}`, remedy],
+  'training/diverged/mean': [`运行发散：最后 {steps} 步的平均损失是 {loss}，${ignorance}`, remedy],
+  'training/diverged/last': [`运行发散：最后的损失是 {loss}，${ignorance}`, remedy],
+} satisfies Phrases
+
+const saving = {
+  'checkpoint/values': ['{path} 没有写：{what}', '从更早的检查点继续，用更小的 lr 或 clip'],
+  'checkpoint/exists': ['{folder} 里是另一次运行的检查点，最后一个是 {last}；这次运行会从第 1 步开始', resumeOr],
+  'checkpoint/exists/later': ['{folder} 里有另一次运行的 {last}，比这次运行接着的第 {behind} 步更晚', resumeOr],
+  'checkpoint/locked/removed': ['{path} 在运行中被删掉了'],
+  'checkpoint/locked': ['{folder} 属于{holder}，它正在运行', '用 --save 指定另一个文件夹'],
+  'checkpoint/locked/elsewhere': [
+    '{folder} 属于{holder}',
+    '用 --save 指定另一个文件夹；如果那次运行已经结束，删掉 {lock}',
+  ],
+  '.holder': ['运行 {run}（{host} 上的进程 {pid}，始于 {since}）'],
+  'run/write': ['写不了 {path}：{why}'],
+  'generate/tokenizer': ['这个作业不从文本学习'],
+  'generate/prompt/long': ['提示有 {tokens} 个 token，而序列有 {seq} 个'],
+  'generate/prompt/none': ['没有可以接着写的 token'],
+  'generate/prompt/id': ['{id} 不是 token 的编号：编号小于 {vocab}'],
+  'generate/prompt/room': ['{tokens} 个 token 放不下：只有 {room} 个位置'],
+  'generate/model': ['mlp 从向量学习，不生成 token'],
+  'generate/options/context': ['{context} 不是 token 的个数'],
+} satisfies Phrases
+
 const faults = {
   'run/fault/kind': ['没有 `{kind}` 这种故障', '{instead}'],
   'run/fault/key': ['它没有键 `{key}`', '{instead}'],
@@ -114,4 +158,4 @@ const faults = {
   '.cannot-happen': ['{fault} 不会发生：{why}'],
 } satisfies Phrases
 
-export const runsZh = { ...schedules, ...searches, ...engine, ...faults }
+export const runsZh = { ...schedules, ...searches, ...engine, ...training, ...saving, ...faults }

@@ -1,8 +1,9 @@
 /** Files as a job from a page may read them: those below one folder, wherever links lead, and none beside. */
 import { realpathSync } from 'node:fs'
 import { dirname, resolve, sep } from 'node:path'
-import { error, type Problem } from '../../base/index.js'
+import type { Problem } from '../../base/index.js'
 import { formOf, type Job } from '../../plan/index.js'
+import { refused as dataRefused } from '../../train/phrases.js'
 import { besides } from '../files/beside.js'
 import type { Io } from '../io.js'
 
@@ -44,7 +45,7 @@ export function outsideProblems({ data, plan: { schedule } }: Job, path: string,
     ...(typeof schedule === 'string' ? [] : [['plan.schedule', schedule.file]]),
   ]
   return named.flatMap(([field, name]) =>
-    isInside(besides(path, name)) ? [] : [error('data/file', field, `cannot read ${name}: ${outside}`)],
+    isInside(besides(path, name)) ? [] : [dataRefused(field, 'data/file/outside', { file: name })],
   )
 }
 
