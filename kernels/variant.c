@@ -19,14 +19,16 @@
 #ifndef FETCHES
 #define FETCHES 0  // how many steps of k ahead a and b are fetched; 0: the CPU sees by itself what comes
 #endif
+#ifndef FETCHES_NEXT
+#define FETCHES_NEXT 0  // 1: while a panel of b is multiplied, the one behind it is fetched into the second cache
+#endif
 #ifndef OVERWRITES
 #define OVERWRITES 0  // 1: a result that is not read is not fetched either: the CPU sees lines that are written as a whole
 #endif
 #include "matmul.h"
-#include "transpose.h"
 
 #define TILE_COLUMNS (TILE_VECTORS * LANES)
-#define TILE_MOST (TILE_COLUMNS > TILE_ROWS ? TILE_COLUMNS : TILE_ROWS)
+#include "pack.h"
 _Static_assert(!READS_LANES || TILE_ROWS % 4 == 0, "four rows a load");
 
 // What one tile reads and writes.
@@ -37,6 +39,7 @@ struct tile {
   float *out;
   const float *bias, *add;  // or null
   size stride, k;           // of out and add
+  const float *next;        // what is fetched meanwhile, four floats a step of k, or null
 };
 
 // One number at a time; across: four rows of one k lie side by side; along: four k of one row do.
@@ -68,9 +71,9 @@ INLINE vec lane_of(vec4 x, const int lane) {
       __builtin_prefetch(b + FETCHES * TILE_COLUMNS + v * LANES)
 
 INLINE void multiply_tile(const int rows, const int vectors, const enum reading reading, const struct tile *t, size a_row,
-                          size a_k) {
+                          size a_k, const int fetches_next) {
   vec sums[TILE_ROWS][TILE_VECTORS] = {};
-  const float *a = t->a, *b = t->b;
+  const float *a = t->a, *b = t->b, *next = fetches_next ? t->next : b;
   size p = 0;
   if (!OVERWRITES || t->add)
 #pragma GCC unroll 16
@@ -79,8 +82,9 @@ INLINE void multiply_tile(const int rows, const int vectors, const enum reading 
       __builtin_prefetch(t->out + i * t->stride + vectors * LANES - 1, 1);
     }
   if (reading == ALONG)
-    for (; p + 4 <= t->k; p += 4, a += 4) {
+    for (; p + 4 <= t->k; p += 4, a += 4, next += 16) {
       vec4 x[TILE_ROWS];
+      if (fetches_next) __builtin_prefetch(next, 0, 2);
 #pragma GCC unroll 16
       for (int i = 0; i < rows; i++) x[i] = load4(a + i * a_row);
 #pragma GCC unroll 4
@@ -90,8 +94,9 @@ INLINE void multiply_tile(const int rows, const int vectors, const enum reading 
         for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, lane_of(x[i], step));
       }
     }
-  for (; p < t->k; p++, a += a_k, b += TILE_COLUMNS) {
+  for (; p < t->k; p++, a += a_k, b += TILE_COLUMNS, next += 4) {
     LOAD_ROW;
+    if (fetches_next) __builtin_prefetch(next, 0, 2);
     if (FETCHES && a_row == 1) __builtin_prefetch(a + FETCHES * a_k);
     if (reading == ACROSS) {
 #pragma GCC unroll 4
@@ -120,7 +125,7 @@ INLINE void multiply_tile(const int rows, const int vectors, const enum reading 
 }
 
 // One function per number of rows: a tile at the lower edge does not compute rows that nobody reads. The first kind runs
-// on packed blocks, whose strides are known; the second on any matrix; the third on one vector of columns.
+// on packed blocks, whose strides are known; the second on any matrix; the third on one vector of columns, the last on two.
 typedef void tile_function(const struct tile *);
 #define BELOW_2(do) do(1)
 #define BELOW_4(do) BELOW_2(do) do(2) do(3)
@@ -131,33 +136,43 @@ typedef void tile_function(const struct tile *);
 #define JOIN(a, b) a##b
 #define BELOW(n, do) JOIN(BELOW_, n)(do)
 
+enum { TWICE = TILE_VECTORS > 2 ? 2 : 1 };
+
 #define DEFINE(rows)                                                                                                    \
-  static void packed_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, 1, TILE_ROWS); }         \
-  static void strided_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, t->a_row, t->a_k); }    \
-  static void narrow_##rows(const struct tile *t) { multiply_tile(rows, 1, EACH, t, t->a_row, t->a_k); }
+  static void packed_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, 1, TILE_ROWS, 0); }      \
+  static void strided_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, t->a_row, t->a_k, 0); } \
+  static void narrow_##rows(const struct tile *t) { multiply_tile(rows, 1, EACH, t, t->a_row, t->a_k, 0); }             \
+  static void twice_##rows(const struct tile *t) { multiply_tile(rows, TWICE, EACH, t, t->a_row, t->a_k, 0); }
 BELOW(TILE_ROWS, DEFINE)
 
 // All rows, read in the way that how they lie allows.
-INLINE void multiply_strided(const int vectors, const struct tile *t) {
+INLINE void multiply_strided(const int vectors, const struct tile *t, const int fetches_next) {
   if (READS_LANES && t->a_row == 1)
-    multiply_tile(TILE_ROWS, vectors, ACROSS, t, 1, t->a_k);
+    multiply_tile(TILE_ROWS, vectors, ACROSS, t, 1, t->a_k, fetches_next);
   else if (READS_LANES && t->a_k == 1)
-    multiply_tile(TILE_ROWS, vectors, ALONG, t, t->a_row, 1);
+    multiply_tile(TILE_ROWS, vectors, ALONG, t, t->a_row, 1, fetches_next);
   else
-    multiply_tile(TILE_ROWS, vectors, EACH, t, t->a_row, t->a_k);
+    multiply_tile(TILE_ROWS, vectors, EACH, t, t->a_row, t->a_k, fetches_next);
 }
-static void packed_whole(const struct tile *t) {
-  multiply_tile(TILE_ROWS, TILE_VECTORS, READS_LANES ? ACROSS : EACH, t, 1, TILE_ROWS);
+INLINE void multiply_packed(const struct tile *t, const int fetches_next) {
+  multiply_tile(TILE_ROWS, TILE_VECTORS, READS_LANES ? ACROSS : EACH, t, 1, TILE_ROWS, fetches_next);
 }
-static void strided_whole(const struct tile *t) { multiply_strided(TILE_VECTORS, t); }
-static void narrow_whole(const struct tile *t) { multiply_strided(1, t); }
+static void packed_whole(const struct tile *t) { multiply_packed(t, 0); }
+static void strided_whole(const struct tile *t) { multiply_strided(TILE_VECTORS, t, 0); }
+static void narrow_whole(const struct tile *t) { multiply_strided(1, t, 0); }
+static void twice_whole(const struct tile *t) { multiply_strided(TWICE, t, 0); }
+static void packed_next(const struct tile *t) { multiply_packed(t, FETCHES_NEXT); }
+static void strided_next(const struct tile *t) { multiply_strided(TILE_VECTORS, t, FETCHES_NEXT); }
 
+// By height; the first are whole tiles that fetch.
 #define PACKED(rows) packed_##rows,
 #define STRIDED(rows) strided_##rows,
 #define NARROW(rows) narrow_##rows,
-static tile_function *const packed_tiles[TILE_ROWS + 1] = {0, BELOW(TILE_ROWS, PACKED) packed_whole};
-static tile_function *const strided_tiles[TILE_ROWS + 1] = {0, BELOW(TILE_ROWS, STRIDED) strided_whole};
-static tile_function *const narrow_tiles[TILE_ROWS + 1] = {0, BELOW(TILE_ROWS, NARROW) narrow_whole};
+#define OF_TWO(rows) twice_##rows,
+static tile_function *const packed_tiles[] = {packed_next, BELOW(TILE_ROWS, PACKED) packed_whole};
+static tile_function *const strided_tiles[] = {strided_next, BELOW(TILE_ROWS, STRIDED) strided_whole};
+static tile_function *const narrow_tiles[] = {0, BELOW(TILE_ROWS, NARROW) narrow_whole};
+static tile_function *const twice_tiles[] = {0, BELOW(TILE_ROWS, OF_TWO) twice_whole};
 
 // A tile at the right edge goes through a whole one of its own, and only its columns are copied out.
 static void multiply_edge(tile_function *multiply, struct tile t, int rows, int columns) {
@@ -176,34 +191,47 @@ static void multiply_edge(tile_function *multiply, struct tile t, int rows, int 
     }
 }
 
-// Few columns of a panel go vector by vector.
+// Few columns of a panel go by two vectors and by one.
 static void multiply_narrow(const struct tile *whole, int height, size columns) {
-  for (size j = 0; j < columns; j += LANES) {
+  for (size j = 0, width; j < columns; j += width) {
     struct tile t = *whole;
     t.b += j;
     t.out += j;
     if (t.bias) t.bias += j;
     if (t.add) t.add += j;
-    if (columns - j >= LANES)
-      narrow_tiles[height](&t);
+    const int two = TWICE == 2 && columns - j > LANES;
+    width = two ? 2 * LANES : LANES;
+    tile_function *multiply = (two ? twice_tiles : narrow_tiles)[height];
+    if (columns - j >= width)
+      multiply(&t);
     else
-      multiply_edge(narrow_tiles[height], t, height, (int)(columns - j));
+      multiply_edge(multiply, t, height, (int)(columns - j));
   }
 }
 
 INLINE void multiply_at(tile_function *const *tiles, const struct tile *t, size rows, size columns) {
   const int height = (int)min_size(rows, TILE_ROWS);
   if (columns >= TILE_COLUMNS)
-    tiles[height](t);
+    tiles[t->next && height == TILE_ROWS ? 0 : height](t);
   else if (columns > (TILE_VECTORS - 1) * LANES)
     multiply_edge(tiles[height], *t, height, (int)columns);
   else
     multiply_narrow(t, height, columns);
 }
 
-// The tile at (i, j), from elements of a and a panel of b.
-INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panel) {
+// What the tile at (i, j) fetches of the panel behind its own, which lies `apart` from it, unless the second cache holds
+// all panels or the tiles before it have fetched everything.
+INLINE const float *next_of(const struct product *x, size i, size j, const float *panel, size apart) {
+  enum { MOST = 1 << 16 };
+  const size part = i / TILE_ROWS * 4;
+  const int fetches = FETCHES_NEXT && part < TILE_COLUMNS && j + TILE_COLUMNS < x->n && x->n * x->k > MOST;
+  return fetches ? panel + apart + part * x->k : 0;
+}
+
+// The tile at (i, j), from elements of a and the panels of b, which lie `apart` from each other.
+INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panels, size apart) {
   const size at = i * x->stride + j;
+  const float *panel = panels + j / TILE_COLUMNS * apart;
   return (struct tile){.a = (const float *)a.at.at,
                        .a_row = a.row_stride,
                        .a_k = a.column_stride,
@@ -212,113 +240,24 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
                        .bias = x->bias.at ? (const float *)x->bias.at + j : 0,
                        .add = x->add.at ? (const float *)x->add.at + at : 0,
                        .stride = x->stride,
-                       .k = x->k};
+                       .k = x->k,
+                       .next = next_of(x, i, j, panel, apart)};
 }
 
 // The result, from rows of a where they lie.
 static void multiply_rows(const struct product *x, const float *panels, size height) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels + j * height);
+      const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels, height * TILE_COLUMNS);
       multiply_at(strided_tiles, &t, x->m - i, x->n - j);
     }
-}
-
-// A panel: k rows of `width` floats. `from` has k rows (stride k_stride) of `count` <= width elements (stride across).
-INLINE void pack_panel(float *to, const float *from, size k_stride, size across, size k, size count, const size width) {
-  size done = 0;
-  if (across == 1 && count == width) {
-    for (size p = 0; p < k; p++, from += k_stride, to += width)
-#pragma GCC unroll 8
-      for (size j = 0; j < width; j++) to[j] = from[j];
-    return;
-  }
-  if (k_stride == 1) {
-    const size fours = k & ~(size)3;
-    for (; done + LANES <= count; done += LANES)
-      for (size p = 0; p < fours; p += 4) transpose_lanes(to + p * width + done, width, from + done * across + p, across);
-    for (; done + 4 <= count; done += 4)
-      for (size p = 0; p < fours; p += 4) transpose4(to + p * width + done, width, from + done * across + p, across);
-    for (size p = fours; p < k; p++)
-      for (size j = 0; j < done; j++) to[p * width + j] = from[j * across + p];
-  }
-  for (size p = 0; p < k; p++) {
-    for (size j = done; j < count; j++) to[p * width + j] = from[p * k_stride + j * across];
-    for (size j = count; j < width; j++) to[p * width + j] = 0;
-  }
-}
-
-// The same from numbers of 16 bits, which lie side by side either along k or across.
-INLINE void pack_narrow(const int dtype, float *to, const uint16_t *from, size k_stride, size across, size k, size count,
-                        const size width) {
-  enum { RUN = 64 };
-  if (across == 1 && count == width && width % LANES == 0)
-    for (size p = 0; p < k; p++, from += k_stride, to += width)
-#pragma GCC unroll 8
-      for (size j = 0; j < width; j += LANES) store(to + j, load_as(dtype, from, j, LANES));
-  else if (across == 1)
-    for (size p = 0; p < k; p++, from += k_stride, to += width) {
-      widen(to, (struct numbers){(char *)from, dtype}, count);
-      for (size j = count; j < width; j++) to[j] = 0;
-    }
-  else
-    for (size p = 0; p < k; p += RUN) {
-      float runs[RUN * TILE_MOST];
-      const size length = min_size(RUN, k - p);
-      for (size j = 0; j < count; j++)
-        for (size i = 0; i < length; i += LANES)
-          store_some(runs + j * RUN + i, load_as(dtype, from + p + j * across, i, length - i), length - i);
-      pack_panel(to + p * width, runs, 1, RUN, length, count, width);
-    }
-}
-
-INLINE void pack_any(float *to, struct numbers from, size k_stride, size across, size k, size count, const size width) {
-  const uint16_t *shorts = (const uint16_t *)from.at;
-  if (from.dtype == DTYPE_BF16)
-    pack_narrow(DTYPE_BF16, to, shorts, k_stride, across, k, count, width);
-  else if (from.dtype == DTYPE_F16)
-    pack_narrow(DTYPE_F16, to, shorts, k_stride, across, k, count, width);
-  else
-    pack_panel(to, (const float *)from.at, k_stride, across, k, count, width);
-}
-
-static float *pack_columns(float *to, struct matrix b, size k, size columns) {
-  for (size j = 0; j < columns; j += TILE_COLUMNS, to += k * TILE_COLUMNS)
-    pack_any(to, from_number(b.at, j * b.column_stride), b.row_stride, b.column_stride, k,
-             min_size(columns - j, TILE_COLUMNS), TILE_COLUMNS);
-  return to;
-}
-
-// Rows of 16 bits that lie side by side: runs of them are widened for all panels at once.
-static void pack_rows_across(float *to, struct matrix a, size rows, size k) {
-  enum { DEPTH = 8, MOST = 768 };
-  float runs[DEPTH * MOST];
-  for (size first = 0; first < rows; first += MOST / TILE_ROWS * TILE_ROWS) {
-    const size count = min_size(MOST / TILE_ROWS * TILE_ROWS, rows - first);
-    for (size p = 0; p < k; p += DEPTH) {
-      const size depth = min_size(DEPTH, k - p);
-      for (size d = 0; d < depth; d++) widen(runs + d * MOST, block_of(a, first, p + d).at, count);
-      for (size i = 0; i < count; i += TILE_ROWS)
-        pack_panel(to + (first + i) * k + p * TILE_ROWS, runs + i, MOST, 1, depth, min_size(count - i, TILE_ROWS), TILE_ROWS);
-    }
-  }
-}
-
-static void pack_rows(float *to, struct matrix a, size rows, size k) {
-  if (is_narrow(a.at.dtype) && a.row_stride == 1) {
-    pack_rows_across(to, a, rows, k);
-    return;
-  }
-  for (size i = 0; i < rows; i += TILE_ROWS, to += k * TILE_ROWS)
-    pack_any(to, from_number(a.at, i * a.row_stride), a.column_stride, a.row_stride, k, min_size(rows - i, TILE_ROWS),
-             TILE_ROWS);
 }
 
 // The same from a packed block of a.
 static void multiply_block(const struct product *x, const float *a, const float *panels) {
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
-      const struct tile t = tile_of(x, i, j, matrix_of(a + i * x->k, 1, TILE_ROWS), panels + j * x->k);
+      const struct tile t = tile_of(x, i, j, matrix_of(a + i * x->k, 1, TILE_ROWS), panels, x->k * TILE_COLUMNS);
       multiply_at(packed_tiles, &t, x->m - i, x->n - j);
     }
 }
@@ -363,12 +302,18 @@ struct cuts {
   size room_b;  // floats of packed_b
 };
 
+// Whether rows of a can be read where they lie: along k, or across it where one block has all of them and a few panels read them.
+INLINE int lies_well(const struct product *x, size most_rows) {
+  const int across = x->a.row_stride == 1 && x->m <= most_rows && x->n <= 4 * TILE_COLUMNS && !is_narrow(x->a.at.dtype);
+  return x->a.column_stride == 1 || across;
+}
+
 static struct cuts cuts_of(const struct blocks *most, const struct product *x, float *space) {
   const size most_rows = whole_tiles(most->rows, TILE_ROWS), room_a = most_rows * most->k;
   return (struct cuts){.step_m = even_block(x->m, most_rows, TILE_ROWS),
                        .step_n = step_of_n(most, x->n),
                        .step_k = step_of_k(most, x->k),
-                       .unpacked = x->a.column_stride == 1 && x->n <= most->unpacked,
+                       .unpacked = x->n <= most->unpacked && lies_well(x, most_rows),
                        .packed_a = space,
                        .packed_b = space + room_a,
                        .sums = space + VECTORS_BYTES / 4,

@@ -13,6 +13,8 @@ import { movements, neighbours, streamed, type Tuning, tuningFor } from './tunin
 export interface Attempt {
   readonly tuning: Tuning
   readonly gflops: number
+  /** The same by the turn in the middle: others may have had the core during any of them. */
+  readonly usual: number
 }
 
 export interface Probed {
@@ -39,7 +41,7 @@ const products: readonly Product[] = [
 const flopsOf = ({ m, n, k }: Product): number => 2 * m * n * k
 
 /** In all turns of one tuning together, after a first that warms up: a runtime may compile better what is run often. */
-const rounds = { least: 4, most: 12, seconds: 0.04 }
+const rounds = { least: 7, most: 12, seconds: 0.04 }
 
 /** A later candidate must be so much faster to replace an earlier one: noise changes nothing. */
 const margin = 1.03
@@ -122,6 +124,7 @@ class Unpacking {
 const unpacked = 2 ** 22
 const run = 256
 
+const middle = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]
 const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b), Infinity)
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0)
 
@@ -139,13 +142,19 @@ function timed(
     (turns.length >= rounds.least && sum(turns.map(([first]) => sum(first))) > rounds.seconds)
   while (!over()) turns.push(turn())
   return contenders.map(({ tuning }, i) => {
-    const rates = flops.map((count, p) => count / least(turns.map(turn => turn[i][p])))
-    return { tuning, gflops: Math.exp(sum(rates.map(Math.log)) / rates.length) / 1e9 }
+    const rate = (of: (seconds: readonly number[]) => number) => {
+      const rates = flops.map((count, p) => count / of(turns.map(turn => turn[i][p])))
+      return Math.exp(sum(rates.map(Math.log)) / rates.length) / 1e9
+    }
+    return { tuning, gflops: rate(least), usual: rate(middle) }
   })
 }
 
+/** By the best turns and by those in the middle: of a few turns, the best of one may all have been slow. */
 const fastest = (attempts: readonly Attempt[]): Attempt =>
-  attempts.reduce((best, attempt) => (attempt.gflops > margin * best.gflops ? attempt : best))
+  attempts.reduce((best, attempt) =>
+    attempt.gflops > margin * best.gflops && attempt.usual > best.usual ? attempt : best,
+  )
 
 /**
  * Variants first; then the winner with other blocks, where the machine tells its caches; then how collectives move bytes, and how codes

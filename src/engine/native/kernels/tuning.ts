@@ -46,8 +46,9 @@ const mostPacked = 2 ** 20
 /** Of a core of a server, where the machine does not say. */
 const usual: Caches = { first: 32768, second: 2 ** 20, last: 2 ** 24 }
 
-/** With wide vectors few columns are soon done, and packing rows of a for them costs more than it saves. */
+/** With wide vectors few columns are soon done, and packing rows of a for them costs more than it saves: of so few always. */
 const unpacked: Readonly<Record<Kernels['kind'], number>> = { native: 768, vectors: 768, wasm: 0 }
+const fewColumns = 256
 
 const between = (least: number, value: number, most: number): number => Math.max(least, Math.min(most, value))
 const wholeTiles = (value: number, tile: number): number => Math.max(1, Math.floor(value / tile)) * tile
@@ -68,7 +69,7 @@ export function tuningFor(kind: Kernels['kind'], variant: Variant, caches: Cache
 /** The same variant with one thing changed that changes no bit. */
 export function neighbours(tuning: Tuning, { rows, columns }: Variant): Tuning[] {
   return [
-    { ...tuning, unpacked: tuning.unpacked > 0 ? 0 : 768 },
+    { ...tuning, unpacked: fewColumns },
     { ...tuning, blockRows: wholeTiles(tuning.blockRows / 2, rows) },
     { ...tuning, blockColumns: wholeTiles(tuning.blockColumns / 2, columns) },
   ]
