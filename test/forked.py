@@ -1,9 +1,12 @@
 """
-Python programs as copies of this process, which has loaded torch: loading takes longer than what most of them do.
+Python programs as copies of this process, which has loaded torch and compiled what emitted runs have in common, whose folder is
+its argument: both take longer than what most of them do.
 Reads a line of JSON for each: {"args": as after `python`, "cwd": ..., "env": {...}, "into": FOLDER}, where `out` and `err` of
 that folder take what is printed. Writes {"into": ..., "pid": n} when one has started and {"into": ..., "code": n} when
 it has ended, -9 being signal 9. It ends when nothing more can be read, and so do they.
 """
+import _imp
+import importlib.machinery
 import json
 import os
 import runpy
@@ -15,6 +18,26 @@ import torch  # noqa: F401
 import torch.distributed  # noqa: F401
 
 LOOK_SECONDS = 0.02
+
+
+def remember(folder):
+    """Sources that are imported from another place with the same text are not compiled again."""
+    loader = importlib.machinery.SourceFileLoader
+    compile_source, known = loader.source_to_code, {}
+    for name in os.listdir(folder):
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name), "rb") as file:
+                source = file.read()
+            known[source] = compile(source, name, "exec", dont_inherit=True)
+
+    def source_to_code(self, data, path, **options):
+        code = known.get(bytes(data))
+        if code is None:
+            return compile_source(self, data, path, **options)
+        _imp._fix_co_filename(code, path)
+        return code
+
+    loader.source_to_code = source_to_code
 
 
 def tell(**what):
@@ -69,6 +92,7 @@ def serve():
             tell(into=asked["into"], pid=pid)
 
 
+remember(sys.argv[1])
 asked = serve()
 if asked:
     become(asked)

@@ -25,6 +25,8 @@ interface Report {
 }
 
 const script = fileURLToPath(new URL('../../test/forked.py', import.meta.url))
+/** What emitted folders have of it, they have word for word. */
+const runtime = fileURLToPath(new URL('../../src/emit/runtime', import.meta.url))
 const lookMs = 20
 
 const freePort = (): Promise<number> =>
@@ -43,7 +45,7 @@ export class Forking {
 
   constructor(python: string) {
     const env = { ...oneThread, TORCH_CPP_LOG_LEVEL: 'ERROR' }
-    this.#server = spawn(python, [script], { env, stdio: ['pipe', 'pipe', 'inherit'] })
+    this.#server = spawn(python, [script, runtime], { env, stdio: ['pipe', 'pipe', 'inherit'] })
     this.#closed = new Promise(resolve => this.#server.once('close', resolve))
     createInterface({ input: this.#server.stdout }).on('line', line => {
       const report: Report = JSON.parse(line)
@@ -87,7 +89,8 @@ export class Forking {
     cwd: string,
     which: readonly number[] = [...Array(world).keys()],
   ): Promise<Copy[]> {
-    const env = { WORLD_SIZE: String(world), MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) }
+    const size = { WORLD_SIZE: String(world), LOCAL_WORLD_SIZE: String(world) }
+    const env = { ...size, MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(await freePort()) }
     return Promise.all(which.map(rank => this.start(args, { cwd, env: { ...env, RANK: String(rank) } })))
   }
 
