@@ -10,7 +10,7 @@ import { PriceTable } from './prices.js'
 import { endHoldings, type Holding, HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
 import type { TaskPath } from './schedules/path.js'
-import { type Pipeline, pipelineOf } from './schedules/stages.js'
+import { firstRankOf, type Pipeline, type PipelineRank, pipelineOf, stagesOf } from './schedules/stages.js'
 import type { Placed, Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -28,22 +28,34 @@ interface OrderedHoldings {
 
 const orderedHoldings = (): OrderedHoldings => ({ orders: new OrderBook(), holdings: new HoldingBook() })
 
-/** The stages of a pipeline, the order of its tasks, and what its ranks hold: the latter two are found when asked for. */
+/** The stages of a pipeline, the order of its tasks, and what its ranks hold: each is found when it is asked for. */
 export class KnownPipeline {
-  readonly pipeline: Pipeline
   /** Chains of tasks that decided how long some plan with this pipeline takes. */
   readonly paths: TaskPath[] = []
+  readonly #shape: Shape
   readonly #split: Split
   readonly #book: OrderedHoldings
   #orders: PlayedOrders | undefined
   #holdings: Holdings | undefined
+  #pipeline: Pipeline | undefined
+  #first: PipelineRank | undefined
   #leastOpen: number | undefined
   #ends: readonly Holding[] | undefined
 
   constructor(shape: Shape, split: Split, book: OrderedHoldings) {
-    this.pipeline = pipelineOf(shape, split)
+    this.#shape = shape
     this.#split = split
     this.#book = book
+  }
+
+  get pipeline(): Pipeline {
+    this.#pipeline ??= pipelineOf(this.#shape, this.#split)
+    return this.#pipeline
+  }
+
+  get first(): PipelineRank {
+    this.#first ??= this.#pipeline?.ranks[0] ?? firstRankOf(this.#shape, this.#split)
+    return this.#first
   }
 
   get orders(): PlayedOrders {
@@ -65,7 +77,7 @@ export class KnownPipeline {
 
   /** Layers that the first rank surely has between forward and backward at one time. */
   get leastOpen(): number {
-    this.#leastOpen ??= leastOpenOf(this.#split, this.pipeline, this.#book.orders)
+    this.#leastOpen ??= leastOpenOf(this.#split, stagesOf(this.#shape, this.#split), this.first, this.#book.orders)
     return this.#leastOpen
   }
 }

@@ -1,5 +1,6 @@
 /** Pipelines as they lie on the ranks of a group: with as many ranks and microbatches they are the same, and with other microbatches nearly so. */
 import { type BarePipeline, barePipeline, type CutPrice, type KnownPipeline, pipelineIn } from '../estimate/index.js'
+import { scheduleFacts } from '../plan/index.js'
 import { plainSplit, type Request, setupOf } from './request.js'
 import { type Group, type Pipeline, splitFrom } from './space.js'
 
@@ -27,17 +28,26 @@ export function laidOnce(
 
 /** A pipeline whatever the number of microbatches. */
 export interface UnlaidPipeline extends Pipeline {
-  readonly bare: BarePipeline
+  /** Of those that are bounded alike the first has it. */
+  readonly bare?: BarePipeline
 }
 
-/** Found when it is first asked for: most groups are never laid out. */
-export const unlaid = ({ shape }: Request, pp: number, pipelines: readonly Pipeline[]): UnlaidPipeline[] =>
-  pipelines.map(one => ({ ...one, bare: barePipeline(shape, { ...plainSplit, ...one, pp }) }))
+export function unlaid({ shape }: Request, pp: number, pipelines: readonly Pipeline[]): UnlaidPipeline[] {
+  const seen = new Set<string>()
+  return pipelines.map(one => {
+    const { placement, backward } = scheduleFacts[one.schedule]
+    const key = `${placement} ${backward} ${one.chunks} ${one.layers?.join()}`
+    if (seen.has(key)) return one
+    seen.add(key)
+    return { ...one, bare: barePipeline(shape, { ...plainSplit, ...one, pp }) }
+  })
+}
 
 /** When the soonest of these can be done with so many microbatches. */
 export function leastEndOf(price: CutPrice, pipelines: readonly UnlaidPipeline[], microbatches: number): number {
   let end = Number.POSITIVE_INFINITY
   for (const one of pipelines) {
+    if (!one.bare) continue
     const times = Math.floor(microbatches / one.bare.microbatches)
     end = Math.min(end, price.leastEnd(one.bare.pipeline, price.partsOf(one), times))
   }

@@ -23,6 +23,12 @@ import { type Request, setupOf } from './request.js'
 import type { Found, Options, Priced } from './search.js'
 import { type Group, type Pipeline, type Saving, splitFrom } from './space.js'
 
+/** What waits: at the least so long does something take, and this looks into it. Of one shape, whatever waits. */
+interface Turn {
+  readonly least: number
+  readonly look: () => void
+}
+
 /** A group of a cut whose turn it was, of which no price is known yet. */
 interface CutGroup extends SavedGroup {
   readonly pipelines: readonly UnlaidPipeline[]
@@ -39,9 +45,9 @@ interface Bounded extends SavedGroup {
   readonly least: number
 }
 
-/** The same once it was its turn. */
-interface UnlaidGroup extends SavedGroup {
-  readonly unlaid: readonly UnlaidPipeline[]
+/** The same by its own price. */
+interface PricedGroup extends SavedGroup {
+  readonly pipelines: readonly UnlaidPipeline[]
   readonly least: number
 }
 
@@ -112,9 +118,7 @@ export class Visit {
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
   readonly #priceOf: CommonPrices
-  readonly #agenda = new Agenda<
-    BoundedCut | CutGroup | Bounded | UnlaidGroup | Saved | Pipelines | Unweighed | Ordered
-  >()
+  readonly #agenda = new Agenda<Turn>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
   #unfit = 0
@@ -134,21 +138,14 @@ export class Visit {
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
     this.#priceOf = priceOf
-    for (const cut of cuts) this.#agenda.add(cut)
+    for (const cut of cuts) this.#agenda.add({ least: cut.least, look: () => this.#cut(cut) })
   }
 
   /** Looks at what comes next; how many plans are decided. -1: there was nothing left. */
   next(): number {
-    const item = this.#agenda.next()
-    if (item === undefined) return -1
-    if ('groups' in item) this.#cut(item)
-    else if ('mayFit' in item) this.#cutGroup(item)
-    else if ('unlaid' in item) this.#unlaidGroup(item)
-    else if ('pipelines' in item) this.#group(item)
-    else if ('cuts' in item) this.#pipelines(item)
-    else if ('laid' in item) this.#saving(item)
-    else if ('siblings' in item) this.#sibling(item)
-    else this.#ordered(item)
+    const turn = this.#agenda.next()
+    if (turn === undefined) return -1
+    turn.look()
     return this.#pruned.memory + this.#pruned.time + this.#priced
   }
 
@@ -163,7 +160,8 @@ export class Visit {
     const mayFit = this.#fitting()
     for (const { group, savings } of groups) {
       const least = Math.max(atLeast, passageBound(this.#request, group, this.#priceOf))
-      this.#agenda.add({ group, savings, pipelines, mayFit, least })
+      const one = { group, savings, pipelines, mayFit, least }
+      this.#agenda.add({ least, look: () => this.#cutGroup(one) })
     }
   }
 
@@ -177,7 +175,8 @@ export class Visit {
       }
       const price = (some: Group) => this.#priceOf(some, recompute)
       const least = Math.max(atLeast, bubbleBound(this.#request, group, pipelines, price))
-      this.#agenda.add({ group, recompute, pipelines, savings, least })
+      const one = { group, recompute, pipelines, savings, least }
+      this.#agenda.add({ least, look: () => this.#group(one) })
     }
   }
 
@@ -199,16 +198,19 @@ export class Visit {
   #group({ group, recompute, pipelines, savings, least: atLeast }: Bounded): void {
     if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
     const own = leastEndOf(this.#priceOf(group, recompute), pipelines, group.microbatches)
-    this.#agenda.add({ group, unlaid: pipelines, savings, least: Math.max(atLeast, own) })
+    const least = Math.max(atLeast, own)
+    this.#agenda.add({ least, look: () => this.#pricedGroup({ group, pipelines, savings, least }) })
   }
 
-  #unlaidGroup({ group, unlaid, savings, least }: UnlaidGroup): void {
-    if (this.#isUseless(unlaid.length * savings.length, least, 0)) return
+  #pricedGroup({ group, pipelines, savings, least }: PricedGroup): void {
+    if (this.#isUseless(pipelines.length * savings.length, least, 0)) return
     const bytesOf = this.#bytesOf(group)
-    const laid = this.#laid(group, unlaid)
+    const laid = this.#laid(group, pipelines)
     for (const saving of savings) {
       const bytes = bytesOf(saving)
-      if (!this.#isUseless(laid.length, least, bytes)) this.#agenda.add({ group, saving, laid, bytes, least })
+      if (this.#isUseless(laid.length, least, bytes)) continue
+      const one = { group, saving, laid, bytes, least }
+      this.#agenda.add({ least, look: () => this.#saving(one) })
     }
   }
 
@@ -218,8 +220,8 @@ export class Visit {
     const memory = memoryLike(setupOf(this.#request, splitFrom(group, laid[0], saving)))
     const held: HeldPipeline[] = []
     for (const one of laid) {
-      const { pipeline, leastOpen } = one.known
-      const atFirst = Math.max(bytes, memory.least(pipeline.ranks[0], leastOpen))
+      const { first, leastOpen } = one.known
+      const atFirst = Math.max(bytes, memory.least(first, leastOpen))
       if (!this.#isUseless(1, least, atFirst)) held.push({ laid: one, bytes: atFirst })
     }
     if (held.length === 0) return
@@ -230,7 +232,8 @@ export class Visit {
     const differ = !this.#request.software.own && held.some(one => isInTwo(one.laid))
     const inTwo = differ ? priceWith('zb-h1') : whole
     const further = Math.max(least, Math.min(whole.least(), inTwo.least()))
-    this.#agenda.add({ group, saving, held, memory, cuts: { whole, inTwo }, least: further })
+    const priced = { group, saving, held, memory, cuts: { whole, inTwo }, least: further }
+    this.#agenda.add({ least: further, look: () => this.#pipelines(priced) })
   }
 
   #pipelines({ group, saving, held, memory, cuts, least: atLeast }: Pipelines): void {
@@ -255,7 +258,8 @@ export class Visit {
     for (let at = from; at < siblings.plans.length; at++) {
       const { least, bytes } = siblings.plans[at]
       if (this.#isUseless(1, least, bytes)) continue
-      this.#agenda.add({ siblings, at, least, isFirst: true }, siblings.turns[at])
+      const one = { siblings, at, least, isFirst: true }
+      this.#agenda.add({ least, look: () => this.#sibling(one) }, siblings.turns[at])
       return
     }
   }
@@ -268,7 +272,10 @@ export class Visit {
     if (this.#isUseless(1, least, bytes)) return
     const further = this.#leastInOrder(siblings, at)
     if (further <= least) this.#order(siblings, at, least)
-    else if (!this.#isUseless(1, further, bytes)) this.#agenda.add({ siblings, at, least: further, isFirst: false })
+    else if (!this.#isUseless(1, further, bytes)) {
+      const again = { siblings, at, least: further, isFirst: false }
+      this.#agenda.add({ least: further, look: () => this.#sibling(again) })
+    }
   }
 
   /** Of plans with the same pipeline one is played; what decided its time is known to take that of the others, too. */
@@ -287,7 +294,8 @@ export class Visit {
     if (!this.#fits(bytes)) return
     const setup = setupOf(this.#request, splitFrom(group, laid, saving))
     const price = cutOf(cuts, laid).withPipeline(setup)
-    this.#agenda.add({ setup, least, bytes, memory, price, further: price.further })
+    const plan = { setup, least, bytes, memory, price, further: price.further }
+    this.#agenda.add({ least, look: () => this.#ordered(plan) })
   }
 
   /** All its ranks are weighed before it is played: half of the plans that come here do not fit, or faster ones are as light. */
@@ -297,7 +305,8 @@ export class Visit {
     const bytes = totalBytes(memory)
     if (!this.#fits(bytes) || this.#isUseless(1, least, bytes)) return
     if (further) {
-      this.#agenda.add({ setup, least: Math.max(least, further()), bytes, memory: () => memory, price })
+      const again = { setup, least: Math.max(least, further()), bytes, memory: () => memory, price }
+      this.#agenda.add({ least: again.least, look: () => this.#ordered(again) })
       return
     }
     this.#priced++

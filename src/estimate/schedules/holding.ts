@@ -8,7 +8,7 @@ import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
 import { allOf, grown, type Moments, momentsOf, momentsOfRow, momentWidth } from './moments.js'
 import { type Order, type OrderBook, type PlayedOrders, shortCounts } from './order.js'
-import type { Pipeline, RankLayers } from './stages.js'
+import type { Pipeline, PipelineRank, RankLayers } from './stages.js'
 
 export interface Holding extends RankLayers {
   /** Layers in flight at the most, whatever their state. */
@@ -25,9 +25,9 @@ export interface Holdings {
 }
 
 /** Layers that the first rank has between forward and backward when it begins to go back, at the least. */
-export function leastOpenOf(split: Split, { stages, ranks }: Pipeline, book: OrderBook): number {
+export function leastOpenOf(split: Split, stages: readonly number[], first: PipelineRank, book: OrderBook): number {
   const begun = book.begun(split)
-  return ranks[0].stages.reduce((sum, stage, chunk) => sum + (begun[chunk] ?? 0) * stages[stage], 0)
+  return first.stages.reduce((sum, stage, chunk) => sum + (begun[chunk] ?? 0) * stages[stage], 0)
 }
 
 /** Of one order: by the layers of its stages. */

@@ -42,14 +42,24 @@ export interface Pipeline {
 }
 
 export function pipelineOf(shape: Shape, split: Split): Pipeline {
-  const { pp, chunks } = split
-  // Of an even split the earlier stages get the remainder.
-  const stages = split.layers ?? evenParts(shape.layers, pp * chunks)
+  const layout = layoutOf(shape, split)
+  const { stages, excess } = layout
+  const ranks = Array.from({ length: split.pp }, (_, rank) => rankOf(shape, layout, split, rank))
+  return { stages, layers: shape.layers, ...(excess && { excess }), ranks, ...alike(ranks) }
+}
+
+/** Its first rank, without the others. */
+export const firstRankOf = (shape: Shape, split: Split): PipelineRank => rankOf(shape, layoutOf(shape, split), split, 0)
+
+/** Layers of each stage: of an even split the earlier ones get the remainder. */
+export const stagesOf = (shape: Shape, { layers, pp, chunks }: Split): readonly number[] =>
+  layers ?? evenParts(shape.layers, pp * chunks)
+
+function layoutOf(shape: Shape, split: Split): StageLayers {
+  const stages = stagesOf(shape, split)
   const before = [0]
   for (const [stage, layers] of stages.entries()) before.push(before[stage] + layers)
-  const excess = comeFirst(shape) ? excessOf(shape, stages, before) : undefined
-  const ranks = Array.from({ length: pp }, (_, rank) => rankOf(shape, { stages, before, excess }, split, rank))
-  return { stages, layers: shape.layers, ...(excess && { excess }), ranks, ...alike(ranks) }
+  return { stages, before, excess: comeFirst(shape) ? excessOf(shape, stages, before) : undefined }
 }
 
 /**
