@@ -13,6 +13,7 @@ export {
   finish,
   type MeshAxis,
   memoryFiles,
+  type DescriptionPhrases,
   type Phrases,
   planPrecisions,
   type Problem,

@@ -3,6 +3,7 @@ import { deepEqual, doesNotMatch, equal, match, ok, throws } from 'node:assert/s
 import { test } from 'node:test'
 import type { z } from 'zod'
 import {
+  descriptionPhrases,
   english,
   failureClause,
   faultPhrases,
@@ -29,6 +30,7 @@ import { searchPhrases } from '../src/search/phrases.js'
 import { EngineFailure } from '../src/train/engine-failure.js'
 import { injectNow } from '../src/train/index.js'
 import { dataPhrases, runPhrases } from '../src/train/phrases.js'
+import { descriptionPhrasesZh } from '../studio/text/descriptions.zh.js'
 import { eventZh } from '../studio/text/events.zh.js'
 import { eventPhrasesZh } from '../studio/text/events-phrases.zh.js'
 import { linkPhrases } from '../studio/text/link-phrases.js'
@@ -50,6 +52,7 @@ const problemPhrases: Phrases = {
 const families: Readonly<Record<string, readonly [Phrases, Phrases]>> = {
   events: [eventPhrases, eventPhrasesZh],
   problems: [problemPhrases, problemPhrasesZh],
+  descriptions: [descriptionPhrases, descriptionPhrasesZh],
   programs: [{ ...textPhrases, ...lawPhrases }, programPhrasesZh],
 }
 

@@ -32,6 +32,7 @@ export const failurePhrases = {
   '.instr/several': ['{kind} of {tensors} tensors, {first} to {last}'],
 
   '.thread/ended': ['its thread was ended'],
+  '.thread/died': ['its thread ended'],
   '.thread/code': ['its thread ended with code {code}'],
   '.thread/unloaded': ['its script could not be loaded'],
   '.exec/timeout': ['gave up waiting'],

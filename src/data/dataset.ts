@@ -1,5 +1,5 @@
 /** What a run is trained and judged on: two sets of samples that share no token. */
-import { roundUp } from '../base/index.js'
+import { type Described, described, roundUp } from '../base/index.js'
 import type { Documents } from './documents.js'
 import { fingerprint } from './fingerprint.js'
 import type { Replay } from './replay.js'
@@ -7,9 +7,8 @@ import type { Samples } from './samples.js'
 import { beyond, ignored, progressions, rotations, tokenInputs } from './synthetic.js'
 import type { Ids } from './tokenizer.js'
 
-export interface Dataset {
-  /** For people: where it comes from and how much it is. */
-  readonly description: string
+/** Described: where it comes from and how much it is. */
+export interface Dataset extends Described {
   readonly train: Samples
   readonly heldOut: Samples
   readonly fingerprint: string
@@ -34,7 +33,7 @@ export function datasetOfIds(ids: Ids, { seq, evalFraction, name, pad = 1, align
   const train = windows(ids.subarray(0, aligned ? cut + 1 : cut), seq)
   const heldOut = windows(ids.subarray(cut), seq)
   return {
-    description: `${name}: ${ids.length} tokens, ${train.count} sequences to train on, ${heldOut.count} held out`,
+    ...described('.data/tokens', { name, tokens: ids.length, train: train.count, heldOut: heldOut.count }),
     train,
     heldOut,
     // Not of the name: the same file may be found by another path.
@@ -72,7 +71,7 @@ export function syntheticDataset(
 ): Dataset {
   const samples = 'vocab' in shape ? progressions(shape, seed) : rotations(shape, seed)
   return {
-    description: 'vocab' in shape ? 'synthetic: counting by strides' : 'synthetic: vectors turned by one place',
+    ...described('vocab' in shape ? '.data/strides' : '.data/vectors'),
     train: samples,
     heldOut: beyond(samples),
     fingerprint: fingerprint('synthetic', [seed, shape.seq, 'vocab' in shape ? shape.vocab : -shape.embed]),

@@ -4,7 +4,7 @@
  * each is filled up to a multiple of so many tokens: what fills it belongs to it, reads as the token that ends it, and predicts
  * nothing. All of it follows from the tokens of a sample, so every plan and every resumed run sees the same.
  */
-import { roundUp } from '../base/index.js'
+import { described, roundUp } from '../base/index.js'
 import type { Dataset } from './dataset.js'
 import { fingerprint } from './fingerprint.js'
 import type { Samples, Values } from './samples.js'
@@ -22,11 +22,13 @@ export interface Documents {
 
 export function packed(dataset: Dataset, documents: Documents): Dataset {
   const { separator, labels, pad } = documents
-  const filled = pad > 1 ? `, filled up to multiples of ${pad}` : ''
+  const data = dataset.said ?? dataset.description
   return {
     ...dataset,
     documents,
-    description: `${dataset.description}; documents end with token ${separator}${filled}`,
+    ...(pad > 1
+      ? described('.data/filled', { data, separator, pad })
+      : described('.data/documents', { data, separator })),
     train: inDocuments(dataset.train, documents),
     heldOut: inDocuments(dataset.heldOut, documents),
     fingerprint: fingerprint(`${dataset.fingerprint} documents`, [

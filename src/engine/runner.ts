@@ -1,5 +1,5 @@
 /** What runs a program, on whatever kernels: the one interface of the reference interpreter and of the native engine. */
-import type { Elsewhere, FaultBook, Rank, Scalars, States, Watcher } from '../base/index.js'
+import type { Elsewhere, FaultBook, Rank, Scalars, Spoken, States, Watcher } from '../base/index.js'
 import type { Cells } from '../geometry/index.js'
 import type { DType, Kind, Program } from '../ir/index.js'
 import type { Span, SpanColumns } from '../trace/index.js'
@@ -47,8 +47,9 @@ export interface Held {
 
 /** A program on all its ranks. A runner either answers a step at once, or promises to. */
 export interface Runner<Answer extends StepResult | Promise<StepResult> = StepResult | Promise<StepResult>> {
-  /** For people: which kernels, how many ranks, where. */
+  /** For people: which kernels, how many ranks, where; and as a phrase, where it is one. */
   readonly description: string
+  readonly said?: Spoken
   /** Ranks run beside each other; if not, how long each waits says nothing. */
   readonly concurrent: boolean
   /** Runs the program once. Fails with an error that names rank and instruction where a rank fails or no rank can move. */

@@ -56,7 +56,7 @@ function startOf({ segments }: Program, kernels: KernelName): Start {
 export const fastKernels = (): KernelName[] => kernelNames.filter(name => name !== 'reference' && isThere(name))
 
 type OfRunner =
-  | ('description' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
+  | ('description' | 'said' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
   | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'columns' | 'spans')
 
 export interface Trainer extends Pick<Runner, OfRunner> {
@@ -133,6 +133,7 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
   }
   return {
     description: engine.description,
+    ...(engine.said && { said: engine.said }),
     concurrent: engine.concurrent,
     async step(data) {
       const result = await engine.step(data)

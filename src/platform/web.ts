@@ -28,6 +28,9 @@ type Listening = { readonly type: 'listening' }
 
 const isListening = (message: unknown): message is Listening => (message as Partial<Listening>)?.type === 'listening' // read, then compared
 
+/** What a thread says that ends itself. */
+const died = 'its thread ended'
+
 function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): ThreadHandle<To> {
   const worker = new Worker<From | Listening, To>(module, { type: 'module' })
   let early: To[] | undefined = []
@@ -38,7 +41,9 @@ function spawn<To, From>(module: URL, { message, death }: ThreadEvents<From>): T
   })
   worker.addEventListener('error', event => {
     event.preventDefault() // who started the thread is told: a worker above would end by it as well
-    death(event.message?.replace(/^Uncaught (Error: )?/, '') || { phrase: '.thread/unloaded', values: {} })
+    const message = event.message?.replace(/^Uncaught (Error: )?/, '')
+    const phrase = message === died ? '.thread/died' : '.thread/unloaded'
+    death(message && message !== died ? message : { phrase, values: {} })
   })
   return {
     post: given => (early ? void early.push(given) : worker.postMessage(given)),
@@ -103,9 +108,9 @@ export function webPlatform(): Platform {
     },
     die() {
       const scope = globalThis as unknown as { close(): void; reportError(e: Error): void } // in a worker
-      scope.reportError(new Error('its thread ended'))
+      scope.reportError(new Error(died))
       scope.close()
-      throw new Error('its thread ended')
+      throw new Error(died)
     },
     cpuSeconds: () => performance.now() / 1000, // a page is not told
     async fetch(urls) {

@@ -1,4 +1,5 @@
 /** A command of the terminal that says the same, to be copied. */
+import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
 import { defineText } from '../base/language.js'
 
@@ -30,20 +31,41 @@ export interface CommandProps {
   readonly says?: Says | undefined
 }
 
+/** Options are not broken after their hyphens. */
+const whole = (line: string) =>
+  line.split(/(?<=\s)(-\S*)/).map((word, n) =>
+    n % 2 === 1 ? (
+      <span key={n} class="option">
+        {word}
+      </span>
+    ) : (
+      word
+    ),
+  )
+
+/** A name of a field may be broken where it has a dot. */
+const parted = (field: string) =>
+  field.split(/(?<=\.)/).map((word, n) => (
+    <Fragment key={n}>
+      {word}
+      <wbr />
+    </Fragment>
+  ))
+
 export function Command({ line, says }: CommandProps) {
   const words = text()
   return (
     <div class="command">
       <small>{words.same}</small>
       <pre>
-        <code>{line}</code>
+        <code>{whole(line)}</code>
       </pre>
       <Copy value={line} />
       {says && (
         <p>
           <small>{words.says}</small>{' '}
           <code data-field={says.field} data-value={says.value}>
-            {says.field}: {says.value}
+            {parted(says.field)}: {says.value}
           </code>
         </p>
       )}

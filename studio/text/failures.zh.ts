@@ -31,6 +31,7 @@ export const failuresZh = {
   '.instr/several': ['{kind} {tensors} 个张量，{first} 到 {last}'],
 
   '.thread/ended': ['它的线程被终止了'],
+  '.thread/died': ['它的线程结束了'],
   '.thread/code': ['它的线程以退出码 {code} 结束'],
   '.thread/unloaded': ['它的脚本加载失败'],
   '.exec/timeout': ['等得太久，放弃了'],

@@ -18,6 +18,7 @@ import {
   type RunNote,
   type Sampler,
   type Session,
+  type Spoken,
   type StepRecord,
   type StepView,
   samplerOf,
@@ -59,6 +60,8 @@ export interface RunFacts {
   readonly steps: number
   readonly kernels: string
   readonly data: string
+  /** Both as phrases, where they are. */
+  readonly said?: { readonly kernels?: Spoken | undefined; readonly data?: Spoken | undefined }
 }
 
 /** A step as a page draws it. */
@@ -119,8 +122,9 @@ async function started(input: TrainInput, tell: Tell, heard: (event: HealthEvent
   const begin = input.keepGoing ? keepGoing : startSession
   const session = await begin(job, dataset, { kernels, measure: input.threads, heard })
   const ranks = worldOf(session.program.mesh)
-  const { description } = session.trainer
-  tell({ kind: 'facts', facts: { ranks, steps: job.training.steps, kernels: description, data: dataset.description } })
+  const { description, said } = session.trainer
+  const named = { kernels: description, data: dataset.description, said: { kernels: said, data: dataset.said } }
+  tell({ kind: 'facts', facts: { ranks, steps: job.training.steps, ...named } })
   const sampler = input.sample === undefined ? undefined : await samplerOf(job, tokenizer, { prompt: input.sample })
   const save = () => {
     files.remove('checkpoint') // of an earlier step

@@ -1,6 +1,6 @@
 /** What the server and the process of a run tell each other. Steps and events are not among it: they are in the run folder. */
 import { z } from 'zod'
-import type { Problem } from '../../base/index.js'
+import type { Problem, Spoken } from '../../base/index.js'
 import type { StepView } from '../../calibrate/index.js'
 import { kernelNames } from '../../engine/kernel-names.js'
 import type { Peaks, RunNote } from '../../train/index.js'
@@ -53,5 +53,7 @@ export interface RunFacts {
   readonly steps: number
   readonly kernels: string
   readonly data: string
+  /** Both as phrases, where they are. */
+  readonly said?: { readonly kernels?: Spoken | undefined; readonly data?: Spoken | undefined }
   readonly plan: string
 }

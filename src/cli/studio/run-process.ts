@@ -58,6 +58,7 @@ function guestOf(control: Control, place: string): Guest {
         facts: {
           ...{ ranks: worldOf(program.mesh), steps, kernels: trainer.description },
           ...{ data: dataset.description, plan: planTitle(job.plan) },
+          said: { kernels: trainer.said, data: dataset.said },
         },
       })
       return {

@@ -3,7 +3,9 @@
  * In f64 it is the definition of what a program computes.
  */
 import {
+  type Described,
   type Dim,
+  described,
   elementsOf,
   finish,
   mapStates,
@@ -70,7 +72,7 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
     return stepResultOf(program, read, before)
   }
   return {
-    description: describe(program, options, actors.length),
+    ...describe(program, options, actors.length),
     concurrent: false,
     step: data => finish(stepping(data)),
     stepping,
@@ -98,10 +100,10 @@ export function interpreterOf(program: Program, options: Options): Interpreter {
 }
 
 /** Numbers that are stored in fewer digits are rounded to them where the machine keeps f32. */
-function describe({ params }: Program, { precision = 'f64' }: Options, ranks: number): string {
+function describe({ params }: Program, { precision = 'f64' }: Options, ranks: number): Described {
   const narrow = params.find(({ dtype }) => dtype !== 'f32')?.dtype
   const digits = precision === 'f32' ? (narrow ?? precision) : precision
-  return `reference interpreter in ${digits}, ${ranks > 1 ? `${ranks} ranks taking turns` : 'one rank'} in one thread`
+  return ranks > 1 ? described('.run/in-turns', { digits, ranks }) : described('.run/alone', { digits })
 }
 
 const noData: StepData = { inputs: () => [], lr: NaN, step: 0 }

@@ -1,6 +1,7 @@
 /** Train here or on this machine, watch every rank, inject faults. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
+import { language } from '../../base/language.js'
 import { fixed, seconds, short } from '../../base/numbers.js'
 import { ownQuery } from '../../base/own.js'
 import { place } from '../../base/router.js'
@@ -11,6 +12,8 @@ import { LongLink } from '../../parts/long-link.js'
 import { Rehearse } from '../../parts/rehearse.js'
 import { ToPlan } from '../../parts/to-plan.js'
 import { Problems } from '../../parts/trouble.js'
+import { describedZh } from '../../text/descriptions.zh.js'
+import type { RunFacts } from '../../work/run.js'
 import { Curve } from './curve.js'
 import { examples, jobNames, jobTitles, textOfJobs } from './jobs.js'
 import { Lanes } from './lanes.js'
@@ -232,13 +235,13 @@ function Status({ run }: { readonly run: Shown | undefined }) {
       <p data-state={state}>
         <strong>{words.said(words.states[state], step, steps, last ? fixed(last.loss, 3) : '')}</strong>{' '}
         {last && words.rate(short(last.tokensPerSecond), seconds(last.seconds))}
-        {last && isLive(run) && `, ${words.left(seconds(Math.round(last.seconds * (steps - step) * 10) / 10))}`}
+        {last &&
+          isLive(run) &&
+          `${words.comma}${words.left(seconds(Math.round(last.seconds * (steps - step) * 10) / 10))}`}
       </p>
       {facts && (
         <p>
-          <small lang="en">
-            {facts.kernels}; {facts.data}
-          </small>
+          <Facts facts={facts} />
         </p>
       )}
       <Aloud
@@ -246,6 +249,17 @@ function Status({ run }: { readonly run: Shown | undefined }) {
         said={words.said(words.states[state], step, steps, last ? fixed(last.loss, 3) : '')}
       />
     </section>
+  )
+}
+
+/** What it computes with and learns from; in Chinese where there are words for it. */
+function Facts({ facts: { kernels, data, said } }: { readonly facts: RunFacts }) {
+  if (language.value === 'zh' && said?.kernels && said.data)
+    return <small>{`${describedZh(said.kernels)}；${describedZh(said.data)}`}</small>
+  return (
+    <small lang="en">
+      {kernels}; {data}
+    </small>
   )
 }
 

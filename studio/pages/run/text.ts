@@ -41,6 +41,7 @@ export const text = defineText(
     said: (state: string, step: number, steps: number, loss: string) =>
       step === 0 ? state : `${state}: step ${step} of ${steps}, loss ${loss}`,
     rate: (tokens: string, time: string) => `${tokens} tokens/s, ${time} a step`,
+    comma: ', ',
     left: (time: string) => `${time} left`,
     curve: 'Loss',
     curveCaption: (first: string, last: string, steps: number, held: string) =>
@@ -140,6 +141,7 @@ export const text = defineText(
     said: (state: string, step: number, steps: number, loss: string) =>
       step === 0 ? state : `${state}：第 ${step} 步，共 ${steps} 步，损失 ${loss}`,
     rate: (tokens: string, time: string) => `每秒 ${tokens} 个 token，每步 ${time}`,
+    comma: '，',
     left: (time: string) => `还需 ${time}`,
     curve: '损失',
     curveCaption: (first: string, last: string, steps: number, held: string) =>

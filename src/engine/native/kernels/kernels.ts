@@ -3,6 +3,7 @@
  * everywhere else. Both execute the command lists of commands.ts. Every worker thread loads its own, and attaches to
  * the one memory it was sent.
  */
+import { described } from '../../../base/index.js'
 import { type Addon, platform } from '../../../platform/index.js'
 import { contract } from '../lower/commands.js'
 import { type Probed, probed } from './probe.js'
@@ -45,7 +46,7 @@ export function nativeKernels(kind: 'native' | 'vectors', addon: Addon = platfor
   const withTiles = kind === 'native' && tiles
   const tunedTo = (tuning: Tuning): Kernels => ({
     kind,
-    description: `native, ${target}, ${8 * vector}-bit vectors${withTiles ? ', AMX tiles' : ''}`,
+    ...described(withTiles ? '.kernels/tiles' : '.kernels/native', { target, bits: 8 * vector }),
     workspaceBytes,
     variants,
     tuning,
@@ -79,10 +80,10 @@ function relaxedAllowed(bytes: Uint8Array): boolean {
 function wasmOf(asked: WasmFlavour | undefined, fileOf: (flavour: WasmFlavour) => string | URL) {
   if (asked !== 'plain') {
     const bytes = platform.read(fileOf('relaxed'))
-    if (relaxedAllowed(bytes)) return { flavour: 'relaxed', bytes, description: 'WebAssembly, relaxed SIMD' }
+    if (relaxedAllowed(bytes)) return { flavour: 'relaxed' as const, bytes }
     if (asked === 'relaxed') throw new Error('this runtime has no relaxed SIMD')
   }
-  return { flavour: 'plain', bytes: platform.read(fileOf('plain')), description: 'WebAssembly, SIMD' }
+  return { flavour: 'plain' as const, bytes: platform.read(fileOf('plain')) }
 }
 
 /** The last word of a hash that every byte goes into: which build a file is. */
@@ -117,8 +118,8 @@ const chooseNative = (addon = platform.loadNative()): Chosen =>
 /** The choice that kernels of a target come with. */
 export function chosenFor(target: 'native' | WasmFlavour): Chosen {
   if (target === 'native') return chooseNative()
-  const { bytes, description } = wasmOf(target, wasmFile)
-  return choose(wasmKernels(new WebAssembly.Module(bytes), description), `tuning-${target}`, digestOf(bytes))
+  const { bytes, flavour } = wasmOf(target, wasmFile)
+  return choose(wasmKernels(new WebAssembly.Module(bytes), flavour), `tuning-${target}`, digestOf(bytes))
 }
 
 /** WebAssembly kernels from a file, tuned as asked or to this machine. */
@@ -127,8 +128,8 @@ export function loadWasm(
   tuning?: Tuning,
   fileOf: (flavour: WasmFlavour) => string | URL = wasmFile,
 ): Kernels {
-  const { bytes, description, flavour: taken } = wasmOf(flavour, fileOf)
-  const kernels = wasmKernels(new WebAssembly.Module(bytes), description)
+  const { bytes, flavour: taken } = wasmOf(flavour, fileOf)
+  const kernels = wasmKernels(new WebAssembly.Module(bytes), taken)
   return kernels.tuned(tuning ?? choose(kernels, `tuning-${taken}`, digestOf(bytes)).tuning)
 }
 

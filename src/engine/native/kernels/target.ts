@@ -1,4 +1,5 @@
 /** What kernels are, wherever they run: native or WebAssembly. kernels.ts loads them. */
+import type { Described } from '../../../base/index.js'
 import type { Tuning, Variant } from './tuning.js'
 import type { Memory } from './webassembly.js'
 
@@ -14,10 +15,9 @@ export interface SharedMemory {
 /** Executes the list at a byte offset for the rank whose status block is at another; returns 0, or what went wrong. */
 export type Exec = (list: number, status: number) => number
 
-export interface Kernels {
+export interface Kernels extends Described {
   /** vectors: native, but without the CPU's matrix tiles, where it has any. */
   readonly kind: 'native' | 'vectors' | 'wasm'
-  readonly description: string
   /** What `config` must give each rank. */
   readonly workspaceBytes: number
   /** Of matmul's register tile, those that were compiled: the first where nothing was measured. */

@@ -3,8 +3,10 @@
  * All ranks share one memory. Its first bytes hold the module's constants, and every rank that attaches grows the memory
  * by a stack of its own: instances of one module would otherwise all push onto the same one.
  */
-import { failureClause, SpokenError } from '../../../base/index.js'
+
+import { described, failureClause, SpokenError } from '../../../base/index.js'
 import { platform } from '../../../platform/index.js'
+import type { WasmFlavour } from './kernels.js'
 import type { Kernels, SharedMemory } from './target.js'
 import { columnsOf, type Tuning, tuningFor, type Variant, wordsOf } from './tuning.js'
 import { type Global, type Memory, type Module, WebAssembly } from './webassembly.js'
@@ -73,15 +75,15 @@ function variantsOf({ variant_name, variant_rows, variant_columns }: Exports, me
   return variants
 }
 
-/** Kernels from a compiled module; `description` names what it was compiled for. */
-export function wasmKernels(module: Module, description: string, tuning?: Tuning): Kernels {
+/** Kernels from a module that was compiled for so much of SIMD. */
+export function wasmKernels(module: Module, flavour: WasmFlavour, tuning?: Tuning): Kernels {
   const memory = new WebAssembly.Memory({ initial: 4, maximum: 65536, shared: true })
   const look = instantiate(module, memory)
   const variants = variantsOf(look, memory)
   const workspaceBytes = look.workspace_bytes()
   const tunedTo = (tuning: Tuning): Kernels => ({
     kind: 'wasm',
-    description,
+    ...described(`.kernels/${flavour}`),
     workspaceBytes,
     variants,
     tuning,

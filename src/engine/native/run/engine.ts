@@ -2,7 +2,7 @@
  * The engine: a program on real ranks of this machine. A rank is a thread, its device memory an arena in the memory all
  * threads share, its step one list of commands that compiled code runs from end to end.
  */
-import { mapStates, mean, type Rank, unwatched, worldOf } from '../../../base/index.js'
+import { type Described, described, mapStates, mean, type Rank, unwatched, worldOf } from '../../../base/index.js'
 import { type Program, requireSound } from '../../../ir/index.js'
 import { platform } from '../../../platform/index.js'
 import { type SpanColumns, spansOfRanks } from '../../../trace/index.js'
@@ -110,9 +110,8 @@ async function startIn(
   watcher.expect({ [phase]: 1 })
   await watcher.run(phase, starting(crew, ranks, assignmentOf))
   options.tamper?.(lowered, memory.buffer)
-  const description = `${kernels.description}, ${ranks > 1 ? `${ranks} ranks, a thread each` : 'one rank'}`
   return runnerOf({
-    description,
+    about: aboutRun(kernels, ranks),
     measure,
     crew,
     state,
@@ -175,8 +174,13 @@ async function* starting(
   }
 }
 
+const aboutRun = ({ said, description }: Kernels, ranks: number): Described => {
+  const kernels = said ?? description
+  return ranks > 1 ? described('.run/ranks', { kernels, ranks }) : described('.run/rank', { kernels })
+}
+
 interface Parts {
-  readonly description: string
+  readonly about: Described
   readonly measure: boolean
   readonly crew: Crew
   readonly state: State
@@ -230,7 +234,7 @@ function heldIn(crew: Crew, state: State): Pick<Runner, HeldIn> {
 }
 
 function runnerOf({
-  description,
+  about,
   measure,
   crew,
   state,
@@ -242,7 +246,7 @@ function runnerOf({
 }: Parts): Runner<Promise<EngineStep>> {
   let columns: readonly SpanColumns[] = []
   return {
-    description,
+    ...about,
     concurrent: true,
     async step(data) {
       crew.mustBeReady()
