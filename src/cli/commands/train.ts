@@ -239,7 +239,7 @@ async function follow(
   let stopped: number | undefined
   const forget = io.onInterrupt(code => {
     stopped = code
-    display.note('stopping after this step; Ctrl-C again stops at once')
+    if (!guest) display.note('stopping after this step; Ctrl-C again stops at once')
   })
   const saved = async (record: StepRecord) => saving?.after(record, stopped !== undefined) ?? record
   const tell = (event: HealthEvent) => {
