@@ -149,9 +149,10 @@ interface Axe {
 
 /** What axe finds wrong with a page. */
 export async function violations(page: Page): Promise<readonly string[]> {
-  await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'))
+  const isThere = await page.evaluate(() => 'axe' in globalThis)
+  if (!isThere) await page.evaluate(readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8'))
   const found = await page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: Axe } // the line above brought it
+    const { axe } = globalThis as unknown as { axe: Axe } // the lines above brought it
     return (await axe.run({ resultTypes: ['violations'] })).violations
   })
   return found.flatMap(({ id, nodes }) => nodes.map(node => `${id} ${node.target.join(' ')}: ${node.failureSummary}`))

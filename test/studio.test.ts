@@ -65,7 +65,7 @@ for (const [theme, language] of [
           if (shots)
             await page.screenshot({ path: `${shots}/${nameOf(route)}-${theme}-${language}-1280.png`, fullPage: true })
           deepEqual(await violations(page), [])
-          ok((await page.$$('*')).length <= 3000)
+          ok((await page.locator('*').count()) <= 3000)
           isFine()
         })
       await page.close()
