@@ -1,9 +1,9 @@
 /**
  * The search: plans priced a second, and how long the plan for Llama 3 405B on 16,384 H100 takes to find. Times are
- * processor time of one thread. Calculon, where there is a checkout of it (CALCULON=folder), searches GPT-3 175B on 64
+ * processor time of one thread; of whole commands (`plan --quick`), each in a process of its own, the clock's. Calculon, where there is a checkout of it (CALCULON=folder), searches GPT-3 175B on 64
  * A100 on one processor, and says itself how many plans a second it calculates; we price every plan of the same request.
  */
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -61,6 +61,27 @@ function searched(title: string, asked: Asked, prune: boolean, rounds: number): 
   return { title, entries: [{ name: 'lockstep', ...statistics(times) }], notes }
 }
 
+/** Commands that are to answer within two seconds. */
+const commands = {
+  'plan --quick, 405B at 131,072 tokens on 16,384 H100':
+    '--model llama3-405b --cluster h100 --devices 16384 --seq 131072 --global-batch 128',
+  'plan --quick, DeepSeek-V3 on 2,048 H800':
+    '--model deepseek-v3 --cluster h800 --devices 2048 --seq 4096 --global-batch 15360',
+}
+
+function commanded(title: string, line: string, rounds: number): Result {
+  const run = (): { seconds: number; out: string } => {
+    const from = performance.now()
+    const args = ['bin/lockstep.mjs', 'plan', '--quick', ...line.split(' ')]
+    const out = execFileSync(process.execPath, args, { cwd: root, encoding: 'utf8' })
+    return { seconds: (performance.now() - from) / 1000, out }
+  }
+  const { out } = run() // what V8 has compiled is kept for the others
+  const best = out.split('\n').find(one => one.startsWith('1  '))
+  const times = Array.from({ length: rounds }, () => run().seconds)
+  return { title, entries: [{ name: 'lockstep', ...statistics(times) }], notes: [`the best: ${best}`] }
+}
+
 const rateLine = /Calculation rate: ([\d.]+) calcs\/sec/
 const countLine = /Total executions: (\d+)/
 
@@ -96,6 +117,11 @@ export async function searching(say: Say, { rounds = 5, only = '' }: Options = {
       say(`${title} ...`)
       return searched(title, asked, prune, rounds)
     })
+  for (const [title, line] of Object.entries(commands)) {
+    if (!title.includes(only)) continue
+    say(`${title} ...`)
+    results.push(commanded(title, line, rounds))
+  }
   const peer = await unlessMissing(calculon, say)
   return peer ? [...results, peer] : results
 }

@@ -7,7 +7,7 @@ import { ByFields, entry } from './entry.js'
 import type { Software } from './others/software.js'
 import { type CutFacts, sharedFields } from './own/cut-facts.js'
 import { PriceTable } from './prices.js'
-import { endHoldings, type Holding, HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
+import { type Holding, HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
 import type { TaskPath } from './schedules/path.js'
 import { firstRankOf, type Pipeline, type PipelineRank, pipelineOf, stagesOf } from './schedules/stages.js'
@@ -71,7 +71,7 @@ export class KnownPipeline {
   /** What the first and the last rank hold, where their rows tell; and what all do, if it is known or there is an order. */
   get ends(): readonly Holding[] {
     if (this.#holdings) return this.#holdings.lumped
-    this.#ends ??= endHoldings(this.#split, this.pipeline)
+    this.#ends ??= this.#book.holdings.ends(this.#split, this.pipeline)
     return this.#ends.length === 0 && this.#orders ? this.holdings.lumped : this.#ends
   }
 

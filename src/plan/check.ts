@@ -40,6 +40,12 @@ import type { Job, Plan } from './schema.js'
 
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
 
+/** Whether no rule says that it cannot be compiled: found sooner than everything that might be said of it. */
+export function isSound(job: Job): boolean {
+  for (const rule of refusals) for (const { severity } of rule(job)) if (severity === 'error') return false
+  return true
+}
+
 /** Problems of a job some of whose fields could not be read: only rules that ask for none of those fields speak. */
 export const checkBeside = (job: Job, fields: readonly string[]): Problem[] =>
   rules.flatMap(rule => {
@@ -276,11 +282,7 @@ const rulesOfSteps: readonly Rule[] = [
   offload,
 ]
 
-const rules: readonly Rule[] = [
-  ...rulesOfSteps,
-  batchRamp(rulesOfSteps),
-  adviceOnBubble,
-  adviceOnZero,
-  adviceOnRecompute,
-  adviceOnPrecision,
-]
+const refusals: readonly Rule[] = [...rulesOfSteps, batchRamp(rulesOfSteps)]
+const advice: readonly Rule[] = [adviceOnBubble, adviceOnZero, adviceOnRecompute, adviceOnPrecision]
+
+const rules: readonly Rule[] = [...refusals, ...advice]

@@ -1,5 +1,5 @@
 export { earlierJobs, earlierPhases, jobOfBatch, jobOfPhase, nameOfPhase, phaseOfStep } from './batch-ramp.js'
-export { check, worldOfPlan } from './check.js'
+export { check, isSound, worldOfPlan } from './check.js'
 export { Compression } from './compress-schema.js'
 export { unexchangeable } from './context.js'
 export * from './data.js'

@@ -7,7 +7,7 @@
 import { divisors, evenParts, type MeshAxis } from '../base/index.js'
 import { CutPrice, type Experts, footprint, roomForRows, type Shape, type Split } from '../estimate/index.js'
 import {
-  check,
+  isSound,
   Plan,
   recomputePolicies,
   type ScheduleName,
@@ -86,8 +86,7 @@ function allowing(request: Request): Allowing {
   const coded = request.recipe && { fp8: request.recipe } // some splits would cut a block
   return (globalBatch, split) => {
     const plan = Plan.parse(planInput({ ...plainSplit, ...coded, ...split }, request.precision))
-    const asked = { ...job, training: { ...job.training, globalBatch }, plan }
-    return !check(asked).some(({ severity }) => severity === 'error')
+    return isSound({ ...job, training: { ...job.training, globalBatch }, plan })
   }
 }
 

@@ -3,7 +3,7 @@
  * number of microbatches alone, which plans share by the thousand: it is found once for all of them.
  */
 import { scheduleFacts } from '../../plan/index.js'
-import { schedules, taskIndexes } from '../../schedule/index.js'
+import { type RowByRow, schedules, taskIndexes } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
 import { allOf, grown, type Moments, momentsOf, momentsOfRow, momentWidth } from './moments.js'
@@ -36,12 +36,27 @@ type ByStages = Map<string, Holdings>
 /** More microbatches than are played change nothing, but where all go forward first: such plans share what was found. */
 export class HoldingBook {
   readonly #known = new WeakMap<Order, ByStages>()
+  readonly #ends = new Map<string, readonly Holding[]>()
 
   of(split: Split, pipeline: Pipeline, { order }: PlayedOrders): Holdings {
     const more = split.microbatches / order.microbatches
     if (more > 1 && scheduleFacts[split.schedule].forwardsFirst) return holdingsOf(order, pipeline, more)
     const byStages = entry(this.#known, order, (): ByStages => new Map())
     return entry(byStages, keyOf(pipeline), () => holdingsOf(order, pipeline, 1))
+  }
+
+  /**
+   * What the first and the last rank hold, of which one is mostly the fullest: known from their rows alone. None where rows are
+   * found together.
+   */
+  ends({ schedule, pp, chunks, microbatches }: Split, pipeline: Pipeline): readonly Holding[] {
+    if (schedules[schedule].inTicks) return []
+    const all = { ranks: pp, chunks, microbatches }
+    const played = { ...all, microbatches: shortCounts(schedule, all)?.[1] ?? microbatches }
+    const more = scheduleFacts[schedule].forwardsFirst ? microbatches / played.microbatches : 1
+    const find = () => endHoldings(schedules[schedule].make(played), pipeline, more)
+    if (more > 1) return find()
+    return entry(this.#ends, `${schedule} ${pp} ${chunks} ${played.microbatches} ${keyOf(pipeline)}`, find)
   }
 }
 
@@ -67,18 +82,8 @@ function holdingOf({ layers, dense, first, last }: RankLayers, moments: Moments)
     : { layers, dense, first, last, held, open, moments }
 }
 
-/**
- * What the first and the last rank hold, of which one is mostly the fullest: known from their rows alone. None where rows are
- * found together.
- */
-export function endHoldings(split: Split, { stages, ranks }: Pipeline): readonly Holding[] {
-  const { schedule, pp, chunks, microbatches } = split
-  if (schedules[schedule].inTicks) return []
-  const all = { ranks: pp, chunks, microbatches }
-  const played = shortCounts(schedule, all)?.[1] ?? microbatches
-  const more = scheduleFacts[schedule].forwardsFirst ? microbatches / played : 1
-  const cells = schedules[schedule].make({ ...all, microbatches: played })
-  return (pp === 1 ? [0] : [0, pp - 1]).map(rank => {
+function endHoldings(cells: RowByRow, { stages, ranks }: Pipeline, more: number): readonly Holding[] {
+  return (ranks.length === 1 ? [0] : [0, ranks.length - 1]).map(rank => {
     const moments = momentsOfRow(taskIndexes(cells, cells.row(rank)), cells.stages, stages)
     return holdingOf(ranks[rank], more > 1 ? grown(moments, more) : moments)
   })
