@@ -86,6 +86,8 @@ function Chart({ run, asked: { log, smooth } }: CurveProps & { readonly run: Sho
 }
 
 const height = 260
+/** How far ticks of steps lie apart: there is no half step. */
+const wholes = Array.from({ length: 8 }, (_, n) => [1, 2, 5].map(each => each * 10 ** n)).flat()
 
 async function loadPlot(): Promise<typeof uPlot> {
   const [{ default: Plot }] = await Promise.all([import('uplot'), import('uplot/dist/uPlot.min.css')])
@@ -122,7 +124,10 @@ function optionsOf(
     legend: { live: false },
     cursor: { drag: { x: false, y: false } },
     scales: { x: { time: false }, y: { distr: log ? 3 : 1 } },
-    axes: [axis, { ...axis, size: 56 }],
+    axes: [
+      { ...axis, incrs: wholes },
+      { ...axis, size: 56 },
+    ],
     series: [
       {},
       { label: names.loss, stroke: ink('--other'), width: 1, points: { show: false } },
