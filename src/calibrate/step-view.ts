@@ -42,45 +42,68 @@ export interface StepViewer {
   look(session: Session, show: (view: StepView | undefined) => void): void
 }
 
-/** The run stands still meanwhile: looks take this share of its time at most. */
+/** The run stands still meanwhile: looks take this share of its time at most, and predictions as much again. */
 const shareOfTime = 0.01
-/** A prediction costs more than all the rest: it is kept for so many milliseconds. */
+/** A prediction costs more than all the rest: it is kept for so many milliseconds at least. */
 const keptFor = 30_000
+/** Whatever is done for the first time is done by code that nobody has compiled yet, of a step that was so too: the next follows soon. */
+const soon = 1000
+
+/** Lets something be done again when it has taken no more than its share of the time. Milliseconds. */
+class Ration {
+  readonly #least: number
+  #due = 0
+  #isFirst = true
+
+  constructor(least: number) {
+    this.#least = least
+  }
+
+  get isDue(): boolean {
+    return performance.now() >= this.#due
+  }
+
+  took(cost: number): void {
+    this.#due = performance.now() + (this.#isFirst ? soon : Math.max(this.#least, cost / shareOfTime))
+    this.#isFirst = false
+  }
+}
 
 interface Seen {
   readonly program: Program
   readonly times: TimesObserver
-  predicted?: { readonly at: number; readonly step: SeenStep } | undefined
+  predicted?: SeenStep | undefined
 }
 
 export function stepViewer(host: Host): StepViewer {
-  let due = 0
+  const [looks, predictions] = [new Ration(0), new Ration(keptFor)]
   let seen: Seen | undefined
-  const predicted = ({ program, times, predicted: before }: Seen): Seen['predicted'] => {
-    const now = performance.now()
-    if (before && now - before.at < keptFor) return before
-    const known = times.times()
-    return known && { at: now, step: predictedStep(program, known, host) }
-  }
-  const viewed = ({ program, trainer, behind }: Session): StepView => {
-    if (seen?.program !== program) seen = { program, times: timesObserver(program) }
-    const { spans } = trainer
-    seen.times.add(spans)
-    seen.predicted = predicted(seen)
-    return {
-      ...{ step: behind, measured: stepOf(program, trainer.columns), collectives: collectivesOf(program, spans) },
-      ...(seen.predicted && { predicted: seen.predicted.step }),
-    }
+  /** How long it took: nothing where what is known will do. */
+  const predict = (of: Seen): number => {
+    if (of.predicted && !predictions.isDue) return 0
+    const known = of.times.times()
+    if (!known) return 0
+    const started = performance.now()
+    of.predicted = predictedStep(of.program, known, host)
+    const cost = performance.now() - started
+    predictions.took(cost)
+    return cost
   }
   return {
-    isDue: () => performance.now() >= due,
-    look(session, show) {
-      const { concurrent, columns } = session.trainer
+    isDue: () => looks.isDue,
+    look({ program, trainer, behind }, show) {
+      const { concurrent, columns } = trainer
       if (!concurrent || columns.every(({ start }) => start.length === 0)) return show(undefined)
       const started = performance.now()
-      show(viewed(session))
-      const ended = performance.now()
-      due = ended + (ended - started) / shareOfTime
+      const { spans } = trainer
+      if (seen?.program !== program) seen = { program, times: timesObserver(program) }
+      seen.times.add(spans)
+      const predicting = predict(seen)
+      show({
+        ...{ step: behind, measured: stepOf(program, columns), collectives: collectivesOf(program, spans) },
+        ...(seen.predicted && { predicted: seen.predicted }),
+      })
+      looks.took(performance.now() - started - predicting)
     },
   }
 }
