@@ -6,7 +6,7 @@ import { keptPlans } from '../../search/kept-plans.js'
 import type { PlanOptions } from '../commands/plan.js'
 import { compileSoon } from '../compile-soon.js'
 import type { Io } from '../io.js'
-import { integer, size } from '../text/integer.js'
+import { integer, positive, size } from '../text/integer.js'
 import { planningOptions } from './planning.js'
 
 const help = `
@@ -25,7 +25,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
   )
     .option('--allow <list>', `what plans may do beside the usual: some of ${extraNames.join(', ')}`, allowed)
     .option('--devices <n>', 'how many devices there are', size)
-    .option('--top <n>', 'how many plans to list', integer, 10)
+    .option('--top <n>', 'how many plans to list', positive, 10)
     .option(
       '--simulate <n>',
       'how many of the best plans to simulate, before those listed are compiled',
