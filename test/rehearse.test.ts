@@ -9,6 +9,7 @@ import {
   rehearsalSizes,
   scheduleFacts,
   scheduleNames,
+  shrink,
   worldOfPlan,
 } from '../src/plan/index.js'
 import { makeSchedule, printSchedule, scheduleProblems } from '../src/schedule/index.js'
@@ -62,19 +63,55 @@ test('a job with problems is not rehearsed', async () => {
   match(err, /plan\.tp/)
 })
 
+const llama = { family: 'llama', layers: 32, embed: 4096, heads: 32, ffn: 14336, vocab: 32256 } as const
+const capacity = { factor: 1.25, group: 256 }
+const routedModels = {
+  mixtral: {
+    ...llama,
+    kvHeads: 8,
+    window: 300,
+    moe: { experts: 8, chosen: 2, ffn: 14336, loss: { microbatch: 0.01 } },
+  },
+  switch: { ...llama, kvHeads: 2, moe: { experts: 12, chosen: 1, ffn: 1536, shared: 1025, every: 2, capacity } },
+  deepseek: {
+    ...{ ...llama, mla: { queryRank: 512, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 } },
+    moe: {
+      experts: 64,
+      chosen: 8,
+      ffn: 2048,
+      scores: 'sigmoid',
+      groups: 8,
+      chosenGroups: 4,
+      bias: 0.001,
+      dense: 3,
+      shared: 2048,
+    },
+  },
+} as const
+
 const models = {
   'gpt, tied': { family: 'gpt', layers: 96, embed: 12288, heads: 96, vocab: 51200 },
   'llama3-405b': { family: 'llama', layers: 126, embed: 16384, heads: 128, kvHeads: 8, ffn: 53248, vocab: 128256 },
   'few key-value heads': { family: 'llama', layers: 64, embed: 4096, heads: 32, kvHeads: 2, ffn: 8192, vocab: 32000 },
   mlp: { family: 'mlp', layers: 64, embed: 4096 },
+  ...routedModels,
 } as const satisfies Record<string, JobInput['model']>
+
+/** How the sequences of routed models are cut. */
+const sequences = [
+  {},
+  { cp: 2 },
+  { cp: 4, attention: 'ring' },
+  { cp: 4, attention: 'ring', zigzag: false },
+  { cp: 4, attention: { ulysses: 2, ring: 2 } },
+] as const
 
 const seed = Number(process.env.SEED ?? 3)
 const { pick } = choices(seed)
 
 /** Draws until the counts fit the schedule. */
-function drawn(): { title: string; job: Job } {
-  const name = pick(Object.keys(models) as (keyof typeof models)[])
+function drawn(from: object = models): { title: string; job: Job } {
+  const name = pick(Object.keys(from) as (keyof typeof models)[])
   const schedule = pick(scheduleNames)
   const plan = {
     ...{ schedule, dp: pick([1, 7, 64]), tp: pick([1, 2, 8]), pp: pick([1, 4, 16]), zero: pick([0, 1, 2, 3]) },
@@ -84,16 +121,48 @@ function drawn(): { title: string; job: Job } {
       recompute: pick(['none', 'full'] as const),
     },
     ...{ layers: pick(['even', { first: 1, last: 0 }] as const) },
+    ...(name in routedModels && {
+      ...pick(sequences),
+      dp: pick([4, 12]),
+      ep: pick([1, 2, 3, 4, 8, 16]),
+      etp: pick([1, 2]),
+    }),
   }
   const counts = { ranks: plan.pp, chunks: scheduleFacts[schedule].chunks, microbatches: plan.microbatches }
   const job = Job.safeParse({ model: models[name], training: { seq: 2048, globalBatch: 64 * 7 * 160 }, plan })
   const fits = job.success && scheduleProblems(schedule, counts).length === 0
   const sound = fits && check(job.data).every(({ severity }) => severity === 'warning')
-  return sound ? { title: `${name}: ${JSON.stringify(plan)}`, job: job.data } : drawn()
+  return sound ? { title: `${name}: ${JSON.stringify(plan)}`, job: job.data } : drawn(from)
 }
 
+test(`what is made small is a sound job, experts and all (SEED=${seed})`, () => {
+  for (let i = 0; i < 40; i++) {
+    const { title, job } = drawn()
+    for (const { job: small } of [shrink(job), ...rehearsalSizes.map(sizes => rehearsalOf(job, sizes))]) {
+      const wrong = check(small).filter(({ severity }) => severity === 'error')
+      deepEqual(wrong, [], title)
+      ok(('moe' in small.model ? small.model.moe?.experts : 0) === 0 || small.plan.rows === 'worst')
+    }
+  }
+})
+
+later('experts on all of eight ranks are rehearsed on four, and proved narrower', async () => {
+  const model =
+    '{ family: llama, layers: 4, embed: 512, heads: 8, ffn: 1536, vocab: 512, moe: { experts: 16, chosen: 2, ffn: 512, dense: 3 } }'
+  const text = `model: ${model}\ntraining: { seq: 512, globalBatch: 16 }\nplan: { dp: 4, cp: 2, ep: 8, zero: 1 }\n`
+  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
+  equal(code, 0, out)
+  match(
+    out,
+    /8 ranks rehearsed on 4\n[\s\S]*plan\.ep +8 +4 +each axis[\s\S]*the same program[\s\S]*equal: 4 ranks compute/,
+  )
+  const proof = await lockstep(['verify', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
+  equal(proof.code, 0, proof.out)
+  match(proof.out, /model\.moe\.experts 16 -> 8, .*plan\.ep 8 -> 4, .*[\s\S]*equal: 4 ranks compute/)
+})
+
 for (let i = 0; i < Number(process.env.GRID ?? 3); i++) {
-  const { title, job } = drawn()
+  const { title, job } = drawn(i % 3 === 2 ? routedModels : models)
   later(`a small size of it is the same program: ${title} (SEED=${seed} #${i})`, () => {
     const full = tallyOf(compileJob(job))
     const sizes = rehearsalSizes.find(sizes => {

@@ -1,9 +1,9 @@
 /** What a job says of experts: who chooses whom, what room there is, and which ranks share them. */
 import { defaultOrder, divisorsNear, type Problem, roundUp } from '../base/index.js'
 import { type LlamaConfig, type MoeConfig, roomOf, routedLayers } from '../model/index.js'
-import { commonFactors, expertGrid } from './folding.js'
+import { commonFactors, denseGrid, expertGrid } from './folding.js'
 import { refused } from './phrases.js'
-import { contextOf, headSplit, type Rule } from './rule.js'
+import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
 /** The experts of a model, if it has any. */
@@ -82,21 +82,6 @@ function* sharesOfExperts({ experts, ffn }: MoeConfig, { ep, etp }: Plan): Itera
     yield refused('plan.ep', 'plan/experts/each', { experts, ep, rest: experts % ep, near: divisorsNear(experts, ep) })
   if (ffn % etp !== 0)
     yield refused('plan.etp', 'plan/experts/width', { ffn, etp, rest: ffn % etp, near: divisorsNear(ffn, etp) })
-}
-
-/** As the mesh has it: tp and cp in the factors in which they split heads, and what is left of cp. */
-function denseGrid(plan: Plan, kvHeads: number) {
-  const { outer, ulysses } = contextOf(plan)
-  // An attention that does not fit cp is told elsewhere.
-  const heads = headSplit(plan.tp, outer * ulysses === plan.cp ? ulysses : plan.cp / outer, kvHeads)
-  return [
-    { name: 'tp', size: heads.tp.group },
-    { name: 'tp', size: heads.tp.kvHeads },
-    { name: 'exchanged', size: heads.ulysses.kvHeads },
-    { name: 'exchanged', size: heads.ulysses.group },
-    { name: 'cp', size: outer },
-    { name: 'dp', size: plan.dp },
-  ] as const
 }
 
 /** Ranks below the end of each axis of either grid. */

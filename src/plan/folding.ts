@@ -3,6 +3,7 @@
  * Both grids number the same ranks, so they are two ways to factor one number; where a common refinement exists, its factors
  * are the axes of the mesh, and each grid's axes are lists of them.
  */
+import { contextOf, headSplit } from './rule.js'
 import type { Plan } from './schema.js'
 
 /** A grid of ranks, fastest first. */
@@ -57,5 +58,22 @@ export function expertGrid({
     { name: 'etp', size: etp },
     { name: 'ep', size: ep },
     { name: 'edp', size: (dp * cp * tp) / (etp * ep) },
+  ]
+}
+
+export type DenseFactor = 'tp' | 'tp of groups' | 'ulysses' | 'ulysses of groups' | 'cp' | 'dp'
+
+/** The grid of all other layers below pp, as the mesh has it: tp and cp in the factors in which they split heads, and what is left of cp. */
+export function denseGrid(plan: Plan, kvHeads: number | undefined): Factors<DenseFactor> {
+  const { outer, ulysses } = contextOf(plan)
+  // An attention that does not fit cp is told elsewhere.
+  const heads = headSplit(plan.tp, outer * ulysses === plan.cp ? ulysses : plan.cp / outer, kvHeads)
+  return [
+    { name: 'tp of groups', size: heads.tp.group },
+    { name: 'tp', size: heads.tp.kvHeads },
+    { name: 'ulysses', size: heads.ulysses.kvHeads },
+    { name: 'ulysses of groups', size: heads.ulysses.group },
+    { name: 'cp', size: outer },
+    { name: 'dp', size: plan.dp },
   ]
 }

@@ -31,12 +31,17 @@ export async function rehearseCommand(path: string, options: RehearseOptions, io
 
 const reasons: Readonly<Record<string, string>> = {
   'model.layers': 'layers of a kind share their segments; every stage that has any keeps one',
+  'model.moe.dense': 'one layer of each kind',
+  'model.moe.every': 'one layer of each kind',
   'training.seq': 'numbers inside instructions',
   'training.globalBatch': 'one sequence for each microbatch and copy',
   'plan.dp': 'copies do the same; two of them reduce, split and gather as many do',
   'plan.tp': 'each factor of tp splits the same dims, in two',
   'plan.cp': 'two ranks cut, gather and exchange a sequence as many do; a ring keeps its ranks',
   'plan.attention': 'as many ranks as cp has left',
+  'plan.ep': 'each axis that experts are spread over is there, in two',
+  'plan.etp': 'each axis that splits experts is there, in two',
+  'plan.rows': 'of few tokens chance decides how many rows a rank has: room for all, so that none is stopped',
   'plan.zigzag': 'said, so that a shorter sequence is cut in the same way',
   'data.documents.pad': 'two chunks of a document for each rank, of a token each',
   'plan.pp': 'as deep as there is room for; the rows follow the same rule',
