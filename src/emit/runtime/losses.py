@@ -10,8 +10,16 @@ from . import products
 from .dtypes import DTYPES
 from .optimizer import wide
 
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
 # Bytes of logits at a time: fewer tokens would spend more on adding up the gradient of the classes.
 MOST = 1 << 30
+# Logits that a kernel of our own looks at together.
+BLOCK = 4096
 
 
 def owned(ids: torch.Tensor, first: int, count: int):
@@ -59,14 +67,27 @@ def cross_entropy(x, table, labels, count, first: Optional[int] = None, dtype: O
     loss, slopes, d_table = 0.0, [], None
     for part, of in zip(rows.split(size), ids.split(size)):
         logits = products.mm(part if d_table is None else _after(part, d_table), table.t())
-        greatest = _greatest(logits) if here is None else here.wait(here.all_reduce_(_greatest(logits), group, "max"))
-        sums = _sums(logits, greatest, of, first)
-        sums, picked = (sums if here is None else here.wait(here.all_reduce_(sums, group))).unbind(0)
-        loss = loss + token_loss(greatest, sums, picked, of)
-        slope = token_loss_grad(logits, greatest, sums, of, count, first)
+        lost, slope = _one_pass(logits, of, count) if here is None else _with_others(logits, of, count, first, here, group)
+        loss = loss + lost
         slopes.append(products.mm(slope, table))
         d_table = products.mm(slope.t(), part, exact, plus=d_table)
     return loss, torch.cat(slopes).view_as(x), d_table.to(wanted)
+
+
+def _with_others(logits, labels, count, first, here, group: str):
+    """The loss, and its gradient by the logits, where other ranks own the other classes."""
+    greatest = here.wait(here.all_reduce_(_greatest(logits), group, "max"))
+    sums, picked = here.wait(here.all_reduce_(_sums(logits, greatest, labels, first), group)).unbind(0)
+    return token_loss(greatest, sums, picked, labels), token_loss_grad(logits, greatest, sums, labels, count, first)
+
+
+def _one_pass(logits, labels, count):
+    """The same where all classes are here: on a GPU the gradient takes the place of the logits, which torch.compile would read three times."""
+    if triton is not None and logits.is_cuda and logits.dtype == torch.bfloat16 and logits.is_contiguous():
+        return torch.ops.lockstep.token_losses_(logits, labels, (1 / count).float()).sum(), logits
+    greatest = _greatest(logits)
+    sums, picked = _sums(logits, greatest, labels, None).unbind(0)
+    return token_loss(greatest, sums, picked, labels), token_loss_grad(logits, greatest, sums, labels, count)
 
 
 def _copy(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -88,3 +109,46 @@ def _greatest(logits: torch.Tensor) -> torch.Tensor:
 
 def _sums(logits, greatest, labels, first: Optional[int]) -> torch.Tensor:
     return torch.stack((sum_exp(logits, greatest), pick(logits, labels, first)))
+
+
+def _losses(logits: torch.Tensor, labels: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+    return logits.new_empty(logits.shape[0], dtype=torch.float32)
+
+
+def _token_losses_(logits: torch.Tensor, labels: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
+    """Each token's loss; its logits become share * (softmax - onehot), 0 where the label is ignored."""
+    losses, width = _losses(logits, labels, share), logits.shape[1]
+    _softmax_slopes[(logits.shape[0],)](logits, labels, share, losses, width, BLOCK=min(BLOCK, triton.next_power_of_2(width)), num_warps=8)
+    return losses
+
+
+if triton is not None and hasattr(torch.library, "custom_op"):
+
+    @triton.jit
+    def _softmax_slopes(logits, labels, share, losses, width, BLOCK: tl.constexpr):
+        token = tl.program_id(0).to(tl.int64)
+        row, label, column = logits + token * width, tl.load(labels + token), tl.arange(0, BLOCK)
+        # Every lane has a greatest and a sum of its own; the row stays in a cache until it is read again.
+        top, total = tl.full((BLOCK,), -3.0e38, tl.float32), tl.zeros((BLOCK,), tl.float32)
+        for first in range(0, width, BLOCK):
+            inside = first + column < width
+            x = tl.load(row + first + column, mask=inside, other=float("-inf"), eviction_policy="evict_last").to(tl.float32)
+            higher = tl.maximum(top, x)
+            total = total * tl.exp(top - higher) + tl.exp(x - higher)
+            top = higher
+        greatest = tl.max(top)
+        whole = tl.sum(total * tl.exp(top - greatest))
+        counts = label >= 0
+        picked = tl.load(row + tl.where(counts, label, 0)).to(tl.float32)
+        tl.store(losses + token, tl.where(counts, tl.log(whole) + greatest - picked, 0.0))
+        each = tl.where(counts, tl.load(share), 0.0)
+        tl.debug_barrier()  # no lane writes before the label's logit was read
+        for first in range(0, width, BLOCK):
+            inside = first + column < width
+            x = tl.load(row + first + column, mask=inside, eviction_policy="evict_first").to(tl.float32)
+            slope = tl.exp(x - greatest) * (each / whole) - tl.where(first + column == label, each, 0.0)
+            tl.store(row + first + column, slope.to(logits.dtype.element_ty), mask=inside, eviction_policy="evict_first")
+
+    torch.library.custom_op("lockstep::token_losses_", _token_losses_, mutates_args=("logits",)).register_fake(_losses)
+else:
+    triton = None
