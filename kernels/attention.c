@@ -1,6 +1,7 @@
 // Causal attention by blocks, after Rabe and Staats, Milakov and Gimelshein, and Dao: a block of queries meets one block
 // of keys after the other and keeps a running maximum and sum per query, so the seq x seq matrix never exists. Backward
-// computes the probabilities again from the log-sum-exp. Every product is the matmul's register tile.
+// computes the probabilities again from the log-sum-exp. Every product is the matmul's register tile. Scores lie by key, so
+// that a lane is a query: maxima, sums and masks of a vector of queries wait for no other lane, and keys are multiplied where they lie.
 //
 // The plain rung: score = scale q.k for the keys a query sees, p = exp(score - lse), out = sum of mask p v;
 // dscore = scale p (mask dout.v - dout.out), and dq, dk, dv are products with it. Queries and keys are `depth` wide, values
@@ -11,8 +12,8 @@
 #include "random.h"
 
 #define KEYS 64
-#define QUERIES 64        // backward
-#define MANY_QUERIES 128  // forward, where every block of queries packs the keys again
+#define QUERIES 64
+#define KEPT 16  // blocks of values that are kept packed
 
 struct problem {
   const struct variant *variant;  // of the register tile
@@ -28,12 +29,22 @@ struct problem {
   const int32_t *order;   // [batch positions]: the token at each slot of a sequence; null: each lies at its place
 };
 
+// Blocks of keys and queries are packed whole: another variant is taken than the chosen one where that would fill panels up.
+static const struct variant *variant_for(const struct variant *chosen) {
+  const struct variant *widest = 0;
+  for (int i = 0; variant_at(i); i++) {
+    const struct variant *other = variant_at(i);
+    if (KEYS % other->columns == 0 && (!widest || other->columns > widest->columns)) widest = other;
+  }
+  return KEYS % chosen->columns == 0 || !widest ? chosen : widest;
+}
+
 // The words from `places` on are the same in attention and attentionGrad.
 static struct problem problem_of(const struct context *c, const double *w) {
   enum { shift = ATTENTION_PLACES };
   const double places = w[ATTENTION_PLACES - shift], order = w[ATTENTION_ORDER - shift];
   struct problem p = {
-      .variant = c->tuning.variant,
+      .variant = variant_for(c->tuning.variant),
       .batch = (size)w[ATTENTION_BATCH - shift],
       .queries = {(size)w[ATTENTION_QUERIES - shift], (size)w[ATTENTION_QUERY_ORIGIN - shift],
                   (size)w[ATTENTION_QUERY_UNTIL - shift], (size)w[ATTENTION_QUERY_GAP - shift]},
@@ -81,37 +92,64 @@ struct panelled {
   size rows, columns, k;
 };
 
-static void multiply_part(const struct problem *p, const struct panelled *x, struct run rows, size columns, struct run k,
-                          int accumulate) {
-  float *out = x->out + rows.first * x->stride;
+// Rows, columns and k that are multiplied.
+struct cut {
+  struct run rows, columns, k;
+};
+
+static void multiply_columns(const struct problem *p, const struct panelled *x, struct cut cut, int accumulate) {
+  float *out = x->out + cut.rows.first * x->stride + cut.columns.first;
   const struct numbers to = {(char *)out, DTYPE_F32};
+  const size width = p->variant->columns, panel = cut.columns.first / width * width;
   const struct product part = {.out = to,
                                .add = accumulate ? to : (struct numbers){},
                                .stride = x->stride,
-                               .a = block_of(x->a, rows.first, k.first),
-                               .m = rows.length,
-                               .n = columns,
-                               .k = k.length};
-  p->variant->multiply_rows(&part, x->panels + k.first * p->variant->columns, x->k);
+                               .a = block_of(x->a, cut.rows.first, cut.k.first),
+                               .m = cut.rows.length,
+                               .n = cut.columns.length,
+                               .k = cut.k.length};
+  p->variant->multiply_rows(&part, x->panels + panel * x->k + cut.k.first * width + cut.columns.first - panel, x->k);
 }
 
-// What a row of the left operand needs of the others near the diagonal, where row i sees the first i + shift + 1: of columns,
-// of k, or, where k are those who see, of k from i - shift on. Rows go by groups, and what is not needed is left as it is.
-enum side { COLUMNS_TO, K_TO, K_FROM };
+// Columns may begin within a panel, at a whole vector of it: what is left of that panel goes first.
+static void multiply_cut(const struct problem *p, const struct panelled *x, struct cut cut, int accumulate) {
+  const size width = p->variant->columns, within = cut.columns.first % width;
+  if (within > 0) {
+    struct cut rest = cut;
+    rest.columns.length = min_size(width - within, cut.columns.length);
+    multiply_columns(p, x, rest, accumulate);
+    cut.columns = piece_of(cut.columns, rest.columns.length, cut.columns.length);
+  }
+  if (cut.columns.length > 0) multiply_columns(p, x, cut, accumulate);
+}
+
+// What a row of the left operand needs of the others near the diagonal, where query i sees the first i + shift + 1 keys: a query, of
+// keys that are k, the first; a key, of queries that are columns or k, those from its own on. Rows go by groups, and what is not
+// needed is left as it is.
+enum side { K_TO, COLUMNS_FROM, K_FROM };
+
+// What a group of rows needs, of `all`; more rows join it as long as they need the same.
+static struct run needed_by(struct run *rows, const enum side side, size all, size many, size shift) {
+  const size end = rows->first + rows->length;
+  if (side == K_TO) {
+    const size reach = min_size(round_up(max_size(end + shift, 0), 16), all);
+    if (reach == all) rows->length = many - rows->first;
+    return (struct run){.length = reach};
+  }
+  const size from = min_size(max_size(rows->first - shift, 0) / 16 * 16, all);
+  if (end <= shift) rows->length = min_size(shift, many) - rows->first;
+  return (struct run){.first = from, .length = all - from};
+}
 
 static void multiply_seen(const struct problem *p, struct panelled x, const enum side side, size shift) {
-  const size group = round_up(16, p->variant->rows), all = side == COLUMNS_TO ? x.columns : x.k;
-  for (size i = 0; i < x.rows;) {
-    struct run rows = {.first = i, .length = min_size(group, x.rows - i)};
-    const size reach = min_size(round_up(max_size(i + rows.length + shift, 0), 16), all), from = max_size(i - shift, 0);
-    const int whole = side == K_FROM ? i + rows.length <= shift : reach == all;
-    if (whole) rows.length = side == K_FROM ? min_size(shift, x.rows) - i : x.rows - i;
-    const struct run k = side == COLUMNS_TO ? (struct run){.length = x.k}
-                         : side == K_TO     ? (struct run){.length = reach}
-                                            : (struct run){.first = from, .length = max_size(x.k - from, 0)};
-    const size columns = side == COLUMNS_TO ? reach : x.columns;
-    if (columns > 0 && k.length > 0) multiply_part(p, &x, rows, columns, k, side != COLUMNS_TO);
-    i += rows.length;
+  const size group = round_up(16, p->variant->rows);
+  const struct run columns = {.length = x.columns}, k = {.length = x.k};
+  struct run rows = {};
+  for (size i = 0; i < x.rows; i += rows.length) {
+    rows = (struct run){.first = i, .length = min_size(group, x.rows - i)};
+    const struct run needed = needed_by(&rows, side, side == COLUMNS_FROM ? x.columns : x.k, x.rows, shift);
+    const struct cut cut = {rows, side == COLUMNS_FROM ? needed : columns, side == COLUMNS_FROM ? k : needed};
+    if (needed.length > 0) multiply_cut(p, &x, cut, side != COLUMNS_FROM);
   }
 }
 
@@ -180,104 +218,155 @@ static struct visible visible_keys(const struct problem *p, struct row r, struct
   return (struct visible){min_size(from, KEYS), max_size(to, 0)};
 }
 
-static void copy_rows(float *to, struct numbers from, size stride, size rows, size width) {
-  for (size r = 0; r < rows; r++) widen(to + r * width, from_number(from, r * stride), width);
-}
-
-static void copy_scaled(float *to, struct numbers from, size stride, size rows, size depth, float scale) {
-  for (size r = 0; r < rows; r++, to += depth) {
-    const float *row = wide(from, r * stride, depth, to);
-    for (size d = 0; d < depth; d++) to[d] = row[d] * scale;
-  }
-}
-
-// A vector of a row, from its element t on, with something else where a key is not seen.
-INLINE vec seen_or(vec x, size t, struct visible v, float otherwise) {
-  ivec keys;
-#pragma GCC unroll 16
-  for (int lane = 0; lane < LANES; lane++) keys[lane] = lane;
-  keys += (int32_t)t;
-  return select_lanes((keys >= (int32_t)v.from) & (keys < (int32_t)v.to), x, splat(otherwise));
-}
-
-// Hides the scores of keys that are not seen, and returns the largest of the others.
-static float hide(float *scores, struct visible v) {
-  vec most = splat(-__builtin_inff());
-#pragma GCC unroll 4
-  for (size t = 0; t < KEYS; t += LANES) {
-    const vec x = seen_or(load(scores + t), t, v, -__builtin_inff());
-    store(scores + t, x);
-    most = greater(x, most);
-  }
-  return max_lanes(most);
-}
-
-// Turns a row of scores into exp(score - max), and returns their sum.
-static float soften(float *scores, float max) {
-  vec sums = {};
-#pragma GCC unroll 4
-  for (size t = 0; t < KEYS; t += LANES) {
-    const vec e = exp_lanes(load(scores + t) - max);
-    store(scores + t, e);
-    sums += e;
-  }
-  return sum_lanes(sums);
-}
-
-static void apply_mask(const struct problem *p, struct row r, float *probabilities, size query, size first) {
-  float factors[KEYS];
-  mask_factors(factors, p->mask, mask_index(p, r, query, first), KEYS);
-  for (size t = 0; t < KEYS; t++) probabilities[t] *= factors[t];
-}
-
-struct forward_space {
-  float *q, *out, *k_panels, *v_panels, *scores;
-  float max[MANY_QUERIES], sum[MANY_QUERIES];
+// Panels of the values of a block of keys, kept for the blocks of queries and the heads that see the same: of which they are.
+struct kept {
+  size batch, head, first, length;
+  float *panels;
 };
 
-// The scores of a block become probabilities, of one query after the other; the maxima come first, so that what was
-// accumulated before can be corrected for many of them at once.
-static void soften_block(const struct problem *p, struct row r, struct forward_space *s, struct run queries, struct run keys,
-                         size first) {
-  float next[MANY_QUERIES], corrections[MANY_QUERIES];
-  int seen[MANY_QUERIES];
-  for (size i = first; i < queries.length; i++) {
-    float *row = s->scores + (i - first) * KEYS;
-    const struct visible v = visible_keys(p, r, piece_of(queries, i, 1), keys);
-    seen[i] = v.from < v.to;  // a window, or a document, may begin after this block
-    if (!seen[i]) __builtin_memset(row, 0, KEYS * 4);
-    const float best = seen[i] ? hide(row, v) : s->max[i];
-    next[i] = best > s->max[i] ? best : s->max[i];
+// Short rows that lie far apart, which the CPU does not see coming: they are fetched while exponentials are taken.
+struct ahead {
+  struct numbers rows;
+  size stride, count, width;
+};
+
+INLINE void fetch_ahead(const struct ahead *a, size row) {
+  if (row >= a->count) return;
+  const struct numbers from = from_number(a->rows, row * a->stride), end = from_number(from, a->width);
+  for (const char *at = from.at; at < end.at; at += 64) __builtin_prefetch(at);
+}
+
+// Scores and probabilities lie by key: what is done for one query is done for as many as a vector has lanes.
+struct forward_space {
+  float *q_panels, *out, *keys, *scores;
+  float max[QUERIES], sum[QUERIES];
+  struct kept kept[KEPT];
+  size slots;
+  struct ahead ahead[2];
+};
+
+// Which keys of a block each query sees.
+struct sight {
+  int32_t from[QUERIES], to[QUERIES];
+};
+
+static int sees_all(const struct problem *p, struct row r, struct run queries, struct run keys) {
+  const struct run last = piece_of(queries, queries.length - 1, 1);
+  return !p->places && keys.position + keys.length - 1 <= queries.position && first_seen(p, r, last) <= keys.position;
+}
+
+static void see(const struct problem *p, struct row r, struct sight *s, struct run queries, struct run keys) {
+  for (size i = 0; i < QUERIES; i++) {
+    const struct visible v = i < queries.length ? visible_keys(p, r, piece_of(queries, i, 1), keys) : (struct visible){};
+    s->from[i] = (int32_t)v.from;
+    s->to[i] = (int32_t)v.to;
   }
-  for (size i = first; i < queries.length; i += LANES) {
-    const vec before = load_some(s->max + i, queries.length - i), now = load_some(next + i, queries.length - i);
-    const vec change = (vec)((ivec)(before - now) & ~(ivec)(before == now));  // 0 where both are -infinity
-    store_some(corrections + i, exp_lanes(change), queries.length - i);
+}
+
+// Numbers by key become something else where a query does not see the key.
+static void hide(const struct sight *s, float *numbers, struct run queries, struct run keys, float otherwise) {
+  for (size i = 0; i < queries.length; i += LANES) {
+    const ivec from = *(const ivec_at *)(s->from + i), to = *(const ivec_at *)(s->to + i);
+    for (size t = 0; t < keys.length; t++) {
+      const ivec key = (int32_t)t - (ivec){};
+      float *at = numbers + t * QUERIES + i;
+      store(at, select_lanes((key >= from) & (key < to), load(at), splat(otherwise)));
+    }
   }
-  for (size i = first; i < queries.length; i++) {
-    if (!seen[i]) continue;
-    float *row = s->scores + (i - first) * KEYS;
-    s->sum[i] = s->sum[i] * corrections[i] + soften(row, next[i]);
-    s->max[i] = next[i];
-    if (p->dropping) apply_mask(p, r, row, queries.position + i, keys.position);
+}
+
+INLINE vec greatest(const float *scores, size keys) {
+  vec most[4];
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; q++) most[q] = splat(-__builtin_inff());
+  size t = 0;
+  for (; t + 4 <= keys; t += 4)
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) most[q] = greater(load(scores + (t + q) * QUERIES), most[q]);
+  for (; t < keys; t++) most[0] = greater(load(scores + t * QUERIES), most[0]);
+  return greater(greater(most[0], most[1]), greater(most[2], most[3]));
+}
+
+// Scores become exp(score - max); returns their sum. Of what is ahead, some rows from `first` on are fetched.
+INLINE vec soften(float *scores, size keys, vec max, const struct ahead *ahead, size first) {
+  vec sum = {};
+  for (size t = 0; t < keys; t++) {
+    if (t % (QUERIES / LANES) == 0)
+      for (int a = 0; a < 2; a++) fetch_ahead(ahead + a, first + t / (QUERIES / LANES));
+    const vec e = exp_lanes(load(scores + t * QUERIES) - max);
+    store(scores + t * QUERIES, e);
+    sum += e;
+  }
+  return sum;
+}
+
+// The factors of dropout, by key.
+static void draw_factors(const struct problem *p, struct row r, float *factors, struct run queries, struct run keys) {
+  for (size i = 0; i < queries.length; i++) {
+    float of_query[KEYS];
+    mask_factors(of_query, p->mask, mask_index(p, r, queries.position + i, keys.position), KEYS);
+    for (size t = 0; t < keys.length; t++) factors[t * QUERIES + i] = of_query[t];
+  }
+}
+
+static void drop(const struct problem *p, struct row r, float *probabilities, struct run queries, struct run keys) {
+  float factors[KEYS * QUERIES] = {};
+  draw_factors(p, r, factors, queries, keys);
+  for (size i = 0; i < keys.length * QUERIES; i++) probabilities[i] *= factors[i];
+}
+
+// The scores of a block become probabilities, and what was accumulated before is corrected for the new maxima.
+static void soften_block(const struct problem *p, struct row r, struct forward_space *s, struct run queries, struct run keys) {
+  float corrections[QUERIES];
+  if (!sees_all(p, r, queries, keys)) {
+    struct sight seen;
+    see(p, r, &seen, queries, keys);
+    hide(&seen, s->scores, queries, keys, -__builtin_inff());
+  }
+  for (size i = 0; i < queries.length; i += LANES) {
+    const vec before = load(s->max + i), now = greater(greatest(s->scores + i, keys.length), before);
+    const vec base = select_lanes(now == -__builtin_inff(), splat(0), now);  // no key was seen so far
+    const vec correction = exp_lanes(before - base);
+    store(s->sum + i, load(s->sum + i) * correction + soften(s->scores + i, keys.length, base, s->ahead, i));
+    store(s->max + i, now);
+    store(corrections + i, correction);
+  }
+  if (p->dropping) drop(p, r, s->scores, queries, keys);
+  for (size i = 0; i < queries.length; i++)
     if (corrections[i] != 1)
       for (size d = 0; d < p->width; d++) s->out[i * p->width + d] *= corrections[i];
+}
+
+// The panels of the values of a block of keys, packed here unless they are kept.
+static const float *values_of(const struct problem *p, struct row r, struct forward_space *s, struct numbers v, struct run keys) {
+  struct kept *slot = &s->kept[keys.first / KEYS % s->slots];
+  if (slot->batch != r.batch || slot->head != r.head || slot->first != keys.first || slot->length != keys.length) {
+    pack(p, slot->panels, (struct matrix){from_number(v, v_offset(p, r, keys.first)), p->v_stride, 1}, keys.length, p->width);
+    *slot = (struct kept){r.batch, r.head, keys.first, keys.length, slot->panels};
   }
+  return slot->panels;
+}
+
+// Rows of numbers, where they lie or widened.
+static struct matrix rows_of(struct numbers first, size stride, size rows, size width, float *space) {
+  if (!is_narrow(first.dtype)) return (struct matrix){first, stride, 1};
+  for (size r = 0; r < rows; r++) widen(space + r * width, from_number(first, r * stride), width);
+  return matrix_of(space, width, 1);
+}
+
+static struct matrix keys_of(const struct problem *p, struct row r, struct numbers k, struct run keys, float *space) {
+  return rows_of(from_number(k, k_offset(p, r, keys.first)), p->k_stride, keys.length, p->depth, space);
 }
 
 // One block of keys: scores, probabilities, and their product with v added to out.
 static void attend_block(const struct problem *p, struct row r, struct forward_space *s, struct numbers k, struct numbers v,
                          struct run queries, struct run keys) {
-  const size first = max_size(0, keys.position - queries.position);  // queries before the block do not see it
-  const size rest = queries.length - first;
-  float *out = s->out + first * p->width;
-  pack(p, s->k_panels, (struct matrix){from_number(k, k_offset(p, r, keys.first)), 1, p->k_stride}, p->depth, keys.length);
-  pack(p, s->v_panels, (struct matrix){from_number(v, v_offset(p, r, keys.first)), p->v_stride, 1}, keys.length, p->width);
-  const size shift = queries.position + first - keys.position;
-  const struct matrix q = matrix_of(s->q + first * p->depth, p->depth, 1), scores = matrix_of(s->scores, KEYS, 1);
-  multiply_seen(p, (struct panelled){s->scores, KEYS, q, s->k_panels, rest, keys.length, p->depth}, COLUMNS_TO, shift);
-  soften_block(p, r, s, queries, keys, first);
-  multiply_seen(p, (struct panelled){out, p->width, scores, s->v_panels, rest, p->width, keys.length}, K_TO, shift);
+  const size shift = queries.position - keys.position, columns = round_up(queries.length, LANES);
+  const struct matrix by_query = matrix_of(s->scores, 1, QUERIES);
+  multiply_seen(p, (struct panelled){s->scores, QUERIES, keys_of(p, r, k, keys, s->keys), s->q_panels, keys.length, columns, p->depth}, COLUMNS_FROM, shift);
+  soften_block(p, r, s, queries, keys);
+  const float *values = values_of(p, r, s, v, keys);
+  multiply_seen(p, (struct panelled){s->out, p->width, by_query, values, queries.length, p->width, keys.length}, K_TO, shift);
 }
 
 // Where attention reads and writes; before: the output of other keys, or null.
@@ -289,6 +378,7 @@ struct attended {
 
 // A query begins with nothing, or with what other keys gave it: as if these were one key whose score is their lse.
 static void begin(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o, struct run queries) {
+  for (size i = queries.length; i < QUERIES; i++) s->max[i] = s->sum[i] = 0;
   for (size i = 0; i < queries.length; i++) {
     const size query = queries.first + i;
     const float lse = o->before.at ? o->before_lse[lse_offset(p, r, query)] : -__builtin_inff();
@@ -300,17 +390,16 @@ static void begin(const struct problem *p, struct row r, struct forward_space *s
   }
 }
 
-// The CPU does not see short rows coming that lie far apart.
-static void fetch(struct numbers rows, size stride, size count, size width) {
-  for (size i = 0; i < count; i++) {
-    const struct numbers row = from_number(rows, i * stride), end = from_number(row, width);
-    for (const char *at = row.at; at < end.at; at += 64) __builtin_prefetch(at);
-  }
+// The scaled queries of a block, by columns.
+static void pack_queries(const struct problem *p, struct row r, struct forward_space *s, struct numbers q, struct run queries) {
+  const struct matrix by_depth = {from_number(q, q_offset(p, r, queries.first)), 1, p->q_stride};
+  float *end = pack(p, s->q_panels, by_depth, p->depth, queries.length);
+  for (float *x = s->q_panels; x < end; x++) *x *= p->scale;
 }
 
 static void attend(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o,
                    struct run queries) {
-  copy_scaled(s->q, from_number(o->q, q_offset(p, r, queries.first)), p->q_stride, queries.length, p->depth, p->scale);
+  pack_queries(p, r, s, o->q, queries);
   begin(p, r, s, o, queries);
   const size first = first_seen_by_any(p, r, queries);
   EACH_RUN(run, p, p->keys, r.batch) {
@@ -318,8 +407,8 @@ static void attend(const struct problem *p, struct row r, struct forward_space *
     const size end = min_size(run.length, queries.position + queries.length - run.position);
     for (size key = seen; key < end; key += KEYS) {
       const struct run next = piece_of(run, min_size(key + KEYS, end), min_size(KEYS, max_size(0, end - key - KEYS)));
-      fetch(from_number(o->k, k_offset(p, r, next.first)), p->k_stride, next.length, p->depth);
-      fetch(from_number(o->v, v_offset(p, r, next.first)), p->v_stride, next.length, p->width);
+      s->ahead[0] = (struct ahead){from_number(o->k, k_offset(p, r, next.first)), p->k_stride, next.length, p->depth};
+      s->ahead[1] = (struct ahead){from_number(o->v, v_offset(p, r, next.first)), p->v_stride, next.length, p->width};
       attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
     }
   }
@@ -340,6 +429,13 @@ static float *take(struct context *c, size *used, size count) {
   return at;
 }
 
+// As many slots as there is room for; one at least.
+static void take_slots(struct context *c, size *used, struct forward_space *s, size count) {
+  const size room = (c->workspace_bytes / 4 - *used) / round_up(count, 16);
+  s->slots = max_size(min_size(room, KEPT), 1);
+  for (size i = 0; i < s->slots; i++) s->kept[i] = (struct kept){.length = 0, .panels = take(c, used, count)};
+}
+
 #define EACH_ROW(r, p)                                       \
   for (struct row r = {}; r.batch < (p).batch; r.batch++)    \
     for (r.head = 0; r.head < (p).kv_heads; r.head++)        \
@@ -348,11 +444,11 @@ static float *take(struct context *c, size *used, size count) {
 COMMAND(attention) {
   const struct problem p = problem_of(c, w + ATTENTION_PLACES);
   size used = 0;
-  struct forward_space s = {.q = take(c, &used, MANY_QUERIES * p.depth),
-                            .out = take(c, &used, MANY_QUERIES * p.width),
-                            .k_panels = take(c, &used, padded(&p, KEYS) * p.depth),
-                            .v_panels = take(c, &used, KEYS * padded(&p, p.width)),
-                            .scores = take(c, &used, MANY_QUERIES * KEYS)};
+  struct forward_space s = {.q_panels = take(c, &used, padded(&p, QUERIES) * p.depth),
+                            .out = take(c, &used, QUERIES * p.width),
+                            .scores = take(c, &used, QUERIES * KEYS),
+                            .keys = take(c, &used, KEYS * p.depth)};
+  take_slots(c, &used, &s, KEYS * padded(&p, p.width));
   if (c->error) return;
   const int merges = w[ATTENTION_BEFORE] > 0;
   const struct attended o = {.q = numbers_of(c, w[ATTENTION_Q]),
@@ -364,8 +460,7 @@ COMMAND(attention) {
                              .lse = floats(c, w[ATTENTION_LSE])};
   EACH_ROW(r, p)
   EACH_RUN(run, &p, p.queries, r.batch)
-  for (size query = 0; query < run.length; query += MANY_QUERIES)
-    attend(&p, r, &s, &o, piece_of(run, query, MANY_QUERIES));
+  for (size query = 0; query < run.length; query += QUERIES) attend(&p, r, &s, &o, piece_of(run, query, QUERIES));
 }
 
 // Each is weighed by its part of the sum of exp(scores), which is 0 where it saw no key.
@@ -389,13 +484,24 @@ struct operands {
   const float *lse;
 };
 
+// A block of queries as the blocks of keys meet it, kept for all of them: of which row it is, its first query, and how many there are.
+struct kept_queries {
+  struct row row;
+  size first, length;
+  float *q_transposed, *dout_transposed, *q_panels, *dout_panels;  // q scaled
+  float lse[QUERIES], delta[QUERIES];                              // delta: dout.out
+};
+
+// Scores and slopes lie by key, as in the forward pass.
 struct backward_space {
-  float *k_transposed, *v_transposed, *k_panels;  // panels of the block of keys; k_panels scaled
-  float *q, *q_panels, *dout_panels;              // of the block of queries; q scaled
-  float *dk, *dv;                                 // sums of the block of keys
-  float *dq;                                      // of the queries of a kv head, where they are rounded; or null
-  float *dout, *out;                              // of the block of queries, where they are widened; or null
-  float *scores, *slopes;                         // queries x keys
+  float *k_panels;          // of the block of keys, scaled
+  float *dk, *dv;           // sums of the block of keys
+  float *dq;                // of the queries of a kv head, where they are rounded; or null
+  float *keys, *values;     // of the block of keys, where they are widened
+  float *dout, *out;        // of the block of queries, where they are widened
+  float *scores, *slopes, *factors;
+  struct kept_queries kept[KEPT];
+  size slots;
 };
 
 static float dot(const float *a, const float *b, size n) {
@@ -404,63 +510,93 @@ static float dot(const float *a, const float *b, size n) {
   return sum_lanes(sums);
 }
 
-// Of one query: scores become masked probabilities, slopes (which come as dout.v) become dscore / scale.
-static void slope_row(const struct problem *p, struct row r, float *scores, float *slopes, struct run query, struct run keys,
-                      float lse, float delta) {
-  const struct visible seen = visible_keys(p, r, query, keys);
-  float factors[KEYS];
-  if (p->dropping) mask_factors(factors, p->mask, mask_index(p, r, query.position, keys.position), KEYS);
-#pragma GCC unroll 4
-  for (size t = 0; t < KEYS; t += LANES) {
-    const vec probability = exp_lanes(seen_or(load(scores + t), t, seen, -__builtin_inff()) - lse);
-    const vec dp = seen_or(load(slopes + t), t, seen, 0);
-    if (p->dropping) {
-      const vec kept = load(factors + t);
-      store(scores + t, probability * kept);
-      store(slopes + t, probability * (kept * dp - delta));
-    } else {
-      store(scores + t, probability);
-      store(slopes + t, probability * (dp - delta));
+static void multiply_by_scale(const struct problem *p, float *from, const float *end) {
+  for (; from < end; from++) *from *= p->scale;
+}
+
+static void pack_block(const struct problem *p, const struct operands *o, struct backward_space *s, struct kept_queries *b,
+                       struct run queries) {
+  const size many = queries.length, depth = p->depth, width = p->width;
+  const struct numbers q = from_number(o->q, q_offset(p, b->row, queries.first));
+  const size at = out_offset(p, b->row, queries.first);
+  const struct matrix dout = rows_of(from_number(o->dout, at), p->out_stride, many, width, s->dout);
+  const struct matrix out = rows_of(from_number(o->out, at), p->out_stride, many, width, s->out);
+  multiply_by_scale(p, b->q_transposed, pack(p, b->q_transposed, (struct matrix){q, 1, p->q_stride}, depth, many));
+  multiply_by_scale(p, b->q_panels, pack(p, b->q_panels, (struct matrix){q, p->q_stride, 1}, many, depth));
+  pack(p, b->dout_transposed, (struct matrix){dout.at, 1, dout.row_stride}, width, many);
+  pack(p, b->dout_panels, dout, many, width);
+  for (size i = 0; i < QUERIES; i++) {
+    const int is_there = i < many;
+    b->lse[i] = is_there ? o->lse[lse_offset(p, b->row, queries.first + i)] : 0;
+    b->delta[i] = is_there ? dot((const float *)block_of(dout, i, 0).at.at, (const float *)block_of(out, i, 0).at.at, width) : 0;
+  }
+}
+
+// The block of queries, packed here unless it is kept.
+static const struct kept_queries *queries_of(const struct problem *p, struct row r, const struct operands *o,
+                                             struct backward_space *s, struct run queries) {
+  const size blocks = (p->queries.length + QUERIES - 1) / QUERIES;
+  struct kept_queries *b = &s->kept[(r.group * blocks + queries.first / QUERIES) % s->slots];
+  const int is_kept = b->row.batch == r.batch && b->row.head == r.head && b->row.group == r.group &&
+                      b->first == queries.first && b->length == queries.length;
+  if (!is_kept) {
+    b->row = r;
+    b->first = queries.first;
+    b->length = queries.length;
+    pack_block(p, o, s, b, queries);
+  }
+  return b;
+}
+
+// Scores become masked probabilities, slopes (which come as dout.v) become dscore / scale.
+INLINE void slope_all(const struct backward_space *s, const struct kept_queries *b, size keys, const int dropping) {
+  for (size i = 0; i < b->length; i += LANES) {
+    const vec lse = load(b->lse + i), delta = load(b->delta + i);
+    for (size t = 0; t < keys; t++) {
+      const size at = t * QUERIES + i;
+      const vec probability = exp_lanes(load(s->scores + at) - lse), dp = load(s->slopes + at);
+      const vec factor = dropping ? load(s->factors + at) : splat(1);
+      store(s->scores + at, dropping ? probability * factor : probability);
+      store(s->slopes + at, probability * ((dropping ? factor * dp : dp) - delta));
     }
   }
 }
 
-// Rows of the outputs of some queries, where they lie or widened.
-struct wide_rows {
-  const float *at;
-  size stride;
-};
-
-static struct wide_rows rows_of(const struct problem *p, struct numbers x, struct row r, struct run queries, float *space) {
-  const struct numbers first = from_number(x, out_offset(p, r, queries.first));
-  if (!is_narrow(x.dtype)) return (struct wide_rows){(const float *)first.at, p->out_stride};
-  copy_rows(space, first, p->out_stride, queries.length, p->width);
-  return (struct wide_rows){space, p->width};
+static void slope_probabilities(const struct problem *p, struct row r, const struct backward_space *s,
+                                const struct kept_queries *b, struct run queries, struct run keys) {
+  if (!sees_all(p, r, queries, keys)) {
+    struct sight seen;
+    see(p, r, &seen, queries, keys);
+    hide(&seen, s->scores, queries, keys, -__builtin_inff());
+    hide(&seen, s->slopes, queries, keys, 0);
+  }
+  if (p->dropping) {
+    draw_factors(p, r, s->factors, queries, keys);
+    slope_all(s, b, keys.length, 1);
+  } else
+    slope_all(s, b, keys.length, 0);
 }
 
-// One block of queries against the packed block of keys.
+// A block of keys, as its rows are multiplied.
+struct key_rows {
+  struct matrix k, v;
+};
+
+// One block of queries against the block of keys.
 static void slope_block(const struct problem *p, struct row r, const struct operands *o, struct backward_space *s,
-                        struct run queries, struct run keys) {
+                        const struct key_rows *rows, struct run queries, struct run keys) {
   const size many = queries.length, depth = p->depth, width = p->width;
-  const struct wide_rows dout = rows_of(p, o->dout, r, queries, s->dout), out = rows_of(p, o->out, r, queries, s->out);
-  copy_scaled(s->q, from_number(o->q, q_offset(p, r, queries.first)), p->q_stride, many, depth, p->scale);
-  pack(p, s->q_panels, matrix_of(s->q, depth, 1), many, depth);
-  pack(p, s->dout_panels, matrix_of(dout.at, dout.stride, 1), many, width);
-  const size shift = queries.position - keys.position;
-  const struct matrix q = matrix_of(s->q, depth, 1), d = matrix_of(dout.at, dout.stride, 1);
-  multiply_seen(p, (struct panelled){s->scores, KEYS, q, s->k_transposed, many, keys.length, depth}, COLUMNS_TO, shift);
-  multiply_seen(p, (struct panelled){s->slopes, KEYS, d, s->v_transposed, many, keys.length, width}, COLUMNS_TO, shift);
-  for (size i = 0; i < many; i++) {
-    const struct run query = piece_of(queries, i, 1);
-    const float delta = dot(dout.at + i * dout.stride, out.at + i * out.stride, width);
-    slope_row(p, r, s->scores + i * KEYS, s->slopes + i * KEYS, query, keys, o->lse[lse_offset(p, r, query.first)], delta);
-  }
-  const struct matrix by_key = matrix_of(s->scores, 1, KEYS), slopes_by_key = matrix_of(s->slopes, 1, KEYS);
-  const struct matrix slopes = matrix_of(s->slopes, KEYS, 1);
+  const size shift = queries.position - keys.position, columns = round_up(many, LANES);
+  const struct kept_queries *b = queries_of(p, r, o, s, queries);
+  multiply_seen(p, (struct panelled){s->scores, QUERIES, rows->k, b->q_transposed, keys.length, columns, depth}, COLUMNS_FROM, shift);
+  multiply_seen(p, (struct panelled){s->slopes, QUERIES, rows->v, b->dout_transposed, keys.length, columns, width}, COLUMNS_FROM, shift);
+  slope_probabilities(p, r, s, b, queries, keys);
+  const struct matrix scores = matrix_of(s->scores, QUERIES, 1), slopes = matrix_of(s->slopes, QUERIES, 1);
+  const struct matrix by_query = matrix_of(s->slopes, 1, QUERIES);
   float *dq = s->dq ? s->dq + (queries.first * p->group + r.group) * depth : (float *)o->dq.at + q_offset(p, r, queries.first);
-  multiply_seen(p, (struct panelled){s->dv, width, by_key, s->dout_panels, keys.length, width, many}, K_FROM, shift);
-  multiply_seen(p, (struct panelled){s->dk, depth, slopes_by_key, s->q_panels, keys.length, depth, many}, K_FROM, shift);
-  multiply_seen(p, (struct panelled){dq, s->dq ? p->group * depth : p->q_stride, slopes, s->k_panels, many, depth, keys.length}, K_TO, shift);
+  multiply_seen(p, (struct panelled){s->dv, width, scores, b->dout_panels, keys.length, width, many}, K_FROM, shift);
+  multiply_seen(p, (struct panelled){s->dk, depth, slopes, b->q_panels, keys.length, depth, many}, K_FROM, shift);
+  multiply_seen(p, (struct panelled){dq, s->dq ? p->group * depth : p->q_stride, by_query, s->k_panels, many, depth, keys.length}, K_TO, shift);
 }
 
 // All that has to do with one block of keys: dk and dv of it, and its part of every dq.
@@ -468,10 +604,8 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
                        struct run keys) {
   const size depth = p->depth, width = p->width;
   const struct numbers k = from_number(o->k, k_offset(p, r, keys.first)), v = from_number(o->v, v_offset(p, r, keys.first));
-  pack(p, s->k_transposed, (struct matrix){k, 1, p->k_stride}, depth, keys.length);
-  pack(p, s->v_transposed, (struct matrix){v, 1, p->v_stride}, width, keys.length);
-  float *end = pack(p, s->k_panels, (struct matrix){k, p->k_stride, 1}, keys.length, depth);
-  for (float *x = s->k_panels; x < end; x++) *x *= p->scale;
+  const struct key_rows rows = {rows_of(k, p->k_stride, keys.length, depth, s->keys), rows_of(v, p->v_stride, keys.length, width, s->values)};
+  multiply_by_scale(p, s->k_panels, pack(p, s->k_panels, rows.k, keys.length, depth));
   for (size i = 0; i < keys.length * depth; i++) s->dk[i] = 0;
   for (size i = 0; i < keys.length * width; i++) s->dv[i] = 0;
   for (r.group = 0; r.group < p->group; r.group++)
@@ -481,12 +615,27 @@ static void slope_keys(const struct problem *p, struct row r, const struct opera
       for (size query = first; query < last; query += QUERIES) {
         const struct run queries = piece_of(run, query, QUERIES);
         // Later documents do not see the block either.
-        if (first_seen_by_any(p, r, queries) < keys.position + keys.length) slope_block(p, r, o, s, queries, keys);
+        if (first_seen_by_any(p, r, queries) < keys.position + keys.length) slope_block(p, r, o, s, &rows, queries, keys);
       }
     }
   for (size t = 0; t < keys.length; t++) {
     narrow(from_number(o->dk, k_offset(p, r, keys.first + t)), s->dk + t * depth, depth);
     narrow(from_number(o->dv, v_offset(p, r, keys.first + t)), s->dv + t * width, width);
+  }
+}
+
+static void take_query_slots(struct context *c, size *used, struct backward_space *s, const struct problem *p) {
+  const size queries = padded(p, QUERIES);
+  const size counts[] = {queries * p->depth, queries * p->width, QUERIES * padded(p, p->depth), QUERIES * padded(p, p->width)};
+  const size all = counts[0] + counts[1] + counts[2] + counts[3] + 64;
+  s->slots = max_size(min_size((c->workspace_bytes / 4 - *used) / all, KEPT), 1);
+  for (size i = 0; i < s->slots; i++) {
+    struct kept_queries *b = &s->kept[i];
+    b->length = 0;
+    b->q_transposed = take(c, used, counts[0]);
+    b->dout_transposed = take(c, used, counts[1]);
+    b->q_panels = take(c, used, counts[2]);
+    b->dout_panels = take(c, used, counts[3]);
   }
 }
 
@@ -499,23 +648,21 @@ COMMAND(attentionGrad) {
                              floats(c, w[ATTENTION_GRAD_LSE])};
   const int rounds = is_narrow(o.dq.dtype);
   const size own = p.queries.length * p.group * p.depth;  // of one kv head
-  const size keys = padded(&p, KEYS), depth = padded(&p, p.depth);
   size used = 0;
   struct backward_space s = {
-      .k_transposed = take(c, &used, keys * p.depth),
-      .v_transposed = take(c, &used, keys * p.width),
-      .k_panels = take(c, &used, KEYS * depth),
-      .q = take(c, &used, QUERIES * p.depth),
-      .q_panels = take(c, &used, QUERIES * depth),
-      .dout_panels = take(c, &used, QUERIES * padded(&p, p.width)),
+      .k_panels = take(c, &used, KEYS * padded(&p, p.depth)),
       .dk = take(c, &used, KEYS * p.depth),
       .dv = take(c, &used, KEYS * p.width),
       .scores = take(c, &used, QUERIES * KEYS),
       .slopes = take(c, &used, QUERIES * KEYS),
-      .dout = is_narrow(o.dout.dtype) ? take(c, &used, QUERIES * p.width) : 0,
-      .out = is_narrow(o.out.dtype) ? take(c, &used, QUERIES * p.width) : 0,
+      .factors = take(c, &used, p.dropping ? QUERIES * KEYS : 0),
+      .keys = take(c, &used, is_narrow(o.k.dtype) ? KEYS * p.depth : 0),
+      .values = take(c, &used, is_narrow(o.v.dtype) ? KEYS * p.width : 0),
+      .dout = take(c, &used, is_narrow(o.dout.dtype) ? QUERIES * p.width : 0),
+      .out = take(c, &used, is_narrow(o.out.dtype) ? QUERIES * p.width : 0),
       .dq = rounds ? take(c, &used, own) : 0,
   };
+  take_query_slots(c, &used, &s, &p);
   if (c->error) return;
   const size elements = p.batch * p.queries.length * p.q_stride;
   for (size i = 0; !rounds && i < elements; i++) ((float *)o.dq.at)[i] = 0;

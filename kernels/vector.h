@@ -27,6 +27,7 @@ typedef float vec4 __attribute__((vector_size(16)));
 
 // The same at any address of a float.
 typedef float vec_at __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef int32_t ivec_at __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 typedef double dvec_at __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 typedef float half_at __attribute__((vector_size(VECTOR_BYTES / 2), aligned(4), may_alias));
 typedef float vec4_at __attribute__((vector_size(16), aligned(4), may_alias));
