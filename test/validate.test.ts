@@ -33,10 +33,10 @@ const of = (study: string) => scored.filter(t => t.study === study)
 const percent = (x: number) => `${(100 * x).toFixed(2)} %`
 const atMost = (got: number, most: number) => ok(got <= most, `${percent(got)}, promised ${percent(most)}`)
 
-test('A100 and H100: a mean error of at most 5.7 % over rows, 6 % over studies', () => {
+test('A100 and H100: a mean error of at most 5.5 % over rows, 6 % over studies', () => {
   const usual = scored.filter(({ setup }) => /^(a100|h100)/.test(setup.cluster.device.name))
   ok(usual.length > 900)
-  atMost(meanAbsolute(usual), 0.057)
+  atMost(meanAbsolute(usual), 0.055)
   const names = [...new Set(usual.map(({ study }) => study))]
   ok(names.length >= 12)
   atMost(names.reduce((sum, name) => sum + meanAbsolute(usual.filter(t => t.study === name)), 0) / names.length, 0.06)
@@ -51,7 +51,7 @@ for (const [study, most] of [
   ['vtrain', 0.065],
   ['zero-bubble', 0.06],
   ['layouts', 0.06],
-  ['mosaic', 0.04],
+  ['mosaic', 0.032],
   ['mlperf', 0.05],
   ['megatron-bridge', 0.05],
 ] as const)
@@ -220,6 +220,13 @@ test('tables of several families: GPT-3 and Nemotron are not gated', () => {
       const made = setupOf(rowOf(sc21.replace(',GPT,', `,${model},`)), study)
       equal('setup' in made && made.setup.shape.gated, gated, model)
     }
+})
+
+test('llm-foundry: recomputation stops early on PyTorch 2.1, not in the table made with 1.13', () => {
+  const full = times.timed.filter(({ study, setup }) => study === 'mosaic' && setup.split.recompute === 'full')
+  const early = new Set(full.filter(t => t.setup.software.stopsEarly).map(({ setup }) => setup.cluster.device.name))
+  const whole = new Set(full.filter(t => !t.setup.software.stopsEarly).map(({ setup }) => setup.cluster.device.name))
+  deepEqual([[...early].sort(), [...whole]], [['a100-80', 'h100'], ['a100-40']])
 })
 
 test('a source nobody knows is not priced as another', () => {

@@ -90,6 +90,16 @@ function layoutsKernel({ notes }: Row): Partial<Software> {
   return { attention, fusedNorm: kernel.includes('RMS kernel'), fusedSoftmax: kernel === 'fused' ? 8192 : 0 }
 }
 
+/**
+ * The sweep behind llm-foundry's tables names its image: PyTorch 1.13 in May 2023, of which the table of A100 of 40 GB is, and
+ * 2.1 from October 2023 on, when those of A100 of 80 GB and of H100 were made. Since 2.1 checkpoints that are not reentrant, as
+ * its models' are, stop early.
+ */
+const mosaicSoftware = ({ notes, gpu }: Row): Partial<Software> => ({
+  reduceBytes: notes.includes('PURE') ? 2 : 4,
+  ...(!gpu.startsWith('A100-40') && { stopsEarly: true }),
+})
+
 const fineTuning = ({ model }: Row): string | undefined =>
   /LoRA|SFT/.test(model) ? 'fine-tuning: not all weights are trained, or sequences are packed' : undefined
 
@@ -259,7 +269,7 @@ export const studies: Readonly<Record<string, Study>> = {
     source: /llm-foundry/,
     family: 'mpt',
     framework: 'fsdp-2023',
-    software: row => ({ reduceBytes: row.notes.includes('PURE') ? 2 : 4 }),
+    software: mosaicSoftware,
     figure: 'palm',
     fitted: every(12),
   },
