@@ -174,20 +174,27 @@ for (const schedule of scheduleNames)
         }
   })
 
+/** Whether a rank holds all that another does, of the same part of the model. */
+const holdsAll = (rank: Holding, other: Holding): boolean =>
+  rank.layers === other.layers && rank.first === other.first && rank.open >= other.open && rank.held >= other.held
+
 for (const schedule of scheduleNames)
-  test(`${schedule}: the first and the last rank hold what they hold in the whole order`, () => {
+  test(`${schedule}: what ranks are known to hold without their order they hold in it`, () => {
     const { chunks: usualChunks, chunksFixed } = scheduleFacts[schedule]
     for (const pp of [1, 2, 5, 8])
       for (const microbatches of [1, 3, 8, 60])
         for (const chunks of chunksFixed ? [usualChunks] : [1, 3]) {
           const { ends, holdings } = pipelineIn(place({ schedule, pp, chunks, microbatches, shape: { layers: 30 } }))
-          const isKnown = !schedules[schedule].inTicks
           const ranks = pp === 1 ? [0] : [0, pp - 1]
-          deepEqual(
-            ends,
-            isKnown ? ranks.map(rank => holdings.all[rank]) : [],
-            `pp ${pp} chunks ${chunks} m ${microbatches}`,
-          )
+          const title = `pp ${pp} chunks ${chunks} m ${microbatches}`
+          const whole = ranks.map(rank => holdings.all[rank])
+          if (!schedules[schedule].leads) deepEqual(ends, whole, title)
+          else
+            for (const end of ends)
+              ok(
+                holdings.all.some(rank => holdsAll(rank, end)),
+                title,
+              )
         }
   })
 

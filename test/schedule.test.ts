@@ -362,6 +362,21 @@ test(`two tasks swapped are found exactly when the step can no longer run (SEED=
   equal(outcomes.size, 2)
 })
 
+test('what ranks surely do first on a V they do, whatever the limit', () => {
+  for (const name of scheduleNames) {
+    const { leads } = schedules[name]
+    for (const ranks of leads ? [1, 2, 3, 4, 7, 16] : [])
+      for (const microbatches of [1, 2, 5, 9, 40]) {
+        const counts = { ranks, chunks: 2, microbatches }
+        for (const [rank, row] of makeSchedule(name, counts).rows.entries()) {
+          const first = tasksOf(row).findIndex(({ kind, stage }) => kind !== 'F' || stage !== rank)
+          const said = leads!(counts)[rank] // asked above
+          ok(first >= said && said > 0, `${name} ${JSON.stringify({ counts, rank, first, said })}`)
+        }
+      }
+  }
+})
+
 test('what the first rank has begun before its first backward is what `begun` says, or more', () => {
   for (const name of scheduleNames)
     for (const ranks of [1, 2, 3, 4, 7])

@@ -68,11 +68,11 @@ export class KnownPipeline {
     return this.#holdings
   }
 
-  /** What the first and the last rank hold, where their rows tell; and what all do, if it is known or there is an order. */
+  /** What all ranks hold, if that is known; else what some do, or hold at the least: the first and the last where their rows tell. */
   get ends(): readonly Holding[] {
     if (this.#holdings) return this.#holdings.lumped
-    this.#ends ??= this.#book.holdings.ends(this.#split, this.pipeline)
-    return this.#ends.length === 0 && this.#orders ? this.holdings.lumped : this.#ends
+    this.#ends ??= this.#book.holdings.ends(this.#split, this.pipeline, this.#book.orders)
+    return this.#ends
   }
 
   /** Layers that the first rank surely has between forward and backward at one time. */

@@ -7,7 +7,7 @@ import { gpipe, loopedBfs } from './gpipe.js'
 import { allRows, asSchedule, type NumberedSchedule, type RowByRow } from './numbered.js'
 import { clause, refused } from './phrases.js'
 import type { Counts, Schedule } from './task.js'
-import { vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
+import { leadsOnV, vHalfLimit, vMinLimit, vShaped, zbVLimit } from './v.js'
 
 export { isScheduleName, type ScheduleName, scheduleNames }
 
@@ -15,8 +15,8 @@ export interface ScheduleKind {
   readonly title: string
   readonly describe: string
   readonly make: (counts: Counts) => RowByRow
-  /** Its rows are found together, tick by tick, and not each by itself. */
-  readonly inTicks: boolean
+  /** Where its rows are found together, tick by tick: by rank, forwards of its first chunk that it surely does before anything else. */
+  readonly leads?: (counts: Counts) => readonly number[]
   /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
   readonly begun: (counts: Counts) => readonly number[]
 }
@@ -25,7 +25,7 @@ export interface ScheduleKind {
 const mostCells = 1_000_000
 
 const kind = (title: string, describe: string, make: ScheduleKind['make'], begun = one): ScheduleKind => ({
-  ...{ title, describe, make, begun, inTicks: false },
+  ...{ title, describe, make, begun },
 })
 
 const one: ScheduleKind['begun'] = ({ chunks }) => new Array<number>(chunks).fill(1)
@@ -41,10 +41,11 @@ const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Kno
   )
 
 /** On a V, with no more activations than a limit. */
-const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind => ({
-  ...{ title, describe, begun: one, inTicks: true },
-  make: counts => vShaped(counts, limitOf(counts.ranks)),
-})
+const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind => {
+  const leads = (counts: Counts) => leadsOnV(counts, limitOf(counts.ranks))
+  const make = (counts: Counts) => vShaped(counts, limitOf(counts.ranks))
+  return { title, describe, make, leads, begun: counts => [leads(counts)[0], 1] }
+}
 
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe, all),

@@ -77,6 +77,24 @@ export function vShaped(counts: Counts, limit: number): RowByRow {
   return { stages: 2 * counts.ranks, microbatches: counts.microbatches, row: rank => rows[rank] }
 }
 
+/**
+ * By rank: forwards of chunk 0 that it surely does before anything else, whichever recipe wins. They come one a tick, and are due before
+ * the first microbatch is due on its way up; out of turn, others are done until that one can be there. The limit keeps a place for it.
+ */
+export function leadsOnV({ ranks, microbatches }: Counts, limit: number): number[] {
+  const leads = new Array<number>(ranks).fill(microbatches)
+  for (const recipe of recipes) {
+    const { after, spare } = recipe.patience
+    dueTimes(ranks, recipe).forEach(([down, up], rank) => {
+      const inTurn = Math.min(limit - 1, Math.ceil((up - down) / period))
+      const untilUp = 2 * (ranks - rank) - 1
+      const lead = Math.max(inTurn, after.includes(0) ? Math.min(limit - 1 - spare, untilUp) : 0)
+      leads[rank] = Math.min(leads[rank], lead)
+    })
+  }
+  return leads
+}
+
 /** The last rank begins after all others have, and nobody waits after that: no other recipe can do better. */
 const isPerfect = ({ ranks, microbatches }: Counts, { at, ticks, inside }: TriedRun): boolean =>
   at === 0 && inside === 0 && ticks === period * microbatches + ranks - 1

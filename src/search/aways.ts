@@ -6,7 +6,7 @@ import { activationBytes, dataRanks } from '../base/index.js'
 import { type Split, stateBytes } from '../estimate/index.js'
 import { parametersOf } from '../model/index.js'
 import { plainSplit, type Request, setupOf } from './request.js'
-import type { Group, Saving } from './space.js'
+import type { DeviceCut, Saving } from './space.js'
 
 export type Away = Pick<Split, 'offload' | 'lifted' | 'waiting'>
 
@@ -45,11 +45,11 @@ export function awaysOf(request: Request): Away[] {
 }
 
 /** Whether the hosts have room for what such plans keep there; what pads it, and what layers hand to each other, is not counted. */
-export function hasRoomFor(request: Request): (group: Group, saving: Saving) => boolean {
+export function hasRoomFor(request: Request): (cut: DeviceCut, saving: Saving) => boolean {
   const { cluster, model, shape, away } = request
   if (!away || !cluster.host) return () => true
   const { memory } = cluster.host
   const [all, each] = [parametersOf(model, shape.seq), bytesEach(request)]
   const bytes = (away.offload === 'host' ? each.offload : 0) + (away.lifted === 'host' ? each.lifted : 0)
-  return (group, { zero }) => (all * bytes) / (group.tp * group.pp * (zero > 0 ? dataRanks(group) : 1)) <= memory
+  return (cut, { zero }) => (all * bytes) / (cut.tp * cut.pp * (zero > 0 ? dataRanks(cut) : 1)) <= memory
 }

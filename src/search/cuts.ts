@@ -6,7 +6,16 @@ import { hasRoomFor } from './aways.js'
 import { type CommonPrices, commonPrices, cutBound } from './bounds.js'
 import { type UnlaidPipeline, unlaid } from './laid.js'
 import type { Request } from './request.js'
-import { deviceCutsOf, type Group, groupsIn, pipelinesOf, type Saving, savingsOf } from './space.js'
+import {
+  type Batch,
+  batchesOf,
+  type DeviceCut,
+  deviceCutsOf,
+  type Group,
+  pipelinesOf,
+  type Saving,
+  savingsOf,
+} from './space.js'
 
 export interface SavedGroup {
   readonly group: Group
@@ -14,8 +23,8 @@ export interface SavedGroup {
 }
 
 export interface BoundedCut {
-  /** Those with the smallest microbatches first. */
-  readonly groups: readonly SavedGroup[]
+  /** Those with the smallest microbatches first. Made when it is their turn: most never are. */
+  readonly groups: () => readonly SavedGroup[]
   readonly pipelines: readonly UnlaidPipeline[]
   readonly plans: number
   /** Seconds. */
@@ -30,20 +39,18 @@ export interface BoundedCuts {
 }
 
 export function boundedCuts(request: Request): BoundedCuts {
-  const [pipelinesFor, savingsFor] = [pipelinesOnce(request), savingsOnce(request)]
-  const [priceOf, isKept] = [commonPrices(request), hasRoomFor(request)]
+  const pipelinesFor = once((pp: number) => unlaid(request, pp, pipelinesOf(request, pp)))
+  const batchesFor = once((dp: number) => batchesOf(request, dp))
+  const [savingsIn, priceOf] = [savingsInCuts(request), commonPrices(request)]
   const cuts: BoundedCut[] = []
   let all = 0
   for (const cut of deviceCutsOf(request)) {
-    const pipelines = pipelinesFor(cut.pp)
-    const groups: SavedGroup[] = []
+    const [pipelines, batches, savingsOfBatch] = [pipelinesFor(cut.pp), batchesFor(cut.dp), savingsIn(cut)]
     let plans = 0
-    for (const group of groupsIn(request, cut)) {
-      const savings = savingsFor(group).filter(saving => isKept(group, saving))
-      if (savings.length > 0) groups.push({ group, savings })
-      plans += pipelines.length * savings.length
-    }
+    for (const batch of batches) plans += pipelines.length * savingsOfBatch(batch).length
     all += plans
+    const saved = (batch: Batch) => ({ group: { ...cut, ...batch }, savings: savingsOfBatch(batch) })
+    const groups = () => batches.filter(batch => savingsOfBatch(batch).length > 0).map(saved)
     if (plans > 0) cuts.push({ groups, pipelines, plans, least: cutBound(request, cut, priceOf) })
   }
   return { cuts, plans: all, priceOf }
@@ -62,22 +69,27 @@ export function byRecompute(savings: readonly Saving[]): [Recomputed, Saving[]][
   return [...found]
 }
 
-function pipelinesOnce(request: Request): (pp: number) => readonly UnlaidPipeline[] {
-  const known = new Map<number, readonly UnlaidPipeline[]>()
-  return pp => {
-    const pipelines = known.get(pp) ?? unlaid(request, pp, pipelinesOf(request, pp))
-    known.set(pp, pipelines)
-    return pipelines
+function once<T>(make: (count: number) => T): (count: number) => T {
+  const known = new Map<number, T>()
+  return count => {
+    const made = known.get(count) ?? make(count)
+    known.set(count, made)
+    return made
   }
 }
 
 /** They depend on whether there are copies, and several microbatches. */
-function savingsOnce({ constraints }: Request): (group: Group) => readonly Saving[] {
+function savingsInCuts(request: Request): (cut: DeviceCut) => (batch: Batch) => readonly Saving[] {
+  const isKept = hasRoomFor(request)
   const known = new Map<string, readonly Saving[]>()
-  return group => {
-    const key = `${group.dp * group.cp > 1} ${group.microbatches > 1}`
-    const savings = known.get(key) ?? savingsOf(group, constraints)
-    known.set(key, savings)
-    return savings
+  const savingsFor = (cut: DeviceCut, microbatches: number): readonly Saving[] => {
+    const key = `${cut.dp * cut.cp > 1} ${microbatches}`
+    const all = known.get(key) ?? savingsOf({ ...cut, microbatches }, request.constraints)
+    known.set(key, all)
+    return all.filter(saving => isKept(cut, saving))
+  }
+  return cut => {
+    const [ofOne, ofSeveral] = [savingsFor(cut, 1), savingsFor(cut, 2)]
+    return ({ microbatches }) => (microbatches > 1 ? ofSeveral : ofOne)
   }
 }

@@ -111,21 +111,25 @@ export function* deviceCutsOf(request: Request): Generator<DeviceCut> {
       if (globalBatch % dp !== 0 || !areOfUse(asked, { dp, cp })) continue
       const dense = { tp, cp, dp, sequenceParallel }
       for (const grid of expertsOver(request, dense, isAllowed))
-        for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed))
-          yield { pp, ...dense, ...grid, ...meeting, ...extras }
+        for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed)) {
+          const cut = { pp, ...dense, ...grid, ...meeting, ...extras }
+          if (keeps(cut, constraints)) yield cut
+        }
     }
 }
 
-/** Those with the smallest microbatches first. */
-export function groupsIn({ globalBatch, shape, constraints }: Request, cut: DeviceCut): Group[] {
-  const sequences = globalBatch / cut.dp
+export type Batch = Pick<Group, 'microbatch' | 'microbatches'>
+
+/** How the sequences of one of so many data ranks are cut: the smallest microbatches first. */
+export function batchesOf({ globalBatch, shape, constraints }: Request, dp: number): Batch[] {
+  const sequences = globalBatch / dp
   return divisors(sequences)
-    .map(microbatch => ({ ...cut, microbatch, microbatches: sequences / microbatch }))
-    .filter(group => mostStages(shape.layers) * group.microbatches <= mostTasks && keeps(group, constraints))
+    .map(microbatch => ({ microbatch, microbatches: sequences / microbatch }))
+    .filter(batch => mostStages(shape.layers) * batch.microbatches <= mostTasks && keeps(batch, constraints))
 }
 
 export function* groupsOf(request: Request): Generator<Group> {
-  for (const cut of deviceCutsOf(request)) yield* groupsIn(request, cut)
+  for (const cut of deviceCutsOf(request)) for (const batch of batchesOf(request, cut.dp)) yield { ...cut, ...batch }
 }
 
 /** Beside a ring, more ranks hardly exchange heads. */
@@ -313,7 +317,7 @@ export function layerSplits(layers: number, stages: number, head = 1): { readonl
 export const headWeight = ({ heads, kvHeads, headDim, ffn, gated, vocab }: Shape): number =>
   vocab / (2 * headDim * (heads + kvHeads) + (gated ? 3 : 2) * ffn)
 
-type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches' | 'extras'>
+export type Copies = Pick<Group, 'dp' | 'cp' | 'microbatches' | 'extras'>
 
 export function savingsOf(copies: Copies, constraints: readonly Constraint[] = []): Saving[] {
   // `cheap` where it is asked for: a fourth kind of saving for every plan is a third more of them.

@@ -158,7 +158,7 @@ export class Visit {
   #cut({ groups, pipelines, plans, least: atLeast }: BoundedCut): void {
     if (this.#isUseless(plans, atLeast, 0)) return
     const mayFit = this.#fitting()
-    for (const { group, savings } of groups) {
+    for (const { group, savings } of groups()) {
       const least = Math.max(atLeast, passageBound(this.#request, group, this.#priceOf))
       const one = { group, savings, pipelines, mayFit, least }
       this.#agenda.add({ least, look: () => this.#cutGroup(one) })

@@ -1,5 +1,5 @@
 /** lockstep models: the models that a job can name, and what each amounts to. */
-import { ProblemsError, scaled, showBytes, showCount, table } from '../../base/index.js'
+import { ProblemsError, scaled, showBytes, showCount, showWhole, table } from '../../base/index.js'
 import {
   flopsDefinition,
   ModelConfig,
@@ -76,8 +76,8 @@ function detailText(name: string, model: ModelConfig, sizes: ModelSizes): string
     `${((100 * part.parameters) / parameters).toFixed(1)} %`,
   ])
   const facts: (readonly [string, string])[] = [
-    ['parameters', `${parameters.toLocaleString('en-US')} (${showCount(parameters)})`],
-    ['active', `${active.toLocaleString('en-US')} that a token meets`],
+    ['parameters', `${showWhole(parameters)} (${showCount(parameters)})`],
+    ['active', `${showWhole(active)} that a token meets`],
     ['context', `${seq} tokens`],
     [
       'FLOPs a token',

@@ -1,5 +1,5 @@
 /** lockstep scale: how a job grows with the cluster, strong and weak, and the limit Amdahl's law sets. */
-import { scaled, showPercent, showSeconds, table } from '../../base/index.js'
+import { scaled, showPercent, showSeconds, showWhole, table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
 import type { Io } from '../io.js'
@@ -69,7 +69,7 @@ function limit({ serial, fraction, limit }: Amdahl): string {
   if (serial === 0) return 'none in sight: no part of the step stays as it is'
   return (
     `${showSeconds(serial)} of a step stay however many devices share it ` +
-    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first):\n  it never gets more than ${Math.round(limit).toLocaleString('en-US')} times as fast`
+    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first):\n  it never gets more than ${showWhole(Math.round(limit))} times as fast`
   )
 }
 

@@ -9,6 +9,7 @@ import {
   showBytes,
   showCount,
   showTime,
+  showWhole,
   table,
 } from '../../base/index.js'
 import { kinds, type Program } from '../../ir/index.js'
@@ -128,7 +129,7 @@ function runLines({ run }: Forecast): string[] {
   if (!run) return []
   const money = run.dollars === undefined ? '' : `, $${showCount(run.dollars)}`
   return [
-    `${showCount(run.tokens)} tokens: ${run.steps.toLocaleString('en')} steps, ${run.days.toFixed(1)} days, ${showCount(run.deviceHours)} device hours${money}`,
+    `${showCount(run.tokens)} tokens: ${showWhole(run.steps)} steps, ${run.days.toFixed(1)} days, ${showCount(run.deviceHours)} device hours${money}`,
   ]
 }
 

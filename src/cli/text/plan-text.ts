@@ -1,5 +1,5 @@
 /** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
-import { scaled, shorten, showCount, showGiB, showPercent, showSeconds, table } from '../../base/index.js'
+import { scaled, shorten, showCount, showGiB, showPercent, showSeconds, showWhole, table } from '../../base/index.js'
 import { memoryProfileOf } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import {
@@ -97,22 +97,20 @@ function frontTable(request: Request, front: readonly RankedPlan[]): string {
   return table(['GiB', 'step', 'MFU', ...header], rows)
 }
 
-const grouped = (n: number): string => n.toLocaleString('en-US')
-
 const unoutlined = ({ software }: Request): string =>
   software.own ? ', plans with experts are not outlined yet' : ', there is no program to compile'
 
 function countsLines(answer: Answer): string[] {
   const { considered, pruned, priced, unfit } = answer.found.counts
   const left = [
-    ...(pruned.memory > 0 ? [`${grouped(pruned.memory)} cannot fit`] : []),
-    ...(pruned.time > 0 ? [`${grouped(pruned.time)} cannot be faster`] : []),
+    ...(pruned.memory > 0 ? [`${showWhole(pruned.memory)} cannot fit`] : []),
+    ...(pruned.time > 0 ? [`${showWhole(pruned.time)} cannot be faster`] : []),
   ]
   const bounds = left.length > 0 ? `: ${left.join(' and ')} (by bounds)` : ''
-  const fits = unfit > 0 ? `, of which ${grouped(unfit)} do not fit` : ''
+  const fits = unfit > 0 ? `, of which ${showWhole(unfit)} do not fit` : ''
   return [
-    `${grouped(considered)} plans${bounds};`,
-    `${grouped(priced)} priced${fits}`,
+    `${showWhole(considered)} plans${bounds};`,
+    `${showWhole(priced)} priced${fits}`,
     ...simulatedLines(answer),
     ...leftOutLines(answer),
     ...(answer.request.allowed ?? []).map(name => `${name}: ${extraFacts[name].words}`),

@@ -1,5 +1,5 @@
 /** Plans in words and columns. */
-import { type MeshAxis, scaled, showSeconds } from '../../base/index.js'
+import { type MeshAxis, scaled, showSeconds, showWhole } from '../../base/index.js'
 import type { Split } from '../../estimate/index.js'
 import { scheduleFacts } from '../../plan/index.js'
 import {
@@ -14,7 +14,7 @@ import {
 } from '../../search/index.js'
 
 export const showDollars = (dollars: number): string =>
-  dollars >= 10 ? Math.round(dollars).toLocaleString('en-US') : dollars.toPrecision(3)
+  dollars >= 10 ? showWhole(Math.round(dollars)) : dollars.toPrecision(3)
 
 /** How it is cut along an axis, in one cell: '8 sp', '4 ring', '4 etp 2'. */
 export function showAxis(split: Split, axis: MeshAxis): string {

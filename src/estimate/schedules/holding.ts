@@ -3,7 +3,7 @@
  * number of microbatches alone, which plans share by the thousand: it is found once for all of them.
  */
 import { scheduleFacts } from '../../plan/index.js'
-import { type RowByRow, schedules, taskIndexes } from '../../schedule/index.js'
+import { type RowByRow, schedules, taskIndex, taskIndexes } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
 import { allOf, grown, type Moments, momentsOf, momentsOfRow, momentWidth } from './moments.js'
@@ -46,11 +46,13 @@ export class HoldingBook {
   }
 
   /**
-   * What the first and the last rank hold, of which one is mostly the fullest: known from their rows alone. None where rows are
-   * found together.
+   * What the first and the last rank hold, of which one is mostly the fullest: known from their rows alone. Where rows are found together,
+   * what ranks surely hold.
    */
-  ends({ schedule, pp, chunks, microbatches }: Split, pipeline: Pipeline): readonly Holding[] {
-    if (schedules[schedule].inTicks) return []
+  ends(split: Split, pipeline: Pipeline, orders: OrderBook): readonly Holding[] {
+    const { schedule, pp, chunks, microbatches } = split
+    const leads = orders.leads(split)
+    if (leads) return sureHoldings(pipeline, leads)
     const all = { ranks: pp, chunks, microbatches }
     const played = { ...all, microbatches: shortCounts(schedule, all)?.[1] ?? microbatches }
     const more = scheduleFacts[schedule].forwardsFirst ? microbatches / played.microbatches : 1
@@ -86,6 +88,16 @@ function endHoldings(cells: RowByRow, { stages, ranks }: Pipeline, more: number)
   return (ranks.length === 1 ? [0] : [0, ranks.length - 1]).map(rank => {
     const moments = momentsOfRow(taskIndexes(cells, cells.row(rank)), cells.stages, stages)
     return holdingOf(ranks[rank], more > 1 ? grown(moments, more) : moments)
+  })
+}
+
+/** On a V, until the first microbatch that came down and up again has gone back through its second stage. */
+function sureHoldings({ stages, firsts }: Pipeline, leads: readonly number[]): Holding[] {
+  return firsts.map(rank => {
+    const [down, up] = rank.stages
+    const forwards = new Array<number>(leads[down]).fill(taskIndex(stages.length, 'F', down))
+    const back = (['F', 'I'] as const).map(kind => taskIndex(stages.length, kind, up))
+    return holdingOf(rank, momentsOfRow([...forwards, ...back], stages.length, stages))
   })
 }
 

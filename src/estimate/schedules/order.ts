@@ -201,6 +201,7 @@ export class OrderBook {
   readonly #orders = new Map<number, Order>()
   readonly #played = new Map<number, PlayedOrders>()
   readonly #begun = new Map<number, readonly number[]>()
+  readonly #leads = new Map<number, readonly number[]>()
   #tasks = 0
 
   of({ schedule, pp, chunks, microbatches }: PipelineCounts): PlayedOrders {
@@ -221,6 +222,13 @@ export class OrderBook {
   begun({ schedule, pp, chunks, microbatches }: PipelineCounts): readonly number[] {
     const counts = { ranks: pp, chunks, microbatches }
     return entry(this.#begun, keyOf(schedule, counts), () => schedules[schedule].begun(counts))
+  }
+
+  /** Where ranks are known to do so many forwards of their first chunk before anything else: by rank. */
+  leads({ schedule, pp, chunks, microbatches }: PipelineCounts): readonly number[] | undefined {
+    const { leads } = schedules[schedule]
+    const counts = { ranks: pp, chunks, microbatches }
+    return leads && entry(this.#leads, keyOf(schedule, counts), () => leads(counts))
   }
 
   #order(schedule: ScheduleName, counts: Counts): Order {
