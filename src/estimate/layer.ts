@@ -29,6 +29,20 @@ export type Cut = Pick<Split, (typeof cutFields)[number]> & {
   readonly agreeing?: number
 }
 
+/** The cut of what every token passes: who shares experts has no say in it. */
+export const streamFields = [
+  'tp',
+  'cp',
+  'sequenceParallel',
+  'inOrder',
+  'ulysses',
+  'ring',
+  'microbatch',
+  'fp8',
+  'agreeing',
+] as const satisfies readonly (keyof Cut)[]
+export type StreamCut = Pick<Cut, (typeof streamFields)[number]>
+
 /** A split as its kernels see it. */
 export const cutOf = (split: Cut & Pick<Split, 'dp'>): Cut =>
   split.fp8 === 'current' ? { ...split, agreeing: split.dp } : split
@@ -143,7 +157,7 @@ function weightKernels(linear: Linear, precision: Precision, software: Software)
   return [gradient, { kind: 'memory', read, written: elements * software.gradientBytes }]
 }
 
-export function attentionKernels(shape: Shape, cut: Cut, precision: Precision, { attention }: Software) {
+export function attentionKernels(shape: Shape, cut: StreamCut, precision: Precision, { attention }: Software) {
   const exchanging = cut.ulysses ?? 1
   const heads = shape.heads / (cut.tp * exchanging)
   const [queries, keys] = [(exchanging * shape.seq) / cut.cp, shape.seq]

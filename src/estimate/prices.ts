@@ -17,11 +17,21 @@ import {
 } from './counts.js'
 import { ByFields, entry } from './entry.js'
 import { denseOf, partsOfToken, routedOf, routedShare, routedTokens } from './experts.js'
-import { type Cut, cutFields, cutOf, embeddingKernels, headKernels, type Kernels, layerKernels } from './layer.js'
+import {
+  type Cut,
+  cutFields,
+  cutOf,
+  embeddingKernels,
+  headKernels,
+  type Kernels,
+  layerKernels,
+  type StreamCut,
+  streamFields,
+} from './layer.js'
 import type { Ends } from './own/ends.js'
 import { type HeldByKind, heldByKind } from './own/flying.js'
-import { type BlockTime, BySaving, OwnLayerCosts } from './own/layer.js'
-import { type OwnWork, ownWork } from './own/work.js'
+import { type BlockTime, BySaving, OwnLayerCosts, PlainLayers } from './own/layer.js'
+import { type OwnWork, ownWork, type StreamWork, streamWork } from './own/work.js'
 import type { Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -75,10 +85,18 @@ export interface OwnLayers {
   readonly held: HeldByKind
 }
 
+/** What layers share that differ in their experts alone: the pieces that every token passes, layers without experts, embedding and head. */
+interface OwnStream {
+  readonly work: StreamWork
+  readonly plain: PlainLayers
+  readonly ends: BySaving<Ends<BlockTime>>
+}
+
 type LinkKind = ReturnType<typeof hopsOf>[number]['link']['kind']
 
 export class PriceTable {
   readonly #rows = new ByFields<keyof Cut, Prices>([...cutFields, 'agreeing'])
+  readonly #streams = new ByFields<keyof StreamCut, OwnStream>(streamFields)
   readonly #collectives = new Map<number, Map<number, number>>()
   readonly #links = new Map<number, { readonly kind: LinkKind | undefined }>()
   readonly #setup: Omit<Setup, 'split'>
@@ -89,7 +107,15 @@ export class PriceTable {
 
   of(split: Cut & Pick<Split, 'dp'>): Prices {
     const cut = cutOf(split)
-    return this.#rows.of(cut, () => pricesOf(this.#setup, cut))
+    return this.#rows.of(cut, () => pricesOf(this.#setup, cut, this))
+  }
+
+  stream(cut: StreamCut): OwnStream {
+    return this.#streams.of(cut, () => ({
+      work: streamWork(this.#setup, cut),
+      plain: new PlainLayers(),
+      ends: new BySaving(),
+    }))
   }
 
   /** The kind of the outermost links among so many ranks so far apart; undefined: there are none. */
@@ -128,7 +154,7 @@ function othersTimes({ shape, cluster, precision, software }: Omit<Setup, 'split
   }
 }
 
-function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
+function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut, table: PriceTable): Prices {
   const { shape, software } = setup
   const ranks = software.own ? tableRanks(shape, cut.tp) : cut.tp
   return {
@@ -139,14 +165,14 @@ function pricesOf(setup: Omit<Setup, 'split'>, cut: Cut): Prices {
     embeddingParameters: embeddingParameters(shape, ranks),
     headParameters: headParameters(shape, ranks, false),
     headBesideEmbedding: headParameters(shape, ranks, true),
-    ...(software.own ? { own: ownLayers(setup, cut) } : { others: othersTimes(setup, cut) }),
+    ...(software.own ? { own: ownLayers(setup, cut, table.stream(cut)) } : { others: othersTimes(setup, cut) }),
   }
 }
 
-const ownLayers = (setup: Omit<Setup, 'split'>, cut: Cut): OwnLayers => ({
-  work: ownWork(setup, cut),
-  known: new OwnLayerCosts(),
-  ends: new BySaving(),
+const ownLayers = (setup: Omit<Setup, 'split'>, cut: Cut, { work, plain, ends }: OwnStream): OwnLayers => ({
+  work: ownWork(setup, cut, work),
+  known: new OwnLayerCosts(plain),
+  ends,
   held: heldByKind(setup.shape, cut),
 })
 

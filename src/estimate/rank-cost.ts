@@ -18,7 +18,21 @@ export interface StageParts {
   readonly host: number
   /** Backward passes are one task or two, or some of them one and some two. */
   readonly backward: 'whole' | 'split' | 'paired'
+  /** All that is done with a microbatch, with such passes. */
+  readonly total: PartTotals
 }
+
+export interface PartTotals {
+  readonly layer: number
+  readonly first: number
+  readonly last: number
+}
+
+export const totalsOf = (layer: TaskTimes, { first, last }: Ends, backward: StageParts['backward']): PartTotals => ({
+  layer: totalOf(layer, { backward }),
+  first: totalOf(first, { backward }),
+  last: totalOf(last, { backward }),
+})
 
 export const taskTimes = ({ forward, input, weight }: PassTimes): TaskTimes => ({
   ...{ F: forward, I: input, W: weight, B: input + weight },
@@ -76,7 +90,7 @@ export function busiestOf({ firsts: ranks }: Pipeline, prices: Prices, parts: St
     rank = ranks[i]
   }
   const endsTp = rank.firstTurns * prices.tpEmbedding
-  const layers = rank.layerTurns * totalOf(parts.layer, parts)
+  const layers = rank.layerTurns * parts.total.layer
   const endsBusy = busy - layers - endsTp - rank.turns * parts.host
   return { rank, busy, endsBusy, endsTp }
 }
@@ -96,13 +110,13 @@ export function mostHeld({ firsts: ranks }: Pipeline, prices: Prices): MostHeld 
 
 /** Seconds a rank works in a step. */
 export function busyOf(rank: PipelineRank, parts: StageParts, times = 1): number {
-  const { layer, lighter, ends, host } = parts
+  const { lighter, total, host } = parts
   return (
     times * rank.turns * host +
     (lighter ? manyOf(lighter, times * rank.excessTurns, parts) : 0) +
-    times * rank.layerTurns * totalOf(layer, parts) +
-    times * rank.firstTurns * totalOf(ends.first, parts) +
-    times * rank.lastTurns * totalOf(ends.last, parts)
+    times * rank.layerTurns * total.layer +
+    times * rank.firstTurns * total.first +
+    times * rank.lastTurns * total.last
   )
 }
 
@@ -151,9 +165,12 @@ export function leastEnd({ pipeline, times }: Repeated, parts: StageParts, messa
   const { stages, layers, ranks, lasts } = pipeline
   const { layer, ends, lighter = noTime } = parts
   const whole = parts.backward === 'whole'
-  const [back, backToFirst, backToLast] = [backOf(layer, whole), backOf(ends.first, whole), backOf(ends.last, whole)]
+  const back = backOf(layer, whole)
+  const backToFirst = backOf(ends.first, whole)
   const lighterBack = whole ? lighter.B : lighter.I
-  const [pass, passFirst, passLast] = [layer.F + back, ends.first.F + backToFirst, ends.last.F + backToLast]
+  const pass = layer.F + back
+  const passFirst = ends.first.F + backToFirst
+  const passLast = ends.last.F + backOf(ends.last, whole)
   // On a V the turn at the bottom is not sent.
   const hops = ranks.length === 1 ? 0 : Math.max(0, stages.length - 2)
   let least = layers * pass + passFirst + passLast + 2 * hops * message
@@ -165,7 +182,8 @@ export function leastEnd({ pipeline, times }: Repeated, parts: StageParts, messa
     const start = layersBefore * layer.F + excessBefore * lighter.F + entered * ends.first.F + way
     const home = layersBefore * back + excessBefore * lighterBack + entered * backToFirst + way
     const own = start + busyOf(rank, parts, times)
-    const [layerTurns, excessTurns] = [times * rank.layerTurns, times * rank.excessTurns]
+    const layerTurns = times * rank.layerTurns
+    const excessTurns = times * rank.excessTurns
     const more = excessTurns * (lighter.F + lighterBack)
     const first = times * rank.firstTurns * passFirst
     const sent = start + layerTurns * pass + more + first + times * rank.lastTurns * passLast

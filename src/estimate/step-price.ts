@@ -28,9 +28,11 @@ import {
   type MeanSeconds,
   meanTimes,
   mostHeld,
+  type PartTotals,
   type StageParts,
   stageTimes,
   totalOf,
+  totalsOf,
   usualEnds,
 } from './rank-cost.js'
 import { finishHeld } from './schedules/held.js'
@@ -71,6 +73,7 @@ export class CutPrice {
   #known: Flying | undefined
   #each: readonly MovedEach[] | undefined
   readonly #flown: Partial<Record<StageParts['backward'], FlownEach>> = {}
+  readonly #totals: Partial<Record<StageParts['backward'], PartTotals>> = {}
 
   constructor(setup: Setup) {
     this.#setup = setup
@@ -137,7 +140,9 @@ export class CutPrice {
   partsOf({ schedule, chunks }: Pick<Split, 'schedule' | 'chunks'>): StageParts {
     const { times: layer, lighter, ends } = this
     const host = this.#setup.software.launch.batch / chunks
-    return { layer, lighter, ends, host, backward: scheduleFacts[schedule].backward }
+    const { backward } = scheduleFacts[schedule]
+    const total = (this.#totals[backward] ??= totalsOf(layer, ends, backward))
+    return { layer, lighter, ends, host, backward, total }
   }
 
   /** When the tasks of such a pipeline can be done at the soonest, whatever their order. */

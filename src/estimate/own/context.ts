@@ -3,7 +3,7 @@ import { activationBytes, gcd } from '../../base/index.js'
 import { type Kernel, pairsSeen, type TokenRun } from '../../cost/index.js'
 import { kvSplit } from '../counts.js'
 import { entry } from '../entry.js'
-import { attentionKernels, type Cut } from '../layer.js'
+import { attentionKernels, type StreamCut } from '../layer.js'
 import type { PriceTable } from '../prices.js'
 import type { Setup, Split } from '../setup.js'
 import type { Shape } from '../shape.js'
@@ -30,7 +30,7 @@ export function attendedWidths(shape: Shape, tp: number): AttendedWidths {
   return { queries, keys, values: keys, results: queries }
 }
 
-export function meetingWork(setup: Omit<Setup, 'split'>, cut: Cut, prices: KernelPrices): MeetingWork {
+export function meetingWork(setup: Omit<Setup, 'split'>, cut: StreamCut, prices: KernelPrices): MeetingWork {
   const { shape, precision, software } = setup
   const rows = (cut.microbatch * shape.seq) / cut.cp
   const element = activationBytes(precision)
@@ -69,7 +69,7 @@ function onceEach<T>(of: (number: number) => T): (number: number) => T {
  * Keys that a query sees at each turn on the rank where it sees most. In zigzag every rank sees half of what comes; in order
  * the last sees all of it. At first a rank sees its own.
  */
-function keysOfTurns({ seq, window }: Shape, { cp, ulysses = 1, inOrder }: Cut): number[] {
+function keysOfTurns({ seq, window }: Shape, { cp, ulysses = 1, inOrder }: StreamCut): number[] {
   const ranks = cp / ulysses
   const own = seq / ranks
   if (window && window.tokens < seq) return keysOfWindow(runsOf(ranks, own, inOrder), own, window.tokens)

@@ -3,7 +3,7 @@ import { activationBytes, isCast, uncast } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Kernel, priceCollective, priceInStep } from '../../cost/index.js'
 import { type Fp8Recipe, inBlocks } from '../../plan/index.js'
-import type { Cut } from '../layer.js'
+import type { StreamCut } from '../layer.js'
 import type { Setup } from '../setup.js'
 
 /** A product with a matrix: seconds forward, of the gradient of its input, and of its own; and its parameters. */
@@ -25,7 +25,7 @@ export interface Coded {
 }
 
 /** Seconds in which ranks agree on what is greatest in a tensor of which each has a part, those of tp too or not; none where nobody must. */
-export function agreementOf({ cluster }: Pick<Setup, 'cluster'>, { tp, cp, agreeing }: Cut) {
+export function agreementOf({ cluster }: Pick<Setup, 'cluster'>, { tp, cp, agreeing }: StreamCut) {
   const met = (group: { readonly size: number; readonly stride: number }) =>
     group.size > 1 ? priceCollective({ kind: 'all-reduce', bytes: 4, group }, cluster) : 0
   if (agreeing === undefined) return () => 0

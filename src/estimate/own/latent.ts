@@ -3,7 +3,7 @@
  * those of all tokens, or of its own where the sequence is split over tp; they are gathered, narrow as they are.
  */
 import type { AdapterTarget } from '../../model/index.js'
-import type { Cut } from '../layer.js'
+import type { StreamCut } from '../layer.js'
 import type { Latent, Shape } from '../shape.js'
 import { addedTo, type PricedParts } from './adapted.js'
 import type { Flight } from './clock.js'
@@ -55,7 +55,7 @@ interface NarrowTraffic {
 export function latentWork(
   shape: Shape,
   latent: Latent,
-  cut: Cut,
+  cut: StreamCut,
   { prices, element, adapted }: PricedParts,
 ): LatentWork {
   const { queries, keyValues, plain, turned, values } = latent

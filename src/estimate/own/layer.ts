@@ -3,13 +3,10 @@
  * moved up and waits down. What the data axes move while layers compute is in flying.ts.
  */
 
-import { activationBytes, isCast, type MeshAxis, precisionFacts } from '../../base/index.js'
 import { type Kernel, priceInStep } from '../../cost/index.js'
-import { type Fp8Recipe, usualBlock } from '../../plan/index.js'
 import type { TaskKind } from '../../schedule/index.js'
 import { entry } from '../entry.js'
-import { comeFirst, expertLoad, expertTensor, routedShare, routedTokens } from '../experts.js'
-import type { Cut } from '../layer.js'
+import { comeFirst, routedShare } from '../experts.js'
 import { carriedSeconds } from '../moves.js'
 import type { LayerCost } from '../others/layer-cost.js'
 import type { OwnLayers, PriceTable } from '../prices.js'
@@ -17,16 +14,14 @@ import type { Acts } from '../schedules/acts.js'
 import type { TaskTimes } from '../schedules/play.js'
 import { reducesEach, splitsAll } from '../schedules/stages.js'
 import type { Setup, Split } from '../setup.js'
-import type { Experts } from '../shape.js'
-import { Clock, type WaitedAxis } from './clock.js'
-import { meetingTraffic } from './context.js'
+import { Clock } from './clock.js'
 import { type Feed, PlainFeed } from './feed.js'
-import { type Lanes, lanesOf } from './lanes.js'
-import { LatentProjection, type LatentTraffic } from './latent.js'
-import { type Meeting, type MeetingTraffic, meetingOn } from './meeting.js'
-import { Phase, type Traffic } from './phase.js'
+import { LatentProjection } from './latent.js'
+import { type CutTraffic, type LayerSetup, type LayerSplit, type LayerTraffic, layerTraffic } from './layer-traffic.js'
+import { type Meeting, meetingOn } from './meeting.js'
+import { Phase } from './phase.js'
 import { PlainProjection, type Projection } from './projection.js'
-import { RoutedFeed, type RoutedTraffic } from './routed.js'
+import { RoutedFeed } from './routed.js'
 import type { OwnWork } from './work.js'
 
 /** A block's tasks: how long they take with nothing beside them, and what they do. */
@@ -55,19 +50,6 @@ export interface LayerKinds {
   readonly dense: number
   readonly plain: BlockTime
   readonly routed: BlockTime
-}
-
-/** Of all parts of a layer. */
-interface LayerTraffic extends CutTraffic {
-  readonly common: Traffic
-}
-
-/** All of it but how gradients are added up, which the cut of a layer does not tell. */
-interface CutTraffic {
-  readonly common: Omit<Traffic, 'accumulate'>
-  readonly meeting: MeetingTraffic
-  readonly latent: LatentTraffic
-  readonly routed?: RoutedTraffic
 }
 
 class LayerTask {
@@ -198,10 +180,6 @@ export interface LayerCosts {
   readonly inTwo: OwnLayerCost
 }
 
-/** Of data ranks, ZeRO and `reduce` only whether gradients leave after each microbatch. */
-type LayerSplit = Cut & Pick<Split, MeshAxis | 'zero' | 'reduce' | 'microbatches' | 'recompute'>
-type LayerSetup = Omit<Setup, 'split'> & { readonly split: LayerSplit }
-
 /**
  * Of one cut, by what else of a plan the time of a layer depends on: what is computed again, and of how many microbatches
  * gradients are added up. Those that leave after each are not.
@@ -215,52 +193,75 @@ export class BySaving<T> {
   }
 }
 
-/** What all layers of a cut share: their traffic, and what those without experts and those with some do but for adding up gradients. */
-interface SharedByCut {
-  traffic?: CutTraffic
-  readonly plain: SharedTasks
-  readonly routed: SharedTasks
-}
-
-/** Forward passes, and gradients of inputs alone by what is computed again. */
+/** What tasks of one kind of layer share: forward passes, and gradients of inputs alone by what is computed again. */
 interface SharedTasks {
   forward?: Clock
   readonly inputs: Map<Split['recompute'], Clock>
 }
 
-export class OwnLayerCosts {
-  readonly shared: SharedByCut = { plain: { inputs: new Map() }, routed: { inputs: new Map() } }
-  readonly #known = new BySaving<LayerCosts>()
+/** Layers without experts, whoever shares those of others. */
+export class PlainLayers {
+  readonly shared: SharedTasks = { inputs: new Map() }
+  readonly #known = new BySaving<Clocks>()
 
-  /** Of one microbatch nothing is added up, either. */
-  of(split: LayerSplit, make: () => LayerCosts): LayerCosts {
-    return this.#known.of(split.microbatches === 1 ? { ...split, microbatches: 0 } : split, make)
+  of(split: LayerSplit, make: () => Clocks): Clocks {
+    return this.#known.of(asAdded(split), make)
   }
 }
 
-/** Where only some layers are routed, the mean: what it does is what most of them do. */
-function meanLayers(layer: CutLayer, { recompute }: LayerSplit): LayerCosts {
-  const { share, dense } = layer
-  const some = share > 0 ? layer.played(recompute, true) : undefined
-  const others = share < 1 ? layer.played(recompute, false) : undefined
-  const of = (inTwo: boolean): OwnLayerCost => {
-    if (!some || !others) return costOf((some ?? others)!, inTwo) // one of them is there
-    return meanCost(costOf(some, inTwo), costOf(others, inTwo), share, dense)
+/** What all layers of a cut share: their traffic, and what those without experts and those with some do but for adding up gradients. */
+interface SharedByCut {
+  traffic?: CutTraffic
+  readonly plain: PlainLayers
+  readonly routed: SharedTasks
+}
+
+export class OwnLayerCosts {
+  readonly shared: SharedByCut
+  readonly #known = new BySaving<LayerCosts>()
+
+  constructor(plain: PlainLayers) {
+    this.shared = { plain, routed: { inputs: new Map() } }
   }
-  return { whole: of(false), inTwo: of(true) }
+
+  of(split: LayerSplit, make: () => LayerCosts): LayerCosts {
+    return this.#known.of(asAdded(split), make)
+  }
+}
+
+/** Of one microbatch nothing is added up, either. */
+const asAdded = (split: LayerSplit): LayerSplit => (split.microbatches === 1 ? { ...split, microbatches: 0 } : split)
+
+/** Where only some layers are routed, the mean: what it does is what most of them do. */
+function meanLayers(layer: CutLayer, split: LayerSplit): LayerCosts {
+  const { share, dense } = layer
+  const some = share > 0 ? costsOf(layer.routed(split)) : undefined
+  const others = share < 1 ? costsOf(layer.plain(split)) : undefined
+  if (!some || !others) return (some ?? others)! // one of them is there
+  const of = (kind: keyof LayerCosts) => meanCost(some[kind], others[kind], share, dense)
+  return { whole: of('whole'), inTwo: of('inTwo') }
 }
 
 function meanCost(some: OwnLayerCost, others: OwnLayerCost, share: number, dense: number | undefined): OwnLayerCost {
   const mean = (a: number, b: number) => share * a + (1 - share) * b
-  const { block: a, ...cost } = some
-  const { block: b, ...other } = others
-  const names = Object.keys(cost) as (keyof LayerCost)[] // what is left are numbers
-  const seconds = { F: 0, I: 0, W: 0, B: 0 }
-  for (const kind of ['F', 'I', 'W', 'B'] as const) seconds[kind] = mean(a.seconds[kind], b.seconds[kind])
-  const costs = Object.fromEntries(names.map(name => [name, mean(cost[name], other[name])]))
+  const [a, b] = [some.block, others.block]
+  const seconds = (kind: TaskKind) => mean(a.seconds[kind], b.seconds[kind])
+  // Written out, here and below: a search makes thousands of these.
   return {
-    ...(costs as unknown as LayerCost), // the same names
-    block: { seconds, acts: share < 0.5 ? b.acts : a.acts },
+    forward: mean(some.forward, others.forward),
+    input: mean(some.input, others.input),
+    weight: mean(some.weight, others.weight),
+    compute: mean(some.compute, others.compute),
+    recompute: mean(some.recompute, others.recompute),
+    tp: mean(some.tp, others.tp),
+    cp: mean(some.cp, others.cp),
+    ep: mean(some.ep, others.ep),
+    gather: mean(some.gather, others.gather),
+    launch: mean(some.launch, others.launch),
+    block: {
+      seconds: { F: seconds('F'), I: seconds('I'), W: seconds('W'), B: seconds('B') },
+      acts: share < 0.5 ? b.acts : a.acts,
+    },
     ...(dense !== undefined && { kinds: { dense, plain: b, routed: a } }),
   }
 }
@@ -279,7 +280,7 @@ class CutLayer {
   readonly #shared: SharedByCut
 
   constructor(setup: LayerSetup, table: PriceTable, work: OwnWork, shared: SharedByCut) {
-    shared.traffic ??= trafficOf(setup, table)
+    shared.traffic ??= layerTraffic(setup, table)
     const { common, ...traffic } = shared.traffic
     this.share = routedShare(setup.shape)
     this.dense = comeFirst(setup.shape) ? setup.shape.experts?.dense : undefined
@@ -289,13 +290,21 @@ class CutLayer {
     this.#shared = shared
   }
 
-  played(recompute: Split['recompute'], isRouted: boolean): Clocks {
+  plain(split: LayerSplit): Clocks {
+    const { plain } = this.#shared
+    return plain.of(split, () => this.#played(split.recompute, plain.shared, false))
+  }
+
+  routed({ recompute }: LayerSplit): Clocks {
+    return this.#played(recompute, this.#shared.routed, true)
+  }
+
+  #played(recompute: Split['recompute'], shared: SharedTasks, isRouted: boolean): Clocks {
     const play = (act: (task: LayerTask) => void): Clock => {
       const clock = new Clock(this.#contention)
       act(new LayerTask(clock, this.#work, this.#traffic, isRouted))
       return clock
     }
-    const shared = isRouted ? this.#shared.routed : this.#shared.plain
     shared.forward ??= play(task => task.forward())
     return {
       F: shared.forward,
@@ -306,19 +315,25 @@ class CutLayer {
   }
 }
 
-function costOf(clocks: Clocks, inTwo: boolean): OwnLayerCost {
+function costsOf(clocks: Clocks): LayerCosts {
   const block = blockTime(clocks)
-  const done = inTwo ? [clocks.F, clocks.I, clocks.W] : [clocks.F, clocks.B]
-  const total = (read: (clock: Clock) => number) => done.reduce((sum, clock) => sum + read(clock), 0)
-  const { F: forward, I: input, W: weight, B: both } = block.seconds
-  const waited = (axis: WaitedAxis) => total(clock => clock.waited[axis])
-  const [tp, cp, ep] = [waited('tp'), waited('cp'), waited('ep')]
-  const recompute = total(clock => clock.again)
-  return {
-    ...{ forward, input: inTwo ? input : both - weight, weight, block },
-    compute: total(clock => clock.now) - tp - cp - ep - recompute,
-    ...{ recompute, tp, cp, ep, gather: 0, launch: 0 },
+  const { F, I, W, B } = clocks
+  return { whole: costOf(block, B.now - W.now, [F, B]), inTwo: costOf(block, I.now, [F, I, W]) }
+}
+
+/** `done`: what is done with a microbatch. */
+function costOf(block: BlockTime, input: number, done: readonly Clock[]): OwnLayerCost {
+  let [now, recompute, tp, cp, ep] = [0, 0, 0, 0, 0]
+  for (const clock of done) {
+    now += clock.now
+    recompute += clock.again
+    tp += clock.waited.tp
+    cp += clock.waited.cp
+    ep += clock.waited.ep
   }
+  const { F: forward, W: weight } = block.seconds
+  const compute = now - tp - cp - ep - recompute
+  return { forward, input, weight, compute, recompute, tp, cp, ep, gather: 0, launch: 0, block }
 }
 
 /** Seconds to add the gradient of so many parameters to those of the microbatches before. The first is kept as it is. */
@@ -327,74 +342,4 @@ export function accumulation({ split, cluster, software }: LayerSetup): (paramet
   const bytes = 3 * software.gradientBytes * (1 - 1 / microbatches)
   const kernel = (n: number): Kernel => ({ kind: 'memory', read: (n * bytes) / 2, written: (n * bytes) / 2 })
   return n => (n === 0 || microbatches === 1 || reducesEach(split) ? 0 : priceInStep(kernel(n), cluster.device))
-}
-
-/** Of a number in blocks, on average: f32 of 128, a byte of 32. */
-const scaleBytes = { blocks: 4 / usualBlock.blocks, mx: 1 / usualBlock.mx } as const
-const inBlocksOf = (recipe: Fp8Recipe | undefined): recipe is keyof typeof scaleBytes =>
-  recipe !== undefined && Object.hasOwn(scaleBytes, recipe)
-
-function trafficOf(setup: LayerSetup, table: PriceTable): CutTraffic {
-  const { shape, split, precision } = setup
-  const { tp, cp, sequenceParallel, microbatch } = split
-  const rows = ((microbatch * shape.seq) / cp) * activationBytes(precision)
-  // Codes are what is gathered.
-  const narrow = isCast(precision) ? precisionFacts[precision].bytes / activationBytes(precision) : 1
-  // Blocks have scales, which follow in a gather of their own.
-  const scales = inBlocksOf(split.fp8) ? scaleBytes[split.fp8] / activationBytes(precision) : 0
-  const gathered = (width: number) =>
-    sequenceParallel
-      ? table.collective('all-gather', narrow * rows * width, tp, 1) +
-        (scales > 0 ? table.collective('all-gather', scales * rows * width, tp, 1) : 0)
-      : 0
-  const summed = (width: number) =>
-    table.collective(sequenceParallel ? 'reduce-scatter' : 'all-reduce', rows * width, tp, 1)
-  const lanes = lanesOf(split, table)
-  const { queries = 0, keyValues = 0, turned = 0 } = shape.latent ?? {}
-  return {
-    common: {
-      gather: gathered(shape.embed),
-      gatherTwice: inBlocksOf(split.fp8),
-      sum: summed(shape.embed),
-      embed: shape.embed,
-      biases: shape.biases,
-      frozen: shape.adapters !== undefined,
-    },
-    meeting: meetingTraffic(setup, table, lanes),
-    latent: {
-      gather: { queries: gathered(queries), keys: gathered(keyValues), turned: gathered(turned) },
-      sum: { queries: summed(queries), keys: summed(keyValues), turned: sequenceParallel ? summed(turned) : 0 },
-    },
-    ...(shape.experts && { routed: routedTraffic(setup, shape.experts, table, lanes) }),
-  }
-}
-
-function routedTraffic(
-  { shape, split, precision }: LayerSetup,
-  experts: Experts,
-  table: PriceTable,
-  lanes: Lanes,
-): RoutedTraffic {
-  const { tp, cp, ep, sequenceParallel, microbatch } = split
-  const etp = expertTensor(split)
-  const load = expertLoad(shape, experts, split, split.imbalance)
-  const rows = load.experts * load.rows
-  const element = activationBytes(precision)
-  const activation = ((microbatch * shape.seq) / cp) * shape.embed * element
-  const among = (bytes: number) => table.collective('all-to-all', bytes, ep, etp)
-  const chosen = 4 * routedTokens(shape, split) * etp * experts.active * ep
-  // Without sequence parallelism tokens are whole on the ranks of tp: on those that split an expert, if they are among them.
-  const known = !sequenceParallel && tp % etp === 0
-  const shared = etp * routedTokens(shape, split) * shape.embed * element
-  return {
-    choices: table.collective('all-gather', chosen, ep, etp),
-    rows: among(rows * shape.embed * element),
-    weights: among(4 * rows),
-    lane: lanes.of(ep, etp),
-    slices: tp > 1 && !sequenceParallel && etp === 1,
-    tokens: known ? 0 : table.collective('all-gather', shared, etp, 1),
-    sum: table.collective(known ? 'all-reduce' : 'reduce-scatter', known ? activation : shared, etp, 1),
-    whole: table.collective('all-gather', activation, tp, 1),
-    parts: table.collective(sequenceParallel || etp === 1 ? 'reduce-scatter' : 'all-reduce', activation, tp, 1),
-  }
 }

@@ -15,22 +15,19 @@ import { stateBytes } from '../optimizer-cost.js'
 import { tokensOf } from '../others/activations.js'
 import type { Holding } from '../schedules/holding.js'
 import {
-  type AtWork,
   aheadOf,
   atWorkOf,
-  type BlockSize,
   behindOf,
   type blockSizes,
   type Moments,
   momentWidth,
-  type NextBlock,
-  nextBlocks,
-  worksAt,
+  type worksAt,
 } from '../schedules/moments.js'
 import { fetchesEach, type RankLayers, reducesEach } from '../schedules/stages.js'
 import type { Placed } from '../setup.js'
 import { keptCodes } from './coding.js'
 import { type CutFacts, cutFacts, heldOf, ranksOfTable } from './cut-facts.js'
+import { type BlockBytes, FetchedBlocks } from './fetched.js'
 import type { Stash } from './stash.js'
 import { isCoded, travelOf } from './wire.js'
 
@@ -59,14 +56,10 @@ interface Scratches {
   readonly table: number
   /** Gradients of the call before that are still on their way. */
   readonly behind: BlockBytes
-  /** From ZeRO-3 on, parameters as they are computed with: of the block at work, and of those ahead. */
+  /** From ZeRO-3 on, parameters as they are computed with: of the block at work, and of others beside it. */
   readonly fetched: BlockBytes
-  readonly ahead: (next: NextBlock, held: RankLayers) => number
-  /** What a rank that fetches for one block alone has while another is at work, until the last call that reads it. */
-  readonly stays: (at: AtWork, held: RankLayers) => number
+  readonly beside: FetchedBlocks
 }
-
-type BlockBytes = Readonly<Record<BlockSize, number>>
 
 function factsOf(placed: Placed): Facts {
   const { shape, split, book } = placed
@@ -126,24 +119,12 @@ function scratchesOf(placed: Placed, cut: CutFacts): Scratches {
   const sent = wide + (gradients.sent < wide ? gradients.sent * framesOf(split) : 0)
   // Parts that have come from the host, or are on their way.
   const parts = split.lifted && dataRanks(split) > 1 ? ((prefetch + 1) * fetched.layer) / dataRanks(split) : 0
-  const blocksOf = ({ layers, first, last }: RankLayers) => layers + (apart ? 0 : (first ? 1 : 0) + (last ? 1 : 0))
   return {
     layer: wide * (whole ? made.layer : largest),
     table: shape.adapters ? 0 : wide * table,
     behind: { nothing: 0, layer: whole ? sent * made.layer : 0, table: whole ? sent * made.table : 0 },
     fetched,
-    ahead: (next, held) => {
-      // A rank of one block finds what it has fetched.
-      if (next === 'nothing' || prefetch === 0 || blocksOf(held) <= 1) return 0
-      const further = (prefetch - 1) * fetched.layer + parts
-      if (next !== 'same') return narrow * (fetched[next] + further)
-      return fetched.layer + narrow * (fetched[held.layers === 1 ? 'table' : 'layer'] + further)
-    },
-    stays: (at, held) => {
-      const own = held.layers > 0 ? 'layer' : 'table'
-      const isIts = own === 'layer' ? at === 'layer' || at === 'layer input' : at === 'head' || at === 'head input'
-      return blocksOf(held) <= 1 && !isIts ? fetched[own] : 0
-    },
+    beside: new FetchedBlocks({ bytes: fetched, prefetch, narrow, parts, apart }),
   }
 }
 
@@ -296,19 +277,11 @@ function mixOn(facts: Facts, { layers, dense }: RankLayers): Mix {
 
 function worstOf(facts: Facts, holding: Holding, whole: number, sent: number): Bytes {
   const { layer, extras } = mixOn(facts, holding)
-  const { ahead, stays } = fetchedBeside(facts.scratch, holding)
+  const { ahead, stays } = facts.scratch.beside.of(holding)
   const kept = keptOf(facts, layer)
   const fullest = fullestOf(holding.moments, { extras, ahead, stays, kept, whole, layers: holding.layers })
   const { activations, workspace, gathered } = fullest
   return sent > activations + workspace + gathered ? { activations: 0, workspace: sent, gathered: 0 } : fullest
-}
-
-const nothingFetched = { ahead: nextBlocks.map(() => 0), stays: worksAt.map(() => 0) }
-
-/** Where `nextBlocks` and `worksAt` say. */
-function fetchedBeside({ fetched, ahead, stays }: Scratches, held: RankLayers): typeof nothingFetched {
-  if (fetched.layer === 0 && fetched.table === 0) return nothingFetched
-  return { ahead: nextBlocks.map(next => ahead(next, held)), stays: worksAt.map(at => stays(at, held)) }
 }
 
 /** Bytes, in columns: a search looks through millions of moments. */

@@ -3,7 +3,7 @@ import { activationBytes } from '../../base/index.js'
 import { priceCollective } from '../../cost/index.js'
 import type { AdapterTarget } from '../../model/index.js'
 import { tableRanks } from '../counts.js'
-import type { Cut } from '../layer.js'
+import type { Cut, StreamCut } from '../layer.js'
 import type { Setup } from '../setup.js'
 import type { Shape } from '../shape.js'
 import { adaptedBy, addedTo, type PricedParts } from './adapted.js'
@@ -13,7 +13,8 @@ import { type LatentWork, latentWork } from './latent.js'
 import type { MeetingWork } from './meeting.js'
 import { type RoutedWork, routedWork } from './routed.js'
 
-export interface OwnWork {
+/** Of all but experts. */
+export interface StreamWork {
   readonly queries: Linear
   readonly keys: Linear
   readonly values: Linear
@@ -34,13 +35,21 @@ export interface OwnWork {
   /** The product with the table of the head, and passes over the logits. */
   readonly table: Linear
   readonly logitPass: (times: number) => number
-  /** Where queries, keys and values are made from narrow vectors, and where a layer has experts. */
+  /** Where queries, keys and values are made from narrow vectors. */
   readonly latent?: LatentWork
+}
+
+export interface OwnWork extends StreamWork {
+  /** Where a layer has experts. */
   readonly routed?: RoutedWork
 }
 
 /** Products that read the residual stream, and those that add to it. */
-function streamProducts(shape: Shape, { tp, cp, microbatch, sequenceParallel }: Cut, { prices, adapted }: PricedParts) {
+function streamProducts(
+  shape: Shape,
+  { tp, cp, microbatch, sequenceParallel }: StreamCut,
+  { prices, adapted }: PricedParts,
+) {
   const rows = (microbatch * shape.seq) / cp
   // Of the residual stream a rank codes what it has, once for all products that read it.
   const split = sequenceParallel ? tp : 1
@@ -65,17 +74,28 @@ function streamProducts(shape: Shape, { tp, cp, microbatch, sequenceParallel }: 
   return { fromStream, toStream }
 }
 
-export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
-  const { shape, precision } = setup
+function pricedParts(setup: Omit<Setup, 'split'>, cut: StreamCut): PricedParts {
+  const prices = kernelPrices(setup, cut.fp8, agreementOf(setup, cut))
+  const element = activationBytes(setup.precision)
+  const adapted = adaptedBy(setup.shape, prices, element, bytes =>
+    priceCollective({ kind: 'all-gather', bytes, group: { size: cut.tp, stride: 1 } }, setup.cluster),
+  )
+  return { prices, element, adapted }
+}
+
+export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut, stream: StreamWork): OwnWork {
+  const { experts } = setup.shape
+  return experts ? { ...stream, routed: routedWork(setup.shape, experts, cut, pricedParts(setup, cut)) } : stream
+}
+
+export function streamWork(setup: Omit<Setup, 'split'>, cut: StreamCut): StreamWork {
+  const { shape } = setup
   const { tp, cp, microbatch, sequenceParallel } = cut
   const rows = (microbatch * shape.seq) / cp
-  const element = activationBytes(precision)
-  const prices = kernelPrices(setup, cut.fp8, agreementOf(setup, cut))
+  const parts = pricedParts(setup, cut)
+  const { prices, element, adapted } = parts
   const { memory } = prices
-  const adapted = adaptedBy(shape, prices, element, bytes =>
-    priceCollective({ kind: 'all-gather', bytes, group: { size: tp, stride: 1 } }, setup.cluster),
-  )
-  const { fromStream, toStream } = streamProducts(shape, cut, { prices, element, adapted })
+  const { fromStream, toStream } = streamProducts(shape, cut, parts)
   const { queries, keys, values, results } = attendedWidths(shape, tp)
   const ffn = shape.ffn / tp
   const vocab = shape.vocab / tableRanks(shape, tp)
@@ -105,7 +125,6 @@ export function ownWork(setup: Omit<Setup, 'split'>, cut: Cut): OwnWork {
     sumOfRows: width => memory(rows * width * element),
     table: adapted(prices.plain(rows, shape.embed, vocab), undefined, { rows, from: shape.embed, to: vocab }),
     logitPass: times => memory(times * rows * vocab * element),
-    ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, { prices, element, adapted }) }),
-    ...(shape.experts && { routed: routedWork(shape, shape.experts, cut, { prices, element, adapted }) }),
+    ...(shape.latent && { latent: latentWork(shape, shape.latent, cut, parts) }),
   }
 }
