@@ -207,7 +207,7 @@ export class CutPrice {
     return blocks.layers.map(layer => ({
       gather: fetches ? layer.gather : 0,
       reduce: reduces ? layer.reduce : 0,
-      ...((traffic.besideTp || traffic.besideApart) && { beside: besideFlights(traffic, layer) }),
+      beside: traffic.besideTp || traffic.besideApart ? besideFlights(traffic, layer) : undefined,
     }))
   }
 
@@ -220,7 +220,7 @@ export class CutPrice {
 interface MovedEach {
   readonly gather: number
   readonly reduce: number
-  readonly beside?: TaskTimes
+  readonly beside: TaskTimes | undefined
 }
 
 /** Backward passes of plans that share a cut: if they are not all in two, some may be. */

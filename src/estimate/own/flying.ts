@@ -154,8 +154,12 @@ export function flyingBlocks(
   const { byKvHeads } = layerCounts(shape)
   const kv = kvSplit(shape, split.tp)
   const copied = split.tp > kv ? byKvHeads / kv : 0
+  // Written out, and so are layers: a search makes thousands of these.
   const block = ({ seconds, acts }: BlockTime, pieces: number, ...params: readonly Flyer[]): FlyingBlock => ({
-    ...{ seconds, acts, params, readsBack: true },
+    seconds,
+    acts,
+    params,
+    readsBack: true,
     gather: traffic.gather(params),
     lift: traffic.lift(params),
     reduce: traffic.reduce(params),
@@ -163,9 +167,11 @@ export function flyingBlocks(
     unpack: packing(setup, 'gather', heldIn(params), pieces),
   })
   const layerOf = ({ elements, experts, trained, whole }: LayerHeld, time: BlockTime): FlyingBlock => {
-    const held = { name: 'layer', elements, experts, tensors: layerTensors(shape), exact: 0 }
-    const over = shape.adapters ? { overAll: 0, overCopies: 0 } : { overAll: sums ? whole : 0, overCopies: copied }
-    return block(time, software.pieces, { ...held, trained, ...over })
+    const overAll = sums && !shape.adapters ? whole : 0
+    const overCopies = shape.adapters ? 0 : copied
+    const tensors = layerTensors(shape)
+    const all: Flyer = { name: 'layer', elements, experts, trained, tensors, overAll, overCopies, exact: 0 }
+    return block(time, software.pieces, all)
   }
   const { mean, plain, routed } = prices.own!.held // of our own program
   const layers = kinds ? [layerOf(plain, kinds.plain), layerOf(routed, kinds.routed)] : [layerOf(mean, layer)]

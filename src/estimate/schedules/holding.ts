@@ -79,9 +79,7 @@ function holdingOf({ layers, dense, first, last }: RankLayers, moments: Moments)
     held = Math.max(held, moments[at + 1] + moments[at + 2])
     open = Math.max(open, moments[at + 1])
   }
-  return dense === undefined
-    ? { layers, first, last, held, open, moments }
-    : { layers, dense, first, last, held, open, moments }
+  return { layers, dense, first, last, held, open, moments }
 }
 
 function endHoldings(cells: RowByRow, { stages, ranks }: Pipeline, more: number): readonly Holding[] {

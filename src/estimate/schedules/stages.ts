@@ -8,7 +8,7 @@ import type { Shape } from '../shape.js'
 export interface RankLayers {
   readonly layers: number
   /** Of these, those without experts, where others have some. */
-  readonly dense?: number
+  readonly dense?: number | undefined
   readonly first: boolean
   readonly last: boolean
 }
@@ -57,9 +57,15 @@ export const stagesOf = (shape: Shape, { layers, pp, chunks }: Split): readonly 
 
 function layoutOf(shape: Shape, split: Split): StageLayers {
   const stages = stagesOf(shape, split)
-  const before = [0]
-  for (const [stage, layers] of stages.entries()) before.push(before[stage] + layers)
-  return { stages, before, excess: comeFirst(shape) ? excessOf(shape, stages, before) : undefined }
+  const before = sumsBefore(stages)
+  const excess = comeFirst(shape) ? excessOf(shape, stages, before) : undefined
+  return { stages, before, excess, excessBefore: excess && sumsBefore(excess) }
+}
+
+function sumsBefore(each: readonly number[]): number[] {
+  const sums = [0]
+  for (let i = 0; i < each.length; i++) sums.push(sums[i] + each[i])
+  return sums
 }
 
 /**
@@ -102,19 +108,30 @@ const doesAsMuch = (a: PipelineRank, b: PipelineRank): boolean =>
   a.firstTurns === b.firstTurns &&
   a.lastTurns === b.lastTurns
 
-/** Layers of each stage, and of all before it. */
+/** Layers of each stage, and of all before it; and their excess, likewise. */
 interface StageLayers {
   readonly stages: readonly number[]
   readonly before: readonly number[]
   readonly excess: readonly number[] | undefined
+  readonly excessBefore: readonly number[] | undefined
 }
 
-function rankOf(shape: Shape, { stages, before, excess }: StageLayers, split: Split, rank: number): PipelineRank {
+// Written out: a search makes ten thousand of these.
+function rankOf(shape: Shape, layout: StageLayers, split: Split, rank: number): PipelineRank {
+  const { stages, before, excess, excessBefore } = layout
   const visits = visitsOf(split, rank)
-  const last = stages.length - 1
-  let nearest = last
-  let [layers, dense, turns, layerTurns, firstTurns, lastTurns, excessTurns] = [0, 0, 0, 0, 0, 0, 0]
+  const end = stages.length - 1
+  const own: number[] = []
+  let nearest = end
+  let layers = 0
+  let dense = 0
+  let turns = 0
+  let layerTurns = 0
+  let firstTurns = 0
+  let lastTurns = 0
+  let excessTurns = 0
   for (const { stage, times } of visits) {
+    own.push(stage)
     nearest = Math.min(nearest, stage)
     layers += stages[stage]
     dense += denseIn(shape, stages[stage], before[stage])
@@ -122,19 +139,22 @@ function rankOf(shape: Shape, { stages, before, excess }: StageLayers, split: Sp
     layerTurns += times * stages[stage]
     if (excess) excessTurns += times * excess[stage]
     if (stage === 0) firstTurns += times
-    if (stage === last) lastTurns += times
+    if (stage === end) lastTurns += times
   }
   return {
-    stages: visits.map(({ stage }) => stage),
+    stages: own,
     layers,
-    ...(shape.experts && shape.experts.dense > 0 && { dense }),
-    first: visits.some(({ stage }) => stage === 0),
-    last: visits.some(({ stage }) => stage === last),
-    ...{ turns, layerTurns, firstTurns, lastTurns },
+    dense: shape.experts && shape.experts.dense > 0 ? dense : undefined,
+    first: own.includes(0),
+    last: own.includes(end),
+    turns,
+    layerTurns,
+    firstTurns,
+    lastTurns,
     stagesBefore: nearest,
     layersBefore: before[nearest],
     excessTurns,
-    excessBefore: excess ? excess.slice(0, nearest).reduce((sum, one) => sum + one, 0) : 0,
+    excessBefore: excessBefore ? excessBefore[nearest] : 0,
   }
 }
 
@@ -160,7 +180,9 @@ function visitsOf({ schedule, pp, chunks, microbatches }: Split, rank: number): 
     ]
   }
   const stageOf = (chunk: number) => (placement === 'v' && chunk === 1 ? 2 * pp - 1 - rank : chunk * pp + rank)
-  return Array.from({ length: chunks }, (_, chunk) => ({ stage: stageOf(chunk), times: microbatches }))
+  const visits: Visit[] = []
+  for (let chunk = 0; chunk < chunks; chunk++) visits.push({ stage: stageOf(chunk), times: microbatches })
+  return visits
 }
 
 /** Every stage has two holders, one for each direction. */
