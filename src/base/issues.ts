@@ -123,8 +123,11 @@ function explainUnion(issue: Extract<Issue, { code: 'invalid_union' }>, ctx: Con
     return problemsOf(issue.errors[fitting] ?? [], schema, value, { ...ctx, prefix: [...ctx.prefix, ...path] })
   }
   const names = issue.errors.flat().flatMap(e => (e.code === 'invalid_value' ? e.values.map(String) : []))
-  if (typeof value === 'string' && names.length > 0) return [unknownName(ctx, path, value, names)]
   const instead = ctx.hints.value(showPath([...ctx.prefix, ...path]), value) ?? ''
+  // Where one name is all there is beside what is no name, the union says what it takes.
+  const isName = (word: string) => instead !== '' || names.length > 1 || nearest(word, names) !== undefined
+  if (typeof value === 'string' && names.length > 0 && isName(shorten(value, 60)))
+    return [unknownName(ctx, path, value, names)]
   return [said(ctx, path, 'schema/type/said', { expected: issue.message, got: valueSaid(value), instead })]
 }
 
@@ -180,8 +183,11 @@ type RangeIssue = Extract<Issue, { code: 'too_small' | 'too_big' }>
 
 function outOfRange(ctx: Context, issue: RangeIssue, value: unknown): Problem {
   const values = (limit: number | bigint) => ({ limit: limitOf(issue, Number(limit)), got: valueSaid(value) })
+  const instead = ctx.hints.value(showPath([...ctx.prefix, ...issue.path]), value) ?? ''
+  if (issue.code === 'too_small' && issue.inclusive)
+    return said(ctx, issue.path, 'schema/range/least', { ...values(issue.minimum), instead })
   return issue.code === 'too_small'
-    ? said(ctx, issue.path, issue.inclusive ? 'schema/range/least' : 'schema/range/above', values(issue.minimum))
+    ? said(ctx, issue.path, 'schema/range/above', values(issue.minimum))
     : said(ctx, issue.path, issue.inclusive ? 'schema/range/most' : 'schema/range/below', values(issue.maximum))
 }
 

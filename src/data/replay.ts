@@ -15,13 +15,20 @@ export function readReplay(file: Uint8Array): Replay {
   let last: { readonly step: number; readonly choices: Readonly<Record<string, unknown>> } | undefined
   return (step, layer) => {
     const place = places.get(step)
-    if (place === undefined) throw refuse(`it has ${places.size} steps, step ${step + 1} is asked for`)
+    if (place === undefined)
+      throw refuse(
+        `it has ${places.size} steps, step ${step + 1} is asked for`,
+        `train --steps ${places.size}, or record more`,
+      )
     if (last?.step !== step) last = { step, choices: readLine(text(lines[place].bytes), lines[place].number) }
     const choices = last.choices[layer]
     if (!Array.isArray(choices)) throw refuse(`step ${step + 1} has no choices of ${layer}`)
     return choices.flat(Number.POSITIVE_INFINITY) as number[] // what is no number is refused with the step's data
   }
 }
+
+/** How many steps a file has choices of. */
+export const stepsRecorded = (file: Uint8Array): number => placesOf(linesOf(file)).size
 
 interface Line {
   /** Counts from 1. */
@@ -57,7 +64,8 @@ function placesOf(lines: readonly Line[]): Map<number, number> {
   return places
 }
 
-const refuse = (message: string): ProblemsError => new ProblemsError([error('data/file', 'data.choices', message)])
+const refuse = (message: string, suggestion?: string): ProblemsError =>
+  new ProblemsError([error('data/file', 'data.choices', message, suggestion)])
 
 function readLine(line: string, number: number): Readonly<Record<string, unknown>> {
   try {

@@ -25,7 +25,9 @@ export function stepCheckOf(program: Program): (data: StepData) => StepData {
         if (name === 'positions') return placeProblems(name, given, { seq: dims.at(-1)?.size ?? 1, every })
         // What is a layer's own is named after it.
         const limit = limits.get(name) ?? limits.get(name.slice(name.lastIndexOf('.') + 1))
-        return dtype === 'i32' ? idProblems(name, given, limit) : []
+        const ids = dtype === 'i32' ? idProblems(name, given, limit) : []
+        const choices = dims.at(-1)?.name === 'choice' ? dims.at(-1)!.size : 1
+        return ids.length > 0 ? ids : twiceProblems(name, given, choices)
       }),
     ]
     if (problems.length > 0) throw new ProblemsError(problems)
@@ -89,6 +91,15 @@ function idProblems(name: string, ids: ArrayLike<number>, limit: Limit | undefin
   const ignored = limit?.mayIgnore ? ', or below 0 where ignored' : ''
   const range = limit ? `${limit.dim} ${limit.size}: ids are 0 to ${most}${ignored}` : '32-bit integers'
   return [wrong(name, `${ids[first]} at ${first}${more} is outside ${range}`)]
+}
+
+/** Names the first token that chooses an expert twice: there is no room for that, since none does by itself. */
+function twiceProblems(name: string, ids: ArrayLike<number>, choices: number): Problem[] {
+  for (let from = 0; choices > 1 && from < ids.length; from += choices)
+    for (let i = from + 1; i < from + choices; i++)
+      for (let j = from; j < i; j++)
+        if (ids[i] === ids[j]) return [wrong(name, `token ${from / choices} chooses expert ${ids[i]} twice`)]
+  return []
 }
 
 interface Sequences {

@@ -10,14 +10,20 @@ export const context: Rule = function* ({ model, training: { seq }, plan }) {
   yield* withoutEffect(plan)
   if (cp === 1) return
   const { outer } = contextOf(plan)
-  const fitting = { seq, next: roundUp(seq, 2 * cp), near: divisorsNear(seq, cp) }
+  const next = roundUp(seq, 2 * cp)
   if (model.family === 'mlp') yield refused('plan.cp', 'plan/indivisible/mlp', { cp })
-  else if (seq % cp !== 0) yield refused('plan.cp', 'plan/indivisible/cp', { ...fitting, cp, rest: seq % cp })
+  else if (seq % cp !== 0)
+    yield refused('plan.cp', 'plan/indivisible/cp', { seq, cp, rest: seq % cp, next, near: divisorsNear(seq, cp) })
   else if (zigzag === true && outer > 1 && seq % (2 * outer) !== 0)
     yield refused('plan.zigzag', 'plan/indivisible/zigzag', {
-      ...{ ...fitting, ranks: outer === cp ? `cp ${cp}` : `ring ${outer}`, rest: seq % (2 * outer) },
+      ...{ seq, ranks: outer === cp ? `cp ${cp}` : `ring ${outer}`, rest: seq % (2 * outer) },
+      fitting: [`seq ${next}`, ...(outer === cp ? halves(seq, cp) : []), 'zigzag: false'],
     })
 }
+
+/** Ranks nearby that two chunks each of such a sequence go to. */
+const halves = (seq: number, cp: number): string[] =>
+  seq % 2 === 0 ? divisorsNear(seq / 2, cp).map(ranks => `cp ${ranks}`) : []
 
 function* withoutEffect({ cp, zigzag, attention }: Plan): Iterable<Problem> {
   const say = (field: string, why: string) => advised(`plan.${field}`, 'plan/no-effect/with', { why })
@@ -50,7 +56,10 @@ export const contextHeads: Rule = function* ({ model, plan }) {
   const { outer, ulysses } = contextOf(plan)
   const product = outer * ulysses
   if (product !== cp)
-    return void (yield refused('plan.attention', 'plan/indivisible/attention', { ulysses, ring: outer, product, cp }))
+    return void (yield refused('plan.attention', 'plan/indivisible/attention', {
+      ...{ ulysses, ring: outer, product, cp },
+      fitting: [...(cp % ulysses === 0 ? [`ring ${cp / ulysses}`] : []), `cp ${product}`],
+    }))
   const whole = unexchangeable(model, tp, ulysses)
   if (whole === undefined) return
   const fits = (n: number) => cp % n === 0 && unexchangeable(model, tp, n) === undefined

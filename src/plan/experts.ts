@@ -1,10 +1,10 @@
 /** What a job says of experts: who chooses whom, what room there is, and which ranks share them. */
-import { defaultOrder, divisorsNear, type Problem, roundUp } from '../base/index.js'
+import { defaultOrder, divisors, divisorsNear, type Problem, roundUp } from '../base/index.js'
 import { type LlamaConfig, type MoeConfig, roomOf, routedLayers } from '../model/index.js'
 import { commonFactors, denseGrid, expertGrid } from './folding.js'
-import { refused } from './phrases.js'
+import { advised, refused } from './phrases.js'
 import type { Rule } from './rule.js'
-import type { Plan } from './schema.js'
+import { type Plan, usualRows } from './schema.js'
 
 /** The experts of a model, if it has any. */
 export const expertsOf = (model: { readonly family: string }): MoeConfig | undefined =>
@@ -53,6 +53,8 @@ export const layersOfExperts: Rule = function* ({ model, training: { seq } }) {
 export const ranksOfExperts: Rule = function* ({ model, plan }) {
   const moe = expertsOf(model)
   const { dp, cp, tp, ep, etp } = plan
+  if (!moe && plan.rows !== usualRows)
+    yield advised('plan.rows', 'plan/no-effect/with', { why: 'a model without experts' })
   if (ep * etp === 1) return
   if (!moe) {
     yield refused(ep > 1 ? 'plan.ep' : 'plan.etp', 'plan/experts/none', { ep, etp })
@@ -62,26 +64,41 @@ export const ranksOfExperts: Rule = function* ({ model, plan }) {
   const ranks = dp * cp * tp
   const ways = ep * etp
   const axes = { dp, cp, tp, ep, etp }
+  const fitting = () => fittingNear(moe, plan, kvHeads)
   if (ranks % ways !== 0)
-    yield refused('plan.ep', 'plan/experts/ranks', {
-      ...{ ...axes, ranks, ways, rest: ranks % ways, near: divisorsNear(Math.max(1, Math.floor(ranks / etp)), ep) },
-    })
+    yield refused('plan.ep', 'plan/experts/ranks', { ...axes, ranks, ways, rest: ranks % ways, fitting: fitting() })
   else if (!commonFactors(denseGrid(plan, kvHeads), expertGrid(plan)))
     yield refused('plan.etp', 'plan/experts/grids', {
-      ...{ ...axes, copies: ranks / ways, ends: { joint: ',', of: endsIn(plan, kvHeads) } },
-      ...{ nearEtp: divisorsNear(tp, etp), nearEp: divisorsNear(ranks / etp, ep) },
+      ...{ ...axes, copies: ranks / ways, ends: { joint: ',', of: endsIn(plan, kvHeads) }, fitting: fitting() },
     })
   if (plan.order !== defaultOrder)
     yield refused('plan.order', 'plan/experts/order', { usual: defaultOrder, order: plan.order })
-  yield* sharesOfExperts(moe, plan)
+  yield* sharesOfExperts(moe, plan, fitting)
+}
+
+/** The nearest ep and etp with which ranks and experts can be shared, one of the two as it is; else neither is split. */
+function fittingNear({ experts, ffn }: MoeConfig, plan: Plan, kvHeads: number): string[] {
+  const { dp, cp, tp, ep, etp } = plan
+  const ranks = dp * cp * tp
+  const fits = (now: { readonly ep: number; readonly etp: number }) =>
+    [ranks % (now.ep * now.etp), experts % now.ep, ffn % now.etp].every(rest => rest === 0) &&
+    commonFactors(denseGrid(plan, kvHeads), expertGrid({ dp, cp, tp, ...now })) !== undefined
+  const near = (field: 'ep' | 'etp') => {
+    const now = { ep, etp }
+    const found = divisors(ranks).filter(n => n !== now[field] && fits({ ...now, [field]: n }))
+    const nearest = [found.findLast(n => n < now[field]), found.find(n => n > now[field])]
+    return nearest.filter(n => n !== undefined).map(n => `${field} ${n}`)
+  }
+  const found = [...near('ep'), ...near('etp')]
+  return found.length > 0 ? found : ['ep 1, etp 1']
 }
 
 /** Every rank has as many experts as any other, and as much of each. */
-function* sharesOfExperts({ experts, ffn }: MoeConfig, { ep, etp }: Plan): Iterable<Problem> {
+function* sharesOfExperts({ experts, ffn }: MoeConfig, { ep, etp }: Plan, fitting: () => string[]): Iterable<Problem> {
   if (experts % ep !== 0)
-    yield refused('plan.ep', 'plan/experts/each', { experts, ep, rest: experts % ep, near: divisorsNear(experts, ep) })
+    yield refused('plan.ep', 'plan/experts/each', { experts, ep, rest: experts % ep, fitting: fitting() })
   if (ffn % etp !== 0)
-    yield refused('plan.etp', 'plan/experts/width', { ffn, etp, rest: ffn % etp, near: divisorsNear(ffn, etp) })
+    yield refused('plan.etp', 'plan/experts/width', { ffn, etp, rest: ffn % etp, fitting: fitting() })
 }
 
 /** Ranks below the end of each axis of either grid. */

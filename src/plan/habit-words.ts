@@ -182,4 +182,6 @@ export const habitNotes: Readonly<Record<string, Note>> = {
   ...spelt('.note/positions', 'positionembeddingtype userotarypositionembeddings rotarypercent'),
   ...spelt('.note/norms', 'normalization swiglu hiddenact activationfunction squaredrelu disablebiaslinear'),
   ...spelt('.note/params', 'params'),
+  ...spelt('.note/one-token', 'mtp mtpnumlayers mtplayers mtpdepth numnextnpredictlayers multitokenprediction'),
+  ...spelt('.note/one-token', 'mtploss mtplossweight mtplosscoeff mtplossscalingfactor'),
 }

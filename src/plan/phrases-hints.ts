@@ -34,6 +34,9 @@ const notePhrases = {
     'rotary positions are those of the llama family, learned ones those of gpt: model.family says it',
   ],
   '.note/norms': ['norms and activations belong to the family: llama has RMSNorm and SwiGLU, gpt LayerNorm and GELU'],
+  '.note/one-token': [
+    'leave it out: every token predicts the next one alone; of a config.json layers that predict further tokens are left out with a warning',
+  ],
   '.note/params': ['write its fields into training.optimizer itself: { kind: adamw, lr: 3e-4 }'],
 } as const satisfies ProblemPhrases
 
@@ -48,6 +51,7 @@ const valuePhrases = {
   '.value/adam': ['did you mean `adamw`, with coupled: true for the decay of plain Adam?'],
   '.value/nesterov': ['did you mean `sgd` with momentum and nesterov: true?'],
   '.value/amsgrad': ['did you mean `adamw` with amsgrad: true?'],
+  '.value/rows': ['try {usual}, or worst; 1 is the room of rows that all experts share equally'],
   '.value/optimizer': ['not supported yet; one of {kinds}'],
 } as const satisfies ProblemPhrases
 

@@ -115,11 +115,8 @@ const splitPhrases = {
   'plan/indivisible/sequence': ['seq {seq} cannot be split {ways} ways', 'try seq {next}, or tp {near}'],
   'plan/indivisible/mlp': ['cp {cp} splits a sequence, an mlp has none', 'leave cp at 1'],
   'plan/indivisible/cp': [`seq {seq} % cp {cp} = {rest}${zero}`, 'try seq {next}, or cp {near}'],
-  'plan/indivisible/zigzag': [
-    `seq {seq} % (2 x {ranks}) = {rest}${zero}`,
-    'try seq {next}, or cp {near}, or zigzag: false',
-  ],
-  'plan/indivisible/attention': ['ulysses {ulysses} x ring {ring} = {product}, must be cp {cp}', 'try cp {product}'],
+  'plan/indivisible/zigzag': [`seq {seq} % (2 x {ranks}) = {rest}${zero}`, 'try {fitting}'],
+  'plan/indivisible/attention': ['ulysses {ulysses} x ring {ring} = {product}, must be cp {cp}', 'try {fitting}'],
   'plan/indivisible/heads': [
     'heads {heads}{left} cannot be split ulysses {ulysses} ways',
     'try attention {instead}ring or gather',
@@ -135,15 +132,15 @@ const splitPhrases = {
   'plan/experts/none': ['ep {ep} x etp {etp} split experts, the model has none', 'leave both at 1'],
   'plan/experts/ranks': [
     `dp {dp} x cp {cp} x tp {tp} = {ranks} % (ep {ep} x etp {etp} = {ways}) = {rest}${zero}`,
-    'try ep {near}',
+    'try {fitting}',
   ],
   'plan/experts/grids': [
     'the grids tp {tp} x cp {cp} x dp {dp} and etp {etp} x ep {ep} x {copies} have no common factors: of {ends} each must divide the next',
-    'try etp {nearEtp}, or ep {nearEp}',
+    'try {fitting}',
   ],
   'plan/experts/order': ['experts are split in the order {usual} only, not {order}', 'leave order out'],
-  'plan/experts/each': [`experts {experts} % ep {ep} = {rest}${zero}`, 'try ep {near}'],
-  'plan/experts/width': [`ffn {ffn} of an expert % etp {etp} = {rest}${zero}`, 'try etp {near}'],
+  'plan/experts/each': [`experts {experts} % ep {ep} = {rest}${zero}`, 'try {fitting}'],
+  'plan/experts/width': [`ffn {ffn} of an expert % etp {etp} = {rest}${zero}`, 'try {fitting}'],
   'plan/experts/rows': [
     `seq {seq} % ({divisor} = {ways}) = {rest}${zero}: every rank sends its own tokens to experts`,
     'try seq {next}',

@@ -7,6 +7,7 @@ import { type Beside, besideIn, converted, showFields } from './conversions.js'
 import { habitKeys, habitNotes, habitsWithin } from './habit-words.js'
 import { clause } from './phrases.js'
 import { remarkPhrases } from './phrases-hints.js'
+import { usualRows } from './schema.js'
 
 function spelt<Meant>(meant: Meant, words: string): Record<string, Meant> {
   return Object.fromEntries(words.split(' ').map(word => [word, meant]))
@@ -50,7 +51,10 @@ export function keyHint({
   if (meant === undefined) return undefined
   const fields = converted(plain, meant, value, beside)
   const fits = fields && Object.entries(fields).every(([field, given]) => takes(field, given))
-  if (!fits) return clause('.meant-field', { field: named(meant, path), remark: remarkOn(meant) })
+  const field = named(meant, path)
+  // A word of ours that another kind of model has: what it is of is all there is to say.
+  if (field === key && Object.hasOwn(remarkPhrases, `.remark/${meant}`)) return spoken(`.remark/${meant}`, [])
+  if (!fits) return clause('.meant-field', { field, remark: remarkOn(meant) })
   // How pieces of a batch are counted differs so much that it is said with the number too.
   return clause('.write-fields', {
     ...{ fields: showFields(fields, path), remark: 'plan.microbatches' in fields ? remarkOn(meant) : '' },
@@ -107,6 +111,12 @@ const values: Readonly<Record<string, Readonly<Record<string, Spoken>>>> = {
     sgd: written('{ kind: sgd, lr: 0.1 }'),
     lion: written('{ kind: lion, lr: 1e-4 }'),
   },
+  attention: {
+    ...spelt(instead('ring'), 'p2p ringattention pass passkv'),
+    ...spelt(instead('gather'), 'allgather allgatherkv'),
+    ...spelt(instead('ulysses'), 'a2a alltoall deepspeedulysses'),
+    ...spelt(written('{ ulysses: 2, ring: 2 }'), 'a2a+p2p usp hybrid'),
+  },
   zero: {
     ...spelt(instead('1'), 'zero1 stage1 os'),
     ...spelt(instead('2'), 'zero2 stage2 osg'),
@@ -118,6 +128,7 @@ const values: Readonly<Record<string, Readonly<Record<string, Spoken>>>> = {
 export function valueHint(field: string, value: unknown): Spoken | undefined {
   if (typeof value === 'object') return undefined
   if (field === 'data' && typeof value === 'string') return written(`{ source: ${shorten(value, 60)} }`)
+  if (field === 'rows' && typeof value === 'number') return clause('.value/rows', { usual: usualRows })
   return of(of(values, field) ?? {}, plainly(String(value)))
 }
 

@@ -1,5 +1,6 @@
 /** What is wrong with the data that a job names, seen without reading all of it: files that are missing, or too short. */
 import type { Files, Problem } from '../base/index.js'
+import { stepsRecorded } from '../data/index.js'
 import { formOf, type Job } from '../plan/index.js'
 import { advised, clause, refused } from './phrases.js'
 
@@ -9,8 +10,10 @@ const mostBytes = 2 ** 26
 /** `locate` finds the files that the job names. */
 export function dataProblems(job: Job, files: Files, locate: (name: string) => string): Problem[] {
   const { data, training } = job
-  if (!data || formOf(data) === 'synthetic') return []
+  if (!data) return []
   const problems: Problem[] = []
+  if (data.choices !== undefined) problems.push(...choiceProblems(job, data.choices, files, locate))
+  if (formOf(data) === 'synthetic') return problems
   if (data.tokenizer.endsWith('.json') && !files.exists(locate(data.tokenizer)))
     problems.push(refused('data.tokenizer', 'data/file/missing', { file: data.tokenizer }))
   try {
@@ -24,6 +27,18 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
     problems.push(refused('data.source', 'data/file/unreadable', { file: data.source, why: reasonOf(e) }))
   }
   return problems
+}
+
+/** A file of choices that is there has them of as many steps as the job takes. */
+function choiceProblems({ training }: Job, file: string, files: Files, locate: (name: string) => string): Problem[] {
+  if (!files.exists(locate(file))) return [refused('data.choices', 'data/file/missing', { file })]
+  try {
+    const recorded = stepsRecorded(files.readBytes(locate(file)))
+    const { steps } = training
+    return recorded < steps ? [advised('data.choices', 'data/short/choices', { file, recorded, steps })] : []
+  } catch (e) {
+    return [refused('data.choices', 'data/file/unreadable', { file, why: reasonOf(e) })]
+  }
 }
 
 /** Tokens that so many samples take, with what is held out for evaluation. */

@@ -12,6 +12,10 @@ export const dataPhrases = {
   'data/short/batch': [
     '{source} has at most {tokens} tokens, but a step of globalBatch {globalBatch} x seq {seq}{held} takes {needed}: sequences repeat within a step',
   ],
+  'data/short/choices': [
+    '{file} has choices of {recorded} steps, a run takes {steps}',
+    'record as many, or train --steps {recorded}',
+  ],
   '.held-out': [' with {percent} % held out'],
   'data/labels/answers': ['no answer of {source} fits into a sequence of {seq} tokens'],
   'data/size': ['{source} holds more than {most} of text'],

@@ -82,6 +82,10 @@ const data = {
   'data/short/batch': [
     '{source} 最多有 {tokens} 个 token，而 globalBatch {globalBatch} x seq {seq} 的一步{held}要 {needed} 个：一步之内序列会重复',
   ],
+  'data/short/choices': [
+    '{file} 有 {recorded} 步的选择，而运行需要 {steps} 步',
+    '记录同样多的步数，或用 train --steps {recorded}',
+  ],
   '.held-out': ['（留出 {percent}% 评估）'],
   'data/labels/answers': ['{source} 中没有一个答案能放进 {seq} 个 token 的序列'],
   'data/size': ['{source} 的文本超过 {most}'],
@@ -142,6 +146,7 @@ const hints = {
   '.note/compile': [`${leaveOut}：程序总是整体编译`],
   '.note/positions': ['llama 一族用旋转位置，gpt 用学习的位置：由 model.family 决定'],
   '.note/norms': ['归一化和激活函数属于各族：llama 用 RMSNorm 和 SwiGLU，gpt 用 LayerNorm 和 GELU'],
+  '.note/one-token': ['不用写：每个 token 只预测下一个；config.json 里预测更多 token 的层会被略去，并给出警告'],
   '.note/params': ['把它的字段直接写进 training.optimizer：{ kind: adamw, lr: 3e-4 }'],
   '.value/f8': ['保存的数至少 16 位：写 bf16，再写 fp8: {} 让乘法用 8 位'],
   '.value/tf32': ['tf32 是 GPU 做 f32 乘法的方式：写 f32，用 simulate --multiply tf32 计价'],
@@ -150,6 +155,7 @@ const hints = {
   '.value/adam': ['是不是 `adamw`？要普通 Adam 的衰减就加 coupled: true'],
   '.value/nesterov': ['是不是带 momentum 和 nesterov: true 的 `sgd`？'],
   '.value/amsgrad': ['是不是带 amsgrad: true 的 `adamw`？'],
+  '.value/rows': ['试试 {usual}，或 worst；1 是所有专家平分时各行所需的空间'],
   '.value/optimizer': ['还不支持；可以是 {kinds}'],
   '.model/config': ['没有预置：用它的 Hugging Face 配置，写 model: ./config.json'],
   '.model/experts': ['路由专家只属于 llama 一族：mixtral、qwen、deepseek、kimi'],

@@ -17,7 +17,7 @@ const schema = {
   'schema/key': ['没有名为 `{key}` 的键', '{instead}'],
   'schema/name/word': ['{field} 没有 `{word}` 这个取值', '{instead}'],
   'schema/name/value': ['{field} 没有这个取值：{got}', '{instead}'],
-  'schema/range/least': ['必须不小于 {limit}，实际是{got}'],
+  'schema/range/least': ['必须不小于 {limit}，实际是{got}', '{instead}'],
   'schema/range/above': ['必须大于 {limit}，实际是{got}'],
   'schema/range/most': ['必须不大于 {limit}，实际是{got}'],
   'schema/range/below': ['必须小于 {limit}，实际是{got}'],

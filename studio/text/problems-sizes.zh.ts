@@ -102,11 +102,8 @@ const split = {
   'plan/indivisible/sequence': ['seq {seq} 不能按 {ways} 均分', '试试 seq {next}，或 tp {near}'],
   'plan/indivisible/mlp': ['cp {cp} 切分序列，而 mlp 没有序列', '让 cp 保持 1'],
   'plan/indivisible/cp': [`seq {seq} % cp {cp} = {rest}${zero}`, '试试 seq {next}，或 cp {near}'],
-  'plan/indivisible/zigzag': [
-    `seq {seq} % (2 x {ranks}) = {rest}${zero}`,
-    '试试 seq {next}，或 cp {near}，或 zigzag: false',
-  ],
-  'plan/indivisible/attention': ['ulysses {ulysses} x ring {ring} = {product}，必须等于 cp {cp}', '试试 cp {product}'],
+  'plan/indivisible/zigzag': [`seq {seq} % (2 x {ranks}) = {rest}${zero}`, '试试 {fitting}'],
+  'plan/indivisible/attention': ['ulysses {ulysses} x ring {ring} = {product}，必须等于 cp {cp}', '试试 {fitting}'],
   'plan/indivisible/heads': [
     'heads {heads}{left} 不能由 ulysses 切成 {ulysses} 份',
     '试试 attention {instead}ring 或 gather',
@@ -121,15 +118,15 @@ const split = {
   'plan/experts/none': ['ep {ep} x etp {etp} 切分专家，而模型没有专家', '两者都保持 1'],
   'plan/experts/ranks': [
     `dp {dp} x cp {cp} x tp {tp} = {ranks} % (ep {ep} x etp {etp} = {ways}) = {rest}${zero}`,
-    '试试 ep {near}',
+    '试试 {fitting}',
   ],
   'plan/experts/grids': [
     '网格 tp {tp} x cp {cp} x dp {dp} 与 etp {etp} x ep {ep} x {copies} 没有公共的因子：{ends} 中每个都要整除下一个',
-    '试试 etp {nearEtp}，或 ep {nearEp}',
+    '试试 {fitting}',
   ],
   'plan/experts/order': ['专家只能按 {usual} 的次序切分，不能按 {order}', '不写 order'],
-  'plan/experts/each': [`experts {experts} % ep {ep} = {rest}${zero}`, '试试 ep {near}'],
-  'plan/experts/width': [`每个专家的 ffn {ffn} % etp {etp} = {rest}${zero}`, '试试 etp {near}'],
+  'plan/experts/each': [`experts {experts} % ep {ep} = {rest}${zero}`, '试试 {fitting}'],
+  'plan/experts/width': [`每个专家的 ffn {ffn} % etp {etp} = {rest}${zero}`, '试试 {fitting}'],
   'plan/experts/rows': [
     `seq {seq} % ({divisor} = {ways}) = {rest}${zero}：每个 rank 把自己的 token 送往专家`,
     '试试 seq {next}',

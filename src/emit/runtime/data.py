@@ -218,13 +218,24 @@ class Repeating(Batches):
     def part(self, step: int, name: str, starts: Sequence[parts.Start], sizes: Sequence[int]) -> torch.Tensor:
         if not name.endswith(".choices"):
             return super().part(step, name, starts, sizes)
-        all_choices = torch.tensor(self.choices(step, name[: -len(".choices")]), dtype=torch.int64)
         batch, before = self.sizes.at(step)
-        rows = all_choices.reshape(batch, -1, sizes[2])[starts[0] : starts[0] + sizes[0]]
+        rows = self._whole(step, name[: -len(".choices")], batch, sizes[2])[starts[0] : starts[0] + sizes[0]]
         if isinstance(self.samples, Ordered):
             first = before + starts[0]
             rows = torch.stack([row[self.row("order", first + i)] for i, row in enumerate(rows)])
         return parts.narrow(rows, 1, starts[1], sizes[1])
+
+    def _whole(self, step: int, layer: str, batch: int, chosen: int) -> torch.Tensor:
+        said = f"step {step + 1} of {self.path}, choices of {layer}"
+        try:
+            whole = torch.tensor(self.choices(step, layer), dtype=torch.int64).reshape(batch, -1, chosen)
+        except (TypeError, ValueError, RuntimeError) as wrong:
+            raise RuntimeError(f"{said}: not {chosen} numbers for each token of {batch} sequences ({wrong})") from None
+        if (whole < 0).any():
+            raise RuntimeError(f"{said}: {int(whole.min())} is no expert")
+        if chosen > 1 and (whole.sort(-1).values.diff(dim=-1) == 0).any():
+            raise RuntimeError(f"{said}: a token chooses an expert twice")
+        return whole
 
     def choices(self, step: int, layer: str):
         if not self.has(step):
