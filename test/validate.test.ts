@@ -125,10 +125,12 @@ test('B200: neither too fast nor too slow', () => {
   atMost(Math.abs(meanOf(b200)), 0.05)
 })
 
-test('the plan we would choose is at most 2 % slower than the best measured in the median, 2.3 % on average', () => {
+test('the plan we would choose is at most 2 % slower than the best measured in the median, 2.3 % on average, 2 % of rows nothing was fitted on', () => {
   const all = rankings(times.timed)
-  ok(all.length >= 100)
+  const counted = rankings(scored)
+  ok(all.length >= 100 && counted.length >= 100)
   atMost(meanRegret(all), 0.023)
+  atMost(meanRegret(counted), 0.02)
   atMost(medianRegret(all), 0.02)
   atMost(Math.max(...all.map(({ regret }) => regret)), 0.26)
   for (const study of ['layouts', 'bloom', 'vtrain', 'zero-bubble'])

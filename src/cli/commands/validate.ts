@@ -7,6 +7,7 @@ import {
   compareAttention,
   compareMemory,
   compareTimes,
+  counted,
   type Row,
   rankings,
   reasonsOf,
@@ -41,6 +42,7 @@ function validationOf(rows: readonly Row[], unseen: boolean): Validation {
   return {
     times,
     choices: rankings(times.timed),
+    countedChoices: rankings(counted(times.timed)),
     peaks: compareMemory(rows, unseen).compared,
     layouts: classifyLayouts(rows.filter(row => studyOf(row)?.[0] === 'layouts')).classified,
   }
@@ -73,7 +75,7 @@ function readRows(path: string, io: Io): Row[] {
   }
 }
 
-const asJson = ({ times, choices, peaks, layouts, attention }: Validation) => ({
+const asJson = ({ times, choices, countedChoices, peaks, layouts, attention }: Validation) => ({
   studies: summarise(times),
   times: times.timed.map(({ row, setup, ...numbers }) => ({
     ...numbers,
@@ -85,6 +87,7 @@ const asJson = ({ times, choices, peaks, layouts, attention }: Validation) => ({
     split: setup.split,
   })),
   choices,
+  countedChoices,
   memory: peaks.map(({ row, ...numbers }) => ({ ...numbers, line: row.line, source: row.source, model: row.model })),
   layouts: layouts.map(({ row, ...verdict }) => ({ ...verdict, line: row.line, source: row.source })),
   aside: reasonsOf(times.aside),

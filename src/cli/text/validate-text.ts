@@ -21,6 +21,8 @@ import {
 export interface Validation {
   readonly times: Times
   readonly choices: readonly Ranking[]
+  /** The same among rows that no constant was fitted on. */
+  readonly countedChoices: readonly Ranking[]
   /** Peaks that were measured, and layouts that ran or ran out of memory. */
   readonly peaks: readonly Compared[]
   readonly layouts: readonly Classified[]
@@ -28,10 +30,11 @@ export interface Validation {
   readonly attention?: AttentionRows | undefined
 }
 
-export function validationText({ times, choices, peaks, layouts, attention }: Validation, worst: number): string {
+export function validationText(validation: Validation, worst: number): string {
+  const { times, peaks, layouts, attention } = validation
   const parts = [
     timesText(times),
-    choicesText(choices),
+    choicesText(validation),
     peaksText(peaks),
     layoutsText(layouts),
     attention ? attentionText(attention) : '',
@@ -60,7 +63,7 @@ function timesText(times: Times): string {
   ].join('\n')
 }
 
-function choicesText(choices: readonly Ranking[]): string {
+function choicesText({ choices, countedChoices }: Validation): string {
   if (choices.length === 0) return ''
   const lines = namesOf(choices, ({ study }) => study).map(name => {
     const own = choices.filter(({ study }) => study === name)
@@ -72,6 +75,11 @@ function choicesText(choices: readonly Ranking[]): string {
     'Where many plans of one model were measured: how much slower the one we choose was than the best.\n',
     table(['study', 'choices', 'plans', 'mean', 'median', 'worst'], lines),
     `\nAll: ${choices.length} choices, mean ${percent(meanRegret(choices))}, median ${percent(medianRegret(choices))}`,
+    ...(countedChoices.length === 0
+      ? []
+      : [
+          `Without rows that constants were fitted on: ${countedChoices.length} choices, mean ${percent(meanRegret(countedChoices))}`,
+        ]),
   ].join('\n')
 }
 
