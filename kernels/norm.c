@@ -1,5 +1,5 @@
 // Layer norm and RMS norm are one family: xhat = (x - mean) / deviation over a row, where RMS norm takes the mean to be
-// 0. Statistics are summed in f64 in two passes (the row is in cache for the second) and not kept: backward takes
+// 0. Statistics are summed in two passes (the row is in cache for the second) and not kept: backward takes
 // them again, which costs less than to store and read them.
 #include "numbers.h"
 #include "functions.h"
@@ -8,25 +8,11 @@ struct statistics {
   float mean, scale;  // xhat = (x - mean) * scale
 };
 
-INLINE double sum_row_squares(const float *x, size n, double mean) {
-  const dvec centre = splat_wide(mean);
-  dvec sums[4] = {};
-  size i = 0;
-  for (; i + 2 * LANES <= n; i += 2 * LANES)
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; q++) {
-      const dvec a = load_wide(x + i + q * LANES / 2) - centre;
-      sums[q] += a * a;
-    }
-  double sum = sum_wide((sums[0] + sums[1]) + (sums[2] + sums[3]));
-  for (; i < n; i++) sum += ((double)x[i] - mean) * ((double)x[i] - mean);
-  return sum;
-}
-
-// Of 16 bits, whose squares f32 holds, runs are summed in f32: each lane a few numbers.
+// The sum of what is left of numbers when `middle` is taken away, or of the squares of that. Each lane sums a few in f32, runs are
+// summed in f64.
 #define RUN (64 * LANES)
-INLINE double sum_narrow(const int dtype, const void *x, size n, double mean, const int squared) {
-  const vec centre = splat((float)mean);
+INLINE double sum_around(const int dtype, const void *x, size n, double middle, const int squared) {
+  const vec centre = splat((float)middle);
   double sum = 0;
   for (size start = 0; start < n; start += RUN) {
     const size end = min_size(n, start + RUN);
@@ -48,20 +34,20 @@ INLINE double sum_narrow(const int dtype, const void *x, size n, double mean, co
     store(lanes, (sums[0] + sums[1]) + (sums[2] + sums[3]));
     sum += sum_wide(load_wide(lanes) + load_wide(lanes + LANES / 2));
     for (; i < end; i++) {
-      const double a = (double)number_at((struct numbers){(char *)x, dtype}, i) - mean;
+      const double a = (double)number_at((struct numbers){(char *)x, dtype}, i) - middle;
       sum += squared ? a * a : a;
     }
   }
   return sum;
 }
 
+// The mean is found from the row's first number on: sums in f32 then lose a part of the row's spread, not of its mean.
 INLINE struct statistics statistics_as(const int dtype, const void *x, size n, double eps, const int centred) {
-  const int is_wide = dtype == DTYPE_F32;
-  const double mean = !centred ? 0 : (is_wide ? sum_of(x, n) : sum_narrow(dtype, x, n, 0, 0)) / (double)n;
-  const double variance = (is_wide ? sum_row_squares(x, n, mean) : sum_narrow(dtype, x, n, mean, 1)) / (double)n;
+  const double first = centred ? (double)number_at((struct numbers){(char *)x, dtype}, 0) : 0;
+  const double mean = centred ? first + sum_around(dtype, x, n, first, 0) / (double)n : 0;
+  const double variance = sum_around(dtype, x, n, mean, 1) / (double)n;
   return (struct statistics){(float)mean, (float)(1 / __builtin_sqrt(variance + eps))};
 }
-
 
 INLINE void statistics_of_rows(const int dtype, struct statistics *s, struct numbers x, size rows, size n, double eps,
                                const int centred) {
