@@ -185,7 +185,8 @@ for (const schedule of scheduleNames)
       for (const microbatches of [1, 3, 8, 60])
         for (const chunks of chunksFixed ? [usualChunks] : [1, 3]) {
           const { ends, holdings } = pipelineIn(place({ schedule, pp, chunks, microbatches, shape: { layers: 30 } }))
-          const ranks = pp === 1 ? [0] : [0, pp - 1]
+          const other = scheduleFacts[schedule].placement === 'both ends' ? Math.ceil(pp / 2) - 1 : pp - 1
+          const ranks = [...new Set([0, other])]
           const title = `pp ${pp} chunks ${chunks} m ${microbatches}`
           const whole = ranks.map(rank => holdings.all[rank])
           if (!schedules[schedule].leads) deepEqual(ends, whole, title)

@@ -377,6 +377,21 @@ test('what ranks surely do first on a V they do, whatever the limit', () => {
   }
 })
 
+test('weight gradients that the last rank is said to put off it owes at one time', () => {
+  for (const name of scheduleNames)
+    for (const ranks of [1, 2, 3, 4, 7])
+      for (const microbatches of [1, 2, 5, 9, 16])
+        for (const chunks of scheduleFacts[name].chunksFixed ? [scheduleFacts[name].chunks] : [1, 2, 3]) {
+          const counts = { ranks, chunks, microbatches }
+          const row = tasksOf(makeSchedule(name, counts).rows[ranks - 1])
+          const first = row.findIndex(({ kind }) => kind === 'W')
+          const made = (chunk: number) =>
+            row.slice(0, first).filter(({ kind, stage }) => kind === 'I' && stage === chunk * ranks + ranks - 1).length
+          for (const [chunk, count] of schedules[name].owed?.(counts).entries() ?? [])
+            ok(count === 0 || made(chunk) >= count, `${name} ${JSON.stringify({ counts, chunk, count })}`)
+        }
+})
+
 test('what the first rank has begun before its first backward is what `begun` says, or more', () => {
   for (const name of scheduleNames)
     for (const ranks of [1, 2, 3, 4, 7])

@@ -20,7 +20,6 @@ import {
   commonPrices,
   cutBound,
   type Found,
-  type Group,
   groupsOf,
   jobOf,
   PlanSimulator,
@@ -66,10 +65,9 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
 
 function boundsHold(request: Request, { split, estimate: { step }, bytes }: Priced): void {
   const setup = setupOf(request, split)
-  const { first, leastOpen } = pipelineIn(setup)
-  const held = memoryLike(setup).least(first, leastOpen)
-  const { ends } = pipelineIn(setup)
-  for (const least of [held, ...ends.map(end => totalBytes(memoryLike(setup).of(end)))])
+  const { surely, ends } = pipelineIn(setup)
+  const held = surely.map(rank => memoryLike(setup).least(rank))
+  for (const least of [...held, ...ends.map(end => totalBytes(memoryLike(setup).of(end)))])
     ok(bytes >= least * (1 - 1e-12), `${bytes} < ${least}: ${JSON.stringify(split)}`)
   const cut = new CutPrice(setup)
   const price = cut.withPipeline(setup)
@@ -84,16 +82,17 @@ function boundsHold(request: Request, { split, estimate: { step }, bytes }: Pric
 
 function noneIsBelowItsBounds(request: Request): void {
   let plans = 0
-  const prices = commonPrices(request)
+  const pricesIn = commonPrices(request)
   for (const group of groupsOf(request)) {
     const pipelines = unlaid(request, group.pp, pipelinesOf(request, group.pp))
+    const prices = pricesIn(group)
     const ofCut = [cutBound(request, group, prices), passageBound(request, group, prices)]
     for (const saving of savingsOf(group)) {
       const bytes = bytesBound(request, group, saving)
-      const price = (some: Group) => prices(some, saving.recompute)
+      const bySize = prices(saving.recompute)
       const again = [
-        bubbleBound(request, group, pipelines, price),
-        leastEndOf(price(group), pipelines, group.microbatches),
+        bubbleBound(request, group, pipelines, bySize),
+        leastEndOf(bySize(group.microbatch), pipelines, group.microbatches),
       ]
       const least = Math.max(...ofCut, ...again)
       for (const { bare: _, ...pipeline } of pipelines) {

@@ -7,10 +7,10 @@ import { ByFields, entry } from './entry.js'
 import type { Software } from './others/software.js'
 import { type CutFacts, sharedFields } from './own/cut-facts.js'
 import { PriceTable } from './prices.js'
-import { type Holding, HoldingBook, type Holdings, leastOpenOf } from './schedules/holding.js'
+import { type Holding, HoldingBook, type Holdings, type SurelyHeld, surelyHeld } from './schedules/holding.js'
 import { OrderBook, type PlayedOrders } from './schedules/order.js'
 import type { TaskPath } from './schedules/path.js'
-import { firstRankOf, type Pipeline, type PipelineRank, pipelineOf, stagesOf } from './schedules/stages.js'
+import { type Pipeline, pipelineOf } from './schedules/stages.js'
 import type { Placed, Setup, Split } from './setup.js'
 import type { Shape } from './shape.js'
 
@@ -38,8 +38,7 @@ export class KnownPipeline {
   #orders: PlayedOrders | undefined
   #holdings: Holdings | undefined
   #pipeline: Pipeline | undefined
-  #first: PipelineRank | undefined
-  #leastOpen: number | undefined
+  #surely: readonly SurelyHeld[] | undefined
   #ends: readonly Holding[] | undefined
 
   constructor(shape: Shape, split: Split, book: OrderedHoldings) {
@@ -51,11 +50,6 @@ export class KnownPipeline {
   get pipeline(): Pipeline {
     this.#pipeline ??= pipelineOf(this.#shape, this.#split)
     return this.#pipeline
-  }
-
-  get first(): PipelineRank {
-    this.#first ??= this.#pipeline?.ranks[0] ?? firstRankOf(this.#shape, this.#split)
-    return this.#first
   }
 
   get orders(): PlayedOrders {
@@ -75,10 +69,10 @@ export class KnownPipeline {
     return this.#ends
   }
 
-  /** Layers that the first rank surely has between forward and backward at one time. */
-  get leastOpen(): number {
-    this.#leastOpen ??= leastOpenOf(this.#split, stagesOf(this.#shape, this.#split), this.first, this.#book.orders)
-    return this.#leastOpen
+  /** What some ranks hold at one time, at the least. */
+  get surely(): readonly SurelyHeld[] {
+    this.#surely ??= surelyHeld(this.#shape, this.#split, this.#book.orders)
+    return this.#surely
   }
 }
 

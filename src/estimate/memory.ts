@@ -11,7 +11,7 @@ import { expertCopies } from './experts.js'
 import { keptBytes, layerBytes, lossBytes, tokensOf } from './others/activations.js'
 import { type MemoryProfile, memoryProfileOf } from './others/memory-profile.js'
 import { ownLeast, ownMemory } from './own/memory.js'
-import type { Holding } from './schedules/holding.js'
+import type { Holding, SurelyHeld } from './schedules/holding.js'
 import type { RankLayers } from './schedules/stages.js'
 import { type Footprint, type Placed, shardRanks } from './setup.js'
 
@@ -25,8 +25,8 @@ export const footprint = (placed: Placed): Footprint =>
 /** What plans that differ in their pipeline alone share of their memory is found once; the rest is asked for rank by rank. */
 export interface PipelineMemory {
   readonly of: (holding: Holding) => Footprint
-  /** Bytes below which no such plan is, if some rank holds these layers and so many are between forward and backward there. */
-  readonly least: (held: RankLayers, open: number) => number
+  /** Bytes below which no such plan is, if some rank has this at one time. */
+  readonly least: (held: SurelyHeld) => number
 }
 
 export const memoryLike = (placed: Placed): PipelineMemory =>
@@ -76,7 +76,10 @@ function othersMemory(placed: Placed, profile: MemoryProfile): PipelineMemory {
     // Written out: objects made by spreading are ten times slower to make and to read.
     return { parameters, gradients, optimizer, activations, workspace, framework }
   }
-  return { of, least: ({ layers, first, last }, open) => totalBytes(of({ layers, first, last, held: open })) }
+  return {
+    of,
+    least: ({ layers, first, last, open, pending }) => totalBytes(of({ layers, first, last, held: open + pending })),
+  }
 }
 
 type States = Pick<Footprint, 'parameters' | 'gradients' | 'optimizer'>

@@ -49,17 +49,25 @@ function turnsOf(counts: Counts): Turn[] {
 }
 
 /** Of each chunk of the first rank: microbatches that it has begun before its first backward. */
-export function leadOfFirst(counts: Counts, { lead }: Pick<Knobs, 'lead'>): number[] {
-  const begun = new Array<number>(counts.chunks).fill(0)
+export const leadOfFirst = (counts: Counts, { lead }: Pick<Knobs, 'lead'>): number[] =>
+  amongFirst(counts, aheadOf(counts, 0, lead) + 1)
+
+/** Of each chunk of the last rank: microbatches whose gradients of weights it puts off at one time. */
+export const owedByLast = (counts: Counts, { lag = 0 }: Knobs): number[] =>
+  amongFirst(counts, lag * (counts.ranks - 1)).reverse()
+
+/** Of each chunk: microbatches among so many turns. */
+function amongFirst(counts: Counts, turns: number): number[] {
+  const found = new Array<number>(counts.chunks).fill(0)
   const size = groupSize(counts)
   const groups = Math.ceil(counts.microbatches / size)
-  let left = Math.min(groups * size * counts.chunks, aheadOf(counts, 0, lead) + 1)
+  let left = Math.min(groups * size * counts.chunks, turns)
   for (let first = 0; left > 0; first += size)
     for (let chunk = 0; chunk < counts.chunks && left > 0; chunk++) {
-      begun[chunk] += Math.max(0, Math.min(size, left, counts.microbatches - first))
+      found[chunk] += Math.max(0, Math.min(size, left, counts.microbatches - first))
       left -= size
     }
-  return begun
+  return found
 }
 
 /** Turns that a rank runs ahead before it alternates, if there are so many. */

@@ -1,7 +1,7 @@
 /** Every schedule there is, by the name the plan and the command line use. */
 import { nearest, type Problem, ProblemsError } from '../base/index.js'
 import { isScheduleName, type ScheduleName, scheduleFacts, scheduleNames } from '../plan/schedule.js'
-import { alternate, type Knobs, leadOfFirst } from './alternate.js'
+import { alternate, type Knobs, leadOfFirst, owedByLast } from './alternate.js'
 import { dualPipe, dualPipeV, leadOfDualPipe, leadOfDualPipeV } from './dualpipe.js'
 import { gpipe, loopedBfs } from './gpipe.js'
 import { allRows, asSchedule, type NumberedSchedule, type RowByRow } from './numbered.js'
@@ -19,6 +19,8 @@ export interface ScheduleKind {
   readonly leads?: (counts: Counts) => readonly number[]
   /** Of each chunk of the first rank: microbatches that it surely has begun before its first backward. */
   readonly begun: (counts: Counts) => readonly number[]
+  /** Of each chunk of the last rank, where weight gradients are put off: microbatches for which it surely owes them at one time. */
+  readonly owed?: (counts: Counts) => readonly number[]
 }
 
 /** Cells beyond this are refused: a table of so many would fill the memory of the machine that draws it. */
@@ -32,13 +34,12 @@ const one: ScheduleKind['begun'] = ({ chunks }) => new Array<number>(chunks).fil
 const all: ScheduleKind['begun'] = ({ chunks, microbatches }) => new Array<number>(chunks).fill(microbatches)
 
 /** One forward and one backward in turn, of one chunk or of several. */
-const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Knobs): ScheduleKind =>
-  kind(
-    title,
-    describe,
-    counts => alternate(counts, knobsOf(counts)),
-    counts => leadOfFirst(counts, knobsOf(counts)),
-  )
+const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Knobs): ScheduleKind => ({
+  ...{ title, describe },
+  make: counts => alternate(counts, knobsOf(counts)),
+  begun: counts => leadOfFirst(counts, knobsOf(counts)),
+  owed: counts => owedByLast(counts, knobsOf(counts)),
+})
 
 /** On a V, with no more activations than a limit. */
 const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind => {

@@ -7,6 +7,7 @@ import { isTimed } from '../cluster/index.js'
 import { CutPrice, type Holding, memoryLike, pipelineIn, type Split, totalBytes } from '../estimate/index.js'
 import type { ScheduleName } from '../plan/index.js'
 import { leastEndOf, type UnlaidPipeline } from './laid.js'
+import { once } from './once.js'
 import { plainSplit, type Request, setupOf } from './request.js'
 import { type DeviceCut, type Group, type Saving, splitFrom } from './space.js'
 
@@ -19,48 +20,40 @@ const manySequences = 2 ** 16
  * and adding up gradients only add to that. A sequence takes least among very many, where every wave of tiles is full and nothing
  * waits for latencies. 0 where kernels or collectives were timed: in between large ones may be slower.
  */
-export const cutBound = (request: Request, cut: DeviceCut, priceOf: CommonPrices): number =>
-  amongMany(request, cut, priceOf, price => (price.busy() * request.globalBatch) / (cut.dp * cut.pp))
+export const cutBound = (request: Request, cut: DeviceCut, prices: CutPrices): number =>
+  amongMany(request, prices('none'), price => (price.busy() * request.globalBatch) / (cut.dp * cut.pp))
 
 /** Of one group, by the same price: one of its microbatches passes all layers and comes back. */
-export const passageBound = (request: Request, group: Group, priceOf: CommonPrices): number =>
-  amongMany(request, group, priceOf, price => price.passage() * group.microbatch)
+export const passageBound = (request: Request, { microbatch }: Group, prices: CutPrices): number =>
+  amongMany(request, prices('none'), price => price.passage() * microbatch)
 
-/** Of one group, by the same price: its pipelines have bubbles. */
+/** Of one group, by the price of what is computed again: its pipelines have bubbles. */
 export const bubbleBound = (
   request: Request,
-  group: Group,
+  { microbatch, microbatches }: Group,
   pipelines: readonly UnlaidPipeline[],
-  priceOf: CommonPrices,
-): number => {
-  const { microbatch, microbatches } = group
-  return amongMany(request, group, priceOf, price => leastEndOf(price, pipelines, microbatches) * microbatch)
-}
+  prices: PricesBySize,
+): number => amongMany(request, prices, price => leastEndOf(price, pipelines, microbatches) * microbatch)
 
-function amongMany(
-  { cluster }: Request,
-  cut: DeviceCut,
-  priceOf: CommonPrices,
-  secondsOf: (price: CutPrice) => number,
-): number {
-  if (isTimed(cluster)) return 0
-  return secondsOf(priceOf({ ...cut, microbatch: manySequences, microbatches: 1 })) / manySequences
+function amongMany({ cluster }: Request, prices: PricesBySize, secondsOf: (price: CutPrice) => number): number {
+  return isTimed(cluster) ? 0 : secondsOf(prices(manySequences)) / manySequences
 }
 
 /**
  * The price of what one microbatch takes with all plans of a group, or with those that compute as much again, on one rank that
  * has all the layers.
  */
-export function commonPrice(
+function commonPrice(
   { shape, cluster, precision, software, book }: Request,
-  group: Group,
-  recompute: Saving['recompute'] = 'none',
+  cut: DeviceCut,
+  microbatch: number,
+  recompute: Saving['recompute'],
 ): CutPrice {
-  const { tp, cp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring, extras } = group
+  const { tp, cp, ep, etp, sequenceParallel, imbalance, ulysses, ring, extras } = cut
   const split: Split = {
     ...{ ...plainSplit, tp, cp, sequenceParallel, microbatch, recompute },
     // Experts are shared with ranks of dp: their rows travel.
-    ...((ep > 1 || etp) && { dp: copiesSharing(group), ep }),
+    ...((ep > 1 || etp) && { dp: copiesSharing(cut), ep }),
     ...(etp && { etp }),
     ...(imbalance && { imbalance }),
     ...(ulysses && { ulysses }),
@@ -71,19 +64,25 @@ export function commonPrice(
 }
 
 /** Of the ranks of dp those that share experts with one: they lie side by side, and how many others there are has no say in how rows travel. */
-const copiesSharing = ({ tp, cp, ep, etp = 1 }: Group): number => (ep * etp) / gcd(ep * etp, tp * cp)
+const copiesSharing = ({ tp, cp, ep, etp = 1 }: DeviceCut): number => (ep * etp) / gcd(ep * etp, tp * cp)
 
-export type CommonPrices = (group: Group, recompute?: Saving['recompute']) => CutPrice
+/** By the sequences of a microbatch. */
+export type PricesBySize = (microbatch: number) => CutPrice
+/** Of the groups of a cut: by what is computed again. */
+export type CutPrices = (recompute: Saving['recompute']) => PricesBySize
 
 /** The same for many groups: found once for all that cut layers alike. */
-export function commonPrices(request: Request): CommonPrices {
-  const known = new Map<string, CutPrice>()
-  return (group, recompute = 'none') => {
-    const { tp, cp, ep, etp, sequenceParallel, microbatch, imbalance, ulysses, ring } = group
-    const key = `${tp} ${cp} ${ep} ${etp} ${sequenceParallel} ${microbatch} ${imbalance} ${ulysses} ${ring} ${recompute}`
-    const price = known.get(key) ?? commonPrice(request, group, recompute)
-    known.set(key, price)
-    return price
+export function commonPrices(request: Request): (cut: DeviceCut) => CutPrices {
+  const known = new Map<string, CutPrices>()
+  return cut => {
+    const { tp, cp, ep, etp, sequenceParallel, imbalance, ulysses, ring } = cut
+    const key = `${tp} ${cp} ${ep} ${etp} ${sequenceParallel} ${imbalance} ${ulysses} ${ring}`
+    const alike = once((recompute: Saving['recompute']) =>
+      once((microbatch: number) => commonPrice(request, cut, microbatch, recompute)),
+    )
+    const prices = known.get(key) ?? alike
+    known.set(key, prices)
+    return prices
   }
 }
 
@@ -96,19 +95,16 @@ export const bytesBound = (request: Request, group: Group, saving: Saving): numb
 
 /** The same for many groups: what a rank holds is found once for all that have as many layers there. */
 export function byteBounds(request: Request): (group: Group) => (saving: Saving) => number {
-  const known = new Map<number, readonly Holding[]>()
   const { layers } = request.shape
+  // Of three ranks the second is between the ends.
+  const holdingsOf = once((pp: number) => heldBetween(request, pp === 1 ? 1 : 3, Math.ceil(layers / pp)))
   return group => {
-    const each = Math.ceil(layers / group.pp)
-    // Of three ranks the second is between the ends.
-    const pp = group.pp === 1 ? 1 : 3
-    const plain = { ...group, pp, microbatches: 1 }
-    const holdings = known.get(group.pp) ?? heldBetween(request, pp, each)
-    known.set(group.pp, holdings)
-    return saving => {
+    const holdings = holdingsOf(group.pp)
+    const plain = { ...group, pp: group.pp === 1 ? 1 : 3, microbatches: 1 }
+    return once(saving => {
       const memory = memoryLike(setupOf(request, splitFrom(plain, onePass, saving)))
       return Math.min(...holdings.map(holding => totalBytes(memory.of(holding))))
-    }
+    })
   }
 }
 

@@ -3,8 +3,9 @@
  * cuts nothing more is ever found out.
  */
 import { hasRoomFor } from './aways.js'
-import { type CommonPrices, commonPrices, cutBound } from './bounds.js'
+import { type CutPrices, commonPrices, cutBound } from './bounds.js'
 import { type UnlaidPipeline, unlaid } from './laid.js'
+import { once } from './once.js'
 import type { Request } from './request.js'
 import {
   type Batch,
@@ -26,6 +27,7 @@ export interface BoundedCut {
   /** Those with the smallest microbatches first. Made when it is their turn: most never are. */
   readonly groups: () => readonly SavedGroup[]
   readonly pipelines: readonly UnlaidPipeline[]
+  readonly prices: CutPrices
   readonly plans: number
   /** Seconds. */
   readonly least: number
@@ -34,14 +36,12 @@ export interface BoundedCut {
 export interface BoundedCuts {
   readonly cuts: readonly BoundedCut[]
   readonly plans: number
-  /** What groups that cut layers alike share. */
-  readonly priceOf: CommonPrices
 }
 
 export function boundedCuts(request: Request): BoundedCuts {
   const pipelinesFor = once((pp: number) => unlaid(request, pp, pipelinesOf(request, pp)))
   const batchesFor = once((dp: number) => batchesOf(request, dp))
-  const [savingsIn, priceOf] = [savingsInCuts(request), commonPrices(request)]
+  const [savingsIn, pricesIn] = [savingsInCuts(request), commonPrices(request)]
   const cuts: BoundedCut[] = []
   let all = 0
   for (const cut of deviceCutsOf(request)) {
@@ -51,9 +51,11 @@ export function boundedCuts(request: Request): BoundedCuts {
     all += plans
     const saved = (batch: Batch) => ({ group: { ...cut, ...batch }, savings: savingsOfBatch(batch) })
     const groups = () => batches.filter(batch => savingsOfBatch(batch).length > 0).map(saved)
-    if (plans > 0) cuts.push({ groups, pipelines, plans, least: cutBound(request, cut, priceOf) })
+    if (plans === 0) continue
+    const prices = pricesIn(cut)
+    cuts.push({ groups, pipelines, prices, plans, least: cutBound(request, cut, prices) })
   }
-  return { cuts, plans: all, priceOf }
+  return { cuts, plans: all }
 }
 
 export type Recomputed = Saving['recompute']
@@ -67,15 +69,6 @@ export function byRecompute(savings: readonly Saving[]): [Recomputed, Saving[]][
     else found.set(saving.recompute, [saving])
   }
   return [...found]
-}
-
-function once<T>(make: (count: number) => T): (count: number) => T {
-  const known = new Map<number, T>()
-  return count => {
-    const made = known.get(count) ?? make(count)
-    known.set(count, made)
-    return made
-  }
 }
 
 /** They depend on whether there are copies, and several microbatches. */

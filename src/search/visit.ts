@@ -16,7 +16,7 @@ import {
 import { scheduleFacts } from '../plan/index.js'
 import { Agenda } from './agenda.js'
 import { Best } from './best.js'
-import { bubbleBound, byteBounds, type CommonPrices, passageBound } from './bounds.js'
+import { bubbleBound, byteBounds, type CutPrices, type PricesBySize, passageBound } from './bounds.js'
 import { type BoundedCut, type BoundedCuts, byRecompute, type Recomputed, type SavedGroup } from './cuts.js'
 import { type LaidPipeline, laidOnce, leastEndOf, type UnlaidPipeline } from './laid.js'
 import { type Request, setupOf } from './request.js'
@@ -32,15 +32,17 @@ interface Turn {
 /** A group of a cut whose turn it was, of which no price is known yet. */
 interface CutGroup extends SavedGroup {
   readonly pipelines: readonly UnlaidPipeline[]
+  readonly prices: CutPrices
   readonly mayFit: FittingGroups
   readonly least: number
 }
 
 /** A group with what its plans have at the least. */
 interface Bounded extends SavedGroup {
-  /** Of all its savings. */
-  readonly recompute: Recomputed
+  /** By what all its savings compute again. */
+  readonly prices: PricesBySize
   readonly pipelines: readonly UnlaidPipeline[]
+  readonly bytesOf: BytesOf
   /** Seconds. */
   readonly least: number
 }
@@ -48,6 +50,7 @@ interface Bounded extends SavedGroup {
 /** The same by its own price. */
 interface PricedGroup extends SavedGroup {
   readonly pipelines: readonly UnlaidPipeline[]
+  readonly bytesOf: BytesOf
   readonly least: number
 }
 
@@ -69,7 +72,7 @@ interface Pipelines extends Pick<Saved, 'group' | 'saving' | 'least'> {
 
 interface HeldPipeline {
   readonly laid: LaidPipeline
-  /** What its first rank holds at the least. */
+  /** What some of its ranks hold at the least. */
   readonly bytes: number
 }
 
@@ -117,7 +120,6 @@ export class Visit {
   readonly #sample: Options['sample']
   readonly #bytesOf: ReturnType<typeof byteBounds>
   readonly #laid: ReturnType<typeof laidOnce>
-  readonly #priceOf: CommonPrices
   readonly #agenda = new Agenda<Turn>()
   readonly #pruned = { memory: 0, time: 0 }
   #priced = 0
@@ -126,7 +128,7 @@ export class Visit {
   constructor(
     request: Request,
     { keep, kinds, capacity, surely, front, prune, known, sample }: Required<Options>,
-    { cuts, priceOf }: BoundedCuts,
+    { cuts }: BoundedCuts,
   ) {
     this.#request = request
     this.#capacity = capacity
@@ -137,7 +139,6 @@ export class Visit {
     for (const plan of known) this.#best.offer(plan)
     this.#bytesOf = byteBounds(request)
     this.#laid = laidOnce(request)
-    this.#priceOf = priceOf
     for (const cut of cuts) this.#agenda.add({ least: cut.least, look: () => this.#cut(cut) })
   }
 
@@ -155,27 +156,28 @@ export class Visit {
   }
 
   /** Its groups wait by what one of their microbatches takes through all layers and back. */
-  #cut({ groups, pipelines, plans, least: atLeast }: BoundedCut): void {
+  #cut({ groups, pipelines, prices, plans, least: atLeast }: BoundedCut): void {
     if (this.#isUseless(plans, atLeast, 0)) return
     const mayFit = this.#fitting()
     for (const { group, savings } of groups()) {
-      const least = Math.max(atLeast, passageBound(this.#request, group, this.#priceOf))
-      const one = { group, savings, pipelines, mayFit, least }
+      const least = Math.max(atLeast, passageBound(this.#request, group, prices))
+      const one = { group, savings, pipelines, prices, mayFit, least }
       this.#agenda.add({ least, look: () => this.#cutGroup(one) })
     }
   }
 
   /** What of it may fit waits by what its bubbles and what is computed again add at the least. */
-  #cutGroup({ group, savings: all, pipelines, mayFit, least: atLeast }: CutGroup): void {
+  #cutGroup({ group, savings: all, pipelines, prices: pricesOf, mayFit, least: atLeast }: CutGroup): void {
     if (this.#isUseless(pipelines.length * all.length, atLeast, 0)) return
+    const bytesOf = this.#bytesOf(group)
     for (const [recompute, savings] of byRecompute(all)) {
-      if (!mayFit(group, recompute, savings)) {
+      if (!mayFit(group, recompute, savings, bytesOf)) {
         this.#pruned.memory += pipelines.length * savings.length
         continue
       }
-      const price = (some: Group) => this.#priceOf(some, recompute)
-      const least = Math.max(atLeast, bubbleBound(this.#request, group, pipelines, price))
-      const one = { group, recompute, pipelines, savings, least }
+      const prices = pricesOf(recompute)
+      const least = Math.max(atLeast, bubbleBound(this.#request, group, pipelines, prices))
+      const one = { group, prices, pipelines, savings, bytesOf, least }
       this.#agenda.add({ least, look: () => this.#group(one) })
     }
   }
@@ -183,10 +185,9 @@ export class Visit {
   /** The larger microbatches are, the more lies there: behind the first that does not fit none does. */
   #fitting(): FittingGroups {
     const first = new Map<Recomputed, number>()
-    return (group, recompute, savings) => {
+    return (group, recompute, savings, bytesOf) => {
       if (!this.#prune) return true
       if (group.microbatch >= (first.get(recompute) ?? Number.POSITIVE_INFINITY)) return false
-      const bytesOf = this.#bytesOf(group)
       // The last of the savings leave least.
       if (savings.findLast(saving => bytesOf(saving) <= this.#capacity) !== undefined) return true
       first.set(recompute, group.microbatch)
@@ -195,16 +196,16 @@ export class Visit {
   }
 
   /** The same by its own price. */
-  #group({ group, recompute, pipelines, savings, least: atLeast }: Bounded): void {
+  #group({ group, prices, pipelines, savings, bytesOf, least: atLeast }: Bounded): void {
     if (this.#isUseless(pipelines.length * savings.length, atLeast, 0)) return
-    const own = leastEndOf(this.#priceOf(group, recompute), pipelines, group.microbatches)
+    const own = leastEndOf(prices(group.microbatch), pipelines, group.microbatches)
     const least = Math.max(atLeast, own)
-    this.#agenda.add({ least, look: () => this.#pricedGroup({ group, pipelines, savings, least }) })
+    const one = { group, pipelines, savings, bytesOf, least }
+    this.#agenda.add({ least, look: () => this.#pricedGroup(one) })
   }
 
-  #pricedGroup({ group, pipelines, savings, least }: PricedGroup): void {
+  #pricedGroup({ group, pipelines, savings, bytesOf, least }: PricedGroup): void {
     if (this.#isUseless(pipelines.length * savings.length, least, 0)) return
-    const bytesOf = this.#bytesOf(group)
     const laid = this.#laid(group, pipelines)
     for (const saving of savings) {
       const bytes = bytesOf(saving)
@@ -220,9 +221,10 @@ export class Visit {
     const memory = memoryLike(setupOf(this.#request, splitFrom(group, laid[0], saving)))
     const held: HeldPipeline[] = []
     for (const one of laid) {
-      const { first, leastOpen } = one.known
-      const atFirst = Math.max(bytes, memory.least(first, leastOpen))
-      if (!this.#isUseless(1, least, atFirst)) held.push({ laid: one, bytes: atFirst })
+      let surely = bytes
+      const ranks = one.known.surely
+      for (let i = 0; i < ranks.length; i++) surely = Math.max(surely, memory.least(ranks[i]))
+      if (!this.#isUseless(1, least, surely)) held.push({ laid: one, bytes: surely })
     }
     if (held.length === 0) return
     const priceWith = (schedule: Pipeline['schedule']) =>
@@ -244,7 +246,10 @@ export class Visit {
       const least = cutOf(cuts, laid).leastWith(laid.known, laid)
       if (this.#isUseless(1, least, bytes)) continue
       let most = bytes
-      for (const end of laid.known.ends) most = Math.max(most, totalBytes(memory.of(end)))
+      for (const end of laid.known.ends) {
+        most = Math.max(most, totalBytes(memory.of(end)))
+        if (most > this.#capacity) break
+      }
       if (!this.#isUseless(1, least, most)) plans.push({ laid, least, bytes: most })
     }
     const first = this.#agenda.take(plans.length)
@@ -333,7 +338,10 @@ export class Visit {
 }
 
 /** Whether of these savings of a group one may fit. */
-type FittingGroups = (group: Group, recompute: Recomputed, savings: readonly Saving[]) => boolean
+type FittingGroups = (group: Group, recompute: Recomputed, savings: readonly Saving[], bytesOf: BytesOf) => boolean
+
+/** What plans of a group with a saving hold at the least. */
+type BytesOf = (saving: Saving) => number
 
 const cutOf = ({ inTwo, whole }: Cuts, pipeline: Pipeline): CutPrice => (isInTwo(pipeline) ? inTwo : whole)
 

@@ -162,14 +162,15 @@ export function ownMemory(placed: Placed): PipelineMemory {
         framework: 0,
       }
     },
-    least: (held, layers) => {
+    least: held => {
       const { parameters, gradients, optimizer } = statesOf(facts, heldParameters(facts, held))
       const { layer, extras } = mixOn(facts, held)
-      const { open, handed } = keptOf(facts, layer)
+      const { open, pending, handed } = keptOf(facts, layer)
       const { work, scratch } = extras
-      // When a layer goes backward, whole or first in its input alone.
-      const atWork = Math.min(work[0] + scratch[0], work[1] + scratch[1])
-      return parameters + gradients + optimizer + handed + (layers > 0 ? layers * open + atWork : 0)
+      // When a layer goes backward, whole or first in its input alone; or when gradients of weights are made, of a layer or of the head.
+      const opened = held.open > 0 ? held.open * open + Math.min(work[0] + scratch[0], work[1] + scratch[1]) : 0
+      const owed = held.pending > 0 ? held.pending * pending + Math.min(scratch[2], scratch[5]) : 0
+      return parameters + gradients + optimizer + handed + Math.max(opened, owed)
     },
   }
 }

@@ -6,9 +6,17 @@ import { scheduleFacts } from '../../plan/index.js'
 import { type RowByRow, schedules, taskIndex, taskIndexes } from '../../schedule/index.js'
 import { entry } from '../entry.js'
 import type { Split } from '../setup.js'
+import type { Shape } from '../shape.js'
 import { allOf, grown, type Moments, momentsOf, momentsOfRow, momentWidth } from './moments.js'
 import { type Order, type OrderBook, type PlayedOrders, shortCounts } from './order.js'
-import type { Pipeline, PipelineRank, RankLayers } from './stages.js'
+import {
+  isFedFromBothEnds,
+  type Pipeline,
+  type PipelineRank,
+  type RankLayers,
+  someRanksOf,
+  stagesOf,
+} from './stages.js'
 
 export interface Holding extends RankLayers {
   /** Layers in flight at the most, whatever their state. */
@@ -24,11 +32,30 @@ export interface Holdings {
   readonly lumped: readonly Holding[]
 }
 
-/** Layers that the first rank has between forward and backward when it begins to go back, at the least. */
-export function leastOpenOf(split: Split, stages: readonly number[], first: PipelineRank, book: OrderBook): number {
-  const begun = book.begun(split)
-  return first.stages.reduce((sum, stage, chunk) => sum + (begun[chunk] ?? 0) * stages[stage], 0)
+/** What a rank has at one time, at the least: layers between forward and input gradient, and between that and weight gradient. */
+export interface SurelyHeld extends RankLayers {
+  readonly open: number
+  readonly pending: number
 }
+
+/** The first rank when it begins to go back, and the last when it begins to make weight gradients that it has put off. */
+export function surelyHeld(shape: Shape, split: Split, book: OrderBook): SurelyHeld[] {
+  const { schedule, pp, chunks, microbatches } = split
+  const stages = stagesOf(shape, split)
+  const owed = schedules[schedule].owed?.({ ranks: pp, chunks, microbatches })
+  const [first, last] = someRanksOf(shape, split, owed ? [0, pp - 1] : [0])
+  const begun = held(first, layersIn(first, stages, book.begun(split)), 0)
+  return owed ? [begun, held(last, 0, layersIn(last, stages, owed))] : [begun]
+}
+
+// Written out: a rank has twice as many fields, and spreading them takes longer than all else here.
+function held({ layers, dense, first, last }: RankLayers, open: number, pending: number): SurelyHeld {
+  return { layers, dense, first, last, open, pending }
+}
+
+/** Of so many microbatches of each chunk. */
+const layersIn = (rank: PipelineRank, stages: readonly number[], counts: readonly number[]): number =>
+  rank.stages.reduce((sum, stage, chunk) => sum + (counts[chunk] ?? 0) * stages[stage], 0)
 
 /** Of one order: by the layers of its stages. */
 type ByStages = Map<string, Holdings>
@@ -46,8 +73,8 @@ export class HoldingBook {
   }
 
   /**
-   * What the first and the last rank hold, of which one is mostly the fullest: known from their rows alone. Where rows are found together,
-   * what ranks surely hold.
+   * What the first and the last rank hold, or the first and the one in the middle, of which one is mostly the fullest: known from their
+   * rows alone. Where rows are found together, what ranks surely hold.
    */
   ends(split: Split, pipeline: Pipeline, orders: OrderBook): readonly Holding[] {
     const { schedule, pp, chunks, microbatches } = split
@@ -56,7 +83,11 @@ export class HoldingBook {
     const all = { ranks: pp, chunks, microbatches }
     const played = { ...all, microbatches: shortCounts(schedule, all)?.[1] ?? microbatches }
     const more = scheduleFacts[schedule].forwardsFirst ? microbatches / played.microbatches : 1
-    const find = () => endHoldings(schedules[schedule].make(played), pipeline, more)
+    const ranks = [...new Set([0, isFedFromBothEnds(schedule) ? Math.ceil(pp / 2) - 1 : pp - 1])]
+    const find = () => {
+      const cells = schedules[schedule].make(played)
+      return ranks.map(rank => holdingInRow(cells, pipeline, rank, more))
+    }
     if (more > 1) return find()
     return entry(this.#ends, `${schedule} ${pp} ${chunks} ${played.microbatches} ${keyOf(pipeline)}`, find)
   }
@@ -82,11 +113,9 @@ function holdingOf({ layers, dense, first, last }: RankLayers, moments: Moments)
   return { layers, dense, first, last, held, open, moments }
 }
 
-function endHoldings(cells: RowByRow, { stages, ranks }: Pipeline, more: number): readonly Holding[] {
-  return (ranks.length === 1 ? [0] : [0, ranks.length - 1]).map(rank => {
-    const moments = momentsOfRow(taskIndexes(cells, cells.row(rank)), cells.stages, stages)
-    return holdingOf(ranks[rank], more > 1 ? grown(moments, more) : moments)
-  })
+function holdingInRow(cells: RowByRow, { stages, ranks }: Pipeline, rank: number, more: number): Holding {
+  const moments = momentsOfRow(taskIndexes(cells, cells.row(rank)), cells.stages, stages)
+  return holdingOf(ranks[rank], more > 1 ? grown(moments, more) : moments)
 }
 
 /** On a V, until the first microbatch that came down and up again has gone back through its second stage. */

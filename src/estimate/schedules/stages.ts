@@ -48,8 +48,11 @@ export function pipelineOf(shape: Shape, split: Split): Pipeline {
   return { stages, layers: shape.layers, ...(excess && { excess }), ranks, ...alike(ranks) }
 }
 
-/** Its first rank, without the others. */
-export const firstRankOf = (shape: Shape, split: Split): PipelineRank => rankOf(shape, layoutOf(shape, split), split, 0)
+/** Some of its ranks, without the others. */
+export function someRanksOf(shape: Shape, split: Split, ranks: readonly number[]): PipelineRank[] {
+  const layout = layoutOf(shape, split)
+  return ranks.map(rank => rankOf(shape, layout, split, rank))
+}
 
 /** Layers of each stage: of an even split the earlier ones get the remainder. */
 export const stagesOf = (shape: Shape, { layers, pp, chunks }: Split): readonly number[] =>
