@@ -14,7 +14,7 @@ import { type LayerCost, layerCost } from './others/layer-cost.js'
 import { type KnownFlights, pipelineFlights } from './own/data.js'
 import { type Ends, ownEnds } from './own/ends.js'
 import { type BlockTraffic, type FlyingBlocks, flyingBlocks, trafficOf } from './own/flying.js'
-import type { OwnLayerCost } from './own/layer.js'
+import { addedIn, type OwnLayerCost } from './own/layer.js'
 import { holderSums } from './own/sums.js'
 import { packingOnce } from './own/wire.js'
 import type { Prices, PriceTable } from './prices.js'
@@ -90,7 +90,7 @@ export class CutPrice {
       return
     }
     const { work, ends: known } = prices.own! // one of the two is there
-    const ends = known.of(setup.split, () => ownEnds(setup, table, prices, work))
+    const ends = known.of(setup.split, addedIn(setup.split), () => ownEnds(setup, table, prices, work))
     this.ends = { first: ends.first.seconds, last: ends.last.seconds }
     this.#flying = () => {
       const traffic = trafficOf(setup, table)

@@ -15,12 +15,13 @@ export function laidOnce(
   const saving = { zero: 0, recompute: 'none' } as const
   return (group, pipelines) => {
     const key = `${group.pp} ${group.microbatches}`
-    const laid =
-      known.get(key) ??
-      pipelines.map(({ bare: _, ...one }) => ({
-        ...one,
-        known: pipelineIn(setupOf(request, splitFrom(group, one, saving))),
-      }))
+    // Written out: spread, thousands of them take longer to make than to lay.
+    const lay = (one: Pipeline): LaidPipeline => {
+      const { schedule, chunks, layers } = one
+      const known = pipelineIn(setupOf(request, splitFrom(group, one, saving)))
+      return layers ? { schedule, chunks, layers, known } : { schedule, chunks, known }
+    }
+    const laid = known.get(key) ?? pipelines.map(lay)
     known.set(key, laid)
     return laid
   }

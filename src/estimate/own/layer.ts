@@ -187,11 +187,17 @@ export interface LayerCosts {
 export class BySaving<T> {
   readonly #known = new Map<Split['recompute'], Map<number, T>>()
 
-  of(split: LayerSplit, make: () => T): T {
-    const byAdded = entry(this.#known, split.recompute, () => new Map<number, T>())
-    return entry(byAdded, reducesEach(split) ? 0 : split.microbatches, make)
+  of({ recompute }: Pick<Split, 'recompute'>, added: number, make: () => T): T {
+    const byAdded = entry(this.#known, recompute, () => new Map<number, T>())
+    return entry(byAdded, added, make)
   }
 }
+
+/** Microbatches whose gradients are added up. */
+export const addedIn = (split: LayerSplit): number => (reducesEach(split) ? 0 : split.microbatches)
+
+/** Of one nothing is added up, either. */
+const addedInLayers = (split: LayerSplit): number => (split.microbatches === 1 ? 0 : addedIn(split))
 
 /** What tasks of one kind of layer share: forward passes, and gradients of inputs alone by what is computed again. */
 interface SharedTasks {
@@ -205,7 +211,7 @@ export class PlainLayers {
   readonly #known = new BySaving<Clocks>()
 
   of(split: LayerSplit, make: () => Clocks): Clocks {
-    return this.#known.of(asAdded(split), make)
+    return this.#known.of(split, addedInLayers(split), make)
   }
 }
 
@@ -225,12 +231,9 @@ export class OwnLayerCosts {
   }
 
   of(split: LayerSplit, make: () => LayerCosts): LayerCosts {
-    return this.#known.of(asAdded(split), make)
+    return this.#known.of(split, addedInLayers(split), make)
   }
 }
-
-/** Of one microbatch nothing is added up, either. */
-const asAdded = (split: LayerSplit): LayerSplit => (split.microbatches === 1 ? { ...split, microbatches: 0 } : split)
 
 /** Where only some layers are routed, the mean: what it does is what most of them do. */
 function meanLayers(layer: CutLayer, split: LayerSplit): LayerCosts {
