@@ -3,7 +3,7 @@
  * A collective is a *start*; its result may be read after the `wait` that names it. Until then its result may not be
  * touched, and its operand may be read but not written.
  */
-import { type Axis, type Combine, isOptimizer, type Op } from '../base/index.js'
+import { type Axis, axisOfGroup, type Combine, isOptimizer, type MeshAxis, type Op } from '../base/index.js'
 
 /** The name of a buffer of the segment. */
 export type Ref = string
@@ -92,6 +92,10 @@ export const pairsOf = ({ ins, outs }: Collective): readonly { readonly in: Ref;
 /** A collective whose operand goes where its routes say. */
 export const isRouted = (instr: Instr): instr is InstrOf<'all-dispatch' | 'all-combine'> =>
   instr.kind === 'all-dispatch' || instr.kind === 'all-combine'
+
+/** The axis that a collective is counted under: rows go to experts, whatever axes the ranks that hold them lie along. */
+export const axisOfCollective = (instr: Collective): MeshAxis | undefined =>
+  isRouted(instr) ? 'ep' : axisOfGroup(instr.group.axes)
 
 /** Whom a move meets. */
 export const alone: Group = { axes: [] }

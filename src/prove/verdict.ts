@@ -2,9 +2,9 @@
  * The proof of a program: the laws, then the reference interpreter beside one rank. A model too large to be interpreted is
  * checked by the laws as it is, and run narrower under the same plan.
  */
-import { unwatched, type Watcher } from '../base/index.js'
+import { error, ProblemsError, SpokenError, saidBy, sayFailure, unwatched, type Watcher } from '../base/index.js'
 import { compileJob, serialJob } from '../compile/index.js'
-import { type Comparison, comparing, runningSerial, worstOf } from '../engine/index.js'
+import { type Comparison, comparing, RunError, runningSerial, worstOf } from '../engine/index.js'
 import { type Program, type Violation, verifying } from '../ir/index.js'
 import { parametersOf } from '../model/index.js'
 import { type Change, type Job, shrink, worldOfPlan } from '../plan/index.js'
@@ -56,8 +56,16 @@ async function beside(job: Job, program: Program, steps: number, watcher: Watche
   const { optimizer, seed } = job.training
   const options = { steps, seed, lr: optimizer.lr, vocab: 'vocab' in job.model ? job.model.vocab : 1 }
   const serial = await watcher.run('one rank', runningSerial(compileJob(serialJob(job)), options))
-  return watcher.run(allRanks(job), comparing(program, serial, options))
+  try {
+    return await watcher.run(allRanks(job), comparing(program, serial, options))
+  } catch (e) {
+    throw isFull(e) ? new ProblemsError([error('engine/failed', 'plan.rows', sayFailure(saidBy(e)))]) : e
+  }
 }
+
+/** A rank had less room for rows of experts than its tokens chose: the plan says how much it has. */
+const isFull = (e: unknown): boolean =>
+  e instanceof RunError && e.cause instanceof SpokenError && e.cause.said.phrase === '.rows/interpreter'
 
 const allRanks = ({ plan }: Job): string => `${worldOfPlan(plan)} ranks`
 

@@ -2,10 +2,10 @@
  * Bytes on the links of a cluster in a step: by the axis they go along, the collective that sends them, and the level of the topology whose
  * links carry them. The algorithm is the one that is priced: a ring passes every level, others send less outside than inside.
  */
-import { axisOfGroup, worldOf } from '../base/index.js'
+import { worldOf } from '../base/index.js'
 import type { Cluster, LinkKind } from '../cluster/index.js'
 import { type Collective, quote, workOf } from '../cost/index.js'
-import { type Instr, isCollective, type Program, type Segment } from '../ir/index.js'
+import { axisOfCollective, type Instr, isCollective, type Program, type Segment } from '../ir/index.js'
 import type { Along } from '../trace/index.js'
 import { membersOf, strideOf } from './cluster-prices.js'
 
@@ -76,9 +76,10 @@ class Links {
 
   #sentBy(instr: Instr, segment: Segment): LinkTraffic[] {
     const { mesh } = this.#program
-    const work = isCollective(instr) ? workOf(instr, segment, { mesh }) : undefined
+    if (!isCollective(instr)) return []
+    const work = workOf(instr, segment, { mesh })
     if (work?.kind !== 'collective') return []
-    const axis = axisOfGroup(work.group.axes) ?? 'mesh'
+    const axis = axisOfCollective(instr) ?? 'mesh'
     return this.#carried({ kind: work.how, bytes: work.bytes, group: membersOf(mesh, work.group) }, axis, instr.kind)
   }
 

@@ -1,6 +1,6 @@
 /** Where the time of a rank goes. Every moment of a step belongs to one part, so the parts add up to the step. */
-import { axisOfGroup, axisTitles, rankOrder } from '../base/index.js'
-import type { Group, Phase } from '../ir/index.js'
+import { axisTitles, rankOrder } from '../base/index.js'
+import type { Phase } from '../ir/index.js'
 
 export const partNames = [
   'compute',
@@ -46,6 +46,3 @@ export const partOfPhase: Readonly<Record<Phase, Part>> = {
   norm: 'optimizer',
   update: 'optimizer',
 }
-
-/** The part of a collective that nothing hides: its axis, or `other` for sums over the mesh. */
-export const partOfGroup = ({ axes }: Group): Part => axisOfGroup(axes) ?? 'other'

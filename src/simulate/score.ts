@@ -2,8 +2,16 @@
  * A segment as the simulator plays it: priced once, however often it is called. Runs of instructions that compute
  * become one act, since nothing can happen between them; what is left are the moments at which ranks meet.
  */
-import { type Collective, type Group, type Instr, type Program, type Segment, traitsOf } from '../ir/index.js'
-import { type Part, partOfGroup, partOfPhase } from './parts.js'
+import {
+  axisOfCollective,
+  type Collective,
+  type Group,
+  type Instr,
+  type Program,
+  type Segment,
+  traitsOf,
+} from '../ir/index.js'
+import { type Part, partOfPhase } from './parts.js'
 import type { Prices } from './prices.js'
 
 export type Act =
@@ -118,7 +126,7 @@ function startOf(instr: Collective, at: number, slot: number, segment: Segment, 
     instr: at,
     slot,
     group,
-    part: instr.kind === 'move' ? 'offload' : partOfGroup(group),
+    part: instr.kind === 'move' ? 'offload' : (axisOfCollective(instr) ?? 'other'),
     ...prices.collective(instr, segment),
   }
 }

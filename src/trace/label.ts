@@ -3,7 +3,16 @@
  * which axis bytes go, and in which collective. Of columns these are columns too, so that who draws them needs no program.
  */
 import { axisOfGroup, rankOrder } from '../base/index.js'
-import { type Instr, isCollective, type Phase, type Program, type Segment, type Step, traitsOf } from '../ir/index.js'
+import {
+  type Instr,
+  isCollective,
+  isRouted,
+  type Phase,
+  type Program,
+  type Segment,
+  type Step,
+  traitsOf,
+} from '../ir/index.js'
 import { lanes, type SpanColumns } from './columns.js'
 import type { Span } from './span.js'
 
@@ -42,6 +51,7 @@ function kindCarried(instr: Instr | undefined, { instrs }: Segment): SpanKind {
   const on = instr?.kind === 'wait' ? instr.on : undefined
   const carried = on === undefined ? instr : instrs.find(other => isCollective(other) && other.outs[0] === on)
   if (carried?.kind === 'move') return 'other'
+  if (carried && isRouted(carried)) return 'ep'
   const axes = carried ? (traitsOf(carried).meets?.axes ?? []) : []
   return axes.length === 0 ? 'mesh' : (axisOfGroup(axes) ?? 'mesh')
 }

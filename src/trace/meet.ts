@@ -2,8 +2,16 @@
  * When the members of a collective have all begun it. A rank that waits for it before that waits for the others; after
  * that it communicates.
  */
-import { axisOfGroup, type Coordinates, coordinatesOf, type MeshAxis, type Rank, seconds } from '../base/index.js'
-import { type Call, type Group, type Instr, isCollective, type Program, type Step } from '../ir/index.js'
+import { type Coordinates, coordinatesOf, type MeshAxis, type Rank, seconds } from '../base/index.js'
+import {
+  axisOfCollective,
+  type Call,
+  type Group,
+  type Instr,
+  isCollective,
+  type Program,
+  type Step,
+} from '../ir/index.js'
 import { doneBy, type Span, streamOf } from './span.js'
 
 /** When the last member began a collective, who that was, and the axis along which they meet, if it is one. */
@@ -109,12 +117,13 @@ class Places {
   }
 
   #named(rank: Rank, call: Call, step: number, instrs: readonly Instr[]): Place[] {
-    return instrs.filter(isCollective).map(({ outs: [out], group }) => {
+    return instrs.filter(isCollective).map(instr => {
+      const { outs, group } = instr
       // Streams of different stages count their steps differently.
       const acrossStages = group.stages !== undefined || group.axes.some(axis => axis.startsWith('pp'))
       const when = acrossStages ? `${call.microbatch} ${call.param ?? call.block}` : step
-      const name = `${call.segment} ${out} ${when} ${this.#others(rank, group)}`
-      return { name, axis: axisOfGroup(group.axes) }
+      const name = `${call.segment} ${outs[0]} ${when} ${this.#others(rank, group)}`
+      return { name, axis: axisOfCollective(instr) }
     })
   }
 

@@ -1,4 +1,5 @@
 export * from './cases.js'
+export * from './exchanges.js'
 export * from './figure.js'
 export * from './memory.js'
 export * from './origins.js'

@@ -2,9 +2,9 @@
 import { fileURLToPath } from 'node:url'
 import { didYouMean, error, ProblemsError } from '../../base/index.js'
 import {
-  type AttentionRows,
   classifyLayouts,
   compareAttention,
+  compareExchanges,
   compareMemory,
   compareTimes,
   counted,
@@ -31,7 +31,7 @@ const folder = fileURLToPath(new URL('../../../../validation', import.meta.url))
 export function validateCommand(options: ValidateOptions, io: Io): number {
   const found = {
     ...validationOf(rowsFor(options, io), options.rows !== undefined),
-    attention: partsFor(options, io),
+    ...partsFor(options, io),
   }
   io.out(options.json ? `${JSON.stringify(asJson(found), null, 2)}\n` : validationText(found, options.worst))
   return found.times.timed.length + found.peaks.length > 0 ? 0 : 1
@@ -49,10 +49,10 @@ function validationOf(rows: readonly Row[], unseen: boolean): Validation {
 }
 
 /** Parts belong to no study. */
-function partsFor({ source, rows }: ValidateOptions, io: Io): AttentionRows | undefined {
-  const paths = source || rows ? [] : (io.list(`${folder}/parts`) ?? [])
-  const path = paths.find(name => name.endsWith('attention.csv'))
-  return path === undefined ? undefined : compareAttention(io.read(path))
+function partsFor({ source, rows }: ValidateOptions, io: Io): Pick<Validation, 'attention' | 'exchanges'> {
+  if (source || rows) return {}
+  const textOf = (name: string) => io.read(`${folder}/parts/${name}.csv`)
+  return { attention: compareAttention(textOf('attention')), exchanges: compareExchanges(textOf('exchanges')) }
 }
 
 function rowsFor({ source = [], rows }: ValidateOptions, io: Io): Row[] {
@@ -61,11 +61,14 @@ function rowsFor({ source = [], rows }: ValidateOptions, io: Io): Row[] {
     .filter(name => !names.includes(name))
     .map(name => error('validate/study', '--source', `unknown study \`${name}\``, didYouMean(name, names)))
   if (problems.length > 0) throw new ProblemsError(problems)
-  const paths = rows ?? (io.list(folder) ?? []).filter(path => path.endsWith('.csv'))
+  const paths = rows ?? (io.list(folder) ?? []).filter(path => path.endsWith('.csv') && !isPart(path))
   return paths
     .flatMap(path => readRows(path, io))
     .filter(row => source.length === 0 || source.includes(studyOf(row)?.[0] ?? ''))
 }
+
+/** In a folder of its own, below that of the studies. */
+const isPart = (path: string): boolean => /[/\\]parts[/\\][^/\\]+$/.test(path)
 
 function readRows(path: string, io: Io): Row[] {
   try {
@@ -75,7 +78,7 @@ function readRows(path: string, io: Io): Row[] {
   }
 }
 
-const asJson = ({ times, choices, countedChoices, peaks, layouts, attention }: Validation) => ({
+const asJson = ({ times, choices, countedChoices, peaks, layouts, attention, exchanges }: Validation) => ({
   studies: summarise(times),
   times: times.timed.map(({ row, setup, ...numbers }) => ({
     ...numbers,
@@ -92,4 +95,5 @@ const asJson = ({ times, choices, countedChoices, peaks, layouts, attention }: V
   layouts: layouts.map(({ row, ...verdict }) => ({ ...verdict, line: row.line, source: row.source })),
   aside: reasonsOf(times.aside),
   ...(attention && { attention }),
+  ...(exchanges && { exchanges }),
 })

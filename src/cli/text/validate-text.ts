@@ -6,6 +6,7 @@ import {
   type Classified,
   type Compared,
   counted,
+  type ExchangeRows,
   meanAbsolute,
   meanError,
   meanRegret,
@@ -28,16 +29,19 @@ export interface Validation {
   readonly layouts: readonly Classified[]
   /** Attention of split sequences, by itself. */
   readonly attention?: AttentionRows | undefined
+  /** Rows to experts and back, by themselves. */
+  readonly exchanges?: ExchangeRows | undefined
 }
 
 export function validationText(validation: Validation, worst: number): string {
-  const { times, peaks, layouts, attention } = validation
+  const { times, peaks, layouts, attention, exchanges } = validation
   const parts = [
     timesText(times),
     choicesText(validation),
     peaksText(peaks),
     layoutsText(layouts),
     attention ? attentionText(attention) : '',
+    exchanges ? exchangesText(exchanges) : '',
     worstText(times, worst),
     asideText(times),
   ]
@@ -56,10 +60,16 @@ function timesText(times: Times): string {
     ...[study, title, rows, percent(mean), percent(bias), fitted, aside],
   ])
   const rows = counted(times.timed).filter(usual)
+  const spread = counted(times.timed).filter(({ setup }) => setup.shape.experts || setup.split.cp > 1)
   return [
     'Step times, predicted against measured. Rows a constant was fitted on are not counted.\n',
     table(['study', '', 'rows', 'mean error', 'bias', 'fitted on', 'set aside'], lines),
     ...(rows.length > 0 ? [`\nA100 and H100: ${rows.length} rows, mean error ${percent(meanAbsolute(rows))}`] : []),
+    ...(spread.length > 0
+      ? [
+          `Experts, or a sequence over several ranks: ${spread.length} rows, mean error ${percent(meanAbsolute(spread))}`,
+        ]
+      : []),
   ].join('\n')
 }
 
@@ -110,16 +120,35 @@ function layoutsText(layouts: readonly Classified[]): string {
 }
 
 function attentionText({ compared, aside }: AttentionRows): string {
-  const milliseconds = (seconds: number) => `${(1e3 * seconds).toFixed(1)} ms`
   const lines = compared.map(({ variant, pass, measured, predicted, error }) => [
     ...[variant, pass, milliseconds(measured), milliseconds(predicted), percent(error)],
   ])
-  const mean = compared.reduce((sum, { error }) => sum + Math.abs(error), 0) / compared.length
   return [
     'Attention of a sequence over 8 ranks, by itself.\n',
     table(['split', 'pass', 'measured', 'predicted', 'error'], lines),
+    ...meanAndAside(compared, aside),
+  ].join('\n')
+}
+
+const milliseconds = (seconds: number): string => `${(1e3 * seconds).toFixed(1)} ms`
+
+function meanAndAside(compared: readonly { readonly error: number }[], aside: AttentionRows['aside']): string[] {
+  const mean = compared.reduce((sum, { error }) => sum + Math.abs(error), 0) / compared.length
+  return [
     `\nAll: mean error ${percent(mean)}`,
     ...aside.map(({ reason, rows }) => `Set aside: ${rows} rows, ${reason}`),
+  ]
+}
+
+function exchangesText({ compared, aside }: ExchangeRows): string {
+  const microseconds = (seconds: number) => `${(1e6 * seconds).toFixed(0)} us`
+  const lines = compared.map(({ device, kind, phase, ep, measured, predicted, error }) => [
+    ...[device, kind, phase, ep, microseconds(measured), microseconds(predicted), percent(error)],
+  ])
+  return [
+    'Rows of 4,096 tokens a rank to experts and back, by themselves.\n',
+    table(['device', 'by', 'phase', 'ep', 'measured', 'predicted', 'error'], lines),
+    ...meanAndAside(compared, aside),
   ].join('\n')
 }
 
