@@ -381,7 +381,7 @@ test('kinds that do not fit are told with the equation', () => {
   const problems = (...args: Parameters<typeof jobOf>) =>
     check(jobOf(...args)).map(({ path, message, suggestion }) => `${path} ${message} | ${suggestion}`)
   deepEqual(problems('gpt', { cp: 4, attention: { ulysses: 2, ring: 4 } }), [
-    'plan.attention ulysses 2 x ring 4 = 8, must be cp 4 | try cp 8',
+    'plan.attention ulysses 2 x ring 4 = 8, must be cp 4 | try ring 2 or cp 8',
   ])
   deepEqual(problems('gpt', { cp: 8, attention: 'ulysses' }, { seq: 8 }), [
     'plan.attention heads 4 cannot be split ulysses 8 ways | try attention { ulysses: 4, ring: 2 }, ring or gather',
@@ -394,6 +394,6 @@ test('kinds that do not fit are told with the equation', () => {
     'plan.zigzag has no effect with ulysses, whose ranks attend to the whole sequence | undefined',
   ])
   deepEqual(problems('gpt', { cp: 4, attention: { ulysses: 1, ring: 4 }, zigzag: true }), [
-    'plan.zigzag seq 4 % (2 x cp 4) = 4, must be 0 | try seq 8, or cp 4, or zigzag: false',
+    'plan.zigzag seq 4 % (2 x cp 4) = 4, must be 0 | try seq 8, cp 2 or zigzag: false',
   ])
 })
