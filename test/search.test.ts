@@ -36,6 +36,7 @@ import {
 } from '../src/search/index.js'
 import { kindOf } from '../src/search/kinds.js'
 import { leastEndOf, unlaid } from '../src/search/laid.js'
+import { meetingName } from '../src/search/space.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { type Asked, requestOf } from './search-requests.js'
 import { later, oneIn, test } from './share.js'
@@ -137,6 +138,13 @@ test('pruned and unpruned find the same where sequences are split', () => {
   deepEqual(steps(quick.best), steps(whole.best))
   deepEqual(points(quick.front), points(whole.front))
 })
+
+for (const kind of ['gather', 'ring', 'ulysses', 'ulysses+ring'])
+  test(`attention=${kind}: where sequences are split no plan meets keys in another way`, () => {
+    const { best } = find({ ...longSequences, constraints: ['cp>=2', 'tp<=2', `attention=${kind}`] }, true, 5)
+    ok(best.length > 0)
+    for (const { split } of best) equal(meetingName(split).replace(/ \d+ x ring \d+/, '+ring'), kind)
+  })
 
 test('both kinds of pruning happen', () => {
   const { pruned } = find({ devices: 64, batch: 64, layers: 32, memory: 40 }, true).counts

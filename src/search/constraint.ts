@@ -20,7 +20,14 @@ export type Relation = keyof typeof relations
 /** Numbers may be compared in every way, words only be equal or not. */
 const counts = [...meshAxes, 'etp', 'rows', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
 type CountField = (typeof counts)[number]
-type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers' | 'reduce' | 'gather'
+type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers' | 'reduce' | 'gather' | 'attention'
+
+/** How queries meet keys where a sequence is split. */
+const attentionKinds = ['gather', 'ring', 'ulysses', 'ulysses+ring'] as const
+export type AttentionKind = (typeof attentionKinds)[number]
+
+/** A plan as far as it is decided. */
+export type Decided = Partial<Split> & { readonly attention?: AttentionKind }
 
 const words: Readonly<Record<WordField, readonly string[]>> = {
   schedule: scheduleNames,
@@ -29,6 +36,7 @@ const words: Readonly<Record<WordField, readonly string[]>> = {
   layers: ['even', 'uneven'],
   reduce: ['microbatch', 'step'],
   gather: ['use', 'step'],
+  attention: attentionKinds,
 }
 
 export type Constraint =
@@ -45,12 +53,12 @@ export type Constraint =
 export const memoryLimit = (constraints: readonly Constraint[]): number =>
   constraints.reduce((least, c) => (c.field === 'memory' ? Math.min(least, c.bytes) : least), Number.POSITIVE_INFINITY)
 
-/** Whether a plan, as far as it is decided, keeps to them. What is not decided yet is not judged. */
-export function keeps(split: Partial<Split>, constraints: readonly Constraint[]): boolean {
+/** Whether a plan keeps to them. What is not decided yet is not judged. */
+export function keeps(split: Decided, constraints: readonly Constraint[]): boolean {
   return constraints.every(constraint => holds(split, constraint))
 }
 
-export function holds(split: Partial<Split>, constraint: Constraint): boolean {
+export function holds(split: Decided, constraint: Constraint): boolean {
   if (constraint.field === 'memory') return true
   if ('values' in constraint) {
     const word = wordOf(split, constraint.field)
@@ -69,7 +77,7 @@ function countOf(split: Partial<Split>, field: CountField): number | undefined {
 /** The worst case is more than any number. */
 const roomCount = (rows: number | 'worst'): number => (rows === 'worst' ? Number.POSITIVE_INFINITY : rows)
 
-function wordOf(split: Partial<Split>, field: WordField): string | undefined {
+function wordOf(split: Decided, field: WordField): string | undefined {
   // ZeRO below has nothing to reduce to parts, or to gather from them.
   if (field === 'reduce') return (split.zero ?? 0) < 2 ? undefined : (split.reduce ?? 'microbatch')
   if (field === 'gather') return (split.zero ?? 0) < 3 ? undefined : (split.gather ?? 'use')

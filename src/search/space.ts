@@ -102,6 +102,7 @@ export function* deviceCutsOf(request: Request): Generator<DeviceCut> {
   const { cluster, globalBatch, shape, constraints } = request
   const meetingsOf = meetings(request)
   const isAllowed = allowing(request)
+  const isAsked = asking(request)
   const { extras: asked = [] } = request
   const extras = asked.length > 0 && { extras: extrasOf(asked, request) }
   for (const { tp, sequenceParallel, cp } of layerSplitsOf(request))
@@ -113,7 +114,7 @@ export function* deviceCutsOf(request: Request): Generator<DeviceCut> {
       for (const grid of expertsOver(request, dense, isAllowed))
         for (const meeting of beside({ ...dense, ...grid }, meetingsOf(dense), isAllowed)) {
           const cut = { pp, ...dense, ...grid, ...meeting, ...extras }
-          if (keeps(cut, constraints)) yield cut
+          if (keeps(cut, constraints) && (cp === 1 || isAsked(meeting))) yield cut
         }
     }
 }
@@ -144,18 +145,30 @@ type LayerCut = Pick<Group, 'tp' | 'cp' | 'sequenceParallel'>
  * software gathers keys.
  */
 function meetings(request: Request): (cut: LayerCut) => readonly Meeting[] {
+  const isAsked = asking(request)
   const worthwhile = (cut: LayerCut): Meeting[] => {
-    const priced = meetingsAlong(request, cut).map(way => ({ way, ...priceOfMeeting(request, cut, way) }))
+    const priced = meetingsAlong(request, cut)
+      .filter(isAsked)
+      .map(way => ({ way, ...priceOfMeeting(request, cut, way) }))
     return lighterAndLighter(priced.sort((a, b) => a.seconds - b.seconds)).map(({ way }) => way)
   }
   const known = new Map<string, readonly Meeting[]>()
   return cut => {
     const { tp, cp, sequenceParallel } = cut
-    if (cp === 1 || !request.software.own) return [{}]
+    if (cp === 1) return [{}]
+    if (!request.software.own) return [{}].filter(isAsked)
     const key = `${tp} ${cp} ${sequenceParallel}`
     const found = known.get(key) ?? worthwhile(cut)
     known.set(key, found)
     return found
+  }
+}
+
+/** Whether constraints leave a way, where a sequence is split. */
+function asking({ constraints }: Request): (way: Meeting) => boolean {
+  return ({ ulysses, ring }) => {
+    const attention = ulysses ? (ring ? 'ulysses+ring' : 'ulysses') : ring ? 'ring' : 'gather'
+    return keeps({ attention }, constraints)
   }
 }
 
