@@ -1,10 +1,10 @@
 /** What a job says of experts: who chooses whom, what room there is, and which ranks share them. */
 import { defaultOrder, divisors, divisorsNear, type Problem, roundUp } from '../base/index.js'
 import { type LlamaConfig, type MoeConfig, roomOf, routedLayers } from '../model/index.js'
-import { commonFactors, denseGrid, expertGrid } from './folding.js'
+import { commonFactors, denseGrid, expertGrid, usualRows } from './folding.js'
 import { advised, refused } from './phrases.js'
 import type { Rule } from './rule.js'
-import { type Plan, usualRows } from './schema.js'
+import type { Plan } from './schema.js'
 
 /** The experts of a model, if it has any. */
 export const expertsOf = (model: { readonly family: string }): MoeConfig | undefined =>

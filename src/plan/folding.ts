@@ -6,6 +6,9 @@
 import { contextOf, headSplit } from './rule.js'
 import type { Plan } from './schema.js'
 
+/** Room for rows of experts, over an even share, where a plan does not say. */
+export const usualRows = 2
+
 /** A grid of ranks, fastest first. */
 export type Factors<Name extends string> = readonly { readonly name: Name; readonly size: number }[]
 

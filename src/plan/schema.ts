@@ -25,6 +25,7 @@ import {
 } from '../base/index.js'
 import { ModelConfig } from '../model/index.js'
 import { Compression } from './compress-schema.js'
+import { usualRows } from './folding.js'
 import { Fp8 } from './fp8-schema.js'
 import { Lora } from './lora-schema.js'
 import { Offload } from './offload-schema.js'
@@ -141,9 +142,6 @@ const amountOfMemory = (example: string) =>
     ],
     { error: `expected an amount of memory such as ${example}, or a number of bytes` },
   )
-
-/** Room for rows of experts, over an even share, where a plan does not say. */
-export const usualRows = 2
 
 /** What a plan that does not say does. */
 export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const

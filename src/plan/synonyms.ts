@@ -4,10 +4,10 @@
  */
 import { optimizerKinds, type Spoken, shorten, spoken } from '../base/index.js'
 import { type Beside, besideIn, converted, showFields } from './conversions.js'
+import { usualRows } from './folding.js'
 import { habitKeys, habitNotes, habitsWithin } from './habit-words.js'
 import { clause } from './phrases.js'
 import { remarkPhrases } from './phrases-hints.js'
-import { usualRows } from './schema.js'
 
 function spelt<Meant>(meant: Meant, words: string): Record<string, Meant> {
   return Object.fromEntries(words.split(' ').map(word => [word, meant]))
