@@ -5,22 +5,15 @@
 import { oneRank } from '../base/index.js'
 import { clusterOf } from '../cluster/index.js'
 import { attentionAlone, frameworks, type Setup, type Shape, type Split } from '../estimate/index.js'
-import { recordsOf } from './row.js'
+import { type ComparedPart, type PartRows, partRows } from './part-rows.js'
 
-export interface ComparedAttention {
+/** Of one layer. */
+export interface ComparedAttention extends ComparedPart {
   readonly variant: string
   readonly pass: string
-  /** Seconds of one layer. */
-  readonly measured: number
-  readonly predicted: number
-  /** predicted / measured - 1 */
-  readonly error: number
 }
 
-export interface AttentionRows {
-  readonly compared: readonly ComparedAttention[]
-  readonly aside: readonly { readonly reason: string; readonly rows: number }[]
-}
+export type AttentionRows = PartRows<ComparedAttention>
 
 /** The attention of Llama 3.1 8B, which all rows are of; what else a model has is not looked at. */
 const attention: Omit<Shape, 'seq'> = {
@@ -36,26 +29,17 @@ const variants: Readonly<Record<string, Pick<Split, 'ring' | 'inOrder'>>> = {
   'zigzag ring': { ring: true },
 }
 
-export function compareAttention(text: string): AttentionRows {
-  const [header = [], ...records] = recordsOf(text)
-  const compared: ComparedAttention[] = []
-  const aside = new Map<string, number>()
-  for (const record of records) {
-    const cell = (name: string) => record[header.indexOf(name)] ?? ''
+export const compareAttention = (text: string): AttentionRows =>
+  partRows(text, cell => {
     const [variant, pass, cp] = [cell('variant'), cell('pass'), Number(cell('cp'))]
     const split = variants[variant]
-    const reason = cell('api') === 'varlen' ? documents : split ? undefined : `${variant}: not a way in which we split`
-    if (reason !== undefined) aside.set(reason, (aside.get(reason) ?? 0) + 1)
-    else {
-      const seq = cp * Number(cell('tokens_per_rank'))
-      const { forward, backward } = attentionAlone(setupOf(cell('gpu').toLowerCase(), seq, { cp, ...split }))
-      const measured = 1 / Number(cell('iterations_per_s'))
-      const predicted = pass === 'fwd' ? forward : forward + backward
-      compared.push({ variant, pass, measured, predicted, error: predicted / measured - 1 })
-    }
-  }
-  return { compared, aside: [...aside].map(([reason, rows]) => ({ reason, rows })) }
-}
+    if (cell('api') === 'varlen') return documents
+    if (!split) return `${variant}: not a way in which we split`
+    const seq = cp * Number(cell('tokens_per_rank'))
+    const { forward, backward } = attentionAlone(setupOf(cell('gpu').toLowerCase(), seq, { cp, ...split }))
+    const predicted = pass === 'fwd' ? forward : forward + backward
+    return { variant, pass, measured: 1 / Number(cell('iterations_per_s')), predicted }
+  })
 
 /** One device does 1.44 times as many of these sequences as of whole ones. */
 const documents = 'sequences of several documents, whose lengths are not printed'

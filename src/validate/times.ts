@@ -63,8 +63,8 @@ export interface Summary {
 
 export const counted = (timed: readonly Timed[]): readonly Timed[] => timed.filter(({ fitted }) => !fitted)
 
-export const meanAbsolute = (timed: readonly Timed[]): number =>
-  timed.reduce((sum, { error }) => sum + Math.abs(error), 0) / timed.length
+export const meanAbsolute = (compared: readonly { readonly error: number }[]): number =>
+  compared.reduce((sum, { error }) => sum + Math.abs(error), 0) / compared.length
 
 /** One line for each study, in the order of the table of studies. */
 export function summarise({ timed, aside }: Times): Summary[] {

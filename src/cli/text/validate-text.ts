@@ -5,12 +5,14 @@ import {
   type AttentionRows,
   type Classified,
   type Compared,
+  type ComparedPart,
   counted,
   type ExchangeRows,
   meanAbsolute,
   meanError,
   meanRegret,
   medianRegret,
+  type PartRows,
   type Ranking,
   reasonsOf,
   recallAndPrecision,
@@ -119,36 +121,35 @@ function layoutsText(layouts: readonly Classified[]): string {
   ].join('\n')
 }
 
-function attentionText({ compared, aside }: AttentionRows): string {
-  const lines = compared.map(({ variant, pass, measured, predicted, error }) => [
+function attentionText(rows: AttentionRows): string {
+  const lines = rows.compared.map(({ variant, pass, measured, predicted, error }) => [
     ...[variant, pass, milliseconds(measured), milliseconds(predicted), percent(error)],
   ])
   return [
     'Attention of a sequence over 8 ranks, by itself.\n',
     table(['split', 'pass', 'measured', 'predicted', 'error'], lines),
-    ...meanAndAside(compared, aside),
+    ...meanAndAside(rows),
   ].join('\n')
 }
 
 const milliseconds = (seconds: number): string => `${(1e3 * seconds).toFixed(1)} ms`
 
-function meanAndAside(compared: readonly { readonly error: number }[], aside: AttentionRows['aside']): string[] {
-  const mean = compared.reduce((sum, { error }) => sum + Math.abs(error), 0) / compared.length
+function meanAndAside({ compared, aside }: PartRows<ComparedPart>): string[] {
   return [
-    `\nAll: mean error ${percent(mean)}`,
+    `\nAll: mean error ${percent(meanAbsolute(compared))}`,
     ...aside.map(({ reason, rows }) => `Set aside: ${rows} rows, ${reason}`),
   ]
 }
 
-function exchangesText({ compared, aside }: ExchangeRows): string {
+function exchangesText(rows: ExchangeRows): string {
   const microseconds = (seconds: number) => `${(1e6 * seconds).toFixed(0)} us`
-  const lines = compared.map(({ device, kind, phase, ep, measured, predicted, error }) => [
+  const lines = rows.compared.map(({ device, kind, phase, ep, measured, predicted, error }) => [
     ...[device, kind, phase, ep, microseconds(measured), microseconds(predicted), percent(error)],
   ])
   return [
     'Rows of 4,096 tokens a rank to experts and back, by themselves.\n',
     table(['device', 'by', 'phase', 'ep', 'measured', 'predicted', 'error'], lines),
-    ...meanAndAside(compared, aside),
+    ...meanAndAside(rows),
   ].join('\n')
 }
 
