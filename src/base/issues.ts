@@ -182,12 +182,10 @@ function unknownName(ctx: Context, path: Path, value: unknown, names: readonly s
 type RangeIssue = Extract<Issue, { code: 'too_small' | 'too_big' }>
 
 function outOfRange(ctx: Context, issue: RangeIssue, value: unknown): Problem {
-  const values = (limit: number | bigint) => ({ limit: limitOf(issue, Number(limit)), got: valueSaid(value) })
   const instead = ctx.hints.value(showPath([...ctx.prefix, ...issue.path]), value) ?? ''
-  if (issue.code === 'too_small' && issue.inclusive)
-    return said(ctx, issue.path, 'schema/range/least', { ...values(issue.minimum), instead })
+  const values = (limit: number | bigint) => ({ limit: limitOf(issue, Number(limit)), got: valueSaid(value), instead })
   return issue.code === 'too_small'
-    ? said(ctx, issue.path, 'schema/range/above', values(issue.minimum))
+    ? said(ctx, issue.path, issue.inclusive ? 'schema/range/least' : 'schema/range/above', values(issue.minimum))
     : said(ctx, issue.path, issue.inclusive ? 'schema/range/most' : 'schema/range/below', values(issue.maximum))
 }
 

@@ -16,9 +16,9 @@ export const schemaPhrases = {
   'schema/name/word': ['unknown {field} `{word}`', '{instead}'],
   'schema/name/value': ['unknown {field}: {got}', '{instead}'],
   'schema/range/least': ['must be at least {limit}, got {got}', '{instead}'],
-  'schema/range/above': ['must be more than {limit}, got {got}'],
-  'schema/range/most': ['must be at most {limit}, got {got}'],
-  'schema/range/below': ['must be less than {limit}, got {got}'],
+  'schema/range/above': ['must be more than {limit}, got {got}', '{instead}'],
+  'schema/range/most': ['must be at most {limit}, got {got}', '{instead}'],
+  'schema/range/below': ['must be less than {limit}, got {got}', '{instead}'],
 
   '.int': ['a whole number'],
   '.number': ['a number'],
