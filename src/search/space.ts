@@ -155,8 +155,7 @@ function meetings(request: Request): (cut: LayerCut) => readonly Meeting[] {
   const known = new Map<string, readonly Meeting[]>()
   return cut => {
     const { tp, cp, sequenceParallel } = cut
-    if (cp === 1) return [{}]
-    if (!request.software.own) return [{}].filter(isAsked)
+    if (cp === 1 || !request.software.own) return [{}]
     const key = `${tp} ${cp} ${sequenceParallel}`
     const found = known.get(key) ?? worthwhile(cut)
     known.set(key, found)

@@ -2,16 +2,15 @@
  * What spans are, in the few words in which they are drawn and counted: forward or backward, of which stage and microbatch; along
  * which axis bytes go, and in which collective. Of columns these are columns too, so that who draws them needs no program.
  */
-import { axisOfGroup, rankOrder } from '../base/index.js'
+import { rankOrder } from '../base/index.js'
 import {
+  axisOfCollective,
   type Instr,
   isCollective,
-  isRouted,
   type Phase,
   type Program,
   type Segment,
   type Step,
-  traitsOf,
 } from '../ir/index.js'
 import { lanes, type SpanColumns } from './columns.js'
 import type { Span } from './span.js'
@@ -51,9 +50,8 @@ function kindCarried(instr: Instr | undefined, { instrs }: Segment): SpanKind {
   const on = instr?.kind === 'wait' ? instr.on : undefined
   const carried = on === undefined ? instr : instrs.find(other => isCollective(other) && other.outs[0] === on)
   if (carried?.kind === 'move') return 'other'
-  if (carried && isRouted(carried)) return 'ep'
-  const axes = carried ? (traitsOf(carried).meets?.axes ?? []) : []
-  return axes.length === 0 ? 'mesh' : (axisOfGroup(axes) ?? 'mesh')
+  if (!carried || !isCollective(carried) || carried.group.axes.length === 0) return 'mesh'
+  return axisOfCollective(carried) ?? 'mesh'
 }
 
 /** Labels of the spans of one program; what is found out of a segment is kept. */
