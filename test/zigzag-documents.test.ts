@@ -257,10 +257,37 @@ test('documents that do not begin where they may are refused with the data of th
   ok(Number.isFinite(step([0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]).loss))
 })
 
+const problemsOfJob = (job: Job) => check(job).map(p => `${p.code} ${p.path}: ${p.message}; ${p.suggestion}`)
 const problemsOf = (job: Partial<JobInput>) =>
-  check(
+  problemsOfJob(
     Job.parse({ model: sizes, training: { seq: 16, globalBatch: 1 }, plan: { cp: 2, zigzag: 'documents' }, ...job }),
-  ).map(p => `${p.code} ${p.path}: ${p.message}; ${p.suggestion}`)
+  )
+
+/** The job with each number that is suggested for a path: `seq 24`, `pad 8`. */
+const mendings = (job: Job, path: RegExp): Job[] =>
+  check(job)
+    .filter(problem => path.test(problem.path))
+    .flatMap(({ suggestion }) => [...(suggestion ?? '').matchAll(/\b(seq|pad) (\d+)/g)])
+    .map(([, field, digits]) =>
+      field === 'seq'
+        ? { ...job, training: { ...job.training, seq: Number(digits) } }
+        : { ...job, data: { ...job.data!, documents: { ...job.data!.documents!, pad: Number(digits) } } },
+    )
+
+test('a pad that is suggested is one that both sequences and ranks take', () => {
+  for (const attention of [undefined, { ulysses: 2, ring: 2 }] as const)
+    for (const cp of attention ? [4] : [2, 3])
+      for (const seq of [14, 24, 30, 48])
+        for (const pad of [1, 9, 12, 16, 20]) {
+          const job = Job.parse({
+            ...{ model: sizes, training: { seq, globalBatch: 1 }, data: { documents: { separator: 0, pad } } },
+            plan: { cp, zigzag: 'documents', attention },
+          })
+          const [divisible = job] = mendings(job, /^plan\.(cp|zigzag)$/)
+          for (const mended of mendings(divisible, /pad$/))
+            deepEqual(problemsOfJob(mended), [], `cp ${cp}, seq ${seq}, pad ${pad}`)
+        }
+})
 
 test('documents that ranks cannot share equally are refused', () => {
   const documents = { separator: 0, pad: 4 }
@@ -269,10 +296,14 @@ test('documents that ranks cannot share equally are refused', () => {
     'plan/documents plan.zigzag: the data does not tell documents apart; try data: { documents: { pad: 4 } }, or zigzag: true',
   ])
   deepEqual(problemsOf({ data: { documents: { separator: 0 } } }), [
-    'plan/documents data.documents.pad: pad 1 % (2 x cp 2) = 1, must be 0; try pad 4, or zigzag: true',
+    'plan/documents data.documents.pad: pad 1 % (2 x cp 2) = 1, must be 0; try pad 4 or zigzag: true',
   ])
   deepEqual(problemsOf({ data: { documents: { separator: 0, pad: 12 } } }), [
-    'data/documents data.documents.pad: seq 16 % pad 12 = 4, must be 0; try seq 24, or pad 8 or 16',
+    'data/documents data.documents.pad: seq 16 % pad 12 = 4, must be 0; try seq 24, pad 8 or pad 16',
+  ])
+  const pairs = { source: 'pairs.jsonl', pairs: { prompt: 'q', answer: 'a' }, documents: { separator: 0 } } as const
+  deepEqual(problemsOf({ model: { ...sizes, vocab: 256 }, data: { ...pairs, tokenizer: 'bytes' } }), [
+    'plan/documents plan.zigzag: pairs lie whole in sequences, of any number of tokens; try zigzag: true',
   ])
   deepEqual(problemsOf({ model: { ...sizes, moe: { ...moe, capacity: { factor: 1 } } }, data: { documents } }), [])
 })

@@ -2,6 +2,8 @@
 
 export const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b))
 
+export const lcm = (a: number, b: number): number => (a / gcd(a, b)) * b
+
 export const roundUp = (n: number, multiple: number): number => Math.ceil(n / multiple) * multiple
 
 /** In order. */

@@ -25,8 +25,9 @@ import { type ModelConfig, parametersOf } from '../model/index.js'
 import { adviceOnBubble, adviceOnPrecision, adviceOnRecompute, adviceOnZero } from './advice.js'
 import { batchRamp } from './batch-ramp.js'
 import { compression } from './compress.js'
-import { context, contextHeads, cutDocuments } from './context.js'
+import { context, contextHeads } from './context.js'
 import { data, labels, learningRate, optimizerSettings } from './data.js'
+import { cutDocuments, padding } from './documents.js'
 import { choices, layersOfExperts, ranksOfExperts, rowsOfExperts } from './experts.js'
 import { fp8 } from './fp8.js'
 import { gradients, rounding } from './gradients.js'
@@ -270,6 +271,7 @@ const rulesOfSteps: readonly Rule[] = [
   stages,
   memory,
   data,
+  padding,
   labels,
   learningRate,
   optimizerSettings,

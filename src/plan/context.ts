@@ -14,11 +14,17 @@ export const context: Rule = function* ({ model, training: { seq }, plan }) {
   if (model.family === 'mlp') yield refused('plan.cp', 'plan/indivisible/mlp', { cp })
   else if (seq % cp !== 0)
     yield refused('plan.cp', 'plan/indivisible/cp', { seq, cp, rest: seq % cp, next, near: divisorsNear(seq, cp) })
-  else if (zigzag === true && outer > 1 && seq % (2 * outer) !== 0)
+  else if (zigzag && outer > 1 && seq % (2 * outer) !== 0)
     yield refused('plan.zigzag', 'plan/indivisible/zigzag', {
-      ...{ seq, ranks: outer === cp ? `cp ${cp}` : `ring ${outer}`, rest: seq % (2 * outer) },
+      ...{ seq, ranks: ranksWithQueries(plan), rest: seq % (2 * outer) },
       fitting: [`seq ${next}`, ...(outer === cp ? halves(seq, cp) : []), 'zigzag: false'],
     })
+}
+
+/** As a plan says how many ranks have queries of their own in attention. */
+export function ranksWithQueries(plan: Plan): string {
+  const { outer } = contextOf(plan)
+  return outer === plan.cp ? `cp ${outer}` : `ring ${outer}`
 }
 
 /** Ranks nearby that two chunks each of such a sequence go to. */
@@ -31,23 +37,6 @@ function* withoutEffect({ cp, zigzag, attention }: Plan): Iterable<Problem> {
   if (cp === 1 && (attention === 'ring' || attention === 'ulysses')) yield say('attention', 'cp 1')
   if (cp > 1 && zigzag && contextOf({ cp, attention }).outer === 1)
     yield say('zigzag', 'ulysses, whose ranks attend to the whole sequence')
-}
-
-/** Where each document is cut by itself, each has as many chunks as it takes. */
-export const cutDocuments: Rule = function* ({ data, plan }) {
-  const { outer } = contextOf(plan)
-  if (plan.zigzag !== 'documents' || outer === 1) return
-  const documents = data?.documents
-  if (!documents)
-    return void (yield refused('plan.zigzag', 'plan/documents/none', {
-      fitting: `data: { documents: { pad: ${2 * outer} } }`,
-    }))
-  const { pad } = documents
-  const rest = pad % (2 * outer)
-  if (rest !== 0)
-    yield refused('data.documents.pad', 'plan/documents/pad', {
-      ...{ pad, ranks: outer === plan.cp ? `cp ${outer}` : `ring ${outer}`, rest, next: roundUp(pad, 2 * outer) },
-    })
 }
 
 /** The ranks of a plan's kind of attention are cp, and those that exchange heads have heads enough. */

@@ -1,5 +1,5 @@
 /** What a job says of its data and of its learning rate, checked against the model. What files hold is seen when they are read. */
-import { divisorsNear, type Problem, roundUp, shorten } from '../base/index.js'
+import { type Problem, shorten } from '../base/index.js'
 import type { ModelConfig } from '../model/index.js'
 import { cooldownSteps } from './learning-rate.js'
 import { advised, refused } from './phrases.js'
@@ -25,7 +25,7 @@ export const labels: Rule = function* ({ model, data, training: { seq } }) {
     yield refused('training.seq', 'data/labels')
 }
 
-export const data: Rule = function* ({ model, data, training: { seq } }) {
+export const data: Rule = function* ({ model, data }) {
   if (!data) return
   const form = formOf(data)
   if (model.family === 'mlp' && form !== 'synthetic')
@@ -33,7 +33,6 @@ export const data: Rule = function* ({ model, data, training: { seq } }) {
   else if (form === 'text') yield* tokenizer(model, data)
   yield* pairs(data, form)
   yield* documents(model, data)
-  yield* padding(data, seq)
   if (data.choices !== undefined && !(model.family === 'llama' && model.moe))
     yield refused('data.choices', 'data/family/experts')
   if (data.vocab !== undefined && !(form === 'text' && data.tokenizer === 'bpe'))
@@ -57,14 +56,6 @@ function* documents(model: ModelConfig, data: Data): Iterable<Problem> {
   else if (separator !== 'end' && separator >= model.vocab)
     yield refused(`${path}.separator`, 'data/documents/separator', {
       ...{ separator, vocab: model.vocab, near: model.vocab - 1 },
-    })
-}
-
-function* padding({ documents }: Data, seq: number): Iterable<Problem> {
-  const pad = documents?.pad ?? 1
-  if (seq % pad !== 0)
-    yield refused('data.documents.pad', 'data/documents/pad', {
-      ...{ seq, pad, rest: seq % pad, next: roundUp(seq, pad), near: divisorsNear(seq, pad) },
     })
 }
 

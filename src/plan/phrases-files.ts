@@ -83,7 +83,7 @@ const dataPhrases = {
     'give the id of the token',
   ],
   'data/documents/separator': ['separator {separator} >= model.vocab {vocab}: no token ends a document', 'try {near}'],
-  'data/documents/pad': ['seq {seq} % pad {pad} = {rest}, must be 0', 'try seq {next}, or pad {near}'],
+  'data/documents/pad': ['seq {seq} % pad {pad} = {rest}, must be 0', 'try {fitting}'],
 } as const satisfies ProblemPhrases
 
 const trainingPhrases = {

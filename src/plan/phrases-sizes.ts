@@ -127,7 +127,8 @@ const splitPhrases = {
   ],
   '.left': [' that tp {tp} leaves a rank'],
   'plan/documents/none': ['the data does not tell documents apart', 'try {fitting}, or zigzag: true'],
-  'plan/documents/pad': [`pad {pad} % (2 x {ranks}) = {rest}${zero}`, 'try pad {next}, or zigzag: true'],
+  'plan/documents/pad': [`pad {pad} % (2 x {ranks}) = {rest}${zero}`, 'try {fitting}'],
+  'plan/documents/pairs': ['pairs lie whole in sequences, of any number of tokens', 'try zigzag: true'],
 
   'plan/experts/none': ['ep {ep} x etp {etp} split experts, the model has none', 'leave both at 1'],
   'plan/experts/ranks': [

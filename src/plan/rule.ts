@@ -60,6 +60,10 @@ export function zigzagOf(
   return (plan.zigzag ?? seq % (2 * outer) === 0) ? 'sequence' : undefined
 }
 
+/** Documents have a multiple of so many tokens: where each is cut by itself, two chunks for each rank. */
+export const documentUnit = (plan: Pick<Plan, 'cp' | 'zigzag' | 'attention'>): number =>
+  plan.zigzag === 'documents' && contextOf(plan).outer > 1 ? 2 * contextOf(plan).outer : 1
+
 /** A sequence of a few tokens that is split as a longer one is, the plan that says so, and data whose documents fit in. */
 export interface FewTokens {
   readonly seq: number
@@ -75,7 +79,7 @@ export function fewTokens(job: Job, ranks: Pick<Plan, 'tp' | 'cp' | 'attention'>
   const seq = Math.min(job.training.seq, unit * Math.ceil(4 / unit))
   const said = zigzag === 'documents' ? zigzag : zigzag !== undefined
   const documents = data?.documents
-  const pad = zigzag === 'documents' ? 2 * contextOf(ranks).outer : gcd(documents?.pad ?? 1, seq)
+  const pad = zigzag === 'documents' ? documentUnit({ ...ranks, zigzag }) : gcd(documents?.pad ?? 1, seq)
   return {
     ...{ seq, plan: plan.cp > 1 ? { zigzag: said } : {} },
     data: documents ? { ...data, documents: { ...documents, pad } } : data,

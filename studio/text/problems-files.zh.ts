@@ -71,7 +71,7 @@ const data = {
   'data/pairs/pad': ['问答对本来就完整地放在序列里', leaveOut],
   'data/documents/end': ['没有分词器说明 `{source}` 的文档以哪个 token 结束', '写出该 token 的 id'],
   'data/documents/separator': ['separator {separator} >= model.vocab {vocab}：没有 token 结束文档', '试试 {near}'],
-  'data/documents/pad': ['seq {seq} % pad {pad} = {rest}，必须为 0', '试试 seq {next}，或 pad {near}'],
+  'data/documents/pad': ['seq {seq} % pad {pad} = {rest}，必须为 0', '试试 {fitting}'],
   'data/file/outside': ['读不了 {file}：它不在启动 studio 的文件夹里'],
   'data/file/unreadable': ['读不了 {file}：{why}'],
   'data/file/missing': ['读不了 {file}：没有这个文件'],

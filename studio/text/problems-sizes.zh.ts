@@ -114,7 +114,8 @@ const split = {
   ],
   '.left': ['（tp {tp} 留给一个 rank 的）'],
   'plan/documents/none': ['数据没有区分各个文档', '试试 {fitting}，或 zigzag: true'],
-  'plan/documents/pad': [`pad {pad} % (2 x {ranks}) = {rest}${zero}`, '试试 pad {next}，或 zigzag: true'],
+  'plan/documents/pad': [`pad {pad} % (2 x {ranks}) = {rest}${zero}`, '试试 {fitting}'],
+  'plan/documents/pairs': ['问答对完整地放在序列里，token 数任意', '试试 zigzag: true'],
   'plan/experts/none': ['ep {ep} x etp {etp} 切分专家，而模型没有专家', '两者都保持 1'],
   'plan/experts/ranks': [
     `dp {dp} x cp {cp} x tp {tp} = {ranks} % (ep {ep} x etp {etp} = {ways}) = {rest}${zero}`,
