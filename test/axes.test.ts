@@ -60,6 +60,7 @@ test('a collective is counted under one axis', () => {
     [['dp', 'cp'], 'dp'],
     [['pp'], 'pp'],
     [['dp', 'tp'], undefined],
+    [[], undefined],
   ]
   for (const [axes, axis] of groups) equal(axisOfGroup(axes), axis, axes.join())
 })

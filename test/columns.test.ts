@@ -5,6 +5,7 @@ import { clusterOf } from '../src/cluster/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot, startTrainer, syntheticData } from '../src/engine/index.js'
 import { inputsOf } from '../src/geometry/index.js'
+import { isCollective, type Segment } from '../src/ir/index.js'
 import { boxesOf } from '../src/report/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import {
@@ -77,6 +78,25 @@ test('labels say phase, stage, microbatch, axis and collective as the program do
 
 const kindsOf = ({ lane }: SpanColumns, kind: Uint8Array, ...of: readonly string[]): string[] =>
   [...new Set(Array.from(kind, k => spanKinds[k]).filter((_, i) => of.includes(lanes[lane[i]])))].sort()
+
+test('stages that meet alone are counted under pp by summary and timeline, whether their group names it or not', () => {
+  const tied = compileJob(jobOf('gpt tied', { pp: 2, microbatches: 2 }))
+  const segments = Object.fromEntries(Object.entries(tied.segments).map(([name, own]) => [name, withoutPp(own)]))
+  const [a, b] = [tied, { ...tied, segments }].map(program => {
+    const { parts, columnsOf } = simulate(program, clusterPrices(program, clusterOf('h100', 2)))
+    return { parts, kinds: kindsOf(columnsOf(0), labelsOf(program, 0, columnsOf(0)).kind, 'network') }
+  })
+  deepEqual(a.kinds, ['pp'])
+  ok(a.parts.pp > 0 && a.parts.dp === 0)
+  deepEqual(b, a)
+})
+
+const withoutPp = (segment: Segment): Segment => ({
+  ...segment,
+  instrs: segment.instrs.map(instr =>
+    isCollective(instr) && instr.group.stages ? { ...instr, group: { ...instr.group, axes: [] } } : instr,
+  ),
+})
 
 test('measured spans are columns too, a rank each, of both engines', async () => {
   const data = (step: number) => ({ inputs: syntheticData(inputsOf(program), 8, 1)(step), lr: 1e-3, step })

@@ -120,10 +120,10 @@ export function claimOf(axis: Axis): string | undefined {
   return Object.keys(claims).find(dim => claims[dim] === factor)
 }
 
-/** The axis that a collective is counted under: its own, dp for several data axes, none for one over the whole mesh. */
+/** The axis that a collective is counted under: its own, dp for several data axes, none for one over the whole mesh, or of one rank. */
 export function axisOfGroup(axes: readonly Axis[]): MeshAxis | undefined {
   const bases = [...new Set(axes.map(baseOf))]
-  if (bases.length === 1) return bases[0]
+  if (bases.length <= 1) return bases[0]
   return bases.every(axis => axisFacts[axis].data) ? 'dp' : undefined
 }
 

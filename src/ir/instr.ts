@@ -93,9 +93,14 @@ export const pairsOf = ({ ins, outs }: Collective): readonly { readonly in: Ref;
 export const isRouted = (instr: Instr): instr is InstrOf<'all-dispatch' | 'all-combine'> =>
   instr.kind === 'all-dispatch' || instr.kind === 'all-combine'
 
-/** The axis that a collective is counted under: rows go to experts, whatever axes the ranks that hold them lie along. */
-export const axisOfCollective = (instr: Collective): MeshAxis | undefined =>
-  isRouted(instr) ? 'ep' : axisOfGroup(instr.group.axes)
+/**
+ * The axis that a collective is counted under: rows go to experts, whatever axes the ranks that hold them lie along; stages meet along pp,
+ * whether their group names it or not.
+ */
+export function axisOfCollective(instr: Collective): MeshAxis | undefined {
+  const { axes, stages } = instr.group
+  return isRouted(instr) ? 'ep' : axisOfGroup(stages ? ['pp', ...axes] : axes)
+}
 
 /** Whom a move meets. */
 export const alone: Group = { axes: [] }

@@ -50,8 +50,7 @@ function kindCarried(instr: Instr | undefined, { instrs }: Segment): SpanKind {
   const on = instr?.kind === 'wait' ? instr.on : undefined
   const carried = on === undefined ? instr : instrs.find(other => isCollective(other) && other.outs[0] === on)
   if (carried?.kind === 'move') return 'other'
-  if (!carried || !isCollective(carried) || carried.group.axes.length === 0) return 'mesh'
-  return axisOfCollective(carried) ?? 'mesh'
+  return (carried && isCollective(carried) && axisOfCollective(carried)) || 'mesh'
 }
 
 /** Labels of the spans of one program; what is found out of a segment is kept. */
