@@ -25,6 +25,7 @@ export {
   type Said,
   type Spoken,
   showProblem,
+  showWhole,
   type Translated,
   type Wording,
   type Work,

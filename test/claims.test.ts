@@ -1,6 +1,16 @@
 /** Every claim of the course notes is run, and has the verdict that stands here; with a core that lies it falls. */
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict'
-import { type Claim, type Core, claims, core, labOf, learnPages, settle, type Verdict } from '../studio/claims/index.js'
+import {
+  type Claim,
+  type Core,
+  claims,
+  core,
+  labOf,
+  learnPages,
+  settle,
+  type Verdict,
+  written,
+} from '../studio/claims/index.js'
 import { runCommand } from './command-line.js'
 import { later, test } from './share.js'
 
@@ -38,6 +48,12 @@ for (const claim of claims)
       ok(/[\u4e00-\u9fff]/.test(words.zh) && /[。？]$/.test(words.zh), words.zh)
     }
   })
+
+test('numbers of claims are written with three digits that say something', () => {
+  const [count, bytes, share] = (['count', 'bytes', 'share'] as const).map(unit => (n: number) => written(n, unit))
+  deepEqual([count(1234567.4), count(-98765), count(999.4), bytes(80e9)], ['1,234,567', '-98,765', '999', '80 GB'])
+  deepEqual([bytes(2.5e15), share(0.12345), count(Number.POSITIVE_INFINITY)], ['2,500 TB', '12.3 %', 'NaN'])
+})
 
 test('claims have ids of their own and sections of the notes; every learn page has one, every verdict here is of one', () => {
   const ids = claims.map(({ id }) => id)

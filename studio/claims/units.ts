@@ -1,4 +1,5 @@
 /** Units of the numbers in claims, and how each is written: alike in both languages. */
+import { showWhole } from 'lockstep'
 
 export const units = [
   'bytes',
@@ -21,7 +22,7 @@ export type Shown<Name extends string> = Readonly<Record<Name, string>>
 const digits = (value: number): string =>
   Number.isFinite(value)
     ? Math.abs(value) >= 1000
-      ? Math.round(value).toLocaleString('en')
+      ? showWhole(Math.round(value))
       : String(Number(value.toPrecision(3)))
     : 'NaN'
 
