@@ -25,6 +25,9 @@
 #ifndef OVERWRITES
 #define OVERWRITES 0  // 1: a result that is not read is not fetched either: the CPU sees lines that are written as a whole
 #endif
+#ifndef SPREADS
+#define SPREADS 0  // 1: rows of the result are fetched one by one over the steps of k; 0: all of them at the beginning
+#endif
 #include "matmul.h"
 
 #define TILE_COLUMNS (TILE_VECTORS * LANES)
@@ -70,49 +73,62 @@ INLINE vec lane_of(vec4 x, const int lane) {
   if (FETCHES) _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v += 64 / VECTOR_BYTES)           \
       __builtin_prefetch(b + FETCHES * TILE_COLUMNS + v * LANES)
 
+// Every line of a row of the result, which is written soon.
+INLINE void fetch_result(const float *row, const int columns) {
+#pragma GCC unroll 8
+  for (int j = 0; j < columns; j += LINE_FLOATS) __builtin_prefetch(row + j, 1);
+  __builtin_prefetch(row + columns - 1, 1);  // a row may begin within a line
+}
+
+// Before each part of the steps of k a row of the result is fetched: it has come by the time the sums are done, and the CPU, which waits for
+// few lines at once, has room for those of b meanwhile.
 INLINE void multiply_tile(const int rows, const int vectors, const enum reading reading, const struct tile *t, size a_row,
                           size a_k, const int fetches_next) {
+  enum { LONG = 16 * TILE_ROWS };
   vec sums[TILE_ROWS][TILE_VECTORS] = {};
   const float *a = t->a, *b = t->b, *next = fetches_next ? t->next : b;
+  const int parts = SPREADS ? rows : 1;
+  const size steps = t->k < LONG ? 0 : t->k / rows & ~(size)3;
   size p = 0;
-  if (!OVERWRITES || t->add)
+#pragma GCC unroll 1
+  for (int part = 0; part < parts; part++) {
+    const size until = part + 1 == parts ? t->k : (part + 1) * steps;
+    if (!OVERWRITES || t->add)
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {  // so that the result has come by the time the sums are done
-      __builtin_prefetch(t->out + i * t->stride, 1);
-      __builtin_prefetch(t->out + i * t->stride + vectors * LANES - 1, 1);
-    }
-  if (reading == ALONG)
-    for (; p + 4 <= t->k; p += 4, a += 4, next += 16) {
-      vec4 x[TILE_ROWS];
-      if (fetches_next) __builtin_prefetch(next, 0, 2);
+      for (int i = part; i < (SPREADS ? part + 1 : rows); i++) fetch_result(t->out + i * t->stride, vectors * LANES);
+    if (reading == ALONG)
+      for (; p + 4 <= until; p += 4, a += 4, next += 16) {
+        vec4 x[TILE_ROWS];
+        if (fetches_next) __builtin_prefetch(next, 0, 2);
 #pragma GCC unroll 16
-      for (int i = 0; i < rows; i++) x[i] = load4(a + i * a_row);
+        for (int i = 0; i < rows; i++) x[i] = load4(a + i * a_row);
 #pragma GCC unroll 4
-      for (int step = 0; step < 4; step++, b += TILE_COLUMNS) {
-        LOAD_ROW;
+        for (int step = 0; step < 4; step++, b += TILE_COLUMNS) {
+          LOAD_ROW;
 #pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, lane_of(x[i], step));
+          for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, lane_of(x[i], step));
+        }
       }
-    }
 #ifdef __x86_64__  // what counts steps is a tenth of what is issued, of which a core that runs two threads has half
 #pragma GCC unroll 2
 #endif
-  for (; p < t->k; p++, a += a_k, b += TILE_COLUMNS, next += 4) {
-    LOAD_ROW;
-    if (fetches_next) __builtin_prefetch(next, 0, 2);
-    if (FETCHES && a_row == 1) __builtin_prefetch(a + FETCHES * a_k);
-    if (reading == ACROSS) {
+    for (; p < until; p++, a += a_k, b += TILE_COLUMNS, next += 4) {
+      LOAD_ROW;
+      if (fetches_next) __builtin_prefetch(next, 0, 2);
+      if (FETCHES && a_row == 1) __builtin_prefetch(a + FETCHES * a_k);
+      if (reading == ACROSS) {
 #pragma GCC unroll 4
-      for (int i = 0; i < rows; i += 4) {
-        const vec4 x = load4(a + i);
-        MULTIPLY_ROW(i, lane_of(x, 0));
-        MULTIPLY_ROW(i + 1, lane_of(x, 1));
-        MULTIPLY_ROW(i + 2, lane_of(x, 2));
-        MULTIPLY_ROW(i + 3, lane_of(x, 3));
-      }
-    } else {
+        for (int i = 0; i < rows; i += 4) {
+          const vec4 x = load4(a + i);
+          MULTIPLY_ROW(i, lane_of(x, 0));
+          MULTIPLY_ROW(i + 1, lane_of(x, 1));
+          MULTIPLY_ROW(i + 2, lane_of(x, 2));
+          MULTIPLY_ROW(i + 3, lane_of(x, 3));
+        }
+      } else {
 #pragma GCC unroll 16
-      for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, splat(a[i * a_row]));
+        for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, splat(a[i * a_row]));
+      }
     }
   }
 #pragma GCC unroll 16
