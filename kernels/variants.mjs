@@ -1,7 +1,8 @@
 /**
  * The variants of the register tile that kernels/variant.c is compiled as. Which is fastest depends on the CPU, and on what
  * the compiler makes of it, so every build holds a handful and the machine it runs on times them
- * (src/engine/native/kernels/probe.ts). The first of a target is taken where nothing can be timed.
+ * (src/engine/native/kernels/probe.ts). Their order is the order of preference: of those that are about as fast as the best, and
+ * where nothing can be timed, the first of a target is taken.
  *
  * Sums, a row of b and what is read of a should fit the registers: avx512 has 32 of 64 bytes, avx2 16 of 32, arm64 32 of 16,
  * the others 16 of 16. `lanes`: four numbers of a are read at once, and each multiplies as a lane of its register, which

@@ -300,13 +300,12 @@ function showChoices(loaded: readonly Loaded[]): string {
   const rows = loaded.flatMap(({ name, choice: { tuning, probed } }) => {
     if (name === 'vectors' && loaded.some(({ name }) => name === 'native')) return [] // the same choice
     if (!probed) return [[name, ...showTuning(tuning), '', '', 'asked for']]
-    return probed.races.flatMap((race, i) => {
-      const best = Math.max(...race.map(({ gflops }) => gflops))
-      return race.map(({ tuning: tried, gflops }) => [
-        ...[name, ...showTuning(tried), gflops.toFixed(1), `${Math.round((100 * gflops) / best)} %`],
+    return probed.races.flatMap((race, i) =>
+      race.map(({ tuning: tried, gflops, behind }) => [
+        ...[name, ...showTuning(tried), gflops.toFixed(1), `${Math.round(100 / behind)} %`],
         i === probed.races.length - 1 && sameTuning(tried, tuning) ? 'chosen' : '',
-      ])
-    })
+      ]),
+    )
   })
   const head = ['target', 'tile', 'blocks, rows x k x columns', 'rows in place up to', 'pieces, fetched up to', 'codes']
   return `\n${table([...head, 'GFLOP/s', 'of the best', ''], rows)}\n`

@@ -61,7 +61,8 @@ once and every result written once. --roofline holds each against the least it c
 arithmetic at the speed of a product of two matrices in cache.
 
 The variants of matmul's register tile that were compiled, blocks around what the caches suggest, and ways to move the bytes
-of an all-reduce were timed on this machine, each for some milliseconds, when the kernels were built or first loaded; the
+of an all-reduce were timed on this machine, in turns of some milliseconds, when the kernels were built or first loaded. Of those
+that are within 5 % of the best in the middle of their turns the first listed is taken; GFLOP/s are those of the best turn. The
 choice holds until the CPU or the kernels change. LOCKSTEP_VARIANT=NAME,... takes those asked for instead, of each target the first it has.
 
 Example:

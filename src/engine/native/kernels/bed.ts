@@ -30,6 +30,7 @@ export const productWords = (
 export class KernelBed {
   readonly #memory: SharedMemory
   #exec: Exec
+  readonly #execs = new Map<Kernels, Exec>()
   readonly #status: number
   readonly #workspace: number
   readonly #workspaceBytes: number
@@ -50,7 +51,8 @@ export class KernelBed {
 
   /** From now on commands are run by these, which are the same but for how they are tuned. */
   use(kernels: Kernels): void {
-    this.#exec = kernels.attach(this.#memory)
+    this.#exec = this.#execs.get(kernels) ?? kernels.attach(this.#memory)
+    this.#execs.set(kernels, this.#exec)
   }
 
   /** Room for n elements. */

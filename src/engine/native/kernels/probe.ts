@@ -1,20 +1,22 @@
 /**
  * Which variant of the register tile is fastest here: each multiplies a few small matrices for some milliseconds, in turns,
- * and the best of its turns counts. The winner is then tried with other blocks. What was found is remembered for this
- * CPU and this build, and whoever cannot remember measures again.
+ * and the first that is about as fast as the best is taken (preference.ts). It is then tried with other blocks. What was found
+ * is remembered for this CPU and this build, and whoever cannot remember measures again.
  */
 import { platform } from '../../../platform/index.js'
 import { Sync, tuningWords } from '../lower/commands.js'
 import { KernelBed, productWords } from './bed.js'
+import { mean, preferred } from './preference.js'
 import type { Kernels } from './target.js'
 import { movements, neighbours, streamed, type Tuning, tuningFor } from './tuning.js'
 
 /** The speed of a tuning: the geometric mean over the products, what an all-reduce adds up, or numbers that are made of codes. */
 export interface Attempt {
   readonly tuning: Tuning
+  /** In the best of its turns. */
   readonly gflops: number
-  /** The same by the turn in the middle: others may have had the core during any of them. */
-  readonly usual: number
+  /** How many times as long as the best of its race it takes, by which it was chosen or not. */
+  readonly behind: number
 }
 
 export interface Probed {
@@ -43,9 +45,6 @@ const flopsOf = ({ m, n, k }: Product): number => 2 * m * n * k
 /** In all turns of one tuning together, after a first that warms up: a runtime may compile better what is run often. */
 const rounds = { least: 7, most: 12, seconds: 0.04 }
 
-/** A later candidate must be so much faster to replace an earlier one: noise changes nothing. */
-const margin = 1.03
-
 /** Operands for all products, in one memory. */
 class Bench {
   readonly #bed: KernelBed
@@ -59,10 +58,9 @@ class Bench {
     this.#words = products.map(({ form, ...sizes }) => productWords({ a, b, out }, sizes, form))
   }
 
-  /** Of every product once. */
-  seconds(kernels: Kernels): number[] {
+  seconds(kernels: Kernels, product: number): number {
     this.#bed.use(kernels)
-    return this.#words.map(words => Math.max(this.#bed.time('matmul', words), 1e-6))
+    return Math.max(this.#bed.time('matmul', this.#words[product]), 1e-6)
   }
 }
 
@@ -84,7 +82,7 @@ class Reduction {
     this.#words = { sync: sync.offset, members: 2, n: reduced, combine: 0, dtype: 0, x: all, out: all }
   }
 
-  seconds(kernels: Kernels): number[] {
+  seconds(kernels: Kernels): number {
     this.#bed.use(kernels)
     const { sync, members } = this.#words
     const collective = ++this.#collective
@@ -95,7 +93,7 @@ class Reduction {
         .put('waitAllReduce', { ...this.#words, ...both[0] })
         .put('waitAllReduce', { ...this.#words, ...both[1] }),
     )
-    return [Math.max(seconds, 1e-6)]
+    return Math.max(seconds, 1e-6)
   }
 }
 
@@ -115,46 +113,39 @@ class Unpacking {
     this.#words = { out: out.offset, codes: codes.offset, units: units.offset, ...sizes }
   }
 
-  seconds(kernels: Kernels): number[] {
+  seconds(kernels: Kernels): number {
     this.#bed.use(kernels)
-    return [Math.max(this.#bed.time('unpack', this.#words), 1e-6)]
+    return Math.max(this.#bed.time('unpack', this.#words), 1e-6)
   }
 }
 
 const unpacked = 2 ** 22
 const run = 256
 
-const middle = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1]
 const least = (values: readonly number[]): number => values.reduce((a, b) => Math.min(a, b), Infinity)
 const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0)
 
-/** Times tunings in turns. */
+/** Contenders in turns at each of the works, whose flops are given. */
 function timed(
   bench: Bench | Reduction | Unpacking,
   contenders: readonly Kernels[],
   flops: readonly number[],
-): Attempt[] {
-  const turns: number[][][] = [] // [round][contender][product]
-  const turn = () => contenders.map(kernels => bench.seconds(kernels))
+): { readonly attempts: Attempt[]; readonly chosen: Tuning } {
+  const turns: number[][][] = []
+  const turn = () => flops.map((_, work) => contenders.map(kernels => bench.seconds(kernels, work)))
   turn()
   const over = () =>
     turns.length >= rounds.most ||
-    (turns.length >= rounds.least && sum(turns.map(([first]) => sum(first))) > rounds.seconds)
+    (turns.length >= rounds.least && sum(turns.flat().map(([first]) => first)) > rounds.seconds)
   while (!over()) turns.push(turn())
-  return contenders.map(({ tuning }, i) => {
-    const rate = (of: (seconds: readonly number[]) => number) => {
-      const rates = flops.map((count, p) => count / of(turns.map(turn => turn[i][p])))
-      return Math.exp(sum(rates.map(Math.log)) / rates.length) / 1e9
-    }
-    return { tuning, gflops: rate(least), usual: rate(middle) }
-  })
+  const { chosen, behind } = preferred(turns)
+  const attempts = contenders.map(({ tuning }, i) => ({
+    tuning,
+    gflops: mean(flops.map((count, work) => count / least(turns.map(turn => turn[work][i])))) / 1e9,
+    behind: behind[i],
+  }))
+  return { attempts, chosen: contenders[chosen].tuning }
 }
-
-/** By the best turns and by those in the middle: of a few turns, the best of one may all have been slow. */
-const fastest = (attempts: readonly Attempt[]): Attempt =>
-  attempts.reduce((best, attempt) =>
-    attempt.gflops > margin * best.gflops && attempt.usual > best.usual ? attempt : best,
-  )
 
 /**
  * Variants first; then the winner with other blocks, where the machine tells its caches; then how collectives move bytes, and how codes
@@ -166,15 +157,13 @@ export function probe(kernels: Kernels, machine: string): Probed {
   const tuned = (tunings: readonly Tuning[]) => tunings.map(tuning => kernels.tuned(tuning))
   const race = (tunings: readonly Tuning[]) => timed(bench, tuned(tunings), products.map(flopsOf))
   const variants = race(kernels.variants.map(variant => tuningFor(kernels.kind, variant, caches)))
-  const { tuning } = fastest(variants)
-  if (kernels.kind === 'wasm') return { machine, chosen: tuning, races: [variants] }
+  const tuning = variants.chosen
+  if (kernels.kind === 'wasm') return { machine, chosen: tuning, races: [variants.attempts] }
   const variant = kernels.variants.find(({ name }) => name === tuning.variant)!
   const blocks = race(caches ? [tuning, ...neighbours(tuning, variant)] : [tuning])
-  const moved = fastest(blocks).tuning
-  const sums = timed(new Reduction(kernels), tuned([moved, ...movements(moved)]), [reduced])
-  const summed = fastest(sums).tuning
-  const made = timed(new Unpacking(kernels), tuned([summed, streamed(summed)]), [unpacked])
-  return { machine, chosen: fastest(made).tuning, races: [variants, blocks, sums, made] }
+  const sums = timed(new Reduction(kernels), tuned([blocks.chosen, ...movements(blocks.chosen)]), [reduced])
+  const made = timed(new Unpacking(kernels), tuned([sums.chosen, streamed(sums.chosen)]), [unpacked])
+  return { machine, chosen: made.chosen, races: [variants, blocks, sums, made].map(({ attempts }) => attempts) }
 }
 
 /** What is remembered of this machine, or measured now and remembered. */
@@ -192,7 +181,8 @@ function parsed(text: string | undefined): Probed | undefined {
     const { machine, chosen, races } = JSON.parse(text ?? '') as Probed // looked at below
     const { variant, ...blocks } = chosen
     const whole = Object.values(blocks).every(Number.isInteger) && Object.keys(blocks).length === tuningWords.length - 2 // variant by name, tiles not at all
-    return whole && typeof variant === 'string' && Array.isArray(races) ? { machine, chosen, races } : undefined
+    const compared = races.every(race => race.every(({ behind }) => Number.isFinite(behind))) // older ones were not
+    return whole && typeof variant === 'string' && compared ? { machine, chosen, races } : undefined
   } catch {
     return undefined
   }
