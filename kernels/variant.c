@@ -20,19 +20,22 @@
 #define FETCHES 0  // how many steps of k ahead a and b are fetched; 0: the CPU sees by itself what comes
 #endif
 #ifndef FETCHES_NEXT
-#define FETCHES_NEXT 0  // 1: while a panel of b is multiplied, the one behind it is fetched into the second cache
+#define FETCHES_NEXT 0  // 1: while a tile is multiplied, the rows or the panel behind it are fetched into the second cache
 #endif
 #ifndef OVERWRITES
 #define OVERWRITES 0  // 1: a result that is not read is not fetched either: the CPU sees lines that are written as a whole
 #endif
 #ifndef SPREADS
-#define SPREADS 0  // 1: rows of the result are fetched one by one over the steps of k; 0: all of them at the beginning
+#define SPREADS 0  // how many rows of the result are fetched at a time, over the steps of k; 0: all of them at the beginning
 #endif
 #include "matmul.h"
 
 #define TILE_COLUMNS (TILE_VECTORS * LANES)
 #include "pack.h"
 _Static_assert(!READS_LANES || TILE_ROWS % 4 == 0, "four rows a load");
+
+// What is fetched while a tile is multiplied: nothing, a part of the next panel of b, the rows of a behind its own.
+enum fetched { NOTHING, PANEL, ROWS };
 
 // What one tile reads and writes.
 struct tile {
@@ -42,7 +45,8 @@ struct tile {
   float *out;
   const float *bias, *add;  // or null
   size stride, k;           // of out and add
-  const float *next;        // what is fetched meanwhile, four floats a step of k, or null
+  enum fetched fetched;
+  const float *next;  // the part of a panel: four floats a step of k
 };
 
 // One number at a time; across: four rows of one k lie side by side; along: four k of one row do.
@@ -80,41 +84,42 @@ INLINE void fetch_result(const float *row, const int columns) {
   __builtin_prefetch(row + columns - 1, 1);  // a row may begin within a line
 }
 
-// Before each part of the steps of k a row of the result is fetched: it has come by the time the sums are done, and the CPU, which waits for
-// few lines at once, has room for those of b meanwhile.
+// Before each part of the steps of k a few rows of the result are fetched: they have come by the time the sums are done, and the CPU, which
+// waits for few lines at once, has room for those of b meanwhile.
 INLINE void multiply_tile(const int rows, const int vectors, const enum reading reading, const struct tile *t, size a_row,
-                          size a_k, const int fetches_next) {
+                          size a_k, const enum fetched fetched) {
   enum { LONG = 16 * TILE_ROWS };
   vec sums[TILE_ROWS][TILE_VECTORS] = {};
-  const float *a = t->a, *b = t->b, *next = fetches_next ? t->next : b;
-  const int parts = SPREADS ? rows : 1;
-  const size steps = t->k < LONG ? 0 : t->k / rows & ~(size)3;
+  const float *a = t->a, *b = t->b, *next = fetched == PANEL ? t->next : b;
+  const int each = !SPREADS ? rows : fetched == ROWS ? 1 : SPREADS, parts = (rows + each - 1) / each;
+  const size steps = t->k < LONG ? 0 : t->k / parts & ~(size)3, ahead = fetched == ROWS ? rows : 4;
   size p = 0;
 #pragma GCC unroll 1
   for (int part = 0; part < parts; part++) {
     const size until = part + 1 == parts ? t->k : (part + 1) * steps;
     if (!OVERWRITES || t->add)
 #pragma GCC unroll 16
-      for (int i = part; i < (SPREADS ? part + 1 : rows); i++) fetch_result(t->out + i * t->stride, vectors * LANES);
+      for (int i = 0; i < each; i++) fetch_result(t->out + (part * each + i) * t->stride, vectors * LANES);
+    if (fetched == ROWS) next = t->a + (rows + part) * a_row;
     if (reading == ALONG)
-      for (; p + 4 <= until; p += 4, a += 4, next += 16) {
+      for (; p + 4 <= until; p += 4, a += 4, next += 4 * ahead) {
         vec4 x[TILE_ROWS];
-        if (fetches_next) __builtin_prefetch(next, 0, 2);
+        if (fetched) __builtin_prefetch(next, 0, 2);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) x[i] = load4(a + i * a_row);
 #pragma GCC unroll 4
-        for (int step = 0; step < 4; step++, b += TILE_COLUMNS) {
+        for (int l = 0; l < 4; l++, b += TILE_COLUMNS) {
           LOAD_ROW;
 #pragma GCC unroll 16
-          for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, lane_of(x[i], step));
+          for (int i = 0; i < rows; i++) MULTIPLY_ROW(i, lane_of(x[i], l));
         }
       }
 #ifdef __x86_64__  // what counts steps is a tenth of what is issued, of which a core that runs two threads has half
 #pragma GCC unroll 2
 #endif
-    for (; p < until; p++, a += a_k, b += TILE_COLUMNS, next += 4) {
+    for (; p < until; p++, a += a_k, b += TILE_COLUMNS, next += ahead) {
       LOAD_ROW;
-      if (fetches_next) __builtin_prefetch(next, 0, 2);
+      if (fetched) __builtin_prefetch(next, 0, 2);
       if (FETCHES && a_row == 1) __builtin_prefetch(a + FETCHES * a_k);
       if (reading == ACROSS) {
 #pragma GCC unroll 4
@@ -158,38 +163,43 @@ typedef void tile_function(const struct tile *);
 enum { TWICE = TILE_VECTORS > 2 ? 2 : 1 };
 
 #define DEFINE(rows)                                                                                                    \
-  static void packed_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, 1, TILE_ROWS, 0); }      \
-  static void strided_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, t->a_row, t->a_k, 0); } \
-  static void narrow_##rows(const struct tile *t) { multiply_tile(rows, 1, EACH, t, t->a_row, t->a_k, 0); }             \
-  static void twice_##rows(const struct tile *t) { multiply_tile(rows, TWICE, EACH, t, t->a_row, t->a_k, 0); }
+  static void packed_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, 1, TILE_ROWS, NOTHING); }      \
+  static void strided_##rows(const struct tile *t) { multiply_tile(rows, TILE_VECTORS, EACH, t, t->a_row, t->a_k, NOTHING); } \
+  static void narrow_##rows(const struct tile *t) { multiply_tile(rows, 1, EACH, t, t->a_row, t->a_k, NOTHING); }             \
+  static void twice_##rows(const struct tile *t) { multiply_tile(rows, TWICE, EACH, t, t->a_row, t->a_k, NOTHING); }
 BELOW(TILE_ROWS, DEFINE)
 
 // All rows, read in the way that how they lie allows.
-INLINE void multiply_strided(const int vectors, const struct tile *t, const int fetches_next) {
+INLINE void multiply_strided(const int vectors, const struct tile *t, const enum fetched fetched) {
   if (READS_LANES && t->a_row == 1)
-    multiply_tile(TILE_ROWS, vectors, ACROSS, t, 1, t->a_k, fetches_next);
+    multiply_tile(TILE_ROWS, vectors, ACROSS, t, 1, t->a_k, fetched);
   else if (READS_LANES && t->a_k == 1)
-    multiply_tile(TILE_ROWS, vectors, ALONG, t, t->a_row, 1, fetches_next);
+    multiply_tile(TILE_ROWS, vectors, ALONG, t, t->a_row, 1, fetched);
   else
-    multiply_tile(TILE_ROWS, vectors, EACH, t, t->a_row, t->a_k, fetches_next);
+    multiply_tile(TILE_ROWS, vectors, EACH, t, t->a_row, t->a_k, fetched);
 }
-INLINE void multiply_packed(const struct tile *t, const int fetches_next) {
-  multiply_tile(TILE_ROWS, TILE_VECTORS, READS_LANES ? ACROSS : EACH, t, 1, TILE_ROWS, fetches_next);
+INLINE void multiply_packed(const struct tile *t, const enum fetched fetched) {
+  multiply_tile(TILE_ROWS, TILE_VECTORS, READS_LANES ? ACROSS : EACH, t, 1, TILE_ROWS, fetched);
 }
-static void packed_whole(const struct tile *t) { multiply_packed(t, 0); }
-static void strided_whole(const struct tile *t) { multiply_strided(TILE_VECTORS, t, 0); }
-static void narrow_whole(const struct tile *t) { multiply_strided(1, t, 0); }
-static void twice_whole(const struct tile *t) { multiply_strided(TWICE, t, 0); }
-static void packed_next(const struct tile *t) { multiply_packed(t, FETCHES_NEXT); }
-static void strided_next(const struct tile *t) { multiply_strided(TILE_VECTORS, t, FETCHES_NEXT); }
+static void packed_whole(const struct tile *t) { multiply_packed(t, NOTHING); }
+static void strided_whole(const struct tile *t) { multiply_strided(TILE_VECTORS, t, NOTHING); }
+static void narrow_whole(const struct tile *t) { multiply_strided(1, t, NOTHING); }
+static void twice_whole(const struct tile *t) { multiply_strided(TWICE, t, NOTHING); }
+static void packed_panel(const struct tile *t) { multiply_packed(t, FETCHES_NEXT ? PANEL : NOTHING); }
+static void strided_panel(const struct tile *t) { multiply_strided(TILE_VECTORS, t, FETCHES_NEXT ? PANEL : NOTHING); }
+static void strided_rows(const struct tile *t) { multiply_strided(TILE_VECTORS, t, SPREADS ? ROWS : NOTHING); }
 
-// By height; the first are whole tiles that fetch.
+// By height, and whole ones by what they fetch.
+struct tiles {
+  tile_function *by_height[TILE_ROWS + 1], *fetching[ROWS + 1];
+};
 #define PACKED(rows) packed_##rows,
 #define STRIDED(rows) strided_##rows,
 #define NARROW(rows) narrow_##rows,
 #define OF_TWO(rows) twice_##rows,
-static tile_function *const packed_tiles[] = {packed_next, BELOW(TILE_ROWS, PACKED) packed_whole};
-static tile_function *const strided_tiles[] = {strided_next, BELOW(TILE_ROWS, STRIDED) strided_whole};
+static const struct tiles packed_tiles = {{0, BELOW(TILE_ROWS, PACKED) packed_whole}, {packed_whole, packed_panel}};
+static const struct tiles strided_tiles = {{0, BELOW(TILE_ROWS, STRIDED) strided_whole},
+                                           {strided_whole, strided_panel, strided_rows}};
 static tile_function *const narrow_tiles[] = {0, BELOW(TILE_ROWS, NARROW) narrow_whole};
 static tile_function *const twice_tiles[] = {0, BELOW(TILE_ROWS, OF_TWO) twice_whole};
 
@@ -228,28 +238,27 @@ static void multiply_narrow(const struct tile *whole, int height, size columns) 
   }
 }
 
-INLINE void multiply_at(tile_function *const *tiles, const struct tile *t, size rows, size columns) {
+INLINE void multiply_at(const struct tiles *tiles, const struct tile *t, size rows, size columns) {
   const int height = (int)min_size(rows, TILE_ROWS);
   if (columns >= TILE_COLUMNS)
-    tiles[t->next && height == TILE_ROWS ? 0 : height](t);
+    (height == TILE_ROWS ? tiles->fetching[t->fetched] : tiles->by_height[height])(t);
   else if (columns > (TILE_VECTORS - 1) * LANES)
-    multiply_edge(tiles[height], *t, height, (int)columns);
+    multiply_edge(tiles->by_height[height], *t, height, (int)columns);
   else
     multiply_narrow(t, height, columns);
 }
 
-// What the tile at (i, j) fetches of the panel behind its own, which lies `apart` from it, unless the second cache holds
-// all panels or the tiles before it have fetched everything.
-INLINE const float *next_of(const struct product *x, size i, size j, const float *panel, size apart) {
+// What the tile at (i, j) fetches: of rows that lie where they are, those that nobody has read yet; else its part of the next panel,
+// unless the second cache holds all panels, or other tiles have fetched everything.
+INLINE enum fetched fetched_at(const struct product *x, size i, size j, size part, struct matrix a) {
   enum { MOST = 1 << 16 };
-  const size part = i / TILE_ROWS * 4;
-  const int fetches = FETCHES_NEXT && part < TILE_COLUMNS && j + TILE_COLUMNS < x->n && x->n * x->k > MOST;
-  return fetches ? panel + apart + part * x->k : 0;
+  if (SPREADS && j == 0 && a.column_stride == 1 && i + 2 * TILE_ROWS <= x->m) return ROWS;
+  return FETCHES_NEXT && part < TILE_COLUMNS && j + TILE_COLUMNS < x->n && x->n * x->k > MOST ? PANEL : NOTHING;
 }
 
 // The tile at (i, j), from elements of a and the panels of b, which lie `apart` from each other.
 INLINE struct tile tile_of(const struct product *x, size i, size j, struct matrix a, const float *panels, size apart) {
-  const size at = i * x->stride + j;
+  const size at = i * x->stride + j, part = i / TILE_ROWS * 4;
   const float *panel = panels + j / TILE_COLUMNS * apart;
   return (struct tile){.a = (const float *)a.at.at,
                        .a_row = a.row_stride,
@@ -260,7 +269,8 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
                        .add = x->add.at ? (const float *)x->add.at + at : 0,
                        .stride = x->stride,
                        .k = x->k,
-                       .next = next_of(x, i, j, panel, apart)};
+                       .fetched = fetched_at(x, i, j, part, a),
+                       .next = panel + apart + part * x->k};
 }
 
 // The result, from rows of a where they lie.
@@ -268,7 +278,7 @@ static void multiply_rows(const struct product *x, const float *panels, size hei
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
       const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels, height * TILE_COLUMNS);
-      multiply_at(strided_tiles, &t, x->m - i, x->n - j);
+      multiply_at(&strided_tiles, &t, x->m - i, x->n - j);
     }
 }
 
@@ -277,7 +287,7 @@ static void multiply_block(const struct product *x, const float *a, const float 
   for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
       const struct tile t = tile_of(x, i, j, matrix_of(a + i * x->k, 1, TILE_ROWS), panels, x->k * TILE_COLUMNS);
-      multiply_at(packed_tiles, &t, x->m - i, x->n - j);
+      multiply_at(&packed_tiles, &t, x->m - i, x->n - j);
     }
 }
 

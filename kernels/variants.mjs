@@ -7,12 +7,12 @@
  * Sums, a row of b and what is read of a should fit the registers: avx512 has 32 of 64 bytes, avx2 16 of 32, arm64 32 of 16,
  * the others 16 of 16. `lanes`: four numbers of a are read at once, and each multiplies as a lane of its register, which
  * arm64 does in one instruction. `fetches`: so many steps of k ahead a and b are fetched; `fetchesNext`: and the next panel of b,
- * from beyond the second cache. `overwrites`: a result is fetched only where it is read; `spreads`: row by row, while
- * sums are taken. `flags`: gcc for arm64 schedules before it allots registers, and would spill.
+ * from beyond the second cache. `overwrites`: a result is fetched only where it is read; `spreads`: so many rows at
+ * a time, while sums are taken. `flags`: gcc for arm64 schedules before it allots registers, and would spill.
  */
 const neon = { bytes: 16, targets: ['arm64'], overwrites: true, flags: ['-fno-schedule-insns'] }
 const x64 = { fetchesNext: true }
-const avx512 = { ...x64, bytes: 64, targets: ['avx512'], spreads: true } // a row is several lines
+const avx512 = { ...x64, bytes: 64, targets: ['avx512'], spreads: 2 } // a row is several lines
 
 export const variants = [
   { ...avx512, name: '12x32', rows: 12, vectors: 2 },
@@ -56,7 +56,7 @@ export const flagsOf = variant => [
   `-DFETCHES=${variant.fetches ?? 0}`,
   `-DFETCHES_NEXT=${Number(variant.fetchesNext ?? false)}`,
   `-DOVERWRITES=${Number(variant.overwrites ?? false)}`,
-  `-DSPREADS=${Number(variant.spreads ?? false)}`,
+  `-DSPREADS=${variant.spreads ?? 0}`,
 ]
 
 /** What it is told so that variants.c lists them. */
