@@ -164,14 +164,22 @@ struct run {
   size tokens, columns, chosen;
 };
 
+// A score, which is not negative, to 16 bits, halves up: as a number that orders as scores do.
+INLINE unsigned rounded(float score) {
+  enum { DROPPED = 8 };
+  unsigned bits;
+  __builtin_memcpy(&bits, &score, 4);
+  return (bits + (1u << (DROPPED - 1))) >> DROPPED;
+}
+
 // How many choices of the same expert come before this token's, by the scores of both.
 static size better(struct run r, size token, int expert) {
-  const float own = r.scores[(size)r.slots[token] * r.columns + (size)expert];
+  const unsigned own = rounded(r.scores[(size)r.slots[token] * r.columns + (size)expert]);
   size before = 0;
   for (size t = 0; t < r.tokens; t++)
     for (size k = 0; k < r.chosen; k++)
       if (r.choice[(size)r.slots[t] * r.chosen + k] == expert) {
-        const float other = r.scores[(size)r.slots[t] * r.columns + (size)expert];
+        const unsigned other = rounded(r.scores[(size)r.slots[t] * r.columns + (size)expert]);
         before += other > own || (other == own && t < token);
       }
   return before;

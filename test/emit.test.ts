@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { parse as parseYaml } from 'yaml'
-import { printable } from '../src/base/index.js'
+import { normal, printable } from '../src/base/index.js'
 import { runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileJob, scheduleOf } from '../src/compile/index.js'
 import type { Step } from '../src/ir/index.js'
@@ -19,6 +19,7 @@ import { lockstep } from './memory-io.js'
 import { findPython, noPython, oneThread } from './python.js'
 import { randomJob } from './random-job.js'
 import { later, some } from './share.js'
+import { runOp, tensor } from './tiny.js'
 
 const job = (name: string, more = '') =>
   `name: ${JSON.stringify(name)}\nmodel: { family: gpt, layers: 2, embed: 8, heads: 2, ffn: 8, vocab: 300 }\ntraining: { seq: 4, globalBatch: 4 }\nplan: { pp: 2, microbatches: 2 }\n${more}`
@@ -300,6 +301,35 @@ later(
     }
   },
 )
+
+test('of tokens that are alike the emitted program keeps those that the reference keeps', {
+  skip: python ? false : noPython,
+}, () => {
+  const folder = temporaryFolder()
+  try {
+    writeFiles(folder, emittedFiles(Job.parse({ model: expertModels.gshard, training: { seq: 8, globalBatch: 2 } })))
+    const [seq, room] = [16, 5]
+    const cases = [1, 2, 3, 4, 5, 6, 7, 8].map(seed => {
+      const value = normal({ seed, name: 'scores' })
+      // Apart by a few units of what counts, or by less.
+      const unit = seed % 2 ? 2 ** -16 : 2 ** -22
+      const scores = Float32Array.from({ length: seq }, (_, i) => (0.3 + seed / 20) * (1 + unit * value(i)))
+      return { scores: [...scores], choice: Array<number>(seq).fill(0), room }
+    })
+    const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_room.py'), folder], {
+      ...{ encoding: 'utf8', env: oneThread, input: JSON.stringify(cases) },
+    })
+    ok(stdout, stderr)
+    const expected = cases.map(({ scores, choice }) => {
+      const [given, wishes] = [tensor(`seq ${seq}, candidate 1`, scores), tensor(`seq ${seq}, choice 1`, choice)]
+      const [kept] = runOp({ kind: 'assign', room, tokens: seq, order: 'probability' }, [given, wishes], [wishes])
+      return [[...kept], [...kept]]
+    })
+    deepEqual(JSON.parse(stdout), expected)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
 
 later('a recorded step computes what it computes call by call', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()

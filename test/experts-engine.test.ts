@@ -66,6 +66,25 @@ for (const [model, plan] of cases)
       },
     )
 
+for (const kernels of ['native', 'wasm'] as const)
+  test(`${kernels}: of tokens that are alike tp keeps the same as one rank in f64`, {
+    skip: kernels === 'native' && nativeMissing(),
+  }, async () => {
+    const moe = { experts: 8, chosen: 2, ffn: 16, capacity: { factor: 0.5, order: 'probability' } } as const
+    const model = { family: 'llama', layers: 2, embed: 64, heads: 4, ffn: 16, vocab: 64, moe } as const
+    const jobOf = (plan: Plan) =>
+      Job.parse({ model, training: { seq: 32, globalBatch: 4 }, plan: { rows: 'worst', ...plan } })
+    const [serial, program] = [{}, { tp: 2 }].map(plan => compileJob(jobOf(plan)))
+    const given = dataFor(serial, { ...optionsOf(jobOf({})), seed: 1 })(0)
+    // Labels differ, so that it shows in the loss which tokens were kept.
+    const inputs = (name: string) => (name === 'tokens' ? given(name).fill(5) : given(name))
+    const right = boot(serial, { seed: 1 }).step({ inputs, lr: 0, step: 0 }).loss
+    const engine = await startEngine(program, { seed: 1, kernels, pool })
+    const { loss } = await engine.step({ inputs, lr: 0, step: 0 })
+    await engine.stop()
+    assert.ok(Math.abs(loss / right - 1) < 1e-6, `${loss} is not ${right}`)
+  })
+
 /** The choices of each step on one rank in f64, as a file has them; the batch is always the same. */
 function chosenOnOneRank(job: Job, steps: number): string {
   const program = compileJob(serialJob(job))

@@ -53,8 +53,8 @@ test('equal scores choose the experts of lower number', () => {
   deepEqual([...machine.parameter('layers.0.mlp.bias')], [-0.1, -0.1, 0.1, 0.1])
 })
 
-/** What each layer keeps of the choices of each microbatch, whole. */
-function keptBy(job: Job): ReadonlyMap<string, readonly number[]> {
+/** What each layer keeps of the choices of each microbatch, whole; `vocab`: tokens are drawn below that. */
+function keptBy(job: Job, vocab: number = base.vocab): ReadonlyMap<string, readonly number[]> {
   const program = compileEvaluation(job)
   const parts = new Map<string, Map<number, Float64Array>>()
   const machine = boot(program, {
@@ -65,7 +65,7 @@ function keptBy(job: Job): ReadonlyMap<string, readonly number[]> {
       parts.set(key, (parts.get(key) ?? new Map()).set(rank, read(instr.outs[0])))
     },
   })
-  machine.step({ inputs: dataFor(program, optionsOf(job))(0), lr: 0, step: 0 })
+  machine.step({ inputs: dataFor(program, { ...optionsOf(job), vocab })(0), lr: 0, step: 0 })
   const { dims, layout } = program.segments['routed.F'].buffers.kept
   const whole = wholeDims(program.mesh, dims, layout)
   const wholes = [...parts].map(
@@ -120,6 +120,21 @@ for (const order of ['choice', 'token', 'probability'] as const)
       deepEqual(keptBy(job), right, titleOf(plan))
     }
   })
+
+test('of tokens that are alike every plan keeps the first, however their probabilities were rounded', () => {
+  const capacity = { factor: 0.75, order: 'probability' }
+  const wide = (plan: PlanInput) => {
+    const job = jobOf({ capacity }, { ...plan, microbatches: 2 })
+    return { ...job, model: { ...job.model, embed: 64 } }
+  }
+  const right = keptBy(serialJob(wide({}), 2), 1)
+  const [room, { seq }] = [3, training] // of 8 tokens with 2 choices among 4 experts, three quarters
+  const [first] = right.values()
+  const [best, second] = first
+  const sequence = Array.from({ length: seq }, (_, token) => (token < room ? [best, second] : [-1, -1]))
+  deepEqual(first, Array.from({ length: 4 }, () => sequence).flat(2))
+  for (const plan of [{ tp: 2 }, ...plans.slice(-3)]) deepEqual(keptBy(wide(plan), 1), right, titleOf(plan))
+})
 
 test('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and on one rank', () => {
   const run = '00000000-0000-4000-8000-000000000000'

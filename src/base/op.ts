@@ -129,7 +129,7 @@ export type Op =
   /**
    * (scores, choice, order) -> (kept): the choices for which an expert has room, -1 in place of the others. An expert takes `room`
    * choices of each run of `tokens` tokens of a sequence, in this order: all first choices, then all second ones, ...
-   * (`choice`); token by token (`token`); the highest score first (`probability`). Of equals the earlier token comes first.
+   * (`choice`); token by token (`token`); the highest score first (`probability`), to 16 bits. Of equals the earlier token comes first.
    */
   | { readonly kind: 'assign'; readonly room: number; readonly tokens: number; readonly order: RoomOrder }
   /**

@@ -72,6 +72,12 @@ def _taken(x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     return x.gather(1, tokens.unsqueeze(-1).expand(x.shape))
 
 
+def _rounded(scores: torch.Tensor) -> torch.Tensor:
+    """Scores, which are not negative, to 16 bits, halves up, as whole numbers that order as they do: tokens that are alike are ties."""
+    whole, dropped = (torch.int64, 37) if scores.dtype == torch.float64 else (torch.int32, 8)
+    return (scores.view(whole) + (1 << (dropped - 1))) >> dropped
+
+
 def assign(scores, choice, room: int, tokens: int, by: str, order: Optional[torch.Tensor] = None) -> torch.Tensor:
     """-1 for choices of each run of tokens for which an expert has no room; `order`: the token at each slot, if not its own."""
     if order is not None:
@@ -82,7 +88,7 @@ def assign(scores, choice, room: int, tokens: int, by: str, order: Optional[torc
     wishes = (runs.transpose(1, 2) if by == "choice" else runs).flatten(1)
     if by == "probability":
         rated = scores.gather(-1, choice.clamp(min=0)).reshape(runs.shape).flatten(1)
-        turn = torch.sort(rated, dim=-1, descending=True, stable=True).indices
+        turn = torch.sort(_rounded(wide(rated)), dim=-1, descending=True, stable=True).indices
         wishes = wishes.gather(1, turn)
     mine = F.one_hot(wishes.clamp(min=0), scores.shape[-1]) * (wishes >= 0).unsqueeze(-1)
     before = (mine.cumsum(1) * mine).sum(-1) - 1

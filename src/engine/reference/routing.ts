@@ -161,7 +161,17 @@ interface Wish {
   readonly token: number
   readonly choice: number
   readonly expert: number
+  /** Rounded: tokens that are alike differ by the order of some sum, which a plan changes. */
   readonly score: number
+}
+
+/** Of a score, by which those who want the same room are told apart. */
+const scoreBits = 16
+
+/** Halves up. */
+function rounded(score: number): number {
+  const unit = 2 ** (Math.floor(Math.log2(score)) + 1 - scoreBits)
+  return score > 0 ? Math.round(score / unit) * unit : score
 }
 
 const before: Readonly<Record<'choice' | 'token' | 'probability', (a: Wish, b: Wish) => number>> = {
@@ -186,7 +196,7 @@ export const assign: Prepare<'assign'> = ({ room, tokens: run, order }, [scores,
       const wishes = Array.from({ length: run }, (_, i) => first + i).flatMap(token =>
         read(cells, atChoice.at + picks.tokens[slots[token]], picks.each).map((expert, choice): Wish => {
           const score = cells[atScores.at + from.tokens[slots[token]] + from.each[expert]]
-          return { token, choice, expert, score }
+          return { token, choice, expert, score: rounded(score) }
         }),
       )
       const taken = new Map<number, number>()
