@@ -20,8 +20,12 @@ INLINE void pack_panel(float *to, const float *from, size k_stride, size across,
   size done = 0;
   if (across == 1 && count == width) {
     for (size p = 0; p < k; p++, from += k_stride, to += width)
+      if (width % LANES == 0)  // the compiler would call a function to copy them one by one
 #pragma GCC unroll 8
-      for (size j = 0; j < width; j++) to[j] = from[j];
+        for (size j = 0; j < width; j += LANES) store(to + j, load(from + j));
+      else
+#pragma GCC unroll 8
+        for (size j = 0; j < width; j++) to[j] = from[j];
     return;
   }
   if (k_stride == 1) {

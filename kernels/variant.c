@@ -77,6 +77,10 @@ INLINE vec lane_of(vec4 x, const int lane) {
   if (FETCHES) _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v += 64 / VECTOR_BYTES)           \
       __builtin_prefetch(b + FETCHES * TILE_COLUMNS + v * LANES)
 
+#define EACH_SUM(...)                                                                                  \
+  _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)                                             \
+      _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) __VA_ARGS__
+
 // Every line of a row of the result, which is written soon.
 INLINE void fetch_result(const float *row, const int columns) {
 #pragma GCC unroll 8
@@ -136,16 +140,11 @@ INLINE void multiply_tile(const int rows, const int vectors, const enum reading 
       }
     }
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < rows; i++)
-#pragma GCC unroll 8
-    for (int v = 0; v < vectors; v++) {
-      const size at = i * t->stride + v * LANES;
-      vec sum = sums[i][v];
-      if (t->bias) sum += load(t->bias + v * LANES);
-      if (t->add) sum += load(t->add + at);
-      store(t->out + at, sum);
-    }
+  if (t->bias) EACH_SUM(sums[i][v] += load(t->bias + v * LANES));
+  if (t->add) EACH_SUM(sums[i][v] += load(t->add + i * t->stride + v * LANES));
+  float *out = t->out;
+  const size stride = t->stride;  // read once: what is stored might be the tile, for all the compiler knows
+  EACH_SUM(store(out + i * stride + v * LANES, sums[i][v]));
 }
 
 // One function per number of rows: a tile at the lower edge does not compute rows that nobody reads. The first kind runs
