@@ -32,15 +32,14 @@ INLINE vec exp_between(vec x, const int coarse) {
   return exp_reduced(t.shifted, t.rest, coarse);
 }
 
-// For x <= 88, as differences from a maximum are: 0 below -86.6.
-INLINE vec exp_bounded(vec x) { return greater(splat(-86.6f), x); }  // in this order NaN passes
+// For x <= 88, as differences from a maximum are: 0 below -86.6, whatever the polynomial made of that. NaN passes.
 INLINE vec unless_below(vec e, vec x) { return (vec)((ivec)e & ~(ivec)(x < splat(-86.6f))); }
-INLINE vec exp_as(const int coarse, vec x) { return unless_below(exp_between(exp_bounded(x), coarse), x); }
+INLINE vec exp_as(const int coarse, vec x) { return unless_below(exp_between(x, coarse), x); }
 INLINE vec exp_lanes(vec x) { return exp_as(0, x); }
 
 // exp(x + low), where low is a small correction to x.
 INLINE vec exp_split(vec x, vec low) {
-  const struct reduced t = reduce_exponent(exp_bounded(x), 0);
+  const struct reduced t = reduce_exponent(x, 0);
   return unless_below(exp_reduced(t.shifted, t.rest + low, 0), x);
 }
 
