@@ -53,54 +53,53 @@ struct cut {
   struct run rows, columns, k;
 };
 
-static void multiply_columns(const struct problem *p, const struct panelled *x, struct cut cut, int accumulate) {
+// From columns on that begin a panel, or within one.
+static void multiply_columns(const struct problem *p, const struct panelled *x, struct cut cut, size within) {
   float *out = x->out + cut.rows.first * x->stride + cut.columns.first;
   const struct numbers to = {(char *)out, DTYPE_F32};
-  const size width = p->variant->columns, panel = cut.columns.first / width * width;
   const struct product part = {.out = to,
-                               .add = accumulate ? to : (struct numbers){},
+                               .add = x->adds ? to : (struct numbers){},
                                .stride = x->stride,
                                .a = block_of(x->a, cut.rows.first, cut.k.first),
                                .m = cut.rows.length,
                                .n = cut.columns.length,
                                .k = cut.k.length};
-  p->variant->multiply_rows(&part, x->panels + panel * x->k + cut.k.first * width + cut.columns.first - panel, x->k);
+  const float *panel = x->panels + (cut.columns.first - within) * x->k;
+  p->variant->multiply_rows(&part, panel + cut.k.first * p->variant->columns + within, x->k);
 }
 
 // Columns may begin within a panel, at a whole vector of it: what is left of that panel goes first.
-static void multiply_cut(const struct problem *p, const struct panelled *x, struct cut cut, int accumulate) {
-  const size width = p->variant->columns, within = cut.columns.first % width;
+static void multiply_cut(const struct problem *p, const struct panelled *x, struct cut cut) {
+  const size width = p->variant->columns, within = cut.columns.first > 0 ? cut.columns.first % width : 0;  // divisions take long
   if (within > 0) {
     struct cut rest = cut;
     rest.columns.length = min_size(width - within, cut.columns.length);
-    multiply_columns(p, x, rest, accumulate);
+    multiply_columns(p, x, rest, within);
     cut.columns = piece_of(cut.columns, rest.columns.length, cut.columns.length);
   }
-  if (cut.columns.length > 0) multiply_columns(p, x, cut, accumulate);
+  if (cut.columns.length > 0) multiply_columns(p, x, cut, 0);
 }
 
-// What a group of rows needs, of `all`; more rows join it as long as they need the same.
-static struct run needed_by(struct run *rows, const enum side side, size all, size many, size shift) {
-  const size end = rows->first + rows->length;
-  if (side == K_TO) {
-    const size reach = min_size(round_up(max_size(end + shift, 0), 16), all);
-    if (reach == all) rows->length = many - rows->first;
-    return (struct run){.length = reach};
-  }
-  const size from = min_size(max_size(rows->first - shift, 0) / 16 * 16, all);
-  if (end <= shift) rows->length = min_size(shift, many) - rows->first;
+// What some rows need, of `all`. Columns begin at a whole vector.
+static struct run needed_by(struct run rows, const enum side side, size all, size shift) {
+  if (side == K_TO) return (struct run){.length = min_size(max_size(rows.first + rows.length + shift, 0), all)};
+  const size own = max_size(rows.first - shift, 0), from = min_size(side == COLUMNS_FROM ? own / 16 * 16 : own, all);
   return (struct run){.first = from, .length = all - from};
 }
 
+// Rows of a tile go together, and those after them that need the same.
 void multiply_seen(const struct problem *p, struct panelled x, const enum side side, size shift) {
-  const size group = round_up(16, p->variant->rows);
-  const struct run columns = {.length = x.columns}, k = {.length = x.k};
-  struct run rows = {};
-  for (size i = 0; i < x.rows; i += rows.length) {
-    rows = (struct run){.first = i, .length = min_size(group, x.rows - i)};
-    const struct run needed = needed_by(&rows, side, side == COLUMNS_FROM ? x.columns : x.k, x.rows, shift);
+  const size tile = p->variant->rows, all = side == COLUMNS_FROM ? x.columns : x.k;
+  const struct run every = {.length = x.rows}, columns = {.length = x.columns}, k = {.length = x.k};
+  for (size i = 0, end; i < x.rows; i = end) {
+    const struct run needed = needed_by(piece_of(every, i, tile), side, all, shift);
+    for (end = min_size(i + tile, x.rows); end < x.rows; end = min_size(end + tile, x.rows)) {
+      const struct run next = needed_by(piece_of(every, end, tile), side, all, shift);
+      if (next.first != needed.first || next.length != needed.length) break;
+    }
+    const struct run rows = piece_of(every, i, end - i);
     const struct cut cut = {rows, side == COLUMNS_FROM ? needed : columns, side == COLUMNS_FROM ? k : needed};
-    if (needed.length > 0) multiply_cut(p, &x, cut, side != COLUMNS_FROM);
+    multiply_cut(p, &x, cut);
   }
 }
 
@@ -134,38 +133,50 @@ size first_seen_by_any(const struct problem *p, struct row r, struct run queries
   return first;
 }
 
-// Which keys of a block a query sees: [from, to), counted inside the block.
-struct visible {
-  size from, to;
-};
+// Which keys of a block a query sees.
 static struct visible visible_keys(const struct problem *p, struct row r, struct run query, struct run keys) {
   const size from = max_size(0, first_seen(p, r, query) - keys.position);
   const size to = min_size(keys.length, query.position + 1 - keys.position);
   return (struct visible){min_size(from, KEYS), max_size(to, 0)};
 }
 
-int sees_all(const struct problem *p, struct row r, struct run queries, struct run keys) {
+static int sees_all(const struct problem *p, struct row r, struct run queries, struct run keys) {
   const struct run last = piece_of(queries, queries.length - 1, 1);
   return !p->places && keys.position + keys.length - 1 <= queries.position && first_seen(p, r, last) <= keys.position;
 }
 
-void see(const struct problem *p, struct row r, struct sight *s, struct run queries, struct run keys) {
-  for (size i = 0; i < QUERIES; i++) {
-    const struct visible v = i < queries.length ? visible_keys(p, r, piece_of(queries, i, 1), keys) : (struct visible){};
-    s->from[i] = (int32_t)v.from;
-    s->to[i] = (int32_t)v.to;
+struct sight sight_of(const struct problem *p, struct row r, struct run queries, struct run keys) {
+  if (sees_all(p, r, queries, keys)) return (struct sight){.any = {0, keys.length}, .all = {0, keys.length}};
+  struct sight s = {.any = {keys.length, 0}, .all = {0, keys.length}};
+  for (size i = 0; i < min_size(queries.length, LANES); i++) {
+    const struct visible v = visible_keys(p, r, piece_of(queries, i, 1), keys);
+    s.any = (struct visible){min_size(s.any.from, v.from), max_size(s.any.to, v.to)};
+    s.all = (struct visible){max_size(s.all.from, v.from), min_size(s.all.to, v.to)};
+    s.from[i] = (int32_t)v.from;
+    s.to[i] = (int32_t)v.to;
+  }
+  if (s.any.from >= s.any.to) s.any = (struct visible){};
+  if (s.all.from >= s.all.to) s.all = (struct visible){s.any.to, s.any.to};
+  return s;
+}
+
+static void hide_some(const struct sight *s, float *numbers, size first, size end, float otherwise) {
+  const ivec from = *(const ivec_at *)s->from, to = *(const ivec_at *)s->to;
+  for (size t = first; t < end; t++) {
+    const ivec key = (int32_t)t - (ivec){};
+    float *at = numbers + t * QUERIES;
+    store(at, select_lanes((key >= from) & (key < to), load(at), splat(otherwise)));
   }
 }
 
-void hide(const struct sight *s, float *numbers, struct run queries, struct run keys, float otherwise) {
-  for (size i = 0; i < queries.length; i += LANES) {
-    const ivec from = *(const ivec_at *)(s->from + i), to = *(const ivec_at *)(s->to + i);
-    for (size t = 0; t < keys.length; t++) {
-      const ivec key = (int32_t)t - (ivec){};
-      float *at = numbers + t * QUERIES + i;
-      store(at, select_lanes((key >= from) & (key < to), load(at), splat(otherwise)));
-    }
-  }
+void hide(const struct sight *s, float *numbers, float otherwise) {
+  hide_some(s, numbers, s->any.from, s->all.from, otherwise);
+  hide_some(s, numbers, s->all.to, s->any.to, otherwise);
+}
+
+void clear_unseen(const struct sight *s, float *numbers, size keys) {
+  for (size t = 0; t < s->any.from; t++) store(numbers + t * QUERIES, splat(0));
+  for (size t = s->any.to; t < keys; t++) store(numbers + t * QUERIES, splat(0));
 }
 
 void draw_factors(const struct problem *p, struct row r, float *factors, struct run queries, struct run keys) {

@@ -60,21 +60,23 @@ static void drop(const struct problem *p, struct row r, float *probabilities, st
   for (size i = 0; i < keys.length * QUERIES; i++) probabilities[i] *= factors[i];
 }
 
-// The scores of a block become probabilities, and what was accumulated before is corrected for the new maxima.
+// The scores of a block become probabilities, and what was accumulated before is corrected for the new maxima. A maximum
+// stays as long as no score is much greater: exponentials of what is a little over it are as good, and most blocks correct nothing.
 static void soften_block(const struct problem *p, struct row r, struct forward_space *s, struct run queries, struct run keys) {
+  enum { MUCH = 8 };
   float corrections[QUERIES];
-  if (!sees_all(p, r, queries, keys)) {
-    struct sight seen;
-    see(p, r, &seen, queries, keys);
-    hide(&seen, s->scores, queries, keys, -__builtin_inff());
-  }
   for (size i = 0; i < queries.length; i += LANES) {
-    const vec before = load(s->max + i), now = greater(greatest(s->scores + i, keys.length), before);
+    const struct sight seen = sight_of(p, r, piece_of(queries, i, LANES), keys);
+    float *scores = s->scores + i, *first = scores + seen.any.from * QUERIES;
+    const size many = seen.any.to - seen.any.from;
+    hide(&seen, scores, -__builtin_inff());
+    const vec before = load(s->max + i), most = greatest(first, many), now = select_lanes(most > before + MUCH, most, before);
     const vec base = select_lanes(now == -__builtin_inff(), splat(0), now);  // no key was seen so far
     const vec correction = exp_lanes(before - base);
-    store(s->sum + i, load(s->sum + i) * correction + soften(s->scores + i, keys.length, base, s->ahead, i));
+    store(s->sum + i, load(s->sum + i) * correction + soften(first, many, base, s->ahead, i));
     store(s->max + i, now);
     store(corrections + i, correction);
+    clear_unseen(&seen, scores, keys.length);
   }
   if (p->dropping) drop(p, r, s->scores, queries, keys);
   for (size i = 0; i < queries.length; i++)
@@ -82,10 +84,16 @@ static void soften_block(const struct problem *p, struct row r, struct forward_s
       for (size d = 0; d < p->width; d++) s->out[i * p->width + d] *= corrections[i];
 }
 
+static struct kept *slot_of(struct forward_space *s, struct run keys) { return &s->kept[keys.first / KEYS % s->slots]; }
+
+static int is_kept(const struct kept *slot, struct row r, struct run keys) {
+  return slot->batch == r.batch && slot->head == r.head && slot->first == keys.first && slot->length == keys.length;
+}
+
 // The panels of the values of a block of keys, packed here unless they are kept.
 static const float *values_of(const struct problem *p, struct row r, struct forward_space *s, struct numbers v, struct run keys) {
-  struct kept *slot = &s->kept[keys.first / KEYS % s->slots];
-  if (slot->batch != r.batch || slot->head != r.head || slot->first != keys.first || slot->length != keys.length) {
+  struct kept *slot = slot_of(s, keys);
+  if (!is_kept(slot, r, keys)) {
     pack(p, slot->panels, (struct matrix){from_number(v, v_offset(p, r, keys.first)), p->v_stride, 1}, keys.length, p->width);
     *slot = (struct kept){r.batch, r.head, keys.first, keys.length, slot->panels};
   }
@@ -104,7 +112,7 @@ static void attend_block(const struct problem *p, struct row r, struct forward_s
   multiply_seen(p, (struct panelled){s->scores, QUERIES, keys_of(p, r, k, keys, s->keys), s->q_panels, keys.length, columns, p->depth}, COLUMNS_FROM, shift);
   soften_block(p, r, s, queries, keys);
   const float *values = values_of(p, r, s, v, keys);
-  multiply_seen(p, (struct panelled){s->out, p->width, by_query, values, queries.length, p->width, keys.length}, K_TO, shift);
+  multiply_seen(p, (struct panelled){s->out, p->width, by_query, values, queries.length, p->width, keys.length, 1}, K_TO, shift);
 }
 
 // Where attention reads and writes; before: the output of other keys, or null.
@@ -135,6 +143,13 @@ static void pack_queries(const struct problem *p, struct row r, struct forward_s
   for (float *x = s->q_panels; x < end; x++) *x *= p->scale;
 }
 
+// What comes next is fetched unless queries before have met it.
+static void look_ahead(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o, struct run next) {
+  const size count = is_kept(slot_of(s, next), r, next) ? 0 : next.length;
+  s->ahead[0] = (struct ahead){from_number(o->k, k_offset(p, r, next.first)), p->k_stride, count, p->depth};
+  s->ahead[1] = (struct ahead){from_number(o->v, v_offset(p, r, next.first)), p->v_stride, count, p->width};
+}
+
 static void attend(const struct problem *p, struct row r, struct forward_space *s, const struct attended *o,
                    struct run queries) {
   pack_queries(p, r, s, o->q, queries);
@@ -145,8 +160,7 @@ static void attend(const struct problem *p, struct row r, struct forward_space *
     const size end = min_size(run.length, queries.position + queries.length - run.position);
     for (size key = seen; key < end; key += KEYS) {
       const struct run next = piece_of(run, min_size(key + KEYS, end), min_size(KEYS, max_size(0, end - key - KEYS)));
-      s->ahead[0] = (struct ahead){from_number(o->k, k_offset(p, r, next.first)), p->k_stride, next.length, p->depth};
-      s->ahead[1] = (struct ahead){from_number(o->v, v_offset(p, r, next.first)), p->v_stride, next.length, p->width};
+      look_ahead(p, r, s, o, next);
       attend_block(p, r, s, o->k, o->v, queries, piece_of(run, key, KEYS));
     }
   }

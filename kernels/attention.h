@@ -43,18 +43,19 @@ INLINE float *pack(const struct problem *p, float *to, struct matrix b, size k, 
   return p->variant->pack_columns(to, b, k, columns);
 }
 
-// a[rows k] times panels of b, which are k high; added to what is there, or not.
+// a[rows k] times panels of b, which are k high: added to what is there, or instead of it.
 struct panelled {
   float *out;
   size stride;
   struct matrix a;
   const float *panels;
   size rows, columns, k;
+  int adds;
 };
 
 // What a row of the left operand needs of the others near the diagonal, where query i sees the first i + shift + 1 keys: a query, of
-// keys that are k, the first; a key, of queries that are columns or k, those from its own on. Rows go by groups, and what is not
-// needed is left as it is.
+// keys that are k, the first; a key, of queries that are columns or k, those from its own on. Columns that are not
+// needed are left as they are.
 enum side { K_TO, COLUMNS_FROM, K_FROM };
 void multiply_seen(const struct problem *p, struct panelled x, enum side side, size shift);
 
@@ -87,16 +88,24 @@ struct run run_from(const struct problem *p, struct part part, size batch, size 
 // The first that any of some queries sees.
 size first_seen_by_any(const struct problem *p, struct row r, struct run queries);
 
-// Which keys of a block each query sees.
-struct sight {
-  int32_t from[QUERIES], to[QUERIES];
+// Some keys of a block, counted inside of it: [from, to).
+struct visible {
+  size from, to;
 };
 
-int sees_all(const struct problem *p, struct row r, struct run queries, struct run keys);
-void see(const struct problem *p, struct row r, struct sight *s, struct run queries, struct run keys);
+// What the queries of a vector see of a block of keys: one of them at least, all of them, and each.
+struct sight {
+  struct visible any, all;
+  int32_t from[LANES], to[LANES];
+};
 
-// Numbers by key become something else where a query does not see the key.
-void hide(const struct sight *s, float *numbers, struct run queries, struct run keys, float otherwise);
+// Of the first LANES of some queries.
+struct sight sight_of(const struct problem *p, struct row r, struct run queries, struct run keys);
+
+// Numbers by key, of a vector of queries, become something else where one of them does not see a key that others see.
+void hide(const struct sight *s, float *numbers, float otherwise);
+// And 0 where none of them does, up to so many keys.
+void clear_unseen(const struct sight *s, float *numbers, size keys);
 
 // The factors of dropout, by key.
 void draw_factors(const struct problem *p, struct row r, float *factors, struct run queries, struct run keys);
