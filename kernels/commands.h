@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 1015846527
+#define LOCKSTEP_CONTRACT 709277172
 
 enum {
   CMD_END,
@@ -10,7 +10,7 @@ enum {
   CMD_ALLOC,
   CMD_FREE,
   CMD_MATMUL,
-  CMD_MATMUL_PANELS,
+  CMD_MATMUL_WITH,
   CMD_MATVEC,
   CMD_JOIN_PART,
   CMD_JOIN_GRAD_PART,
@@ -146,22 +146,25 @@ enum {
 #define MATMUL_STRIDE_A 11
 #define MATMUL_STRIDE_B 12
 #define MATMUL_STRIDE_OUT 13
-#define MATMUL_PANELS_OUT 0
-#define MATMUL_PANELS_A 1
-#define MATMUL_PANELS_B 2
-#define MATMUL_PANELS_BIAS 3
-#define MATMUL_PANELS_ADD 4
-#define MATMUL_PANELS_M 5
-#define MATMUL_PANELS_N 6
-#define MATMUL_PANELS_K 7
-#define MATMUL_PANELS_TRANS_A 8
-#define MATMUL_PANELS_TRANS_B 9
-#define MATMUL_PANELS_BATCH 10
-#define MATMUL_PANELS_STRIDE_A 11
-#define MATMUL_PANELS_STRIDE_B 12
-#define MATMUL_PANELS_STRIDE_OUT 13
-#define MATMUL_PANELS_PANELS 14
-#define MATMUL_PANELS_PACKS 15
+#define MATMUL_WITH_OUT 0
+#define MATMUL_WITH_A 1
+#define MATMUL_WITH_B 2
+#define MATMUL_WITH_BIAS 3
+#define MATMUL_WITH_ADD 4
+#define MATMUL_WITH_M 5
+#define MATMUL_WITH_N 6
+#define MATMUL_WITH_K 7
+#define MATMUL_WITH_TRANS_A 8
+#define MATMUL_WITH_TRANS_B 9
+#define MATMUL_WITH_BATCH 10
+#define MATMUL_WITH_STRIDE_A 11
+#define MATMUL_WITH_STRIDE_B 12
+#define MATMUL_WITH_STRIDE_OUT 13
+#define MATMUL_WITH_PANELS 14
+#define MATMUL_WITH_PACKS 15
+#define MATMUL_WITH_GELU 16
+#define MATMUL_WITH_OF 17
+#define MATMUL_WITH_APPROXIMATE 18
 #define MATVEC_OUT 0
 #define MATVEC_A 1
 #define MATVEC_B 2
@@ -992,7 +995,7 @@ COMMAND(config);
 COMMAND(alloc);
 COMMAND(free);
 COMMAND(matmul);
-COMMAND(matmulPanels);
+COMMAND(matmulWith);
 COMMAND(matvec);
 COMMAND(joinPart);
 COMMAND(joinGradPart);
@@ -1104,7 +1107,7 @@ COMMAND(waitDisk);
   [CMD_ALLOC] = cmd_alloc, \
   [CMD_FREE] = cmd_free, \
   [CMD_MATMUL] = cmd_matmul, \
-  [CMD_MATMUL_PANELS] = cmd_matmulPanels, \
+  [CMD_MATMUL_WITH] = cmd_matmulWith, \
   [CMD_MATVEC] = cmd_matvec, \
   [CMD_JOIN_PART] = cmd_joinPart, \
   [CMD_JOIN_GRAD_PART] = cmd_joinGradPart, \

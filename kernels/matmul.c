@@ -39,24 +39,33 @@ static void multiply_tiles_rounded(const struct tuning *t, const struct product 
     for (size i = 0; i < x->m; i += step_m) {
       struct product part = part_of(x, i, j, 0, min_size(step_m, x->m - i), min_size(step_n, x->n - j), x->k);
       part.out = (struct numbers){(char *)sums, DTYPE_F32};
-      part.bias = part.add = (struct numbers){};
+      part.bias = part.add = part.gelu = part.of = (struct numbers){};
       part.stride = step_n;
       multiply_tiles(t, &part, space);
       store_sums(x, i, j, part.m, part.n, sums, step_n);
     }
 }
 
-void multiply(struct context *c, const struct product *x) {
-  if (c->workspace_bytes < LOCKSTEP_WORKSPACE_BYTES)
-    c->error = LOCKSTEP_WORKSPACE;
-  else if (x->k == 0)
+// The sums: whether it has been finished, too.
+static int multiply_sums(struct context *c, const struct product *x) {
+  if (x->k == 0)
     multiply_nothing(x);
   else if (c->tuning.tiles && tiles_pay(x->m, x->n, x->k))
     (is_rounded(x) ? multiply_tiles_rounded : multiply_tiles)(&c->tuning, x, c->workspace);
   else if (is_row(x))
     multiply_row(&c->tuning, x);
-  else
+  else {
     multiply_vectors(&c->tuning, x, c->workspace);
+    return !is_rounded(x);
+  }
+  return 0;
+}
+
+void multiply(struct context *c, const struct product *x) {
+  if (c->workspace_bytes < LOCKSTEP_WORKSPACE_BYTES)
+    c->error = LOCKSTEP_WORKSPACE;
+  else if (!multiply_sums(c, x) && !is_finished(x))
+    finish_columns(x, 0, x->n);
 }
 
 // Where b lies packed, packed here if it is to be; null where the CPU's tiles multiply, which pack for themselves.
@@ -67,29 +76,48 @@ static const float *panels_of(struct context *c, const struct product *x, double
   return panels;
 }
 
-// The words of matmulPanels begin with those of matmul.
-static void multiply_words(struct context *c, const double *w, double panels, int packs) {
+// What a product does beside its sums.
+struct besides {
+  double panels, gelu, of;
+  int packs, approximate;
+};
+
+INLINE struct numbers maybe(const struct context *c, double word, size first) {
+  return word ? from_number(numbers_of(c, word), first) : (struct numbers){};
+}
+
+// The words of matmulWith begin with those of matmul.
+static void multiply_words(struct context *c, const double *w, struct besides with) {
   const size m = (size)w[MATMUL_M], n = (size)w[MATMUL_N], k = (size)w[MATMUL_K];
   const int trans_a = w[MATMUL_TRANS_A] != 0, trans_b = w[MATMUL_TRANS_B] != 0;
-  const struct numbers none = {};
   for (size i = 0; i < (size)w[MATMUL_BATCH]; i++) {
     const struct numbers a = from_number(numbers_of(c, w[MATMUL_A]), i * (size)w[MATMUL_STRIDE_A]);
     const struct numbers b = from_number(numbers_of(c, w[MATMUL_B]), i * (size)w[MATMUL_STRIDE_B]);
     const size at = i * (size)w[MATMUL_STRIDE_OUT];
     struct product x = {.out = from_number(numbers_of(c, w[MATMUL_OUT]), at),
-                        .bias = w[MATMUL_BIAS] ? numbers_of(c, w[MATMUL_BIAS]) : none,
-                        .add = w[MATMUL_ADD] ? from_number(numbers_of(c, w[MATMUL_ADD]), at) : none,
+                        .bias = maybe(c, w[MATMUL_BIAS], 0),
+                        .add = maybe(c, w[MATMUL_ADD], at),
+                        .gelu = maybe(c, with.gelu, at),
+                        .of = maybe(c, with.of, at),
+                        .approximate = with.approximate,
                         .stride = n,
                         .a = trans_a ? (struct matrix){a, 1, m} : (struct matrix){a, k, 1},
                         .b = trans_b ? (struct matrix){b, 1, k} : (struct matrix){b, n, 1},
                         .m = m,
                         .n = n,
                         .k = k};
-    x.panels = panels_of(c, &x, panels, packs);
+    x.panels = panels_of(c, &x, with.panels, with.packs);
     multiply(c, &x);
   }
 }
 
-COMMAND(matmul) { multiply_words(c, w, 0, 0); }
+COMMAND(matmul) { multiply_words(c, w, (struct besides){}); }
 
-COMMAND(matmulPanels) { multiply_words(c, w, w[MATMUL_PANELS_PANELS], w[MATMUL_PANELS_PACKS] != 0); }
+COMMAND(matmulWith) {
+  multiply_words(c, w,
+                 (struct besides){.panels = w[MATMUL_WITH_PANELS],
+                                  .packs = w[MATMUL_WITH_PACKS] != 0,
+                                  .gelu = w[MATMUL_WITH_GELU],
+                                  .of = w[MATMUL_WITH_OF],
+                                  .approximate = w[MATMUL_WITH_APPROXIMATE] != 0});
+}

@@ -44,6 +44,7 @@ struct tile {
   const float *b;   // k rows of TILE_COLUMNS
   float *out;
   const float *bias, *add;  // or null
+  const float *beside;      // what lies as out does and is needed soon after it, or null
   size stride, k;           // of out and add
   enum fetched fetched;
   const float *next;  // the part of a panel: four floats a step of k
@@ -104,6 +105,9 @@ INLINE void multiply_tile(const int rows, const int vectors, const enum reading 
     if (!OVERWRITES || t->add)
 #pragma GCC unroll 16
       for (int i = 0; i < each; i++) fetch_result(t->out + (part * each + i) * t->stride, vectors * LANES);
+    if (t->beside)
+#pragma GCC unroll 16
+      for (int i = 0; i < each; i++) fetch_result(t->beside + (part * each + i) * t->stride, vectors * LANES);
     if (fetched == ROWS) next = t->a + (rows + part) * a_row;
     if (reading == ALONG)
       for (; p + 4 <= until; p += 4, a += 4, next += 4 * ahead) {
@@ -184,9 +188,9 @@ static void packed_whole(const struct tile *t) { multiply_packed(t, NOTHING); }
 static void strided_whole(const struct tile *t) { multiply_strided(TILE_VECTORS, t, NOTHING); }
 static void narrow_whole(const struct tile *t) { multiply_strided(1, t, NOTHING); }
 static void twice_whole(const struct tile *t) { multiply_strided(TWICE, t, NOTHING); }
-static void packed_panel(const struct tile *t) { multiply_packed(t, FETCHES_NEXT ? PANEL : NOTHING); }
-static void strided_panel(const struct tile *t) { multiply_strided(TILE_VECTORS, t, FETCHES_NEXT ? PANEL : NOTHING); }
-static void strided_rows(const struct tile *t) { multiply_strided(TILE_VECTORS, t, SPREADS ? ROWS : NOTHING); }
+static void packed_panel(const struct tile *t) { multiply_packed(t, PANEL); }
+static void strided_panel(const struct tile *t) { multiply_strided(TILE_VECTORS, t, PANEL); }
+static void strided_rows(const struct tile *t) { multiply_strided(TILE_VECTORS, t, ROWS); }
 
 // By height, and whole ones by what they fetch.
 struct tiles {
@@ -196,9 +200,10 @@ struct tiles {
 #define STRIDED(rows) strided_##rows,
 #define NARROW(rows) narrow_##rows,
 #define OF_TWO(rows) twice_##rows,
-static const struct tiles packed_tiles = {{0, BELOW(TILE_ROWS, PACKED) packed_whole}, {packed_whole, packed_panel}};
+static const struct tiles packed_tiles = {{0, BELOW(TILE_ROWS, PACKED) packed_whole},
+                                          {packed_whole, FETCHES_NEXT ? packed_panel : 0}};
 static const struct tiles strided_tiles = {{0, BELOW(TILE_ROWS, STRIDED) strided_whole},
-                                           {strided_whole, strided_panel, strided_rows}};
+                                           {strided_whole, FETCHES_NEXT ? strided_panel : 0, SPREADS ? strided_rows : 0}};
 static tile_function *const narrow_tiles[] = {0, BELOW(TILE_ROWS, NARROW) narrow_whole};
 static tile_function *const twice_tiles[] = {0, BELOW(TILE_ROWS, OF_TWO) twice_whole};
 
@@ -207,7 +212,7 @@ static void multiply_edge(tile_function *multiply, struct tile t, int rows, int 
   float whole[TILE_ROWS * TILE_COLUMNS];
   const struct tile edge = t;
   t.out = whole;
-  t.bias = t.add = 0;
+  t.bias = t.add = t.beside = 0;
   t.stride = TILE_COLUMNS;
   multiply(&t);
   for (int i = 0; i < rows; i++)
@@ -266,6 +271,7 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
                        .out = (float *)x->out.at + at,
                        .bias = x->bias.at ? (const float *)x->bias.at + j : 0,
                        .add = x->add.at ? (const float *)x->add.at + at : 0,
+                       .beside = is_finished(x) ? 0 : (const float *)(x->of.at ? x->of.at : x->gelu.at) + at,
                        .stride = x->stride,
                        .k = x->k,
                        .fetched = fetched_at(x, i, j, part, a),
@@ -274,20 +280,24 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
 
 // The result, from rows of a where they lie.
 static void multiply_rows(const struct product *x, const float *panels, size height) {
-  for (size j = 0; j < x->n; j += TILE_COLUMNS)
+  for (size j = 0; j < x->n; j += TILE_COLUMNS) {
     for (size i = 0; i < x->m; i += TILE_ROWS) {
       const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels, height * TILE_COLUMNS);
       multiply_at(&strided_tiles, &t, x->m - i, x->n - j);
     }
+    if (!is_finished(x)) finish_columns(x, j, min_size(TILE_COLUMNS, x->n - j));
+  }
 }
 
 // The same from a packed block of a.
 static void multiply_block(const struct product *x, const float *a, const float *panels) {
-  for (size j = 0; j < x->n; j += TILE_COLUMNS)
+  for (size j = 0; j < x->n; j += TILE_COLUMNS) {
     for (size i = 0; i < x->m; i += TILE_ROWS) {
       const struct tile t = tile_of(x, i, j, matrix_of(a + i * x->k, 1, TILE_ROWS), panels, x->k * TILE_COLUMNS);
       multiply_at(&packed_tiles, &t, x->m - i, x->n - j);
     }
+    if (!is_finished(x)) finish_columns(x, j, min_size(TILE_COLUMNS, x->n - j));
+  }
 }
 
 // The most of `most` that is whole tiles.
@@ -375,7 +385,7 @@ static void sum_part(const struct product *x, const struct cuts *c, size i, size
     strip.n = strip.stride = min_size(STRIP, part.n - first);
     strip.out = (struct numbers){(char *)own, DTYPE_F32};
     strip.add = p > 0 ? strip.out : (struct numbers){};
-    strip.bias = (struct numbers){};
+    strip.bias = strip.gelu = strip.of = (struct numbers){};
     multiply_prepared(strip, a, panels + first * part.k);
     if (p + part.k == x->k) store_sums(x, i, j + first, part.m, strip.n, own, strip.stride);
   }

@@ -78,7 +78,7 @@ test('a rank that stands still in the middle of its work is waited for by name',
   const sleeps = ({ lists, listAt, map }: LoweredProgram, memory: SharedArrayBuffer) => {
     const { words, starts } = lists[1]
     const list = new Float64Array(memory, listAt[1], words.length)
-    const start = starts.find(at => [opcodes.matmul, opcodes.matmulPanels].includes(words[at]))!
+    const start = starts.find(at => [opcodes.matmul, opcodes.matmulWith].includes(words[at]))!
     list[start] = opcodes.waitRecv
     list[start + 2] = map.ranks[1].workspace // a message that nobody sends
     list[start + 3] = 1

@@ -18,7 +18,7 @@ import {
   geluGrad,
   joinPart,
   matmul,
-  matmulPanels,
+  matmulWith,
   norm,
   normInputGrad,
   normWeightGrad,
@@ -321,7 +321,7 @@ const copy: Make = ({ size, values, int }) => {
 
 const makers = {
   matmul,
-  matmulPanels,
+  matmulWith,
   add: broadcast('add'),
   mul: broadcast('mul'),
   scale,

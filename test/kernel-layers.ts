@@ -40,11 +40,14 @@ export const matmul: Make = d => product(d, [1, 1, 2, 3])
 /** Wider than any panel. */
 const widest = 64
 
+const nothingElse = { panels: 0, packs: 0, gelu: 0, of: 0, approximate: 0 }
+
 /** The first of those that share an operand, which packs it. */
-export const matmulPanels: Make = d => {
+export const matmulWith: Make = d => {
   const { ins, words, ...rest } = product(d, [1])
   const panels = new Float32Array(words.k * (words.n + widest))
-  return { ...rest, command: 'matmulPanels', ins: { ...ins, panels }, words: { ...words, packs: 1 } }
+  const { panels: _, ...others } = nothingElse
+  return { ...rest, command: 'matmulWith', ins: { ...ins, panels }, words: { ...others, ...words, packs: 1 } }
 }
 
 export const broadcast =

@@ -9,6 +9,7 @@ import type { PlanInput } from '../src/plan/index.js'
 import { jobOf } from './jobs.js'
 
 const blank = {
+  ...{ panels: 0, packs: 0, gelu: 0, of: 0, approximate: 0 },
   out: 0,
   a: 0,
   b: 0,
@@ -34,7 +35,7 @@ function shared(text: string, mostBytes = 1000): string {
     if (word.endsWith('!')) panels.touch(frame)
     if (word.endsWith('!')) return []
     const sizes = { m: 2, n: word === word.toUpperCase() ? 6 : 3, k: 5 }
-    const start = list.write('matmulPanels', { ...blank, ...sizes, panels: 0, packs: 0 })
+    const start = list.write('matmulWith', { ...blank, ...sizes })
     panels.note({ frame, at: 64 * frame, ...sizes, transB: false, start })
     return [start]
   })
@@ -45,7 +46,7 @@ function shared(text: string, mostBytes = 1000): string {
   })
   const { words } = list.finish()
   return starts
-    .map(start => [words[start + wordOf('matmulPanels', 'panels')], words[start + wordOf('matmulPanels', 'packs')]])
+    .map(start => [words[start + wordOf('matmulWith', 'panels')], words[start + wordOf('matmulWith', 'packs')]])
     .map(([place, packs]) => (place === 0 ? '-' : `${place}${packs ? '+' : ''}`))
     .join(' ')
 }
@@ -69,9 +70,9 @@ test('weights of a step are packed once for all microbatches, those that are gat
     const panels = { columns: 16, mostBytes: 2 ** 20 }
     const { lists } = lower(program, { seed: 1, reserved: 64, workspaceBytes: 1024, waiting, panels })
     const { words, starts } = lists[0]
-    const products = starts.filter(start => commandNames[words[start]] === 'matmulPanels')
-    const packed = products.filter(start => words[start + wordOf('matmulPanels', 'panels')] !== 0)
-    const packs = products.filter(start => words[start + wordOf('matmulPanels', 'packs')] === 1)
+    const products = starts.filter(start => commandNames[words[start]] === 'matmulWith')
+    const packed = products.filter(start => words[start + wordOf('matmulWith', 'panels')] !== 0)
+    const packs = products.filter(start => words[start + wordOf('matmulWith', 'packs')] === 1)
     return [products.length, packed.length, packs.length]
   }
   const [[once, none], [four, shared, packs]] = [count({}), count({ microbatches: 4 })]

@@ -75,6 +75,12 @@ function siteOf(
     ...{ at, lies: at, buffer, parts, shape: ref => ({ dims: dimsOf(ref), whole: dimsOf(ref) }) },
     ...{ lying: () => ({ space: 'device', isWhole: true }), clear: nobody, fresh: () => false },
     ...{ input: () => undefined, join: nobody, landing: () => undefined, fused: () => undefined },
-    ...{ normWeights: () => undefined, panels: () => undefined, merged: () => undefined, once: remembering() },
+    ...{
+      normWeights: () => undefined,
+      panels: () => undefined,
+      gelu: () => undefined,
+      merged: () => undefined,
+      once: remembering(),
+    },
   }
 }

@@ -12,6 +12,8 @@
  *
  * What is added to a sum over ranks, one of them adds to its share before they meet: bias and residual are alike on all.
  *
+ * GELU of a sum, and the slope of GELU that a gradient is multiplied by, are taken part by part of the matmul, while the part is in the caches.
+ *
  * Attention to some keys starts from the output of others in the same way, and does the merge that follows it.
  */
 import type { Axis } from '../../../base/index.js'
@@ -28,6 +30,8 @@ export interface FusedResult {
   readonly add?: Ref
   /** Along these axes only the first rank adds: what is written is a share of a sum over them. */
   readonly first?: readonly Axis[]
+  /** The result is multiplied by the slope of GELU of what this reads. */
+  readonly slope?: InstrOf<'geluGrad'>
 }
 
 export type NormInputGrad = InstrOf<'layerNormInputGrad' | 'rmsNormInputGrad'>
@@ -41,6 +45,8 @@ export interface Fusion {
   readonly norms: ReadonlyMap<Instr, NormWeightGrad>
   /** Merges that an attention does as well. */
   readonly merges: ReadonlyMap<Instr, InstrOf<'attentionMerge'>>
+  /** GELU of what a contraction writes. */
+  readonly gelus: ReadonlyMap<Instr, InstrOf<'gelu'>>
   /** What is done where an instruction stands, if not itself; undefined: nothing. */
   readonly instead: ReadonlyMap<Instr, Instr | undefined>
   /** Results that lie where another buffer was planned to. */
@@ -65,12 +71,15 @@ class Fusing implements Fusion {
   readonly sums = new Map<Instr, FusedResult>()
   readonly norms = new Map<Instr, NormWeightGrad>()
   readonly merges = new Map<Instr, InstrOf<'attentionMerge'>>()
+  readonly gelus = new Map<Instr, InstrOf<'gelu'>>()
   readonly instead = new Map<Instr, Instr | undefined>()
   readonly #segment: Segment
   readonly #readers = new Map<Ref, number>()
   readonly #touches: Touches
   /** What sums, by what it writes, where only one instruction will read it. */
   readonly #links = new Map<Ref, Link>()
+  /** Contractions by what they write, whoever reads it. */
+  readonly #made = new Map<Ref, Link>()
 
   constructor(segment: Segment) {
     this.#segment = segment
@@ -89,12 +98,15 @@ class Fusing implements Fusion {
     else if (instr.kind === 'add') this.#add(instr, at)
     else if (instr.kind === 'all-reduce') this.#meet(instr, at)
     else if (instr.kind === 'attentionMerge') this.#merge(instr, at)
+    else if (instr.kind === 'gelu') this.#gelu(instr, at)
+    else if (instr.kind === 'geluGrad') this.#slope(instr, at)
     else if (instr.kind === 'layerNormWeightGrad' || instr.kind === 'rmsNormWeightGrad') this.#weights(instr, at)
   }
 
   /** What a frame of the call alone holds, and one instruction reads, nobody misses. */
   #offer(link: Link): void {
-    if (this.#isOurs(link.out)) this.#links.set(link.out, link)
+    if (link.instr.kind === 'contract' && !link.through) this.#made.set(link.out, link)
+    if (this.#isOurs(link.out) && !link.slope) this.#links.set(link.out, link)
   }
 
   #isOurs(ref: Ref): boolean {
@@ -179,6 +191,30 @@ class Fusing implements Fusion {
     this.#offer(link)
   }
 
+  /** Of what a contraction writes, and nobody before has changed. */
+  #gelu(instr: InstrOf<'gelu'>, at: number): void {
+    const [[x], [y]] = [instr.ins, instr.outs]
+    const made = this.#made.get(x)
+    if (!made || made.slope || !this.#touches.alike(x, y)) return
+    const own = this.#touches.at(made.at)
+    const between = this.#touches.between(made.at, at)
+    const overlaps = (refs: readonly Ref[], ref: Ref) => refs.some(other => this.#touches.overlap(other, ref))
+    if ([own, ...between].some(({ reads, writes }) => overlaps([...reads, ...writes], y))) return
+    if (between.some(({ writes }) => overlaps(writes, x))) return
+    this.gelus.set(made.instr, instr)
+    this.instead.set(instr, undefined)
+    this.#touches.set(made.at, { reads: own.reads, writes: [...own.writes, y] })
+    this.#touches.set(at, untouched)
+  }
+
+  #slope(instr: InstrOf<'geluGrad'>, at: number): void {
+    const [[dy, x], [dx]] = [instr.ins, instr.outs]
+    const link = this.#links.get(dy)
+    if (link?.instr.kind !== 'contract' || link.through) return
+    if ([dy, x].every(ref => this.#touches.alike(ref, dx)))
+      this.#replace([{ ...link, out: dx, slope: instr }], instr, at)
+  }
+
   /** The attention that made the shares which are merged here, and nowhere else read, is done here and merges them. */
   #merge(instr: InstrOf<'attentionMerge'>, at: number): void {
     const { instrs } = this.#segment
@@ -228,10 +264,10 @@ class Fusing implements Fusion {
     this.instead.set(instr, undefined)
     this.#touches.set(until, untouched)
     for (const link of chain) {
-      const { at, bias, add, out } = link
-      this.sums.set(link.instr, { out, ...(bias && { bias }), ...(add && { add }) })
+      const { at, bias, add, out, slope } = link
+      this.sums.set(link.instr, { out, ...(bias && { bias }), ...(add && { add }), ...(slope && { slope }) })
       const weights = this.norms.get(link.instr)?.outs ?? []
-      this.#touches.set(at, { reads: [...link.instr.ins, ...addendsOf(link)], writes: [out, ...weights] })
+      this.#touches.set(at, { reads: [...link.instr.ins, ...readBy(link)], writes: [out, ...weights] })
       this.#links.delete(link.instr.outs[0])
       for (const [ref, known] of this.#links) if (known.instr === link.instr) this.#links.delete(ref)
     }
@@ -242,23 +278,26 @@ class Fusing implements Fusion {
   #canSink(link: Link, until: number): boolean {
     const written = [...this.#touches.between(link.at, until).flatMap(({ writes }) => writes), link.out]
     const taken = this.sums.get(link.instr)
-    const read = [...link.instr.ins, ...(taken ? addendsOf(taken) : [])]
+    const read = [...link.instr.ins, ...(taken ? readBy(taken) : [])]
     return (
-      !this.norms.has(link.instr) && written.every(ref => read.every(operand => !this.#touches.overlap(ref, operand)))
+      !this.norms.has(link.instr) &&
+      slopedBy(link).every(ref => !this.#touches.overlap(ref, link.out)) &&
+      written.every(ref => read.every(operand => !this.#touches.overlap(ref, operand)))
     )
   }
 
   /** Between the contraction and `until` nobody touches the sum, and nobody writes what is added. */
   #canMove(link: Link, until: number): boolean {
-    const addends = addendsOf(link)
+    const [addends, sloped] = [addendsOf(link), slopedBy(link)]
     const between = this.#touches.between(link.at, until)
     const overlaps = (refs: readonly Ref[], ref: Ref) => refs.some(other => this.#touches.overlap(other, ref))
     const lies = (ref: Ref) => this.#touches.coincide(ref, link.out) || !this.#touches.overlap(ref, link.out)
     return (
       (isNormGrad(link.instr) ? link.instr.ins.every(lies) : !overlaps(link.instr.ins, link.out)) &&
       addends.every(lies) &&
+      !overlaps(sloped, link.out) &&
       between.every(({ reads, writes }) => !overlaps(reads, link.out) && !overlaps(writes, link.out)) &&
-      between.every(({ writes }) => addends.every(ref => !overlaps(writes, ref)))
+      between.every(({ writes }) => [...addends, ...sloped].every(ref => !overlaps(writes, ref)))
     )
   }
 
@@ -299,3 +338,6 @@ const isSumming = (instr: Instr): instr is Summing => instr.kind === 'contract' 
 const elements = (dims: readonly { readonly size: number }[]): number => dims.reduce((n, { size }) => n * size, 1)
 
 const addendsOf = ({ bias, add }: FusedResult): Ref[] => [bias, add].filter(ref => ref !== undefined)
+/** What a slope is taken of, which is read when the sum has been written: it may not lie over it. */
+const slopedBy = ({ slope }: FusedResult): Ref[] => (slope ? [slope.ins[1]] : [])
+const readBy = (sum: FusedResult): Ref[] => [...addendsOf(sum), ...slopedBy(sum)]

@@ -76,7 +76,8 @@ export function touchedBy(instr: Instr, site: Site, fusion: Fusion | undefined):
   const { reads, writes } = traitsOf(instr)
   const sum = fusion?.sums.get(instr)
   const merge = fusion?.merges.get(instr)
-  const [added, taken] = [[sum?.bias, sum?.add], fusion?.norms.get(instr)?.outs ?? []]
+  const added = [sum?.bias, sum?.add, sum?.slope?.ins[1]]
+  const taken = [...(fusion?.norms.get(instr)?.outs ?? []), ...(fusion?.gelus.get(instr)?.outs ?? [])]
   const made = merge ? merge.outs : sum ? [sum.out, ...writes.slice(1)] : writes
   const isAttention = instr.kind === 'attention' || instr.kind === 'attentionMerge'
   return {

@@ -68,8 +68,8 @@ export class Panels {
       left -= places.has(place) ? 0 : bytes
       places.set(place, panels)
       for (const [i, start] of starts.entries()) {
-        list.set(start + wordOf('matmulPanels', 'panels'), panels)
-        list.set(start + wordOf('matmulPanels', 'packs'), Number(i === 0))
+        list.set(start + wordOf('matmulWith', 'panels'), panels)
+        list.set(start + wordOf('matmulWith', 'packs'), Number(i === 0))
       }
     }
   }

@@ -124,8 +124,15 @@ const compute: ComputeRules = {
       strideOut: m * n,
     }
     const share = batch === 1 ? s.panels(right) : undefined
-    if (!share) s.list.write('matmul', words)
-    else share({ m, n, k, transB, start: s.list.write('matmulPanels', { ...words, panels: 0, packs: 0 }) })
+    const [gelu, slope] = [s.gelu(instr), sum?.slope]
+    if (!share && !gelu && !slope) return void s.list.write('matmul', words)
+    const start = s.list.write('matmulWith', {
+      ...words,
+      ...{ panels: 0, packs: 0 },
+      ...{ gelu: gelu ? s.at(gelu.outs[0]) : 0, of: slope ? s.at(slope.ins[1]) : 0 },
+      approximate: Number((gelu ?? slope)?.approximate ?? false),
+    })
+    share?.({ m, n, k, transB, start })
   },
   add({ ins, outs: [out] }, s) {
     const full = ins.find(ref => same(dims(s, ref), dims(s, out))) ?? ins[0]

@@ -77,6 +77,8 @@ export interface Site {
   fused(instr: Summing): FusedResult | undefined
   /** The gradients of a norm's weights that the gradient of its input makes as well. */
   normWeights(instr: NormInputGrad): NormWeightGrad | undefined
+  /** GELU of what a contraction writes, which it makes as well. */
+  gelu(instr: InstrOf<'contract'>): InstrOf<'gelu'> | undefined
   /** How to say that a product has this right operand, where products may share what is packed of it. */
   panels(ref: Ref): ((product: Omit<PanelProduct, 'frame' | 'at'>) => void) | undefined
   /** The merge that an attention does as well. */
