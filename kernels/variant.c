@@ -252,11 +252,11 @@ INLINE void multiply_at(const struct tiles *tiles, const struct tile *t, size ro
     multiply_narrow(t, height, columns);
 }
 
-// What the tile at (i, j) fetches: of rows that lie where they are, those that nobody has read yet; else its part of the next panel,
-// unless the second cache holds all panels, or other tiles have fetched everything.
+// What the tile at (i, j) fetches: of rows that lie where they are, those that nobody has read yet, unless they are few; else its part of
+// the next panel, unless the second cache holds all panels, or other tiles have fetched everything.
 INLINE enum fetched fetched_at(const struct product *x, size i, size j, size part, struct matrix a) {
-  enum { MOST = 1 << 16 };
-  if (SPREADS && j == 0 && a.column_stride == 1 && i + 2 * TILE_ROWS <= x->m) return ROWS;
+  enum { FEW = 1 << 13, MOST = 1 << 16 };
+  if (SPREADS && x->m * x->k > FEW && j == 0 && a.column_stride == 1 && i + 2 * TILE_ROWS <= x->m) return ROWS;
   return FETCHES_NEXT && part < TILE_COLUMNS && j + TILE_COLUMNS < x->n && x->n * x->k > MOST ? PANEL : NOTHING;
 }
 
