@@ -18,7 +18,30 @@ export const contract: Prepare<'contract'> = (_, [a, b], [out]) => {
       for (let r = 0; r < outRow.length; r++) {
         const fromA = atA.at + aBatch[i] + aRow[r]
         const toRow = to.at + outBatch[i] + outRow[r]
-        for (let c = 0; c < outCol.length; c++) {
+        let c = 0
+        // Four sums at a time, each in its own order: one alone would wait for every addend.
+        for (; c + 3 < outCol.length; c += 4) {
+          const b0 = atB.at + bBatch[i] + bCol[c]
+          const b1 = atB.at + bBatch[i] + bCol[c + 1]
+          const b2 = atB.at + bBatch[i] + bCol[c + 2]
+          const b3 = atB.at + bBatch[i] + bCol[c + 3]
+          let sum0 = 0
+          let sum1 = 0
+          let sum2 = 0
+          let sum3 = 0
+          for (let k = 0; k < aSum.length; k++) {
+            const x = cells[fromA + aSum[k]]
+            sum0 += x * cells[b0 + bSum[k]]
+            sum1 += x * cells[b1 + bSum[k]]
+            sum2 += x * cells[b2 + bSum[k]]
+            sum3 += x * cells[b3 + bSum[k]]
+          }
+          cells[toRow + outCol[c]] = sum0
+          cells[toRow + outCol[c + 1]] = sum1
+          cells[toRow + outCol[c + 2]] = sum2
+          cells[toRow + outCol[c + 3]] = sum3
+        }
+        for (; c < outCol.length; c++) {
           const fromB = atB.at + bBatch[i] + bCol[c]
           let sum = 0
           for (let k = 0; k < aSum.length; k++) sum += cells[fromA + aSum[k]] * cells[fromB + bSum[k]]

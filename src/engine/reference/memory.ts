@@ -17,12 +17,18 @@ export const cellWidth = ({ segments }: Pick<Program, 'segments'>): number =>
     ? 1
     : 2
 
+/** What frames are aligned to, so that nearly all have lines of their own. */
+const lineBytes = 64
+
 export class Memory {
   readonly cells: Cells
   readonly peaks = { device: noBytes(), host: noBytes(), disk: noBytes() }
   readonly #stream: Stream
   readonly #cellBytes: number
   readonly #live = new Map<number, Frame>()
+  readonly #resident: ReadonlySet<number>
+  /** Live frames in each line of all arenas: where there is none, a frame lies over no other, and need not be compared with all. */
+  readonly #lines: Uint8Array
   readonly #bytes = { device: noBytes(), host: noBytes(), disk: noBytes() }
   /** The byte at which the arena of each space begins. */
   readonly #base: Readonly<Record<Space, number>>
@@ -34,6 +40,8 @@ export class Memory {
     this.#cellBytes = cellBytes
     this.#base = { device: 0, host: ends[0], disk: ends[1] }
     this.#stream = stream
+    this.#resident = new Set(stream.resident)
+    this.#lines = new Uint8Array(Math.ceil(ends[2] / lineBytes) + 1)
     this.cells = (precision === 'f64' ? new Float64Array(size) : new Float32Array(size)).fill(NaN)
     for (const frame of stream.resident) this.alloc(frame)
   }
@@ -48,9 +56,11 @@ export class Memory {
       throw new Error(`frame ${frame.name} ends at byte ${end} of an arena of ${arena}`)
     if (frame.offset % this.#cellBytes !== 0)
       throw new Error(`frame ${frame.name} begins at byte ${frame.offset}, not a multiple of ${this.#cellBytes}`)
-    for (const other of this.#live.values())
-      if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
+    if (this.#linesOf(frame).some(live => live > 0))
+      for (const other of this.#live.values())
+        if (overlap(frame, other)) throw new Error(`frame ${frame.name} is allocated over the live frame ${other.name}`)
     this.#live.set(index, frame)
+    this.#count(frame, 1)
     const [live, peak] = [this.#bytes[space], this.peaks[space]]
     live[frame.kind] += frame.bytes
     peak[frame.kind] = Math.max(peak[frame.kind], live[frame.kind])
@@ -59,8 +69,9 @@ export class Memory {
 
   free(index: number): void {
     const frame = this.#frame(index)
-    if (this.#stream.resident.includes(index)) throw new Error(`frame ${frame.name} is resident and may not be freed`)
+    if (this.#resident.has(index)) throw new Error(`frame ${frame.name} is resident and may not be freed`)
     if (!this.#live.delete(index)) throw new Error(`frame ${frame.name} is freed but not allocated`)
+    this.#count(frame, -1)
     this.#bytes[spaceOf(frame)][frame.kind] -= frame.bytes
     this.poison(index)
   }
@@ -87,6 +98,18 @@ export class Memory {
     const frame = this.#frame(index)
     const at = this.#cell(frame)
     this.cells.fill(NaN, at, at + this.cellsOf(frame.bytes))
+  }
+
+  #linesOf(frame: Frame): Uint8Array {
+    const begin = this.#base[spaceOf(frame)] + frame.offset
+    return frame.bytes > 0
+      ? this.#lines.subarray(Math.floor(begin / lineBytes), Math.ceil((begin + frame.bytes) / lineBytes))
+      : this.#lines.subarray(0, 0)
+  }
+
+  #count(frame: Frame, by: 1 | -1): void {
+    const lines = this.#linesOf(frame)
+    for (let i = 0; i < lines.length; i++) lines[i] += by
   }
 
   #cell = (frame: Frame): number => this.cellsOf(this.#base[spaceOf(frame)] + frame.offset)
