@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 709277172
+#define LOCKSTEP_CONTRACT 189964869
 
 enum {
   CMD_END,
@@ -165,6 +165,8 @@ enum {
 #define MATMUL_WITH_GELU 16
 #define MATMUL_WITH_OF 17
 #define MATMUL_WITH_APPROXIMATE 18
+#define MATMUL_WITH_SUMS 19
+#define MATMUL_WITH_ADDS 20
 #define MATVEC_OUT 0
 #define MATVEC_A 1
 #define MATVEC_B 2

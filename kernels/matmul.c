@@ -1,5 +1,6 @@
 // Products of matrices: on the CPU's matrix tiles where they pay, else on the variant of the register tile that was chosen.
 #include "matmul.h"
+#include "sums.h"
 
 size even_block(size total, size most, size unit) {
   size blocks = (total + most - 1) / most;
@@ -46,8 +47,8 @@ static void multiply_tiles_rounded(const struct tuning *t, const struct product 
     }
 }
 
-// The sums: whether it has been finished, too.
-static int multiply_sums(struct context *c, const struct product *x) {
+// The product alone: whether all that goes with it has been done, too.
+static int multiply_alone(struct context *c, const struct product *x) {
   if (x->k == 0)
     multiply_nothing(x);
   else if (c->tuning.tiles && tiles_pay(x->m, x->n, x->k))
@@ -64,8 +65,10 @@ static int multiply_sums(struct context *c, const struct product *x) {
 void multiply(struct context *c, const struct product *x) {
   if (c->workspace_bytes < LOCKSTEP_WORKSPACE_BYTES)
     c->error = LOCKSTEP_WORKSPACE;
-  else if (!multiply_sums(c, x) && !is_finished(x))
-    finish_columns(x, 0, x->n);
+  else if (!multiply_alone(c, x)) {
+    if (!is_finished(x)) finish_columns(x, 0, x->n);
+    if (x->sums.at) sum_rows(x->sums, x->b.at, x->k, x->n, x->adds);
+  }
 }
 
 // Where b lies packed, packed here if it is to be; null where the CPU's tiles multiply, which pack for themselves.
@@ -78,8 +81,8 @@ static const float *panels_of(struct context *c, const struct product *x, double
 
 // What a product does beside its sums.
 struct besides {
-  double panels, gelu, of;
-  int packs, approximate;
+  double panels, gelu, of, sums;
+  int packs, approximate, adds;
 };
 
 INLINE struct numbers maybe(const struct context *c, double word, size first) {
@@ -99,7 +102,9 @@ static void multiply_words(struct context *c, const double *w, struct besides wi
                         .add = maybe(c, w[MATMUL_ADD], at),
                         .gelu = maybe(c, with.gelu, at),
                         .of = maybe(c, with.of, at),
+                        .sums = maybe(c, with.sums, 0),
                         .approximate = with.approximate,
+                        .adds = with.adds,
                         .stride = n,
                         .a = trans_a ? (struct matrix){a, 1, m} : (struct matrix){a, k, 1},
                         .b = trans_b ? (struct matrix){b, 1, k} : (struct matrix){b, n, 1},
@@ -119,5 +124,7 @@ COMMAND(matmulWith) {
                                   .packs = w[MATMUL_WITH_PACKS] != 0,
                                   .gelu = w[MATMUL_WITH_GELU],
                                   .of = w[MATMUL_WITH_OF],
-                                  .approximate = w[MATMUL_WITH_APPROXIMATE] != 0});
+                                  .approximate = w[MATMUL_WITH_APPROXIMATE] != 0,
+                                  .sums = w[MATMUL_WITH_SUMS],
+                                  .adds = w[MATMUL_WITH_ADDS] != 0});
 }

@@ -24,7 +24,9 @@ size even_block(size total, size most, size unit);
 // what is done to the sums while they are in the caches: gelu[m n] is GELU of out; where `of`[m n] is given, out is multiplied by GELU's slope there.
 struct product {
   struct numbers out, bias, add, gelu, of;
-  int approximate;  // GELU, by tanh
+  struct numbers sums;  // of the columns of b, which lies row by row and is not packed before; or null
+  int approximate;      // GELU, by tanh
+  int adds;             // sums are added to what is there
   size stride;  // from one row of out and add to the next
   struct matrix a, b;
   size m, n, k;

@@ -3,6 +3,7 @@
 // packed after is fetched on the way.
 #pragma once
 #include "matmul.h"
+#include "sums.h"
 #include "transpose.h"
 
 #define TILE_MOST (TILE_COLUMNS > TILE_ROWS ? TILE_COLUMNS : TILE_ROWS)
@@ -85,15 +86,21 @@ INLINE void pack_narrow(const int dtype, float *to, const uint16_t *from, size k
 // Whether k rows are more than the first caches hold: only then it matters in which order they are read.
 INLINE int is_far(size k_stride, size k) { return k_stride * k > 1 << 15; }
 
-// All panels of what lies as they do: a few rows of k at a time, each of them from its beginning to its end.
-INLINE void pack_across(float *to, const float *from, size k_stride, size k, size count, const size width) {
+// All panels of what lies as they do: a few rows of k at a time, each of them from its beginning to its end. `sums`, or null, are those of
+// its columns so far.
+INLINE void pack_across(float *to, const float *from, size k_stride, size k, size count, const size width, double *sums) {
   enum { DEPTH = 4 };
-  for (size p = 0; p < k; p += DEPTH, from += DEPTH * k_stride)
+  for (size p = 0; p < k; p += DEPTH, from += DEPTH * k_stride) {
     for (size j = 0; j < count; j += width) {
 #pragma GCC unroll 8
       for (size l = 0; l < width; l += LINE_FLOATS) fetch_rows(from + DEPTH * k_stride + j + l, k_stride, 0, DEPTH);
       pack_panel(to + j * k + p * width, from + j, k_stride, 1, min_size(DEPTH, k - p), min_size(width, count - j), width);
     }
+    if (sums && k - p >= DEPTH)
+      add_rows(sums, from, k_stride, count, DEPTH);
+    else if (sums)
+      for (size r = 0; r < k - p; r++) add_rows(sums, from + r * k_stride, k_stride, count, 1);
+  }
 }
 
 INLINE void pack_any(float *to, struct numbers from, size k_stride, size across, size k, size count, const size width) {
@@ -106,16 +113,20 @@ INLINE void pack_any(float *to, struct numbers from, size k_stride, size across,
     pack_panel(to, (const float *)from.at, k_stride, across, k, count, width);
 }
 
-static float *pack_columns(float *to, struct matrix b, size k, size columns) {
+// Sums, or null, are of rows that lie as panels do.
+static float *pack_summed(float *to, struct matrix b, size k, size columns, double *sums) {
   if (b.at.dtype == DTYPE_F32 && b.column_stride == 1 && is_far(b.row_stride, k)) {
-    pack_across(to, (const float *)b.at.at, b.row_stride, k, columns, TILE_COLUMNS);
+    pack_across(to, (const float *)b.at.at, b.row_stride, k, columns, TILE_COLUMNS, sums);
     return to + k * round_up(columns, TILE_COLUMNS);
   }
+  if (sums) add_columns(sums, b.at, k, b.row_stride, columns);
   for (size j = 0; j < columns; j += TILE_COLUMNS, to += k * TILE_COLUMNS)
     pack_any(to, from_number(b.at, j * b.column_stride), b.row_stride, b.column_stride, k,
              min_size(columns - j, TILE_COLUMNS), TILE_COLUMNS);
   return to;
 }
+
+static float *pack_columns(float *to, struct matrix b, size k, size columns) { return pack_summed(to, b, k, columns, 0); }
 
 // Rows of 16 bits that lie side by side: runs of them are widened for all panels at once.
 static void pack_rows_across(float *to, struct matrix a, size rows, size k) {
@@ -142,7 +153,7 @@ static void pack_rows(float *to, struct matrix a, size rows, size k) {
   if (a.row_stride == 1 && is_narrow(a.at.dtype))
     pack_rows_across(to, a, rows, k);
   else if (a.row_stride == 1 && is_far(a.column_stride, k))
-    pack_across(to, (const float *)a.at.at, a.column_stride, k, rows, TILE_ROWS);
+    pack_across(to, (const float *)a.at.at, a.column_stride, k, rows, TILE_ROWS, 0);
   else
     pack_rows_along(to, a, rows, k);
 }

@@ -2,6 +2,7 @@
 // written over operands. Sums over many elements run in f64, or in blocks short enough that f32 loses nothing.
 #include "matmul.h"
 #include "functions.h"
+#include "sums.h"
 
 #define CHUNK 1024  // numbers that are widened at once
 
@@ -136,21 +137,9 @@ COMMAND(copy) {
     __builtin_memmove(out + r * stride_out * bytes, x + r * stride_x * bytes, (size_t)(columns * bytes));
 }
 
-// Columns are summed in f64, so the order of rows does not show. A strip is so wide that rows are read in long runs, and its
-// sums, which stay in the first cache, are fetched once for several rows.
+// A strip is so wide that rows are read in long runs, and its sums, which stay in the first cache, are fetched once for several rows.
 #define STRIP 512
 #define AT_ONCE 8
-INLINE void add_rows(double *sums, const float *x, size columns, size width, const int rows) {
-  size i = 0;
-  for (; i + LANES / 2 <= width; i += LANES / 2) {
-    dvec sum = *(dvec_at *)(sums + i);
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) sum += load_wide(x + r * columns + i);
-    *(dvec_at *)(sums + i) = sum;
-  }
-  for (; i < width; i++)
-    for (int r = 0; r < rows; r++) sums[i] += (double)x[r * columns + i];
-}
 
 // Numbers of 16 bits have 11 digits at most: a few of them are summed in f32.
 INLINE vec sum_down(const int dtype, const void *x, size columns, size i, size left, const int rows) {
@@ -186,17 +175,31 @@ INLINE void add_strip(const int dtype, double *sums, struct numbers x, size rows
   for (; r < rows; r++) add_some_rows(dtype, sums, from_number(x, r * columns).at, columns, width, 1);
 }
 
-COMMAND(sumRows) {
-  const struct numbers out = numbers_of(c, w[SUM_ROWS_OUT]), x = numbers_of(c, w[SUM_ROWS_X]);
-  const size rows = (size)w[SUM_ROWS_ROWS], columns = (size)w[SUM_ROWS_COLUMNS];
+void add_columns(double *sums, struct numbers x, size rows, size columns, size width) {
+  EACH_DTYPE(x.dtype, add_strip, sums, x, rows, columns, width);
+}
+
+void store_columns(struct numbers out, const double *sums, size n, int adds) {
+  float before[STRIP], rounded[STRIP];
+  for (size start = 0; start < n; start += STRIP) {
+    const size width = min_size(STRIP, n - start);
+    const float *old = adds ? wide(out, start, width, before) : 0;
+    for (size i = 0; i < width; i++) rounded[i] = (old ? old[i] : 0) + (float)sums[start + i];
+    narrow(from_number(out, start), rounded, width);
+  }
+}
+
+void sum_rows(struct numbers out, struct numbers x, size rows, size columns, int adds) {
   for (size start = 0; start < columns; start += STRIP) {
     const size width = min_size(STRIP, columns - start);
     double sums[STRIP] = {};
-    float rounded[STRIP];
-    EACH_DTYPE(x.dtype, add_strip, sums, from_number(x, start), rows, columns, width);
-    for (size i = 0; i < width; i++) rounded[i] = (float)sums[i];
-    narrow(from_number(out, start), rounded, width);
+    add_columns(sums, from_number(x, start), rows, columns, width);
+    store_columns(from_number(out, start), sums, width, adds);
   }
+}
+
+COMMAND(sumRows) {
+  sum_rows(numbers_of(c, w[SUM_ROWS_OUT]), numbers_of(c, w[SUM_ROWS_X]), (size)w[SUM_ROWS_ROWS], (size)w[SUM_ROWS_COLUMNS], 0);
 }
 
 COMMAND(sumColumns) {

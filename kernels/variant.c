@@ -361,16 +361,21 @@ static struct cuts cuts_of(const struct blocks *most, const struct product *x, f
 static void multiply_blocks(const struct blocks *most, const struct product *x, float *space) {
   const struct cuts c = cuts_of(most, x, space);
   const float *panels = x->panels ? x->panels : c.packed_b;
-  for (size j = 0; j < x->n; j += c.step_n)
+  double *sums = x->sums.at ? (double *)c.sums : 0;
+  for (size j = 0; j < x->n; j += c.step_n) {
+    const size columns = min_size(c.step_n, x->n - j);
+    if (sums) __builtin_memset(sums, 0, (size_t)columns * sizeof *sums);
     for (size p = 0; p < x->k; p += c.step_k) {
-      const size columns = min_size(c.step_n, x->n - j), depth = min_size(c.step_k, x->k - p);
-      if (!x->panels) pack_columns(c.packed_b, block_of(x->b, p, j), depth, columns);
+      const size depth = min_size(c.step_k, x->k - p);
+      if (!x->panels) pack_summed(c.packed_b, block_of(x->b, p, j), depth, columns, sums);
       for (size i = 0; i < x->m; i += c.step_m) {
         const struct product part = part_of(x, i, j, p, min_size(c.step_m, x->m - i), columns, depth);
         multiply_prepared(part, prepare_rows(part.a, part.m, depth, c.packed_a, c.unpacked), panels);
       }
       if (x->panels) panels += depth * round_up(columns, TILE_COLUMNS);
     }
+    if (sums) store_columns(from_number(x->sums, j), sums, columns, x->adds);
+  }
 }
 
 // Where results are rounded once, sums stay in f32 until all passes over k are done, a few panels at a time, so that the

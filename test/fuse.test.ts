@@ -9,7 +9,7 @@ import { jobOf } from './jobs.js'
 
 /**
  * One instruction a line: `y = x w` contracts, `y = x + u` adds, `y += x` accumulates, `y ~ x` is anything else that reads
- * x and writes y; `y gelu x` and `y slope d x` are GELU and its gradient; `y <- x` begins a sum over ranks and `wait y` ends it; `y dnorm x` is the gradient of a norm's input and
+ * x and writes y; `y gelu x` and `y slope d x` are GELU and its gradient, `b sum y` sums columns; `y <- x` begins a sum over ranks and `wait y` ends it; `y dnorm x` is the gradient of a norm's input and
  * `y dgain x` that of its weights, of the same x. Matrices are [r 4, c 4] at 64 bytes each, b* are biases [c 4]; a name is a place: `y@2` lies at place 2.
  * Capital letters lie in frames that others read.
  */
@@ -37,6 +37,7 @@ function segment(text: string): Segment {
       if (sign === '<-') return { kind: 'all-reduce', ins: operands, outs, combine: 'sum', group: { axes: ['tp'] } }
       if (sign === 'dnorm') return { kind: 'rmsNormInputGrad', ins: [...operands, ref('U'), ref('b')], outs, eps: 1 }
       if (sign === 'dgain') return { kind: 'rmsNormWeightGrad', ins: [...operands, ref('U')], outs, eps: 1 }
+      if (sign === 'sum') return { kind: 'sumTo', ins: operands, outs }
       if (sign === 'gelu') return { kind: 'gelu', ins: operands, outs, approximate: true }
       if (sign === 'slope') return { kind: 'geluGrad', ins: operands, outs, approximate: true }
       if (sign === '+=') return { kind: 'accumulate', ins: operands, outs }
@@ -52,19 +53,20 @@ function segment(text: string): Segment {
 
 /** Those that do more than their own: `y = x w + b + u`, by the first along tp, `, slope of u`, `, gelu z`; `t at y`: t lies where y was to. */
 function fused(text: string): string[] {
-  const { sums, norms, gelus, instead, places } = fusionOf(segment(text))
+  const { sums, norms, gelus, columns, instead, places } = fusionOf(segment(text))
   const operands = (instr: Instr) => (instr as { readonly ins: readonly string[] }).ins.join(' ')
   const lines = [...sums].map(
     ([instr, { out, bias, add, first, slope }]) =>
       `${out} = ${operands(instr)}${bias ? ` + ${bias}` : ''}${add ? ` + ${add}` : ''}${first ? `, first ${first}` : ''}` +
       `${slope ? `, slope of ${slope.ins[1]}` : ''}`,
   )
+  const summed = [...columns].map(([instr, grad]) => `${grad} += columns of ${operands(instr)}`)
   const gelu = [...gelus].map(([instr, { outs }]) => `gelu ${outs} of ${operands(instr)}`)
   const weights = [...norms].map(([instr, { outs }]) => `${outs} of ${operands(instr)}`)
   const placed = [...places].map(([ref, place]) => `${ref} at ${place}`)
   const less = [...instead.values()].filter(instr => instr === undefined).length
   const done = `${less} less${[...instead.values()].some(Boolean) ? ', later' : ''}`
-  return less === 0 ? [] : [...lines, ...gelu, ...weights, ...placed, done]
+  return less === 0 ? [] : [...lines, ...gelu, ...summed, ...weights, ...placed, done]
 }
 
 const cases: [title: string, text: string, expected: string[]][] = [
@@ -150,6 +152,24 @@ const cases: [title: string, text: string, expected: string[]][] = [
   ['the slope of GELU, in place of what it is taken of', 'd@5 = x w\nh@7 ~ V\ny@7 slope d h\nt@5 ~ V\nZ ~ y', []],
   ['the slope of GELU of a gradient that others read', 'd = x w\ny slope d H\nZ ~ d', []],
   ['nothing is added to what has a slope', 'd = x w\ny slope d H\nZ = y + V', ['y = x w, slope of H', '1 less']],
+  [
+    'the gradient of a bias with that of its weight',
+    'b sum D\nb1 += b\nw = x D\nw1 += w',
+    ['w1 = x D + w1', 'b1 += columns of x D', '3 less'],
+  ],
+  [
+    'the gradient of a bias that others read',
+    'b sum D\nb1 += b\nZ ~ b1\nw = x D\nw1 += w',
+    ['w1 = x D + w1', '1 less'],
+  ],
+  ['a sum of columns that others read', 'b sum D\nb1 += b\nZ ~ b\nw = x D', []],
+  ['columns that others have changed', 'b sum D\nb1 += b\nD ~ V\nw = x D\nw1 += w', ['w1 = x D + w1', '1 less']],
+  ['columns of a left operand', 'b sum x\nb1 += b\np = x w\nG += p', ['G = x w + G', '1 less']],
+  [
+    'with the gradient of a bias a product stays where it is',
+    'b sum D\nb1 += b\nw = x D\nw1 += w2\nw1 += w',
+    ['b1 += columns of x D', '2 less'],
+  ],
   ['of a norm, over what others read later', 'p@5 dnorm d@7\nt ~ d\ny@7 = V + p\ns@5 ~ V\nZ ~ y', []],
 ]
 for (const [title, text, expected] of cases) test(`fuse: ${title}`, () => deepEqual(fused(text), expected))
@@ -168,9 +188,9 @@ test('of a layer of GPT no bias is added apart, no weight gradient accumulated a
   equal(perLayer('add'), 0)
   equal(perLayer('layerNormWeightGrad'), 0)
   equal(perLayer('gelu') + perLayer('geluGrad'), 0)
-  // Gains and biases of two norms, biases of four products with weights and of the MLP's two; the first microbatch
-  // writes what the second adds to, so nothing is cleared.
-  equal(perLayer('copy'), 10)
-  equal(perLayer('accumulate'), 10)
+  // Gains and biases of two norms; those of products are summed with the gradients of their weights. The first
+  // microbatch writes what the second adds to, so nothing is cleared.
+  equal(perLayer('copy'), 4)
+  equal(perLayer('accumulate'), 4)
   equal(perLayer('fill'), 0)
 })

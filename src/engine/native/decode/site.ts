@@ -79,6 +79,7 @@ function siteOf(
       normWeights: () => undefined,
       panels: () => undefined,
       gelu: () => undefined,
+      columns: () => undefined,
       merged: () => undefined,
       once: remembering(),
     },

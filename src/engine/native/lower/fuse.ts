@@ -12,7 +12,8 @@
  *
  * What is added to a sum over ranks, one of them adds to its share before they meet: bias and residual are alike on all.
  *
- * GELU of a sum, and the slope of GELU that a gradient is multiplied by, are taken part by part of the matmul, while the part is in the caches.
+ * GELU of a sum, and the slope of GELU that a gradient is multiplied by, are taken part by part of the matmul, while the part is in the caches; and
+ * the gradient of a bias, which sums the columns of a matrix, while a matmul that reads it packs it.
  *
  * Attention to some keys starts from the output of others in the same way, and does the merge that follows it.
  */
@@ -47,6 +48,8 @@ export interface Fusion {
   readonly merges: ReadonlyMap<Instr, InstrOf<'attentionMerge'>>
   /** GELU of what a contraction writes. */
   readonly gelus: ReadonlyMap<Instr, InstrOf<'gelu'>>
+  /** Of a contraction, gradients of biases that are sums of its right operand's columns: what they are accumulated in. */
+  readonly columns: ReadonlyMap<Instr, Ref>
   /** What is done where an instruction stands, if not itself; undefined: nothing. */
   readonly instead: ReadonlyMap<Instr, Instr | undefined>
   /** Results that lie where another buffer was planned to. */
@@ -72,6 +75,7 @@ class Fusing implements Fusion {
   readonly norms = new Map<Instr, NormWeightGrad>()
   readonly merges = new Map<Instr, InstrOf<'attentionMerge'>>()
   readonly gelus = new Map<Instr, InstrOf<'gelu'>>()
+  readonly columns = new Map<Instr, Ref>()
   readonly instead = new Map<Instr, Instr | undefined>()
   readonly #segment: Segment
   readonly #readers = new Map<Ref, number>()
@@ -93,6 +97,7 @@ class Fusing implements Fusion {
   }
 
   visit(instr: Instr, at: number): void {
+    if (instr.kind === 'contract') this.#sumColumns(instr, at)
     if (isSumming(instr)) this.#offer({ at, instr, out: instr.outs[0] })
     else if (instr.kind === 'accumulate') this.#accumulate(instr, at)
     else if (instr.kind === 'add') this.#add(instr, at)
@@ -191,6 +196,39 @@ class Fusing implements Fusion {
     this.#offer(link)
   }
 
+  /** The sum, and what it is accumulated in, stand before the contraction: nobody may want either of them in between. */
+  #sumColumns(instr: InstrOf<'contract'>, at: number): void {
+    const { instrs } = this.#segment
+    const [a, b, out] = [...instr.ins, ...instr.outs].map(ref => this.#buffer(ref).dims)
+    const matmul = findMatmul(a, b, out)
+    if (!matmul || matmul.batch > 1 || matmul.transB) return
+    const x = instr.ins[matmul.swap ? 0 : 1]
+    const before = instrs.slice(0, at)
+    const by = before.findLastIndex(made => made.kind === 'sumTo' && made.ins[0] === x && !this.instead.has(made))
+    const sum = instrs[by]
+    if (sum?.kind !== 'sumTo' || !this.#isOurs(sum.outs[0])) return
+    const until = before.findIndex(next => next.kind === 'accumulate' && next.ins[0] === sum.outs[0])
+    const added = instrs[until]
+    if (added?.kind !== 'accumulate' || !this.#touches.alike(sum.outs[0], added.outs[0])) return
+    const dims = this.#buffer(sum.outs[0]).dims
+    if (!isSuffix(dims, this.#buffer(x).dims) || elements(dims) !== matmul.n) return
+    const [grad] = added.outs
+    const own = this.#touches.at(at)
+    const touched = [own, ...this.#touches.between(until, at)].flatMap(({ reads, writes }) => [...reads, ...writes])
+    const written = this.#touches.between(by, at).flatMap(({ writes }) => writes)
+    const overlaps = (refs: readonly Ref[], ref: Ref) => refs.some(other => this.#touches.overlap(other, ref))
+    if (overlaps(touched, grad) || overlaps(written, x)) return
+    this.columns.set(instr, grad)
+    for (const [done, place] of [
+      [sum, by],
+      [added, until],
+    ] as const) {
+      this.instead.set(done, undefined)
+      this.#touches.set(place, untouched)
+    }
+    this.#touches.set(at, { reads: [...own.reads, grad], writes: [...own.writes, grad] })
+  }
+
   /** Of what a contraction writes, and nobody before has changed. */
   #gelu(instr: InstrOf<'gelu'>, at: number): void {
     const [[x], [y]] = [instr.ins, instr.outs]
@@ -266,8 +304,9 @@ class Fusing implements Fusion {
     for (const link of chain) {
       const { at, bias, add, out, slope } = link
       this.sums.set(link.instr, { out, ...(bias && { bias }), ...(add && { add }), ...(slope && { slope }) })
-      const weights = this.norms.get(link.instr)?.outs ?? []
-      this.#touches.set(at, { reads: [...link.instr.ins, ...readBy(link)], writes: [out, ...weights] })
+      const column = this.columns.get(link.instr)
+      const more = [...(this.norms.get(link.instr)?.outs ?? []), ...(column === undefined ? [] : [column])]
+      this.#touches.set(at, { reads: [...link.instr.ins, ...readBy(link), ...more], writes: [out, ...more] })
       this.#links.delete(link.instr.outs[0])
       for (const [ref, known] of this.#links) if (known.instr === link.instr) this.#links.delete(ref)
     }
@@ -281,6 +320,7 @@ class Fusing implements Fusion {
     const read = [...link.instr.ins, ...(taken ? readBy(taken) : [])]
     return (
       !this.norms.has(link.instr) &&
+      !this.columns.has(link.instr) &&
       slopedBy(link).every(ref => !this.#touches.overlap(ref, link.out)) &&
       written.every(ref => read.every(operand => !this.#touches.overlap(ref, operand)))
     )

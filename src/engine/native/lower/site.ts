@@ -79,6 +79,8 @@ export interface Site {
   normWeights(instr: NormInputGrad): NormWeightGrad | undefined
   /** GELU of what a contraction writes, which it makes as well. */
   gelu(instr: InstrOf<'contract'>): InstrOf<'gelu'> | undefined
+  /** What sums of the columns of a contraction's right operand are accumulated in, which it does as well. */
+  columns(instr: InstrOf<'contract'>): Ref | undefined
   /** How to say that a product has this right operand, where products may share what is packed of it. */
   panels(ref: Ref): ((product: Omit<PanelProduct, 'frame' | 'at'>) => void) | undefined
   /** The merge that an attention does as well. */
