@@ -3,9 +3,6 @@
 // of test/kernels.test.ts on the commands that use them hold them.
 #pragma once
 #include "vector.h"
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
 
 // exp(x) for -86.6 <= x <= 88: within 2 ulp, or, where it is coarse, within 2^-17 in three instructions less, for results that are
 // rounded to 8 bits. Nothing is too large or too small, so the exponent, cut off by adding 1.5 * 2^23, which leaves the integer in the
@@ -46,21 +43,10 @@ INLINE vec exp_split(vec x, vec low) {
   return unless_below(exp_reduced(t.shifted, t.rest + low, 0), x);
 }
 
-// 1 / x for 2^-126 <= x <= 2^125, within 2 ulp. A quotient of 16 lanes takes as long as a dozen other instructions: what the CPU knows of it to
-// 14 bits is doubled by a step of Newton's.
-INLINE vec reciprocal(vec x) {
-#if defined(__AVX512F__) && LANES == 16
-  const vec near = (vec)_mm512_rcp14_ps((__m512)x);
-  return fma_lanes(near, fma_lanes(-x, near, splat(1.f)), near);
-#else
-  return 1 / x;
-#endif
-}
-
 // exp(-x) as a sigmoid wants it: 1 / (1 + exp(-x)) is within 4 ulp where it is over 1e-30, or 2^-17; never 0, so that products with it
 // stay finite.
 INLINE vec exp_negated(const int coarse, vec x) { return exp_between(lesser(splat(69.f), greater(splat(-86.f), -x)), coarse); }
-INLINE vec sigmoid_as(const int coarse, vec x) { return reciprocal(1 + exp_negated(coarse, x)); }
+INLINE vec sigmoid_as(const int coarse, vec x) { return 1 / (1 + exp_negated(coarse, x)); }
 INLINE vec sigmoid(vec x) { return sigmoid_as(0, x); }
 
 // exp(-x^2 / 2): the square is taken in two parts, because its last bits are the result's first.

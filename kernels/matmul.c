@@ -40,14 +40,14 @@ static void multiply_tiles_rounded(const struct tuning *t, const struct product 
     for (size i = 0; i < x->m; i += step_m) {
       struct product part = part_of(x, i, j, 0, min_size(step_m, x->m - i), min_size(step_n, x->n - j), x->k);
       part.out = (struct numbers){(char *)sums, DTYPE_F32};
-      part.bias = part.add = part.gelu = part.of = (struct numbers){};
+      part.bias = part.add = (struct numbers){};
       part.stride = step_n;
       multiply_tiles(t, &part, space);
       store_sums(x, i, j, part.m, part.n, sums, step_n);
     }
 }
 
-// The product alone: whether all that goes with it has been done, too.
+// The product: whether the columns of b have been summed, too.
 static int multiply_alone(struct context *c, const struct product *x) {
   if (x->k == 0)
     multiply_nothing(x);
@@ -65,10 +65,8 @@ static int multiply_alone(struct context *c, const struct product *x) {
 void multiply(struct context *c, const struct product *x) {
   if (c->workspace_bytes < LOCKSTEP_WORKSPACE_BYTES)
     c->error = LOCKSTEP_WORKSPACE;
-  else if (!multiply_alone(c, x)) {
-    if (!is_finished(x)) finish_columns(x, 0, x->n);
-    if (x->sums.at) sum_rows(x->sums, x->b.at, x->k, x->n, x->adds);
-  }
+  else if (!multiply_alone(c, x) && x->sums.at)
+    sum_rows(x->sums, x->b.at, x->k, x->n, x->adds);
 }
 
 // Where b lies packed, packed here if it is to be; null where the CPU's tiles multiply, which pack for themselves.
@@ -81,8 +79,8 @@ static const float *panels_of(struct context *c, const struct product *x, double
 
 // What a product does beside its sums.
 struct besides {
-  double panels, gelu, of, sums;
-  int packs, approximate, adds;
+  double panels, sums;
+  int packs, adds;
 };
 
 INLINE struct numbers maybe(const struct context *c, double word, size first) {
@@ -100,10 +98,7 @@ static void multiply_words(struct context *c, const double *w, struct besides wi
     struct product x = {.out = from_number(numbers_of(c, w[MATMUL_OUT]), at),
                         .bias = maybe(c, w[MATMUL_BIAS], 0),
                         .add = maybe(c, w[MATMUL_ADD], at),
-                        .gelu = maybe(c, with.gelu, at),
-                        .of = maybe(c, with.of, at),
                         .sums = maybe(c, with.sums, 0),
-                        .approximate = with.approximate,
                         .adds = with.adds,
                         .stride = n,
                         .a = trans_a ? (struct matrix){a, 1, m} : (struct matrix){a, k, 1},
@@ -122,9 +117,6 @@ COMMAND(matmulWith) {
   multiply_words(c, w,
                  (struct besides){.panels = w[MATMUL_WITH_PANELS],
                                   .packs = w[MATMUL_WITH_PACKS] != 0,
-                                  .gelu = w[MATMUL_WITH_GELU],
-                                  .of = w[MATMUL_WITH_OF],
-                                  .approximate = w[MATMUL_WITH_APPROXIMATE] != 0,
                                   .sums = w[MATMUL_WITH_SUMS],
                                   .adds = w[MATMUL_WITH_ADDS] != 0});
 }

@@ -20,12 +20,10 @@ INLINE struct matrix block_of(struct matrix x, size row, size column) {
 // The size of each of the equal blocks that `total` is cut into: none over `most`, all but the last multiples of `unit`.
 size even_block(size total, size most, size unit);
 
-// out[m n] = a[m k] b[k n] + bias[n] + add[m n], which lies as out does and may be out. Neither need be there: they are null then. Nor need
-// what is done to the sums while they are in the caches: gelu[m n] is GELU of out; where `of`[m n] is given, out is multiplied by GELU's slope there.
+// out[m n] = a[m k] b[k n] + bias[n] + add[m n], which lies as out does and may be out. Neither need be there: they are null then.
 struct product {
-  struct numbers out, bias, add, gelu, of;
+  struct numbers out, bias, add;
   struct numbers sums;  // of the columns of b, which lies row by row and is not packed before; or null
-  int approximate;      // GELU, by tanh
   int adds;             // sums are added to what is there
   size stride;  // from one row of out and add to the next
   struct matrix a, b;
@@ -39,21 +37,13 @@ INLINE int is_rounded(const struct product *x) { return is_narrow(x->out.dtype |
 // Stores a block of such a product, rows from i and columns from j on, of which `sums` are: bias and what is added come on top.
 void store_sums(const struct product *x, size i, size j, size rows, size columns, const float *sums, size stride);
 
-// GELU, or its slope, of the columns [j, j + columns) of a product whose sums are done. In pointwise.c.
-void finish_columns(const struct product *x, size j, size columns);
-INLINE int is_finished(const struct product *x) { return !x->gelu.at && !x->of.at; }
-
 // The part of a product that is rows [i, i + m), columns [j, j + n), of k [p, p + k): parts are done in the order of p.
 INLINE struct product part_of(const struct product *x, size i, size j, size p, size m, size n, size k) {
   const size at = i * x->stride + j;
   const struct numbers none = {};
-  const int last = p + k == x->k;
   return (struct product){.out = from_number(x->out, at),
                           .bias = x->bias.at && p == 0 ? from_number(x->bias, j) : none,
                           .add = p > 0 ? from_number(x->out, at) : x->add.at ? from_number(x->add, at) : none,
-                          .gelu = x->gelu.at && last ? from_number(x->gelu, at) : none,
-                          .of = x->of.at && last ? from_number(x->of, at) : none,
-                          .approximate = x->approximate,
                           .stride = x->stride,
                           .a = block_of(x->a, i, p),
                           .b = block_of(x->b, p, j),

@@ -1,6 +1,5 @@
 // One element of the result from one element of each operand, and the sums that go with broadcasting. Results may be
 // written over operands. Sums over many elements run in f64, or in blocks short enough that f32 loses nothing.
-#include "matmul.h"
 #include "functions.h"
 #include "sums.h"
 
@@ -250,7 +249,7 @@ INLINE vec gelu_slope_exact(vec x) {
 // The sigmoid of t and that of -t have one exponential and one quotient between them.
 INLINE vec gelu_slope_tanh(const int coarse, vec x) {
   const vec e = exp_negated(coarse, tanh_argument_doubled(x));
-  const vec below = reciprocal(1 + e);
+  const vec below = 1 / (1 + e);
   return below + x * below * (e * below) * 1.59576912f * fma_lanes(3 * 0.044715f * x, x, splat(1.f));
 }
 
@@ -281,22 +280,6 @@ COMMAND(geluGrad) {
     EACH_DTYPE(dtype, gelu_grad_all, dx, dy, x, n, 1);
   else
     EACH_DTYPE(dtype, gelu_grad_all, dx, dy, x, n, 0);
-}
-
-INLINE void finish_rows(const int dtype, const struct product *x, size j, size columns, const int approximate) {
-  for (size r = 0; r < x->m; r++) {
-    const size at = r * x->stride + j;
-    char *out = from_number(x->out, at).at;
-    if (x->of.at) gelu_grad_all(dtype, out, out, from_number(x->of, at).at, columns, approximate);
-    if (x->gelu.at) gelu_all(dtype, from_number(x->gelu, at).at, out, columns, approximate);
-  }
-}
-
-void finish_columns(const struct product *x, size j, size columns) {
-  if (x->approximate)
-    EACH_DTYPE(x->out.dtype, finish_rows, x, j, columns, 1);
-  else
-    EACH_DTYPE(x->out.dtype, finish_rows, x, j, columns, 0);
 }
 
 INLINE void swiglu_all(const int dtype, void *y, const void *gate, const void *up, size n) {

@@ -44,7 +44,6 @@ struct tile {
   const float *b;   // k rows of TILE_COLUMNS
   float *out;
   const float *bias, *add;  // or null
-  const float *beside;      // what lies as out does and is needed soon after it, or null
   size stride, k;           // of out and add
   enum fetched fetched;
   const float *next;  // the part of a panel: four floats a step of k
@@ -105,9 +104,6 @@ INLINE void multiply_tile(const int rows, const int vectors, const enum reading 
     if (!OVERWRITES || t->add)
 #pragma GCC unroll 16
       for (int i = 0; i < each; i++) fetch_result(t->out + (part * each + i) * t->stride, vectors * LANES);
-    if (t->beside)
-#pragma GCC unroll 16
-      for (int i = 0; i < each; i++) fetch_result(t->beside + (part * each + i) * t->stride, vectors * LANES);
     if (fetched == ROWS) next = t->a + (rows + part) * a_row;
     if (reading == ALONG)
       for (; p + 4 <= until; p += 4, a += 4, next += 4 * ahead) {
@@ -212,7 +208,7 @@ static void multiply_edge(tile_function *multiply, struct tile t, int rows, int 
   float whole[TILE_ROWS * TILE_COLUMNS];
   const struct tile edge = t;
   t.out = whole;
-  t.bias = t.add = t.beside = 0;
+  t.bias = t.add = 0;
   t.stride = TILE_COLUMNS;
   multiply(&t);
   for (int i = 0; i < rows; i++)
@@ -271,7 +267,6 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
                        .out = (float *)x->out.at + at,
                        .bias = x->bias.at ? (const float *)x->bias.at + j : 0,
                        .add = x->add.at ? (const float *)x->add.at + at : 0,
-                       .beside = is_finished(x) ? 0 : (const float *)(x->of.at ? x->of.at : x->gelu.at) + at,
                        .stride = x->stride,
                        .k = x->k,
                        .fetched = fetched_at(x, i, j, part, a),
@@ -280,24 +275,20 @@ INLINE struct tile tile_of(const struct product *x, size i, size j, struct matri
 
 // The result, from rows of a where they lie.
 static void multiply_rows(const struct product *x, const float *panels, size height) {
-  for (size j = 0; j < x->n; j += TILE_COLUMNS) {
+  for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
       const struct tile t = tile_of(x, i, j, block_of(x->a, i, 0), panels, height * TILE_COLUMNS);
       multiply_at(&strided_tiles, &t, x->m - i, x->n - j);
     }
-    if (!is_finished(x)) finish_columns(x, j, min_size(TILE_COLUMNS, x->n - j));
-  }
 }
 
 // The same from a packed block of a.
 static void multiply_block(const struct product *x, const float *a, const float *panels) {
-  for (size j = 0; j < x->n; j += TILE_COLUMNS) {
+  for (size j = 0; j < x->n; j += TILE_COLUMNS)
     for (size i = 0; i < x->m; i += TILE_ROWS) {
       const struct tile t = tile_of(x, i, j, matrix_of(a + i * x->k, 1, TILE_ROWS), panels, x->k * TILE_COLUMNS);
       multiply_at(&packed_tiles, &t, x->m - i, x->n - j);
     }
-    if (!is_finished(x)) finish_columns(x, j, min_size(TILE_COLUMNS, x->n - j));
-  }
 }
 
 // The most of `most` that is whole tiles.
@@ -390,7 +381,7 @@ static void sum_part(const struct product *x, const struct cuts *c, size i, size
     strip.n = strip.stride = min_size(STRIP, part.n - first);
     strip.out = (struct numbers){(char *)own, DTYPE_F32};
     strip.add = p > 0 ? strip.out : (struct numbers){};
-    strip.bias = strip.gelu = strip.of = (struct numbers){};
+    strip.bias = (struct numbers){};
     multiply_prepared(strip, a, panels + first * part.k);
     if (p + part.k == x->k) store_sums(x, i, j + first, part.m, strip.n, own, strip.stride);
   }

@@ -9,7 +9,7 @@ import { jobOf } from './jobs.js'
 
 /**
  * One instruction a line: `y = x w` contracts, `y = x + u` adds, `y += x` accumulates, `y ~ x` is anything else that reads
- * x and writes y; `y gelu x` and `y slope d x` are GELU and its gradient, `b sum y` sums columns; `y <- x` begins a sum over ranks and `wait y` ends it; `y dnorm x` is the gradient of a norm's input and
+ * x and writes y; `b sum y` sums columns; `y <- x` begins a sum over ranks and `wait y` ends it; `y dnorm x` is the gradient of a norm's input and
  * `y dgain x` that of its weights, of the same x. Matrices are [r 4, c 4] at 64 bytes each, b* are biases [c 4]; a name is a place: `y@2` lies at place 2.
  * Capital letters lie in frames that others read.
  */
@@ -38,8 +38,6 @@ function segment(text: string): Segment {
       if (sign === 'dnorm') return { kind: 'rmsNormInputGrad', ins: [...operands, ref('U'), ref('b')], outs, eps: 1 }
       if (sign === 'dgain') return { kind: 'rmsNormWeightGrad', ins: [...operands, ref('U')], outs, eps: 1 }
       if (sign === 'sum') return { kind: 'sumTo', ins: operands, outs }
-      if (sign === 'gelu') return { kind: 'gelu', ins: operands, outs, approximate: true }
-      if (sign === 'slope') return { kind: 'geluGrad', ins: operands, outs, approximate: true }
       if (sign === '+=') return { kind: 'accumulate', ins: operands, outs }
       if (sign === '~') return { kind: 'scale', by: 2, ins: operands, outs }
       return { kind: ins.includes('+') ? 'add' : 'contract', ins: operands, outs }
@@ -51,22 +49,20 @@ function segment(text: string): Segment {
   return { name: 's', phase: 'F', roles, buffers, instrs }
 }
 
-/** Those that do more than their own: `y = x w + b + u`, by the first along tp, `, slope of u`, `, gelu z`; `t at y`: t lies where y was to. */
+/** Those that do more than their own: `y = x w + b + u`, by the first along tp; `t at y`: t lies where y was to. */
 function fused(text: string): string[] {
-  const { sums, norms, gelus, columns, instead, places } = fusionOf(segment(text))
+  const { sums, norms, columns, instead, places } = fusionOf(segment(text))
   const operands = (instr: Instr) => (instr as { readonly ins: readonly string[] }).ins.join(' ')
   const lines = [...sums].map(
-    ([instr, { out, bias, add, first, slope }]) =>
-      `${out} = ${operands(instr)}${bias ? ` + ${bias}` : ''}${add ? ` + ${add}` : ''}${first ? `, first ${first}` : ''}` +
-      `${slope ? `, slope of ${slope.ins[1]}` : ''}`,
+    ([instr, { out, bias, add, first }]) =>
+      `${out} = ${operands(instr)}${bias ? ` + ${bias}` : ''}${add ? ` + ${add}` : ''}${first ? `, first ${first}` : ''}`,
   )
   const summed = [...columns].map(([instr, grad]) => `${grad} += columns of ${operands(instr)}`)
-  const gelu = [...gelus].map(([instr, { outs }]) => `gelu ${outs} of ${operands(instr)}`)
   const weights = [...norms].map(([instr, { outs }]) => `${outs} of ${operands(instr)}`)
   const placed = [...places].map(([ref, place]) => `${ref} at ${place}`)
   const less = [...instead.values()].filter(instr => instr === undefined).length
   const done = `${less} less${[...instead.values()].some(Boolean) ? ', later' : ''}`
-  return less === 0 ? [] : [...lines, ...gelu, ...summed, ...weights, ...placed, done]
+  return less === 0 ? [] : [...lines, ...summed, ...weights, ...placed, done]
 }
 
 const cases: [title: string, text: string, expected: string[]][] = [
@@ -134,24 +130,6 @@ const cases: [title: string, text: string, expected: string[]][] = [
     'p dnorm d@7\ng dgain d@7\nG += g\ny@7 = V + p\nZ ~ y',
     ['y = d U b + V', 'g of d U b', '2 less'],
   ],
-  ['GELU of what is kept', 'p = x w\nH = p + b\ny gelu H', ['H = x w + b', 'gelu y of x w', '2 less']],
-  ['GELU of a product alone', 'H = x w\ny gelu H', ['gelu y of x w', '1 less']],
-  ['GELU behind a sum over ranks', 'p = x w\nt <- p\nwait t\nY gelu t', []],
-  ['GELU of what others have changed', 'H = x w\nG += V\nH ~ G\ny gelu H', []],
-  ['GELU where others read in between', 'H = x w\nZ ~ y\ny gelu H', []],
-  ['GELU over an operand of the product', 'H = x@7 w\ny@7 gelu H', []],
-  ['GELU in place', 'h@7 = x w\ny@7 gelu h', []],
-  ['the slope of GELU', 'd = x w\ny slope d H\nZ ~ y', ['y = x w, slope of H', '1 less']],
-  [
-    'the slope of GELU, over an operand of the product, which others read in between',
-    'd@5 = x@7 w\nG ~ x\ny@7 slope d H\nZ ~ y',
-    ['y = x w, slope of H', 'y at d', '1 less'],
-  ],
-  ['the slope of GELU, later', 'd = x w\nH ~ V\nY slope d H', ['Y = x w, slope of H', '1 less, later']],
-  ['the slope of GELU, over what it is taken of', 'd = x w\ny@7 slope d h@7\nV ~ d', []],
-  ['the slope of GELU, in place of what it is taken of', 'd@5 = x w\nh@7 ~ V\ny@7 slope d h\nt@5 ~ V\nZ ~ y', []],
-  ['the slope of GELU of a gradient that others read', 'd = x w\ny slope d H\nZ ~ d', []],
-  ['nothing is added to what has a slope', 'd = x w\ny slope d H\nZ = y + V', ['y = x w, slope of H', '1 less']],
   [
     'the gradient of a bias with that of its weight',
     'b sum D\nb1 += b\nw = x D\nw1 += w',
@@ -187,7 +165,6 @@ test('of a layer of GPT no bias is added apart, no weight gradient accumulated a
   // Neither gradients of the residual stream nor those of the three readers of the first norm.
   equal(perLayer('add'), 0)
   equal(perLayer('layerNormWeightGrad'), 0)
-  equal(perLayer('gelu') + perLayer('geluGrad'), 0)
   // Gains and biases of two norms; those of products are summed with the gradients of their weights. The first
   // microbatch writes what the second adds to, so nothing is cleared.
   equal(perLayer('copy'), 4)

@@ -202,41 +202,12 @@ for (const { name, load, skip } of contenders) {
     const sizes = { m, n, k, transA: 0, transB: 0, batch: 1, strideA: m * k, strideB: k * n, strideOut: m * n }
     const words = (a: number, out: number) => ({ out, a, b, bias: 0, add: 0, ...sizes })
     const writer = bench.writer().put('matmul', words(lefts[1], outs[0]))
-    const others = { panels, gelu: 0, of: 0, approximate: 0, sums: 0, adds: 0 }
+    const others = { panels, sums: 0, adds: 0 }
     writer.put('matmulWith', { ...words(lefts[0], outs[1]), ...others, packs: 1 })
     writer.put('fill', { out: b, n: k * n, value: Number.NaN }) // nobody reads it any more
     writer.put('matmulWith', { ...words(lefts[1], outs[2]), ...others, packs: 0 })
     equal(bench.run(writer), 0)
     deepEqual(bench.read(outs[2], m * n), bench.read(outs[0], m * n))
-  })
-
-  test(`${name}: GELU and its slope, taken with a product, have the bits of those taken after it`, options, () => {
-    const bench = benchOf()
-    const some = (count: number, by: number) => Float32Array.from({ length: count }, (_, i) => ((i * by) % 97) / 24 - 2)
-    for (const [m, n, k, batch] of [
-      [1, 70, 9, 1],
-      [7, 33, 5, 3],
-      [3, 4, 0, 1],
-      [250, 230, 900, 1],
-    ])
-      for (const approximate of [0, 1]) {
-        const count = batch * m * n
-        const [a, b, bias, of] = [batch * m * k, batch * k * n, n, count].map((size, i) =>
-          bench.put(some(size, 31 + i)),
-        )
-        const [sum, gelu, slope, out, beside, sloped] = Array.from({ length: 6 }, () => bench.place(count))
-        const sizes = { m, n, k, transA: 0, transB: 0, batch, strideA: m * k, strideB: k * n, strideOut: m * n }
-        const words = { ...sizes, a, b, bias, add: 0 }
-        const others = { panels: 0, packs: 0, gelu: 0, of: 0, approximate, sums: 0, adds: 0 }
-        const writer = bench.writer().put('matmul', { ...words, out: sum })
-        writer.put('gelu', { y: gelu, x: sum, n: count, approximate })
-        writer.put('geluGrad', { dx: slope, dy: sum, x: of, n: count, approximate })
-        writer.put('matmulWith', { ...words, ...others, out, gelu: beside })
-        writer.put('matmulWith', { ...words, ...others, out: sloped, of })
-        equal(bench.run(writer), 0)
-        const read = (places: readonly number[]) => places.map(place => bench.read(place, count))
-        deepEqual(read([out, beside, sloped]), read([sum, gelu, slope]))
-      }
   })
 
   test(`${name}: columns summed with a product have the bits of those summed by themselves`, options, () => {
@@ -255,7 +226,7 @@ for (const { name, load, skip } of contenders) {
         const after = bench.put(some(n, 33))
         const [sums, out] = [bench.place(n), bench.place(m * n)]
         const sizes = { m, n, k, transA: 1, transB: 0, batch: 1, strideA: m * k, strideB: k * n, strideOut: m * n }
-        const others = { bias: 0, add: 0, panels: 0, packs: 0, gelu: 0, of: 0, approximate: 0 }
+        const others = { bias: 0, add: 0, panels: 0, packs: 0 }
         const writer = bench.writer().put('sumRows', { out: sums, x: b, rows: k, columns: n })
         if (adds) writer.put('accumulate', { out: before, x: sums, n })
         writer.put('matmulWith', { ...sizes, ...others, a, b, out, sums: after, adds })

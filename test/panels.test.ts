@@ -9,7 +9,7 @@ import type { PlanInput } from '../src/plan/index.js'
 import { jobOf } from './jobs.js'
 
 const blank = {
-  ...{ panels: 0, packs: 0, gelu: 0, of: 0, approximate: 0, sums: 0, adds: 0 },
+  ...{ panels: 0, packs: 0, sums: 0, adds: 0 },
   out: 0,
   a: 0,
   b: 0,

@@ -78,7 +78,6 @@ function siteOf(
     ...{
       normWeights: () => undefined,
       panels: () => undefined,
-      gelu: () => undefined,
       columns: () => undefined,
       merged: () => undefined,
       once: remembering(),

@@ -58,10 +58,10 @@ export const commands = {
    */
   matmul: matmulWords,
   /**
-   * The same bits, and more beside them; all 0 where nobody asks. Several products of one batch may share b: packed at panels by the first (`packs`)
-   * for all that follow. gelu[m n] is GELU of out; of[m n]: out is multiplied by GELU's slope there; sums[n] are (`adds`: get) b's columns', if !transB.
+   * The same bits, and more beside them; all 0 where nobody asks. Several products of one batch may share b: it is packed at panels by the first of
+   * them (`packs`), for all that follow. sums[n] are those of b's columns, where it is not transposed, or get them added (`adds`).
    */
-  matmulWith: [...matmulWords, 'panels', 'packs', 'gelu', 'of', 'approximate', 'sums', 'adds'],
+  matmulWith: [...matmulWords, 'panels', 'packs', 'sums', 'adds'],
   /** out[n] = a[k] b: a product of one row, of numbers in f32. b is [k n], or [n k] where transB, its rows `stride` apart. */
   matvec: ['out', 'a', 'b', 'n', 'k', 'stride', 'transB'],
   /** `repeats` rows of out, `stride` apart, are each row of x: out[(r * repeats + i) * stride + c] = x[r c]. */

@@ -12,8 +12,7 @@
  *
  * What is added to a sum over ranks, one of them adds to its share before they meet: bias and residual are alike on all.
  *
- * GELU of a sum, and the slope of GELU that a gradient is multiplied by, are taken part by part of the matmul, while the part is in the caches; and
- * the gradient of a bias, which sums the columns of a matrix, while a matmul that reads it packs it.
+ * The gradient of a bias sums the columns of a matrix: that is done while a matmul which reads it packs it.
  *
  * Attention to some keys starts from the output of others in the same way, and does the merge that follows it.
  */
@@ -31,8 +30,6 @@ export interface FusedResult {
   readonly add?: Ref
   /** Along these axes only the first rank adds: what is written is a share of a sum over them. */
   readonly first?: readonly Axis[]
-  /** The result is multiplied by the slope of GELU of what this reads. */
-  readonly slope?: InstrOf<'geluGrad'>
 }
 
 export type NormInputGrad = InstrOf<'layerNormInputGrad' | 'rmsNormInputGrad'>
@@ -46,8 +43,6 @@ export interface Fusion {
   readonly norms: ReadonlyMap<Instr, NormWeightGrad>
   /** Merges that an attention does as well. */
   readonly merges: ReadonlyMap<Instr, InstrOf<'attentionMerge'>>
-  /** GELU of what a contraction writes. */
-  readonly gelus: ReadonlyMap<Instr, InstrOf<'gelu'>>
   /** Of a contraction, gradients of biases that are sums of its right operand's columns: what they are accumulated in. */
   readonly columns: ReadonlyMap<Instr, Ref>
   /** What is done where an instruction stands, if not itself; undefined: nothing. */
@@ -74,7 +69,6 @@ class Fusing implements Fusion {
   readonly sums = new Map<Instr, FusedResult>()
   readonly norms = new Map<Instr, NormWeightGrad>()
   readonly merges = new Map<Instr, InstrOf<'attentionMerge'>>()
-  readonly gelus = new Map<Instr, InstrOf<'gelu'>>()
   readonly columns = new Map<Instr, Ref>()
   readonly instead = new Map<Instr, Instr | undefined>()
   readonly #segment: Segment
@@ -82,8 +76,6 @@ class Fusing implements Fusion {
   readonly #touches: Touches
   /** What sums, by what it writes, where only one instruction will read it. */
   readonly #links = new Map<Ref, Link>()
-  /** Contractions by what they write, whoever reads it. */
-  readonly #made = new Map<Ref, Link>()
 
   constructor(segment: Segment) {
     this.#segment = segment
@@ -103,15 +95,12 @@ class Fusing implements Fusion {
     else if (instr.kind === 'add') this.#add(instr, at)
     else if (instr.kind === 'all-reduce') this.#meet(instr, at)
     else if (instr.kind === 'attentionMerge') this.#merge(instr, at)
-    else if (instr.kind === 'gelu') this.#gelu(instr, at)
-    else if (instr.kind === 'geluGrad') this.#slope(instr, at)
     else if (instr.kind === 'layerNormWeightGrad' || instr.kind === 'rmsNormWeightGrad') this.#weights(instr, at)
   }
 
   /** What a frame of the call alone holds, and one instruction reads, nobody misses. */
   #offer(link: Link): void {
-    if (link.instr.kind === 'contract' && !link.through) this.#made.set(link.out, link)
-    if (this.#isOurs(link.out) && !link.slope) this.#links.set(link.out, link)
+    if (this.#isOurs(link.out)) this.#links.set(link.out, link)
   }
 
   #isOurs(ref: Ref): boolean {
@@ -229,30 +218,6 @@ class Fusing implements Fusion {
     this.#touches.set(at, { reads: [...own.reads, grad], writes: [...own.writes, grad] })
   }
 
-  /** Of what a contraction writes, and nobody before has changed. */
-  #gelu(instr: InstrOf<'gelu'>, at: number): void {
-    const [[x], [y]] = [instr.ins, instr.outs]
-    const made = this.#made.get(x)
-    if (!made || made.slope || !this.#touches.alike(x, y)) return
-    const own = this.#touches.at(made.at)
-    const between = this.#touches.between(made.at, at)
-    const overlaps = (refs: readonly Ref[], ref: Ref) => refs.some(other => this.#touches.overlap(other, ref))
-    if ([own, ...between].some(({ reads, writes }) => overlaps([...reads, ...writes], y))) return
-    if (between.some(({ writes }) => overlaps(writes, x))) return
-    this.gelus.set(made.instr, instr)
-    this.instead.set(instr, undefined)
-    this.#touches.set(made.at, { reads: own.reads, writes: [...own.writes, y] })
-    this.#touches.set(at, untouched)
-  }
-
-  #slope(instr: InstrOf<'geluGrad'>, at: number): void {
-    const [[dy, x], [dx]] = [instr.ins, instr.outs]
-    const link = this.#links.get(dy)
-    if (link?.instr.kind !== 'contract' || link.through) return
-    if ([dy, x].every(ref => this.#touches.alike(ref, dx)))
-      this.#replace([{ ...link, out: dx, slope: instr }], instr, at)
-  }
-
   /** The attention that made the shares which are merged here, and nowhere else read, is done here and merges them. */
   #merge(instr: InstrOf<'attentionMerge'>, at: number): void {
     const { instrs } = this.#segment
@@ -302,11 +267,11 @@ class Fusing implements Fusion {
     this.instead.set(instr, undefined)
     this.#touches.set(until, untouched)
     for (const link of chain) {
-      const { at, bias, add, out, slope } = link
-      this.sums.set(link.instr, { out, ...(bias && { bias }), ...(add && { add }), ...(slope && { slope }) })
+      const { at, bias, add, out } = link
+      this.sums.set(link.instr, { out, ...(bias && { bias }), ...(add && { add }) })
       const column = this.columns.get(link.instr)
       const more = [...(this.norms.get(link.instr)?.outs ?? []), ...(column === undefined ? [] : [column])]
-      this.#touches.set(at, { reads: [...link.instr.ins, ...readBy(link), ...more], writes: [out, ...more] })
+      this.#touches.set(at, { reads: [...link.instr.ins, ...addendsOf(link), ...more], writes: [out, ...more] })
       this.#links.delete(link.instr.outs[0])
       for (const [ref, known] of this.#links) if (known.instr === link.instr) this.#links.delete(ref)
     }
@@ -317,27 +282,25 @@ class Fusing implements Fusion {
   #canSink(link: Link, until: number): boolean {
     const written = [...this.#touches.between(link.at, until).flatMap(({ writes }) => writes), link.out]
     const taken = this.sums.get(link.instr)
-    const read = [...link.instr.ins, ...(taken ? readBy(taken) : [])]
+    const read = [...link.instr.ins, ...(taken ? addendsOf(taken) : [])]
     return (
       !this.norms.has(link.instr) &&
       !this.columns.has(link.instr) &&
-      slopedBy(link).every(ref => !this.#touches.overlap(ref, link.out)) &&
       written.every(ref => read.every(operand => !this.#touches.overlap(ref, operand)))
     )
   }
 
   /** Between the contraction and `until` nobody touches the sum, and nobody writes what is added. */
   #canMove(link: Link, until: number): boolean {
-    const [addends, sloped] = [addendsOf(link), slopedBy(link)]
+    const addends = addendsOf(link)
     const between = this.#touches.between(link.at, until)
     const overlaps = (refs: readonly Ref[], ref: Ref) => refs.some(other => this.#touches.overlap(other, ref))
     const lies = (ref: Ref) => this.#touches.coincide(ref, link.out) || !this.#touches.overlap(ref, link.out)
     return (
       (isNormGrad(link.instr) ? link.instr.ins.every(lies) : !overlaps(link.instr.ins, link.out)) &&
       addends.every(lies) &&
-      !overlaps(sloped, link.out) &&
       between.every(({ reads, writes }) => !overlaps(reads, link.out) && !overlaps(writes, link.out)) &&
-      between.every(({ writes }) => [...addends, ...sloped].every(ref => !overlaps(writes, ref)))
+      between.every(({ writes }) => addends.every(ref => !overlaps(writes, ref)))
     )
   }
 
@@ -378,6 +341,3 @@ const isSumming = (instr: Instr): instr is Summing => instr.kind === 'contract' 
 const elements = (dims: readonly { readonly size: number }[]): number => dims.reduce((n, { size }) => n * size, 1)
 
 const addendsOf = ({ bias, add }: FusedResult): Ref[] => [bias, add].filter(ref => ref !== undefined)
-/** What a slope is taken of, which is read when the sum has been written: it may not lie over it. */
-const slopedBy = ({ slope }: FusedResult): Ref[] => (slope ? [slope.ins[1]] : [])
-const readBy = (sum: FusedResult): Ref[] => [...addendsOf(sum), ...slopedBy(sum)]

@@ -360,7 +360,7 @@ class RankLowering {
       ...{ rate: map.lr, landing },
       fused: instr => fusion?.sums.get(instr),
       panels: ref => this.#sharing(segment, ref, frameOf(ref), at),
-      ...{ gelu: instr => fusion?.gelus.get(instr), columns: instr => fusion?.columns.get(instr) },
+      columns: instr => fusion?.columns.get(instr),
       normWeights: instr => fusion?.norms.get(instr),
       merged: instr => fusion?.merges.get(instr),
       once,

@@ -76,11 +76,9 @@ export function touchedBy(instr: Instr, site: Site, fusion: Fusion | undefined):
   const { reads, writes } = traitsOf(instr)
   const sum = fusion?.sums.get(instr)
   const merge = fusion?.merges.get(instr)
-  const added = [sum?.bias, sum?.add, sum?.slope?.ins[1]]
+  const added = [sum?.bias, sum?.add]
   const column = fusion?.columns.get(instr)
-  const taken = [fusion?.norms.get(instr)?.outs, fusion?.gelus.get(instr)?.outs, column && [column]].flatMap(
-    refs => refs ?? [],
-  )
+  const taken = [fusion?.norms.get(instr)?.outs, column && [column]].flatMap(refs => refs ?? [])
   const made = merge ? merge.outs : sum ? [sum.out, ...writes.slice(1)] : writes
   const isAttention = instr.kind === 'attention' || instr.kind === 'attentionMerge'
   return {

@@ -124,15 +124,11 @@ const compute: ComputeRules = {
       strideOut: m * n,
     }
     const share = batch === 1 ? s.panels(right) : undefined
-    const [gelu, slope, columns] = [s.gelu(instr), sum?.slope, s.columns(instr)]
-    if (!share && !gelu && !slope && columns === undefined) return void s.list.write('matmul', words)
-    const start = s.list.write('matmulWith', {
-      ...words,
-      ...{ panels: 0, packs: 0 },
-      ...{ gelu: gelu ? s.at(gelu.outs[0]) : 0, of: slope ? s.at(slope.ins[1]) : 0 },
-      approximate: Number((gelu ?? slope)?.approximate ?? false),
-      ...(columns === undefined ? { adds: 0, sums: 0 } : { adds: Number(!s.fresh(columns)), sums: s.at(columns) }),
-    })
+    const columns = s.columns(instr)
+    if (!share && columns === undefined) return void s.list.write('matmul', words)
+    const summed =
+      columns === undefined ? { adds: 0, sums: 0 } : { adds: Number(!s.fresh(columns)), sums: s.at(columns) }
+    const start = s.list.write('matmulWith', { ...words, panels: 0, packs: 0, ...summed })
     share?.({ m, n, k, transB, start })
   },
   add({ ins, outs: [out] }, s) {

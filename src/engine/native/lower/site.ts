@@ -77,8 +77,6 @@ export interface Site {
   fused(instr: Summing): FusedResult | undefined
   /** The gradients of a norm's weights that the gradient of its input makes as well. */
   normWeights(instr: NormInputGrad): NormWeightGrad | undefined
-  /** GELU of what a contraction writes, which it makes as well. */
-  gelu(instr: InstrOf<'contract'>): InstrOf<'gelu'> | undefined
   /** What sums of the columns of a contraction's right operand are accumulated in, which it does as well. */
   columns(instr: InstrOf<'contract'>): Ref | undefined
   /** How to say that a product has this right operand, where products may share what is packed of it. */
