@@ -14,7 +14,7 @@ INLINE void add_rows(double *sums, const float *x, size columns, size width, con
     for (int r = 0; r < rows; r++) sums[i] += (double)x[r * columns + i];
 }
 
-// Adds the columns of x[rows width], whose rows lie `columns` apart. In pointwise.c.
+// Adds the columns of x[rows width], whose rows lie `columns` apart.
 void add_columns(double *sums, struct numbers x, size rows, size columns, size width);
 
 // out[n] = sums, rounded, or out + them.

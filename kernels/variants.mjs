@@ -15,9 +15,9 @@ const x64 = { fetchesNext: true }
 const avx512 = { ...x64, bytes: 64, targets: ['avx512'], spreads: 2 } // a row is several lines
 
 export const variants = [
-  { ...avx512, name: '12x32', rows: 12, vectors: 2 },
   { ...avx512, name: '8x48', rows: 8, vectors: 3 },
   { ...avx512, name: '6x64', rows: 6, vectors: 4 },
+  { ...avx512, name: '12x32', rows: 12, vectors: 2 },
   { ...x64, name: '12x16', bytes: 32, rows: 12, vectors: 2, targets: ['avx512'] },
   { ...x64, name: '6x16', bytes: 32, rows: 6, vectors: 2, targets: ['avx2'] },
   { ...x64, name: '4x24', bytes: 32, rows: 4, vectors: 3, targets: ['avx2'] },

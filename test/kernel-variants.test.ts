@@ -110,6 +110,7 @@ async function products(
     'kernels/numbers.c',
     'kernels/amx.c',
     'kernels/matvec.c',
+    'kernels/sums.c',
     `test/kernels/${source}.c`,
   ]
   execFileSync(command, [...flags, listFlag(chosen), ...sources, ...objects, '-lm', '-o', program], { cwd: root })

@@ -1,5 +1,5 @@
 // Every variant of the register tile in this build against three plain loops: all transpose forms, sizes around those of
-// tiles and blocks, with and without what is added; rows packed and in place; strides between rows and panels of a part; in f32, bf16
+// tiles and blocks, with and without what is added; sums of the columns of b, with those that are there or without; rows packed and in place; strides between rows and panels of a part; in f32, bf16
 // and f16, of which the last two are rounded once.
 // Prints how many products were right, or the first that was wrong. Compiled and run by kernel-variants.test.ts, for CPUs
 // that this machine only emulates too.
@@ -50,6 +50,18 @@ static int wrong(const struct product *x, int has_add) {
   return 0;
 }
 
+static float sums[MOST];
+
+// In f32 the columns of b are summed with blocks of the product, if it lies row by row.
+static int wrong_sums(const struct product *x) {
+  for (size j = 0; j < x->n && x->sums.at; j++) {
+    double sum = 0;
+    for (size p = 0; p < x->k; p++) sum += number_at(x->b.at, p * x->n + j);
+    if (sums[j] != (x->adds ? bias[j] : 0) + (float)sum) return 1;
+  }
+  return 0;
+}
+
 static struct product product_of(int dtype, size m, size n, size k, int form, int addends) {
   const size stride = n + (form & 2 ? 3 : 0);
   const struct numbers none = {}, left = stored(dtype, 0, a, m * k), right = stored(dtype, 1, b, k * n);
@@ -90,9 +102,12 @@ int main(void) {
         for (int addends = 0; addends < 4; addends += 3)
           for (int kind = 0; kind < 10; kind += s < 8 ? 1 : 9, right++) {  // rows in place are f32
             const int how = kind < 9 ? kind % 3 : 3, dtype = dtypes[kind < 9 ? kind / 3 : 0];
-            const struct product x = product_of(dtype, sizes[s][0], sizes[s][1], sizes[s][2], form, addends);
+            struct product x = product_of(dtype, sizes[s][0], sizes[s][1], sizes[s][2], form, addends);
+            if (how < 3 && dtype == DTYPE_F32 && !(form & 2)) x.sums = stored(DTYPE_F32, 0, sums, x.n);
+            x.adds = addends & 2;
+            for (size j = 0; j < MOST; j++) sums[j] = bias[j];
             multiply_by(v, &x, &blocks[how % 3], how == 3);
-            if (!wrong(&x, addends & 2)) continue;
+            if (!wrong(&x, addends & 2) && !wrong_sums(&x)) continue;
             printf("wrong: %s, %ld x %ld x %ld, form %d, addends %d, how %d, dtype %d\n", v->name, (long)x.m, (long)x.n, (long)x.k,
                    form, addends, how, dtype);
             return 1;
