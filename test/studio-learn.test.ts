@@ -74,6 +74,23 @@ later(
   },
 )
 
+later('a number that is being typed stays, whatever is drawn anew meanwhile', inChromium, async () => {
+  const { page, isFine } = await lesson('collectives?ranks=3&root=1&x=1,2,3:4,5,6:7,8,9')
+  const [cell, other] = ['0.1', '2.2'].map(place => page.locator(`[data-before="${place}"]`))
+  await cell.focus()
+  await page.keyboard.press('Control+A')
+  await page.keyboard.type('42')
+  equal(await other.inputValue(), '9')
+  // A link that changes another number, with the cursor where it is.
+  await page.evaluate("location.hash = location.hash.replace('7,8,9', '7,8,77')")
+  await page.waitForFunction('document.querySelector(\'[data-before="2.2"]\').value === "77"')
+  equal(await cell.inputValue(), '42')
+  await page.keyboard.press('Tab')
+  await page.waitForURL(/x=1,42,3:/)
+  isFine()
+  await page.close()
+})
+
 later(
   'all-reduce: equal to reduce-scatter and all-gather to the bit; the ring takes 2(n - 1) steps to the same sums',
   inChromium,

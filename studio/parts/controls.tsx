@@ -1,6 +1,6 @@
 /** What a reader can change. Moving shows at once (`change`), letting go settles (`settle`): pages replace, then push, their link. */
 import type { ComponentChildren } from 'preact'
-import { useId } from 'preact/hooks'
+import { useEffect, useId, useState } from 'preact/hooks'
 
 interface FieldProps {
   readonly label: string
@@ -91,14 +91,32 @@ export interface NumberProps {
   readonly note?: ComponentChildren
 }
 
-/** A number typed in; what is no number, or outside its limits, is not handed on. */
-export function NumberField({ label, value, min, max, step = 1, change, note }: NumberProps) {
-  const hand = (event: { readonly currentTarget: HTMLInputElement }) => {
-    if (event.currentTarget.validity.valid && event.currentTarget.value) change(event.currentTarget.valueAsNumber)
+interface NumberInputProps extends Pick<NumberProps, 'value' | 'min' | 'max' | 'step' | 'change'> {
+  readonly id?: string
+  readonly 'aria-label'?: string
+  readonly 'data-before'?: string
+}
+
+/**
+ * A number being typed in: it stays as it is typed until it is handed on, whatever is drawn anew meanwhile. What is no number, or outside
+ * its limits, is not handed on.
+ */
+export function NumberInput({ value, change, ...others }: NumberInputProps) {
+  const [typed, type] = useState<string>()
+  useEffect(() => type(undefined), [value])
+  const hand = ({ currentTarget }: { readonly currentTarget: HTMLInputElement }) => {
+    if (!currentTarget.validity.valid || currentTarget.value === '') return
+    change(currentTarget.valueAsNumber)
+    type(undefined)
   }
+  const keep = ({ currentTarget }: { readonly currentTarget: HTMLInputElement }) => type(currentTarget.value)
+  return <input {...others} type="number" value={typed ?? value} onInput={keep} onChange={hand} />
+}
+
+export function NumberField({ label, value, min, max, step = 1, change, note }: NumberProps) {
   return (
     <Field label={label} note={note}>
-      {id => <input id={id} type="number" value={value} min={min} max={max} step={step} onChange={hand} />}
+      {id => <NumberInput {...{ id, value, min, max, step, change }} />}
     </Field>
   )
 }

@@ -5,6 +5,7 @@ import { defineText } from '../../base/language.js'
 import { bytes, seconds, short } from '../../base/numbers.js'
 import { setQuery } from '../../base/router.js'
 import { tex } from '../../base/tex.js'
+import { NumberInput } from '../../parts/controls.js'
 import { Figure } from '../../parts/figure.js'
 import { Controls } from '../../parts/knobs.js'
 import { Lesson } from '../../parts/lesson.js'
@@ -209,9 +210,8 @@ function Ring({ value, pending, step, x }: RingProps) {
 /** Before the first step the numbers can be typed in. */
 function Begin({ x }: { readonly x: Grid }) {
   const words = text()
-  const put = (rank: number, chunk: number, { value, validity }: HTMLInputElement) => {
-    if (validity.valid && value !== '' && Number.isFinite(Math.fround(Number(value))))
-      putNumber('x', x.length, [rank, chunk], Number(value))
+  const put = (rank: number, chunk: number, number: number) => {
+    if (Number.isFinite(Math.fround(number))) putNumber('x', x.length, [rank, chunk], number)
   }
   return (
     <section aria-label={words.type}>
@@ -219,13 +219,12 @@ function Begin({ x }: { readonly x: Grid }) {
         <div class={`cells rank-${rank % 6}`} key={rank}>
           <span class="who">rank {rank}</span>
           {row.map((value, chunk) => (
-            <input
+            <NumberInput
               key={chunk}
-              type="number"
               step="any"
               value={value}
               aria-label={words.cell(rank, chunk)}
-              onChange={event => put(rank, chunk, event.currentTarget)}
+              change={number => put(rank, chunk, number)}
             />
           ))}
         </div>

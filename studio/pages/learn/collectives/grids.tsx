@@ -3,6 +3,7 @@ import { useRef } from 'preact/hooks'
 import type { Grid } from '../../../base/grid.js'
 import { defineText } from '../../../base/language.js'
 import { short } from '../../../base/numbers.js'
+import { NumberInput } from '../../../parts/controls.js'
 import type { Operation } from '../../../work/collectives.js'
 import { flightsOf, fly, keyOf } from './flights.js'
 
@@ -72,22 +73,20 @@ interface RowProps {
 
 function Typed({ rank, row, put }: RowProps & { readonly put: Put }) {
   const words = text()
-  const typed = (at: number, { value, validity }: HTMLInputElement) => {
-    const number = Number(value)
-    if (validity.valid && value !== '' && Number.isFinite(Math.fround(number))) put([rank, at], number)
+  const typed = (at: number, number: number) => {
+    if (Number.isFinite(Math.fround(number))) put([rank, at], number)
   }
   return (
     <div class={`cells rank-${rank % 6}`}>
       <span class="who">{words.rank(rank)}</span>
       {row.map((value, at) => (
-        <input
+        <NumberInput
           key={at}
-          type="number"
           step="any"
           value={value}
           aria-label={words.input(rank, at)}
           data-before={keyOf({ rank, at })}
-          onChange={event => typed(at, event.currentTarget)}
+          change={number => typed(at, number)}
         />
       ))}
     </div>
