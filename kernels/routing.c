@@ -1,7 +1,7 @@
 // How tokens choose experts: scores of all candidates, the best of them, their weights, room, and the losses that keep the load
 // even. A row is a token; its candidates follow each other. A choice of -1 was not kept; one below that comes of a NaN.
 #include "functions.h"
-#include "kernels.h"
+#include "numbers.h"
 
 enum { NOT_KEPT = -1, LOST = -2 };
 
@@ -167,9 +167,7 @@ struct run {
 // A score, which is not negative, to 16 bits, halves up: as a number that orders as scores do.
 INLINE unsigned rounded(float score) {
   enum { DROPPED = 8 };
-  unsigned bits;
-  __builtin_memcpy(&bits, &score, 4);
-  return (bits + (1u << (DROPPED - 1))) >> DROPPED;
+  return (bits_of(score) + (1u << (DROPPED - 1))) >> DROPPED;
 }
 
 // How many choices of the same expert come before this token's, by the scores of both.
