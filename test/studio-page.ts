@@ -84,6 +84,8 @@ function watch(page: Page, address: string): Watched {
   })
   const open = async (place: string) => {
     await page.goto(`${address}/#/${place}`)
+    // What the last place had drawn is not what is waited for.
+    await page.evaluate('new Promise(done => requestAnimationFrame(() => setTimeout(done)))')
     await page.waitForSelector('main h1')
   }
   return { page, complaints, open, isFine: () => deepEqual(complaints, []) }

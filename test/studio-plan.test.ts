@@ -154,6 +154,34 @@ later('keys and the mouse move a slider, the link follows, reload and Back resto
   isFine()
 })
 
+later('a control of the last plan, moved before the new one has its own, moves the new one', inChromium, async () => {
+  const { page, open, isFine } = await shared()
+  const start = async () => {
+    await open('plan?model=llama3-8b&on=h100*8&seq=2048&batch=32&plan=tp2.sp.dp4.z1.m4.bf16')
+    await page.reload()
+    await page.waitForSelector('.plan-controls[aria-busy="false"]')
+  }
+  /** The page has heard of the new link, and its worker has not answered. */
+  const moves = (label: string, by: string) =>
+    page.evaluate(`new Promise(resolve => {
+      addEventListener('hashchange', resolve, { once: true })
+      location.hash = '#/plan?${small}'
+    }).then(() => {
+      const input = [...document.querySelectorAll('label')].find(one => one.textContent === '${label}').control
+      ${by}
+      for (const type of ['input', 'change']) input.dispatchEvent(new Event(type, { bubbles: true }))
+    })`)
+  await start()
+  await moves('tp', 'input.value = Number(input.value) + 1')
+  await planBecomes(page, 'tp4.sp.pp2.dp2.z1.m8.1f1b.bf16')
+  ok(page.url().includes('model=llama2-7b') && page.url().includes('seq=1024'), page.url())
+  await start()
+  await moves('Recompute', `input.value = 'full'`)
+  await planBecomes(page, 'tp2.sp.pp2.dp4.z1.m4.1f1b.full.bf16')
+  ok(page.url().includes('model=llama2-7b') && page.url().includes('seq=1024'), page.url())
+  isFine()
+})
+
 later('a pinned axis gives nothing: pp takes from tp where dp stays', inChromium, async () => {
   const { page, open } = await shared()
   await open(`plan?${small}`)

@@ -25,7 +25,7 @@ export function Advice({ link, why }: AdviceProps) {
   return (
     <section class="advice" aria-busy={pending}>
       {(value || pending) && <h2>{words.try}</h2>}
-      <div class={isOld ? 'pending' : undefined}>
+      <div class={isOld ? 'pending' : undefined} inert={isOld}>
         {value && value.try.length === 0 && !pending && <p>{words.tryNone}</p>}
         {chips}
         {pending && <p class="quiet-note">{words.trying}</p>}

@@ -4,26 +4,27 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { language } from '../../base/language.js'
 import { Choice, Steps, Toggle } from '../../parts/controls.js'
 import { isSaidZh, problemZh } from '../../text/problems.zh.js'
-import type { Control, Choice as Option } from '../../work/plan/choices.js'
-import { move, settle, togglePin } from './state.js'
+import type { Control, Offer, Choice as Option } from '../../work/plan/choices.js'
+import { choose, isOffered, move, togglePin } from './state.js'
 import { named, text } from './text.js'
 
 interface ControlsProps {
-  readonly controls: readonly Control[]
+  readonly offer: Offer
   readonly pins: readonly string[]
 }
 
 /** What every plan decides; what few do stands behind it, folded. */
-export function Controls({ controls, pins }: ControlsProps) {
+export function Controls({ offer, pins }: ControlsProps) {
   const words = text()
+  const { controls } = offer
   const [usual, rare] = [controls.filter(one => !one.rare), controls.filter(one => one.rare)]
   return (
     <>
-      <Some controls={usual} pins={pins} />
+      <Some controls={usual} offer={offer} pins={pins} />
       {rare.length > 0 && (
         <details class="more">
           <summary>{words.more}</summary>
-          <Some controls={rare} pins={pins} />
+          <Some controls={rare} offer={offer} pins={pins} />
         </details>
       )}
     </>
@@ -34,7 +35,11 @@ export function Controls({ controls, pins }: ControlsProps) {
 const reasonOf = (refused: Problem): string =>
   isSaidZh(refused) && language.value === 'zh' ? problemZh(refused) : refused.message
 
-function Some({ controls, pins }: ControlsProps) {
+interface SomeProps extends ControlsProps {
+  readonly controls: readonly Control[]
+}
+
+function Some({ controls, offer, pins }: SomeProps) {
   const words = text()
   const refused = controls.flatMap(({ field, choices }) =>
     choices.flatMap(({ value, refused }) => (refused ? [{ field, value, refused }] : [])),
@@ -42,7 +47,7 @@ function Some({ controls, pins }: ControlsProps) {
   return (
     <>
       {controls.map(control => (
-        <One key={control.field} control={control} pinned={pins.includes(control.field)} />
+        <One key={control.field} {...{ offer, control }} pinned={pins.includes(control.field)} />
       ))}
       {refused.length > 0 && (
         <details class="refused">
@@ -67,9 +72,15 @@ function Some({ controls, pins }: ControlsProps) {
 const counted = ['tp', 'cp', 'pp', 'dp', 'ep', 'microbatches', 'zero', 'chunks']
 const pinnable = ['tp', 'cp', 'pp', 'dp', 'microbatches']
 
-function One({ control, pinned }: { readonly control: Control; readonly pinned: boolean }) {
+interface OneProps {
+  readonly offer: Offer
+  readonly control: Control
+  readonly pinned: boolean
+}
+
+function One({ offer, control, pinned }: OneProps) {
   const label = named(text().fields, control.field)
-  if (counted.includes(control.field)) return <Counted control={control} label={label} pinned={pinned} />
+  if (counted.includes(control.field)) return <Counted {...{ offer, control, label, pinned }} />
   const { value, choices } = control
   const other = choices.find(choice => choice.value !== value)
   if (value === 'true' || value === 'false')
@@ -77,7 +88,7 @@ function One({ control, pinned }: { readonly control: Control; readonly pinned: 
       <Toggle
         label={label}
         value={value === 'true'}
-        change={() => other?.link && settle(other.link)}
+        change={() => other && choose(offer, control, other.value)}
         {...(other?.refused && { note: <s title={reasonOf(other.refused)}>✕</s> })}
       />
     )
@@ -90,33 +101,27 @@ function One({ control, pinned }: { readonly control: Control; readonly pinned: 
         disabled: refused !== undefined,
       }))}
       value={value}
-      change={chosen => {
-        const link = choices.find(({ value }) => value === chosen)?.link
-        if (link) settle(link)
-      }}
+      change={chosen => choose(offer, control, chosen)}
     />
   )
 }
 
-interface CountedProps {
-  readonly control: Control
+interface CountedProps extends OneProps {
   readonly label: string
-  readonly pinned: boolean
 }
 
 /**
  * A slider over what is possible. While it moves it keeps the steps it began with: those of the next plan may be others. It stands where
  * it was moved to, and does not wait for the answer.
  */
-function Counted({ control, label, pinned }: CountedProps) {
+function Counted({ offer, control, label, pinned }: CountedProps) {
   const words = text()
-  const held = useRef<readonly Option[] | undefined>(undefined)
+  const held = useRef<readonly [Offer, Control] | undefined>(undefined)
   const [moved, show] = useState<string>()
   useEffect(() => {
     if (!held.current || control.value === moved) show(undefined)
   }, [control])
-  const choices = held.current ?? control.choices
-  const linkOf = (value: string) => choices.find(choice => choice.value === value)?.link
+  const { choices } = held.current?.[1] ?? control
   return (
     <div class="counted">
       <Steps
@@ -124,15 +129,15 @@ function Counted({ control, label, pinned }: CountedProps) {
         steps={choices.filter(({ link }) => link).map(({ value }) => value)}
         value={moved ?? control.value}
         change={value => {
-          held.current ??= control.choices
+          held.current ??= [offer, control]
           show(value)
-          const link = linkOf(value)
-          if (link) move(link)
+          const link = choices.find(choice => choice.value === value)?.link
+          if (link && isOffered(...held.current)) move(link)
         }}
         settle={value => {
-          const link = linkOf(value)
+          const [offered, one] = held.current ?? [offer, control]
           held.current = undefined
-          if (link) settle(link)
+          choose(offered, one, value)
         }}
         note={<Values choices={control.choices} value={control.value} />}
       />

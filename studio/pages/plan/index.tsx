@@ -31,10 +31,10 @@ export default function Plan() {
   const catalog = useAnswer('fast', ['plan', 'catalog'], null).value
   const read = useAnswer('fast', ['plan', 'read'], link)
   const choices = useAnswer('fast', ['plan', 'choices'], { link, pins })
-  const controls = useKept(choices.value)
+  const offer = useKept(choices.value)
   const said = useKept(read.value)
   // Made again only with other choices: a slider that moves is not to wait for a hundred others.
-  const offered = useMemo(() => controls && <Controls controls={controls} pins={pins} />, [controls, query.pin, words])
+  const offered = useMemo(() => offer && <Controls offer={offer} pins={pins} />, [offer, query.pin, words])
   const { numbers, compiling } = answers
   const headline = useMemo(() => numbers && <Headline {...{ numbers, compiling }} />, [numbers, compiling, words])
   return (

@@ -1,6 +1,7 @@
 /** What of the link is the plan's, and the ways to change it. */
 import { givenIn, place, setQuery } from '../../base/router.js'
 import { ask, askAhead } from '../../work/ask.js'
+import type { Control, Offer } from '../../work/plan/choices.js'
 import type { Changes, Link } from '../../work/plan/link.js'
 
 const keys = ['model', 'on', 'seq', 'batch', 'plan', 'j', 'net', 'mem', 'slow', 'jitter', 'mtbf', 'tokens'] as const
@@ -27,6 +28,28 @@ export function move(changes: Changes): void {
 }
 /** It has come to rest: Back leads to what was before. */
 export const settle = (changes: Changes): void => setQuery(changes, true)
+
+/** Whether what was offered can be chosen here: the page has the plan that it was offered for, or one that this control has led to. */
+export function isOffered({ link, pins }: Offer, { choices }: Control): boolean {
+  const { query } = place.peek()
+  const here = showLink(linkOf(query))
+  const leadsHere = (changes: Changes = {}) => showLink(linkOf(givenIn({ ...link, ...changes }))) === here
+  return String(pins) === String(pinsOf(query)) && (leadsHere() || choices.some(({ link }) => link && leadsHere(link)))
+}
+
+/** A value is chosen. Controls of another plan stay until those of this one are there: what is chosen there is meant for this one. */
+export async function choose(offer: Offer, control: Control, value: string): Promise<void> {
+  if (isOffered(offer, control)) {
+    const link = control.choices.find(choice => choice.value === value)?.link
+    if (link) settle(link)
+    return
+  }
+  const { query } = place.peek()
+  const asked = ask('fast', ['plan', 'choices'], { link: linkOf(query), pins: pinsOf(query) })
+  const now = await asked.catch(() => undefined) // the page says why
+  const same = now?.controls.find(({ field }) => field === control.field)
+  if (now && same) await choose(now, same, value)
+}
 
 /** Another model, cluster or batch: the plan comes along where it can. */
 export async function adapt(changes: Changes): Promise<void> {

@@ -42,6 +42,11 @@ export interface ChoicesInput {
   readonly pins: readonly string[]
 }
 
+/** The controls of one plan. */
+export interface Offer extends ChoicesInput {
+  readonly controls: readonly Control[]
+}
+
 const axes = ['tp', 'cp', 'pp', 'dp'] as const
 type Axis = (typeof axes)[number]
 type Plan = Job['plan']
@@ -50,7 +55,7 @@ type Changed = Partial<Record<keyof Plan, unknown>>
 /** Milliseconds between pauses. */
 const turn = 8
 
-export async function choices({ link, pins }: ChoicesInput, { pause }: Context): Promise<readonly Control[]> {
+export async function choices({ link, pins }: ChoicesInput, { pause }: Context): Promise<Offer> {
   const asked = await readLink(link)
   const { plan } = asked.job
   const meanings = new Map(jobFields().map(({ path, meaning }) => [path, meaning]))
@@ -68,7 +73,7 @@ export async function choices({ link, pins }: ChoicesInput, { pause }: Context):
     const meaning = meanings.get(`plan.${field}`) ?? ''
     controls.push({ field, value: chosenIn(plan, field), meaning, rare: isRare(field), choices: found })
   }
-  return controls
+  return { link, pins, controls }
 }
 
 const isRare = (field: Field): field is RareField => Object.hasOwn(rare, field)
