@@ -34,12 +34,19 @@ interface Product {
   readonly form: 'NN' | 'NT' | 'TN'
 }
 
-/** Of a layer of a small model: forward, gradient of the input, gradient of the weight. */
-const products: readonly Product[] = [
-  { m: 96, n: 1024, k: 512, form: 'NN' },
-  { m: 96, n: 512, k: 1024, form: 'NT' },
-  { m: 256, n: 384, k: 192, form: 'TN' },
-]
+/**
+ * Of a layer of a small model: forward, gradient of the input, gradient of the weight. All tiles divide them, or a tile would be judged by
+ * edges that larger products hardly have; and what is packed is read by many rows, as in training. WebAssembly, which is slower, has
+ * fewer.
+ */
+const productsOf = (kind: Kernels['kind']): readonly Product[] => {
+  const rows = kind === 'wasm' ? 96 : 480
+  return [
+    { m: rows, n: 768, k: 384, form: 'NN' },
+    { m: rows, n: 384, k: 768, form: 'NT' },
+    { m: 384, n: 768, k: rows, form: 'TN' },
+  ]
+}
 const flopsOf = ({ m, n, k }: Product): number => 2 * m * n * k
 
 /** In all turns of one tuning together, after a first that warms up: a runtime may compile better what is run often. */
@@ -50,7 +57,7 @@ class Bench {
   readonly #bed: KernelBed
   readonly #words
 
-  constructor(kernels: Kernels) {
+  constructor(kernels: Kernels, products: readonly Product[]) {
     const [m, n, k] = (['m', 'n', 'k'] as const).map(size => Math.max(...products.map(product => product[size])))
     this.#bed = new KernelBed(kernels, 4 * (m * k + k * n + m * n) + 256)
     const [a, b, out] = [m * k, k * n, m * n].map(count => this.#bed.operand(count))
@@ -153,7 +160,8 @@ function timed(
  * WebAssembly chooses among variants alone.
  */
 export function probe(kernels: Kernels, machine: string): Probed {
-  const [bench, caches] = [new Bench(kernels), platform.caches()]
+  const [products, caches] = [productsOf(kernels.kind), platform.caches()]
+  const bench = new Bench(kernels, products)
   const tuned = (tunings: readonly Tuning[]) => tunings.map(tuning => kernels.tuned(tuning))
   const race = (tunings: readonly Tuning[]) => timed(bench, tuned(tunings), products.map(flopsOf))
   const variants = race(kernels.variants.map(variant => tuningFor(kernels.kind, variant, caches)))
