@@ -7,8 +7,6 @@ enum { STREAMED_RUN = 4096 };  // from so many bytes on
 enum { CACHE_LINE = 64 };
 
 #if defined(__SSE2__)
-#include <immintrin.h>
-
 INLINE void stream_line(char *to, const char *from) {
 #if defined(__AVX512F__)
   _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));

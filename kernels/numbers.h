@@ -7,9 +7,6 @@
 //   put(result, first, n, y);                        // rounds what was written elsewhere
 #pragma once
 #include "kernels.h"
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 struct numbers {
   char *at;

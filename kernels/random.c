@@ -1,9 +1,7 @@
 // Philox on the lanes of a vector, and dropout.
 #include "random.h"
 #include "numbers.h"
-#if defined(__AVX2__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 

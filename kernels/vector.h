@@ -8,8 +8,10 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
-#ifdef __x86_64__
+#if defined(__AVX__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>  // a tenth of the above, which takes longer to read than most of our files
 #endif
 
 #if defined(VECTOR_BYTES)  // a variant of matmul may want narrower ones
