@@ -1,6 +1,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { choices } from '../src/base/index.js'
 import { compileJob, differencesOf, tallyOf } from '../src/compile/index.js'
+import { presets } from '../src/model/index.js'
 import {
   check,
   Job,
@@ -144,6 +145,61 @@ test(`what is made small is a sound job, experts and all (SEED=${seed})`, () => 
       ok(('moe' in small.model ? small.model.moe?.experts : 0) === 0 || small.plan.rows === 'worst')
     }
   }
+})
+
+const published = {
+  'DeepSeek-V3 on 2,048 devices': {
+    model: presets['deepseek-v3'],
+    training: { seq: 4096, globalBatch: 15360 },
+    plan: { pp: 16, dp: 128, ep: 64, zero: 1, schedule: 'dualpipe-v', chunks: 2, microbatches: 120, precision: 'bf16' },
+  },
+  'Llama 3 405B on 16,384 devices': {
+    model: presets['llama3-405b'],
+    training: { seq: 8192, globalBatch: 2048 },
+    plan: {
+      ...{ tp: 8, sequenceParallel: true, pp: 16, dp: 128, zero: 1, precision: 'bf16', microbatches: 16 },
+      ...{ schedule: 'interleaved', chunks: 8, layers: { first: 0, last: 0 } },
+    },
+  },
+} as const satisfies Record<string, JobInput>
+
+for (const [title, input] of Object.entries(published)) {
+  const job = Job.parse(input)
+  const { job: small, changes } = shrink(job)
+
+  test(`${title}: little is left to run, and all that changed is said`, () => {
+    const { model, plan } = small
+    ok('heads' in model && 'kvHeads' in model)
+    ok(worldOfPlan(plan) <= 64 && model.embed <= 16 && model.heads <= 4, JSON.stringify(changes))
+    ok(plan.dp * plan.tp * plan.microbatches * (model.layers + plan.pp * plan.chunks) <= 16_384)
+    // Two heads a rank, two ranks of what ranks split, every stage.
+    ok(model.heads / plan.tp >= 2)
+    for (const axis of ['tp', 'dp', 'ep'] as const) equal(plan[axis] > 1, job.plan[axis] > 1, axis)
+    deepEqual([plan.pp, plan.chunks, plan.schedule], [job.plan.pp, job.plan.chunks, job.plan.schedule])
+    ok(plan.microbatches >= Math.min(2 * plan.pp, job.plan.microbatches))
+    const said = new Set(changes.map(({ path }) => path))
+    for (const key of ['tp', 'dp', 'ep', 'microbatches', 'layers'] as const)
+      equal(said.has(`plan.${key}`), JSON.stringify(plan[key]) !== JSON.stringify(job.plan[key]), key)
+    for (const key of ['layers', 'embed', 'heads', 'ffn'] as const)
+      equal(said.has(`model.${key}`), model[key] !== (job.model as typeof model)[key], key)
+  })
+
+  later(`${title}: what is left is the same program`, () => {
+    deepEqual(differencesOf(tallyOf(compileJob(job)), tallyOf(compileJob(small))), [])
+  })
+}
+
+test('what need not be left out to make a job small is kept: layers, then microbatches, then ranks', () => {
+  const of = (plan: JobInput['plan']) => {
+    const { model, plan: small } = shrink(
+      Job.parse({ model: presets['llama3-405b'], training: { seq: 8192, globalBatch: 4096 }, plan }),
+    ).job
+    return [model.layers, small.microbatches, small.tp]
+  }
+  deepEqual(of({ tp: 8, dp: 4, microbatches: 4 }), [126, 4, 8])
+  deepEqual(of({ tp: 8, pp: 4, dp: 4, microbatches: 32 }), [4, 32, 8])
+  deepEqual(of({ tp: 8, pp: 16, dp: 4, microbatches: 512 }), [16, 32, 8])
+  deepEqual(of({ tp: 8, pp: 42, dp: 4, microbatches: 512 }), [42, 92, 2])
 })
 
 later('experts on all of eight ranks are rehearsed on four, and proved narrower', async () => {

@@ -55,7 +55,7 @@ import { expertAxesOf, meshOf } from './mesh.js'
 import { draftOnce, type OnceDrafts, toldTo } from './once.js'
 import { overlap } from './overlap.js'
 import { classesOf, draftParams, layoutsOfParams } from './params.js'
-import { type Arenas, noArenas, placeBuffers, placeFrames } from './place.js'
+import { type Arenas, anyArenas, noArenas, placeBuffers, placeFrames } from './place.js'
 import { storedGradients, storedModel } from './precision.js'
 import { recompute } from './recompute.js'
 import { roundsOf } from './rounds.js'
@@ -112,13 +112,13 @@ export function* compiling(given: CompileInput, sharding: Sharding = shardStep(g
   }
 }
 
-/** Where only the heaviest stream is asked for, packing another stops once it takes no more than those before it. */
+/** Where only the heaviest stream is asked for, packing another stops once it takes no more than those before it; where none is, none is packed. */
 function* placingFrames(scripts: readonly StreamScript[], { placing }: CompileInput): Work<Stream[]> {
   const streams: Stream[] = []
   let most = noArenas
   for (const script of scripts) {
     yield streams.length / scripts.length
-    const stream = placeFrames(script, most)
+    const stream = placeFrames(script, placing === 'none' ? anyArenas : most)
     streams.push(stream)
     if (placing === 'heaviest') most = greater(most, stream)
   }

@@ -25,8 +25,11 @@ export interface CompileInput {
   readonly training: TrainedBy
   /** rows = pp, stages = pp * chunks. */
   readonly schedule: Schedule
-  /** `heaviest`: only the arena of the heaviest stream need be as small as can be, which takes a fraction of the time. */
-  readonly placing?: 'each' | 'heaviest'
+  /**
+   * `heaviest`: only the arena of the heaviest stream need be as small as can be, which takes a fraction of the time. `none`: frames lie
+   * one behind the other, in a program that is read and never run.
+   */
+  readonly placing?: 'each' | 'heaviest' | 'none'
 }
 
 /** A kind of block is compiled once, whatever the number of blocks of it. */

@@ -27,6 +27,7 @@ const mostSizes = 10
 
 /** A packing of so many bytes is good enough, though a better one might be found. */
 export function pack(leases: readonly Lease[], enough = 0): Packing {
+  if (enough === Infinity) return oneBehindTheOther(leases)
   const order = Array.from({ length: leases.length }, (_, i) => i)
   order.sort((a, b) => leases[b].bytes - leases[a].bytes || leases[a].start - leases[b].start || a - b)
   const packer = new Packer(leases)
@@ -39,6 +40,16 @@ export function pack(leases: readonly Lease[], enough = 0): Packing {
     tries.rearrange(order)
   }
   return tries.best
+}
+
+function oneBehindTheOther(leases: readonly Lease[]): Packing {
+  let bytes = 0
+  const offsets = leases.map(lease => {
+    const offset = bytes
+    bytes += align(lease.bytes)
+    return offset
+  })
+  return { offsets, bytes }
 }
 
 /** What is alive at this moment first, and what lives longest: gaps between those are filled by what comes and goes. */

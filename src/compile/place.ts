@@ -88,6 +88,7 @@ function rolesOf(drafts: BufferDrafts, slots: ReadonlyMap<Ref, Slot>): Role[] {
 export type Arenas = Readonly<Record<Space, number>>
 
 export const noArenas: Arenas = { device: 0, host: 0, disk: 0 }
+export const anyArenas: Arenas = { device: Infinity, host: Infinity, disk: Infinity }
 
 export function placeFrames(draft: StreamDraft, enough: Arenas = noArenas): Stream {
   const { frames: drafts, resident, steps: uses } = draft

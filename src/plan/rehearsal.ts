@@ -5,9 +5,11 @@
  * layer split and the relation of microbatches to the pipeline's depth stay.
  */
 import type { ModelConfig } from '../model/index.js'
+import { type FewerHeads, fewerHeads, twoOfEach } from './fewer-heads.js'
 import { fewerLayers } from './fewer-layers.js'
-import { fewerExperts, fewerRanks } from './fewer-ranks.js'
-import { contextOf, fewTokens, headSplit } from './rule.js'
+import { fewerMicrobatches } from './fewer-microbatches.js'
+import { fewerExperts } from './fewer-ranks.js'
+import { fewTokens } from './rule.js'
 import { Data, type Job, type Plan } from './schema.js'
 import { differences, narrowLatent, nearer, roomForAll, type Shrunk } from './shrink.js'
 
@@ -32,7 +34,7 @@ export const rehearsalSizes: readonly RehearsalSizes[] = [
 ].map(sizes => ({ ...sizes, ranks: 64, tasks: 256 }))
 
 export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
-  const tensor = tensorOf(job, sizes)
+  const tensor = fewerHeads(job, sizes.headsPerRank, twoOfEach(job.plan, sizes.dp))
   const { dp, cp, ep, etp } = tensor
   const pp = pipelineOf(job.plan, Math.max(1, Math.floor(sizes.ranks / (dp * cp * tensor.tp))))
   const microbatches = microbatchesOf(job.plan, pp, sizes.tasks)
@@ -56,47 +58,11 @@ export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   return { job: small, changes: differences(job, small) }
 }
 
-interface Tensor {
-  readonly tp: number
-  readonly cp: number
-  readonly dp: number
-  readonly ep: number
-  readonly etp: number
-  readonly attention: Plan['attention']
-  readonly kvHeads: number
-  readonly group: number
-}
-
-/**
- * tp, the ranks of cp that exchange heads and those that hold experts, as the heads and the experts have them: each factor in two if
- * it was there at all. A ring keeps its ranks, since it takes as many steps.
- */
-function tensorOf({ model, plan }: Job, { headsPerRank, dp: copies }: RehearsalSizes): Tensor {
-  const { ring } = contextOf(plan)
-  const { attention } = plan
-  const known = model.family === 'mlp' ? undefined : model.kvHeads
-  const {
-    outer,
-    heads: few,
-    ...grid
-  } = fewerRanks(plan, known, (factor, ranks) => (factor === 'dp' ? copies : factor === 'cp' && ring ? ranks : 2))
-  const tp = few.tp.kvHeads * few.tp.group
-  if (model.family === 'mlp') return { ...grid, tp, cp: outer, attention, kvHeads: 1, group: 1 }
-  const { kvHeads } = model
-  const split = headSplit(plan.tp, contextOf(plan).ulysses, kvHeads)
-  const groups = few.tp.group * few.ulysses.group
-  // More key-value heads than these would change how the axes are factored, where one has a second factor.
-  const own = groups > 1 ? 1 : Math.min(kvHeads / split.tp.kvHeads / split.ulysses.kvHeads, headsPerRank)
-  const group = model.heads / kvHeads / split.tp.group / split.ulysses.group
-  const ulysses = few.ulysses.kvHeads * few.ulysses.group
-  return {
-    ...{ ...grid, tp, cp: outer * ulysses, kvHeads: few.tp.kvHeads * few.ulysses.kvHeads * own },
-    group: groups * Math.min(group, 2),
-    attention: typeof attention === 'object' ? { ulysses, ring: outer } : attention,
-  }
-}
-
-function narrowed(job: Job, tensor: Tensor, { headDim, seq }: RehearsalSizes & { readonly seq: number }): ModelConfig {
+function narrowed(
+  job: Job,
+  tensor: FewerHeads,
+  { headDim, seq }: RehearsalSizes & { readonly seq: number },
+): ModelConfig {
   const { model } = job
   const { tp, kvHeads, group } = tensor
   const width = 2 * headDim
@@ -117,10 +83,8 @@ function pipelineOf({ pp, schedule }: Plan, most: number): number {
   return Math.max(1, most - (most % 2 === pp % 2 ? 0 : 1))
 }
 
-/** m = k x pp + r: a few whole rounds, at least of 8 microbatches where there were as many, and a rest where there was one. */
-function microbatchesOf({ microbatches, pp, chunks, schedule }: Plan, now: number, tasks: number): number {
-  if (typeof schedule !== 'string' || (now === pp && microbatches * chunks <= tasks / 8)) return microbatches
-  if (microbatches < pp) return Math.max(1, Math.ceil((microbatches * now) / pp))
-  const rounds = Math.min(Math.floor(microbatches / pp), Math.max(2, Math.ceil(8 / now)))
-  return rounds * now + Math.min(microbatches % pp, now - 1)
+/** All of them where the pipeline is as deep as it was and they are few. */
+function microbatchesOf(plan: Plan, now: number, tasks: number): number {
+  const { microbatches, pp, chunks } = plan
+  return now === pp && microbatches * chunks <= tasks / 8 ? microbatches : fewerMicrobatches(plan, now)
 }

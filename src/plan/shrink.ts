@@ -1,13 +1,18 @@
 /**
  * A job too large to be interpreted, made small enough: the same plan (mesh, schedule, ZeRO, recompute, layer split)
- * over a narrower model, shorter sequences and a smaller batch. Head counts stay, so tp is factored as before; every
- * width stays divisible by what splits it. If there are too many ranks, dp goes down to 2, to 4 where it holds experts and copies
- * of them, and layers to one a stage. With few tokens chance alone would overflow the room for rows, so there is room for all.
+ * over a narrower model, shorter sequences and a smaller batch. Of heads there are as many as tp and cp split in the same factors;
+ * every width stays divisible by what splits it. dp goes down to 2, to 4 where it holds experts and copies of them. With few tokens
+ * chance alone would overflow the room for rows, so there is room for all.
+ *
+ * Where that is still too much work, what repeats is left out, one after the other until it is little enough: layers, down to one of
+ * a kind a stage; rounds of microbatches; ranks of tp and cp, down to two that split the same thing.
  */
 
 import type { LlamaConfig, ModelConfig } from '../model/index.js'
+import { type FewerHeads, fewerHeads, twoOfEach } from './fewer-heads.js'
 import { fewerLayers } from './fewer-layers.js'
-import { fewerExperts, fewerRanks } from './fewer-ranks.js'
+import { fewerMicrobatches } from './fewer-microbatches.js'
+import { type Enough, fewerExperts } from './fewer-ranks.js'
 import { stagesOf } from './layers.js'
 import { fewTokens } from './rule.js'
 import type { Job, Plan } from './schema.js'
@@ -23,48 +28,75 @@ export interface Shrunk {
   readonly changes: readonly Change[]
 }
 
+/** What may be left out of a plan that repeats it. */
+interface Fewer {
+  readonly layers?: boolean
+  readonly microbatches?: boolean
+  readonly ranks?: boolean
+}
+
+/** Each leaves out more than the one before. */
+const fewerAndFewer: readonly Fewer[] = [
+  {},
+  { layers: true },
+  { layers: true, microbatches: true },
+  { layers: true, microbatches: true, ranks: true },
+]
+
+/** Layers and ends of stages that ranks pass in a step: so many are interpreted in about ten seconds. */
+const mostPasses = 16_384
+
 const headDim = 2
+/** With two heads a rank, an order of heads that is wrong is seen. */
+const headsPerRank = 2
+const leastEmbed = 8
 
 export function shrink(job: Job): Shrunk {
-  const plan = { ...job.plan, ...fewerCopies(job) }
-  const layered = fewLayers(job, plan)
-  const few = fewTokens(job, plan)
-  const model = narrower(layered, plan, few.seq)
-  const training = { ...job.training, seq: few.seq, batchRamp: undefined, globalBatch: plan.dp * plan.microbatches }
-  const planned = { ...plan, ...few.plan, layers: layered.plan.layers }
-  const small: Job = { ...job, model, training, plan: planned, ...(few.data && { data: few.data }) }
+  const sizes = fewerAndFewer.map(fewer => () => smaller(job, fewer))
+  const [last] = sizes.slice(-1)
+  const enough = sizes.find(size => passesOf(size()) <= mostPasses) ?? last
+  const small = enough()
   return { job: small, changes: differences(job, small) }
 }
 
-/** Two copies of everything; beside them two ranks of dp that hold different experts, or parts of each, where some do. */
-function fewerCopies({ model, plan }: Job): Partial<Plan> {
-  const { dp, ep, etp } = fewerRanks(plan, 'kvHeads' in model ? model.kvHeads : undefined, (factor, ranks) =>
-    factor === 'dp' ? 2 : ranks,
-  )
-  return { dp, ep, etp, ...roomForAll(model) }
+const passesOf = ({ model, plan }: Job): number =>
+  plan.dp * plan.cp * plan.tp * plan.microbatches * (model.layers + stagesOf(plan))
+
+function smaller(job: Job, fewer: Fewer): Job {
+  const enough: Enough = fewer.ranks ? twoOfEach(job.plan, 2) : (factor, ranks) => (factor === 'dp' ? 2 : ranks)
+  const few = fewerHeads(job, headsPerRank, enough)
+  const { tp, cp, dp, ep, etp, attention } = few
+  const microbatches = fewer.microbatches ? fewerMicrobatches(job.plan) : job.plan.microbatches
+  const grid: Plan = { ...job.plan, tp, cp, dp, ep, etp, attention, microbatches, ...roomForAll(job.model) }
+  const layered = fewer.layers ? fewLayers(job, grid) : job
+  const tokens = fewTokens(job, grid)
+  const training = { ...job.training, seq: tokens.seq, batchRamp: undefined, globalBatch: dp * microbatches }
+  const plan = { ...grid, ...tokens.plan, layers: layered.plan.layers }
+  const model = narrower(layered, few, tokens.seq)
+  return { ...job, model, training, plan, ...(tokens.data && { data: tokens.data }) }
 }
 
 export const roomForAll = (model: ModelConfig): Partial<Plan> => ('moe' in model && model.moe ? { rows: 'worst' } : {})
 
-/** At most one layer of a kind a stage, unless the plan lists them. */
+/** At most one layer of a kind a stage. */
 function fewLayers(job: Job, small: Plan): Job {
-  const { model, plan } = job
-  if (plan.layers !== 'even' || stagesOf(plan) * small.dp * plan.tp <= 16) return job
-  const fewer = fewerLayers(job, plan)
-  return { ...job, model: { ...model, ...fewer.model } as ModelConfig, plan: { ...plan, layers: fewer.split } } // of the same family
+  const { model, split } = fewerLayers(job, small)
+  return { ...job, model: { ...job.model, ...model } as ModelConfig, plan: { ...job.plan, layers: split } } // of the same family
 }
 
-function narrower({ model, training }: Job, plan: Plan, seq: number): ModelConfig {
-  const { tp } = plan
+function narrower({ model, training, plan }: Job, few: FewerHeads, seq: number): ModelConfig {
+  const { tp, kvHeads } = few
   const ffn = Math.min(model.ffn, 2 * tp)
-  if (model.family === 'mlp') return { ...model, embed: Math.min(model.embed, 8), ffn }
+  if (model.family === 'mlp') return { ...model, embed: Math.min(model.embed, leastEmbed), ffn }
   const vocab = Math.min(model.vocab, tp * Math.ceil(8 / tp))
-  const embed = Math.min(model.embed, model.heads * headDim)
-  if (model.family === 'gpt') return { ...model, embed, ffn, vocab }
+  const heads = kvHeads * few.group
+  const embed = Math.min(model.embed, heads * headDim)
+  if (model.family === 'gpt') return { ...model, embed, heads, kvHeads, ffn, vocab }
   const tokens = [training.seq, seq] as const
-  const experts = fewerExperts(model, { from: plan, to: plan, width: 2, seq: tokens })
+  const experts = fewerExperts(model, { from: plan, to: few, width: 2, seq: tokens })
   const narrow = { headDim: Math.min(model.headDim, headDim), ...narrowLatent(model, headDim) }
-  return { ...model, embed, ffn, vocab, ...narrow, ...nearer(model, tokens), ...experts }
+  const wide = Math.min(model.embed, Math.max(embed, leastEmbed))
+  return { ...model, embed: wide, heads, kvHeads, ffn, vocab, ...narrow, ...nearer(model, tokens), ...experts }
 }
 
 /** A window that reaches as many ranks back as it did. */
@@ -88,7 +120,8 @@ export function differences(before: Job, after: Job): Change[] {
     ...(job.data?.documents && { 'data.documents.pad': job.data.documents.pad }),
   })
   const [from, to] = [flat(before), flat(after)]
-  return Object.keys(to).flatMap(path => (from[path] !== to[path] ? [{ path, from: from[path], to: to[path] }] : []))
+  const isSame = (path: string) => JSON.stringify(from[path]) === JSON.stringify(to[path])
+  return Object.keys(to).flatMap(path => (isSame(path) ? [] : [{ path, from: from[path], to: to[path] }]))
 }
 
 const prefixed = (name: string, record: object): Record<string, unknown> =>

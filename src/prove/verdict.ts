@@ -1,10 +1,28 @@
 /**
- * The proof of a program: the laws, then the reference interpreter beside one rank. A model too large to be interpreted is
- * checked by the laws as it is, and run narrower under the same plan.
+ * The proof of a program: the laws, then the reference interpreter beside one rank. A job too large to be interpreted is
+ * checked by the laws as it is, and run smaller, as the same program: how far it is the same is said.
  */
-import { error, ProblemsError, SpokenError, saidBy, sayFailure, unwatched, type Watcher } from '../base/index.js'
-import { compileJob, serialJob } from '../compile/index.js'
-import { type Comparison, comparing, RunError, runningSerial, worstOf } from '../engine/index.js'
+import {
+  asPart,
+  error,
+  ProblemsError,
+  SpokenError,
+  saidBy,
+  sayFailure,
+  unwatched,
+  type Watcher,
+  type Work,
+} from '../base/index.js'
+import { compilingJob, differencesOf, serialJob, tallyOf } from '../compile/index.js'
+import {
+  type CompareOptions,
+  type Comparison,
+  comparing,
+  RunError,
+  runningSerial,
+  type SerialRun,
+  worstOf,
+} from '../engine/index.js'
 import { type Program, type Violation, verifying } from '../ir/index.js'
 import { parametersOf } from '../model/index.js'
 import { type Change, type Job, shrink, worldOfPlan } from '../plan/index.js'
@@ -31,36 +49,71 @@ export interface ProveOptions {
 export interface Verdict {
   readonly ok: boolean
   readonly tolerance: number
+  /** Of the program that the laws were checked of. */
+  readonly ranks: number
   readonly violations: readonly Violation[]
-  readonly numbers?: Comparison & { readonly worst: number; readonly ranks: number; readonly shrunk: readonly Change[] }
+  readonly numbers?: Numbers
+}
+
+/** What a run showed. */
+export interface Numbers extends Comparison {
+  readonly worst: number
+  readonly ranks: number
+  /** What was made smaller to run it. */
+  readonly shrunk: readonly Change[]
+  /** Kinds of segments of the whole program, and those that the smaller one lacks, has besides, or has with other instructions. */
+  readonly kinds: number
+  readonly differing: readonly string[]
 }
 
 export async function prove({ job, schedule, program }: CompiledJob, options: ProveOptions): Promise<Verdict> {
   const { steps, full, watcher = unwatched } = options
   const runs = steps > 0
   const small = full || affordable(job, steps) ? { job, changes: [] } : shrink(job)
-  const ranks = worldOfPlan(small.job.plan)
   watcher.expect(runs ? secondsOf(program, small.job, steps) : { laws: 1 })
   watcher.say('laws')
-  const serial = compileJob(serialJob(job, job.plan.microbatches))
-  const violations = await watcher.run('laws', verifying(program, serial))
-  if (!runs || violations.length > 0) return { ok: violations.length === 0, tolerance, violations }
-  const target = small.job === job ? program : compileJob(small.job, schedule)
-  const numbers = { ...(await beside(small.job, target, steps, watcher)), ranks, shrunk: small.changes }
+  const violations = await watcher.run('laws', lawsBroken(job, program))
+  const verdict = { ok: violations.length === 0, tolerance, ranks: worldOfPlan(job.plan), violations }
+  if (!runs || violations.length > 0) return verdict
+  const target =
+    small.job === job ? program : await watcher.run('one rank', asPart(0, 0, compilingJob(small.job, schedule)))
+  const compared = await beside(small.job, target, steps, watcher)
+  const numbers = {
+    ...compared,
+    ranks: worldOfPlan(small.job.plan),
+    shrunk: small.changes,
+    ...sameness(program, target),
+  }
   const worst = worstOf(numbers)
   const ok = worst <= tolerance && numbers.memory.length === 0 && numbers.spread.error === 0
-  return { ok, tolerance, violations, numbers: { ...numbers, worst } }
+  return { ...verdict, ok, numbers: { ...numbers, worst } }
+}
+
+function* lawsBroken(job: Job, program: Program): Work<Violation[]> {
+  const alone = serialJob(job, job.plan.microbatches)
+  const serial = yield* asPart(0, 0.1, compilingJob(alone, undefined, { placing: 'none' }))
+  return yield* asPart(0.1, 1, verifying(program, serial))
+}
+
+function sameness(program: Program, target: Program): Pick<Numbers, 'kinds' | 'differing'> {
+  const full = tallyOf(program)
+  const differing = target === program ? [] : differencesOf(full, tallyOf(target)).map(({ name }) => name)
+  return { kinds: full.segments.size, differing }
 }
 
 async function beside(job: Job, program: Program, steps: number, watcher: Watcher): Promise<Comparison> {
   const { optimizer, seed } = job.training
   const options = { steps, seed, lr: optimizer.lr, vocab: 'vocab' in job.model ? job.model.vocab : 1 }
-  const serial = await watcher.run('one rank', runningSerial(compileJob(serialJob(job)), options))
+  const serial = await watcher.run('one rank', runningOneRank(job, options))
   try {
     return await watcher.run(allRanks(job), comparing(program, serial, options))
   } catch (e) {
     throw isFull(e) ? new ProblemsError([error('engine/failed', 'plan.rows', sayFailure(saidBy(e)))]) : e
   }
+}
+
+function* runningOneRank(job: Job, options: CompareOptions): Work<SerialRun> {
+  return yield* runningSerial(yield* asPart(0, 0, compilingJob(serialJob(job))), options)
 }
 
 /** A rank had less room for rows of experts than its tokens chose: the plan says how much it has. */

@@ -2,7 +2,7 @@
 import { compileJob } from '../../compile/index.js'
 import { showViolation } from '../../ir/index.js'
 import { earlierJobs, type Job } from '../../plan/index.js'
-import { type CompiledJob, prove, tolerance, type Verdict } from '../../prove/index.js'
+import { type CompiledJob, type Numbers, prove, tolerance, type Verdict } from '../../prove/index.js'
 import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
@@ -50,7 +50,7 @@ const describeAll = (verdict: Verdict, smaller: readonly Smaller[]): string =>
     ),
   ].join('\n')
 
-export function describe({ ok, violations, numbers }: Verdict): string {
+export function describe({ ok, ranks: proved, violations, numbers }: Verdict): string {
   if (violations.length > 0)
     return [
       ...violations.slice(0, 20).map(showViolation),
@@ -60,12 +60,8 @@ export function describe({ ok, violations, numbers }: Verdict): string {
   const { steps, parameter, memory, shrunk, worst, ranks, spread } = numbers
   const show = (error: number) => error.toExponential(1)
   return [
-    'lawful: no law of SPEC.md is broken',
-    ...(shrunk.length > 0
-      ? [
-          `run narrower, under the same plan: ${shrunk.map(c => `${c.path} ${JSON.stringify(c.from)} -> ${JSON.stringify(c.to)}`).join(', ')}`,
-        ]
-      : []),
+    `lawful: no law of SPEC.md is broken${shrunk.length > 0 ? `, at full size on ${counted(proved, 'rank')}` : ''}`,
+    ...(shrunk.length > 0 ? describeSmaller(numbers) : []),
     ...steps.map(
       (s, i) =>
         `step ${i + 1}: loss ${s.loss.toFixed(6)}, one rank ${s.serial.toFixed(6)}; loss differs by ${show(s.error)}, gradients by ${show(s.gradient.error)}${s.gradient.name && ` (${s.gradient.name})`}`,
@@ -83,3 +79,14 @@ export function describe({ ok, violations, numbers }: Verdict): string {
       : `NOT equal: worst ${show(worst)}, allowed ${show(tolerance)}`,
   ].join('\n')
 }
+
+function describeSmaller({ ranks, shrunk, kinds, differing }: Numbers): string[] {
+  const changes = shrunk.map(({ path, from, to }) => `${path} ${JSON.stringify(from)} -> ${JSON.stringify(to)}`)
+  const same =
+    differing.length === 0
+      ? `the same program (all ${kinds} kinds of segments agree, instruction for instruction)`
+      : `NOT the same program (${differing.length} of ${counted(kinds, 'kind')} of segments differ: ${differing.join(', ')})`
+  return [`run smaller on ${counted(ranks, 'rank')}, ${same}: ${changes.join(', ')}`]
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -37,8 +37,19 @@ interface LedgerEntry {
 
 export class Ledger {
   readonly updates: Update[] = []
+  readonly #byParam = new Map<string, Update[]>()
   readonly #losses = new Map<number, LedgerEntry>()
   readonly #squares = new Map<number, LedgerEntry>()
+
+  updated(update: Update): void {
+    this.updates.push(update)
+    const known = this.#byParam.get(update.param)
+    if (known) known.push(update)
+    else this.#byParam.set(update.param, [update])
+  }
+
+  /** In the order in which they happened. */
+  updatesOf = (param: string): readonly Update[] => this.#byParam.get(param) ?? []
 
   /** A loss was computed. Recomputing it is no second loss. */
   loss(value: Value, place: Place, microbatch: number): void {
@@ -74,7 +85,7 @@ export class Ledger {
         .map(Number)
         .flatMap((pipeline): Finding[] => {
           const times = program.evaluates || frozen ? 0 : 1
-          const own = this.updates.filter(update => update.param === name && update.pipeline === pipeline)
+          const own = this.updatesOf(name).filter(update => update.pipeline === pipeline)
           if (own.length === times) return []
           const { step, segment, instr } = own[times] ?? updateCall(program, name, pipeline)
           return [
@@ -111,8 +122,8 @@ export class Ledger {
     if (this.#squares.size === 0) return []
     const twice = [...this.#squares.values()].filter(({ times }) => times > 1)
     const missing = program.params.flatMap(({ name }) => {
-      const own = this.updates.filter(({ param, trains }) => param === name && trains)
-      const holders = own.sort((a, b) => a.pipeline - b.pipeline)
+      const own = this.updatesOf(name).filter(({ trains }) => trains)
+      const holders = own.toSorted((a, b) => a.pipeline - b.pipeline)
       return holders.slice(0, 1).filter(({ grad }) => !this.#squares.has(keyOf(grad.a, grad.b)))
     })
     return [

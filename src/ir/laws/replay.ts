@@ -101,7 +101,7 @@ class Replay {
 
   /** The updated parameter is back where it is kept, and so are its state and what it was rounded from. */
   #end(param: Param): void {
-    for (const update of this.#ledger.updates.filter(({ param: name }) => name === param.name)) {
+    for (const update of this.#ledger.updatesOf(param.name)) {
       const { pipeline, after } = update
       const held = param.frames[pipeline]
       if (!held) continue
@@ -380,7 +380,7 @@ class Replay {
         ...told('T/needed', { param: param.name, type: this.#shelf.show(grad), needed: this.#shelf.show(needed) }),
       })
     this.#verdicts.updated(this.#program, { ...place, param: param.name }, act, ins)
-    this.#ledger.updates.push({
+    this.#ledger.updated({
       ...place,
       pipeline: frame.pipeline,
       param: param.name,
