@@ -156,13 +156,16 @@ export const expertContract: Prepare<'expertContract'> = (_, [rows, counts, w], 
   const stride = strideOf(w.dims, 'expert')
   return (cells, [atRows, atCounts, atW], [to]) => {
     const owners = expertsOf(cells, atCounts.at, counts.dims[0].size, rowsIn.length)
-    for (let r = 0; r < rowsIn.length; r++)
+    for (let r = 0; r < rowsIn.length; r++) {
+      const [fromA, weights, out] = [atRows.at + rowsIn[r], atW.at + owners[r] * stride, to.at + rowsOut[r]]
+      const terms = owners[r] >= 0 ? aSum.length : 0
       for (let c = 0; c < outCol.length; c++) {
+        const fromB = weights + bCol[c]
         let sum = 0
-        const [fromA, fromB] = [atRows.at + rowsIn[r], atW.at + owners[r] * stride + bCol[c]]
-        if (owners[r] >= 0) for (let k = 0; k < aSum.length; k++) sum += cells[fromA + aSum[k]] * cells[fromB + bSum[k]]
-        cells[to.at + rowsOut[r] + outCol[c]] = sum
+        for (let k = 0; k < terms; k++) sum += cells[fromA + aSum[k]] * cells[fromB + bSum[k]]
+        cells[out + outCol[c]] = sum
       }
+    }
   }
 }
 
@@ -175,11 +178,13 @@ export const expertWeightGrad: Prepare<'expertWeightGrad'> = (_, [rows, drows, c
   return (cells, [atRows, atDrows, atCounts], [to]) => {
     const owners = expertsOf(cells, atCounts.at, counts.dims[0].size, rowsIn.length)
     const sums = new Float64Array(elementsOf(out.dims))
-    for (let r = 0; r < rowsIn.length && owners[r] >= 0; r++)
-      for (let a = 0; a < aIn.length; a++)
-        for (let b = 0; b < bIn.length; b++)
-          sums[owners[r] * stride + outA[a] + outB[b]] +=
-            cells[atRows.at + rowsIn[r] + aIn[a]] * cells[atDrows.at + rowsOut[r] + bIn[b]]
+    for (let r = 0; r < rowsIn.length && owners[r] >= 0; r++) {
+      const [fromA, fromB] = [atRows.at + rowsIn[r], atDrows.at + rowsOut[r]]
+      for (let a = 0; a < aIn.length; a++) {
+        const [x, sum] = [cells[fromA + aIn[a]], owners[r] * stride + outA[a]]
+        for (let b = 0; b < bIn.length; b++) sums[sum + outB[b]] += x * cells[fromB + bIn[b]]
+      }
+    }
     cells.set(sums, to.at)
   }
 }

@@ -59,6 +59,7 @@ export type Action = (moment: Moment, call: Call) => boolean
 function rounding({ seat, memory: { cells } }: Station, refs: readonly Ref[]): (stored?: readonly Cells[]) => void {
   const { buffers } = seat.prepared.segment
   const narrow = refs.map(ref => isRounded(cells, buffers[ref].dtype))
+  if (!narrow.includes(true)) return () => {}
   return (stored = refs.map((ref, i) => (narrow[i] ? seat.view(ref, cells) : none))) => {
     for (const [i, values] of stored.entries()) if (narrow[i]) roundCells(values, buffers[refs[i]].dtype)
   }

@@ -14,7 +14,11 @@ function perToken({ dims }: Shape, along: string, tokens = without(dims, only(di
   return { tokens: offsets(tokens, dims), each: offsets(only(dims, along), dims) }
 }
 
-const read = (cells: Cells, first: number, each: Int32Array): number[] => Array.from(each, at => cells[first + at])
+function read(cells: Cells, first: number, each: Int32Array): number[] {
+  const values = new Array<number>(each.length)
+  for (let i = 0; i < each.length; i++) values[i] = cells[first + each[i]]
+  return values
+}
 
 /** out of the candidates of each token: `f` gives all of them at once. */
 function mapTokens(ins: readonly Shape[], out: Shape, f: (...operands: number[][]) => number[]): Kernel {

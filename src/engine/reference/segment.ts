@@ -124,6 +124,8 @@ interface Slot {
 export class Seat {
   readonly prepared: PreparedSegment
   readonly #slots: ReadonlyMap<Ref, Slot>
+  /** The same, to be gone through at every call. */
+  readonly #all: readonly Slot[]
 
   constructor(program: Program, prepared: PreparedSegment, at: Coordinates, memory: Memory) {
     this.prepared = prepared
@@ -133,6 +135,7 @@ export class Seat {
         slotOf(program, { ...buffer, cell: memory.cellsOf(buffer.offset) }, prepared.shape(ref), at),
       ]),
     )
+    this.#all = [...this.#slots.values()]
   }
 
   place(ref: Ref): Place {
@@ -158,7 +161,7 @@ export class Seat {
     if (bind.length !== roles.length)
       throw new Error(`${name} has ${roles.length} roles, the call binds ${bind.length}`)
     const starts = bind.map((frame, role) => memory.at(frame, roles[role].bytes))
-    for (const slot of this.#slots.values()) {
+    for (const slot of this.#all) {
       slot.place.at = starts[slot.role] + slot.offset
       if (slot.batch < 0) continue
       const origin = slot.origin + Math.max(0, microbatch) * slot.samples
