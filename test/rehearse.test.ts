@@ -1,6 +1,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { choices } from '../src/base/index.js'
-import { compileJob, differencesOf, tallyOf } from '../src/compile/index.js'
+import { choices, finish } from '../src/base/index.js'
+import { compileJob, compilingJob, differencesOf, serialJob, tallyOf } from '../src/compile/index.js'
+import { type Program, verify, verifying } from '../src/ir/index.js'
 import { presets } from '../src/model/index.js'
 import {
   check,
@@ -199,7 +200,55 @@ test('what need not be left out to make a job small is kept: layers, then microb
   deepEqual(of({ tp: 8, dp: 4, microbatches: 4 }), [126, 4, 8])
   deepEqual(of({ tp: 8, pp: 4, dp: 4, microbatches: 32 }), [4, 32, 8])
   deepEqual(of({ tp: 8, pp: 16, dp: 4, microbatches: 512 }), [16, 32, 8])
-  deepEqual(of({ tp: 8, pp: 42, dp: 4, microbatches: 512 }), [42, 92, 2])
+  deepEqual(of({ tp: 8, pp: 42, dp: 4, microbatches: 512 }), [42, 86, 2])
+})
+
+/** Thousands of steps, none of which waits for another stream. */
+const manyMicrobatches = Job.parse({
+  model: presets['llama-tiny'],
+  training: { seq: 4, globalBatch: 256 },
+  plan: { dp: 2, microbatches: 128 },
+})
+
+test('the laws of a long program are checked with pauses all along, in which Ctrl-C is heard', () => {
+  const program = compileJob(manyMicrobatches)
+  const serial = compileJob(serialJob(manyMicrobatches, 128))
+  const shares: number[] = []
+  for (const work = verifying(program, serial); ; ) {
+    const { done, value } = work.next()
+    if (done) {
+      deepEqual(value, [])
+      break
+    }
+    shares.push(value)
+  }
+  deepEqual(
+    shares,
+    shares.toSorted((a, b) => a - b),
+  )
+  const steps = [program, serial]
+    .flatMap(({ streams }) => streams)
+    .reduce((sum, stream) => sum + stream.steps.length, 0)
+  ok(steps > 3 * 4096 && shares.filter(share => share > 0.3).length >= steps / 4096, `${shares.length} for ${steps}`)
+})
+
+test('a one-rank program that is only read is the same one, whose frames lie one behind the other', () => {
+  const serial = serialJob(manyMicrobatches, 128)
+  const [packed, read] = [compileJob(serial), finish(compilingJob(serial, undefined, { placing: 'none' }))]
+  const unplaced = ({ streams, ...rest }: Program) => ({
+    ...rest,
+    streams: streams.map(({ arena: _, frames, ...stream }) => ({
+      ...stream,
+      frames: frames.map(({ offset: _, ...frame }) => frame),
+    })),
+  })
+  deepEqual(unplaced(read), unplaced(packed))
+  deepEqual(verify(read), [])
+  const [ends] = read.streams.map(({ frames }) =>
+    frames.reduce((sum, { bytes }) => sum + Math.ceil(bytes / 64) * 64, 0),
+  )
+  equal(read.streams[0].arena, ends)
+  ok(read.streams[0].arena > packed.streams[0].arena)
 })
 
 later('experts on all of eight ranks are rehearsed on four, and proved narrower', async () => {

@@ -3,7 +3,7 @@
  * The checker has its own tables and shares no code with the compiler: it is the second opinion. What it cannot
  * see (a wrong derivative rule, which the serial program would share) finite differences and PyTorch must.
  */
-import { error, finish, ProblemsError, type Rank, rankAt, type Work } from '../base/index.js'
+import { asPart, error, finish, ProblemsError, type Rank, rankAt, type Work } from '../base/index.js'
 import { alignment } from './laws/alignment.js'
 import { buffers, Flows } from './laws/buffers.js'
 import { form } from './laws/form.js'
@@ -15,7 +15,7 @@ import { distinct, type Finding, type Law, laws, type Place } from './laws/law.j
 import { messages } from './laws/messages.js'
 import { partition } from './laws/partition.js'
 import type { LawPhrases } from './laws/phrases.js'
-import { replay } from './laws/replay.js'
+import { replaying } from './laws/replay.js'
 import { residents } from './laws/residents.js'
 import { spaces } from './laws/spaces.js'
 import { stalls } from './laws/stall.js'
@@ -49,7 +49,7 @@ export function* verifying(program: Program, serial?: Program | SerialReplay): W
  */
 export function verifyStructure(program: Program): Violation[] {
   const misformed = form(program)
-  return violationsOf(program, misformed.length > 0 ? misformed : [...structure(program), ...types(program)])
+  return violationsOf(program, misformed.length > 0 ? misformed : [...finish(structure(program)), ...types(program)])
 }
 
 /** Throws all that `verifyStructure` finds. What runs programs calls it first: a broken one would run over its memory. */
@@ -66,8 +66,14 @@ const violationsOf = ({ mesh }: Program, found: readonly Finding[]): Violation[]
     ...(finding.pipeline === undefined ? {} : { rank: rankAt(mesh, { pp: finding.pipeline }) }),
   }))
 
-function structure(program: Program, flows = new Flows(program)): Finding[] {
-  const found = [frames, residents, buffers, alignment, messages, groups, spaces].flatMap(law => law(program, flows))
+const structural = [frames, residents, buffers, alignment, messages, groups, spaces]
+
+function* structure(program: Program, flows = new Flows(program)): Work<Finding[]> {
+  const found: Finding[] = []
+  for (const [i, law] of structural.entries()) {
+    for (const finding of law(program, flows)) found.push(finding)
+    yield (i + 1) / (structural.length + 1)
+  }
   return found.length > 0 ? found : stalls(program)
 }
 
@@ -76,15 +82,13 @@ function* findings(program: Program, against?: SerialReplay): Work<Finding[]> {
   const serial = against?.program
   const misformed = form(program)
   if (misformed.length > 0) return misformed
-  yield 0.1 // about the shares of the time that large programs take
+  yield 0.05 // about the shares of the time that large programs take
   const flows = new Flows(program)
-  const broken = structure(program, flows)
-  yield 0.2
+  const broken = yield* asPart(0.05, 0.25, structure(program, flows))
   const typed = [...partition(program, serial), ...(serial ? starts(program, serial) : []), ...types(program)]
   if (broken.length > 0) return [...broken, ...typed]
-  yield 0.25
-  const outcome = replay(program, flows)
-  yield 0.7
+  const outcome = yield* asPart(0.3, 0.65, replaying(program, flows))
+  if (against) yield* asPart(0.65, 1, against.replaying())
   return [...typed, ...outcome.findings, ...(against ? identity(program, against, outcome) : [])]
 }
 

@@ -121,7 +121,8 @@ export class Actor {
 
   #enter(call: Call, seat: Seat): void {
     const block = this.#world.program.blocks[call.block]?.name ?? ''
-    this.#moment = { ...this.#moment, step: this.#world.data.step, block, microbatch: call.microbatch }
+    const { seed, at } = this.#moment
+    this.#moment = { seed, step: this.#world.data.step, block, microbatch: call.microbatch, at }
     seat.enter(call, this.memory)
     this.#instr = 0
   }

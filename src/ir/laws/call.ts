@@ -1,6 +1,7 @@
 /** A call while it is replayed: the values of its buffers, and the collectives with other streams that it has joined. */
-import type { Call } from '../program.js'
+import type { Call, Program } from '../program.js'
 import type { Act } from './acts.js'
+import type { Place } from './law.js'
 import type { Ready } from './ready.js'
 import { hashValues, nothing, plus, type Value } from './value.js'
 
@@ -49,4 +50,12 @@ export const combined = ({ strange, salt }: Extract<Act, { op: 'arrive' }>, valu
   const addends = strange ? values.map(value => hashValues(salt, [value])) : values
   const sum = addends.reduce(plus, nothing)
   return strange ? hashValues(salt, [sum]) : sum
+}
+
+/** The last call that a frame is bound in. */
+export function lastCall({ streams }: Program, pipeline: number, frame: number): Place {
+  const { steps } = streams[pipeline]
+  const step = steps.findLastIndex(at => at.kind === 'call' && at.bind.includes(frame))
+  const call = steps[step]
+  return call?.kind === 'call' ? { pipeline, step, segment: call.segment } : { pipeline }
 }

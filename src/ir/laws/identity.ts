@@ -4,7 +4,7 @@
  * replayed again and written down: a sum of known values that lacks one or has one too often is named, and the
  * first value that the serial program does not know is the place where the two part.
  */
-import { type Gap, stateNames } from '../../base/index.js'
+import { finish, type Gap, stateNames, type Work } from '../../base/index.js'
 import type { Call, Program } from '../program.js'
 import { resultNames } from '../role.js'
 import { type Finding, type Place, placeOf } from './law.js'
@@ -12,7 +12,7 @@ import type { Update } from './ledger.js'
 import type { Outcome, Result } from './outcome.js'
 import { clause, type Told, told } from './phrases.js'
 import { type Addends, type Made, type Record, recordOf, sumNamed } from './record.js'
-import { replay } from './replay.js'
+import { replaying } from './replay.js'
 import { same } from './value.js'
 
 /** The serial program, replayed once for all the programs that are compared with it. */
@@ -26,7 +26,11 @@ export class SerialReplay {
   }
 
   get outcome(): Outcome {
-    this.#outcome ??= replay(this.program)
+    return finish(this.replaying())
+  }
+
+  *replaying(): Work<Outcome> {
+    this.#outcome ??= yield* replaying(this.program)
     return this.#outcome
   }
 

@@ -4,7 +4,7 @@
  * One stream stands for all its ranks, whose places on the other axes are covered by the types.
  * It settles L6 and T4 (each call finds what it reads, as it was written), T5, P3 to P5, P8 to P11 and E1.
  */
-import { scalarEntries, stateEntries } from '../../base/index.js'
+import { finish, scalarEntries, stateEntries, type Work } from '../../base/index.js'
 import { dtypeOfGradient, type Param, type Program, resultPlaces, type Stream } from '../program.js'
 import { resultNames } from '../role.js'
 import { type Act, resultA, resultB } from './acts.js'
@@ -14,6 +14,7 @@ import {
   combined,
   frameOf,
   type JoinedCollective,
+  lastCall,
   placeIn,
   put,
   type StartedCall,
@@ -23,7 +24,7 @@ import {
 import { type Contents, fits, wipe } from './contents.js'
 import { untouched } from './frozen.js'
 import { heldAs, isStart, rounded, startOf, valueOfParam } from './kept.js'
-import { type Finding, type Law, type Place, placeOf } from './law.js'
+import { type Finding, type Law, placeOf } from './law.js'
 import { Ledger, stateAfter, type Update } from './ledger.js'
 import type { Outcome, Result, Watch } from './outcome.js'
 import { type Told, told } from './phrases.js'
@@ -33,8 +34,14 @@ import { Verdicts, valueOfScalar } from './scalars.js'
 import { Stacks } from './stack-values.js'
 import { hashValues, keyOf, mixA, mixB, nothing, plus, same, shareOf, type Value } from './value.js'
 
-export const replay = (program: Program, flows = new Flows(program), watch?: Watch): Outcome =>
+export const replay = (program: Program, flows?: Flows, watch?: Watch): Outcome =>
+  finish(replaying(program, flows, watch))
+
+export const replaying = (program: Program, flows = new Flows(program), watch?: Watch): Work<Outcome> =>
   new Replay(program, flows, watch).run()
+
+/** A stream that need not wait for others pauses after so many steps, so that somebody who watches can stop it. */
+const stepsBetweenPauses = 4096
 
 class Replay {
   readonly #findings: Finding[] = []
@@ -67,11 +74,13 @@ class Replay {
         this.#keep(pipeline, frame, valueOfScalar(name), this.#shelf.ofScalar())
   }
 
-  run(): Outcome {
+  *run(): Work<Outcome> {
+    const steps = this.#program.streams.reduce((sum, stream) => sum + stream.steps.length, 0)
     let running = this.#program.streams.map((stream, pipeline) => this.#play(stream, pipeline))
     for (let before = -1; running.length > 0 && before < this.#clock; ) {
       before = this.#clock
       running = running.filter(stream => !stream.next().done)
+      yield Math.min(1, this.#clock / steps)
     }
     for (const param of this.#program.params) this.#end(param)
     const results = this.#results()
@@ -142,20 +151,14 @@ class Replay {
       resultPlaces(this.#program.results[name]).map(([pipeline, frame]) => {
         const entry = this.#memory[pipeline][frame].get(0)
         const type = entry && this.#shelf.typeOf(entry.type)
-        const say = (law: Law, said: Told) => this.#findings.push({ law, ...this.#lastCall(pipeline, frame), ...said })
+        const say = (law: Law, said: Told) =>
+          this.#findings.push({ law, ...lastCall(this.#program, pipeline, frame), ...said })
         if (!entry) say('L6', told('L6/result', { name }))
         else if (type && Object.keys(type.layout.partial).length > 0)
           say('T4', told('T/left', { name, left: this.#shelf.show(entry) }))
         return { name, pipeline, value: entry ?? nothing }
       }),
     )
-  }
-
-  #lastCall(pipeline: number, frame: number): Place {
-    const { steps } = this.#program.streams[pipeline]
-    const step = steps.findLastIndex(at => at.kind === 'call' && at.bind.includes(frame))
-    const call = steps[step]
-    return call?.kind === 'call' ? { pipeline, step, segment: call.segment } : { pipeline }
   }
 
   /** One stream. It yields while what it waits for has not happened. */
@@ -181,6 +184,7 @@ class Replay {
         else started.set(step.tag, call)
       }
       this.#clock++
+      if (i % stepsBetweenPauses === stepsBetweenPauses - 1) yield
     }
   }
 

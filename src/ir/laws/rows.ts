@@ -17,10 +17,11 @@ export class RowRoutes {
   follow(frame: CallFrame, { ins, outs, how }: RowsAct): Told | undefined {
     const given = ins.map(slot => valueIn(frame, slot))
     const named = how === 'work' ? undefined : hashValues(nothing, given.slice(1))
-    const known = (how === 'become' ? [] : how === 'leave' ? given.slice(0, 1) : given).flatMap(({ a, b }) => {
+    const known: Value[] = []
+    for (const { a, b } of how === 'become' ? [] : how === 'leave' ? given.slice(0, 1) : given) {
       const routes = this.#routes.get(keyOf(a, b))
-      return routes ? [routes] : []
-    })
+      if (routes) known.push(routes)
+    }
     const routes = named ?? known[0]
     if (routes && how !== 'leave')
       for (const slot of outs) this.#routes.set(keyOf(frame.a[slot], frame.b[slot]), routes)
