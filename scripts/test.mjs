@@ -15,11 +15,11 @@ const filesOf = names =>
     .split(/\s+/)
     .map(name => `${name}.test.ts`)
 
-/** Files that start programs or change their process, longest first: each has a process of its own. */
+/** Files that start programs or change their process, longest first, those of the rest counted: each has a process of its own. */
 const apart = filesOf(`
-  emit-conformance emit-launch engine calibrate browser emit emit-checkpoint train rehearse examples installed resume emit-faults
-  add-a-fact progress race docs studio-plan studio-run studio studio-clinic studio-program studio-exercises studio-learn studio-claims
-  studio-server studio-static studio-links studio-timeline`)
+  emit-conformance emit-launch engine emit docs studio examples emit-checkpoint studio-links studio-learn resume studio-run browser
+  studio-static emit-faults studio-plan studio-claims installed rehearse train studio-exercises calibrate add-a-fact studio-program
+  studio-server studio-timeline studio-clinic progress race`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */
 const whole = filesOf(`
   estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-guard emit-looking emit-spikes

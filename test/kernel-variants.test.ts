@@ -68,7 +68,11 @@ for (const [name, load] of Object.entries(loads)) {
     const bench = benchOf(variant)
     return multiplying.flatMap(command => [1, 2, 3].map(seed => bench.results(kernelCase(command, seed))))
   }
-  const first = results(kernels.variants[0].name)
+  let known: ReturnType<typeof results> | undefined
+  const first = () => {
+    known ??= results(kernels.variants[0].name)
+    return known
+  }
 
   for (const { name: variant } of kernels.variants)
     test(`${name}, tile ${variant}: products agree with the reference, seeds 1 to 6`, () =>
@@ -76,7 +80,7 @@ for (const [name, load] of Object.entries(loads)) {
 
   for (const { name: variant } of kernels.variants.slice(1))
     test(`${name}, tile ${variant}: the bits of tile ${kernels.variants[0].name}`, () =>
-      deepEqual(results(variant), first))
+      deepEqual(results(variant), first()))
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-variants-'))
