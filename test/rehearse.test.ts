@@ -172,7 +172,8 @@ for (const [title, input] of Object.entries(published)) {
     const { model, plan } = small
     ok('heads' in model && 'kvHeads' in model)
     ok(worldOfPlan(plan) <= 64 && model.embed <= 16 && model.heads <= 4, JSON.stringify(changes))
-    ok(plan.dp * plan.tp * plan.microbatches * (model.layers + plan.pp * plan.chunks) <= 16_384)
+    const layers = ('moe' in model && model.moe ? 2 : 1) * model.layers
+    ok(plan.dp * plan.tp * plan.microbatches * (layers + plan.pp * plan.chunks) <= 16_384)
     // Two heads a rank, two ranks of what ranks split, every stage.
     ok(model.heads / plan.tp >= 2)
     for (const axis of ['tp', 'dp', 'ep'] as const) equal(plan[axis] > 1, job.plan[axis] > 1, axis)

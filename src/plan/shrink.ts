@@ -60,7 +60,10 @@ export function shrink(job: Job): Shrunk {
 }
 
 const passesOf = ({ model, plan }: Job): number =>
-  plan.dp * plan.cp * plan.tp * plan.microbatches * (model.layers + stagesOf(plan))
+  plan.dp * plan.cp * plan.tp * plan.microbatches * (layerWork(model) * model.layers + stagesOf(plan))
+
+/** With experts to choose it takes about twice as long. */
+const layerWork = (model: ModelConfig): number => ('moe' in model && model.moe ? 2 : 1)
 
 function smaller(job: Job, fewer: Fewer): Job {
   const enough: Enough = fewer.ranks ? twoOfEach(job.plan, 2) : (factor, ranks) => (factor === 'dp' ? 2 : ranks)
