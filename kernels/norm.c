@@ -296,6 +296,14 @@ INLINE void norm_grads(struct context *c, struct norm_grad t, size rows, size n,
   if (t.dbias != 0) put_columns(dbias, dtype, columns[1], n, columns[3]);
 }
 
+// Each compiled once: they are long, and two commands call each.
+__attribute__((noinline)) static void centred_grads(struct context *c, struct norm_grad t, double rows, double n, double eps) {
+  norm_grads(c, t, (size)rows, (size)n, eps, 1);
+}
+__attribute__((noinline)) static void uncentred_grads(struct context *c, struct norm_grad t, double rows, double n, double eps) {
+  norm_grads(c, t, (size)rows, (size)n, eps, 0);
+}
+
 COMMAND(layerNormInputGrad) {
   const struct norm_grad t = {
       w[LAYER_NORM_INPUT_GRAD_DX],
@@ -306,8 +314,7 @@ COMMAND(layerNormInputGrad) {
       w[LAYER_NORM_INPUT_GRAD_GAIN],
       w[LAYER_NORM_INPUT_GRAD_ADD],
   };
-  norm_grads(c, t, (size)w[LAYER_NORM_INPUT_GRAD_ROWS], (size)w[LAYER_NORM_INPUT_GRAD_COLUMNS], w[LAYER_NORM_INPUT_GRAD_EPS],
-             1);
+  centred_grads(c, t, w[LAYER_NORM_INPUT_GRAD_ROWS], w[LAYER_NORM_INPUT_GRAD_COLUMNS], w[LAYER_NORM_INPUT_GRAD_EPS]);
 }
 
 COMMAND(rmsNormInputGrad) {
@@ -320,7 +327,7 @@ COMMAND(rmsNormInputGrad) {
       w[RMS_NORM_INPUT_GRAD_GAIN],
       w[RMS_NORM_INPUT_GRAD_ADD],
   };
-  norm_grads(c, t, (size)w[RMS_NORM_INPUT_GRAD_ROWS], (size)w[RMS_NORM_INPUT_GRAD_COLUMNS], w[RMS_NORM_INPUT_GRAD_EPS], 0);
+  uncentred_grads(c, t, w[RMS_NORM_INPUT_GRAD_ROWS], w[RMS_NORM_INPUT_GRAD_COLUMNS], w[RMS_NORM_INPUT_GRAD_EPS]);
 }
 
 COMMAND(layerNormWeightGrad) {
@@ -333,8 +340,7 @@ COMMAND(layerNormWeightGrad) {
       0,
       0,
   };
-  norm_grads(c, t, (size)w[LAYER_NORM_WEIGHT_GRAD_ROWS], (size)w[LAYER_NORM_WEIGHT_GRAD_COLUMNS],
-             w[LAYER_NORM_WEIGHT_GRAD_EPS], 1);
+  centred_grads(c, t, w[LAYER_NORM_WEIGHT_GRAD_ROWS], w[LAYER_NORM_WEIGHT_GRAD_COLUMNS], w[LAYER_NORM_WEIGHT_GRAD_EPS]);
 }
 
 COMMAND(rmsNormWeightGrad) {
@@ -347,5 +353,5 @@ COMMAND(rmsNormWeightGrad) {
       0,
       0,
   };
-  norm_grads(c, t, (size)w[RMS_NORM_WEIGHT_GRAD_ROWS], (size)w[RMS_NORM_WEIGHT_GRAD_COLUMNS], w[RMS_NORM_WEIGHT_GRAD_EPS], 0);
+  uncentred_grads(c, t, w[RMS_NORM_WEIGHT_GRAD_ROWS], w[RMS_NORM_WEIGHT_GRAD_COLUMNS], w[RMS_NORM_WEIGHT_GRAD_EPS]);
 }

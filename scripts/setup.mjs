@@ -1,5 +1,6 @@
 // Everything a fresh clone needs before `npm start` or `npm test`: packages, the build, the command line in one file, the native kernels, the studio.
-// Every step looks first whether its work is done, so the second start costs only the check. With --packages it stops after them.
+// Every step looks first whether its work is done, so the second start costs only the check. With --packages it stops after them; with --start
+// it builds what commands need and nothing else: no tests, and no studio where there was none, which `lockstep studio` builds.
 import { execFileSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -15,8 +16,9 @@ if (age('node_modules/.package-lock.json') < age('package-lock.json')) {
   run('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'])
 }
 if (!process.argv.includes('--packages')) {
-  run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-b'])
+  const starts = process.argv.includes('--start')
+  run(process.execPath, [at('node_modules/typescript/bin/tsc'), '-b', ...(starts ? ['src', 'src/cli'] : [])])
   run(process.execPath, [at('scripts/build-cli.mjs')])
   run(process.execPath, [at('scripts/build-kernels.mjs')])
-  run(process.execPath, [at('scripts/build-studio.mjs')])
+  if (!starts || age('dist/studio/page/index.html') > 0) run(process.execPath, [at('scripts/build-studio.mjs')])
 }
