@@ -69,6 +69,27 @@ const offline: Plugin = {
   },
 }
 
+/**
+ * Files of the core as workers load them: by layers, the lowest first, so that a question waits for ten files and not for forty, found one
+ * behind the other. `shared`: what fewer of the modules in work/ need stays with those that need it.
+ */
+const layer = (name: string, test: RegExp, shared: number) => ({ name, test, minShareCount: shared })
+const layers = [
+  layer('words', /\/dist\/src\/base\/(text|phrase|phrasing|problem|shared-phrases)\.js$/, 20),
+  layer('schedules', /\/dist\/src\/(schedule\/|plan\/schedule\.js|base\/work\.js)/, 20),
+  layer('schemas', /\/node_modules\/zod\/|\/dist\/src\/(base\/|ir\/program\.js)/, 15),
+  layer('clusters', /\/dist\/src\/(cluster\/|cost\/(collective|quote)\.js)/, 7),
+  layer(
+    'jobs',
+    /\/dist\/src\/(model\/|plan\/(check|optimizer)\.js|cost\/(instr|exchange)\.js|ir\/(traits|role)\.js|simulate\/(parts|summary)\.js)/,
+    5,
+  ),
+  layer('compile', /\/dist\/src\/compile\//, 15),
+  layer('simulate', /\/dist\/src\/(simulate|trace)\//, 2),
+  layer('estimates', /\/dist\/src\/(estimate|search)\//, 7),
+  layer('plans', /\/studio\/work\/plan\/(link|price)\.ts$/, 2),
+].map((one, n, { length }) => ({ ...one, priority: length - n }))
+
 export default defineConfig({
   root: at('.'),
   base: './',
@@ -81,7 +102,11 @@ export default defineConfig({
     ],
   },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
-  worker: { format: 'es', plugins: () => [formulas, rankWorkers, noNode] },
+  worker: {
+    format: 'es',
+    plugins: () => [formulas, rankWorkers, noNode],
+    rolldownOptions: { output: { codeSplitting: { groups: layers } } },
+  },
   build: {
     outDir: at('../dist/studio/page'),
     emptyOutDir: true,
