@@ -12,6 +12,7 @@ export const modules = {
   program: () => import('./program/index.js'),
   plan: () => import('./plan.js'),
   'plan-program': () => import('./plan-program.js'),
+  'plan-advice': () => import('./plan-advice.js'),
   'plan-job': () => import('./plan-job.js'),
   'plan-why': () => import('./plan-why.js'),
   'plan-search': () => import('./plan-search.js'),

@@ -12,11 +12,17 @@ import { text } from './text.js'
 interface AdviceProps {
   readonly link: Link
   readonly why: readonly Said[]
+  /** Exact, of this link. */
+  readonly step: number | undefined
+  /** It is on its way, and has the cores to itself. */
+  readonly compiling: boolean
 }
 
-export function Advice({ link, why }: AdviceProps) {
+export function Advice({ link, why, step, compiling }: AdviceProps) {
   const words = text()
-  const { value, pending } = useLong(['plan-program', 'advice'], link)
+  const advice = useLong(['plan-advice', 'advice'], step === undefined ? undefined : { link, step })
+  const pending = compiling || advice.pending
+  const value = step === undefined && !compiling ? undefined : advice.value
   // A slider that moves makes them older, not others.
   const chips = useMemo(() => value && <Chips all={value.try.slice(0, 8)} now={value.step} />, [value, words])
   const not = useMemo(() => value && value.not.length > 0 && <Not all={value.not} now={value.step} />, [value, words])

@@ -55,7 +55,7 @@ export default function Plan() {
           {numbers && said && (
             <View tab={tab} link={link} word={said.plan} numbers={numbers} pending={answers.pending} />
           )}
-          {tab === 'overview' && <Advice link={link} why={answers.why} />}
+          {tab === 'overview' && <Advice link={link} {...answers} />}
         </div>
       </div>
     </article>
@@ -94,11 +94,12 @@ function useNumbers(link: Link) {
   const isNext = isPriced || (price.refusal !== undefined && !price.pending)
   const exact = useAnswer('program', ['plan-program', 'exact'], isNext ? link : undefined)
   const isExact = exact.value !== undefined && same(exact.value.link, link)
+  const step = isExact ? exact.value?.numbers.step : undefined
   const compiling = !isExact && (!isNext || exact.pending || exact.refusal === undefined)
   const why = useAnswer('fast', ['plan-why', 'why'], isPriced ? link : undefined).value
   const numbers = useKept(isExact ? exact.value?.numbers : isPriced ? price.value?.numbers : undefined)
   return {
-    ...{ numbers, compiling, why: useKept(why) ?? unsaid, pending: compiling && !isPriced },
+    ...{ numbers, step, compiling, why: useKept(why) ?? unsaid, pending: compiling && !isPriced },
     // What has no price may still be compiled.
     refusal: !isNext || exact.pending ? undefined : exact.refusal,
   }

@@ -43,14 +43,19 @@ export interface Advice {
 /** So many are compiled. */
 const most = 5
 
+export interface AdviceInput {
+  readonly link: Link
+  /** Exact seconds of its step: its program is not compiled once more. */
+  readonly step: number
+}
+
 /** Tells what it knows after every program. */
-export async function advice(link: Link, { progress }: Context): Promise<Advice> {
+export async function advice({ link, step: own }: AdviceInput, { progress }: Context): Promise<Advice> {
   const asked = await readLink(link)
   const request = requestOfJob(asked.job, asked.cluster)
   const from = priceOf(request, splitOf(asked.job, '1f1b'))
   const all = neighboursOf(request, from)
   const suggestions = await Promise.all(all.map(one => suggested(asked, request, one)))
-  const own = build(asked).forecast.step
   const state = { link, suggestions, own }
   progress(sorted(state))
   const hopeful = suggestions.flatMap((one, n) => (one.link && isHopeful(one, from.estimate.step) ? [n] : []))
