@@ -134,7 +134,7 @@ export const lineElements = (mesh: Mesh, dims: readonly Dim[], layout: Layout): 
 export const sameDims = (a: readonly Dim[], b: readonly Dim[]): boolean =>
   a.length === b.length && a.every((dim, i) => dim.name === b[i].name && dim.size === b[i].size)
 
-export const sameLayout = (a: Layout, b: Layout): boolean => layoutKey(a) === layoutKey(b)
+export const sameLayout = (a: Layout, b: Layout): boolean => a === b || layoutKey(a) === layoutKey(b)
 
 /** One string per layout: equal layouts, whatever the order of their keys, give equal strings. */
 export const layoutKey = (layout: Layout): string =>

@@ -31,12 +31,16 @@ export function kernelLoads(program: Program, prices: Prices, pp: number, multip
       const seconds = prices.compute(instr, segment)
       return [{ what: nameOf(instr, segment), count: 1, flops: flopsOf(work), bytes: trafficOf(work), seconds }]
     })
-  const found = new Map<string, KernelLoad>()
+  const found = new Map<string, KernelSum>()
   for (const step of program.streams[pp].steps) {
     if (step.kind !== 'call') continue
     const loads = ofSegment.get(step.segment) ?? loadsOf(program.segments[step.segment])
     ofSegment.set(step.segment, loads)
-    for (const load of loads) found.set(load.what, sumOf(load, found.get(load.what)))
+    for (const load of loads) {
+      const sum = found.get(load.what)
+      if (sum) addTo(sum, load)
+      else found.set(load.what, { ...load })
+    }
   }
   return [...found.values()].filter(({ seconds }) => seconds > 0).sort((a, b) => b.seconds - a.seconds)
 }
@@ -51,10 +55,11 @@ const phaseWords: Readonly<Partial<Record<Segment['phase'], string>>> = {
 const nameOf = ({ kind }: Instr, { phase }: Segment): string =>
   `${kind === 'contract' ? 'product' : kind}, ${phaseWords[phase] ?? 'once a step'}`
 
-const sumOf = (a: KernelLoad, b: KernelLoad | undefined): KernelLoad => ({
-  what: a.what,
-  count: a.count + (b?.count ?? 0),
-  flops: a.flops + (b?.flops ?? 0),
-  bytes: a.bytes + (b?.bytes ?? 0),
-  seconds: a.seconds + (b?.seconds ?? 0),
-})
+type KernelSum = { -readonly [Field in keyof KernelLoad]: KernelLoad[Field] }
+
+function addTo(sum: KernelSum, { count, flops, bytes, seconds }: KernelLoad): void {
+  sum.count += count
+  sum.flops += flops
+  sum.bytes += bytes
+  sum.seconds += seconds
+}

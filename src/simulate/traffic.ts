@@ -1,6 +1,6 @@
 /** What a rank hands to the network, and to other spaces, in a step: by the axis it goes along and the link it takes. */
 import { workOf } from '../cost/index.js'
-import { isCollective, type Program } from '../ir/index.js'
+import { isCollective, type Program, type Segment } from '../ir/index.js'
 import type { Prices } from './prices.js'
 
 export interface Traffic {
@@ -15,26 +15,56 @@ export interface Traffic {
 
 /** The traffic of the ranks of one pipeline coordinate; what takes the longest comes first. */
 export function rankTraffic(program: Program, prices: Prices, pp: number): Traffic[] {
-  const found = new Map<string, Traffic>()
-  const add = (what: string, bytes: number, { seconds, link }: { seconds: number; link: number }) => {
+  const found = new Map<string, TrafficSum>()
+  const sumOf = (what: string, link: number): TrafficSum => {
     const key = `${what} ${link}`
-    const { count, bytes: before, seconds: spent } = found.get(key) ?? { count: 0, bytes: 0, seconds: 0 }
-    const sum = { count: count + 1, bytes: before + bytes, seconds: spent + seconds }
-    found.set(key, { what, link: prices.links[link], ...sum })
+    const sum = found.get(key) ?? { what, link: prices.links[link], count: 0, bytes: 0, seconds: 0 }
+    found.set(key, sum)
+    return sum
+  }
+  // A stream calls a few segments thousands of times.
+  const ofSegment = new Map<string, readonly Sent[]>()
+  const sentBy = (name: string): readonly Sent[] => {
+    const sent = ofSegment.get(name) ?? collectivesOf(program, program.segments[name], prices, sumOf)
+    ofSegment.set(name, sent)
+    return sent
   }
   const { steps, frames } = program.streams[pp]
   for (const step of steps) {
     if (step.kind === 'send') {
       const { bytes } = frames[step.frame]
-      add('messages pp', bytes, prices.message(bytes, pp, step.peer))
+      const { seconds, link } = prices.message(bytes, pp, step.peer)
+      add({ sum: sumOf('messages pp', link), bytes, seconds })
     }
-    if (step.kind !== 'call') continue
-    const segment = program.segments[step.segment]
-    for (const instr of segment.instrs.filter(isCollective)) {
-      const work = workOf(instr, segment, { mesh: program.mesh })
-      if (work.kind !== 'collective' && work.kind !== 'copy') continue
-      add(`${instr.kind} ${instr.group.axes.join('+')}`.trimEnd(), work.bytes, prices.collective(instr, segment))
-    }
+    if (step.kind === 'call') sentBy(step.segment).forEach(add)
   }
   return [...found.values()].sort((a, b) => b.seconds - a.seconds)
+}
+
+type TrafficSum = { -readonly [Field in keyof Traffic]: Traffic[Field] }
+
+interface Sent {
+  readonly sum: TrafficSum
+  readonly bytes: number
+  readonly seconds: number
+}
+
+function add({ sum, bytes, seconds }: Sent): void {
+  sum.count++
+  sum.bytes += bytes
+  sum.seconds += seconds
+}
+
+function collectivesOf(
+  { mesh }: Program,
+  segment: Segment,
+  prices: Prices,
+  sumOf: (what: string, link: number) => TrafficSum,
+): Sent[] {
+  return segment.instrs.filter(isCollective).flatMap(instr => {
+    const work = workOf(instr, segment, { mesh })
+    if (work.kind !== 'collective' && work.kind !== 'copy') return []
+    const { seconds, link } = prices.collective(instr, segment)
+    return { sum: sumOf(`${instr.kind} ${instr.group.axes.join('+')}`.trimEnd(), link), bytes: work.bytes, seconds }
+  })
 }
