@@ -1,5 +1,6 @@
 /** Choose how a model lies on a cluster: numbers at once, exact ones when the program is there, and why. */
-import { useMemo, useRef } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { fixed, percent, seconds } from '../../base/numbers.js'
 import { place } from '../../base/router.js'
 import { Trouble } from '../../parts/trouble.js'
 import { type Answer, useAnswer } from '../../work/answer.js'
@@ -31,6 +32,8 @@ export default function Plan() {
   const catalog = useAnswer('fast', ['plan', 'catalog'], null).value
   const read = useAnswer('fast', ['plan', 'read'], link)
   const choices = useAnswer('fast', ['plan', 'choices'], { link, pins })
+  // The first numbers that a page writes take it tens of milliseconds: they are made while it waits.
+  useEffect(() => void [seconds(1), percent(1), fixed(1, 1)], [])
   const offer = useKept(choices.value)
   const said = useKept(read.value)
   // Made again only with other choices: a slider that moves is not to wait for a hundred others.
