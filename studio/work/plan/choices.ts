@@ -55,10 +55,13 @@ type Changed = Partial<Record<keyof Plan, unknown>>
 /** Milliseconds between pauses. */
 const turn = 8
 
+/** What fields mean, whatever the plan: the schema is read once. */
+let meanings: ReadonlyMap<string, string> | undefined
+
 export async function choices({ link, pins }: ChoicesInput, { pause }: Context): Promise<Offer> {
   const asked = await readLink(link)
   const { plan } = asked.job
-  const meanings = new Map(jobFields().map(({ path, meaning }) => [path, meaning]))
+  meanings ??= new Map(jobFields().map(({ path, meaning }) => [path, meaning]))
   const rarer = rareFields.map(field => [field, rare[field].values(asked.job)] as const)
   const controls: Control[] = []
   let began = performance.now()
