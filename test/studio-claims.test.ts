@@ -16,9 +16,10 @@ async function holdAgainstNode({ page, open, isFine }: Watched, query: string, l
   await page.waitForSelector('li.claim')
   const ids = await page.$$eval('li.claim', all => all.map(({ id }) => id.replace('claim-', '')))
   const button = page.locator('.claims-progress button')
-  // Those that the notes disagree on have begun by themselves.
-  if (/^(Stop|停止)$/.test((await button.textContent()) ?? '')) await button.click()
-  await button.click()
+  const isRunning = async () => /^(Stop|停止)$/.test((await button.textContent()) ?? '')
+  // Those that the notes disagree on have begun by themselves. Where the last of them ends just now, the click begins all.
+  if (await isRunning()) await button.click()
+  if (!(await isRunning())) await button.click()
   for (const id of ids) {
     const item = page.locator(`#claim-${id}[data-values]`)
     await item.waitFor(patience)
