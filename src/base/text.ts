@@ -21,6 +21,9 @@ export function table(header: readonly string[], rows: readonly (readonly Cell[]
 export const either = (words: readonly (string | number)[], joint = 'or'): string =>
   words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${joint} ${words.at(-1)}`
 
+/** "1 rank", "2 ranks" */
+export const counted = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+
 /**
  * A name on one line, as it can be shown: characters that a terminal obeys, that turn the direction of text, or that are
  * none (XML forbids some of those) become escapes such as \u001b. In JSON such an escape is the character itself.

@@ -2,8 +2,8 @@
 import type { Plan } from './schema.js'
 
 /**
- * m = k x pp + r: a few whole rounds, at least of 8 microbatches where there were as many, and a rest where there was one, even where it was
- * even; for a pipeline that may be less deep.
+ * m = k x pp + r: a few whole rounds, at least of 8 microbatches where there were as many, and a rest where there was one, of 1 or 2 as it
+ * was odd or even; for a pipeline that may be less deep.
  */
 export function fewerMicrobatches({ microbatches, pp, schedule }: Plan, now = pp): number {
   if (typeof schedule !== 'string') return microbatches

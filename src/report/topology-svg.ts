@@ -3,6 +3,7 @@
  * that joins them, with as many lines to it as it has ports. A torus is a grid, or a pile of grids. Where there are too
  * many of a kind, the first ones and the last one are drawn.
  */
+import { counted } from '../base/index.js'
 import type { Cluster, Level, LinkKind, Torus } from '../cluster/index.js'
 import { type Fill, inkOn, palette, type Theme } from './palette.js'
 import { escapeXml, round } from './svg.js'
@@ -68,8 +69,6 @@ function domainBlock(levels: readonly Level[], at: number, devices: number, brie
 }
 
 const nothing: Block = { width: 0, height: 0, draw: () => '' }
-
-const counted = (n: number, word: string): string => `${n} ${word}${n === 1 ? '' : 's'}`
 
 const bar = ({ x, y, width }: { x: number; y: number; width: number }, kind: LinkKind, label: string): string =>
   `<rect class="l-${kind}" x="${round(x)}" y="${round(y)}" width="${round(width)}" height="${barHeight}" rx="5"/>` +

@@ -1,4 +1,5 @@
 /** lockstep verify: is the program lawful, and does it compute what one rank computes? */
+import { counted } from '../../base/index.js'
 import { compileJob } from '../../compile/index.js'
 import { showViolation } from '../../ir/index.js'
 import { earlierJobs, type Job } from '../../plan/index.js'
@@ -88,5 +89,3 @@ function describeSmaller({ ranks, shrunk, kinds, differing }: Numbers): string[]
       : `NOT the same program (${differing.length} of ${counted(kinds, 'kind')} of segments differ: ${differing.join(', ')})`
   return [`run smaller on ${counted(ranks, 'rank')}, ${same}: ${changes.join(', ')}`]
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
