@@ -26,13 +26,14 @@ const back = (program: Program) => assert.deepStrictEqual(parse(print(program)),
 
 test('a program by hand prints and parses back', () => back(toy({ dp: 2, tp: 2, pp: 2, tied: true })))
 
-for (const [model, plan] of [
+for (const [model, plan, training] of [
   ['gpt tied', { dp: 2, tp: 2, pp: 2, microbatches: 2, schedule: 'zb-h1', zero: 1 }],
   ['llama', { tp: 4, pp: 2, microbatches: 4, schedule: 'interleaved', sequenceParallel: true }],
   ['llama tied', { dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', zero: 3, recompute: 'full' }],
+  ['llama', {}, { optimizer: { kind: 'muon', lr: 1e-3 } }],
 ] as const)
-  test(`the program of ${model} ${JSON.stringify(plan)} prints and parses back`, () =>
-    back(compileJob(jobOf(model, plan))))
+  test(`the program of ${model} ${JSON.stringify({ ...plan, ...training })} prints and parses back`, () =>
+    back(compileJob(jobOf(model, plan, training))))
 
 test('layouts and instructions read as they are written in the manual', () => {
   const dims = [

@@ -327,7 +327,7 @@ function operandsOf(kind: InstrKind, ins: readonly string[], outs: readonly stri
 }
 
 const optionals = [
-  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler', 'blocks', 'signs'],
+  ...['window', 'scale', 'scaling', 'dim', 'groups', 'scaler', 'blocks', 'signs', 'lines'],
   ...[
     'rate',
     'coupled',
