@@ -291,3 +291,62 @@ test('releases of Megatron-LM: whose defaults hold, and which flags there are', 
   equal(older.code, 1)
   match(older.err, /--[a-z-]+: not in 2\.0: it is there from /)
 })
+
+const nemo = (model: string, trainer = ''): string => `
+trainer: { devices: 8, num_nodes: 1, precision: bf16, max_steps: 1000, accumulate_grad_batches: 1, max_epochs: -1${trainer} }
+model:
+  micro_batch_size: 1
+  global_batch_size: 16
+  encoder_seq_length: 64
+  num_layers: 2
+  hidden_size: 64
+  ffn_hidden_size: 128
+  num_attention_heads: 4
+  position_embedding_type: rope
+  normalization: rmsnorm
+  bias: false
+  share_embeddings_and_output_weights: false
+  hidden_dropout: 0
+  attention_dropout: 0
+  megatron_amp_O2: true
+  override_vocab_size: 100
+  gradient_as_bucket_view: true
+${model}
+  optim:
+    name: mcore_distributed_optim
+    lr: 1e-3
+    sched: { name: CosineAnnealing, warmup_steps: 12.5, constant_steps: 200, min_lr: 1e-5 }
+`
+
+test('NeMo: what is switched off or left as everybody has it is cosmetic, everything else is carried or named', () => {
+  const plain = read(
+    nemo('  activation: fast-swiglu\n  qkv_bias: true\n  scale_positional_embedding: true\n  window_size: null'),
+  )
+  deepEqual(notes(plain, 'notCarried', 'refused'), [])
+  equal(field(plain, 'model.vocab'), 100)
+  equal(field(plain, 'model.qkvBias'), true)
+  deepEqual(field(plain, 'model.ropeScaling'), { kind: 'llama3', factor: 8, original: 8192 })
+  equal(field(plain, 'training.lrSchedule.decaySteps'), 800)
+  equal(field(plain, 'training.lrSchedule.warmup'), 12)
+  const odd = read(
+    nemo(
+      '  activation: fast-geglu\n  use_scaled_init_method: false\n  headscale: true\n  transformer_block_type: post_ln',
+    ),
+  )
+  equal(field(odd, 'model.family'), 'llama')
+  deepEqual(notes(odd, 'notCarried'), [
+    'notCarried model.activation',
+    'notCarried model.use_scaled_init_method',
+    'notCarried model.headscale',
+    'notCarried model.transformer_block_type',
+  ])
+})
+
+test('NeMo: accumulation of Lightning is refused, and a schedule that no job has is named', () => {
+  const twice = read(
+    nemo('  activation: fast-swiglu').replace('accumulate_grad_batches: 1', 'accumulate_grad_batches: 2'),
+  )
+  deepEqual(notes(twice, 'refused'), ['refused trainer.accumulate_grad_batches'])
+  const noam = read(nemo('  activation: fast-swiglu').replace('CosineAnnealing', 'NoamAnnealing'))
+  deepEqual(notes(noam, 'notCarried'), ['notCarried model.optim.sched.name'])
+})

@@ -112,6 +112,14 @@ export class Reading {
     for (const path of paths) if (this.raw(path) !== undefined) this.#note('cosmetic', path, '')
   }
 
+  /** Keys that are null or false, and switch nothing on; but for those that are on where nobody speaks of them. */
+  switchedOff(usuallyOn: readonly string[] = []): void {
+    for (const path of leavesOf(this.value)) {
+      const value = this.raw(path)
+      if ((value === null || value === false) && !usuallyOn.includes(path) && !this.#isNoted(path)) this.cosmetic(path)
+    }
+  }
+
   /** Something that is said of a line, or of a key that has no value. */
   remark(path: string, line: number | undefined, message: string, kind: NoteKind = 'notCarried'): void {
     this.#note(kind, path, message, undefined, line)

@@ -5,6 +5,7 @@ import { type Defaults, Terms } from '../megatron/terms.js'
 import type { Imported, Reader } from '../note.js'
 import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
 import { readTree } from '../tree.js'
+import { cosmeticKeys } from './cosmetic.js'
 import { readEnvironment } from './environment.js'
 import { nemoPaths } from './paths.js'
 import { readParts, readRecipe } from './recipe.js'
@@ -12,17 +13,38 @@ import { resolved } from './resolve.js'
 
 const known: KeyTable = {
   'model.optim.sched.constant_steps': 'the last steps have the least rate there; here it falls until the end',
+  'model.optim.sched.hold_steps': 'the rate stays before it falls; a job that says so is { kind: wsd }',
   'model.init_method_std': 'weights start from a normal distribution of this width there, of 0.02 here',
+  'model.use_scaled_init_method': 'layers that write into the residual stream start as others there',
   'model.apply_query_key_layer_scaling': 'scores are divided by the number of the layer there, and multiplied again',
-  'model.encoder_seq_length': '',
+  'model.normalize_attention_scores': 'scores are not divided by the root of the width of a head there',
   'model.fsdp': 'torch FSDP splits parameters',
-  ...Object.fromEntries(
-    ['run', 'exp_manager', 'defaults', 'hydra', 'trainer', 'model.tokenizer', 'model.data', 'model.nsys_profile'].map(
-      key => [key, ''],
-    ),
-  ),
-  ...Object.fromEntries(['name', 'restore_from_path', 'model', 'model.optim'].map(key => [key, ''])),
+  'model.fsdp_*': 'how torch FSDP splits parameters',
+  'model.peft': 'adapters: training.lora says so here',
+  'model.transformer_block_type': 'where norms stand: before attention and feed-forward here',
+  'model.ffn_dropout': 'dropout inside the feed-forward layer',
+  'model.layernorm_zero_centered_gamma': 'gains are kept less one there; the same numbers but for weight decay',
+  'model.make_vocab_size_divisible_by': 'the vocabulary is not known',
+  'model.apply_embedding_scaling': 'embeddings are multiplied by the root of their width there',
+  'model.fp16_lm_cross_entropy': 'the loss is computed in f16 there, in f32 here',
+  'model.fp32_residual_connection': 'the residual stream is f32 there, in the precision of the plan here',
+  'model.rotary_interleaved': 'pairs of neighbours turn there, halves of a head here: weights must be permuted',
+  'model.activations_checkpoint_layers_per_pipeline': 'later stages compute fewer layers again there',
+  'model.num_micro_batches_with_partial_activation_checkpoints': 'some microbatches compute less again there',
+  'model.optim.grad_sync_dtype': 'gradients travel in another dtype there',
+  'trainer.max_epochs': 'training ends with the data where no steps are said',
+  'trainer.max_time': 'the run ends after some time',
+  'trainer.limit_train_batches': 'only a part of the data is seen',
+  ...cosmeticKeys,
 }
+
+/** Values that every model here has. */
+const neutral: Readonly<Record<string, unknown>> = {
+  ...{ 'model.megatron_amp_O2': true, 'model.use_scaled_init_method': true, 'model.normalize_attention_scores': true },
+  ...{ 'model.ffn_dropout': 0, 'model.transformer_block_type': 'pre_ln', 'model.attention_type': 'multihead' },
+  'trainer.limit_train_batches': 1,
+}
+const isFsdp = (key: string): boolean => key.startsWith('fsdp_')
 
 const usual: Readonly<Record<string, string | number | boolean>> = {
   ...{ 'tensor-model-parallel-size': 1, 'pipeline-model-parallel-size': 1, 'context-parallel-size': 1, zero: 0 },
@@ -47,6 +69,16 @@ export const readNemo: Reader = (text, given, format) => {
   if (!reading.refused) {
     const t = new Terms(reading, pathOf, defaults, valuesOf(reading))
     readMeaning(t, given.world ?? worldOf(reading))
+    readTrainer(reading)
+    for (const [path, value] of Object.entries(neutral)) if (reading.raw(path) === value) reading.cosmetic(path)
+    if (reading.raw('model.fsdp') !== true)
+      reading.cosmetic(
+        ...reading
+          .keys('model')
+          .filter(isFsdp)
+          .map(key => `model.${key}`),
+      )
+    reading.switchedOff(['model.use_scaled_init_method', 'model.normalize_attention_scores'])
   }
   return reading.finish(known, 'a key of NeMo that no field of a job stands for')
 }
@@ -61,6 +93,37 @@ function worldOf(r: Reading): number | undefined {
   return nodes === undefined || devices === undefined ? undefined : nodes * devices
 }
 
+/** Lightning's own keys, of which NeMo takes some over. */
+function readTrainer(r: Reading): void {
+  const parts = r.number('trainer.accumulate_grad_batches') ?? 1
+  if (parts > 1)
+    r.refuse('trainer.accumulate_grad_batches', `NeMo accumulates by its batch sizes and refuses ${parts} here`)
+  else r.cosmetic('trainer.accumulate_grad_batches')
+  if (r.has('trainer.max_steps')) r.cosmetic('trainer.max_epochs')
+  if (/16/.test(String(r.raw('trainer.precision') ?? '')) && booleanOf(r.raw('model.megatron_amp_O2')) !== true)
+    r.drop('model.megatron_amp_O2', 'off: parameters stay f32 there, and are cast for each product')
+  const style = String(r.raw('model.optim.sched.name') ?? '')
+  if (style !== '' && scheduleOf(style) === undefined)
+    r.drop('model.optim.sched.name', `${style}: no such schedule here, the rate stays after the warm-up`)
+}
+
+const scheduleOf = (name: string): string | undefined =>
+  /^CosineAnnealing$/i.test(name)
+    ? 'cosine'
+    : /^WarmupAnnealing$/i.test(name)
+      ? 'linear'
+      : /wsd/i.test(name)
+        ? 'WSD'
+        : undefined
+
+/** The schedule ends where it is told, else with the training; its last steps may be held at the least rate. */
+function decayOf(r: Reading): number | undefined {
+  const [steps, held] = ['trainer.max_steps', 'model.optim.sched.constant_steps'].map(path => numberOf(r.raw(path)))
+  const end = numberOf(r.raw('model.optim.sched.max_steps_for_lr_sched')) ?? steps
+  const last = end === undefined ? undefined : Math.floor(end - (held ?? 0))
+  return last !== undefined && last > 0 && last !== steps ? last : undefined
+}
+
 /** What is written in other words. */
 function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   const values = new Map<string, unknown>(Object.keys(nemoPaths).map(term => [term, r.raw(pathOf(term))]))
@@ -68,7 +131,7 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   values.set('bf16', /bf16/.test(precision) || undefined)
   values.set('fp16', /^(16|fp16)/.test(precision) || undefined)
   const activation = String(r.raw('model.activation') ?? 'gelu')
-  values.set('swiglu', /swiglu/.test(activation) || undefined)
+  values.set('swiglu', activation.endsWith('glu') || undefined) // gated, whatever the gate
   values.set('squared-relu', activation === 'squared-relu' || undefined)
   values.set('activation', undefined)
   values.set('disable-bias-linear', booleanOf(r.raw('model.bias')) === false || undefined)
@@ -80,10 +143,10 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   const betas = r.raw('model.optim.betas')
   if (Array.isArray(betas)) for (const i of [0, 1]) values.set(`adam-beta${i + 1}`, numberOf(betas[i]))
   const style = String(r.raw('model.optim.sched.name') ?? '')
-  values.set(
-    'lr-decay-style',
-    /cosine/i.test(style) ? 'cosine' : style === '' ? undefined : /wsd/i.test(style) ? 'WSD' : 'constant',
-  )
+  values.set('lr-decay-style', style === '' ? undefined : (scheduleOf(style) ?? 'constant'))
+  values.set('lr-decay-iters', decayOf(r))
+  const warmup = numberOf(r.raw('model.optim.sched.warmup_steps'))
+  if (warmup !== undefined) values.set('lr-warmup-iters', Math.floor(warmup))
   values.set(
     'fp8-format',
     booleanOf(r.raw('model.fp8')) === true ? (booleanOf(r.raw('model.fp8_e4m3')) ? 'e4m3' : 'hybrid') : undefined,
@@ -91,6 +154,9 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   values.set('seq-length', r.raw('model.data.seq_length') ?? r.raw('model.encoder_seq_length'))
   const norm = r.raw('model.normalization')
   if (/1p$/.test(String(norm))) r.drop('model.normalization', 'gains are kept less one there: LayerNorm here')
+  if (activation.endsWith('glu') && !/^(fast-)?swiglu$/.test(activation))
+    r.drop('model.activation', `${activation}: the gate of this family is SwiGLU's`)
+  if (/^relu$/i.test(activation)) r.drop('model.activation', `${activation}: this family has GELU`)
   if (activation === 'squared-relu') r.drop('model.activation', 'squared ReLU: no family here has it')
   return values
 }
