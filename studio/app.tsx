@@ -1,9 +1,10 @@
 /** The frame of every page: header, the page, and what to say where there is none. */
-import type { ComponentType } from 'preact'
+import type { ComponentType, RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { defineText, language, languages, speak } from './base/language.js'
-import { path, place, showPlace } from './base/router.js'
+import { linkTo, path } from './base/router.js'
 import { paint, theme } from './base/theme.js'
+import { ownTitle, useTitle } from './base/title.js'
 import { isPage, type PageName, type PageProps, pages, pageTitles } from './pages/routes.js'
 
 const text = defineText(
@@ -32,14 +33,30 @@ const text = defineText(
 export function App() {
   const [name = '', ...rest] = path.value.split('/')
   const page = name === '' ? 'home' : name
+  const content = useRef<HTMLElement>(null)
+  const title = ownTitle.value ?? (isPage(page) && page !== 'home' ? pageTitles()[page] : undefined)
+  useEffect(() => {
+    document.title = title ? `${title} · Lockstep` : 'Lockstep'
+  }, [title])
+  useFocus(content, path.value)
   return (
     <>
       <Header page={page} />
-      <main id="content" tabIndex={-1}>
+      <main id="content" ref={content} tabIndex={-1}>
         {isPage(page) ? <Page name={page} rest={rest.join('/')} /> : <Missing name={path.value} />}
       </main>
     </>
   )
+}
+
+/** The link that led here went with the page it stood on: whoever reads by keys or by ear goes on at the beginning of the new one. */
+function useFocus(content: RefObject<HTMLElement | null>, path: string): void {
+  const shown = useRef(path)
+  useEffect(() => {
+    if (shown.current === path) return
+    shown.current = path
+    if (document.activeElement === document.body) content.current?.focus({ preventScroll: true })
+  }, [path])
 }
 
 function Header({ page }: { readonly page: string }) {
@@ -76,11 +93,7 @@ function Header({ page }: { readonly page: string }) {
   )
 }
 
-/** Language and theme of the link go along. */
-function link(name: PageName): string {
-  const { lang, theme } = place.value.query
-  return showPlace(name === 'home' ? '' : name, { lang, theme })
-}
+const link = (name: PageName): string => linkTo(name === 'home' ? '' : name)
 
 const toggleLanguage = () => speak(language.value === 'en' ? 'zh' : 'en')
 const toggleTheme = () => paint(theme.value === 'dark' ? 'light' : 'dark')
@@ -88,10 +101,6 @@ const toggleTheme = () => paint(theme.value === 'dark' ? 'light' : 'dark')
 function Page({ name, rest }: PageProps & { readonly name: PageName }) {
   const loaded = useLoaded(name)
   const words = text()
-  const title = pageTitles()[name]
-  useEffect(() => {
-    document.title = name === 'home' ? 'Lockstep' : `${title} · Lockstep`
-  }, [name, title])
   if (loaded.failed) return <p role="alert">{`${words.broken}: ${loaded.failed}`}</p>
   const { Component } = loaded
   return Component ? <Component key={name} rest={rest} /> : <p class="loading">{words.loading}</p>
@@ -122,6 +131,7 @@ function useLoaded(name: PageName): Loaded {
 
 function Missing({ name }: { readonly name: string }) {
   const words = text()
+  useTitle(words.missing(name))
   return (
     <article>
       <h1>{words.missing(name)}</h1>

@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import type { Page } from 'playwright-core'
 import { parseJob } from '../src/index.js'
-import { later, some } from './share.js'
+import { later, some, test } from './share.js'
 import { inChromium, studioPages, type Watched } from './studio-page.js'
 
 const pages = studioPages()
@@ -313,3 +313,32 @@ later('a program too large for its values offers the rehearsal: the same plan, n
   await page.waitForFunction(`document.querySelector('main textarea')?.value.includes('headDim: 2')`)
   isFine()
 })
+
+test(
+  'language and theme of a link go along to every other page; titles and the focus belong to the page shown',
+  inChromium,
+  async () => {
+    const { page, open, isFine } = await shared()
+    for (const route of ['', 'learn', 'learn/zero', 'learn/exercise/bubble', 'claims?page=zero', 'clusters/h100']) {
+      await open(`${route}${route.includes('?') ? '&' : '?'}lang=zh&theme=dark`)
+      await ready(page)
+      const links = await page.$$eval('a[href^="#/"]', all => all.map(link => link.getAttribute('href')!))
+      deepEqual(
+        links.filter(link => !/[?&]lang=zh&theme=dark$/.test(link)),
+        [],
+      )
+    }
+    const isAt = (title: string) =>
+      page.waitForFunction(`document.title === '${title} · Lockstep' && document.activeElement?.id === 'content'`)
+    await page.getByRole('link', { name: '全部设备' }).click()
+    await isAt('集群')
+    await open('learn?lang=en')
+    await page.getByRole('link', { name: 'The memory wall' }).click()
+    await isAt('The memory wall')
+    await page.goBack()
+    await isAt('Learn')
+    await open('nowhere?lang=en')
+    await isAt('There is no page nowhere')
+    isFine()
+  },
+)

@@ -32,6 +32,12 @@ export function showPlace(path: string, query: Changes = {}): string {
 export const place = signal<Place>({ path: '', query: {} })
 export const path = computed(() => place.value.path)
 
+/** A link to another place: the language and the theme of this one go along. Inside a component, which follows both. */
+export function linkTo(path: string, query: Changes = {}): string {
+  const { lang, theme } = place.value.query
+  return showPlace(path, { ...query, lang, theme })
+}
+
 /** The whole address of where the reader is. */
 export const address = (): string => new URL(showPlace(place.value.path, place.value.query), location.href).href
 

@@ -6,6 +6,7 @@ import type { Problem } from 'lockstep'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { defineText, language } from '../base/language.js'
+import { useTitle } from '../base/title.js'
 import { lessonOf } from '../pages/learn/lessons.js'
 import { advance } from '../pages/learn/progress.js'
 import { Refused } from '../work/ask.js'
@@ -79,9 +80,7 @@ export function Exercise(props: ExerciseProps) {
   const title = entry?.title[language.value] ?? name
   const words = text()
   useEffect(() => advance(name, 'opened'), [name])
-  useEffect(() => {
-    document.title = `${title} · Lockstep`
-  }, [title])
+  useTitle(title)
   return (
     <article class="lesson exercise" aria-busy={!texts && !refusal}>
       <h1>{title}</h1>

@@ -7,7 +7,8 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { defineText, language } from '../base/language.js'
-import { showPlace } from '../base/router.js'
+import { linkTo } from '../base/router.js'
+import { useTitle } from '../base/title.js'
 import { type LessonEntry, lessonOf, lessons } from '../pages/learn/lessons.js'
 import { advance } from '../pages/learn/progress.js'
 import { LessonClaims } from './claims/index.js'
@@ -85,9 +86,7 @@ export function Lesson(props: LessonProps) {
   const entry = lessonOf(name)
   const title = entry?.title[language.value] ?? name
   useEffect(() => advance(name, 'opened'), [name])
-  useEffect(() => {
-    document.title = `${title} · Lockstep`
-  }, [title])
+  useTitle(title)
   return (
     <article class="lesson">
       <h1>{title}</h1>
@@ -186,10 +185,10 @@ export function GoOn({ name, open = {}, command, says, also = [] }: GoOnProps) {
     <section>
       <h2>{words.next}</h2>
       <p class="links">
-        {open.plan && <a href={showPlace('plan', open.plan)}>{words.plan}</a>}
-        {open.program && <a href={showPlace('program', open.program)}>{words.openProgram}</a>}
-        <a href={showPlace('learn')}>{words.index}</a>
-        {next && <a href={showPlace(`learn/${next.name}`)}>{words.after(next.title[language.value])}</a>}
+        {open.plan && <a href={linkTo('plan', open.plan)}>{words.plan}</a>}
+        {open.program && <a href={linkTo('program', open.program)}>{words.openProgram}</a>}
+        <a href={linkTo('learn')}>{words.index}</a>
+        {next && <a href={linkTo(`learn/${next.name}`)}>{words.after(next.title[language.value])}</a>}
       </p>
       <Command line={command} says={says} />
       {also.map(each => (

@@ -2,7 +2,8 @@
 
 import { language } from '../../base/language.js'
 import { bytes, fixed, perSecond, short } from '../../base/numbers.js'
-import { place, showPlace } from '../../base/router.js'
+import { linkTo } from '../../base/router.js'
+import { useTitle } from '../../base/title.js'
 import { Bars } from '../../parts/bars.js'
 import { Figure } from '../../parts/figure.js'
 import { listed } from '../../parts/names.js'
@@ -23,8 +24,7 @@ export default function Clusters({ rest }: PageProps) {
   )
 }
 
-const link = (name: string) =>
-  showPlace(`clusters${name && `/${name}`}`, { lang: place.value.query.lang, theme: place.value.query.theme })
+const link = (name: string) => linkTo(`clusters${name && `/${name}`}`)
 
 /** Columns of numbers, which stand at the right. */
 const numbered = [1, 2, 3, 5]
@@ -86,6 +86,7 @@ function Row({ cluster }: { readonly cluster: ClusterFacts }) {
 function One({ name }: { readonly name: string }) {
   const words = text()
   const { value, refusal, pending } = useAnswer('fast', ['clusters', 'one'], { name })
+  useTitle(name)
   if (refusal) return <Trouble why={refusal} />
   if (!value) return <p aria-busy={pending}>…</p>
   const rungs = [
@@ -124,7 +125,7 @@ function One({ name }: { readonly name: string }) {
         ))}
       </ul>
       <p class="links">
-        <a href={showPlace('plan', { on: `${name}*64` })}>{words.open}</a>
+        <a href={linkTo('plan', { on: `${name}*64` })}>{words.open}</a>
         <a href={link('')}>{words.all}</a>
       </p>
     </>

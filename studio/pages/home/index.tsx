@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
 import { defineText } from '../../base/language.js'
 import { percent } from '../../base/numbers.js'
+import { linkTo } from '../../base/router.js'
 import { Choice, Steps } from '../../parts/controls.js'
 import { Figure } from '../../parts/figure.js'
 import { Pipeline } from '../../parts/pipeline.js'
@@ -112,7 +113,7 @@ function Doors() {
     <ul class="doors">
       {all.map(([name, title, what]) => (
         <li key={name}>
-          <a href={`#/${name}`}>
+          <a href={linkTo(name)}>
             <strong>{title}</strong>
             <span>{what}</span>
           </a>

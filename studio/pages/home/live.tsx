@@ -7,7 +7,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { threads } from '../../base/isolation.js'
 import { defineText } from '../../base/language.js'
 import { fixed, short } from '../../base/numbers.js'
-import { showPlace } from '../../base/router.js'
+import { linkTo } from '../../base/router.js'
 import { Figure } from '../../parts/figure.js'
 import { Timeline } from '../../parts/timeline/index.js'
 import type { Line, Told } from '../../work/run.js'
@@ -83,7 +83,7 @@ export default function Live() {
           <button type="button" class="quiet" onClick={isLive(shown) ? stop : start}>
             {isLive(shown) ? words.stop : state === 'resting' ? words.start : words.again}
           </button>
-          <a href={showPlace('run')}>{words.more}</a>
+          <a href={linkTo('run')}>{words.more}</a>
         </p>
         {shown.failed !== undefined && (
           <p role="alert" lang="en">

@@ -3,7 +3,7 @@
 import type { ComponentType } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { defineText, language } from '../../base/language.js'
-import { place, setQuery, showPlace } from '../../base/router.js'
+import { linkTo, place, setQuery } from '../../base/router.js'
 import { listed } from '../../parts/names.js'
 import type { PageProps } from '../routes.js'
 import { type Group, groupTitles, type LessonEntry, lessonOf, lessons, noteSets } from './lessons.js'
@@ -142,12 +142,11 @@ function Lessons({ title, entries, letter }: LessonsProps) {
 
 function Row({ entry, letter }: { readonly entry: LessonEntry; readonly letter: string }) {
   const words = text()
-  const { lang, theme } = place.value.query
   const reached = progress.value[entry.name]
   const sections = letter ? entry.notes.filter(note => note.startsWith(letter)) : []
   return (
     <li>
-      <a href={showPlace(`learn/${entry.name}`, { lang, theme })}>{entry.title[language.value]}</a>
+      <a href={linkTo(`learn/${entry.name}`)}>{entry.title[language.value]}</a>
       {reached && <small class="reached"> ✓ {words[reached]}</small>}
       {sections.length > 0 && <small> {listed(sections.map(note => `§${note}`))}</small>}
       <span>{entry.what[language.value]}</span>

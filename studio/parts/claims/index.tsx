@@ -5,7 +5,7 @@
 
 import { useEffect, useRef } from 'preact/hooks'
 import { defineText, language } from '../../base/language.js'
-import { place, showPlace } from '../../base/router.js'
+import { linkTo } from '../../base/router.js'
 import { lessonOf } from '../../pages/learn/lessons.js'
 import type { ClaimCard } from '../../work/claims.js'
 import { Copy } from '../command.js'
@@ -124,10 +124,9 @@ export function Card({ card, linked = false }: CardProps) {
 }
 
 function LessonLink({ page }: { readonly page: string }) {
-  const { lang, theme } = place.value.query
   const lesson = lessonOf(page)
   if (!lesson) return null
-  return <a href={showPlace(`learn/${page}`, { lang, theme })}>{text().lesson(lesson.title[language.value])}</a>
+  return <a href={linkTo(`learn/${page}`)}>{text().lesson(lesson.title[language.value])}</a>
 }
 
 /** One claim by its id, run when it comes into view. */
@@ -138,13 +137,12 @@ export function Claim({ id }: { readonly id: string }) {
 /** All claims that belong to a lesson, under a heading. */
 export function LessonClaims({ page }: { readonly page: string }) {
   const words = text()
-  const { lang, theme } = place.value.query
   return (
     <section>
       <h2>{words.settled}</h2>
       <SomeClaims pick={card => card.page === page} />
       <p>
-        <a href={showPlace('claims', { page, lang, theme })}>{words.all}</a>
+        <a href={linkTo('claims', { page })}>{words.all}</a>
       </p>
     </section>
   )
