@@ -5,6 +5,7 @@
 import { bytesOfTokens, endOfText, type Merge } from './bpe.js'
 import { byteTokenizer } from './bytes.js'
 import type { Tokenizer } from './tokenizer.js'
+import { samePartsEverywhere } from './tokenizer-parts.js'
 import { wordPattern } from './words.js'
 
 const endText = '<|endoftext|>'
@@ -91,7 +92,7 @@ export interface HuggingFaceTokenizer extends Tokenizer {
 
 /** Throws an Error whose message is fit to print. */
 export async function readTokenizer(text: string, name: string): Promise<HuggingFaceTokenizer> {
-  const value = parseObject(text)
+  const value = samePartsEverywhere(parseObject(text))
   const { Tokenizer: Loaded } = await import('@huggingface/tokenizers')
   let loaded: InstanceType<typeof Loaded>
   try {
@@ -130,12 +131,14 @@ interface Encoded {
   readonly tokens: readonly string[]
 }
 
-/** A Unigram may have a token for each byte, for pieces it does not know: their package leaves these unknown. */
+/** What their package gives no id: words that a list of words lacks, and pieces for which a Unigram has a token a byte. */
 function fallback(
   model: unknown,
   idOf: (token: string) => number | undefined,
 ): (encoded: Encoded) => readonly number[] {
-  const { type, byte_fallback: falls, unk_id: unknown } = Object(model)
+  const { type, byte_fallback: falls, unk_id: unknown, unk_token: word } = Object(model)
+  const other = type === 'WordLevel' ? idOf(word) : undefined
+  if (other !== undefined) return ({ ids }) => ids.map(id => id ?? other)
   if (type !== 'Unigram' || falls !== true) return ({ ids }) => ids
   const bytes = Array.from({ length: 256 }, (_, byte) =>
     idOf(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`),
