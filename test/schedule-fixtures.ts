@@ -12,10 +12,18 @@ export function fixtureSchedule(name: string): Schedule {
   return schedule
 }
 
+/** The 4 of pp4 in a fixture's name. */
+export const countIn = (fixture: string, key: 'pp' | 'v' | 'mb', usual = 1): number =>
+  Number(new RegExp(`_${key}(\\d+)`).exec(fixture)?.[1] ?? usual)
+
 /** Our schedule for the counts in a fixture's name, such as ScheduleGPipe_pp4_v2_mb8. */
 export function oursFor(schedule: ScheduleName, fixture: string, chunks = 1): Schedule {
-  const count = (key: string) => Number(new RegExp(`_${key}(\\d+)`).exec(fixture)?.[1] ?? chunks)
-  return makeSchedule(schedule, { ranks: count('pp'), chunks: count('v'), microbatches: count('mb') })
+  const counts = {
+    ranks: countIn(fixture, 'pp'),
+    chunks: countIn(fixture, 'v', chunks),
+    microbatches: countIn(fixture, 'mb'),
+  }
+  return makeSchedule(schedule, counts)
 }
 
 export interface Measured {

@@ -144,8 +144,8 @@ const peakLimits: Partial<Record<ScheduleName, (p: number, m: number) => number>
   'zb-h1': p => p,
   'zb-h2': p => 2 * p - 1,
   'zb-v': p => 2 * p,
-  'v-half': p => Math.max(2, Math.min(2 * p, p + 2)),
-  'v-min': p => Math.max(2, Math.min(2 * p, Math.max(4, p + (p % 2)))),
+  'v-half': p => (p % 2 === 0 ? p + 2 : p + 1),
+  'v-min': p => 2 * Math.floor((p + 4) / 3),
   'dualpipe-v': p => 2 * p + 1,
   dualpipe: p => 2 * Math.ceil(p / 2) + 1,
 }
@@ -160,7 +160,7 @@ test('no rank holds more activations than its schedule promises', () => {
 })
 
 test('zero bubble is never longer than what it improves on', () => {
-  const rivals = { 'zb-h1': '1f1b', 'zb-h2': '1f1b', 'zb-v': 'interleaved', 'interleaved-zb': 'interleaved' } as const
+  const rivals = { 'zb-h1': '1f1b', 'zb-h2': 'zb-h1', 'zb-v': 'interleaved', 'interleaved-zb': 'interleaved' } as const
   for (const [name, rival] of Object.entries(rivals) as [ScheduleName, ScheduleName][])
     for (let p = 1; p <= 8; p++)
       for (let m = 1; m <= 24; m++) {
@@ -186,12 +186,19 @@ test('bubbles are what the papers say, F = I = W = 1', () => {
 test('v-half and v-min trade time for memory at least as well as their authors', () => {
   const rows = {
     'v-half': [
+      [3, 5, 4],
       [4, 5, 6],
+      [5, 11, 6],
+      [7, 17, 8],
       [8, 17, 10],
     ],
     'v-min': [
       [4, 11, 4],
+      [7, 23, 6],
       [8, 27, 8],
+      [9, 29, 8],
+      [10, 35, 8],
+      [12, 41, 10],
     ],
   } as const // p, idle, peak
   for (const [name, points] of Object.entries(rows) as ['v-half' | 'v-min', readonly (readonly number[])[]][])

@@ -9,7 +9,8 @@
  *   1f1b            chunks 1, lead 1            (Narayanan et al. 2019; memory p - r)
  *   interleaved     chunks v, lead 2            (Narayanan et al. 2021; bubble / v)
  *   zb-h1           chunks 1, lead 1, lag 1     (Qi et al. 2023; memory p on every rank)
- *   zb-h2           chunks 1, lead 2, lag 2     (memory 2p - 1, no idle time between a rank's first and last task)
+ *   zb-h2           chunks 1, lead 2, lag 2     (memory 2p - 1, no idle time between a rank's first and last task;
+ *                                               with fewer than 2p - 1 microbatches its lag is less, and never below 1)
  *   interleaved-zb  chunks v, lead 1, lag 1     (memory vp chunks)
  */
 import { type RowByRow, RowWriter } from './numbered.js'
@@ -54,7 +55,7 @@ export const leadOfFirst = (counts: Counts, { lead }: Pick<Knobs, 'lead'>): numb
 
 /** Of each chunk of the last rank: microbatches whose gradients of weights it puts off at one time. */
 export const owedByLast = (counts: Counts, { lag = 0 }: Knobs): number[] =>
-  amongFirst(counts, lag * (counts.ranks - 1)).reverse()
+  amongFirst(counts, behindOf(counts.ranks - 1, lag)).reverse()
 
 /** Of each chunk: microbatches among so many turns. */
 function amongFirst(counts: Counts, turns: number): number[] {
@@ -74,6 +75,9 @@ function amongFirst(counts: Counts, turns: number): number[] {
 const aheadOf = (counts: Counts, rank: number, lead: number): number =>
   (counts.chunks - 1) * groupSize(counts) + lead * (counts.ranks - 1 - rank)
 
+/** Turns for which a rank puts weights off, if there are so many. */
+const behindOf = (rank: number, lag: number): number => Math.round(lag * rank)
+
 export function alternate(counts: Counts, knobs: Knobs): RowByRow {
   const turns = turnsOf(counts)
   const stages = counts.ranks * counts.chunks
@@ -90,7 +94,7 @@ function rowOf(counts: Counts, turns: readonly Turn[], rank: number, { lead, lag
   const backward = (kind: TaskKind, { chunk, microbatch }: Turn) => push(kind, chunks - 1 - chunk, microbatch)
 
   const ahead = Math.min(turns.length, aheadOf(counts, rank, lead))
-  const behind = lag === undefined ? turns.length : Math.min(turns.length, lag * rank)
+  const behind = lag === undefined ? turns.length : Math.min(turns.length, behindOf(rank, lag))
   for (let i = 0; i < ahead; i++) forward(turns[i])
   for (let i = 0; i < turns.length; i++) {
     if (ahead + i < turns.length) forward(turns[ahead + i])

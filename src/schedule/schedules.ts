@@ -41,6 +41,10 @@ const turns = (title: string, describe: string, knobsOf: (counts: Counts) => Kno
   owed: counts => owedByLast(counts, knobsOf(counts)),
 })
 
+/** Weights that are put off beyond the last input gradient keep a rank busy after the others are done. */
+const lagThatFits = ({ ranks, microbatches }: Counts): number =>
+  Math.max(1, Math.min(2, (microbatches - 1) / Math.max(1, ranks - 1)))
+
 /** On a V, with no more activations than a limit. */
 const onV = (title: string, describe: string, limitOf: (ranks: number) => number): ScheduleKind => {
   const leads = (counts: Counts) => leadsOnV(counts, limitOf(counts.ranks))
@@ -59,7 +63,9 @@ export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
     ...{ lead: 1, lag: 1 },
   })),
   'zb-h1': turns('ZB-H1', '1F1B with weight gradients in the bubble, in the same memory', () => ({ lead: 1, lag: 1 })),
-  'zb-h2': turns('ZB-H2', 'no bubble between first and last task, in twice the memory', () => ({ lead: 2, lag: 2 })),
+  'zb-h2': turns('ZB-H2', 'no bubble between first and last task, in twice the memory', counts => ({
+    ...{ lead: 2, lag: lagThatFits(counts) },
+  })),
   'zb-v': onV('ZB-V', 'zero bubble on a V, in the memory of 1F1B', zbVLimit),
   'v-half': onV('V-Half', 'on a V, in about half the memory', vHalfLimit),
   'v-min': onV('V-Min', 'on a V, in the least memory that keeps ranks busy', vMinLimit),

@@ -28,7 +28,7 @@ const homeward: Patience = { before: [3], after: all, spare: 2 }
 
 /**
  * Found by trying 330 of them on 180 combinations of limit, p and m, and keeping those without which some schedule
- * became longer. For p = 4 and 8 they reach or beat what the authors' own search finds.
+ * became longer. The last three are for limits of at most p. None takes longer than what the authors' own search finds.
  */
 const recipes: readonly Recipe[] = [
   { slopes: [1, 4, 1, 2], bottom: 0, top: 0, patience: eager(0) },
@@ -38,6 +38,9 @@ const recipes: readonly Recipe[] = [
   { slopes: [1, 1, 2, 1], bottom: 1, top: 0, patience: eager(2) },
   { slopes: [1, 1, 2, 1], bottom: 1, top: 0, patience: homeward },
   { slopes: [2, 1, 2, 3], bottom: 0, top: 1, patience: homeward },
+  { slopes: [1, 1, 1, 1], bottom: 0, top: 2, patience: eager(2) },
+  { slopes: [1, 1, 1, 1], bottom: 0, top: 0, patience: patient },
+  { slopes: [1, 1, 1, 1], bottom: 1, top: 1, patience: patient },
 ]
 
 /** When microbatch 0 is due on each rank for each pass; no two passes of a rank fall on one tick of the period. */
@@ -57,8 +60,16 @@ function dueTimes(ranks: number, { slopes, bottom, top }: Recipe): number[][] {
 }
 
 /** In the order tried, mostly the best first: what takes longer is soon given up. */
-const inOrder = recipes.map((recipe, at) => ({ ...recipe, at }))
-const tightFirst = [2, 0, 1, 3, 4, 5, 6].map(at => inOrder[at])
+const inOrder = [0, 1, 2, 3, 4, 5, 6].map(numbered)
+const tightFirst = [2, 0, 1, 3, 4, 5, 6].map(numbered)
+const tightest = [7, 8, 9, 2].map(numbered)
+
+function numbered(at: number) {
+  return { ...recipes[at], at }
+}
+
+const recipesFor = (ranks: number, limit: number) =>
+  limit <= ranks ? tightest : limit < 2 * ranks ? tightFirst : inOrder
 
 interface TriedRun extends TickRun {
   readonly at: number
@@ -67,7 +78,7 @@ interface TriedRun extends TickRun {
 /** No rank ever holds more than `limit` chunk activations; 2 is the least that can move. Of equals the first recipe wins. */
 export function vShaped(counts: Counts, limit: number): RowByRow {
   let best: TriedRun | undefined
-  for (const { at, ...recipe } of limit < 2 * counts.ranks ? tightFirst : inOrder) {
+  for (const { at, ...recipe } of recipesFor(counts.ranks, limit)) {
     const due = dueTimes(counts.ranks, recipe)
     const run = { ...runTicks(counts, { limit, due, patience: recipe.patience }, best?.ticks), at }
     if (!best || isBetter(run, best)) best = run
@@ -83,7 +94,7 @@ export function vShaped(counts: Counts, limit: number): RowByRow {
  */
 export function leadsOnV({ ranks, microbatches }: Counts, limit: number): number[] {
   const leads = new Array<number>(ranks).fill(microbatches)
-  for (const recipe of recipes) {
+  for (const recipe of recipesFor(ranks, limit)) {
     const { after, spare } = recipe.patience
     dueTimes(ranks, recipe).forEach(([down, up], rank) => {
       const inTurn = Math.min(limit - 1, Math.ceil((up - down) / period))
@@ -106,7 +117,7 @@ function isBetter(a: TriedRun, b: TriedRun): boolean {
 
 /** The limit of zb-v is what 1f1b holds on its first rank: p stages, which is 2p chunks. */
 export const zbVLimit = (ranks: number): number => 2 * ranks
-/** p + 2 chunks, a little more than half of it. */
-export const vHalfLimit = (ranks: number): number => Math.min(2 * ranks, ranks + 2)
-/** About p chunks; an odd p needs one more to keep every rank busy. */
-export const vMinLimit = (ranks: number): number => Math.min(2 * ranks, Math.max(4, 2 * Math.ceil(ranks / 2)))
+/** A little more than half of it: p + 2 chunks, or p + 1 where p is odd. */
+export const vHalfLimit = (ranks: number): number => 2 * Math.floor(ranks / 2) + 2
+/** About a third of it: two chunks for every three ranks, and two more. */
+export const vMinLimit = (ranks: number): number => 2 * Math.floor((ranks + 4) / 3)
