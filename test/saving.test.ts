@@ -2,6 +2,7 @@
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -59,6 +60,42 @@ describe('two runs with one folder', () => {
     match(err, /, which is running; name another folder with --save \[checkpoint\/locked\]/)
     deepEqual(namesIn(saved), ['step-00000002', 'step-00000004'], 'the lock is gone with its run')
     equal(opened(join(saved, 'step-00000004')).seed, 1)
+  })
+
+  test('a run folder is of one run: another that begins at once is refused, and nothing of the first is changed', async () => {
+    const folder = at('one')
+    let second: Promise<{ code: number; err: string }> | undefined
+    const first = await train(['--out', folder], {
+      // Before the first step: the folder has no line of metrics yet.
+      write: (path, text) => {
+        processIo().write(path, text)
+        if (path.endsWith('job.json')) second ??= train(['--out', folder, '--seed', '7'])
+      },
+    })
+    equal(first.code, 0, first.err)
+    const { code, err } = await second!
+    equal(code, 1)
+    match(err, /one holds the metrics of another run; name another folder with --out \[run\/exists\]/)
+    equal(readFileSync(join(folder, 'metrics.jsonl'), 'utf8').trimEnd().split('\n').length, 4)
+  })
+
+  test('two runs that begin at once and name no folder have one each', async () => {
+    const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
+    const args = [cli, 'train', at('job.yaml'), '--kernels', 'reference', '--save-every', '2', '--json']
+    const folder = at('side by side')
+    mkdirSync(folder)
+    const both = [1, 2].map(() => finished(process.execPath, args, { cwd: folder }).done)
+    for (const { code, err } of await Promise.all(both)) equal(code, 0, err)
+    deepEqual(namesIn(join(folder, 'runs')), ['job', 'job-2'])
+    for (const name of ['job', 'job-2']) {
+      const lines = readFileSync(join(folder, 'runs', name, 'metrics.jsonl'), 'utf8')
+        .trimEnd()
+        .split('\n')
+      deepEqual(
+        lines.map(line => JSON.parse(line).step),
+        [1, 2, 3, 4],
+      )
+    }
   })
 
   test('shards of two runs are not one checkpoint, though every checksum is right', async () => {
@@ -146,6 +183,44 @@ describe('locks that were left behind', () => {
     equal(resumed.code, 0, resumed.err)
     match(resumed.err, /which has ended: taken over/)
   })
+})
+
+test('a disk too full for the lock is said in words', async () => {
+  const { code, err } = await train(['--save', at('full')], {
+    create: (path, text) => {
+      if (path.endsWith('run.lock')) throw new Error('no space left on the disk')
+      return processIo().create(path, text)
+    },
+  })
+  equal(code, 1)
+  match(err, /^error: cannot write \S+run\.lock: no space left on the disk \[run\/write\]$/m)
+})
+
+test('metrics that cannot be written end a run, but not before the step is saved', async () => {
+  const saved = at('unwritten')
+  const { code, err } = await train(['--save', saved, '--save-every', '100', '--steps', '50'], {
+    append: (path, text) => {
+      if (String(text).includes('"step":3,')) throw new Error('no space left on the disk')
+      processIo().append(path, text)
+    },
+  })
+  equal(code, 1)
+  match(err, /cannot write \S+metrics\.jsonl: no space left on the disk/)
+  deepEqual(namesIn(saved), ['step-00000003'])
+  const resumed = await train(['--resume', saved, '--save', saved])
+  equal(resumed.code, 0, resumed.err)
+})
+
+test('a run that does not begin leaves its folder free', async () => {
+  const [folder, server] = [at('free'), createServer()]
+  await new Promise<void>(done => void server.listen(0, '127.0.0.1', done))
+  const { port } = server.address() as AddressInfo // it listens on one
+  const refused = await train(['--out', folder, '--prometheus', String(port)])
+  server.close()
+  equal(refused.code, 1)
+  match(refused.err, /somebody else listens there/)
+  deepEqual(namesIn(folder), [])
+  equal((await train(['--out', folder])).code, 0)
 })
 
 test('SIGTERM saves the step it is at, as Ctrl-C does, and releases the folder', async () => {

@@ -1,7 +1,8 @@
 /** Files are written whole or not at all. */
-import { deepEqual, equal, throws } from 'node:assert/strict'
+import { deepEqual, equal, match, throws } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import {
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -69,4 +70,18 @@ test('killed half-way through, what was there before is still there', () => {
   ])
   equal(status === 0, false)
   equal(readFileSync(file, 'utf8'), 'before')
+})
+
+test('a file that is made new and finds no room is not there: an empty lock would be held for ever', () => {
+  const file = join(folder(), 'run.lock')
+  const module = new URL('../src/node/files.js', import.meta.url).href
+  const script = `const { nodeFiles } = await import('${module}'); nodeFiles().create('${file}', 'content')`
+  const { status, stderr } = spawnSync(
+    'sh',
+    ['-c', `ulimit -f 0; exec "$0" --input-type=module -e "$1"`, process.execPath, script],
+    { encoding: 'utf8' },
+  )
+  equal(status, 1)
+  match(stderr, /Error: is larger than files may be here/)
+  equal(existsSync(file), false)
 })

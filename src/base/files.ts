@@ -46,9 +46,9 @@ export const writingPhrases = {
 const { refused } = phrasing(writingPhrases)
 
 /** A full or forbidden disk is not a bug of ours: it becomes a problem that names the path. */
-export function writing(path: string, work: () => void): void {
+export function writing<T>(path: string, work: () => T): T {
   try {
-    work()
+    return work()
   } catch (e) {
     throw new ProblemsError([refused('', 'run/write', { path, why: e instanceof Error ? e.message : String(e) })])
   }

@@ -101,11 +101,25 @@ function readPart(path: string, begin: number, end: number): Uint8Array {
 }
 
 function create(path: string, content: string): boolean {
+  const file = openNew(path)
+  if (file === undefined) return false
   try {
-    writeFileSync(path, content, { flag: 'wx', flush: true })
+    writeFileSync(file, content, { flush: true })
     return true
   } catch (e) {
-    if ((e as NodeJS.ErrnoException).code === 'EEXIST') return false // errors of the system carry a code
+    // A disk that is full takes the name and not the content: an empty lock would be held for ever.
+    rmSync(path, { force: true })
+    throw e
+  } finally {
+    closeSync(file)
+  }
+}
+
+function openNew(path: string): number | undefined {
+  try {
+    return openSync(path, 'wx')
+  } catch (e) {
+    if ((e as NodeJS.ErrnoException).code === 'EEXIST') return undefined // errors of the system carry a code
     throw e
   }
 }
@@ -154,6 +168,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_FS_FILE_TOO_LARGE: 'is bigger than 2 GiB',
   ENOSPC: noRoom,
   EDQUOT: noRoom,
+  EFBIG: 'is larger than files may be here',
   EROFS: 'the disk is read-only',
 }
 
@@ -166,6 +181,6 @@ export function plainly<T>(work: () => T, own: typeof reasons = {}): T {
   } catch (e) {
     const code = (e as NodeJS.ErrnoException).code // errors of the system carry one
     if (code === undefined) throw e
-    throw new Error(own[code] ?? reasons[code] ?? `cannot be opened (${code})`)
+    throw new Error(own[code] ?? reasons[code] ?? `the system says ${code}`)
   }
 }

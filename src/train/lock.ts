@@ -12,6 +12,7 @@ import {
   type Spoken,
   speak,
   within,
+  writing,
 } from '../base/index.js'
 import { runClause, runPhrases, runRefused } from './phrases.js'
 
@@ -63,8 +64,8 @@ export function requireLock(folder: string, run: string, files: Files): void {
 /** Writes the lock. Returns the holder that had ended without removing its own. */
 function takenOver(folder: string, holder: Holder, files: Files): Holder | undefined {
   const path = within(folder, lockFile)
-  const text = `${JSON.stringify(holder)}\n`
-  if (files.create(path, text)) return undefined
+  const create = () => writing(path, () => files.create(path, `${JSON.stringify(holder)}\n`))
+  if (create()) return undefined
   const before = holderOf(path, files)
   if (before && !hasEnded(before, files)) throw new ProblemsError([heldProblem(folder, before, files)])
   // Whoever else takes it over at this moment renames it too: only one of them finds the lock they both have seen.
@@ -78,7 +79,7 @@ function takenOver(folder: string, holder: Holder, files: Files): Holder | undef
     }
     files.remove(aside)
   }
-  if (files.create(path, text)) return before
+  if (create()) return before
   throw new ProblemsError(lockProblems(folder, files))
 }
 

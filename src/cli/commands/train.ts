@@ -1,12 +1,11 @@
 /** lockstep train: a job, trained on the ranks of this machine. */
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { duration, save, scaled, showBytes, showProblem, showTime, worldOf } from '../../base/index.js'
+import { ProblemsError, save, showProblem, worldOf } from '../../base/index.js'
 import { predictionOf, simulateOn } from '../../calibrate/index.js'
 import { findEntry } from '../../cluster/index.js'
 import { cursorAt } from '../../data/index.js'
-import { type KernelName, kernelsFor, loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
-import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
+import { type KernelName, kernelsFor } from '../../engine/index.js'
 import { type Sampler, samplerOf } from '../../generate/index.js'
 import {
   type HealthEvent,
@@ -17,22 +16,18 @@ import {
   type Watch,
   watchRun,
 } from '../../health/index.js'
-import { kinds, type Program } from '../../ir/index.js'
-import { flopsPerToken } from '../../model/index.js'
+import type { Program } from '../../ir/index.js'
 import { thisHost } from '../../node/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
 import { printChrome, type Span, waitsApart } from '../../trace/index.js'
 import {
-  beginningText,
   type ChoiceFile,
   damageEvents,
   divergenceOf,
   EngineFailure,
   isDue,
-  oneRankLosses,
   openCheckpoints,
   openChoices,
-  peaksOf,
   type Session,
   type StepRecord,
   train,
@@ -42,7 +37,7 @@ import { loadCluster } from '../files/load-cluster.js'
 import { type MonitorOptions, type Monitors, openMonitors } from '../files/monitors.js'
 import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
+import { FolderTaken, freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import { type RunSaving, runSaving } from '../files/run-saving.js'
 import { keptCalibration } from '../files/this-machine.js'
 import type { Io } from '../io.js'
@@ -51,8 +46,8 @@ import { type Display, displayOf } from '../text/display.js'
 import { faultsOf } from '../text/fault-option.js'
 import { countProblems, showProblems } from '../text/problems.js'
 import { summaryOf } from '../text/summary.js'
+import { besideOneRank, introduction, kernelsText, memoryLine, nextCommands, peakOf } from '../text/train-text.js'
 import { stepsTraced } from '../words/train.js'
-import { paragraph } from './check.js'
 import { type Guest, keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
 
 export interface TrainOptions extends CheckpointOptions, MonitorOptions {
@@ -99,6 +94,27 @@ const changed = (job: Job, { steps, seed }: TrainOptions): Job => ({
 
 async function run(path: string, loaded: Loaded & Rehearsed, options: TrainOptions, io: Io): Promise<number> {
   const place = options.out ?? freeFolder(loaded.job, path, io)
+  try {
+    return await runIn(place, path, loaded, options, io)
+  } catch (e) {
+    // Another run that began at the same moment found the same name free.
+    if (options.out === undefined && isTaken(e, options)) return run(path, loaded, options, io)
+    throw e
+  }
+}
+
+/** Whether another run has the run folder; a folder that --save names is its own matter. */
+const isTaken = (e: unknown, { save }: TrainOptions): boolean =>
+  e instanceof FolderTaken ||
+  (save === undefined && e instanceof ProblemsError && e.problems.some(({ code }) => code === 'checkpoint/locked'))
+
+async function runIn(
+  place: string,
+  path: string,
+  loaded: Loaded & Rehearsed,
+  options: TrainOptions,
+  io: Io,
+): Promise<number> {
   const { session, ...started } = await startedSession({ path, place }, loaded, options, io)
   try {
     return await recorded(session, { ...started, path, place, options, faults: loaded.faults, io })
@@ -138,7 +154,10 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
     for (const event of session.beginning ? damageEvents(session.beginning) : []) folder.log(event)
     const { steps } = session.job.training
     const saving = plan && checkpoints && runSaving(checkpoints, { every: plan.every, steps }, io)
-    const monitors = await openMonitors(session, { ...options, run, folder: place }, io)
+    const monitors = await openMonitors(session, { ...options, run, folder: place }, io).catch(e => {
+      folder.abandon()
+      throw e
+    })
     const watch = options.health === false ? () => [] : watchRun({ ...factsOf(session, place, job), prediction })
     try {
       return await shown(session, { folder, saving, choices, monitors, watch, sampler, prediction }, setting)
@@ -184,8 +203,11 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
   const watched = { ...places, hearing, guest: options.guest }
-  const { records, traced, stopped } = await follow(session, display, watched, io).catch(e => {
+  const { records, traced, stopped } = await follow(session, display, watched, io).catch(async e => {
     if (e instanceof EngineFailure && e.timeOut) hearing.hear({ ...e.timeOut, step: session.behind + 1 })
+    // A disk without room for the metrics may not be that of the checkpoints: what was computed is not lost with it.
+    const rescued = isUnwritten(e) ? await places.saving?.rescue(session.behind) : undefined
+    if (rescued !== undefined) io.err(`checkpoint: ${rescued}\n`)
     throw e
   })
   const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))
@@ -287,6 +309,9 @@ async function follow(
   return { records, traced: traced.flat(), stopped: records.at(-1)?.step === job.training.steps ? undefined : stopped }
 }
 
+const isUnwritten = (e: unknown): boolean =>
+  e instanceof ProblemsError && e.problems.some(({ code }) => code === 'run/write')
+
 const notesOf = ({ warning, sample }: StepRecord): string[] => [
   ...(warning ? [showProblem(warning)] : []),
   ...(sample === undefined ? [] : [`it writes: ${sample}`]),
@@ -302,83 +327,3 @@ async function sampled(session: Session, sampler: Sampler | undefined, record: S
 
 const saveSpans = (file: string, program: Program, spans: readonly Span[], io: Io): void =>
   save(file, printChrome(program, spans), io)
-
-/** Whoever did not ask for WebAssembly is told why it runs. */
-const kernelsText = ({ trainer, kernels }: Session): string => {
-  const missing = kernels === 'wasm' ? nativeMissing() : undefined
-  return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
-}
-
-const introduction = (session: Session, { folder, choices, monitors, prediction }: Places): string[] => {
-  const { job, trainer, dataset, beginning } = session
-  return [
-    paragraph(job),
-    `Data: ${dataset.description}.`,
-    ...(beginning ? [beginningText(beginning)] : []),
-    `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
-    ...(choices ? [`Choices of experts are recorded in ${choices.path}.`] : []),
-    ...monitors.notes,
-    ...(prediction ? [predictionLine(prediction)] : []),
-    ...sharing(job, trainer),
-    ...patience(job, trainer),
-  ]
-}
-
-const predictionLine = ({ cluster, file, seconds }: Prediction): string =>
-  `Predicted: ${showTime(seconds)} a step, by ${file ?? cluster}.`
-
-/** What this machine could do at most, by its own kernels: there is no data sheet to compare with. */
-function peakOf({ job, kernels, trainer }: Session): { readonly flops: number; readonly words: string } | undefined {
-  if (!trainer.concurrent || kernels === 'reference') return undefined
-  const rate = productRate(loadKernels(kernels))
-  const cores = Math.min(worldOfPlan(job.plan), thisHost().cores)
-  const product = `${peakSize} x ${peakSize} x ${peakSize}`
-  return {
-    flops: cores * rate,
-    words: `MFU is relative to ${cores} x ${scaled(rate, ' ')}FLOP/s: what a product of ${product} reaches on a core here.`,
-  }
-}
-
-function sharing({ plan }: Job, { concurrent }: Trainer): string[] {
-  const [ranks, { cores }] = [worldOfPlan(plan), thisHost()]
-  return concurrent && ranks > cores
-    ? [`${ranks} ranks share ${cores} cores: what they spend waiting for a core counts as waiting or communication.`]
-    : []
-}
-
-/** What the interpreter does in a second, about; it is a definition, not an engine. */
-const interpretedFlops = 4e7
-
-function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
-  const seconds = (training.globalBatch * training.seq * flopsPerToken(model, training.seq)) / interpretedFlops
-  return concurrent || seconds < 10
-    ? []
-    : [`The interpreter is made for small models: about ${duration(seconds)} a step.`]
-}
-
-/** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
-function memoryLine(session: Session): string {
-  const { measured: peaks, wrong } = peaksOf(session)
-  const most = kinds.flatMap(kind => {
-    const bytes = peaks.reduce((most, peak) => Math.max(most, peak[kind]), 0)
-    return bytes > 0 ? [`${kind} ${showBytes(bytes)}`] : []
-  })
-  const verdict = wrong < 0 ? 'as planned, to the byte, on every rank' : `NOT as planned on rank ${wrong}`
-  return `peak memory of a rank: ${most.join(', ')} (${verdict})`
-}
-
-async function besideOneRank(session: Session, records: readonly StepRecord[], steps: number): Promise<string> {
-  const losses = await oneRankLosses(session, Math.min(steps, records.length))
-  const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
-  return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
-}
-
-const nextCommands = [
-  '',
-  'Next:',
-  '  npx lockstep verify examples/jobs/start.yaml     prove this program, and compare with one rank in f64',
-  '  npx lockstep memory examples/jobs/start.yaml     what each rank needs, before anything runs',
-  '  npx lockstep rehearse examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
-  '  npx lockstep studio                              plan, run and learn in the browser',
-  '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
-].join('\n')

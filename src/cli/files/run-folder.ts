@@ -11,6 +11,8 @@ export interface RunFolder {
   save(name: string, text: string): void
   /** One line of metrics.jsonl. */
   log(record: object): void
+  /** Takes back what a run that does not begin has written: the folder is free again. */
+  abandon(): void
 }
 
 /** What a run writes into its folder. */
@@ -26,25 +28,38 @@ const names = [
 
 /** The folder of another run is refused, and so is one in which a file, or a link, has a name that a run needs. */
 export function requireUnused(path: string, io: Io): void {
-  if (io.exists(join(path, 'metrics.jsonl')))
-    throw new ProblemsError([
-      error('run/exists', '', `${path} holds the metrics of another run`, 'name another folder with --out'),
-    ])
+  if (io.exists(join(path, 'metrics.jsonl'))) throw new FolderTaken(path)
   const problems = folderProblems(path, names, {}, io)
   if (problems.length > 0) throw new ProblemsError(problems)
+}
+
+/** The folder is that of another run. */
+export class FolderTaken extends ProblemsError {
+  constructor(path: string) {
+    super([error('run/exists', '', `${path} holds the metrics of another run`, 'name another folder with --out')])
+  }
 }
 
 export function openRunFolder(path: string, job: Job, info: RunInfo, io: Io): RunFolder {
   requireUnused(path, io)
   writing(path, () => io.makeFolder(path))
-  const saveHere = (name: string, text: string) => save(join(path, name), text, io)
+  const written = new Set(['metrics.jsonl'])
+  const saveHere = (name: string, text: string) => {
+    written.add(name)
+    save(join(path, name), text, io)
+  }
   const metrics = join(path, 'metrics.jsonl')
+  // Of runs that begin at once one makes this file, and the folder is its own.
+  if (!writing(metrics, () => io.create(metrics, ''))) throw new FolderTaken(path)
   saveHere('job.json', `${JSON.stringify(job, null, 2)}\n`)
   saveHere('about.json', `${JSON.stringify(info, null, 2)}\n`)
   return {
     path,
     save: saveHere,
     log: record => writing(metrics, () => io.append(metrics, `${JSON.stringify(record)}\n`)),
+    abandon: () => {
+      for (const name of written) io.remove(join(path, name))
+    },
   }
 }
 

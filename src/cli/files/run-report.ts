@@ -41,7 +41,7 @@ export function openRecords(folder: string, session: Session, io: Io): RunRecord
     },
     close() {
       keepTimes()
-      if (!io.exists(join(folder, 'metrics.jsonl'))) return // not one step was taken
+      if (io.readBytes(join(folder, 'metrics.jsonl'), 0, 1).length === 0) return // not one step was taken
       const most = heaviestPeak(session)
       saveReport(folder, { about: paragraph(session.job), program, ...(most && { memory: most }) }, io)
     },

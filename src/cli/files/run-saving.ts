@@ -8,6 +8,8 @@ import { Progress } from '../text/progress.js'
 export interface RunSaving {
   /** Saves the step where it is due or where the run stops after it. Adds where it is, and what became of those before it. */
   after(record: StepRecord, stops: boolean): Promise<StepRecord>
+  /** Saves a step after which the run fails, where that can be done; returns where it is. */
+  rescue(step: number): Promise<string | undefined>
   /** Waits for the last one. Throws where that is not there. */
   finish(): Promise<readonly HealthEvent[]>
 }
@@ -24,9 +26,9 @@ export function runSaving(
     failed = saved.find(({ step, problems, dropped }) => step === last && (problems.length > 0 || dropped)) ?? failed
     return saved.flatMap(savedEvents)
   }
-  const start = async (record: StepRecord, isLast: boolean): Promise<string> => {
-    say(`saving step ${record.step}`)
-    last = record.step
+  const start = async (step: number, isLast: boolean): Promise<string> => {
+    say(`saving step ${step}`)
+    last = step
     failed = undefined
     const path = await folder.start(isLast)
     erase()
@@ -36,9 +38,19 @@ export function runSaving(
     async after(record, stops) {
       const earlier = told(folder.ended())
       const due = last < record.step && (stops || isDue(record.step, steps, every))
-      const checkpoint = due ? await start(record, stops || record.step === steps) : record.checkpoint
+      const checkpoint = due ? await start(record.step, stops || record.step === steps) : record.checkpoint
       const events = [...(record.events ?? []), ...earlier, ...told(folder.ended())]
       return { ...record, ...(checkpoint && { checkpoint }), ...(events.length > 0 && { events }) }
+    },
+    async rescue(step) {
+      if (last === step) return undefined
+      try {
+        const path = await start(step, true)
+        told(await folder.finish())
+        return failed ? undefined : path
+      } catch {
+        return undefined // why the run fails has still to be said
+      }
     },
     async finish() {
       const events = told(await folder.finish())

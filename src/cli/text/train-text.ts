@@ -1,0 +1,112 @@
+/** What `lockstep train` says before its first step and after its last. */
+import { duration, scaled, showBytes, showTime } from '../../base/index.js'
+import { loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
+import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
+import type { Prediction } from '../../health/index.js'
+import { kinds } from '../../ir/index.js'
+import { flopsPerToken } from '../../model/index.js'
+import { thisHost } from '../../node/index.js'
+import { type Job, worldOfPlan } from '../../plan/index.js'
+import {
+  beginningText,
+  type ChoiceFile,
+  oneRankLosses,
+  peaksOf,
+  type Session,
+  type StepRecord,
+} from '../../train/index.js'
+import { paragraph } from '../commands/check.js'
+import type { Monitors } from '../files/monitors.js'
+import type { RunFolder } from '../files/run-folder.js'
+
+/** What stands beside a session when it begins. */
+interface Introduced {
+  readonly folder: RunFolder
+  readonly choices: ChoiceFile | undefined
+  readonly monitors: Monitors
+  readonly prediction: Prediction | undefined
+}
+
+/** Whoever did not ask for WebAssembly is told why it runs. */
+export const kernelsText = ({ trainer, kernels }: Session): string => {
+  const missing = kernels === 'wasm' ? nativeMissing() : undefined
+  return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
+}
+
+export const introduction = (session: Session, { folder, choices, monitors, prediction }: Introduced): string[] => {
+  const { job, trainer, dataset, beginning } = session
+  return [
+    paragraph(job),
+    `Data: ${dataset.description}.`,
+    ...(beginning ? [beginningText(beginning)] : []),
+    `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
+    ...(choices ? [`Choices of experts are recorded in ${choices.path}.`] : []),
+    ...monitors.notes,
+    ...(prediction ? [predictionLine(prediction)] : []),
+    ...sharing(job, trainer),
+    ...patience(job, trainer),
+  ]
+}
+
+const predictionLine = ({ cluster, file, seconds }: Prediction): string =>
+  `Predicted: ${showTime(seconds)} a step, by ${file ?? cluster}.`
+
+/** What this machine could do at most, by its own kernels: there is no data sheet to compare with. */
+export function peakOf({
+  job,
+  kernels,
+  trainer,
+}: Session): { readonly flops: number; readonly words: string } | undefined {
+  if (!trainer.concurrent || kernels === 'reference') return undefined
+  const rate = productRate(loadKernels(kernels))
+  const cores = Math.min(worldOfPlan(job.plan), thisHost().cores)
+  const product = `${peakSize} x ${peakSize} x ${peakSize}`
+  return {
+    flops: cores * rate,
+    words: `MFU is relative to ${cores} x ${scaled(rate, ' ')}FLOP/s: what a product of ${product} reaches on a core here.`,
+  }
+}
+
+function sharing({ plan }: Job, { concurrent }: Trainer): string[] {
+  const [ranks, { cores }] = [worldOfPlan(plan), thisHost()]
+  return concurrent && ranks > cores
+    ? [`${ranks} ranks share ${cores} cores: what they spend waiting for a core counts as waiting or communication.`]
+    : []
+}
+
+/** What the interpreter does in a second, about; it is a definition, not an engine. */
+const interpretedFlops = 4e7
+
+function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
+  const seconds = (training.globalBatch * training.seq * flopsPerToken(model, training.seq)) / interpretedFlops
+  return concurrent || seconds < 10
+    ? []
+    : [`The interpreter is made for small models: about ${duration(seconds)} a step.`]
+}
+
+/** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
+export function memoryLine(session: Session): string {
+  const { measured: peaks, wrong } = peaksOf(session)
+  const most = kinds.flatMap(kind => {
+    const bytes = peaks.reduce((most, peak) => Math.max(most, peak[kind]), 0)
+    return bytes > 0 ? [`${kind} ${showBytes(bytes)}`] : []
+  })
+  const verdict = wrong < 0 ? 'as planned, to the byte, on every rank' : `NOT as planned on rank ${wrong}`
+  return `peak memory of a rank: ${most.join(', ')} (${verdict})`
+}
+
+export async function besideOneRank(session: Session, records: readonly StepRecord[], steps: number): Promise<string> {
+  const losses = await oneRankLosses(session, Math.min(steps, records.length))
+  const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
+  return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
+}
+
+export const nextCommands = [
+  '',
+  'Next:',
+  '  npx lockstep verify examples/jobs/start.yaml     prove this program, and compare with one rank in f64',
+  '  npx lockstep memory examples/jobs/start.yaml     what each rank needs, before anything runs',
+  '  npx lockstep rehearse examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
+  '  npx lockstep studio                              plan, run and learn in the browser',
+  '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
+].join('\n')
