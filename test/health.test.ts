@@ -50,6 +50,22 @@ describe('a run folder', () => {
     deepEqual(folder(metrics).events, [])
   })
 
+  test('fields of a step that are of another kind are left out, and so is a step of no time', () => {
+    const alien = {
+      lr: {},
+      checkpoint: 5,
+      shares: { compute: 'all' },
+      ranks: { compute: [1] },
+      evalLoss: null,
+      dead: 1,
+    }
+    const [step, ...others] = folder(
+      `{"step":1,"loss":2,"seconds":-1}\n${line(2, `,${JSON.stringify({ ...alien, taken: 2, own: 'x' }).slice(1, -1)}`)}`,
+    ).steps
+    deepEqual(others, [])
+    deepEqual(step, { step: 2, loss: 2.5, seconds: 0.1, evalLoss: Number.NaN, taken: 2, own: 'x' })
+  })
+
   test('a step that was taken again counts once, as it was the last time', () => {
     const { steps } = folder(`${line(1)}${line(2, ',"taken":2')}${line(3)}${line(2, ',"taken":9')}`)
     deepEqual(

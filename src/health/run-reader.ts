@@ -105,17 +105,54 @@ export const linesOf = (text: string): unknown[] =>
 /** The step that a line is of, or nothing: it is of an event, or of others. */
 export function stepOf(value: unknown): StepLine | undefined {
   if (typeof value !== 'object' || value === null || 'event' in value) return undefined
-  const line = value as Partial<Record<keyof StepLine, unknown>> // what is needed is looked at here, what is not where it is used
-  const { step, loss, seconds, gradientNorm } = line
-  if (!Number.isSafeInteger(step) || Number(step) < 1 || typeof seconds !== 'number' || !isLoss(loss)) return undefined
-  return {
-    ...(line as StepLine),
-    loss: loss ?? Number.NaN,
-    ...(gradientNorm === null && { gradientNorm: Number.NaN }),
-  }
+  const line = value as Partial<Record<keyof StepLine, unknown>> // each field is looked at below
+  const { step, loss, seconds } = line
+  if (!Number.isSafeInteger(step) || Number(step) < 1 || !isNumber(seconds) || seconds < 0) return undefined
+  if (!isNumber(loss) && loss !== null) return undefined
+  const said = Object.entries(line).flatMap(([name, given]): [string, unknown][] => {
+    if (!Object.hasOwn(fields, name)) return [[name, given]]
+    const isOne = fields[name as keyof StepLine] // it has that name
+    const read = given === null && isOne === isNumber ? Number.NaN : given
+    return isOne(read) ? [[name, read]] : []
+  })
+  return Object.fromEntries(said) as unknown as StepLine // what is needed was looked at above
 }
 
-const isLoss = (value: unknown): value is number | null => typeof value === 'number' || value === null
+type Is = (value: unknown) => boolean
+
+const isNumber = (value: unknown): value is number => typeof value === 'number'
+const isText: Is = value => typeof value === 'string'
+const areNumbers: Is = value => Array.isArray(value) && value.every(isNumber)
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const areListsOfNumbers: Is = value => isRecord(value) && Object.values(value).every(areNumbers)
+const maybe =
+  (is: Is): Is =>
+  value =>
+    value === undefined || is(value)
+const has =
+  (parts: Readonly<Record<string, Is>>): Is =>
+  value =>
+    isRecord(value) && Object.entries(parts).every(([name, is]) => is(value[name]))
+
+/** What each field of a step must be to be read; null, for which JSON has no other word, is a number that is not finite. */
+const fields: Readonly<Record<keyof StepLine, Is>> = {
+  ...{ step: isNumber, loss: isNumber, seconds: isNumber, cpu: isNumber, gradientNorm: isNumber, normLimit: isNumber },
+  ...{ lr: isNumber, taken: isNumber, skipped: isText, scale: isNumber, counted: isNumber, globalBatch: isNumber },
+  ...{ tokensPerSecond: isNumber, flopsPerSecond: isNumber, evalLoss: isNumber, loading: isNumber, repeated: isNumber },
+  ...{ checkpoint: isText, peakBytes: isNumber, allocationRetries: isNumber },
+  cursor: has({ samples: isNumber, epoch: isNumber }),
+  shares: has({
+    ...{ compute: isNumber, communication: isNumber, waiting: isNumber, bubble: isNumber },
+    overlap: maybe(isNumber),
+  }),
+  ranks: has({
+    ...{ seconds: isNumber, compute: areNumbers, busy: areNumbers, waiting: areNumbers, late: areNumbers },
+    network: areListsOfNumbers,
+  }),
+  experts: has({ layer: isText, busiest: isNumber, idle: isNumber, busiestRank: maybe(isNumber) }),
+  dead: has({ layer: isText, units: isNumber, of: isNumber, experts: maybe(areNumbers), steps: isNumber }),
+}
 
 function textOf(path: string, files: Pick<Files, 'read' | 'exists'>): string | undefined {
   try {

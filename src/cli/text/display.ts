@@ -189,8 +189,9 @@ const cut = (line: string, columns: number, paint: (text: string) => string): st
   paint(line.slice(0, columns - 1))
 
 export function progressBar(step: number, steps: number, left: number, columns: number): string {
-  const text = ` ${step}/${steps}  ${step === steps ? 'done' : `${duration(left)} left`}`
+  const text = ` ${step}/${steps}  ${step >= steps ? 'done' : `${duration(left)} left`}`
   const width = Math.max(1, columns - 1 - text.length)
-  const full = Math.round((width * step) / steps)
+  // A run that was resumed with more steps is beyond what its job says.
+  const full = Math.min(width, Math.round((width * step) / steps))
   return `${'━'.repeat(full)}${'─'.repeat(width - full)}${text}`
 }
