@@ -85,6 +85,7 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     hasEnded: () => false,
     ask: async () => undefined,
     terminal: () => undefined,
+    isRead: () => true,
     progressColumns: () => undefined,
     onInterrupt: stop => {
       interrupts.add(stop)

@@ -50,6 +50,13 @@ test('loss, time by part as predicted and measured, events; nothing from elsewhe
   deepEqual((await lockstep(['report', 'run', '--out', 'page.html'], files)).out, 'written: page.html\n')
 })
 
+test('a line with fields of another kind is read without them', async () => {
+  const alien = JSON.stringify({ ...JSON.parse(line(1)), checkpoint: 5, shares: 'half', lr: {}, gradientNorm: 'x' })
+  const { code, out, err } = await lockstep(['report', 'run', '--json'], { 'run/metrics.jsonl': `${alien}\n` })
+  equal(code, 0, err)
+  deepEqual(JSON.parse(out), { ok: true, written: 'run/report.html' })
+})
+
 test('train leaves the page in its folder', async () => {
   const job = {
     ...{ model: { family: 'gpt', layers: 1, embed: 8, heads: 2, vocab: 16 }, plan: { dp: 2 } },

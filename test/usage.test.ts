@@ -1,6 +1,9 @@
 /** Command lines with mistakes: all of them are named at once, each with what was probably meant. */
 import { deepEqual, equal, match } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, openSync } from 'node:fs'
 import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { parseCount } from '../src/base/index.js'
 import { parseJob } from '../src/plan/index.js'
 import { lockstep } from './memory-io.js'
@@ -104,4 +107,52 @@ describe('a model where a job is expected', () => {
       equal(code, 1)
       match(out, message)
     })
+})
+
+describe('with --json what is wrong is one line of JSON on standard output', () => {
+  const bad = { 'bad.yaml': '{ model: gpt-tiny, training: { seq: 8, globalBatch: 7 }, plan: { dp: 2 } }' }
+  const lines: readonly [line: string, code: number, problem: string][] = [
+    ['check', 2, 'command/usage'],
+    ['check bad.yaml --colour', 2, 'command/usage'],
+    ['presets', 2, 'command/usage'],
+    ['bench nothing', 2, 'command/usage'],
+    ['bench kernels --kernels gpu', 2, 'command/usage'],
+    ['train', 2, 'command/usage'],
+    ['schedule gpipe --pp 2', 2, 'command/usage'],
+    ['schedule gpipe --pp 0 --microbatches 2', 1, 'schedule/count'],
+    ['schedule --file nowhere.csv', 1, 'file/unreadable'],
+    ['groups --world 7 --tp 2', 1, 'groups/indivisible'],
+    ['rehearse bad.yaml', 1, 'plan/batch'],
+    ['train bad.yaml', 1, 'plan/batch'],
+    ['report nowhere', 1, 'run/unreadable'],
+  ]
+  for (const [line, code, problem] of lines)
+    test(line, async () => {
+      const ran = await lockstep([...line.split(' '), '--json'], bad)
+      equal(ran.code, code)
+      const { ok, problems } = JSON.parse(ran.out)
+      deepEqual([ok, problems[0].code, problems[0].severity], [false, problem, 'error'])
+    })
+
+  test('interrupted', async () => {
+    const ran = await lockstep(
+      ['plan', ...'--model llama3-8b --cluster h100 --devices 64 --seq 8k --global-batch 128 --json'.split(' ')],
+      {},
+      { onInterrupt: stop => (setImmediate(() => stop(143)), () => {}) },
+    )
+    equal(ran.code, 143)
+    equal(JSON.parse(ran.out).problems[0].code, 'command/interrupted')
+  })
+})
+
+test('a disk too full for standard output is said in words, exit code 1', { skip: !existsSync('/dev/full') }, () => {
+  const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
+  const full = openSync('/dev/full', 'w')
+  const { status, stderr } = spawnSync(process.execPath, [cli, 'help'], {
+    stdio: ['ignore', full, 'pipe'],
+    encoding: 'utf8',
+  })
+  equal(stderr, 'error: cannot write standard output: no space left on the disk\n')
+  equal(status, 1)
+  equal(spawnSync(process.execPath, [cli, 'check'], { stdio: ['ignore', 'ignore', full] }).status, 2)
 })

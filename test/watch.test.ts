@@ -84,6 +84,19 @@ describe('lockstep watch', () => {
     const { status, step, steps, secondsPerStep, counts } = JSON.parse(out)
     deepEqual([status, step, steps, secondsPerStep, counts], ['silent', 1, 300, 2, {}])
   })
+  test('a run that went beyond the steps of its job is done', async () => {
+    const { code, out, err } = await lockstep(['watch', 'run', '--once'], folder(`${line(299)}\n${line(450)}\n`), past)
+    equal(code, 0, err)
+    match(out, /━ 450\/300 {2}done\n/)
+  })
+  test('it ends when its reader has left', async () => {
+    let readers = 1
+    const out = () => void readers--
+    const ran = await lockstep(['watch', 'run', '--every', '1ms'], folder(`${line(1)}\n`), {
+      ...{ out, isRead: () => readers > 0 },
+    })
+    equal(ran.code, 0)
+  })
   test('a run that has not begun, and none at all', async () => {
     match((await lockstep(['watch', 'run', '--once'], { 'run/job.json': job })).out, /^run: no step yet\n$/)
     match((await lockstep(['watch', 'gone'])).err, /gone does not exist/)

@@ -1,5 +1,9 @@
 /** Every code a problem can have, and what it means: docs/problems.md is printed from this table. */
 export const problemCodes = {
+  'command/usage': 'the command was used wrongly',
+  'command/interrupted': 'the command was interrupted before there was a result',
+  'command/internal': 'a bug of lockstep',
+
   'file/unreadable': 'the file cannot be read',
   'file/exists': 'a file would be written over',
   'file/binary': 'the file is not text',

@@ -2,7 +2,7 @@
 import { copyFileSync, statSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Files } from '../base/index.js'
-import { kindOf, nodeFiles, plainly, startWriter } from '../node/index.js'
+import { kindOf, nodeFiles, plainly, reasonOf, startWriter } from '../node/index.js'
 import type { Writer } from '../train/index.js'
 
 export interface Io extends Files {
@@ -24,6 +24,8 @@ export interface Io extends Files {
   ask(question: string): Promise<string | undefined>
   /** What standard output is shown on, if it is a screen. */
   terminal(): { readonly columns: number; readonly rows: number } | undefined
+  /** Whether anybody reads standard output still, as far as is known: `| head` leaves before the end. */
+  isRead(): boolean
   /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
   progressColumns(): number | undefined
   /**
@@ -50,13 +52,25 @@ async function answerTo(question: string): Promise<string> {
   }
 }
 
+/**
+ * The reader of a pipe may leave before the end (`| head`): that is its right and no failure of ours. A disk that is full
+ * ends no run, whose own files may be elsewhere: it is said, and the exit code says it too.
+ */
+function sayUnwritten(stream: NodeJS.WriteStream, e: NodeJS.ErrnoException): void {
+  if (e.code === 'EPIPE') return
+  process.once('exit', () => {
+    process.exitCode ||= 1
+  })
+  if (stream === process.stdout) process.stderr.write(`error: cannot write standard output: ${reasonOf(e)}\n`)
+}
+
 export function processIo(): Io {
-  // The reader of a pipe may leave before the end (`| head`): that is its right and no failure of ours.
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (e: NodeJS.ErrnoException) => {
-      if (e.code !== 'EPIPE') throw e
+  const lost = new Set<NodeJS.WriteStream>() // Node itself forgets it, and tries again
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', e => {
+      if (!lost.has(stream)) sayUnwritten(stream, e)
+      lost.add(stream)
     })
-  }
   return {
     out: text => void process.stdout.write(text),
     err: text => void process.stderr.write(text),
@@ -74,6 +88,7 @@ export function processIo(): Io {
       process.stdout.isTTY && process.env.TERM !== 'dumb'
         ? { columns: process.stdout.columns, rows: process.stdout.rows }
         : undefined,
+    isRead: () => !lost.has(process.stdout),
     progressColumns: () =>
       process.stderr.isTTY && process.env.TERM !== 'dumb' ? process.stderr.columns || 80 : undefined,
     onInterrupt: stop => {

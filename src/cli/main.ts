@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { ProblemsError } from '../base/index.js'
+import { error, type Problem, ProblemsError } from '../base/index.js'
 import { type Io, processIo } from './io.js'
 import { onTerminal } from './text/colors.js'
 import { showProblems } from './text/problems.js'
@@ -81,8 +81,9 @@ export async function run(argv: readonly string[], given: Io = processIo()): Pro
   const io = guarded(json ? { ...given, progressColumns: () => undefined } : given)
   const program = frame(io)
   if (argv.length > 0 && Object.hasOwn(renamed, argv[0])) {
-    io.err(`error: \`lockstep ${argv[0]}\` is \`lockstep ${renamed[argv[0]]}\` now\n`)
-    return 2
+    const message = `\`lockstep ${argv[0]}\` is \`lockstep ${renamed[argv[0]]}\` now`
+    io.err(`error: ${message}\n`)
+    return json ? failedJson(usageErrors([message]), io, 2) : 2
   }
   try {
     const finish = (given: number) => {
@@ -94,7 +95,7 @@ export async function run(argv: readonly string[], given: Io = processIo()): Pro
       io.err(
         `${problems.map(problem => `error: ${problem}`).join('\n')}\n(lockstep ${argv[0]} --help has an example)\n`,
       )
-      return 2
+      return json ? failedJson(usageErrors(problems), io, 2) : 2
     }
     await program.parseAsync([...argv], { from: 'user' })
     return code
@@ -146,22 +147,35 @@ function frame(io: Io): Command {
 }
 
 function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolean }): number {
-  if (e instanceof CommanderError) return e.exitCode === 0 ? 0 : 2
+  if (e instanceof CommanderError && e.exitCode === 0) return 0
+  if (e instanceof CommanderError) return json ? failedJson(usageErrors(linesOf(e)), io, 2) : 2
   if (e instanceof Interrupted) {
-    io.err(`${name}: interrupted before there was a result\n`)
-    return e.code
+    const message = 'interrupted before there was a result'
+    io.err(`${name}: ${message}\n`)
+    return json ? failedJson([error('command/interrupted', '', message)], io, e.code) : e.code
   }
   if (e instanceof ProblemsError) {
-    const { problems, file } = e
-    if (json) io.out(`${JSON.stringify({ ok: false, ...(file && { file }), problems }, null, 2)}\n`)
-    else io.err(showProblems(problems, io, file))
+    if (json) return failedJson(e.problems, io, 1, e.file)
+    io.err(showProblems(e.problems, io, e.file))
     return 1
   }
   const message = e instanceof Error ? `${e.name}: ${e.message.split('\n')[0]}` : String(e)
   io.err(`internal: ${message}; this is a bug in lockstep, please report it with the command and its input\n`)
   if (io.env.LOCKSTEP_DEBUG && e instanceof Error) io.err(`${e.stack}\n`)
-  return 1
+  return json ? failedJson([error('command/internal', '', message)], io, 1) : 1
 }
+
+/** One line, so that it can follow lines of JSON. */
+function failedJson(problems: readonly Problem[], io: Io, code: number, file?: string): number {
+  io.out(`${JSON.stringify({ ok: false, ...(file && { file }), problems })}\n`)
+  return code
+}
+
+const usageErrors = (messages: readonly string[]): Problem[] =>
+  messages.map(message => error('command/usage', '', message))
+
+/** What commander has said of a line of words, a mistake a line. */
+const linesOf = ({ message }: CommanderError): string[] => message.split('\n').map(line => line.replace(/^error: /, ''))
 
 const version = (): string =>
   JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')).version

@@ -179,8 +179,10 @@ export function plainly<T>(work: () => T, own: typeof reasons = {}): T {
   try {
     return work()
   } catch (e) {
-    const code = (e as NodeJS.ErrnoException).code // errors of the system carry one
-    if (code === undefined) throw e
-    throw new Error(own[code] ?? reasons[code] ?? `the system says ${code}`)
+    if ((e as NodeJS.ErrnoException).code === undefined) throw e // errors of the system carry one
+    throw new Error(reasonOf(e as NodeJS.ErrnoException, own))
   }
 }
+
+export const reasonOf = ({ code = 'nothing' }: NodeJS.ErrnoException, own: typeof reasons = {}): string =>
+  own[code] ?? reasons[code] ?? `the system says ${code}`

@@ -11,6 +11,9 @@ import { schemaTextsZh } from './schema-texts.zh.js'
 import { speakZh } from './tongue.zh.js'
 
 export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
+  'command/usage': '命令的用法不对',
+  'command/interrupted': '命令在得出结果之前被中断',
+  'command/internal': 'lockstep 自身的错误',
   'file/unreadable': '文件读不了',
   'file/exists': '会覆盖已有的文件',
   'file/binary': '文件不是文本',

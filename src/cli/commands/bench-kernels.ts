@@ -1,5 +1,5 @@
 /** `lockstep bench kernels`: what each kernel does per second here, on every target; only after its answer was checked. */
-import { type Dim, type ElementType, elementsOf, showBytes, table, type Work } from '../../base/index.js'
+import { type Dim, type ElementType, elementsOf, error, showBytes, table, type Work } from '../../base/index.js'
 import { prepare } from '../../engine/index.js'
 import {
   type Chosen,
@@ -247,7 +247,9 @@ export async function benchKernels(options: BenchKernelsOptions, io: Io): Promis
   if (unknown.length > 0 || !(milliseconds > 0)) {
     const reason =
       unknown.length > 0 ? `--kernels ${unknown[0]}: must be some of ${Object.keys(targets).join(', ')}` : undefined
-    io.err(`error ${reason ?? `--ms ${options.ms}: not a number above 0`}\n`)
+    const message = reason ?? `--ms ${options.ms}: not a number above 0`
+    io.err(`error ${message}\n`)
+    if (options.json) io.out(`${JSON.stringify({ ok: false, problems: [error('command/usage', '', message)] })}\n`)
     return 2
   }
   const wanted = trials(timed).flatMap(({ command }, i) => (command.includes(options.only ?? '') ? [i] : []))

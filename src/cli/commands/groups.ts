@@ -21,7 +21,7 @@ export interface GroupsOptions {
 export function groupsCommand(options: GroupsOptions, io: Io): number {
   const sizes = { ...options, etp: options.etp ?? options.tp }
   const { groups, problems } = rankGroups(sizes, options.like)
-  if (options.json) io.out(`${JSON.stringify(groups ? asJson(groups, options.like) : { problems })}\n`)
+  if (options.json) io.out(`${JSON.stringify(groups ? asJson(groups, options.like) : { ok: false, problems })}\n`)
   else if (groups) io.out(asText(groups, options))
   if (groups || !options.json) io.err(showProblems(problems, io))
   return groups ? 0 : 1

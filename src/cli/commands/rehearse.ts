@@ -6,9 +6,8 @@ import { printable, table } from '../../base/index.js'
 import { collectivesOf, type SegmentTally, type Tally } from '../../compile/index.js'
 import { type Change, type Job, worldOfPlan } from '../../plan/index.js'
 import { isFine, type Rehearsal, rehearse } from '../../prove/index.js'
-import { tryProgram } from '../files/program.js'
+import { withProgram } from '../files/program.js'
 import type { Io } from '../io.js'
-import { countProblems, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { describe } from './verify.js'
 
@@ -18,15 +17,11 @@ export interface RehearseOptions {
 }
 
 export async function rehearseCommand(path: string, options: RehearseOptions, io: Io): Promise<number> {
-  const { loaded, problems } = await tryProgram(path, io, { fits: false })
-  if (!options.json || !loaded) io.err(showProblems(problems, io, path))
-  if (!loaded) {
-    io.err(`${countProblems(problems)}\n`)
-    return 1
-  }
-  const rehearsal = await withProgress(io, progress => rehearse(loaded, options.steps, progress))
-  io.out(options.json ? `${JSON.stringify(asJson(rehearsal), null, 2)}\n` : `${asText(loaded.job, rehearsal)}\n`)
-  return isFine(rehearsal) ? 0 : 1
+  return withProgram(path, io, { ...options, fits: false }, async loaded => {
+    const rehearsal = await withProgress(io, progress => rehearse(loaded, options.steps, progress))
+    io.out(options.json ? `${JSON.stringify(asJson(rehearsal), null, 2)}\n` : `${asText(loaded.job, rehearsal)}\n`)
+    return isFine(rehearsal) ? 0 : 1
+  })
 }
 
 const reasons: Readonly<Record<string, string>> = {

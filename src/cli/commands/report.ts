@@ -10,9 +10,10 @@ import { paragraph } from './check.js'
 
 export interface ReportOptions {
   readonly out?: string
+  readonly json?: boolean
 }
 
-export async function reportCommand(path: string, { out }: ReportOptions, io: Io): Promise<number> {
+export async function reportCommand(path: string, { out, json }: ReportOptions, io: Io): Promise<number> {
   requireOutputs(io, out)
   const { job } = readRun(path, io)
   // Without its job a run has curves and events all the same.
@@ -25,6 +26,6 @@ export async function reportCommand(path: string, { out }: ReportOptions, io: Io
     memory: loaded.program.streams[heaviest(loaded.program.streams)].peak,
   }
   const written = saveReport(path, { about: 'Its job is not known.', ...parts, ...(out !== undefined && { out }) }, io)
-  io.out(`written: ${written}\n`)
+  io.out(json ? `${JSON.stringify({ ok: true, written })}\n` : `written: ${written}\n`)
   return 0
 }

@@ -1,5 +1,5 @@
 /** `lockstep schedule`: makes, reads, checks, times and draws pipeline schedules. */
-import { type Problem, showProblem, table } from '../../base/index.js'
+import { error, type Problem, showProblem, table } from '../../base/index.js'
 // Not through the folders' indices, which load schemas, YAML and the instructions: these take longer to load than to use.
 import { scheduleFacts } from '../../plan/schedule.js'
 import { timelineSvg } from '../../report/timeline.js'
@@ -55,18 +55,22 @@ type ExitCode = 0 | 1 | 2
 
 class Refusal extends Error {
   readonly code: ExitCode
-  constructor(code: ExitCode, messages: readonly string[]) {
-    super(messages.join('\n'))
+  readonly problems: readonly Problem[]
+  constructor(code: ExitCode, problems: readonly Problem[], show: (problem: Problem) => string = showProblem) {
+    super(problems.map(show).join('\n'))
     this.code = code
+    this.problems = problems
   }
 }
 
+const plainly = ({ message }: Problem): string => `error ${message}`
 const misuse = (...messages: string[]): Refusal =>
   new Refusal(
     2,
-    messages.map(message => `error ${message}`),
+    messages.map(message => error('command/usage', '', message)),
+    plainly,
   )
-const refuse = (problems: readonly Problem[]): Refusal => new Refusal(1, problems.map(showProblem))
+const refuse = (problems: readonly Problem[]): Refusal => new Refusal(1, problems)
 
 export async function scheduleCommand(options: ScheduleOptions, io: Io): Promise<ExitCode> {
   try {
@@ -80,10 +84,11 @@ export async function scheduleCommand(options: ScheduleOptions, io: Io): Promise
     if (options.out === undefined) io.out(text)
     else attempt(options.out, 'written', () => io.write(options.out as string, text)) // checked just above
     return 0
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error
-    io.err(`${error.message}\n`)
-    return error.code
+  } catch (e) {
+    if (!(e instanceof Refusal)) throw e
+    if (options.json) io.out(`${JSON.stringify({ ok: false, problems: e.problems })}\n`)
+    else io.err(`${e.message}\n`)
+    return e.code
   }
 }
 
@@ -160,7 +165,7 @@ async function made(options: ScheduleOptions, cost: Costs, io: Io): Promise<Titl
   ])
   const counts = { ...usual, ...given, ranks }
   const problems = scheduleProblems(name, counts)
-  if (!known) throw new Refusal(2, problems.map(showProblem))
+  if (!known) throw new Refusal(2, problems)
   if (problems.length > 0) throw refuse(problems)
   return { schedule: makeSchedule(known, counts), title: schedules[known].title }
 }
@@ -204,12 +209,13 @@ function read(file: string, options: ScheduleOptions, io: Io): TitledSchedule {
 
 const showOption = (key: string): string => (key === 'name' ? 'NAME' : `--${key}`)
 
-function attempt<T>(path: string, what: string, action: () => T): T {
+function attempt<T>(path: string, what: 'read' | 'written', action: () => T): T {
   try {
     return action()
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new Refusal(1, [`error ${path}: cannot be ${what}: ${reason}`])
+  } catch (e) {
+    const reason = e instanceof Error ? e.message : String(e)
+    const code = what === 'read' ? 'file/unreadable' : 'run/write'
+    throw new Refusal(1, [error(code, '', `${path}: cannot be ${what}: ${reason}`)], plainly)
   }
 }
 
@@ -239,7 +245,11 @@ const mostBoxes = 200_000
 function svg(schedule: Schedule, timed: Timing, title: string): string {
   const boxes = schedule.rows.reduce((n, row) => n + tasksOf(row).length, 0)
   if (boxes > mostBoxes)
-    throw new Refusal(1, [`error ${boxes} tasks are too many to draw, at most ${mostBoxes} can be`])
+    throw new Refusal(
+      1,
+      [error('schedule/count', '', `${boxes} tasks are too many to draw, at most ${mostBoxes} can be`)],
+      plainly,
+    )
   return timelineSvg(scheduleTimeline(schedule, timed, title))
 }
 

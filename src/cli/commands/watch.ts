@@ -36,6 +36,7 @@ export async function watchCommand(path: string, options: WatchOptions, io: Io):
       if (paceOf(seen.run, seen.steps, seen.age).status === 'done') return 0
       await setTimeout(options.every * 1000, undefined, { signal: sleep.signal }).catch(() => {})
       if (stopped !== undefined) return stopped
+      if (!io.isRead()) return 0
     }
   } finally {
     forget()

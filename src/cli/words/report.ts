@@ -10,6 +10,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     )
     .argument('<run>', 'the run folder (train --out, or that of train.py)')
     .option('--out <file>', 'where to write it (default: report.html in the run folder)')
+    .option('--json', 'where it was written as JSON')
     .addHelpText(
       'after',
       '\nExample:\n  lockstep report runs/start\n\nExit code 0: written, 1: no run there, 2: usage error.',
