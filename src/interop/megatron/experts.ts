@@ -54,7 +54,8 @@ function sharing(t: Terms) {
 
 /** `([0]*3+[1]*58)`, or a number: every so many. */
 function where(t: Terms, layers: number) {
-  const text = t.list('moe-layer-freq')?.join(' ')
+  const list = t.list('moe-layer-freq')
+  const text = list && list.length > 1 ? `[${list.join(',')}]` : list?.join(' ')
   t.read('moe-layer-freq')
   if (text === undefined || text === '1') return {}
   if (/^\d+$/.test(text)) return { every: Number(text) }

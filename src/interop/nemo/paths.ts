@@ -168,7 +168,19 @@ export const bridgePaths: Readonly<Record<string, string>> = {
     'fp8-recipe': 'mixed_precision',
   },
   ...{ seed: 'rng.seed' },
+  ...under('model', {
+    'use-rope-scaling': 'rope_scaling',
+    'rotary-seq-len-interpolation-factor': 'seq_len_interpolation_factor',
+    'decoder-first-pipeline-num-layers': 'num_layers_in_first_pipeline_stage',
+    'decoder-last-pipeline-num-layers': 'num_layers_in_last_pipeline_stage',
+    'microbatch-group-size-per-virtual-pipeline-stage': 'microbatch_group_size_per_vp_stage',
+    'apply-layernorm-1p': 'layernorm_zero_centered_gamma',
+  }),
+  ...under('dist', { 'use-torch-fsdp2': 'use_torch_fsdp2', 'use-tp-pp-dp-mapping': 'use_tp_pp_dp_mapping' }),
 }
+
+/** Parts of Bridge whose keys are, but for the above, flags of Megatron. */
+export const bridgeParts = ['model', 'train', 'optimizer', 'scheduler', 'ddp', 'dist'] as const
 
 const strategyTerms = [
   ...['tensor-model-parallel-size', 'pipeline-model-parallel-size', 'num-virtual-stages-per-pipeline-rank'],

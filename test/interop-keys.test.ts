@@ -1,0 +1,143 @@
+/** Keys of other frameworks, of which each is carried, known to change nothing, or named. */
+import { deepEqual, equal } from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Given, type Imported, importConfig } from '../src/interop/index.js'
+
+const read = (text: string, given: Given = {}): Imported => importConfig(text, given)
+const field = (imported: Imported, path: string): unknown =>
+  path.split('.').reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], imported.job)
+
+/** 'kind path' of the notes of some kinds. */
+const notes = ({ notes }: Imported, ...kinds: readonly string[]): string[] =>
+  notes.filter(({ kind }) => kinds.includes(kind)).map(({ kind, path }) => `${kind} ${path}`)
+
+const nemo = (model: string, trainer = ''): string => `
+trainer: { devices: 8, num_nodes: 1, precision: bf16, max_steps: 1000, accumulate_grad_batches: 1, max_epochs: -1${trainer} }
+model:
+  micro_batch_size: 1
+  global_batch_size: 16
+  encoder_seq_length: 64
+  num_layers: 2
+  hidden_size: 64
+  ffn_hidden_size: 128
+  num_attention_heads: 4
+  position_embedding_type: rope
+  normalization: rmsnorm
+  bias: false
+  share_embeddings_and_output_weights: false
+  hidden_dropout: 0
+  attention_dropout: 0
+  megatron_amp_O2: true
+  override_vocab_size: 100
+  gradient_as_bucket_view: true
+${model}
+  optim:
+    name: mcore_distributed_optim
+    lr: 1e-3
+    sched: { name: CosineAnnealing, warmup_steps: 12.5, constant_steps: 200, min_lr: 1e-5 }
+`
+
+test('NeMo: what is switched off or left as everybody has it is cosmetic, everything else is carried or named', () => {
+  const plain = read(
+    nemo('  activation: fast-swiglu\n  qkv_bias: true\n  scale_positional_embedding: true\n  window_size: null'),
+  )
+  deepEqual(notes(plain, 'notCarried', 'refused'), [])
+  equal(field(plain, 'model.vocab'), 100)
+  equal(field(plain, 'model.qkvBias'), true)
+  deepEqual(field(plain, 'model.ropeScaling'), { kind: 'llama3', factor: 8, original: 8192 })
+  equal(field(plain, 'training.lrSchedule.decaySteps'), 800)
+  equal(field(plain, 'training.lrSchedule.warmup'), 12)
+  const odd = read(
+    nemo(
+      '  activation: fast-geglu\n  use_scaled_init_method: false\n  headscale: true\n  transformer_block_type: post_ln',
+    ),
+  )
+  equal(field(odd, 'model.family'), 'llama')
+  deepEqual(notes(odd, 'notCarried'), [
+    'notCarried model.activation',
+    'notCarried model.use_scaled_init_method',
+    'notCarried model.headscale',
+    'notCarried model.transformer_block_type',
+  ])
+})
+
+test('NeMo: accumulation of Lightning is refused, and a schedule that no job has is named', () => {
+  const twice = read(
+    nemo('  activation: fast-swiglu').replace('accumulate_grad_batches: 1', 'accumulate_grad_batches: 2'),
+  )
+  deepEqual(notes(twice, 'refused'), ['refused trainer.accumulate_grad_batches'])
+  const noam = read(nemo('  activation: fast-swiglu').replace('CosineAnnealing', 'NoamAnnealing'))
+  deepEqual(notes(noam, 'notCarried'), ['notCarried model.optim.sched.name'])
+})
+
+const bridge = `
+model:
+  _target_: megatron.bridge.models.gpt_provider.GPTModelProvider
+  tensor_model_parallel_size: 2
+  pipeline_model_parallel_size: 2
+  context_parallel_size: 1
+  num_layers: 6
+  num_layers_in_first_pipeline_stage: 2
+  hidden_size: 64
+  ffn_hidden_size: 128
+  num_attention_heads: 4
+  seq_length: 64
+  vocab_size: 128
+  normalization: RMSNorm
+  position_embedding_type: rope
+  rotary_base: 10000
+  add_bias_linear: false
+  gated_linear_unit: true
+  activation_func: { _target_: torch.nn.functional.silu, _call_: false }
+  share_embeddings_and_output_weights: false
+  hidden_dropout: 0.0
+  attention_dropout: 0.0
+  multi_latent_attention: true
+  q_lora_rank: 24
+  kv_lora_rank: 16
+  qk_head_dim: 16
+  qk_pos_emb_head_dim: 8
+  v_head_dim: 16
+  num_moe_experts: 4
+  moe_ffn_hidden_size: 32
+  moe_router_topk: 2
+  moe_router_score_function: sigmoid
+  moe_layer_freq: [0, 1, 1, 1, 1, 1]
+  mamba_state_dim: 128
+  masked_softmax_fusion: true
+  cuda_graph_impl: none
+  window_size: null
+train: { global_batch_size: 8, micro_batch_size: 1, train_iters: 10, eval_iters: 2 }
+optimizer: { optimizer: adam, lr: 1e-3, min_lr: 1e-4, weight_decay: 0.1, clip_grad: 1.0, muon_momentum: 0.95, adam_beta1: 0.9, adam_beta2: 0.95, adam_eps: 1e-8 }
+scheduler: { lr_decay_style: cosine, lr_warmup_iters: 2, start_weight_decay: 0.033, end_weight_decay: 0.033, weight_decay_incr_style: constant }
+ddp: { use_distributed_optimizer: true, overlap_grad_reduce: true, num_distributed_optimizer_instances: 2 }
+mixed_precision: bf16_mixed
+`
+
+test('Bridge: what is written under a flag of Megatron is read, and weight decay is that of the scheduler', () => {
+  const imported = read(bridge, { world: 8 })
+  deepEqual(field(imported, 'model.mla'), { queryRank: 24, keyValueRank: 16, ropeDim: 8, plainDim: 16, valueDim: 16 })
+  equal(field(imported, 'model.moe.scores'), 'sigmoid')
+  equal(field(imported, 'model.moe.dense'), 1)
+  deepEqual(field(imported, 'plan.layers'), [2, 4])
+  equal(field(imported, 'training.optimizer.weightDecay'), 0.033)
+  deepEqual(notes(imported, 'notCarried', 'refused'), ['notCarried ddp.num_distributed_optimizer_instances'])
+  const laid = read(
+    bridge.replace(
+      'num_layers_in_first_pipeline_stage: 2',
+      'virtual_pipeline_model_parallel_size: 2\n  should_pad_vocab: true\n  pipeline_model_parallel_layout: [[embedding, decoder], [decoder, decoder], [decoder, decoder], [decoder, loss]]',
+    ),
+    { world: 8 },
+  )
+  deepEqual(field(laid, 'plan.layers'), [1, 2, 2, 1])
+  equal(field(laid, 'model.vocab'), 256)
+  const odd = read(
+    bridge.replace('functional.silu', 'functional.gelu').replace('window_size: null', 'final_logit_softcapping: 30.0'),
+    { world: 8 },
+  )
+  deepEqual(notes(odd, 'notCarried'), [
+    'notCarried ddp.num_distributed_optimizer_instances',
+    'notCarried model.activation_func',
+    'notCarried model.final_logit_softcapping',
+  ])
+})
