@@ -144,3 +144,13 @@ test('train: a run needs its names, and takes none that is taken', async () => {
   ok(!existsSync(at('run-saved')))
   doesNotMatch(err, /internal/)
 })
+
+test('a file where a folder is asked for, or a folder below one, is said in words', async () => {
+  for (const folder of [at('job.yaml'), at('job.yaml', 'below'), at('job.yaml', 'far', 'below')])
+    for (const command of ['train', 'emit']) {
+      const { code, err } = await lockstep(command, at('job.yaml'), '--out', folder)
+      equal(code, 1)
+      match(err, /^error: cannot write \S+job\.yaml\S*: (is a file|no folder can be made there) \[run\/write\]\n$/)
+    }
+  equal(readFileSync(at('job.yaml'), 'utf8'), job('pp: 2, microbatches: 2'))
+})

@@ -13,6 +13,7 @@ import {
   readSync,
   renameSync,
   rmSync,
+  type Stats,
   statSync,
   writeFileSync,
 } from 'node:fs'
@@ -41,10 +42,20 @@ export const nodeFiles = (): Files => ({
 
 /** What has this name: a link is one, wherever it leads. */
 export function kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined {
-  const stats = plainly(() => lstatSync(path, { throwIfNoEntry: false }))
+  const stats = plainly(() => lookAt(path))
   if (stats === undefined) return undefined
   if (stats.isSymbolicLink()) return 'link'
   return stats.isFile() ? 'file' : stats.isDirectory() ? 'folder' : 'device'
+}
+
+function lookAt(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })
+  } catch (e) {
+    // Nothing lies below a file; Node makes an error of that.
+    if ((e as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined // errors of the system carry a code
+    throw e
+  }
 }
 
 /** One folder after the other: asked for all of them at once, Node never comes back from a place that takes none (/proc). */

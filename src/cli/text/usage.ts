@@ -81,6 +81,9 @@ const isOption = (word: string): boolean => word.length > 1 && word.startsWith('
 
 function valueProblems(option: Option, value: string): string[] {
   const named = `${option.long}: \`${shorten(value, 60)}\``
+  // A variable of a script that is not set would otherwise name the folder that the command is in.
+  if (value === '' && /<(checkpoint|file|folder)>/.test(option.flags))
+    return [`${option.long} needs a value: ${option.description}`]
   if (option.argChoices && !option.argChoices.includes(value))
     return [`${named} is not one of its values; ${didYouMean(value, option.argChoices)}`]
   if (option.argChoices) return []
