@@ -342,3 +342,20 @@ test(
     isFine()
   },
 )
+
+test('a field that is left while it is typed in says nothing to the link of the next page', inChromium, async () => {
+  const { page, open, isFine } = await shared()
+  for (const [from, field, typed] of [
+    ['schedule', '.cells textarea', '0F0,0B0'],
+    ['run?job=own', 'textarea', 'model: gpt2'],
+    ['run', 'main input[type=number]', '77'],
+  ] as const) {
+    await open(from)
+    await ready(page)
+    await page.locator(field).first().fill(typed)
+    await open('clusters')
+    await ready(page)
+    equal(new URL(page.url()).hash, '#/clusters', from)
+  }
+  isFine()
+})

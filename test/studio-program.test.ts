@@ -1,6 +1,6 @@
 /** The program page: walking through a step, and what the laws say of a program that was changed by hand. */
-import { match, ok } from 'node:assert/strict'
-import { later } from './share.js'
+import { equal, match, notEqual, ok } from 'node:assert/strict'
+import { later, test } from './share.js'
 import { inChromium, studioPages, type Watched } from './studio-page.js'
 
 const pages = studioPages()
@@ -18,9 +18,9 @@ later('walking to the last instruction and back, values are those of one rank to
     seen.set(at, (await captions(tab))[0]!)
     await next.click()
   }
-  const equal = [...seen.values()].flatMap(words => /the same, to (\S+) of/.exec(words)?.[1] ?? [])
-  ok(equal.length >= 10, `${equal.length} values have a counterpart`)
-  for (const off of equal) ok(Number(off) <= 1e-12, off)
+  const same = [...seen.values()].flatMap(words => /the same, to (\S+) of/.exec(words)?.[1] ?? [])
+  ok(same.length >= 10, `${same.length} values have a counterpart`)
+  for (const off of same) ok(Number(off) <= 1e-12, off)
   const back = tab.page.getByRole('button', { name: 'Back', exact: true })
   for (let at = 39; at >= 34; at--) {
     await back.click()
@@ -47,5 +47,33 @@ later('an all-reduce that is deleted in the text is named by law and line', inCh
   await tab.page.getByRole('button', { name: 'Start over' }).click()
   await tab.page.getByRole('button', { name: 'Prove' }).click()
   await tab.page.locator('.judged .good').waitFor()
+  await area.press('End')
+  await area.press('x')
+  await tab.page.locator('.judged .good').waitFor({ state: 'detached' })
+  tab.isFine()
+})
+
+const large = `model: llama2-7b
+training: { seq: 1024, globalBatch: 16 }
+plan: { dp: 8, zero: 1 }
+`
+
+test('another job brings its own text to prove, and one too large is not run for its values', inChromium, async () => {
+  const tab = await pages.tab()
+  const { page } = tab
+  const area = page.locator('.edit textarea')
+  await tab.open('program?job=tp 2&lang=en')
+  await ready(tab)
+  const first = await area.inputValue()
+  await page.getByLabel('Job', { exact: true }).selectOption('pp 2, 1f1b')
+  await ready(tab)
+  notEqual(await area.inputValue(), first)
+  await page.getByRole('button', { name: 'Prove' }).click()
+  await page.locator('.judged .good').waitFor()
+  await page.locator('textarea.job').fill(large)
+  await page.locator('textarea.job').blur()
+  await page.locator('.too-large').waitFor()
+  await ready(tab)
+  equal(await page.locator('main .trouble').count(), 0)
   tab.isFine()
 })

@@ -77,8 +77,21 @@ function forget(): void {
   unwritten = []
 }
 
+/** Whether a page is being left: what its fields still say is not for the link of the next one. */
+let leaving = false
+
+/** A field that is taken out of the page with text just typed says so, which would be written where the reader is by then. */
+function leaveFields(): void {
+  const { activeElement: field } = document
+  if (!(field instanceof HTMLElement) || !field.matches('main :is(input, textarea)')) return
+  leaving = true
+  field.blur()
+  leaving = false
+}
+
 /** Changes some of the query: `pushed`, Back leads to what was before. */
 export function setQuery(changes: Changes, pushed = false): void {
+  if (leaving) return
   const { path, query } = place.peek()
   const here = showPlace(path, query)
   const next = showPlace(path, { ...query, ...changes })
@@ -117,7 +130,9 @@ export function startRouter(): void {
   const read = () => {
     before = undefined
     forget()
-    place.value = readPlace(location.hash)
+    const next = readPlace(location.hash)
+    if (next.path !== place.peek().path) leaveFields()
+    place.value = next
   }
   addEventListener('hashchange', read)
   addEventListener('popstate', read)

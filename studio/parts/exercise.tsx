@@ -72,7 +72,9 @@ export interface ExerciseProps {
   readonly also?: readonly CommandProps[]
 }
 
-type Judged = { readonly outcome: Outcome } | { readonly refusal: Refusal } | 'checking' | undefined
+type Judged =
+  /** `text`: what was checked. */
+  { readonly text: string; readonly outcome: Outcome } | { readonly refusal: Refusal } | 'checking' | undefined
 
 export function Exercise(props: ExerciseProps) {
   const { name, task, given, texts, refusal, hints, command, says, also = [] } = props
@@ -106,12 +108,15 @@ function Editor({ name, label, start, check, proves }: ExerciseProps & { readonl
     show('checking')
     try {
       const outcome = await check(written)
-      show({ outcome })
+      show({ text: written, outcome })
       if (faults(outcome) === 0) advance(name, 'solved')
     } catch (error) {
       show({ refusal: error instanceof Refused ? error.why : { message: String(error), problems: [] } })
     }
   }
+  // What is wrong stays while it is mended; that nothing is was said of another text.
+  const isSaid =
+    typeof judged === 'object' && 'outcome' in judged && (faults(judged.outcome) > 0 || judged.text === written)
   const restore = () => {
     write(start)
     show(undefined)
@@ -136,7 +141,7 @@ function Editor({ name, label, start, check, proves }: ExerciseProps & { readonl
         </button>
       </p>
       <div role="status" class="judged">
-        {typeof judged === 'object' && 'outcome' in judged && (
+        {isSaid && (
           <Verdict
             outcome={judged.outcome}
             goTo={line => area.current && selectLine(area.current, line)}

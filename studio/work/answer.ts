@@ -61,6 +61,8 @@ export function useAnswer<M extends ModuleName, F extends WorkName<M>>(
   input: Input<M, F> | undefined,
 ): Answer<Output<M, F>> {
   const [answer, show] = useState<Answer<Output<M, F>>>({ pending: true })
+  const key = JSON.stringify(input)
+  const wanted = useRef<string>(undefined)
   const latest = useRef<Latest<Input<M, F>, Output<M, F>>>(null)
   latest.current ??= new Latest(input => ask(lane, question, input), show)
   useEffect(
@@ -72,7 +74,9 @@ export function useAnswer<M extends ModuleName, F extends WorkName<M>>(
   )
   // Before anything is painted: a slider waits for the answer.
   useLayoutEffect(() => {
+    wanted.current = key
     if (input !== undefined) latest.current?.want(input)
-  }, [JSON.stringify(input)])
-  return answer
+  }, [key])
+  // What is drawn before the effect above has asked is of the old question too: what else is asked by it must wait.
+  return input !== undefined && wanted.current !== key ? { ...answer, pending: true } : answer
 }

@@ -33,7 +33,7 @@ const text = defineText(
     microbatches: 'Microbatches',
     schedule: 'Schedule',
     caption: (name: string, bubble: string, ticks: number, peak: string) =>
-      `${name}: a step takes ${ticks} ticks, ranks idle ${bubble} of the time, and hold at most ${peak} activations at once.`,
+      `${name}: a step takes ${ticks} ticks, ranks idle ${bubble} of the time, and hold at most ${peak} ${peak === '1' ? 'activation' : 'activations'} at once.`,
     rank: 'Rank',
     held: 'Activations held',
   },

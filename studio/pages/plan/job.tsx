@@ -15,7 +15,7 @@ export default function JobView({ link }: { readonly link: Link }) {
   const { value } = useAnswer('fast', ['plan-job', 'yaml'], link)
   const place = useRef<HTMLDivElement>(null)
   const editor = useRef<Editor>(null)
-  const written = useRef('')
+  const written = useRef<string>(undefined)
   const text = useRef('')
   text.current = value?.text ?? text.current
   const [read, show] = useState<TextRead>()
@@ -38,6 +38,7 @@ export default function JobView({ link }: { readonly link: Link }) {
     )
     return () => {
       ended = true
+      written.current = undefined // an answer that is on its way is for nobody
       editor.current?.close()
     }
   }, [])

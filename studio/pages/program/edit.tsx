@@ -7,7 +7,12 @@ import type { Broken } from '../../work/broken.js'
 import type { Refusal } from '../../work/protocol.js'
 import { text } from './text.js'
 
-type Judged = { readonly broken: readonly Broken[] } | { readonly refusal: Refusal } | 'proving' | undefined
+type Judged =
+  /** `program`: the text that was proved. */
+  | { readonly program: string; readonly broken: readonly Broken[] }
+  | { readonly refusal: Refusal }
+  | 'proving'
+  | undefined
 
 export function Edit({ job, printed }: { readonly job: string; readonly printed: string }) {
   const words = text()
@@ -18,11 +23,14 @@ export function Edit({ job, printed }: { readonly job: string; readonly printed:
   const prove = async () => {
     show('proving')
     try {
-      show({ broken: await ask('long', ['program', 'judge'], { job, program }) })
+      show({ program, broken: await ask('long', ['program', 'judge'], { job, program }) })
     } catch (error) {
       show({ refusal: error instanceof Refused ? error.why : { message: String(error), problems: [] } })
     }
   }
+  // What is wrong stays while it is mended; that nothing is was said of another text.
+  const isSaid =
+    typeof judged === 'object' && 'broken' in judged && (judged.broken.length > 0 || judged.program === program)
   const goTo = (line: number) => area.current && selectLine(area.current, line)
   return (
     <section class="edit">
@@ -45,7 +53,7 @@ export function Edit({ job, printed }: { readonly job: string; readonly printed:
         </button>
       </div>
       <div role="status" class="judged">
-        {typeof judged === 'object' && 'broken' in judged && <Verdict broken={judged.broken} goTo={goTo} />}
+        {isSaid && <Verdict broken={judged.broken} goTo={goTo} />}
       </div>
       {typeof judged === 'object' && 'refusal' in judged && <Trouble why={judged.refusal} />}
     </section>

@@ -32,11 +32,8 @@ export default function Program() {
   const job = name === 'own' ? (ownText('yaml') ?? jobs['tp 2']) : jobs[name]
   const rank = Math.max(0, Math.floor(Number(query.rank) || 0))
   const opened = useAnswer('fast', ['program', 'open'], { job, rank })
-  const tape = useAnswer(
-    'fast',
-    ['program', 'tape'],
-    !opened.pending && opened.value?.large === false ? { job, rank } : undefined,
-  )
+  const isWalked = !opened.pending && opened.value?.large === false
+  const tape = useAnswer('fast', ['program', 'tape'], isWalked ? { job, rank } : undefined)
   return (
     <article class="program">
       <h1>{words.title}</h1>
@@ -77,10 +74,12 @@ export default function Program() {
       <ToPlan job={job} />
       {!opened.value && opened.pending && <p aria-busy="true">…</p>}
       {opened.refusal && <Trouble why={opened.refusal} />}
-      {tape.refusal && <Trouble why={tape.refusal} />}
+      {isWalked && tape.refusal && <Trouble why={tape.refusal} />}
       {opened.value?.large && <TooLarge job={job} bytes={opened.value.bytes} />}
       {opened.value && <Walk {...walked(opened, tape)} />}
-      {opened.value && opened.value.text.length <= mostText && <Edit key={job} job={job} printed={opened.value.text} />}
+      {opened.value && opened.value.text.length <= mostText && (
+        <Edit key={opened.value.job} job={opened.value.job} printed={opened.value.text} />
+      )}
       <Command line={`lockstep compile job.yaml --rank ${rank} --text`} />
     </article>
   )

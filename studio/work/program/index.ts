@@ -64,6 +64,8 @@ export interface BufferShape {
 }
 
 export interface Opened {
+  /** Whose program it is. */
+  readonly job: string
   readonly world: number
   readonly rank: number
   readonly coordinates: readonly { readonly axis: string; readonly at: number; readonly of: number }[]
@@ -91,7 +93,7 @@ export function open({ job: text, rank: asked }: ProgramInput): Opened {
   const lines = segmentsIn(printed)
   const instrsOf = (segment: string) => (lines.get(segment) ?? []).slice(1).map(line => line.trim())
   return {
-    ...{ world, rank, coordinates, arena: stream.arena, text: printed, ...sizeOf(program) },
+    ...{ job: text, world, rank, coordinates, arena: stream.arena, text: printed, ...sizeOf(program) },
     lines: stream.steps.map(step => lineOf(program, step)),
     segments: Object.fromEntries([...used].map(name => [name, shapeOf(program, name, instrsOf(name), rank)])),
     rooms: roomsOf(stream),
