@@ -216,14 +216,19 @@ export const ropeOptions = ({ ins: [x, positions], ...rope }: InstrOf<'rope'>, s
   ...places(site, positions, x),
 })
 
-/** `here.chance(key, starts, sizes, wholes)`: a number per element by its index in the whole tensor. */
-export function chance(site: Site, { key }: Dropout, parts: readonly (readonly [Ref, Dim])[], order?: Ref): string {
+/** `here.kept(rate, key, starts, sizes, wholes)`: what is left, by its index in the whole tensor. */
+export function keptBy(
+  site: Site,
+  { rate, key }: Dropout,
+  parts: readonly (readonly [Ref, Dim])[],
+  order?: Ref,
+): string {
   const along = parts.flatMap(([, { name }], i) => (name === 'seq' ? [i] : []))
   const lying = order === undefined ? '' : `, order=${ordered(site, order)}, along=${tuple(along)}`
   const starts = parts.map(([ref, dim]) => site.first(ref, dim))
   const sizes = parts.map(([, dim]) => dim.size)
   const wholes = parts.map(([ref, dim]) => site.whole(ref, dim))
-  return `here.chance(${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)}${lying})`
+  return `here.kept(${number(rate)}, ${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)}${lying})`
 }
 
 /** A part of a join with a place for every dim of the whole but the last, along which they are joined. */
@@ -265,7 +270,7 @@ export function attentionOptions(instr: InstrOf<'attention' | 'attentionGrad'>, 
     key_first: seqFirst(site, k),
     places: positions && placed(site, positions, q),
     order: order && ordered(site, order),
-    ...(instr.dropout && { dropout: instr.dropout.rate, chance: chance(site, instr.dropout, scores, order) }),
+    ...(instr.dropout && { dropout: instr.dropout.rate, kept: keptBy(site, instr.dropout, scores, order) }),
   }
 }
 

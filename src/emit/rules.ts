@@ -12,7 +12,6 @@ import {
   assign,
   attentionOptions,
   call,
-  chance,
   classesLast,
   clipped,
   collective,
@@ -24,6 +23,7 @@ import {
   inOrder,
   isFlat,
   joined,
+  keptBy,
   lettersOf,
   type Options,
   op,
@@ -128,8 +128,8 @@ export const torchOf: Rules<string[], Site> = {
     const [out] = instr.outs
     const parts = site.dims(out).map(dim => [out, dim] as const)
     const x = aligned(site, instr.ins[0], site.dims(out))
-    const drawn = chance(site, instr.dropout, parts, instr.ins[1])
-    return assign(site, instr, call('dropout', [x, number(instr.dropout.rate), drawn]))
+    const kept = keptBy(site, instr.dropout, parts, instr.ins[1])
+    return assign(site, instr, call('dropout', [x, number(instr.dropout.rate), kept]))
   },
   embed(instr, site) {
     const [ids, table] = instr.ins.map(site.dims)

@@ -19,13 +19,14 @@ from .parts import Start, positions
 
 def attention(
     q, k, v, scale: Optional[float] = None, window: Optional[int] = None, query_first: Optional[Start] = None,
-    key_first: Start = 0, dropout: float = 0.0, chance=None, places=None, order=None,
+    key_first: Start = 0, dropout: float = 0.0, kept=None, places=None, order=None,
 ):
     """(out, lse): lse is the log of the sum of exp(scores), which backward needs."""
     if places is not None and order is None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
         return documents.forward(chosen_for_documents, q, k, v, scale, window, places)
-    if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
-        return fused.forward(chosen, q, k, v, scale)
+    whole = _whole(q, k, v, window, query_first, dropout, places)
+    if whole is not None:
+        return fused.forward(whole, q, k, v, scale)
     cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
     if cut is not None:
         return fused.forward_blocks(chosen_for_parts, q, k, v, scale, cut)
@@ -36,20 +37,21 @@ def attention(
     lse = torch.logsumexp(scores, -1)
     # A query that sees no key here has -inf, which it must not be subtracted from.
     seen = lse.masked_fill(lse == -math.inf, 0.0)
-    p = _kept(torch.exp(scores - seen.unsqueeze(-1)), dropout, chance)
+    p = _kept(torch.exp(scores - seen.unsqueeze(-1)), dropout, kept)
     out = torch.einsum("bkgst,btkd->bskgd", p.to(v.dtype), v)
     return out, lse.permute(0, 3, 1, 2)
 
 
 def attention_grad(
     dout, q, k, v, out, lse, scale: Optional[float] = None, window: Optional[int] = None,
-    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, chance=None, places=None, order=None,
+    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, kept=None, places=None, order=None,
 ):
     """With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it."""
     if places is not None and order is None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
         return documents.backward(chosen_for_documents, dout, q, k, v, out, lse, scale, window, places)
-    if query_first is None and chosen is not None and _fusable(q, v, window, dropout, places):
-        return fused.backward(chosen, dout, q, k, v, out, lse, scale)
+    whole = _whole(q, k, v, window, query_first, dropout, places)
+    if whole is not None:
+        return fused.backward(whole, dout, q, k, v, out, lse, scale)
     cut = _blocks(q, k, v, window, query_first, key_first, dropout, places)
     if cut is not None:
         return fused.backward_blocks(chosen_for_parts, dout, q, k, v, out, lse, scale, cut)
@@ -59,11 +61,11 @@ def attention_grad(
     scores = _scores(q, k, scale, window, query_first, key_first, places, order)
     p = torch.exp(scores - lse.permute(0, 2, 3, 1).unsqueeze(-1))
     delta = (dout * out).sum(-1).permute(0, 2, 3, 1).unsqueeze(-1)
-    dp = _kept(torch.einsum("bskgd,btkd->bkgst", dout, v), dropout, chance)
+    dp = _kept(torch.einsum("bskgd,btkd->bkgst", dout, v), dropout, kept)
     dscores = (p * (dp - delta)).to(q.dtype) * _scale(q, scale)
     dq = torch.einsum("bkgst,btkd->bskgd", dscores, k)
     dk = torch.einsum("bkgst,bskgd->btkd", dscores, q)
-    dv = torch.einsum("bkgst,bskgd->btkd", _kept(p, dropout, chance).to(dout.dtype), dout)
+    dv = torch.einsum("bkgst,bskgd->btkd", _kept(p, dropout, kept).to(dout.dtype), dout)
     return dq, dk, dv
 
 
@@ -86,12 +88,14 @@ def _scores(q, k, scale, window, query_first, key_first, places, order):
     return scores.masked_fill(hidden, -math.inf)
 
 
-def _kept(p, dropout, chance):
-    return p if dropout == 0 else torch.where(chance >= dropout, p / (1 - dropout), torch.zeros_like(p))
+def _kept(p, dropout, kept):
+    return p if dropout == 0 else torch.where(kept, p / (1 - dropout), torch.zeros_like(p))
 
 
-# What `choose` found to work here, for whole sequences, for parts of them, and for documents; None: scores are written out.
+# What `choose` found to work here, for whole sequences, for parts of them, and for documents; None: scores are written out. And whether
+# flash attention knows windows.
 chosen: Optional[Fused] = None
+takes_windows = False
 chosen_for_parts: Optional[Fused] = None
 chosen_for_documents: Optional[documents.Varlen] = None
 
@@ -102,14 +106,16 @@ def choose(device, only: str = "") -> str:
     The first of PyTorch's ops that is there and agrees with the formulas on this device, forward and backward: which
     op takes what differs from release to release. `only` narrows the choice to names that begin so.
     """
-    global chosen, chosen_for_parts, chosen_for_documents
+    global chosen, chosen_for_parts, chosen_for_documents, takes_windows
     chosen = chosen_for_parts = chosen_for_documents = None
+    takes_windows = False
     shapes = [(2, 128, 2, 2, 64), (2, 128, 2, 64), (2, 128, 2, 64), (2, 128, 2, 2, 64)]
     generator = torch.Generator(device).manual_seed(1)
     q, k, v, dout = (torch.randn(s, generator=generator, device=device).bfloat16() for s in shapes)
     if only != "math":
         chosen_for_documents = documents.FLASH if _takes_documents(documents.FLASH, dout, q, k, v) else None
         documents.asked = False
+        takes_windows = _takes_windows(dout, q, k, v)
     out, lse = attention(q, k, v)
     expected = (out, *attention_grad(dout, q, k, v, out, lse))
     for candidate in fused.CANDIDATES if only != "math" else []:
@@ -136,6 +142,18 @@ def _takes_parts(candidate: Fused, dout, q, k, v) -> bool:
     cut = fused.blocks(32, 64, 0, k.shape[1])
     out, lse = fused.forward_blocks(candidate, part[1], k, v, None, cut)
     given = (out, lse, *fused.backward_blocks(candidate, part[0], part[1], k, v, out, lse, None, cut))
+    return all(_near(a.float(), b.float()) for a, b in zip(given, expected))
+
+
+def _takes_windows(dout, q, k, v) -> bool:
+    out, lse = attention(q, k, v, window=20)
+    expected = (out, *attention_grad(dout, q, k, v, out, lse, window=20))
+    try:
+        flash = fused.windowed(20)
+        out, lse = fused.forward(flash, q, k, v, None)
+        given = (out, *fused.backward(flash, dout, q, k, v, out, lse, None))
+    except (RuntimeError, NotImplementedError, AttributeError, TypeError):
+        return False
     return all(_near(a.float(), b.float()) for a, b in zip(given, expected))
 
 
@@ -175,6 +193,16 @@ def _half(q, v, dropout) -> bool:
 
 def _fusable(q, v, window, dropout, places) -> bool:
     return _half(q, v, dropout) and window is None and places is None
+
+
+def _whole(q, k, v, window, query_first, dropout, places) -> Optional[Fused]:
+    """What does whole sequences. A window over all keys is none."""
+    if query_first is not None:
+        return None
+    window = None if window is not None and window >= k.shape[1] else window
+    if _fusable(q, v, window, dropout, places):
+        return chosen
+    return fused.windowed(window) if takes_windows and window is not None and _fusable(q, v, None, dropout, places) else None
 
 
 def _blocks(q, k, v, window, query_first, key_first, dropout, places) -> Optional[List[Block]]:

@@ -4,13 +4,15 @@ so every plan, and the engine that wrote this program, starts from the same weig
 """
 import math
 from functools import lru_cache
-from typing import Sequence
+from typing import Sequence, Union
 
 import torch
 
 from . import parts
 
 WORD = 0xFFFFFFFF
+
+Step = Union[int, torch.Tensor]
 
 
 def philox(c0, c1, c2, c3, k0: int, k1: int):
@@ -34,7 +36,7 @@ def hash_name(name: str) -> int:
     return value
 
 
-def uniform(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Tensor:
+def uniform(index: torch.Tensor, seed: int, name: str, step: Step = 0) -> torch.Tensor:
     """In [0, 1), f64, one per index."""
     words = philox(index & WORD, index >> 32, step, 0, seed & WORD, hash_name(name))
     return words[0].double() / 2.0**32
@@ -45,12 +47,12 @@ def uniform_at(index: int, seed: int, name: str, step: int = 0) -> float:
     return philox(index & WORD, index >> 32, step, 0, seed & WORD, hash_name(name))[0] / 2.0**32
 
 
-def draws(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Tensor:
+def draws(index: torch.Tensor, seed: int, name: str, step: Step = 0) -> torch.Tensor:
     """Numbers of 16 bits, one per index: by what they are, a number is rounded up or down."""
     return (words(index, step, seed & WORD, hash_name(name)) & 0xFFFF).int()
 
 
-def words(index: torch.Tensor, step: int, k0: int, k1: int) -> torch.Tensor:
+def words(index: torch.Tensor, step: Step, k0: int, k1: int) -> torch.Tensor:
     return philox(index & WORD, index >> 32, step, 2, k0, k1)[0]
 
 

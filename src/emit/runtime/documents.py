@@ -7,7 +7,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from .fused import narrowed, wide, widened
+from .fused import narrowed, wide, widened, window_of
 from .parts import Start, runs
 
 
@@ -28,14 +28,10 @@ class Varlen(NamedTuple):
     backward: Callable
 
 
-def _window(window: Optional[int]):
-    return {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
-
-
 def _flash_forward(q, k, v, bounds: Bounds, scale, window):
     *cut, causal = bounds
     out, lse, *_ = torch.ops.aten._flash_attention_forward(
-        q, k, v, *cut, 0.0, causal, False, scale=scale, **_window(window)
+        q, k, v, *cut, 0.0, causal, False, scale=scale, **window_of(window)
     )
     return out, lse
 
@@ -44,7 +40,7 @@ def _flash_backward(dout, q, k, v, out, lse, bounds: Bounds, scale, window):
     *cut, causal = bounds
     state = torch.zeros(2, dtype=torch.int64, device=q.device).view(torch.uint64)
     return torch.ops.aten._flash_attention_backward(
-        dout, q, k, v, out, lse, *cut, 0.0, causal, state, state[:1], scale=scale, **_window(window)
+        dout, q, k, v, out, lse, *cut, 0.0, causal, state, state[:1], scale=scale, **window_of(window)
     )
 
 

@@ -1,9 +1,11 @@
 """
-Attention by PyTorch's own fused ops. They know two masks: none, and causal over as many queries as keys. Queries and keys that
-are parts of a sequence are cut into blocks of these two kinds; what several blocks give one query is merged by its lse.
+Attention by PyTorch's own fused ops. They know two masks: none, and causal over as many queries as keys; flash attention knows
+windows of whole sequences as well. Queries and keys that are parts of a sequence are cut into blocks of the two kinds that all of
+them know; what several blocks give one query is merged by its lse.
 """
 import math
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from functools import partial
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -40,18 +42,29 @@ def _cudnn_backward(dout, q, k, v, out, lse, scale, causal):
     return tuple(grad.transpose(1, 2) for grad in grads)
 
 
-def _flash_forward(q, k, v, scale, causal):
+def window_of(window: Optional[int]) -> Dict[str, int]:
+    """As flash attention is told: so many keys before a query, and none behind it."""
+    return {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
+
+
+def _flash_forward(q, k, v, scale, causal, window: Optional[int] = None):
     out, lse, *_ = torch.ops.aten._flash_attention_forward(
-        q, k, v, None, None, q.shape[1], k.shape[1], 0.0, causal, False, scale=scale
+        q, k, v, None, None, q.shape[1], k.shape[1], 0.0, causal, False, scale=scale, **window_of(window)
     )
     return out, lse
 
 
-def _flash_backward(dout, q, k, v, out, lse, scale, causal):
+def _flash_backward(dout, q, k, v, out, lse, scale, causal, window: Optional[int] = None):
     state = torch.zeros(2, dtype=torch.int64, device=q.device).view(torch.uint64)
     return torch.ops.aten._flash_attention_backward(
-        dout, q, k, v, out, lse, None, None, q.shape[1], k.shape[1], 0.0, causal, state, state[:1], scale=scale
+        dout, q, k, v, out, lse, None, None, q.shape[1], k.shape[1], 0.0, causal, state, state[:1], scale=scale,
+        **window_of(window),
     )
+
+
+def windowed(window: int) -> Fused:
+    """A query sees itself and the window - 1 keys before it."""
+    return Fused("flash", partial(_flash_forward, window=window), partial(_flash_backward, window=window), grouped=True)
 
 
 CANDIDATES = [

@@ -37,8 +37,6 @@ class Recorded:
 
     def _record(self) -> None:
         """Nothing is computed here: what was recorded must be replayed to happen."""
-        if self.stage.here.drew:
-            return _say("dropout draws other numbers in every step")
         if grouped.asked or self.stage.guarded_until is not None:
             return _say("the host asks how many rows the experts have")
         if self.stage.on_host:

@@ -5,7 +5,7 @@ from typing import Callable, Deque, Dict, List, Optional, Sequence, Union
 
 import torch
 
-from . import comm, counter, documents, lines, parts, routes, spaces
+from . import comm, counter, documents, dropping, lines, parts, routes, spaces
 from .mesh import Mesh
 from .parts import Start
 
@@ -23,6 +23,8 @@ class Here:
         self._mover = spaces.Mover(device)
         # What changes with every call.
         self.step = 0
+        # The same where it is computed with, so that a recorded step can be told another.
+        self._step = torch.zeros((), dtype=torch.int64, device=device)
         # Numbers that the step is told: lr, and where spikes are skipped the limit.
         self.told: Dict[str, float] = {}
         self.block = ""
@@ -34,8 +36,6 @@ class Here:
         # What was loaded, by what was asked for; None: every step loads anew.
         self._loaded: Optional[Dict] = None
         self._ahead: Dict = {}
-        # Whether something depends on the number of the step in a way only Python knows.
-        self.drew = False
         # What `require_room` will look at.
         self._guards: List = []
         # Whether choices of experts are kept, and those of the step: the layer, where they lie in the global batch, and what was chosen.
@@ -114,19 +114,20 @@ class Here:
 
     def start(self, step: int, told: Dict[str, float]) -> None:
         self.step, self.told, self.chosen = step, told, []
+        self._step.fill_(step)
         for asked, values in (self._loaded or {}).items():
             if asked[0] in told:
                 values.fill_(told[asked[0]])
             else:
                 values.copy_(self._values(*asked), non_blocking=True)
 
-    def chance(
-        self, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int], order=None, along: Sequence[int] = ()
+    def kept(
+        self, rate: float, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int], order=None,
+        along: Sequence[int] = (),
     ) -> torch.Tensor:
-        """A number in [0, 1) per element, by its index in the whole tensor: every plan draws the same."""
-        self.drew = True
-        index = counter.grid(starts, sizes, wholes, self.device, order, along)
-        return counter.uniform(index, self.seed, f"{self.block}.{key}" if self.block else key, self.step)
+        """What dropout leaves, by an element's index in the whole tensor: every plan leaves the same."""
+        name = f"{self.block}.{key}" if self.block else key
+        return dropping.kept(rate, starts, sizes, wholes, self.seed, name, self._step, order, along)
 
     def chose(self, choice: torch.Tensor, batch: int, seq: Start) -> None:
         """What tokens chose in a layer: sequences from `batch` on, and of each those from `seq` on."""
@@ -134,9 +135,8 @@ class Here:
 
     def draws(self, i: int) -> torch.Tensor:
         """Of the parameters that are being updated, for the elements of number i: numbers of 16 bits by their index in the whole."""
-        self.drew = True
         name = self.whose[i]
-        return counter.draws(self.elements(name), self.seed, name, self.step)
+        return counter.draws(self.elements(name), self.seed, name, self._step)
 
     def start_of_basis(self, sizes: Sequence[int], first: int) -> torch.Tensor:
         """Columns of chance for the parameter whose gradient is summed, by their index from `first` on: in [-1, 1], the same in every step."""
@@ -278,7 +278,7 @@ class Here:
         return self.waiting_for or next(late, "")
 
 
-COMMUNICATES = ["load", "chance", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "dispatch", "combine", "guard", "wait"]
+COMMUNICATES = ["load", "kept", "scatter_line", "gather_line", "all_reduce", "all_reduce_", "all_gather", "reduce_scatter", "all_to_all", "shift", "dispatch", "combine", "guard", "wait"]
 
 
 def keep_out_of_compiled_code() -> None:

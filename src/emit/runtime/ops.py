@@ -91,9 +91,9 @@ def layer_norm_weight_grad(dy, x, eps: float, dims: int = 1):
     return (full * xhat).sum(leading(x, dims)), full.sum(leading(x, dims))
 
 
-def dropout(x: torch.Tensor, rate: float, chance: torch.Tensor) -> torch.Tensor:
+def dropout(x: torch.Tensor, rate: float, kept: torch.Tensor) -> torch.Tensor:
     """It is its own gradient."""
-    return torch.where(chance >= rate, x / (1 - rate), torch.zeros_like(x))
+    return torch.where(kept, x / (1 - rate), torch.zeros_like(x))
 
 
 def embed(ids: torch.Tensor, table: torch.Tensor, first: Optional[int] = None) -> torch.Tensor:

@@ -82,7 +82,8 @@ class Library:
         """A matrix whose rows or columns lie one after the other; and whether it is columns."""
         columns = x.stride(1) != 1
         rows, length, stride = (*x.shape, x.stride(1)) if columns else (x.shape[1], x.shape[0], x.stride(0))
-        sizes = ctypes.c_uint64(rows), ctypes.c_uint64(length), ctypes.c_int64(stride)
+        # Where there is but one of them its stride may be anything, and cuBLASLt wants none that is too short.
+        sizes = ctypes.c_uint64(rows), ctypes.c_uint64(length), ctypes.c_int64(max(stride, rows))
         return self.made("cublasLtMatrixLayoutCreate", ctypes.c_int(TYPES[x.dtype]), *sizes), columns
 
     def proposals(self, product: Product) -> List[Proposal]:

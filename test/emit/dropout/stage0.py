@@ -66,7 +66,7 @@ def embed_F(here, tokens, param_tokens, positions):
     add = embedded_reduced + positions
     dropout = ops.dropout(
         add, 0.1,
-        here.chance("dropout2", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+        here.kept(0.1, "dropout2", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
     )
     return (dropout,)
 
@@ -86,7 +86,7 @@ def layers_F(
     add_2 = v + attn_v_bias
     attention, attention_lse = ops.attention(
         add, add_1, add_2, dropout=0.1,
-        chance=here.chance("attention7", (here.microbatch * 8 + here.at("dp") * 4, here.at("tp") * 1, 0, 0, 0), (4, 1, 1, 4, 4), (8, 2, 1, 4, 4)),
+        kept=here.kept(0.1, "attention7", (here.microbatch * 8 + here.at("dp") * 4, here.at("tp") * 1, 0, 0, 0), (4, 1, 1, 4, 4), (8, 2, 1, 4, 4)),
     )
     attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
     attended_reduced = here.all_reduce_(attended, "tp")
@@ -94,7 +94,7 @@ def layers_F(
     add_3 = attended_reduced + attn_out_bias
     dropout = ops.dropout(
         add_3, 0.1,
-        here.chance("dropout10", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+        here.kept(0.1, "dropout10", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
     )
     add_4 = x + dropout
     norm2 = ops.layer_norm(add_4, norm2_gain, norm2_bias, eps=1e-5)
@@ -107,7 +107,7 @@ def layers_F(
     add_6 = down_reduced + mlp_down_bias
     dropout_1 = ops.dropout(
         add_6, 0.1,
-        here.chance("dropout18", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+        here.kept(0.1, "dropout18", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
     )
     add_7 = add_4 + dropout_1
     return (add_7, norm1, add, add_1, add_2, attention, attention_lse, add_4, norm2, add_5, gelu)
@@ -149,7 +149,7 @@ def layers_B(
     """Backward: layers.B."""
     d_add_6 = ops.dropout(
         d_x_out, 0.1,
-        here.chance("dropout18", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+        here.kept(0.1, "dropout18", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
     )
     d_mlp_down_bias = d_add_6.sum((0, 1))
     grad_mlp_down_bias = ops.accumulate_(grad_mlp_down_bias, d_mlp_down_bias)
@@ -171,7 +171,7 @@ def layers_B(
     d_add_4_sum = d_x_out + d_add_4
     d_add_3 = ops.dropout(
         d_add_4_sum, 0.1,
-        here.chance("dropout10", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+        here.kept(0.1, "dropout10", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
     )
     d_attn_out_bias = d_add_3.sum((0, 1))
     grad_attn_out_bias = ops.accumulate_(grad_attn_out_bias, d_attn_out_bias)
@@ -180,7 +180,7 @@ def layers_B(
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
     d_add, d_add_1, d_add_2 = ops.attention_grad(
         d_attention, add, add_1, add_2, attention, attention_lse, dropout=0.1,
-        chance=here.chance("attention7", (here.microbatch * 8 + here.at("dp") * 4, here.at("tp") * 1, 0, 0, 0), (4, 1, 1, 4, 4), (8, 2, 1, 4, 4)),
+        kept=here.kept(0.1, "attention7", (here.microbatch * 8 + here.at("dp") * 4, here.at("tp") * 1, 0, 0, 0), (4, 1, 1, 4, 4), (8, 2, 1, 4, 4)),
     )
     d_attn_v_bias = d_add_2.sum((0, 1))
     grad_attn_v_bias = ops.accumulate_(grad_attn_v_bias, d_attn_v_bias)
@@ -211,7 +211,7 @@ def embed_B(here, tokens, d_x_out, grad_positions, grad_tokens):
     """Backward: embed.B."""
     d_add = ops.dropout(
         d_x_out, 0.1,
-        here.chance("dropout2", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
+        here.kept(0.1, "dropout2", (here.microbatch * 8 + here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8)),
     )
     d_positions = d_add.sum(0)
     grad_positions = ops.accumulate_(grad_positions, d_positions)
