@@ -8,7 +8,7 @@ import torch
 
 sys.path.insert(0, sys.argv[1])
 from runtime import attention as module  # noqa: E402
-from runtime import documents, fused, parts  # noqa: E402
+from runtime import documents, dropping, fused, parts  # noqa: E402
 
 device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 dtype = torch.float64 if device == "cpu" else torch.bfloat16
@@ -170,16 +170,31 @@ torch.manual_seed(1)
 shapes = [(1, 128, 2, 2, 32), (1, 128, 2, 2, 64), (1, 128, 2, 64), (1, 128, 2, 32)]
 tensors = [torch.randn(shape, device=device).to(dtype) for shape in shapes]
 varlen = documents.Varlen(_stand_in_varlen_forward, _stand_in_varlen_backward)
+def check_windows(op, x):
+    """A window narrower than a whole sequence is flash attention's; a wider one is none."""
+    q, k, v = (each.bfloat16() for each in x[1:])
+    module.chosen, module.takes_windows = op, True
+    asked = lambda window, first=None, dropout=0.0: module._whole(q, k, v, window, first, dropout, None)  # noqa: E731
+    assert asked(None) is op and asked(k.shape[1]) is op, "no window"
+    assert asked(20).forward.keywords == asked(20).backward.keywords == {"window": 20}, "a window"
+    assert asked(20, first=0) is None and asked(20, dropout=0.1) is None, "parts and dropout"
+    module.takes_windows = False
+    assert asked(20) is None, "no flash attention"
+    module.chosen = None
+
+
 if device == "cpu":
     ops = [fused.Fused("written out", _stand_in_forward, _stand_in_backward, grouped=False)]
 else:
     print("chosen:", module.choose(torch.device(device)), "for parts:", module.chosen_for_parts and module.chosen_for_parts.name)
     assert module.chosen_for_parts is not None and module.chosen_for_documents is not None
+    assert module.takes_windows and dropping._agrees(torch.device(device))
     varlen = module.chosen_for_documents
     module.chosen_for_documents = None
     ops = [module.chosen_for_parts]
     module.chosen = module.chosen_for_parts = None
 for op in ops:
+    check_windows(op, tensors)
     for ranks in (2, 4, 8):
         for zigzag in (False, True):
             check(op, ranks, zigzag, tensors, 0.1 if zigzag else None)

@@ -288,11 +288,18 @@ later(
         input: JSON.stringify(cases.map(([looks, loaded]) => [looks, loaded])),
       })
       ok(stdout, stderr)
-      const { chosen, supported, calls, apart } = JSON.parse(stdout)
+      const { chosen, supported, told, calls, apart } = JSON.parse(stdout)
       deepEqual(
         chosen,
         cases.map(([, , chosen]) => chosen),
       )
+      // Of [1 x 8] lying anyhow, [8 x 1], [1 x 8] and [2 x 4] by columns: no stride is shorter than what it spans.
+      deepEqual(told, [
+        [8, 1, 8],
+        [1, 8, 1],
+        [8, 1, 8],
+        [2, 4, 2],
+      ])
       if (!supported) return
       equal(calls, 2)
       ok(apart < 0.1, `${apart}`)
@@ -331,30 +338,31 @@ test('of tokens that are alike the emitted program keeps those that the referenc
   }
 })
 
-later('a recorded step computes what it computes call by call', { skip: python ? false : noPython }, () => {
-  const folder = temporaryFolder()
-  try {
-    const lrSchedule = { kind: 'cosine', warmup: 2, minLr: 1e-4 } as const
-    writeFiles(folder, emittedFiles(jobOf('llama', { microbatches: 2, precision: 'bf16' }, { steps: 6, lrSchedule })))
-    const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_recorded.py'), folder, '6'], {
-      encoding: 'utf8',
-      env: oneThread,
-    })
-    ok(stdout, stderr)
-    const { expected, losses, apart, replays } = JSON.parse(stdout.replaceAll('NaN', 'null'))
-    deepEqual(losses, expected)
-    const [, broken] = losses[4]
-    match(broken.message, /^the first such number is made in \S+ of microbatch 0 on rank 0, call \d+/)
-    deepEqual(
-      losses.map(([, event]: [unknown, unknown]) => event !== null),
-      [0, 1, 2, 3, 4, 5].map(step => step === 4),
-    )
-    equal(apart, 0)
-    deepEqual(replays, [2, 3, 4, 5])
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
-})
+for (const model of ['llama', 'gpt tied'] as const)
+  later(`a recorded step computes what it computes call by call: ${model}`, { skip: python ? false : noPython }, () => {
+    const folder = temporaryFolder()
+    try {
+      const lrSchedule = { kind: 'cosine', warmup: 2, minLr: 1e-4 } as const
+      writeFiles(folder, emittedFiles(jobOf(model, { microbatches: 2, precision: 'bf16' }, { steps: 6, lrSchedule })))
+      const { stdout, stderr } = spawnSync(python!, [scriptOf('emit_recorded.py'), folder, '6'], {
+        encoding: 'utf8',
+        env: oneThread,
+      })
+      ok(stdout, stderr)
+      const { expected, losses, apart, replays } = JSON.parse(stdout.replaceAll('NaN', 'null'))
+      deepEqual(losses, expected)
+      const [, broken] = losses[4]
+      match(broken.message, /^the first such number is made in \S+ of microbatch 0 on rank 0, call \d+/)
+      deepEqual(
+        losses.map(([, event]: [unknown, unknown]) => event !== null),
+        [0, 1, 2, 3, 4, 5].map(step => step === 4),
+      )
+      equal(apart, 0)
+      deepEqual(replays, [2, 3, 4, 5])
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
 
 test('what is written for random jobs is Python', { skip: python ? false : noPython }, () => {
   const folder = temporaryFolder()

@@ -1,6 +1,7 @@
 """
 Products of an emitted folder's runtime on CPU, with stand-ins for cuBLASLt and for the clock. emit_products.py FOLDER: as
-JSON, which of some kernels is chosen by their times, and how far a compiled product is from PyTorch's.
+JSON, which of some kernels is chosen by their times, what cuBLASLt is told of matrices with a side of one, and how far a compiled
+product is from PyTorch's.
 """
 import json
 import sys
@@ -26,8 +27,17 @@ class Library:
         out.copy_(a.float() @ b.float() + (0 if plus is None else plus))
 
 
+def told(x):
+    """Rows, columns and the stride between columns, as cuBLASLt counts."""
+    library = products.Library.__new__(products.Library)
+    library.made = lambda name, dtype, *sizes: [size.value for size in sizes]
+    return products.Library.layout(library, x)[0]
+
+
 cases = json.loads(sys.stdin.read())
 result = {"chosen": [chosen(times) for times in cases], "supported": hasattr(torch.library, "custom_op")}
+line = torch.zeros(8)
+result["told"] = [told(line.as_strided(sizes, strides)) for sizes, strides in (((1, 8), (1, 1)), ((8, 1), (1, 1)), ((1, 8), (8, 1)), ((2, 4), (1, 2)))]
 if result["supported"]:
     products.library = Library()
     a, b = torch.randn(4, 6).bfloat16(), torch.randn(6, 5).bfloat16()

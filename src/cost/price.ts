@@ -12,6 +12,7 @@ import { peakOf } from './peak.js'
 type KernelOf<K extends Kernel['kind']> = Extract<Kernel, { kind: K }>
 
 export function priceKernel(kernel: Kernel, device: Device): number {
+  if (kernel.kind === 'attention' && isWrittenOut(kernel, device)) return writtenOutSeconds(kernel, device)
   const timed = kernel.kind === 'memory' && kernel.op ? device.curves.memory.kernels?.[kernel.op] : undefined
   if (timed) return interpolate(timed, trafficOf(kernel), device.curves.floor)
   const arithmetic =
@@ -26,7 +27,8 @@ export function priceKernel(kernel: Kernel, device: Device): number {
 /** The same between the other kernels of a training step. */
 export function priceInStep(kernel: Kernel, device: Device): number {
   const { matmul, attention } = device.curves
-  const factor = kernel.kind === 'matmul' ? matmul.inStep : kernel.kind === 'attention' ? attention.inStep : 1
+  const isFused = kernel.kind === 'attention' && !isWrittenOut(kernel, device)
+  const factor = kernel.kind === 'matmul' ? matmul.inStep : isFused ? attention.inStep : 1
   return priceKernel(kernel, device) * (factor ?? 1)
 }
 
@@ -65,6 +67,30 @@ export function attentionSeconds(kernel: Attention, device: Device): number {
   const modelled = modelledSeconds(kernel, device)
   // The age of the kernel is not what was measured: it stays in the model.
   return points.length === 0 ? modelled : modelled * bend(points.map(point => nearness(kernel, point, device)))
+}
+
+/** With dropout scores are written out, but where it was timed: fused ops of GPUs draw other numbers than every plan would. */
+const isWrittenOut = (kernel: Attention, device: Device): boolean =>
+  kernel.dropout === true && !device.curves.attention.measured?.some(({ dropout }) => dropout)
+
+/** A number is drawn in the time that so many bytes take: 0.92 ms for 2^28 of them on an H200, emitted. */
+const drawnBytes = 14
+
+/** How often a score passes through memory beside its products: by what kernels of such a step took there. */
+const scorePasses = { forward: 3.5, backward: 4.5 } as const
+
+function writtenOutSeconds(
+  { batch, heads, queries, keys, headDim, pass, precision }: Attention,
+  device: Device,
+): number {
+  const { bytes } = precisionFacts[precision]
+  const product = (n: number, k: number): Kernel =>
+    ({ kind: 'matmul', m: queries, n, k, batch: batch * heads, precision, resultBytes: bytes }) as const
+  const [scores, used] = [product(keys, headDim), product(headDim, keys)]
+  const products = pass === 'forward' ? [scores, used] : [scores, scores, used, used, used]
+  const read = batch * heads * queries * keys * (scorePasses[pass] * bytes + drawnBytes)
+  const kernels: readonly Kernel[] = [...products, { kind: 'memory', read, written: 0 }]
+  return kernels.reduce((seconds, kernel) => seconds + priceKernel(kernel, device), 0)
 }
 
 function nearness(kernel: Attention, point: AttentionPoint, device: Device) {

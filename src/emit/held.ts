@@ -4,11 +4,12 @@
  * of a call live from the line that makes them to the last that reads them; a line that works element by element takes the
  * place of an operand nobody reads any more, as compiled code does.
  */
-import { bytesPer, heldElements, type Mesh, opFacts } from '../base/index.js'
+import { bytesPer, elementsOf, heldElements, type Mesh, opFacts } from '../base/index.js'
 import {
   type Buffer,
   type Call,
   type Instr,
+  type InstrOf,
   isCompute,
   type Program,
   type Ref,
@@ -165,7 +166,7 @@ function linesOf(segment: Segment): Line[] {
     if (instr === again) return []
     const both = instr === slope && again ? [instr, again] : [instr]
     const [reads, writes] = (['reads', 'writes'] as const).map(key => both.flatMap(one => traitsOf(one)[key]))
-    return [{ instr, reads, writes, beside: size => besideOf(instr, size) }]
+    return [{ instr, reads, writes, beside: size => besideOf(instr, size, segment) }]
   })
 }
 
@@ -186,10 +187,26 @@ function lossLine({ buffers }: Segment, { loss, logits, input, weights }: CrossE
 }
 
 /** Attention's gradient sums queries up in f32, and has those of keys and values for every query head. */
-function besideOf(instr: Instr, size: (ref: Ref) => number): number {
+function besideOf(instr: Instr, size: (ref: Ref) => number, segment: Segment): number {
+  if ((instr.kind === 'attention' || instr.kind === 'attentionGrad') && isWrittenOut(instr, segment))
+    return writtenScores(instr, segment)
   if (instr.kind !== 'attentionGrad') return 0
   const [dq, dk] = instr.outs.map(size)
   return 2 * dq + (dk < dq ? 2 * dq : 0)
+}
+
+type Attention = InstrOf<'attention' | 'attentionGrad'>
+
+/** No fused op takes numbers in full precision, or drops what every plan drops. */
+const isWrittenOut = ({ ins, kind, dropout }: Attention, { buffers }: Segment): boolean =>
+  dropout !== undefined || bytesPer[buffers[ins[kind === 'attention' ? 0 : 1]].dtype] > 2
+
+/** Scores, their gradients or probabilities, and what is made of both; and a byte that says whether one is kept. */
+function writtenScores({ ins, kind, dropout }: Attention, { buffers }: Segment): number {
+  const [q, k] = ins.slice(kind === 'attention' ? 0 : 1).map(ref => buffers[ref])
+  const size = ({ dims }: Buffer, name: string) => dims.find(dim => dim.name === name)?.size ?? 1
+  const pairs = elementsOf(q.dims.filter(({ name }) => name !== 'headDim')) * size(k, 'seq')
+  return pairs * (3 * bytesPer[q.dtype] + (dropout ? 1 : 0))
 }
 
 /** Kernels of our own leave their operands as they are; so do those that other than elementwise work is done in. */

@@ -7,7 +7,7 @@ No host waits for it.
 import functools
 import os
 import shutil
-from typing import Dict, Optional
+from typing import Callable, Dict, Optional
 
 import torch
 
@@ -243,6 +243,22 @@ def average_(ema, value, verdict, taken, decay: float):
     return ema
 
 
+# What goes over whole parameters more than once: compiled, sums of what is worked out take one pass.
+in_passes: Dict[str, Callable] = {}
+
+
+def _in_passes(function: Callable) -> Callable:
+    name = function.__name__
+    in_passes[name] = function
+
+    @functools.wraps(function)
+    def found(first, *rest, **named):
+        return compiled.get((name, first.device.type), function)(first, *rest, **named)
+
+    return found
+
+
+@_in_passes
 def factor_squares(grad, sizes, rows: int, columns: int, first: int = 0, scale=None):
     """
     Of the squares of matrices, each with so many rows and columns here, the means over columns, over rows and over both: this rank's
@@ -270,6 +286,7 @@ def _experts_of(rows: torch.Tensor, sizes, first: int) -> torch.Tensor:
     return torch.arange(first // sizes[2], first // sizes[2] + rows.size(0), device=rows.device) // sizes[1]
 
 
+@_in_passes
 def adafactor_squares(param, grad, taken, beta2_decay: float, eps: float, scale=None, **held):
     """The squared norms of a parameter, and of the step that adafactor_ is about to take: of this rank's part of both."""
     step, _ = _adafactor_step(param, grad, taken, beta2_decay, eps, scale, **held)
@@ -299,6 +316,7 @@ def _adafactor_step(
     return torch.nn.functional.pad(step, (0, grad.numel() - count)).view_as(param), kept
 
 
+@_in_passes
 def adafactor_(
     param, grad, verdict, lr, taken, param_squared, step_squared, beta2_decay: float, eps: float, least: float, most: float,
     elements: int, decay: float, scale=None, rounded=None, **held
@@ -357,7 +375,7 @@ def compile_updates(how: Dict, device, on_host=False) -> None:
     # One variant for each size of a parameter.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
     how = {**how, "options": same_everywhere()}
-    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, **for_matrices}.items()})
+    compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, **for_matrices, **in_passes}.items()})
     # For a host C++ is compiled, once for all sizes: that takes longer than Triton.
     if on_host and device.type != "cpu" and shutil.which(os.environ.get("CXX", "g++")):
         compiled.update({(name, "cpu"): torch.compile(update, dynamic=True) for name, update in plain.items()})

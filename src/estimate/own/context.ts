@@ -36,7 +36,9 @@ export function meetingWork(setup: Omit<Setup, 'split'>, cut: StreamCut, prices:
   const element = activationBytes(precision)
   const widths = attendedWidths(shape, cut.tp)
   const { forward, backward } = attentionKernels(shape, cut, precision, software)
-  const sum = (kernels: readonly Kernel[]) => kernels.reduce((seconds, kernel) => seconds + prices.of(kernel), 0)
+  const priced = (kernel: Kernel) =>
+    prices.of(shape.dropout && kernel.kind === 'attention' ? { ...kernel, dropout: true } : kernel)
+  const sum = (kernels: readonly Kernel[]) => kernels.reduce((seconds, kernel) => seconds + priced(kernel), 0)
   const ofWidth = (width: number) => onceEach(times => prices.memory(times * rows * width * element))
   const sums = (4 * shape.heads) / cut.tp
   const seen = cut.ring ? keysOfTurns(shape, cut) : []
@@ -46,7 +48,7 @@ export function meetingWork(setup: Omit<Setup, 'split'>, cut: StreamCut, prices:
   const turnOf = onceEach((keys): BothWays => {
     const ofTurn = (kernel: Kernel): Kernel =>
       kernel.kind === 'attention' ? { ...kernel, keys, causal: false, unevenness: 1 } : kernel
-    return { forward: prices.of(ofTurn(ahead)), backward: prices.of(ofTurn(back)) }
+    return { forward: priced(ofTurn(ahead)), backward: priced(ofTurn(back)) }
   })
   return {
     attention: { forward: sum(forward), backward: sum(backward) },
