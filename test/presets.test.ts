@@ -9,6 +9,7 @@ import {
   parametersOf,
   presetNames,
   presets,
+  toHuggingFace,
 } from '../src/model/index.js'
 
 const count = (name: PresetName, seq: number) => parametersOf(ModelConfig.parse(presets[name]), seq)
@@ -275,4 +276,79 @@ test('Hugging Face configs: windows, and what is ignored or refused', () => {
     const { config, problems } = fromHuggingFace(junk)
     ok(config === undefined && problems.length === 1, JSON.stringify(junk))
   }
+})
+
+test('fields that a config lacks are what transformers takes for them in its family', () => {
+  const read = (raw: object) => fromHuggingFace(raw).config as Record<string, unknown> | undefined
+  const without = (raw: object, ...keys: string[]) =>
+    Object.fromEntries(Object.entries(raw).filter(([key]) => !keys.includes(key)))
+  const bare = without(mistral, 'num_key_value_heads', 'sliding_window')
+  equal(read(bare)?.kvHeads, 8)
+  equal(read(bare)?.window, 4096)
+  equal(read({ ...bare, num_key_value_heads: null, sliding_window: null })?.kvHeads, 32)
+  equal(read({ ...bare, num_key_value_heads: null, sliding_window: null })?.window, undefined)
+  const mixtral = read(without(routed['mixtral-8x7b'], 'num_key_value_heads', 'rope_theta', 'rms_norm_eps'))
+  deepEqual([mixtral?.kvHeads, mixtral?.ropeTheta, mixtral?.eps], [8, 1e6, 1e-5])
+  equal(read(without(qwen3, 'head_dim'))?.headDim, 128)
+  equal(read(without(routed['qwen3-30b-a3b'], 'num_key_value_heads'))?.kvHeads, 4)
+  const fields = [
+    'n_shared_experts',
+    'first_k_dense_replace',
+    'routed_scaling_factor',
+    'n_group',
+    'topk_group',
+    'q_lora_rank',
+  ]
+  deepEqual(read(without(routed['deepseek-v3'], ...fields)), read(routed['deepseek-v3']))
+})
+
+test('windows are those of transformers: none in Llama, in all layers of Qwen or in some, which is said', () => {
+  const of = (raw: object) => {
+    const { config, problems } = fromHuggingFace(raw)
+    return [(config as { window?: number }).window, problems.map(p => `${p.path}: ${p.message}`).join()]
+  }
+  const said = (layers: number, all: number) =>
+    `sliding_window: ignored: ${layers} of ${all} layers have a window; here all layers have one or none`
+  deepEqual(of({ ...llama, sliding_window: 64 }), [
+    undefined,
+    'sliding_window: ignored: this family has no window, nor has it in transformers',
+  ])
+  const on = { ...qwen2, use_sliding_window: true, sliding_window: 64, max_window_layers: 0 }
+  const types = (windowed: number) =>
+    Array.from({ length: 24 }, (_, layer) => (layer < windowed ? 'sliding_attention' : 'full_attention'))
+  deepEqual(of({ ...on, layer_types: types(24), max_window_layers: 24 }), [64, ''])
+  deepEqual(of({ ...on, layer_types: types(0) }), [undefined, ''])
+  deepEqual(of({ ...on, layer_types: types(5) }), [undefined, said(5, 24)])
+  deepEqual(of({ ...on, max_window_layers: 20 }), [undefined, said(4, 24)])
+  const experts = { ...routed['qwen3-30b-a3b'], use_sliding_window: true, sliding_window: 64, max_window_layers: 10 }
+  deepEqual(of(experts), [64, ''])
+  deepEqual(of({ ...experts, model_type: 'qwen2_moe' }), [undefined, said(5, 48)])
+})
+
+test('Qwen 2 with experts has biases unless it says none; settings of other families are said to be ignored', () => {
+  const old = { ...routed['qwen3-30b-a3b'], model_type: 'qwen2_moe' }
+  const biased = (raw: object) => (fromHuggingFace(raw).config as { qkvBias?: boolean }).qkvBias
+  deepEqual([biased(old), biased({ ...old, qkv_bias: false })], [true, false])
+  const says = (raw: object) => fromHuggingFace(raw).problems.map(p => `${p.severity} ${p.path}`)
+  deepEqual(says({ ...llama, final_logit_softcapping: 30, rope_interleaved: true, clip_qkv: null, scale_emb: 12 }), [
+    'warning final_logit_softcapping',
+    'warning scale_emb',
+    'warning rope_interleaved',
+  ])
+  deepEqual(says({ ...routed['qwen3-30b-a3b'], use_qk_norm: true }), [])
+})
+
+test('a family that is not supported is not told the name of another', () => {
+  for (const type of ['opt', 'llama4', 'qwen', 'deepseek_v2'])
+    equal(fromHuggingFace({ ...llama, model_type: type }).problems[0].suggestion?.startsWith('supported: '), true, type)
+})
+
+test('a window of Qwen 2 with experts is written so that all layers have it', () => {
+  const model = ModelConfig.parse({
+    ...{ family: 'llama', layers: 2, embed: 8, heads: 2, ffn: 16, vocab: 32, qkvBias: true, window: 4 },
+    moe: { experts: 2, chosen: 1, shared: 8, sharedGate: true },
+  })
+  const { config, problems } = toHuggingFace(model, { seq: 8 })
+  deepEqual(problems, [])
+  deepEqual([config?.model_type, config?.layer_types], ['qwen2_moe', ['sliding_attention', 'sliding_attention']])
 })

@@ -115,6 +115,28 @@ test('all that is wrong with a folder is said at once', () => {
   )
 })
 
+test('weights whose config says what is not computed here are refused, though a plan may leave it out', () => {
+  const [folder, memory] = [fixturePath('huggingface/qwen2'), memoryFiles()]
+  const config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'))
+  memory.write('f/model.safetensors', readFileSync(join(folder, 'model.safetensors')))
+  const opened = (changes: object) => {
+    memory.write('f/config.json', JSON.stringify({ ...config, ...changes }))
+    return weightSource('f', memory).folder.warnings.map(({ path }) => path)
+  }
+  deepEqual(opened({}), [])
+  const some = { use_sliding_window: true, sliding_window: 4, max_window_layers: 1, layer_types: null }
+  throws(
+    () => opened(some),
+    /sliding_window: 2 of 3 layers have a window; .*these weights would compute something else/,
+  )
+  const scaled = (type: string) => ({
+    rope_scaling: { rope_type: type, factor: 2, long_factor: [1], short_factor: [1] },
+  })
+  throws(() => opened(scaled('longrope')), /without the scaling `longrope`; these weights would compute something else/)
+  deepEqual(opened(scaled('dynamic')), ['rope_scaling']) // within the positions of the config it changes nothing
+  deepEqual(opened({ final_logit_softcapping: 30 }), ['final_logit_softcapping'])
+})
+
 const rowsOf = (dims: readonly { size: number }[] = []): number => dims[0]?.size ?? 1
 
 /** Norms of gradients of all tensors that a folder may hold, whichever form it has. */

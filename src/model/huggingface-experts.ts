@@ -75,24 +75,25 @@ export function qwenRouting(c: z.output<typeof Qwen>): Routing {
   }
 }
 
+/** Where a field is missing, what transformers takes for it: that of DeepSeek-V3. */
 export const deepseekFields = {
   n_routed_experts: count,
   num_experts_per_tok: count,
   moe_intermediate_size: count,
-  n_shared_experts: none.nullish(),
-  first_k_dense_replace: none.default(0),
+  n_shared_experts: none.nullable().default(1),
+  first_k_dense_replace: none.default(3),
   moe_layer_freq: count.default(1),
   norm_topk_prob: z.boolean().default(true),
-  routed_scaling_factor: z.number().positive().default(1),
-  n_group: count.nullish(),
-  topk_group: count.nullish(),
+  routed_scaling_factor: z.number().positive().default(2.5),
+  n_group: count.nullable().default(8),
+  topk_group: count.nullable().default(4),
   scoring_func: z.string().default('sigmoid'),
   topk_method: z.string().default('noaux_tc'),
   seq_aux: z.boolean().default(true),
   aux_loss_alpha: z.number().min(0).nullish(),
   num_nextn_predict_layers: none.nullish(),
   attention_bias: z.boolean().nullish(),
-  q_lora_rank: count.nullish(),
+  q_lora_rank: count.nullable().default(1536),
   kv_lora_rank: count,
   qk_rope_head_dim: count,
   qk_nope_head_dim: count,

@@ -37,8 +37,9 @@ export interface RopeImport {
   readonly problems: readonly Problem[]
 }
 
-export function ropeOf(c: z.output<typeof RopeLike>): RopeImport {
-  const theta = c.rope_theta ?? c.rope_parameters?.rope_theta ?? 10000
+/** `usual`: the base where none is given. */
+export function ropeOf(c: z.output<typeof RopeLike>, usual: number): RopeImport {
+  const theta = c.rope_theta ?? c.rope_parameters?.rope_theta ?? usual
   const partial = typeof c.partial_rotary_factor === 'number' && c.partial_rotary_factor !== 1
   const whole = partial ? [advised('partial_rotary_factor', 'model/ignored/rotated')] : []
   const path = c.rope_scaling ? 'rope_scaling' : 'rope_parameters'
@@ -70,6 +71,8 @@ function scalingOf(rope: Rope, path: string, positions: number | undefined): Fou
       if (!factor) return missing('factor')
       if (!original) return missing('original_max_position_embeddings')
       return { scaling: yarnOf(rope, factor, original), problems: untruncated(rope, path) }
+    case 'dynamic':
+      return { problems: [advised(path, 'model/ignored/dynamic', { positions: original ?? 0 })] }
     default:
       return { problems: [advised(path, 'model/ignored/scaling', { scaling: shorten(kind, 60) })] }
   }

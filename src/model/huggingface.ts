@@ -40,10 +40,26 @@ const LlamaLike = z.looseObject({
   sliding_window: z.int().min(0).nullish(),
   use_sliding_window: z.boolean().nullish(),
   max_window_layers: z.int().min(0).nullish(),
+  layer_types: z.array(z.string()).nullish(),
+  qkv_bias: z.boolean().nullish(),
   ...ropeFields,
   hidden_act: z.string().default('silu'),
 })
 type LlamaLike = z.output<typeof LlamaLike>
+
+/** Where a field is missing, what transformers takes for it in the family: null says none, or as many as there are heads. */
+const Mistral = LlamaLike.extend({
+  num_key_value_heads: count.nullable().default(8),
+  sliding_window: z.int().min(0).nullable().default(4096),
+})
+const Mixtral = LlamaLike.extend({
+  ...mixtralFields,
+  num_key_value_heads: count.nullable().default(8),
+  rms_norm_eps: z.number().positive().default(1e-5),
+})
+const Qwen3 = LlamaLike.extend({ head_dim: count.nullable().default(128) })
+const Qwen2Moe = LlamaLike.extend(qwenFields)
+const Qwen3Moe = Qwen2Moe.extend({ num_key_value_heads: count.nullable().default(4) })
 
 const Gpt2 = z.looseObject({
   model_type: z.string(),
@@ -85,19 +101,40 @@ const activation = (key: string, value: string, allowed: readonly string[]): Pro
     ? []
     : [refused(key, 'model/unsupported/activation', { activation: shorten(value, 60), allowed: [...allowed] })]
 
-/** Qwen writes sliding_window even where it is off, and may begin it at a later layer. */
+/** Llama has no window whatever its config says; Qwen writes one even where it is off, and may have it in some layers only. */
 function windowOf(c: LlamaLike): { window?: number; problems: Problem[] } {
-  if (!isSet(c.sliding_window) || !c.sliding_window) return { problems: [] }
-  if (!c.model_type.startsWith('qwen')) return { window: c.sliding_window, problems: [] }
-  const from = c.max_window_layers ?? 0
-  if (!c.use_sliding_window || from >= c.num_hidden_layers) return { problems: [] }
-  if (from === 0) return { window: c.sliding_window, problems: [] }
-  return { problems: [advised('sliding_window', 'model/ignored/window', { from })] }
+  const { sliding_window: window, model_type: type, num_hidden_layers: all } = c
+  if (!window) return { problems: [] }
+  if (type === 'llama') return { problems: [advised('sliding_window', 'model/ignored/no-window')] }
+  if (!type.startsWith('qwen')) return { window, problems: [] }
+  if (!c.use_sliding_window) return { problems: [] }
+  const layers = Array.from({ length: all }, (_, layer) => hasWindow(c, layer)).filter(Boolean).length
+  if (layers === all) return { window, problems: [] }
+  return { problems: layers === 0 ? [] : [advised('sliding_window', 'model/ignored/window', { layers, all })] }
 }
+
+function hasWindow({ model_type: type, layer_types: types, max_window_layers: edge }: LlamaLike, layer: number) {
+  if (type === 'qwen3_moe') return true
+  if (types) return types[layer] === 'sliding_attention'
+  return type === 'qwen2_moe' ? layer % 2 === 0 && layer < (edge ?? 28) : layer >= (edge ?? 28)
+}
+
+/** Settings of other families that change what is computed: this one's code has none of them, but its author may have meant them. */
+const foreign = [
+  ...['attn_logit_softcapping', 'final_logit_softcapping', 'logit_scale', 'logits_scaling', 'query_pre_attn_scalar'],
+  ...['embedding_multiplier', 'residual_multiplier', 'attention_multiplier', 'scale_emb', 'scale_depth'],
+  ...['clip_qkv', 'use_qk_norm', 'qk_layernorm', 'alibi', 'rope_interleaved', 'no_rope_layers', 'attention_chunk_size'],
+  ...['use_parallel_residual', 'parallel_attn', 'norm_after', 'attention_sinks'],
+]
+
+const foreignProblems = (c: LlamaLike): Problem[] =>
+  foreign
+    .filter(key => isSet(c[key]) && !(key === 'use_qk_norm' && c.model_type.startsWith('qwen3')))
+    .map(key => advised(key, 'model/ignored/foreign', { family: c.model_type }))
 
 function fromLlama(c: LlamaLike): Translation {
   const { window, problems } = windowOf(c)
-  const rope = ropeOf(c)
+  const rope = ropeOf(c, c.model_type === 'mixtral' ? 1e6 : 1e4)
   const input: ModelInput = {
     family: 'llama',
     layers: c.num_hidden_layers,
@@ -111,7 +148,7 @@ function fromLlama(c: LlamaLike): Translation {
     ...(rope.scaling && { ropeScaling: rope.scaling }),
     eps: c.rms_norm_eps,
     tied: c.tie_word_embeddings,
-    qkvBias: c.model_type.startsWith('qwen2') || c.attention_bias === true,
+    qkvBias: c.model_type.startsWith('qwen2') ? c.qkv_bias !== false : c.attention_bias === true,
     qkNorm: c.model_type.startsWith('qwen3'),
     ...(window && { window }),
     ...(c.max_position_embeddings && { positions: c.max_position_embeddings }),
@@ -132,6 +169,7 @@ function fromLlama(c: LlamaLike): Translation {
       ...(c.attention_bias === true && !c.model_type.startsWith('qwen2')
         ? [advised('attention_bias', 'model/ignored/output-bias')]
         : []),
+      ...foreignProblems(c),
       ...rope.problems,
     ],
   }
@@ -203,17 +241,46 @@ const translate = <S extends z.ZodType>(schema: S, raw: unknown, to: (c: z.outpu
 
 const families: Readonly<Record<string, (raw: unknown) => ModelImport>> = {
   llama: raw => translate(LlamaLike, raw, fromLlama),
-  mistral: raw => translate(LlamaLike, raw, fromLlama),
+  mistral: raw => translate(Mistral, raw, fromLlama),
   qwen2: raw => translate(LlamaLike, raw, fromLlama),
-  qwen3: raw => translate(LlamaLike, raw, fromLlama),
-  mixtral: raw => translate(LlamaLike.extend(mixtralFields), raw, c => routed(fromLlama(c), mixtralRouting(c))),
-  qwen2_moe: raw => translate(LlamaLike.extend(qwenFields), raw, c => routed(fromLlama(c), qwenRouting(c))),
-  qwen3_moe: raw => translate(LlamaLike.extend(qwenFields), raw, c => routed(fromLlama(c), qwenRouting(c))),
+  qwen3: raw => translate(Qwen3, raw, fromLlama),
+  mixtral: raw => translate(Mixtral, raw, c => routed(fromLlama(c), mixtralRouting(c))),
+  qwen2_moe: raw => translate(Qwen2Moe, raw, c => routed(fromLlama(c), qwenRouting(c))),
+  qwen3_moe: raw => translate(Qwen3Moe, raw, c => routed(fromLlama(c), qwenRouting(c))),
   deepseek_v3: raw => translate(DeepSeek, raw, fromDeepSeek),
   kimi_k2: raw => translate(DeepSeek, raw, fromDeepSeek),
   gpt2: raw => translate(Gpt2, raw, fromGpt2),
   gpt_bigcode: raw => translate(GptBigCode, raw, fromGptBigCode),
 }
+
+/** Families of their own, whatever their names are near to. */
+const others = [
+  ...[
+    'deepseek_v2',
+    'deepseek_v32',
+    'deepseek_vl',
+    'gpt_j',
+    'gptj',
+    'gpt_neo',
+    'kimi_k25',
+    'llama4',
+    'mllama',
+    'llava',
+  ],
+  ...[
+    'ministral',
+    'ministral3',
+    'mistral3',
+    'mistral4',
+    'mpt',
+    'opt',
+    'qwen',
+    'qwen2_vl',
+    'qwen3_5',
+    'qwen3_next',
+    'qwen3_vl',
+  ],
+]
 
 /** `raw` is what JSON.parse made of a config.json. Paths of the problems are keys of that file. */
 export function fromHuggingFace(raw: unknown): ModelImport {
@@ -223,7 +290,7 @@ export function fromHuggingFace(raw: unknown): ModelImport {
   const known = Object.keys(families)
   if (typeof type !== 'string') return { problems: [refused('model_type', 'model/config/type', { families: known })] }
   if (Object.hasOwn(families, type)) return families[type](raw)
-  const near = nearest(shorten(type, 60), known)
+  const near = others.includes(type) ? undefined : nearest(shorten(type, 60), known)
   const instead = near
     ? clause('.nearest', { name: near })
     : clause('.supported', { families: { joint: 'and', of: known } })

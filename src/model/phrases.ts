@@ -12,9 +12,12 @@ const ignoredPhrases = {
   ],
   'model/ignored/rates': ['one rate serves all dropouts: {rate} of resid_pdrop'],
   'model/ignored/output-bias': ['only query, key and value get a bias, the output does not'],
-  'model/ignored/window': ['ignored: only layers from {from} on have a window; here all layers have one or none'],
+  'model/ignored/window': ['ignored: {layers} of {all} layers have a window; here all layers have one or none'],
+  'model/ignored/no-window': ['ignored: this family has no window, nor has it in transformers'],
+  'model/ignored/foreign': ['ignored: {family} has no such setting, nor has it in transformers'],
   'model/ignored/rotated': ['ignored: whole heads are rotated'],
   'model/ignored/scaling': ['ignored: positions are rotated without the scaling `{scaling}`'],
+  'model/ignored/dynamic': ['ignored: up to {positions} positions it changes nothing; further ones would be scaled'],
   'model/ignored/ramp': ['ignored: the ramp begins and ends at whole pairs'],
   'model/ignored/jitter': ['ignored: the router sees its tokens as they are'],
   'model/ignored/one-token': ['ignored: one token is predicted, not several'],
@@ -46,5 +49,5 @@ export const modelPhrases = { ...schemaPhrases, ...ignoredPhrases, ...configPhra
 export const { refused, advised, clause } = phrasing(modelPhrases)
 export type IgnoredPhrase = Exclude<
   keyof typeof ignoredPhrases,
-  `model/ignored/${'rates' | 'window' | 'scaling' | 'groups'}`
+  `model/ignored/${'rates' | 'window' | 'foreign' | 'dynamic' | 'scaling' | 'groups'}`
 >

@@ -75,9 +75,14 @@ function llamaFields(c: LlamaConfig, type: string, seq: number) {
   }
 }
 
-const windowFields = ({ window }: LlamaConfig, type: string) =>
+const windowFields = ({ window, layers }: LlamaConfig, type: string) =>
   type.startsWith('qwen')
-    ? { use_sliding_window: window !== undefined, sliding_window: window ?? null, max_window_layers: 0 }
+    ? {
+        ...{ use_sliding_window: window !== undefined, sliding_window: window ?? null, max_window_layers: 0 },
+        // Without it Qwen 2 with experts would have windows in every second layer.
+        ...(window &&
+          type === 'qwen2_moe' && { layer_types: Array.from({ length: layers }, () => 'sliding_attention') }),
+      }
     : ['mistral', 'mixtral'].includes(type)
       ? { sliding_window: window ?? null }
       : {}

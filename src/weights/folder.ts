@@ -2,7 +2,7 @@
  * A Hugging Face folder: config.json, and safetensors in one file or in several with an index. Heads of files are read when
  * it is opened, numbers when they are asked for. Everything that is wrong with it is said at once.
  */
-import { error, type Files, type Problem, ProblemsError, warning, within } from '../base/index.js'
+import { error, type Files, hasErrors, type Problem, ProblemsError, warning, within } from '../base/index.js'
 import { type Numbers, openSafetensors, type Safetensors } from '../checkpoint/index.js'
 import { fromHuggingFace, type ModelConfig } from '../model/index.js'
 import { type MappedParam, type WeightMap, weightMap } from './map.js'
@@ -78,6 +78,21 @@ export function openWeights(path: string, files: Files, { seq }: OpenOptions = {
   }
 }
 
+/** Settings without which a model computes something else, whatever the sequence is. */
+const otherNumbers: ReadonlySet<string> = new Set(
+  ['window', 'scaling', 'ramp', 'scaled', 'groups', 'mlp-bias', 'output-bias', 'cross'].map(
+    name => `model/ignored/${name}`,
+  ),
+)
+
+/** What a plan may leave out, as no shape depends on it, numbers may not: they would be those of another model. */
+function ofNumbers(problem: Problem): Problem {
+  const { path, phrase, message } = problem
+  if (phrase === undefined || !otherNumbers.has(phrase)) return problem
+  const what = message.replace(/^ignored: /, '')
+  return error('model/unsupported', path, `${what}; these weights would compute something else`)
+}
+
 interface ReadConfig extends Pick<WeightFolder, 'raw' | 'config' | 'modelType'> {
   readonly problems: readonly Problem[]
 }
@@ -91,9 +106,10 @@ function readConfig(path: string, files: Files): ReadConfig {
   } catch (e) {
     throw refuse(e instanceof SyntaxError ? 'is not valid JSON' : e instanceof Error ? e.message : String(e))
   }
-  const { config, problems } = fromHuggingFace(raw)
+  const { config, problems: found } = fromHuggingFace(raw)
   const modelType = String(raw?.model_type)
-  if (!config || !isModelType(modelType))
+  const problems = found.map(ofNumbers)
+  if (!config || !isModelType(modelType) || hasErrors(problems))
     throw new ProblemsError(problems.map(p => ({ ...p, message: `${file}: ${p.path}: ${p.message}` })))
   return {
     raw,
