@@ -141,3 +141,24 @@ test('Bridge: what is written under a flag of Megatron is read, and weight decay
     'notCarried model.final_logit_softcapping',
   ])
 })
+
+const neox = `{ "pipe_parallel_size": 1, "model_parallel_size": 1, "num_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+  "seq_length": 64, "max_position_embeddings": 64, "pos_emb": "rotary", "norm": "rmsnorm", "rms_norm_epsilon": 1.0e-6,
+  "no_weight_tying": true, "use_bias_in_attn_linear": False, "activation": "swiglu", "intermediate_size": 500, "mlp_multiple_of": 16,
+  "train_micro_batch_size_per_gpu": 2, "train_iters": 10, "lr_decay_style": "cosine", "warmup": 0.1, "precision": "fp16",
+  "optimizer": { "type": "Adam", "params": { "lr": 0.001, "betas": [0.9, 0.95] } },
+  "fp16": { "enabled": true, "initial_scale_power": 12, "hysteresis": 3 } }`
+
+test('GPT-NeoX: a gated layer has two thirds of its width, and DeepSpeed scales the loss', () => {
+  const imported = read(neox, { world: 4 })
+  equal(field(imported, 'model.ffn'), 176) // 500 x 2 / 3 = 333, half of it 166, up to a multiple of 16
+  deepEqual(field(imported, 'training.lossScale'), {
+    ...{ kind: 'deepspeed', initial: 4096, min: 1, interval: 1000, hysteresis: 3 },
+  })
+  deepEqual(notes(imported, 'notCarried', 'refused'), [])
+  equal(field(imported, 'model.eps'), 1e-6)
+  equal(field(read(neox.replace('"rms_norm_epsilon": 1.0e-6,', ''), { world: 4 }), 'model.eps'), 1e-8)
+  const dense = read(neox.replace('"swiglu"', '"relu"'), { world: 4 })
+  equal(field(dense, 'model.ffn'), 500)
+  equal(notes(dense, 'notCarried')[0], 'notCarried activation')
+})

@@ -142,7 +142,11 @@ export const readNeox: Reader = (text, given) => {
     ? Object.fromEntries(Object.entries(tree.value).map(([key, one]) => [key.replaceAll('-', '_'), one]))
     : tree.value
   const reading = new Reading({ framework: 'neox', format: 'yaml' }, { ...tree, value })
-  if (!reading.refused) readMeaning(new Terms(reading, pathOf, defaults, valuesOf(reading, given.world)), given.world)
+  if (!reading.refused) {
+    readMeaning(new Terms(reading, pathOf, defaults, valuesOf(reading, given.world)), given.world)
+    readScale(reading)
+    reading.seen('precision', 'activation', 'rms_norm_epsilon', 'mlp_multiple_of')
+  }
   return reading.finish(known, 'a key of GPT-NeoX that no field of a job stands for')
 }
 
@@ -169,17 +173,53 @@ function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, un
     )
   }
   if (r.raw('precision') === 'bfloat16') values.set('bf16', true)
-  values.set('swiglu', /swiglu/.test(String(r.raw('activation') ?? '')) || undefined)
+  if (r.raw('precision') === 'fp16') values.set('fp16', true)
+  const activation = String(r.raw('activation') ?? 'gelu')
+  values.set('swiglu', gated.includes(activation) || undefined)
+  values.set('ffn-hidden-size', widthOf(r, gated.includes(activation)))
+  if (activation !== 'gelu' && activation !== 'swiglu')
+    r.drop('activation', `${activation}: this family has ${gated.includes(activation) ? 'SwiGLU' : 'GELU'}`)
   values.set(
     'position-embedding-type',
     r.raw('pos_emb') === 'learned' || r.raw('pos_emb') === undefined ? 'learned_absolute' : r.raw('pos_emb'),
   )
   values.set('disable-bias-linear', booleanOf(r.raw('use_bias_in_attn_linear')) === false || undefined)
-  values.set('norm-epsilon', r.raw('rms_norm_epsilon') ?? r.raw('layernorm_epsilon'))
+  const rms = r.raw('norm') === 'rmsnorm'
+  values.set('norm-epsilon', rms ? (r.raw('rms_norm_epsilon') ?? 1e-8) : r.raw('layernorm_epsilon'))
+  r.seen(rms ? 'layernorm_epsilon' : 'rms_norm_epsilon')
   const stage = mappingAt(r, 'zero_optimization').stage
   if (stage !== undefined) r.carry('zero_optimization', 'plan.zero', numberOf(stage))
   values.set('global-batch-size', r.raw('train_batch_size') ?? batchOf(r, values, world))
   return values
+}
+
+const gated = ['swiglu', 'geglu', 'reglu', 'bilinear', 'glu']
+
+/** Of a gated layer GPT-NeoX takes two thirds of the width for gate and input together, up to a multiple. */
+function widthOf(r: Reading, isGated: boolean): number | undefined {
+  const [given, factor, embed] = ['intermediate_size', 'expansion_factor', 'hidden_size'].map(key =>
+    numberOf(r.raw(key)),
+  )
+  const whole = given ?? (embed === undefined ? undefined : Math.trunc((factor ?? 4) * embed))
+  if (given === undefined && r.has('expansion_factor')) r.seen('expansion_factor')
+  if (whole === undefined || !isGated) return whole
+  const by = numberOf(r.raw('mlp_multiple_of')) ?? 1
+  const ffn = Math.ceil(Math.floor(Math.trunc((whole * 2) / 3) / 2) / by) * by
+  r.derive('intermediate_size', '', undefined, `${ffn} = half of two thirds of ${whole}, up to a multiple of ${by}`)
+  return ffn
+}
+
+/** DeepSpeed scales the loss, with what stands under fp16. */
+function readScale(r: Reading): void {
+  if (r.field('plan.precision') !== 'f16') return
+  const half = mappingAt(r, 'fp16')
+  const number = (key: string, usual: number) => numberOf(half[key]) ?? usual
+  const fixed = number('loss_scale', 0)
+  const scaler = {
+    ...{ kind: 'deepspeed', initial: 2 ** number('initial_scale_power', 16), min: number('min_loss_scale', 1) },
+    ...{ interval: number('loss_scale_window', 1000), hysteresis: number('hysteresis', 2) },
+  }
+  r.carry('fp16', 'training.lossScale', fixed > 0 ? fixed : scaler, 'as DeepSpeed scales it')
 }
 
 const mappingAt = (r: Reading, path: string): Mapping => mappingOf(r.raw(path))
