@@ -1,5 +1,5 @@
 /** Keys of other frameworks, of which each is carried, known to change nothing, or named. */
-import { deepEqual, equal } from 'node:assert/strict'
+import { deepEqual, equal, match } from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Given, type Imported, importConfig } from '../src/interop/index.js'
 
@@ -161,4 +161,45 @@ test('GPT-NeoX: a gated layer has two thirds of its width, and DeepSpeed scales 
   const dense = read(neox.replace('"swiglu"', '"relu"'), { world: 4 })
   equal(field(dense, 'model.ffn'), 500)
   equal(notes(dense, 'notCarried')[0], 'notCarried activation')
+})
+
+const nanotron = (schedule: string, model = ''): string => `
+parallelism: { dp: 2, tp: 1, pp: 1, pp_engine: 1f1b }
+tokens: { sequence_length: 64, micro_batch_size: 1, batch_accumulation_per_replica: 1, train_steps: 1000 }
+optimizer:
+  zero_stage: 0
+  clip_grad: 1.0
+  weight_decay: 0.1
+  accumulate_grad_in_fp32: true
+  optimizer_factory: { name: adamW, adam_beta1: 0.9, adam_beta2: 0.95, adam_eps: 1.0e-8 }
+  learning_rate_scheduler: { learning_rate: 1.0e-3, lr_warmup_steps: 100, lr_warmup_style: linear, min_decay_lr: 0, ${schedule} }
+model:
+  dtype: bfloat16
+  model_config: { hidden_size: 64, intermediate_size: 128, num_hidden_layers: 2, num_attention_heads: 4, vocab_size: 128, max_position_embeddings: 64, use_cache: true${model} }
+`
+
+test('nanotron: a decay lasts as long as what follows the warm-up, wherever it starts', () => {
+  const schedule = (text: string) => field(read(nanotron(text)), 'training.lrSchedule')
+  const shared = { warmup: 100, warmupFrom: 0, minLr: 0 }
+  deepEqual(schedule('lr_decay_style: cosine'), { ...shared, kind: 'cosine' })
+  deepEqual(schedule('lr_decay_style: 1-sqrt, lr_decay_starting_step: 300'), {
+    ...{ ...shared, kind: 'wsd', cooldown: 900, cooldownShape: 'minus-sqrt', decaySteps: 1200 },
+  })
+  const late = read(nanotron('lr_decay_style: linear, lr_decay_starting_step: 300'))
+  const said = late.notes.find(({ kind }) => kind === 'notCarried')
+  match(said?.message ?? '', /stays until step 300; .* cooldown: 900, cooldownShape: linear, decaySteps: 1200/)
+})
+
+test('nanotron: experts of its older example, models of no family, norms that are decayed, and keys nobody knows', () => {
+  const routed = read(nanotron('lr_decay_style: cosine', ', moe_num_experts: 4, num_experts_per_tok: 2'))
+  equal(field(routed, 'model.experts'), 4)
+  equal(field(routed, 'model.topK'), 2)
+  deepEqual(field(routed, 'training.roles'), { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } })
+  deepEqual(notes(routed, 'notCarried', 'refused'), [])
+  deepEqual(notes(read(nanotron('lr_decay_style: cosine', ', is_starcoder2_config: true')), 'refused'), [
+    'refused model.model_config.is_starcoder2_config',
+  ])
+  deepEqual(notes(read(nanotron('lr_decay_style: cosine', ', flex_attention_mask: document')), 'notCarried'), [
+    'notCarried model.model_config.flex_attention_mask',
+  ])
 })

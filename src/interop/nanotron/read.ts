@@ -25,9 +25,19 @@ const known: KeyTable = {
   'model.model_config.no_rope_layer': 'layers without positions',
   'model.model_config._use_doc_masking': 'attention stays within documents; a job says data.documents',
   'model.model_config.moe_config': 'experts as nanotron has them',
-  'model.model_config.z_loss_coefficient': '',
   'model.model_config.z_loss_enabled': 'a loss on the size of logits',
-  'model.model_config.*': '',
+  'model.model_config.rope_seq_len_interpolation_factor': 'positions are stretched there',
+  'model.model_config.flex_attention_mask': 'a mask of its own',
+  'model.model_config.moe_capacity_factor': 'tokens beyond the room of an expert are dropped there',
+  ...Object.fromEntries(
+    (
+      '_attn_implementation _fused_rms_norm _fused_rotary_emb _use_qkv_packed bos_token_id dtype eos_token_id is_llama_config ' +
+      'is_llamoe_config is_qwen2_config initializer_range log_attn_probs pad_token_id pretraining_tp ' +
+      'ring_attn_heads_k_stride use_cache z_loss_coefficient'
+    )
+      .split(' ')
+      .map(key => [`model.model_config.${key}`, '']),
+  ),
 }
 
 export const readNanotron: Reader = (text, given) => {
@@ -41,6 +51,7 @@ export const readNanotron: Reader = (text, given) => {
     readOptimizer(r)
     readSchedule(r)
     readModel(r)
+    r.switchedOff()
   }
   return r.finish(known, 'nanotron refuses keys it does not know')
 }
@@ -100,6 +111,12 @@ function readOptimizer(r: Reading): void {
     const value = r.number(at(key))
     if (value !== undefined) r.carry(at(key), `training.optimizer.${field}`, value)
   }
+  r.assume(
+    at('weight_decay'),
+    'training.roles',
+    { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } },
+    'nanotron decays norms and biases too',
+  )
   set('learning_rate_scheduler.learning_rate', 'lr')
   set('weight_decay', 'weightDecay')
   if (/^adamw$/i.test(name))
@@ -143,28 +160,24 @@ function readSchedule(r: Reading): void {
   }
   if (!Object.hasOwn(shapes, style)) r.refuse(at('lr_decay_style'), `expected linear, cosine or 1-sqrt, got ${style}`)
   const start = r.whole(at('lr_decay_starting_step')) ?? warmup
-  const decay = r.whole(at('lr_decay_steps')) ?? Math.max(0, steps - start)
+  // As many steps as follow the warm-up, wherever the decay starts.
+  const decay = r.whole(at('lr_decay_steps')) ?? Math.max(0, steps - warmup)
+  const end = start + decay
   r.carry(at('min_decay_lr'), 'training.lrSchedule.minLr', least, least > lr ? 'it is more than learning_rate' : '')
-  const stable = start > warmup + 1 || style === '1-sqrt'
-  r.carry(at('lr_decay_style'), 'training.lrSchedule.kind', stable && style === '1-sqrt' ? 'wsd' : shapes[style])
-  if (stable && style === '1-sqrt') {
+  const stays = start > warmup + 1
+  const falling = style === '1-sqrt'
+  r.carry(at('lr_decay_style'), 'training.lrSchedule.kind', falling ? 'wsd' : shapes[style])
+  if (falling) {
     set('cooldown', decay)
-    set('cooldownShape', 'minus-sqrt')
-  } else if (stable)
+    set('cooldownShape', shapes[style])
+  } else if (stays)
     r.drop(
       at('lr_decay_starting_step'),
-      `the learning rate stays until step ${start}; a job that says so is { kind: wsd, cooldown: ${decay} }`,
+      `the learning rate stays until step ${start}; a job that says so is { kind: wsd, cooldown: ${decay}, cooldownShape: ${shapes[style]}, decaySteps: ${end} }`,
     )
-  if (r.has(at('lr_decay_steps'))) {
-    const end = start + decay
-    r.carry(
-      at('lr_decay_steps'),
-      'training.lrSchedule.decaySteps',
-      !stable && end !== steps && end > 0 ? end : undefined,
-      `the decay ends at step ${end}`,
-    )
-  }
-  if (r.raw(at('lr_decay_starting_step')) !== undefined && !stable) r.cosmetic(at('lr_decay_starting_step'))
+  if (end !== steps && end > 0 && (falling || !stays))
+    r.derive(at('lr_decay_steps'), 'training.lrSchedule.decaySteps', end, `the decay ends at step ${end}`)
+  r.seen(at('lr_decay_steps'), at('lr_decay_starting_step'))
 }
 
 const sized = [
@@ -186,6 +199,11 @@ function readModel(r: Reading): void {
   const at = (key: string) => `model.model_config.${key}`
   const config = r.raw('model.model_config')
   if (!isMapping(config)) return
+  for (const other of ['starcoder2', 'mamba'])
+    if (r.bool(at(`is_${other}_config`))) {
+      r.refuse(at(`is_${other}_config`), `no family here is a ${other}`)
+      return
+    }
   const { config: model, problems } = fromHuggingFace({
     ...config,
     model_type: 'llama',
@@ -206,20 +224,26 @@ function readModel(r: Reading): void {
   if (r.has(at('no_rope_layer'))) r.drop(at('no_rope_layer'), 'layers without positions')
 }
 
+/** Those of Qwen stand in a mapping of their own, with nanotron's defaults; those of its older example beside the sizes. */
 function expertsOf(r: Reading) {
   const at = (key: string) => `model.model_config.moe_config.${key}`
-  const experts = r.whole(at('num_experts'), 1) ?? r.whole(at('num_local_experts'), 1)
-  if (experts === undefined) return undefined
-  const chosen = r.whole(at('top_k'), 1) ?? r.whole(at('num_experts_per_token'), 1) ?? 1
-  const ffn = r.whole(at('moe_intermediate_size'), 1) ?? r.whole('model.model_config.intermediate_size', 1)
-  r.drop(
-    'model.model_config.moe_config',
-    'widths, losses and the shared expert as nanotron has them by default are not all known',
-  )
+  const width = r.whole('model.model_config.intermediate_size', 1)
+  const older = r.whole('model.model_config.moe_num_experts', 1) ?? 1
+  if (older > 1) {
+    const chosen = r.whole('model.model_config.num_experts_per_tok', 1) ?? 1
+    r.carry('model.model_config.moe_num_experts', 'model.moe', undefined, `${older} experts, ${chosen} chosen`)
+    r.seen('model.model_config.num_experts_per_tok')
+    return { experts: older, chosen, ffn: width }
+  }
+  if (!isMapping(r.raw('model.model_config.moe_config'))) return undefined
+  const experts = r.whole(at('num_experts'), 1) ?? r.whole(at('num_local_experts'), 1) ?? 8
+  const chosen = r.whole(at('top_k'), 1) ?? r.whole(at('num_experts_per_token'), 1) ?? 2
+  r.drop('model.model_config.moe_config', 'which layers are routed, and how tokens travel, is not carried')
   return {
-    experts,
-    chosen,
-    ffn,
-    ...(r.bool(at('enable_shared_expert')) && { shared: r.whole(at('shared_expert_intermediate_size'), 1) ?? ffn }),
+    ...{ experts, chosen, ffn: r.whole(at('moe_intermediate_size'), 1) ?? 1408 },
+    normalise: false,
+    ...(r.bool(at('enable_shared_expert')) && {
+      ...{ shared: r.whole(at('shared_expert_intermediate_size'), 1) ?? 5632, sharedGate: true },
+    }),
   }
 }
