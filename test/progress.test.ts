@@ -122,6 +122,17 @@ test('the shares of a long set-up never fall, and the result is that of the call
 
 const sharesOf = (work: Work<unknown>): Iterable<number> => work
 
+test('a program of many stages is compiled with a pause for each of them, in every pass over streams', () => {
+  const { job } = parseJob(
+    '{ model: gpt-tiny, training: { seq: 8, globalBatch: 8 }, plan: { pp: 4, microbatches: 8 } }',
+  )
+  const shares = [...compilingJob(job!)]
+  const between = (from: number, to: number) => shares.filter(share => share > from && share <= to).length
+  ok(between(0.1, 0.25) >= 4, 'flights')
+  ok(between(0.35, 0.85) >= 4, 'drafts')
+  ok(between(0.84, 1) >= 4, 'places')
+})
+
 test('work that is interrupted closes what it has opened', async () => {
   let open = true
   async function* closing(): AsyncGenerator<number, void, void> {

@@ -46,7 +46,7 @@ import {
   type TrainedBy,
 } from './compiled.js'
 import { cut } from './cut.js'
-import { draftFlights, type FlightDrafts } from './data.js'
+import { draftingFlights, type FlightDrafts } from './data.js'
 import { differentiate } from './differentiate.js'
 import { boundRows } from './experts.js'
 import { agree, settled } from './gradients.js'
@@ -88,8 +88,7 @@ export const compile = (given: CompileInput, sharding?: Sharding): Program => fi
 export function* compiling(given: CompileInput, sharding: Sharding = shardStep(given)): Work<Program> {
   const { plan, schedule, model, s, stageOf, params } = sharding
   yield 0.1
-  const flights = draftFlights(sharding)
-  yield 0.25
+  const flights = yield* asPart(0.1, 0.25, draftingFlights(sharding))
   const boundaries = draftBoundaries(sharding)
   const ordered = segmentsOf(sharding, flights, boundaries).map(draft => (plan.overlap ? overlap(draft) : draft))
   const segments = byName(ordered.map(draft => placeBuffers(s.mesh, draft)))

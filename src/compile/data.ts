@@ -3,6 +3,7 @@
  * to their sums: one collective over many tensors, that works in place wherever the parts lie inside the whole. Flights
  * of the same parameters of alike blocks share a segment.
  */
+import type { Work } from '../base/index.js'
 import { type RoleName, traitsOf } from '../ir/index.js'
 import type { Plan } from '../plan/index.js'
 import {
@@ -26,10 +27,16 @@ export interface FlightDrafts {
   readonly segments: ReadonlyMap<Flight, FlightSegments>
 }
 
-export function draftFlights(sharding: Sharding): FlightDrafts[] {
+export function* draftingFlights(sharding: Sharding): Work<FlightDrafts[]> {
+  const { rows } = sharding.schedule
   const params = new Map(sharding.params.map(param => [param.spec.name, param]))
   const drafter = new FlightDrafter(sharding, name => params.get(name)!)
-  return sharding.schedule.rows.map((_, pp) => drafter.draft(dataCalls(sharding, drafter, pp)))
+  const drafts: FlightDrafts[] = []
+  for (const pp of rows.keys()) {
+    drafts.push(drafter.draft(dataCalls(sharding, drafter, pp)))
+    yield drafts.length / rows.length
+  }
+  return drafts
 }
 
 function policyOf(sharding: Sharding): DataPolicy {

@@ -26,6 +26,7 @@ export function* draftingStreams(compiled: StreamSources): Work<StreamScript[]> 
   const rows = communicate(compiled.schedule)
   yield 0.2
   const waits = sendWaits(rows)
+  yield 0.4
   const messages = messagesOf(compiled, rows)
   const streams: StreamScript[] = []
   for (const [pp, row] of rows.entries()) {
