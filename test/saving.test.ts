@@ -236,6 +236,19 @@ test('SIGTERM saves the step it is at, as Ctrl-C does, and releases the folder',
   equal(checkpoint ?? join(saved, namesIn(saved)[0]), join(saved, namesIn(saved)[0]))
 })
 
+test('a terminal that is closed saves the step too, though it says so twice', async () => {
+  const [saved, cli] = [at('hung-up'), fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))]
+  const args = ['train', at('job.yaml'), '--kernels', 'reference', '--save', saved, '--json', '--steps', '100000']
+  const { child, done } = finished(process.execPath, [cli, ...args, '--out', at('hung-up-run')])
+  await new Promise(resolve => child.stdout.once('data', resolve))
+  child.kill('SIGHUP')
+  child.kill('SIGHUP')
+  const { code, out } = await done
+  equal(code, 129)
+  const { step } = JSON.parse(out.trim().split('\n').at(-1)!)
+  deepEqual(namesIn(saved), [`step-${String(step).padStart(8, '0')}`])
+})
+
 describe('checkpoints of another run', () => {
   test('a fresh run is told of them, and deletes nothing; a run that resumes the last adds its own', async () => {
     const saved = at('line')

@@ -1,6 +1,7 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
 import { copyFileSync, statSync } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { isatty } from 'node:tty'
 import type { Files } from '../base/index.js'
 import { kindOf, nodeFiles, plainly, reasonOf, startWriter } from '../node/index.js'
 import type { Writer } from '../train/index.js'
@@ -29,7 +30,7 @@ export interface Io extends Files {
   /** How wide a line of progress on standard error may be; undefined where nobody would see it pass. */
   progressColumns(): number | undefined
   /**
-   * Calls `stop` at Ctrl-C or SIGTERM, once, with the exit code that says so: a second time ends the process. Returns how
+   * Calls `stop` at Ctrl-C, SIGTERM or SIGHUP, once, with the exit code that says so: a second time ends the process. Returns how
    * to forget it.
    */
   onInterrupt(stop: (code: number) => void): () => void
@@ -39,8 +40,12 @@ export interface Io extends Files {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** Ctrl-C, and what schedulers send before they end a process: 128 + its number is the exit code that shells expect. */
-const interrupts = { SIGINT: 130, SIGTERM: 143 } as const
+/**
+ * Ctrl-C, what schedulers send before they end a process, and a terminal or connection that was closed: 128 + its number
+ * is the exit code that shells expect.
+ */
+const interrupts = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
+type Interrupt = keyof typeof interrupts
 
 async function answerTo(question: string): Promise<string> {
   const { createInterface } = await import('node:readline/promises')
@@ -64,7 +69,15 @@ function sayUnwritten(stream: NodeJS.WriteStream, e: NodeJS.ErrnoException): voi
   if (stream === process.stdout) process.stderr.write(`error: cannot write standard output: ${reasonOf(e)}\n`)
 }
 
+/** Node puts the terminal back as it was before it exits, and aborts where that is gone: the signal itself ends the process. */
+function hangUp(): void {
+  process.removeAllListeners('SIGHUP')
+  process.kill(process.pid, 'SIGHUP')
+}
+
 export function processIo(): Io {
+  const signals = new Set(Object.keys(interrupts))
+  const onTerminal = [0, 1, 2].some(isatty) // once it is gone, nobody can ask
   const lost = new Set<NodeJS.WriteStream>() // Node itself forgets it, and tries again
   for (const stream of [process.stdout, process.stderr])
     stream.on('error', e => {
@@ -92,18 +105,24 @@ export function processIo(): Io {
     progressColumns: () =>
       process.stderr.isTTY && process.env.TERM !== 'dumb' ? process.stderr.columns || 80 : undefined,
     onInterrupt: stop => {
-      const heard = (signal: NodeJS.Signals) => {
+      const heard = (signal: Interrupt) => {
         forget()
-        stop(signal === 'SIGTERM' ? interrupts.SIGTERM : interrupts.SIGINT)
+        // Both the shell and the system tell of a terminal that was closed: the second time asks for nothing more.
+        if (signal === 'SIGHUP') {
+          signals.delete(signal)
+          process.on(signal, () => {})
+          if (onTerminal) process.once('exit', hangUp)
+        }
+        stop(interrupts[signal])
       }
       const forget = () => {
-        for (const signal of Object.keys(interrupts)) process.removeListener(signal, heard)
+        for (const signal of signals) process.removeListener(signal, heard)
       }
-      for (const signal of Object.keys(interrupts)) process.once(signal, heard)
+      for (const signal of signals) process.once(signal, heard)
       return forget
     },
     startWriter,
-    colors: process.stdout.isTTY === true && !process.env.NO_COLOR,
+    colors: process.stdout.isTTY === true && process.env.TERM !== 'dumb' && !process.env.NO_COLOR,
     env: process.env,
   }
 }

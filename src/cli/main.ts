@@ -1,6 +1,6 @@
 /**
  * The command line. Only what is asked for is loaded, for help no more than the words of a command: schemas, YAML and the
- * compiler each take longer to load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 usage error, 130 interrupted, 143 terminated.
+ * compiler each take longer to load than most commands take to run. Exit codes: 0 fine, 1 problems found, 2 usage error, 129 its terminal was closed, 130 interrupted, 143 terminated.
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'

@@ -17,7 +17,7 @@ const demoJob = fileURLToPath(new URL('../../../../examples/jobs/start.yaml', im
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C or SIGTERM stops after the step, with a checkpoint where checkpoints are written; a second one stops at once.`,
+      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C, SIGTERM or a terminal that is closed stops after the step, with a checkpoint where checkpoints are written; a second one stops at once.`,
     )
     .argument('[job]', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'number of steps, instead of the job’s', positive)
