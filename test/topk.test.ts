@@ -73,6 +73,19 @@ for (const [plan, addends] of shared)
     deepEqual(ranks, addends)
   })
 
+for (const plan of [
+  { dp: 2, etp: 2, compress },
+  { dp: 4, etp: 2, zero: 1, compress: { reduce: 'onebit', from: 1 } },
+  { dp: 4, etp: 2, zero: 2, compress: { reduce: 'int8', run: 4 } },
+] as const satisfies readonly PlanInput[])
+  test(`experts that ranks of dp split, and their adapters, ${titleOf(plan)}: computes what one rank computes that plays these`, () => {
+    const optimizer = { kind: 'adamw' as const, lr: 1e-3, uncorrected: true }
+    for (const lora of [{}, { lora: { rank: 1, targets: ['up' as const, 'down' as const] } }])
+      computesWhatOneRankComputes(
+        Job.parse({ model: expertModels.deepseek, training: { seq: 4, globalBatch: 4, optimizer, ...lora }, plan }),
+      )
+  })
+
 const pool = new Pool()
 after(() => pool.close())
 for (const kernels of ['native', 'wasm'] as const)

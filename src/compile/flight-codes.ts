@@ -104,14 +104,14 @@ const partsOf = ({ mesh }: ShardedMesh, layout: Layout): number => sizeOfAll(mes
  * Whether ranks send codes of this gradient: where its addends are those of the ranks that own its parts. What other axes add to, and what
  * several stages hold, is small or summed twice, and is sent as it is.
  */
-export function sendsCodes({ compress, ep }: Plan, param: CompiledParam): boolean {
+export function sendsCodes({ compress, tp, ep, etp }: Plan, param: CompiledParam): boolean {
   const { spec, gradientDtype, layouts, holders, segments } = param
   if (compress?.reduce !== 'int8' || wireOf(gradientDtype, 'int8') === undefined) return false
   if (layouts.dealt !== undefined) return true
   const [reduction, flat] = [segments.gradient?.reduction, flatAxes(layouts.storage)]
   if (!reduction || !('axes' in reduction) || holders.length > 1) return false
-  // Of experts ranks of tp may have copies too, each with a part of the tokens; and with ep those of several ranks meet before.
-  const isShared = ep > 1 && spec.dims.some(({ name }) => name === 'expert')
+  // Of experts ranks of tp may have copies too, each with a part of the tokens; and with ep, or an etp beyond tp, those of several ranks meet before.
+  const isShared = (ep > 1 || tp % etp > 0) && spec.dims.some(({ name }) => name === 'expert')
   const ofWholeSequences = flat.length > 0 && flat.every(axis => baseOf(axis) === 'dp') && !isShared
   return ofWholeSequences && [...reduction.axes].sort().join() === [...flat].sort().join()
 }

@@ -14,6 +14,7 @@ import {
 import type { StateTensor } from '../ir/index.js'
 import { isFollower } from '../model/index.js'
 import { toldFor } from '../plan/index.js'
+import { copyAxes } from './layouts.js'
 import { sendSigns, signStates } from './onebit.js'
 import { factorStates, sendFactors } from './powersgd.js'
 import type { SegmentWriter, Version } from './segment.js'
@@ -36,6 +37,13 @@ export function ownReduction(param: ParamClass, context: ParamContext): Reductio
 const shareSent = (param: ParamClass, context: ParamContext): number | undefined =>
   hasOwnAddends(param, context) ? keptShare(context.plan.compress ?? {}, param.spec) : undefined
 
+/** Ranks of dp that split experts have parts of one addend, not addends of their own. */
+const addedByData = (produced: Layout, { dims }: ParamClass['spec'], s: ParamContext['s']): Layout => {
+  const copies = copyAxes(s, dims)
+  const axes = partialAxes(produced).filter(axis => baseOf(axis) !== 'dp' || copies.includes(axis))
+  return { ...produced, partial: Object.fromEntries(axes.map(axis => [axis, produced.partial[axis]])) }
+}
+
 /**
  * Whether data ranks have addends of their own, in blocks of the parameter. A gradient that lies in others (positions under sequence
  * parallelism) is small, and no block is anybody's; of experts that all ranks of dp share no rank has an addend: both are sent as they are.
@@ -46,7 +54,7 @@ function hasOwnAddends({ spec, produced, layouts }: ParamClass, { s, plan }: Par
   const blocks = ({ splits }: Layout) => layoutKey({ splits, partial: {} })
   if (blocks(produced) !== blocks(layouts.compute)) return false
   if (virtual) return !virtual.exact.includes(spec.name)
-  return addendAxes(produced).length > 0 || !s.axes.some(axis => baseOf(axis) === 'dp')
+  return addendAxes(addedByData(produced, spec, s)).length > 0 || !s.axes.some(axis => baseOf(axis) === 'dp')
 }
 
 /** Where signs are sent of other gradients: what is sent as it is becomes the mean of gradients as well, which is all that Adam is given then. */
@@ -89,14 +97,21 @@ export const hasAddends = ({ kind }: Reduction): boolean => kind === 'greatest' 
 export function rememberedOf(param: ParamClass, produced: Layout, context: ParamContext): States<StateTensor> {
   const { spec, layouts } = param
   const wire: Wire = context.plan.compress ?? {}
-  if (wire.reduce === 'onebit') return hasOwnAddends(param, context) ? signStates(spec, produced, layouts.ranks) : {}
-  if (shareSent(param, context) !== undefined) return errorState(spec, produced, layouts.ranks)
+  const added = addedByData(produced, spec, context.s)
+  if (wire.reduce === 'onebit') return hasOwnAddends(param, context) ? signStates(spec, added, layouts.ranks) : {}
+  if (shareSent(param, context) !== undefined) return errorState(spec, added, layouts.ranks)
   const columns = factorColumns(wire, spec)
   return columns === undefined ? {} : factorStates(spec, columns, produced)
 }
 
 /** The addend of a data rank, where it lies; of one that plays several, all of theirs side by side. */
-export function addendsOf(w: SegmentWriter, param: ParamClass, own: Version, produced: Layout): Version {
+export function addendsOf(
+  w: SegmentWriter,
+  param: ParamClass,
+  own: Version,
+  produced: Layout,
+  { s }: ParamContext,
+): Version {
   const { ranks } = param.layouts
   if (ranks) {
     const others = Array.from({ length: ranks.addends - 1 }, (_, i) =>
@@ -107,7 +122,7 @@ export function addendsOf(w: SegmentWriter, param: ParamClass, own: Version, pro
     w.emit({ kind: 'beside', ins: [own, ...others].map(({ ref }) => ref), outs: [all.ref] })
     return all
   }
-  const lies = addendLayout(produced)
+  const lies = addendLayout(addedByData(produced, param.spec, s))
   const axes = partialAxes(produced).filter(axis => !(axis in lies.partial))
   return axes.length > 0 ? w.reduceInPlace('own', own, lies, { axes }) : own
 }
@@ -124,13 +139,14 @@ export function send(
   const { reduction, accumulated: produced } = sent
   const site = { w, spec, produced, gradient, sum: at('grad') }
   if (reduction.kind === 'factors') sendFactors({ ...site, columns: reduction.columns, stateSlot })
+  const added = { ...site, produced: addedByData(produced, spec, s) }
   const { optimizer } = toldFor(training, spec.role)
   if (reduction.kind === 'signs' && optimizer.kind === 'adamw') {
     const mean = meanOf(param, plan)
-    sendSigns({ ...site, s, beta1: optimizer.beta1, played: layouts.ranks, mean, stateSlot })
+    sendSigns({ ...added, s, beta1: optimizer.beta1, played: layouts.ranks, mean, stateSlot })
   }
   if (reduction.kind === 'greatest') {
     const errorSlot = (is: 'state' | 'next') => stateSlot('error', is)
-    sendGreatest({ ...site, s, ratio: reduction.ratio, played: layouts.ranks, errorSlot })
+    sendGreatest({ ...added, s, ratio: reduction.ratio, played: layouts.ranks, errorSlot })
   }
 }

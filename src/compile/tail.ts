@@ -191,7 +191,7 @@ function draftReduce(param: ParamClass, gradient: Gradient, reduced: SlotHolding
   if (moves || meets || scaled || spared || blends) {
     const own = w.held('own', gradientOf(param), from, from.slot)
     const met = meets ? w.reduceInPlace('all', own, from.layout, { axes: ['pp'], stages: param.holders }) : own
-    const all = hasAddends(reduction) ? addendsOf(w, param, met, accumulated) : met
+    const all = hasAddends(reduction) ? addendsOf(w, param, met, accumulated, context) : met
     if (scaled) w.emit({ kind: 'unscale', ins: [scaleIn(w)], outs: [all.ref] })
     if (blends) blendMean(w, param, { gradient: all, lies: from.layout, ...blends }, context)
     send(w, param, gradient, all, context)

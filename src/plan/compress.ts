@@ -80,14 +80,17 @@ function* dearShare({ dp, compress }: Plan): Iterable<Problem> {
 
 /** Of sums that depend on their addends: on what, and where no rank could do the same alone. */
 const sumsOfAddends: Rule = function* ({ plan, model }) {
-  const { compress, dp, cp, ep, tp, pp, schedule } = plan
+  const { compress, dp, cp, ep, etp, tp, pp, schedule } = plan
   const { reduce } = compress ?? {}
   if (reduce === undefined || !dependsOnAddends(reduce)) return
   const path = 'plan.compress.reduce'
   const remembers = isSparing(reduce)
   // Of what is sent once a step, what cp shares out is added up before.
   if (!remembers && cp > 1) yield refused(path, 'plan/compress/sequences', { reduce, cp })
-  if (ep > 1 && (ep >= dp || !remembers)) yield advised(path, 'plan/compress/experts', { reduce, ep })
+  if (ep > 1 && (ep >= dp || !remembers)) yield advised(path, 'plan/compress/experts', { reduce, axis: 'ep', size: ep })
+  // Ranks of tp come first: where they do not suffice, others share a row's tokens.
+  else if (tp % etp > 0 && (ep * etp >= dp * cp * tp || !remembers))
+    yield advised(path, 'plan/compress/experts', { reduce, axis: 'etp', size: etp })
   if (
     reduce === 'int8' &&
     isScheduleName(`${schedule}`) &&

@@ -161,7 +161,7 @@ const rulePhrases = {
     'set cp to 1, or try bf16',
   ],
   'plan/compress/experts': [
-    "{reduce}: with ep {ep} gradients of experts are those of several ranks' tokens, and are sent as they are",
+    "{reduce}: with {axis} {size} gradients of experts are those of several ranks' tokens, and are sent as they are",
   ],
   'plan/compress/both-ends': [
     '{reduce}: with {schedule} two ranks hold every stage, whose gradients are added up once more and cannot be sent so',

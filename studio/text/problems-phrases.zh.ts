@@ -125,7 +125,7 @@ export const rulesZh = {
     '{reduce}：每个加数必须是完整序列的梯度，而 cp {cp} 把序列分摊了',
     '把 cp 设为 1，或试试 bf16',
   ],
-  'plan/compress/experts': ['{reduce}：ep {ep} 时专家的梯度来自多个 rank 的 token，按原样发送'],
+  'plan/compress/experts': ['{reduce}：{axis} {size} 时专家的梯度来自多个 rank 的 token，按原样发送'],
   'plan/compress/both-ends': [
     '{reduce}：{schedule} 时每个 stage 由两个 rank 持有，梯度还要再加一次，不能这样发送',
     '换一种调度，或试试 bf16',
