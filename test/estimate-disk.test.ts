@@ -3,7 +3,7 @@ import { ok } from 'node:assert/strict'
 import { choices, hasErrors } from '../src/base/index.js'
 import { check, Job } from '../src/plan/index.js'
 import { type ComparedPlan, compared, randomPlans, spread } from './random-plans.js'
-import { later } from './share.js'
+import { later, test } from './share.js'
 
 const seed = Number(process.env.SEED ?? 1)
 const count = Number(process.env.PLANS ?? 8)
@@ -47,3 +47,13 @@ later(
     }
   },
 )
+
+test('frozen parameters are neither updated nor written back: the estimate is within 5 % of the simulation', () => {
+  const model = { family: 'llama', layers: 8, embed: 2048, heads: 16, kvHeads: 8, ffn: 5632, vocab: 32000 } as const
+  const training = { seq: 2048, globalBatch: 8, lora: { rank: 64, targets: 'all-linear' } } as const
+  for (const offload of [{ optimizer: 'disk' }, { optimizer: 'disk', parameters: 'disk' }] as const) {
+    const plan = { dp: 2, zero: 3, microbatches: 4, precision: 'bf16', offload } as const
+    const { time } = compared({ job: Job.parse({ model, training, plan }), device: 'h100' })!
+    ok(Math.abs(time) <= 0.05, `${JSON.stringify(offload)}: ${time}`)
+  }
+})

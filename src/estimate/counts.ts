@@ -144,7 +144,9 @@ export function tensorCounts({ gated, biases, norm }: Pick<Shape, 'gated' | 'bia
   return { matrices: gated ? 7 : 6, split: biases ? 4 : 0, whole: norms + (biases ? 2 : 0) }
 }
 
-export function layerTensors(shape: Pick<Shape, 'gated' | 'biases' | 'norm'>): number {
+/** All of them, and both matrices of each adapter. */
+export function layerTensors(shape: Shape): number {
   const { matrices, split, whole } = tensorCounts(shape)
-  return matrices + split + whole
+  const adapted = (shape.adapters?.targets ?? []).flatMap(target => adaptedWidths(shape, 1, target))
+  return matrices + split + whole + 2 * (adapted.length + expertWidths(shape).length)
 }

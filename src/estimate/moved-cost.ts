@@ -3,6 +3,8 @@
  * way meanwhile, and so is what those before have made.
  */
 import { dataRanks } from '../base/index.js'
+import { adaptedWidths, expertWidths } from './counts.js'
+import { denseOf, expertCopies, routedOf, routedShare } from './experts.js'
 import { matricesOf } from './muon-cost.js'
 import type { Prices } from './prices.js'
 import type { Setup } from './setup.js'
@@ -28,6 +30,7 @@ export interface MovedUpdate {
 /** What a rank with so many layers owns, as far as ZeRO splits it: a table first and one last, where it has them. */
 export function tensorsOf(setup: Setup, prices: Prices, { all, layers }: MostHeld): readonly Tensors[] {
   const { shape, split } = setup
+  if (shape.adapters) return Array.from({ length: Math.floor(layers) }, () => adaptersOf(setup)).flat()
   const data = dataRanks(split)
   const shared = (copies: number) => (split.zero === 0 ? 1 : copies)
   const small = { isMatrix: false, elements: shape.embed / shared(data), count: smallOf(setup) }
@@ -38,6 +41,23 @@ export function tensorsOf(setup: Setup, prices: Prices, { all, layers }: MostHel
   const tables = Math.round((all - layers * (prices.trained?.all ?? prices.layerParameters)) / prices.headParameters)
   const body = Array.from({ length: Math.floor(layers) }, () => [small, ...matrices]).flat()
   return [...(tables > 0 ? [table] : []), ...body, ...(tables > 1 ? [table] : [])]
+}
+
+/** Both matrices of each adapter of the mean layer: what is frozen is not updated. */
+function adaptersOf({ shape, split }: Setup): readonly Tensors[] {
+  const { rank, targets } = shape.adapters ?? { rank: 0, targets: [] }
+  const tensors = (widths: readonly number[], share: number, copies: number): Tensors[] =>
+    widths
+      .filter(width => width * share > 0)
+      .map(width => ({ isMatrix: true, count: 1, elements: (share * rank * width) / (split.zero === 0 ? 1 : copies) }))
+  const of = (one: Setup['shape']) => targets.flatMap(target => adaptedWidths(one, split.tp, target).flat())
+  const [routed, data] = [routedShare(shape), dataRanks(split)]
+  const ofExperts = (routed * (shape.experts?.count ?? 0)) / split.ep
+  return [
+    ...tensors(of(denseOf(shape)), 1 - routed, data),
+    ...tensors(of(routedOf(shape)), routed, data),
+    ...tensors(expertWidths(shape, split.etp).flat(), ofExperts, expertCopies(split)),
+  ]
 }
 
 /** Norms and biases of a layer. */
