@@ -141,7 +141,12 @@ describe('with --json what is wrong is one line of JSON on standard output', () 
     const ran = await lockstep(
       ['plan', ...'--model llama3-8b --cluster h100 --devices 64 --seq 8k --global-batch 128 --json'.split(' ')],
       {},
-      { onInterrupt: stop => (setImmediate(() => stop(143)), () => {}) },
+      {
+        onInterrupt: stop => {
+          setImmediate(() => stop(143))
+          return () => {}
+        },
+      },
     )
     equal(ran.code, 143)
     equal(JSON.parse(ran.out).problems[0].code, 'command/interrupted')
