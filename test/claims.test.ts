@@ -53,6 +53,7 @@ test('numbers of claims are written with three digits that say something', () =>
   const [count, bytes, share] = (['count', 'bytes', 'share'] as const).map(unit => (n: number) => written(n, unit))
   deepEqual([count(1234567.4), count(-98765), count(999.4), bytes(80e9)], ['1,234,567', '-98,765', '999', '80 GB'])
   deepEqual([bytes(2.5e15), share(0.12345), count(Number.POSITIVE_INFINITY)], ['2,500 TB', '12.3 %', 'NaN'])
+  deepEqual([written(1.75, 'times'), written(1.75, 'times', 'zh')], ['1.75x', '1.75 倍'])
 })
 
 test('claims have ids of their own and sections of the notes; every learn page has one, every verdict here is of one', () => {

@@ -40,7 +40,7 @@ interface ClaimInput<Name extends string> extends Omit<Claim, 'units' | 'numbers
   readonly units: Readonly<Record<Name, Unit>>
   readonly numbers: (lab: Lab) => Values<Name>
   readonly holds: (values: Values<Name>) => Verdict
-  /** Gets each number written out in its unit. */
+  /** Gets each number written out in its unit, in the language that is taken of what it says. */
   readonly say: (shown: Shown<Name>) => Words
 }
 
@@ -49,7 +49,10 @@ export const claim = <Name extends string>(input: ClaimInput<Name>): Claim => ({
   disputed: input.disputed ?? false,
   // Values are those of `numbers`, which has every name.
   holds: values => input.holds(values as Values<Name>),
-  say: values => input.say(shownAs(input.units, values as Values<Name>)),
+  say: values => {
+    const said = (language: 'en' | 'zh') => input.say(shownAs(input.units, values as Values<Name>, language))[language]
+    return { en: said('en'), zh: said('zh') }
+  },
 })
 
 export const yesIf = (holds: boolean): Verdict => (holds ? 'yes' : 'no')

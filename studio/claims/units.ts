@@ -1,4 +1,4 @@
-/** Units of the numbers in claims, and how each is written: alike in both languages. */
+/** Units of the numbers in claims, and how each is written: alike in both languages, but for how many times. */
 import { showWhole } from 'lockstep'
 
 export const units = [
@@ -58,12 +58,14 @@ const writers: Readonly<Record<Unit, (value: number) => string>> = {
   years: digits,
 }
 
-export const written = (value: number, unit: Unit): string => writers[unit](value)
+export const written = (value: number, unit: Unit, language: 'en' | 'zh' = 'en'): string =>
+  unit === 'times' && language === 'zh' ? `${digits(value)} 倍` : writers[unit](value)
 
 export const shownAs = <Name extends string>(
   units: Readonly<Record<Name, Unit>>,
   values: Readonly<Record<Name, number>>,
+  language: 'en' | 'zh',
 ): Shown<Name> =>
   Object.fromEntries(
-    Object.entries<Unit>(units).map(([name, unit]) => [name, written(values[name as Name], unit)]),
+    Object.entries<Unit>(units).map(([name, unit]) => [name, written(values[name as Name], unit, language)]),
   ) as Shown<Name> // every name of `units`

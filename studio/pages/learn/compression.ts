@@ -20,7 +20,7 @@ const text = defineText(
     why: 'Each matrix meets twice, for few numbers, behind the last backward: latency and extra products outweigh the bytes on a fast network.',
     notice: [
       'Sixteen bits are free where gradients are computed in sixteen bits anyway, but sums are taken in thirty-two.',
-      'What is not sent is not lost: error feedback adds it to the next step’s gradient, for eight bytes a parameter.',
+      'What is not sent is not lost: error feedback adds it to the next step’s gradient, for four bytes a parameter that stay and four more while it is packed.',
       'On slow links the order turns round. Try devices with a slower network and more ranks.',
     ],
   },
@@ -36,7 +36,7 @@ const text = defineText(
     why: '每个矩阵在最后一次反向之后要碰头两次，每次数据很少：在快网络上，延迟和多出来的乘法超过了省下的字节。',
     notice: [
       '梯度本来就用 16 位算时，16 位发送没有代价，但求和仍用 32 位。',
-      '没发的并没有丢：误差反馈会把它加到下一步的梯度里，每个参数多占 8 字节。',
+      '没发的并没有丢：误差反馈会把它加到下一步的梯度里，为此每个参数一直多占 4 字节，打包时再占 4 字节。',
       '在慢链路上次序会反过来。换成网络更慢的设备、更多 rank 试试。',
     ],
   },

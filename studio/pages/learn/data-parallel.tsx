@@ -23,6 +23,7 @@ const text = defineText(
       `Own losses lie between ${low} and ${high}; their mean is ${mean}, the loss of the whole batch.`,
     head: ['Rank', 'Samples', 'Own loss', 'Own gradient', 'Weights after'],
     rank: (n: number) => `rank ${n}`,
+    readBy: (samples: string, loss: string) => `${samples}, own loss ${loss}`,
     samples: (from: number, to: number) => (from === to ? `sample ${from}` : `samples ${from} to ${to}`),
     own: 'own gradient of one matrix',
     mean: 'mean, by all-reduce',
@@ -55,6 +56,7 @@ const text = defineText(
       `各 rank 自己的损失在 ${low} 到 ${high} 之间，平均是 ${mean}，也就是整个 batch 的损失。`,
     head: ['rank', '样本', '自己的损失', '自己的梯度', '更新后的权重'],
     rank: (n: number) => `rank ${n}`,
+    readBy: (samples: string, loss: string) => `${samples}，自己的损失 ${loss}`,
     samples: (from: number, to: number) => (from === to ? `样本 ${from}` : `样本 ${from} 到 ${to}`),
     own: '自己算出的梯度（其中一个矩阵）',
     mean: 'all-reduce 后的平均',
@@ -174,7 +176,7 @@ function Ranks({ shown, pending, step, batch }: RanksProps) {
           <p class="step-name">{words.own}</p>
           {ranks.map(({ loss, gradient }, rank) => (
             <Numbers key={rank} rank={rank} name={words.rank(rank)} values={gradient}>
-              {`${read(rank)}, ${words.head[2].toLowerCase()} ${digits(loss)}`}
+              {words.readBy(read(rank), digits(loss))}
             </Numbers>
           ))}
           <p class="step-name">{words.mean}</p>

@@ -20,7 +20,7 @@ const text = defineText(
       'Training keeps far more than the weights: a gradient for each, the optimizer’s state, and what the backward pass will need. For large models that is many devices’ worth before the first token.',
     one: 'What one rank would hold',
     caption: (model: string, all: string, times: string, device: string) =>
-      `One rank that trains ${model} alone would hold ${all}, ${times} times what a ${device} has.`,
+      `One rank that trains ${model} alone would hold ${all}, ${times} times what one ${device} has.`,
     fits: (model: string, all: string, device: string) => `${model} takes ${all} and fits on one ${device}.`,
     rank: 'one rank',
     limit: 'memory of the device',
@@ -46,7 +46,7 @@ const text = defineText(
       `${params} parameters at ${each} bytes are ${states}: ${devices} ${device} would just hold that, and no activation.`,
     letters: 'P parameters; w, g, o: bytes of its weight, its gradient and the optimizer’s state.',
     question: (device: string) =>
-      `Suppose a ${device} had the memory. How many years would it need alone for 300 billion tokens?`,
+      `Suppose one ${device} had the memory. How many years would it need alone for 300 billion tokens?`,
     years: (n: string) => `${n} years`,
     why: 'Memory says how many devices are needed at least; patience says how many more.',
     notice: [

@@ -25,7 +25,7 @@ const text = defineText(
     why: 'The update is a fixed cost a step. More microbatches spread it over more compute.',
     notice: [
       'Gradients go down, weights come up; moments and masters never travel, since the host does the update.',
-      'The host’s memory bandwidth is a twentieth of the device’s: the update takes longer there, not only the way.',
+      'A device’s share of the host’s memory bandwidth is a thirtieth of its own or less: the update takes longer there, not only the way.',
       'It makes sense where the alternative is not to train at all, or more devices than there are.',
     ],
   },
@@ -47,7 +47,7 @@ const text = defineText(
     why: '更新是每步的固定开销，微批次越多，摊到计算上的就越少。',
     notice: [
       '梯度下去，权重上来；动量和主权重从不搬动，因为更新就在主机上做。',
-      '主机内存带宽只有设备的二十分之一左右：慢的不只是路上，更新本身也慢。',
+      '主机内存带宽分到每个设备，不到设备自己的三十分之一：慢的不只是路上，更新本身也慢。',
       '在没有它就根本训练不了、或者没有那么多设备的时候，它才划算。',
     ],
   },

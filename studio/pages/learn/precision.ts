@@ -19,7 +19,7 @@ const text = defineText(
     why: 'Products run at another rate; what only reads and writes memory gains a factor of two at most.',
     notice: [
       'bf16 with masters holds more bytes a parameter than pure bf16, not fewer than f32: memory is saved in activations.',
-      'Pure bf16 is the lightest, and loses updates that are smaller than half a step of its eight bits of fraction.',
+      'Pure bf16 is the lightest, and loses updates that are smaller than half a step of its eight significant bits.',
       'f16 needs its loss scaled, since small gradients fall below its range; bf16 has the range of f32.',
     ],
   },

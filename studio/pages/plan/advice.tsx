@@ -38,6 +38,9 @@ export function Advice({ link, why, step, compiling }: AdviceProps) {
         {not}
       </div>
       <h2>{words.why}</h2>
+      <p>
+        <small>{words.whyNote}</small>
+      </p>
       {reasons}
     </section>
   )

@@ -11,7 +11,7 @@ interface FiguresProps {
   readonly pending: boolean
 }
 
-export function Where({ numbers: { parts, step }, pending }: FiguresProps) {
+export function Where({ numbers: { parts, step, exact }, pending }: FiguresProps) {
   const words = text()
   const sorted = [...parts].sort((a, b) => b[1] - a[1])
   const bars = sorted.map(([name, value]) => ({
@@ -19,7 +19,7 @@ export function Where({ numbers: { parts, step }, pending }: FiguresProps) {
     parts: [{ name: '', value, kind: `time ${name}` }],
   }))
   const [most, time] = sorted[0] ?? ['compute', 0]
-  const caption = words.whereCaption(seconds(step), named(words.parts, most), percent(time / step))
+  const caption = words.whereCaption(seconds(step), named(words.parts, most), percent(time / step), exact)
   const body = sorted.map(([name, value]) => [named(words.parts, name), value, percent(value / step)])
   const rows = { head: [words.part, words.seconds, words.share], body }
   const picture = useMemo(() => <Bars bars={bars} show={seconds} label={caption} />, [parts, words])

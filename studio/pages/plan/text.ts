@@ -30,8 +30,8 @@ export const text = defineText(
     fits: (room: string) => `fits, ${room} to spare`,
     unfit: (over: string) => `does not fit: ${over} too much`,
     where: 'Where the time goes',
-    whereCaption: (step: string, part: string, share: string) =>
-      `Of ${step} a step, ${part} takes ${share}; parts are averages over all ranks and add up.`,
+    whereCaption: (step: string, part: string, share: string, exact: boolean) =>
+      `Of ${step} a step, ${part} takes ${share}; parts are ${exact ? 'averages over all ranks' : 'those of the busiest rank'} and add up.`,
     memory: 'Memory a rank',
     memoryCaption: (label: string, bytes: string, capacity: string) =>
       `The heaviest rank${label && ` (${label})`} needs ${bytes} of the ${capacity} that may be used.`,
@@ -42,6 +42,8 @@ export const text = defineText(
     total: 'Arena',
     capacity: 'may be used',
     why: 'Why',
+    whyNote:
+      'Numbers here are estimates, times those of the busiest rank; where the time goes is said above of all ranks on average once the program has been simulated.',
     try: 'Try',
     tryNone: 'No single decision taken differently is faster.',
     not: 'Not',
@@ -146,8 +148,8 @@ export const text = defineText(
     fits: (room: string) => `放得下，还剩 ${room}`,
     unfit: (over: string) => `放不下：超出 ${over}`,
     where: '时间花在哪里',
-    whereCaption: (step: string, part: string, share: string) =>
-      `一步 ${step}，其中${part}占 ${share}；各部分是所有 rank 的平均值，相加即为一步。`,
+    whereCaption: (step: string, part: string, share: string, exact: boolean) =>
+      `一步 ${step}，其中${part}占 ${share}；各部分是${exact ? '所有 rank 的平均值' : '最忙的 rank 的时间'}，相加即为一步。`,
     memory: '每个 rank 的显存',
     memoryCaption: (label: string, bytes: string, capacity: string) =>
       `最重的 rank${label && `（${label}）`}需要 ${bytes}，可用 ${capacity}。`,
@@ -158,6 +160,7 @@ export const text = defineText(
     total: '总计',
     capacity: '可用',
     why: '为什么',
+    whyNote: '这里的数字是估算，时间以最忙的 rank 为准；程序模拟完之后，上面“时间花在哪里”给出的是所有 rank 的平均。',
     try: '试试',
     tryNone: '只改一个决定，没有更快的方案。',
     not: '不必试',
