@@ -97,6 +97,14 @@ test('the scaler of Megatron, step by step', () => {
   }
 })
 
+test('factors of Megatron are kept in f32, those of PyTorch in f64', () => {
+  const factors = { growth: 3, backoff: 0.3, interval: 1 }
+  const start = { scale: 82944, growth: 0, hysteresis: 1 }
+  const fallen = (scaler: Scaler) => [...played(scaler, start, '!')][0].after.scale
+  equal(fallen({ kind: 'megatron', ...factors, min: 1, hysteresis: 1 }), 24883.201171875)
+  equal(fallen({ kind: 'torch', ...factors }), 24883.19921875)
+})
+
 test('the scaler of DeepSpeed, step by step; clean steps since the last overflow stand for its two iterations', () => {
   for (const { config: c, name, overflow, rows, raised } of traces('deepspeed')) {
     const { scale_window: interval, min_scale: min, delayed_shift: hysteresis } = c

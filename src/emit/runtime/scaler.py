@@ -20,6 +20,11 @@ def _times(scale: torch.Tensor, by: float) -> torch.Tensor:
     return (scale.double() * by).float().to(scale.dtype)
 
 
+def _times_f32(scale: torch.Tensor, by: float) -> torch.Tensor:
+    """With a factor that is kept in f32, as Megatron keeps its own."""
+    return (scale.float() * by).to(scale.dtype)
+
+
 def _moved(before, after):
     return tuple(x.copy_(value) for x, value in zip(before, after))
 
@@ -40,8 +45,8 @@ def rescale_as_torch_(scale, growth, clean, factor, backoff, interval):
 def rescale_as_megatron_(scale, growth, hysteresis, clean, factor, backoff, interval, least, full):
     grows = clean & (growth + 1 >= interval)
     left = torch.where(clean, torch.where(grows, torch.full_like(hysteresis, full), hysteresis), hysteresis - 1)
-    fallen = torch.where(left <= 0, _times(scale, backoff).clamp(min=least), scale)
-    moved = torch.where(clean, torch.where(grows, _times(scale, factor), scale), fallen)
+    fallen = torch.where(left <= 0, _times_f32(scale, backoff).clamp(min=least), scale)
+    moved = torch.where(clean, torch.where(grows, _times_f32(scale, factor), scale), fallen)
     counted = torch.where(clean & ~grows, growth + 1, torch.zeros_like(growth))
     return _moved((scale, growth, hysteresis), (moved, counted, left))
 

@@ -49,14 +49,16 @@ export function moved(scaler: Scaler, state: ScalerState, isClean: boolean): Sca
       const grown = Math.fround(state.scale * scaler.growth)
       return { ...state, growth: 0, scale: Number.isFinite(grown) ? grown : state.scale }
     }
+    // Its factors are kept in f32.
     case 'megatron': {
       if (isClean) {
         if (state.growth + 1 < scaler.interval) return { ...state, growth: state.growth + 1 }
-        return { growth: 0, hysteresis: scaler.hysteresis, scale: state.scale * scaler.growth }
+        return { growth: 0, hysteresis: scaler.hysteresis, scale: state.scale * Math.fround(scaler.growth) }
       }
       const hysteresis = state.hysteresis - 1
       const falls = hysteresis <= 0
-      return { growth: 0, hysteresis, scale: falls ? Math.max(state.scale * scaler.backoff, scaler.min) : state.scale }
+      const fallen = Math.max(state.scale * Math.fround(scaler.backoff), scaler.min)
+      return { growth: 0, hysteresis, scale: falls ? fallen : state.scale }
     }
     case 'deepspeed': {
       if (!isClean) {

@@ -76,11 +76,12 @@ export const optimizerRules: Pick<Rules<void, Site>, Updates> = {
     const normSquared = s.at(norm)
     s.list.write('take', { taken: s.at(taken), normSquared, limit: squaredLimit(guard) })
     if (!scaler || scaler.kind === 'static') return
-    const [scale, growth, hysteresis = 0] = scalars.map(ref => s.at(ref))
-    const { growth: factor, interval, backoff, min, hysteresis: full, consecutive } = { ...noNumbers, ...scaler }
-    const settings = { factor, backoff, interval, min, full, consecutive }
+    const [scale, grown, hysteresis = 0] = scalars.map(ref => s.at(ref))
+    const { growth, interval, backoff, min, hysteresis: full, consecutive } = { ...noNumbers, ...scaler }
+    const kept = scaler.kind === 'megatron' ? Math.fround : Number
+    const settings = { factor: kept(growth), backoff: kept(backoff), interval, min, full, consecutive }
     s.list.write('rescale', {
-      ...{ scale, growth, hysteresis, normSquared, scaler: scalerKinds.indexOf(scaler.kind), ...settings },
+      ...{ scale, growth: grown, hysteresis, normSquared, scaler: scalerKinds.indexOf(scaler.kind), ...settings },
     })
   },
   adamw({ ins, outs: [param, m, v, top], beta1, beta2, eps, coupled = false, frozen = false, ...how }, s) {
