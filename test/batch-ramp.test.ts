@@ -36,10 +36,18 @@ interface Ramps {
 }
 const { cases } = JSON.parse(readFixture('optimizers/batch-ramp.json')) as Ramps
 
+const thousands = ['', 'K', 'M', 'B', 'T']
+
+/** 2000 of '2K'. */
+function tokensOf(text: string): number {
+  const [, digits, unit] = /^([\d.]+)([KMBT]?)$/i.exec(text)!
+  return Number(digits) * 1000 ** thousands.indexOf(unit.toUpperCase())
+}
+
 /** '0:8 2K:16' as a job says it: each size until the next begins. */
 function rampOf(schedule: string, inTokens: boolean) {
   const phases = schedule.split(' ').map(phase => phase.split(':'))
-  const ends = phases.slice(1).map(([from]) => Number(from.replace('K', '000')))
+  const ends = phases.slice(1).map(([from]) => tokensOf(from))
   const batchRamp = ends.map((end, i) => ({
     globalBatch: Number(phases[i][1]),
     ...(inTokens ? { tokens: end } : { until: end }),

@@ -8,7 +8,7 @@ import { compileJob } from '../src/compile/index.js'
 import { bufferBytes } from '../src/cost/index.js'
 import { isCollective, parse, print, verifyStructure } from '../src/ir/index.js'
 import { check } from '../src/plan/index.js'
-import { readFixture } from './fixtures.js'
+import { fixtureNames, readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
 import { later, oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
@@ -83,19 +83,20 @@ interface Case {
   readonly [tensor: string]: unknown
 }
 
-for (const name of ['attention_gqa', 'attention_mqa', 'attention_mha_window5'])
-  test(`${name}: queries in four zigzag parts against all keys are torch’s attention`, () => {
-    const given: Case = JSON.parse(readFixture(`cp/${name}.json`))
+for (const name of fixtureNames('cp', /^attention_.*\.json$/))
+  test(`${name}: queries in zigzag parts against all keys are torch’s attention`, () => {
+    const given: Case = JSON.parse(readFixture(`cp/${name}`))
     const tensor = (of: string): Tensor => {
       const { dims, data } = given[of] as { dims: [string, number][]; data: number[] }
       return { dims: dims.map(([name, size]) => ({ name, size })), values: data }
     }
     const [q, k, v, out, lse] = ['q', 'k', 'v', 'out', 'lse'].map(tensor)
     const seq = q.dims.find(dim => dim.name === 'seq')!.size
-    const mesh: Mesh = { axes: [{ name: 'cp', size: 4 }], zigzag }
-    for (let cp = 0; cp < 4; cp++) {
-      const part = partAlong(mesh, ['cp'], { name: 'seq', size: seq / 4 }, { cp })
-      const cut = (of: Tensor): Tensor => partOf(of, seq / 4, i => positionIn(part, i))
+    const parts = [4, 3, 2].find(count => seq % (2 * count) === 0) ?? 1
+    const mesh: Mesh = { axes: [{ name: 'cp', size: parts }], ...(parts > 1 && { zigzag }) }
+    for (let cp = 0; cp < parts; cp++) {
+      const part = partAlong(mesh, ['cp'], { name: 'seq', size: seq / parts }, { cp })
+      const cut = (of: Tensor): Tensor => partOf(of, seq / parts, i => positionIn(part, i))
       const place = { origin: { seq: part.origin }, whole: { seq }, gap: { dim: 'seq', ...part } }
       const window = given.window === null ? {} : { window: given.window }
       const results = runOp({ kind: 'attention', ...window }, [{ ...cut(q), ...place }, k, v], [cut(out), cut(lse)])

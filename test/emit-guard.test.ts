@@ -1,7 +1,7 @@
 /** Emitted runs skip a step whose gradient norm is not finite, on all ranks alike, scale their losses, and say so. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { after, before, describe, test as either } from 'node:test'
 import { readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
@@ -10,6 +10,7 @@ import { boot } from '../src/engine/index.js'
 import { lrAt } from '../src/plan/index.js'
 import { syntheticOf } from '../src/train/index.js'
 import { type Finished, temporaryFolder, writeEmittedJob, writeFiles } from './emitted.js'
+import { fixturePath } from './fixtures.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
@@ -208,7 +209,7 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
   })
 
   later('scalers on the device move as those of others', async () => {
-    const [rank] = await copies.ranks(1, ['scalers.py', join(process.cwd(), 'test/fixtures/precision')], root)
+    const [rank] = await copies.ranks(1, ['scalers.py', resolve(fixturePath('precision'))], root)
     const { code, out, err } = await rank.done
     equal(code, 0, err)
     match(out, /scalers agree/)

@@ -308,7 +308,8 @@ for (const name of ['mixtral', 'qwen3_moe', 'deepseek_v3', 'qwen2_moe_gated_shar
     const [logits] = apply(contract, [x, router], perToken)
     const [scores] = apply({ kind: 'scores', by }, [logits], perToken)
     const bias = layer.buffers['gate.e_score_correction_bias']
-    const limits = name === 'deepseek_v3' ? { groups: { groups: 4, chosenGroups: 2 } } : {}
+    const [groups, chosenGroups] = [Number(config.n_group), Number(config.topk_group)]
+    const limits = name === 'deepseek_v3' && groups > 1 ? { groups: { groups, chosenGroups } } : {}
     const [choice] = apply({ kind: 'topK', ...limits }, [scores, ...(bias ? [list('candidate', bias)] : [])], perChoice)
     const weighing = { normalise: config.norm_topk_prob !== false, scale: Number(config.routed_scaling_factor ?? 1) }
     const [weight] = apply({ kind: 'chosen', ...weighing }, [scores, choice], perChoice)

@@ -88,6 +88,13 @@ async function disturbed({ kept }: Run, before: (step: number) => void | Promise
   return { records, parameters }
 }
 
+interface Elastic {
+  readonly batch: number
+  readonly ranks: readonly number[]
+  readonly microbatches: readonly number[]
+  readonly minRanks: number
+}
+
 const fixture = JSON.parse(readFixture('robust/cliques-elastic.json'))
 
 test('cliques are those of others; a rank’s partner is in its clique, and in another node', () => {
@@ -117,20 +124,26 @@ for (const [plan, sent] of [
   })
 
 test('the numbers of data-parallel ranks that keep a batch are those of others', () => {
-  const { batch, ranks } = fixture.elastic[2]
-  const job = Job.parse({
-    model: { family: 'mlp', layers: 1, embed: 7, ffn: 7 },
-    training: { seq: 1, globalBatch: batch, steps: 1 },
-    plan: {},
-  })
-  const found = jobsFor(job, 8).map(({ plan }) => plan)
-  deepEqual(
-    found
-      .filter(({ tp, pp }) => tp * pp === 1)
-      .map(({ dp }) => dp)
-      .sort((a, b) => a - b),
-    ranks.filter((n: number) => n <= 8),
-  )
+  const most = 8
+  for (const { batch, ranks, microbatches, minRanks } of fixture.elastic as readonly Elastic[]) {
+    const job = Job.parse({
+      model: { family: 'mlp', layers: 1, embed: 7, ffn: 7 },
+      training: { seq: 1, globalBatch: batch, steps: 1 },
+      plan: {},
+    })
+    const found = jobsFor(job, most).map(({ plan }) => plan)
+    // Theirs are also limited to some sizes of a microbatch; of ours each has any.
+    const isTheirs = (dp: number) => dp >= minRanks && microbatches.some(size => batch % (size * dp) === 0)
+    deepEqual(
+      found
+        .filter(({ tp, pp }) => tp * pp === 1)
+        .map(({ dp }) => dp)
+        .filter(isTheirs)
+        .sort((a, b) => a - b),
+      ranks.filter(n => n <= most),
+      `${batch}`,
+    )
+  }
 })
 
 test('plans for fewer ranks are like the one before, and keep the batch', () => {

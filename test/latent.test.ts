@@ -26,6 +26,13 @@ interface Numbers {
   readonly data: readonly number[]
 }
 interface Fixture {
+  readonly config: Readonly<
+    Record<
+      'num_attention_heads' | 'q_lora_rank' | 'kv_lora_rank' | 'qk_rope_head_dim' | 'qk_nope_head_dim' | 'v_head_dim',
+      number
+    >
+  > & { readonly rope_parameters: { readonly rope_theta: number } }
+  readonly rms_norm_eps_of_latents: number
   readonly params: Readonly<Record<string, { readonly value: readonly number[]; readonly grad: readonly number[] }>>
   readonly x: Numbers
   readonly dout: Numbers
@@ -33,10 +40,17 @@ interface Fixture {
   readonly dx: Numbers
 }
 
-const mla = { queryRank: 8, keyValueRank: 8, ropeDim: 4, plainDim: 4, valueDim: 4 }
-const [batch, seq, embed, heads] = [2, 8, 16, 4]
+const given: Fixture = JSON.parse(readFixture('cp/mla_attention.json'))
+const mla = {
+  ...{ queryRank: given.config.q_lora_rank, keyValueRank: given.config.kv_lora_rank },
+  ...{ ropeDim: given.config.qk_rope_head_dim, plainDim: given.config.qk_nope_head_dim },
+  valueDim: given.config.v_head_dim,
+}
+const [batch, seq, embed] = given.x.dims.map(([, size]) => size)
+const heads = given.config.num_attention_heads
 const config = ModelConfig.parse({
-  ...{ family: 'llama', layers: 1, embed, heads, ffn: 1, vocab: 1, mla, eps: 1e-6 },
+  ...{ family: 'llama', layers: 1, embed, heads, ffn: 1, vocab: 1, mla },
+  ...{ eps: given.rms_norm_eps_of_latents, ropeTheta: given.config.rope_parameters.rope_theta },
 }) as LlamaConfig
 
 /** x is a parameter, so that it has a gradient; the loss is one whose gradient, at the right result, is `dout`. */
@@ -44,7 +58,7 @@ const attentionAlone = () =>
   defineModel(
     'attention',
     {
-      ...{ batch, seq, embed, kvHeads: heads, group: 1, headDim: 8, ffn: 1, vocab: 1 },
+      ...{ batch, seq, embed, kvHeads: heads, group: 1, headDim: mla.plainDim + mla.ropeDim, ffn: 1, vocab: 1 },
       ...latentSizes(mla),
     } as Readonly<Record<LlamaDim, number>>,
     model =>
@@ -94,7 +108,6 @@ const ours = (of: (name: string) => readonly number[]): Record<string, readonly 
 }
 
 test('latent attention and all its gradients are those of transformers’ DeepseekV3Attention', () => {
-  const given: Fixture = JSON.parse(readFixture('cp/mla_attention.json'))
   const machine = boot(
     programOf(attentionAlone, {}, { optimizer: { kind: 'sgd', lr: 1, momentum: 0, weightDecay: 0 } }),
     {

@@ -23,13 +23,11 @@ import {
   type Weights,
   weightSource,
 } from '../src/weights/index.js'
-import { fixturePath } from './fixtures.js'
+import { fixtureFolders, fixturePath, ownFixture } from './fixtures.js'
 import { some } from './share.js'
 
 const files = nodeFiles()
-const folders = readdirSync(fixturePath('huggingface'), { withFileTypes: true }).flatMap(entry =>
-  entry.isDirectory() ? [entry.name] : [],
-)
+const folders = fixtureFolders('huggingface')
 const tokensOf = (path: string): { tokens: number[][]; labels: number[][] } =>
   JSON.parse(readFileSync(join(path, 'expected.json'), 'utf8'))
 
@@ -102,7 +100,7 @@ for (const [name, kind] of [
   ['gpt2', 'rank 3, alpha 6 of q,k,v,up'],
 ] as const)
   test(`${name}: adapters that PEFT has saved`, () => {
-    const [path, saved] = [fixturePath(`huggingface/${name}`), fixturePath(`peft/${name}`)]
+    const [path, saved] = [ownFixture(`huggingface/${name}`), ownFixture(`peft/${name}`)]
     const data = tokensOf(path)
     const seq = data.tokens[0].length
     const source = weightSource(path, files, { seq })
@@ -117,11 +115,11 @@ for (const [name, kind] of [
   })
 
 test('adapters that are no adapters of the model are refused, each by its name', () => {
-  const map = weightSource(fixturePath('huggingface/llama'), files).folder.map
-  throws(() => openAdapters(fixturePath('peft/gpt2'), files, map), /the model has no transformer\.h\.0\.attn\.c_attn/)
+  const map = weightSource(ownFixture('huggingface/llama'), files).folder.map
+  throws(() => openAdapters(ownFixture('peft/gpt2'), files, map), /the model has no transformer\.h\.0\.attn\.c_attn/)
   const dora = { ...files, read: (path: string) => files.read(path).replace('"use_dora": false', '"use_dora": true') }
-  throws(() => openAdapters(fixturePath('peft/llama'), dora, map), /use_dora true: lengths of columns/)
-  throws(() => openAdapters(fixturePath('huggingface/llama'), files, map), /holds no adapter_config\.json/)
+  throws(() => openAdapters(ownFixture('peft/llama'), dora, map), /use_dora true: lengths of columns/)
+  throws(() => openAdapters(ownFixture('huggingface/llama'), files, map), /holds no adapter_config\.json/)
 })
 
 /** W + (alpha / r) B A, module by module, from the files alone. */

@@ -319,6 +319,10 @@ function once(
   return { made: product(found), basis: found, errors }
 }
 
+/** Of the same shape as far as draws go. */
+const drawsAlike = (a: readonly number[], b: readonly number[], rank: number): boolean =>
+  a.length === b.length && (a[1] ?? 1) === (b[1] ?? 1) && Math.min(rank, ...a) === Math.min(rank, ...b)
+
 const { cases: hooked } = JSON.parse(readFixture('compression/powersgd.json')) as { cases: readonly Hooked[] }
 for (const [n, { ranks, rank, rate, start, feedback, warm, eps, shapes, iterations }] of hooked.entries())
   test(`PyTorch’s hook, case ${n}: rank ${rank}, ${warm ? 'warm' : 'cold'}, eps ${eps}`, () => {
@@ -331,8 +335,10 @@ for (const [n, { ranks, rank, rate, start, feedback, warm, eps, shapes, iteratio
       for (const [i, { gradients, averaged, draws, errorSum }] of iterations.entries()) {
         const mean = gradients.map(of => of[t].map(value => value / ranks))
         const plain = averaged[t].map((_, k) => mean.reduce((sum, one) => sum + one[k], 0))
-        const drawn = draws.find(({ shape: [r, k] }) => r === across && k === columns)
-        if (travels && drawn) basis = drawn.values
+        const drawn = draws.filter(({ shape: [r, k] }) => r === across && k === columns)
+        // One for each tensor that draws so much, the last parameter first.
+        const after = shapes.slice(t + 1).filter(other => drawsAlike(other, shape, rank))
+        if (travels && drawn.length > 0) basis = drawn[after.length].values
         const addends = mean.map((one, r) => one.map((value, k) => value + (feedback ? (errors[r]?.[k] ?? 0) : 0)))
         const step = travels && i >= start ? once(shape, columns, addends, basis) : undefined
         if (step) [basis, errors, compressed] = [step.basis, step.errors, compressed + 1]

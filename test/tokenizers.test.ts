@@ -1,9 +1,8 @@
 /** Ids of tokenizer.json files are those that Hugging Face's own package gives: without and with special tokens, and decoded. */
 import { deepEqual, equal } from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { readTokenizer } from '../src/data/index.js'
-import { fixturePath, readFixture } from './fixtures.js'
+import { fixtureFolders, readFixture } from './fixtures.js'
 
 interface Expected {
   readonly vocab: number
@@ -15,9 +14,7 @@ interface Expected {
   }[]
 }
 
-const folders = readdirSync(fixturePath('tokenizers'), { withFileTypes: true }).filter(entry => entry.isDirectory())
-
-for (const { name } of folders)
+for (const name of fixtureFolders('tokenizers'))
   test(`${name} gives the ids of the package`, async () => {
     const expected: Expected = JSON.parse(readFixture(`tokenizers/${name}/expected.json`))
     const tokenizer = await readTokenizer(readFixture(`tokenizers/${name}/tokenizer.json`), name)

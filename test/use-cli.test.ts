@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { nodeFiles } from '../src/node/index.js'
-import { fixturePath } from './fixtures.js'
+import { ownFixture } from './fixtures.js'
 import { lockstep } from './memory-io.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-use-'))
@@ -91,7 +91,7 @@ test('eval: loss, perplexity and bits per byte, of a checkpoint and of a folder'
   ok(Math.abs(own.bitsPerByte - own.loss / Math.LN2) < 1e-9)
 })
 
-const llama = fixturePath('huggingface/llama')
+const llama = ownFixture('huggingface/llama')
 const refusals: readonly (readonly [argv: readonly string[], said: RegExp])[] = [
   [['generate', at('saved')], /there is nothing to go on from; give --prompt/],
   [['generate', at('saved'), '--prompt', ''], /--prompt: the prompt is empty/],

@@ -1,6 +1,6 @@
 /** Hugging Face folders: read to their loss and gradients in f64, written again to the bit. */
 import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -18,7 +18,7 @@ import {
   tensorsOf,
   weightSource,
 } from '../src/weights/index.js'
-import { fixturePath } from './fixtures.js'
+import { fixtureFolders, fixturePath, ownFixture } from './fixtures.js'
 
 interface Expected {
   readonly tokens: readonly (readonly number[])[]
@@ -28,9 +28,7 @@ interface Expected {
 }
 
 const files = nodeFiles()
-const folders = readdirSync(fixturePath('huggingface'), { withFileTypes: true }).flatMap(entry =>
-  entry.isDirectory() ? [entry.name] : [],
-)
+const folders = fixtureFolders('huggingface')
 
 for (const name of folders) {
   const path = fixturePath(`huggingface/${name}`)
@@ -58,14 +56,15 @@ for (const name of folders) {
     const out = mkdtempSync(join(tmpdir(), 'lockstep-'))
     const source = weightSource(path, files)
     const { folder } = source
-    const shards = readdirSync(path).filter(name => name.endsWith('.safetensors')).length
-    const shardBytes = shards > 1 ? 40000 : undefined
+    const shards = readdirSync(path).filter(name => name.endsWith('.safetensors'))
+    const bytes = shards.reduce((sum, name) => sum + statSync(join(path, name)).size, 0)
+    const shardBytes = shards.length > 1 ? Math.ceil(bytes / shards.length) : undefined
     const trained = { model: folder.config, seq: rowsOf(source.tensors.get('param.embed.positions')) }
     const { tensors } = exportWeights(source, trained, { files, out: join(out, 'hf'), like: folder, shardBytes })
     const [before, after] = [tensorsIn(path), tensorsIn(join(out, 'hf'))]
     equal(tensors, before.size)
     deepEqual(after, before)
-    equal(existsSync(join(out, 'hf', 'model.safetensors.index.json')), shards > 1)
+    equal(existsSync(join(out, 'hf', 'model.safetensors.index.json')), shards.length > 1)
     equal(
       readFileSync(join(out, 'hf', 'config.json'), 'utf8').trim(),
       readFileSync(join(path, 'config.json'), 'utf8').trim(),
@@ -75,7 +74,7 @@ for (const name of folders) {
 }
 
 test('a folder as a checkpoint of several files holds the same numbers', () => {
-  const source = weightSource(fixturePath('huggingface/gpt2'), files, { seq: 8 })
+  const source = weightSource(ownFixture('huggingface/gpt2'), files, { seq: 8 })
   const heading = { run: 'r', name: 'gpt', step: 0, seed: 0, job: {} }
   const { names, files: made } = convertedCheckpoint(source, heading, 40_000)
   const contents = new Map(made())
@@ -90,7 +89,7 @@ test('a folder as a checkpoint of several files holds the same numbers', () => {
 })
 
 test('all that is wrong with a folder is said at once', () => {
-  const [folder, memory] = [fixturePath('huggingface/llama'), memoryFiles()]
+  const [folder, memory] = [ownFixture('huggingface/llama'), memoryFiles()]
   const { tensors, ...head } = parseSafetensors(readFileSync(join(folder, 'model.safetensors')))
   const kept = [...tensors.keys()].filter(name => name !== 'model.norm.weight')
   const changed = kept.map(name => {
