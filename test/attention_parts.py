@@ -8,7 +8,7 @@ import torch
 
 sys.path.insert(0, sys.argv[1])
 from runtime import attention as module  # noqa: E402
-from runtime import documents, dropping, fused, parts  # noqa: E402
+from runtime import documents, drawing, fused, parts  # noqa: E402
 
 device = sys.argv[2] if len(sys.argv) > 2 else "cpu"
 dtype = torch.float64 if device == "cpu" else torch.bfloat16
@@ -188,7 +188,7 @@ if device == "cpu":
 else:
     print("chosen:", module.choose(torch.device(device)), "for parts:", module.chosen_for_parts and module.chosen_for_parts.name)
     assert module.chosen_for_parts is not None and module.chosen_for_documents is not None
-    assert module.takes_windows and dropping._agrees(torch.device(device))
+    assert module.takes_windows and drawing._agrees(torch.device(device)) and drawing._words_agree(torch.device(device))
     varlen = module.chosen_for_documents
     module.chosen_for_documents = None
     ops = [module.chosen_for_parts]

@@ -5,7 +5,7 @@ from typing import Callable, Deque, Dict, List, Optional, Sequence, Union
 
 import torch
 
-from . import comm, counter, documents, dropping, lines, parts, routes, spaces
+from . import comm, counter, documents, drawing, lines, parts, routes, spaces
 from .mesh import Mesh
 from .parts import Start
 
@@ -127,7 +127,7 @@ class Here:
     ) -> torch.Tensor:
         """What dropout leaves, by an element's index in the whole tensor: every plan leaves the same."""
         name = f"{self.block}.{key}" if self.block else key
-        return dropping.kept(rate, starts, sizes, wholes, self.seed, name, self._step, order, along)
+        return drawing.kept(rate, starts, sizes, wholes, self.seed, name, self._step, order, along)
 
     def chose(self, choice: torch.Tensor, batch: int, seq: Start) -> None:
         """What tokens chose in a layer: sequences from `batch` on, and of each those from `seq` on."""
@@ -136,7 +136,7 @@ class Here:
     def draws(self, i: int) -> torch.Tensor:
         """Of the parameters that are being updated, for the elements of number i: numbers of 16 bits by their index in the whole."""
         name = self.whose[i]
-        return counter.draws(self.elements(name), self.seed, name, self._step)
+        return drawing.draws(self.elements(name), self.seed, name, self._step)
 
     def start_of_basis(self, sizes: Sequence[int], first: int) -> torch.Tensor:
         """Columns of chance for the parameter whose gradient is summed, by their index from `first` on: in [-1, 1], the same in every step."""
