@@ -17,9 +17,9 @@ interface Measured {
   readonly peak: number
 }
 
-/** Jobs that were known when prices were made, and those drawn after they were frozen. */
+/** Jobs that were known when prices were made, those drawn after they were frozen, and those of kinds that neither has. */
 const measured = JSON.parse(readFileSync('validation/gpu/h200-steps.json', 'utf8')) as Record<
-  'known' | 'drawn',
+  'known' | 'drawn' | 'others',
   readonly Measured[]
 >
 
@@ -45,3 +45,13 @@ for (const which of ['known', 'drawn'] as const) {
     ok(times.length === rows.length && mean(times) <= 0.04, percent(mean(times)))
   })
 }
+
+test(`${measured.others.length} jobs of other kinds: steps within 7 % on average and 12 % at the worst, memory within 2 and 9 %`, () => {
+  const errors = measured.others.map(errorsOf)
+  const [times, memories] = (['time', 'memory'] as const).map(key => errors.map(each => Math.abs(each[key])))
+  ok(mean(times) <= 0.07 && Math.max(...times) <= 0.12, `${percent(mean(times))}, ${percent(Math.max(...times))}`)
+  ok(
+    mean(memories) <= 0.02 && Math.max(...memories) <= 0.09,
+    `${percent(mean(memories))}, ${percent(Math.max(...memories))}`,
+  )
+})

@@ -103,8 +103,8 @@ function nearness(kernel: Attention, point: AttentionPoint, device: Device) {
       apart(kernel.queries, point.queries) +
       apart(kernel.keys, point.keys) +
       apart(kernel.headDim, point.headDim) +
-      apart(kernel.heads / kernel.kvHeads, point.heads / point.kvHeads) +
-      // What only repeats the work matters less.
+      // How many heads share keys hardly matters, and what only repeats the work not much.
+      0.1 * apart(kernel.heads / kernel.kvHeads, point.heads / point.kvHeads) +
       0.25 * apart(kernel.batch * kernel.heads, point.batch * point.heads) +
       masks +
       drops,
