@@ -3,6 +3,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 
 const root = process.env.LOCKSTEP_FIXTURES ?? 'test/fixtures'
 
+/** Of the repository's own set it is known what it has; of others only what form they have. */
+export const isOwnSet = process.env.LOCKSTEP_FIXTURES === undefined
+
 /** The path of a file or a folder, of which the set must have one. */
 export function fixturePath(path: string): string {
   if (!existsSync(root)) throw new Error(`there is no folder ${root}, which LOCKSTEP_FIXTURES names`)

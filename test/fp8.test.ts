@@ -9,7 +9,7 @@ import { boot, dataFor, roundToE4M3, roundToE5M2, startTrainer } from '../src/en
 import { type Call, type Instr, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { check, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
-import { readFixture } from './fixtures.js'
+import { isOwnSet, readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
 import { later, oneIn } from './share.js'
 import { runOp } from './tiny.js'
@@ -32,6 +32,14 @@ for (const format of codeTypes)
   test(`${format}: scales are those that others take, powers of two or exact`, () => {
     const { amaxes, scales }: Scaling = JSON.parse(readFixture('precision/fp8-scaling.json'))
     const theirs = scales.filter(row => row.format === formats[format])
+    if (isOwnSet)
+      deepEqual(
+        theirs.map(({ by, pow2, eps }) => [by, pow2, eps]),
+        [
+          ...[false, true].flatMap(pow2 => [0, 1e-4].map(eps => ['TransformerEngine', pow2, eps])),
+          ...[false, true].map(pow2 => ['torchao', pow2, undefined]),
+        ],
+      )
     for (const pow2 of [false, true]) ok(theirs.some(row => row.pow2 === pow2))
     for (const { by, pow2, eps, scale, inverse } of theirs)
       for (const [i, amax] of amaxes.entries()) {
@@ -69,6 +77,7 @@ test('scales and codes of MX are those of torchao, in all four modes', () => {
   const dims = shape.map((size, i) => ({ name: ['row', 'column'][i], size }))
   const blocks = { row: 1, column: 32 }
   ok(cases.length > 0)
+  if (isOwnSet) deepEqual(new Set(cases.map(({ mode }) => mode)), new Set(['FLOOR', 'RCEIL', 'CEIL', 'EVEN']))
   for (const { mode, format, scales, codes } of cases) {
     const ours = format === 'e4m3fn' ? 'f8e4m3' : 'f8e5m2'
     const by = scaleRules.find(rule => rule === mode.toLowerCase())
