@@ -266,7 +266,7 @@ export const rows: readonly Row[] = [
   [`${good}data: { sorce: a.txt }`, 'schema/key data.sorce | did you mean `source`?'],
   [`${good}data: { source: "" }`, 'schema/range data.source | must be at least 1 character'],
   [`${good}data: { source: a.txt, tokenizer: word }`, 'schema/value data.tokenizer | expected bytes, bpe or the path of a tokenizer.json'],
-  [`${good}data: { source: a.bin, width: u8 }`, 'schema/name data.width | did you mean `u16`?'],
+  [`${good}data: { source: a.bin, width: u8 }`, 'schema/name data.width | one of u16 or u32'],
   [`${good}data: { source: a.txt, evalFraction: 1 }`, 'data/vocab model.vocab | model.vocab 128 < 256 tokens', 'schema/range data.evalFraction | less than 1, got 1'],
 
   // Batches that grow

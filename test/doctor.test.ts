@@ -84,7 +84,10 @@ test('collectives of a run whose cores others had are no complaint', () => {
       loss: 1,
       seconds: 1,
       cpu,
-      ranks: { seconds: 1, compute: [0.6, 0.6], busy: [0.6, 0.6] },
+      ranks: {
+        ...{ seconds: 1, compute: [0.6, 0.6], busy: [0.6, 0.6] },
+        ...{ waiting: [0.4, 0.4], late: [0, 0], network: {} },
+      },
     })
     return Array.from({ length: 12 }, () => line!)
   }

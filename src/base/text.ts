@@ -40,12 +40,12 @@ export const shorten = (text: string, most: number): string => {
   return shown.length > most ? `${shown.slice(0, most)}...` : shown
 }
 
-/** The word nearest to `word` by edit distance, if it is near enough to be a slip. */
+/** The word nearest to `word` by edit distance, if it is near enough to be a slip: not all of it is another. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
   const [best] = words
     .map(candidate => [editDistance(word.toLowerCase(), candidate.toLowerCase()), candidate] as const)
     .sort((a, b) => a[0] - b[0])
-  return best && best[0] <= Math.max(2, Math.floor(word.length / 3)) ? best[1] : undefined
+  return best && best[0] <= Math.max(2, Math.floor(word.length / 3)) && best[0] < word.length ? best[1] : undefined
 }
 
 function editDistance(a: string, b: string): number {
