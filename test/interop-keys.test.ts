@@ -203,3 +203,19 @@ test('nanotron: experts of its older example, models of no family, norms that ar
     'notCarried model.model_config.flex_attention_mask',
   ])
 })
+
+test('Megatron: flags that change memory or numbers, and no field stands for, are named', () => {
+  const flags = [
+    'moe-layer-recompute',
+    'no-rope-freq 2',
+    'partition-activations',
+    'checkpoint-in-cpu',
+    'use-bnb-optimizer',
+  ]
+  const sizes =
+    '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 --vocab-size 128'
+  const steps = '--micro-batch-size 1 --global-batch-size 16 --train-iters 10 --lr 1e-3'
+  const imported = read(`torchrun --nproc-per-node 8 pretrain_gpt.py ${sizes} ${steps} --${flags.join(' --')}`)
+  const named = notes(imported, 'notCarried').filter(note => flags.some(flag => note.includes(flag.split(' ')[0])))
+  deepEqual(named.sort(), flags.map(flag => `notCarried --${flag.split(' ')[0]}`).sort())
+})

@@ -44,6 +44,12 @@ const told: Readonly<Record<string, string>> = {
   finetune: 'weights are loaded, and the optimizer starts anew',
   deepspeed: 'DeepSpeed runs the steps: what its configuration says counts',
   'no-pipeline-parallel': 'there is no pipeline: pp is 1',
+  'moe-layer-recompute': 'layers of experts are computed again there: plan.recompute',
+  'moe-router-force-load-balancing': 'tokens go to experts by chance there, so that all have as many',
+  'no-rope-freq': 'some layers have no rotary positions there: no model here has such',
+  'checkpoint-in-cpu': 'inputs of layers wait on the host there: plan.offload',
+  'partition-activations': 'inputs of layers are kept in parts over tp there',
+  'use-bnb-optimizer': 'moments are in 8 bits there',
 }
 
 /** Paths, logs, checkpoints, evaluation, profiling, kernels, data loading: no step is another one for them. */
@@ -52,10 +58,10 @@ const without = [
   /^(log|tensorboard|wandb|one-logger|save|load|ckpt|checkpoint-|dist-ckpt|async-(save|ckpt|strategy)|eval|valid|test|profile|nsys)/,
   /^(tokenizer|vocab-file|merge-file|data|dataset|dataloader|split|num-workers|mmap|mock-data|train-data|per-split)/,
   /^(no-(load|save|mmap|async|log|masked|bias|rope|gradient|barrier|check|persist|one|create|query|seq|initial|ckpt|strict|align|fp8|data|use|contig|scaled-masked|new|pin|delay|manual))/,
-  /^(use-(mcore|flash|cpu-init|legacy|dist-ckpt|dist|persistent|pytorch|tokenizer|one|ring|sharp|nccl|checkpoint-opt|fused|bnb|pin|te|process|ext|mp-args|turbo))/,
+  /^(use-(mcore|flash|cpu-init|legacy|dist-ckpt|dist|persistent|pytorch|tokenizer|one|ring|sharp|nccl|checkpoint-opt|fused|pin|te|process|ext|mp-args|turbo))/,
   /^(attention-backend|transformer-impl|distributed-(backend|timeout)|local.rank|timing|manual-gc|empty-unused|seed-|bert|rerun|enable-(ft|one|cuda|experimental|gloo|msc|zb-runtime|optimizer-post|exactly)|exit-(signal|on))/,
-  /^(moe-(grouped|token-dispatcher|permute|per-layer|router-(dtype|fusion|padding|force)|use|enable-deepep|deepep|flex|shared-expert-overlap|extended|layer-recompute|apply))/,
-  /^(cuda-graph|external-cuda|te-|tp-comm|inference|straggler|ft-|flight|nccl|ddp-(average|pad)|average-in|gradient-(reduce|accumulation)|high-priority|train-mode|model-name|tiktoken|deterministic|cross-entropy|apply-rope|auto-detect|strict|override|lazy|adlr|calc-ft|app-tag|record|memory-snapshot|on-device|squeeze|overlap-param-gather-with|align|defer-embedding|wgrad|init-model|fsdp-|keep-fp8|fp8-wgrad|metrics|scalar|variable|model$|model-type|output-dir|steps-per|zero-(allgather|reduce|contigious)|abort-on|sync-tp|kill-switch|codecarbon|valid-num|deepspeed-config|zero-stage|partition-activations|contigious|synchronize|DDP-impl|reinit|max-padding|patch|position-embedding-fusion|calculate-per-token-loss|enable-full|exit-on|iteration|report|suggested|retro|rank|world-size|data-parallel-size|params-dtype|consumed|legacy|max-tokens-to-oom|is-|_)/,
+  /^(moe-(grouped|token-dispatcher|permute|per-layer|router-(dtype|fusion|padding|force)|use|enable-deepep|deepep|flex|shared-expert-overlap|extended|apply))/,
+  /^(cuda-graph|external-cuda|te-|tp-comm|inference|straggler|ft-|flight|nccl|ddp-(average|pad)|average-in|gradient-(reduce|accumulation)|high-priority|train-mode|model-name|tiktoken|deterministic|cross-entropy|apply-rope|auto-detect|strict|override|lazy|adlr|calc-ft|app-tag|record|memory-snapshot|on-device|squeeze|overlap-param-gather-with|align|defer-embedding|wgrad|init-model|fsdp-|keep-fp8|fp8-wgrad|metrics|scalar|variable|model$|model-type|output-dir|steps-per|zero-(allgather|reduce|contigious)|abort-on|sync-tp|kill-switch|codecarbon|valid-num|deepspeed-config|zero-stage|contigious|synchronize|DDP-impl|reinit|max-padding|patch|position-embedding-fusion|calculate-per-token-loss|enable-full|exit-on|iteration|report|suggested|retro|rank|world-size|data-parallel-size|params-dtype|consumed|legacy|max-tokens-to-oom|is-|_)/,
 ] as const
 
 export const isWithout = (name: string): boolean =>
