@@ -164,3 +164,12 @@ test('a disk too full for standard output is said in words, exit code 1', { skip
   equal(status, 1)
   equal(spawnSync(process.execPath, [cli, 'check'], { stdio: ['ignore', 'ignore', full] }).status, 2)
 })
+
+test('a current folder that was deleted is said in words', async () => {
+  const gone = () => {
+    throw Object.assign(new Error('ENOENT: no such file or directory, uv_cwd'), { syscall: 'uv_cwd' })
+  }
+  const { code, err } = await lockstep(['check', 'job.yaml'], files, { read: gone, out: gone })
+  equal(code, 1)
+  equal(err, 'error: the current folder was deleted; change to another one [file/unreadable]\n')
+})

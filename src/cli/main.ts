@@ -154,6 +154,7 @@ function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolea
     io.err(`${name}: ${message}\n`)
     return json ? failedJson([error('command/interrupted', '', message)], io, e.code) : e.code
   }
+  if (isWithoutFolder(e)) return failed(new ProblemsError([withoutFolder]), io, { name, json })
   if (e instanceof ProblemsError) {
     if (json) return failedJson(e.problems, io, 1, e.file)
     io.err(showProblems(e.problems, io, e.file))
@@ -164,6 +165,10 @@ function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolea
   if (io.env.LOCKSTEP_DEBUG && e instanceof Error) io.err(`${e.stack}\n`)
   return json ? failedJson([error('command/internal', '', message)], io, 1) : 1
 }
+
+/** What Node throws whose current folder was deleted, at whatever is looked for in it first. */
+const isWithoutFolder = (e: unknown): boolean => (e as Partial<NodeJS.ErrnoException> | undefined)?.syscall === 'uv_cwd'
+const withoutFolder = error('file/unreadable', '', 'the current folder was deleted', 'change to another one')
 
 /** One line, so that it can follow lines of JSON. */
 function failedJson(problems: readonly Problem[], io: Io, code: number, file?: string): number {
