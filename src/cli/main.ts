@@ -7,7 +7,7 @@ import { Command, CommanderError } from 'commander'
 import { error, type Problem, ProblemsError } from '../base/index.js'
 import { type Io, processIo } from './io.js'
 import { onTerminal } from './text/colors.js'
-import { showProblems } from './text/problems.js'
+import { problemsJson, showProblems } from './text/problems.js'
 import { Interrupted } from './text/progress.js'
 import { usageProblems } from './text/usage.js'
 
@@ -170,9 +170,8 @@ function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolea
 const isWithoutFolder = (e: unknown): boolean => (e as Partial<NodeJS.ErrnoException> | undefined)?.syscall === 'uv_cwd'
 const withoutFolder = error('file/unreadable', '', 'the current folder was deleted', 'change to another one')
 
-/** One line, so that it can follow lines of JSON. */
 function failedJson(problems: readonly Problem[], io: Io, code: number, file?: string): number {
-  io.out(`${JSON.stringify({ ok: false, ...(file && { file }), problems })}\n`)
+  io.out(problemsJson(problems, file))
   return code
 }
 

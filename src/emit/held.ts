@@ -204,8 +204,8 @@ const isWrittenOut = ({ ins, kind, dropout }: Attention, { buffers }: Segment): 
 /** Scores, their gradients or probabilities, and what is made of both; and a byte that says whether one is kept. */
 function writtenScores({ ins, kind, dropout }: Attention, { buffers }: Segment): number {
   const [q, k] = ins.slice(kind === 'attention' ? 0 : 1).map(ref => buffers[ref])
-  const size = ({ dims }: Buffer, name: string) => dims.find(dim => dim.name === name)?.size ?? 1
-  const pairs = elementsOf(q.dims.filter(({ name }) => name !== 'headDim')) * size(k, 'seq')
+  const keys = k.dims.find(({ name }) => name === 'seq')?.size ?? 1
+  const pairs = elementsOf(q.dims.filter(({ name }) => name !== 'headDim')) * keys
   return pairs * (3 * bytesPer[q.dtype] + (dropout ? 1 : 0))
 }
 

@@ -254,33 +254,10 @@ const families: Readonly<Record<string, (raw: unknown) => ModelImport>> = {
 }
 
 /** Families of their own, whatever their names are near to. */
-const others = [
-  ...[
-    'deepseek_v2',
-    'deepseek_v32',
-    'deepseek_vl',
-    'gpt_j',
-    'gptj',
-    'gpt_neo',
-    'kimi_k25',
-    'llama4',
-    'mllama',
-    'llava',
-  ],
-  ...[
-    'ministral',
-    'ministral3',
-    'mistral3',
-    'mistral4',
-    'mpt',
-    'opt',
-    'qwen',
-    'qwen2_vl',
-    'qwen3_5',
-    'qwen3_next',
-    'qwen3_vl',
-  ],
-]
+const others = (
+  'deepseek_v2 deepseek_v32 deepseek_vl gpt_j gptj gpt_neo kimi_k25 llama4 mllama llava ' +
+  'ministral ministral3 mistral3 mistral4 mpt opt qwen qwen2_vl qwen3_5 qwen3_next qwen3_vl'
+).split(' ')
 
 /** `raw` is what JSON.parse made of a config.json. Paths of the problems are keys of that file. */
 export function fromHuggingFace(raw: unknown): ModelImport {

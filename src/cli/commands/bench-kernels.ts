@@ -23,6 +23,7 @@ import {
 import { type Limits, limitsOf, productFlops } from '../../engine/native/kernels/roofline.js'
 import { type Sizes, type Trial, trials } from '../../engine/native/kernels/table.js'
 import type { Io } from '../io.js'
+import { problemsJson } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import type { KernelTarget, TokenType } from '../words/bench.js'
 
@@ -249,7 +250,7 @@ export async function benchKernels(options: BenchKernelsOptions, io: Io): Promis
       unknown.length > 0 ? `--kernels ${unknown[0]}: must be some of ${Object.keys(targets).join(', ')}` : undefined
     const message = reason ?? `--ms ${options.ms}: not a number above 0`
     io.err(`error ${message}\n`)
-    if (options.json) io.out(`${JSON.stringify({ ok: false, problems: [error('command/usage', '', message)] })}\n`)
+    if (options.json) io.out(problemsJson([error('command/usage', '', message)]))
     return 2
   }
   const wanted = trials(timed).flatMap(({ command }, i) => (command.includes(options.only ?? '') ? [i] : []))

@@ -3,7 +3,7 @@ import { table } from '../../base/index.js'
 // Not through the folder's index: groups need neither schemas nor YAML, and these take longer to load than to use.
 import { type Groups, type RankGroups, rankGroups, type System } from '../../plan/groups.js'
 import type { Io } from '../io.js'
-import { showProblems } from '../text/problems.js'
+import { problemsJson, showProblems } from '../text/problems.js'
 
 export interface GroupsOptions {
   readonly world: number
@@ -21,7 +21,7 @@ export interface GroupsOptions {
 export function groupsCommand(options: GroupsOptions, io: Io): number {
   const sizes = { ...options, etp: options.etp ?? options.tp }
   const { groups, problems } = rankGroups(sizes, options.like)
-  if (options.json) io.out(`${JSON.stringify(groups ? asJson(groups, options.like) : { ok: false, problems })}\n`)
+  if (options.json) io.out(groups ? `${JSON.stringify(asJson(groups, options.like))}\n` : problemsJson(problems))
   else if (groups) io.out(asText(groups, options))
   if (groups || !options.json) io.err(showProblems(problems, io))
   return groups ? 0 : 1

@@ -21,7 +21,7 @@ import { type Listeners, pythonWithTorch, startTorchrun } from '../files/torchru
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
-import { countProblems, showProblems } from '../text/problems.js'
+import { countProblems, problemsJson, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import type { Ranks } from '../text/ranks.js'
 import { summaryOf } from '../text/summary.js'
@@ -53,7 +53,7 @@ export async function launchCommand(path: string, asked: LaunchOptions, io: Io):
   const options = completed(asked)
   const { loaded, problems } = await tryProgram(path, io)
   if (!loaded) {
-    if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
+    if (options.json) io.out(problemsJson(problems))
     else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }

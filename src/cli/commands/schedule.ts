@@ -29,6 +29,7 @@ import {
   wholeActivation,
 } from '../../schedule/index.js'
 import type { Io } from '../io.js'
+import { problemsJson } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import { scheduleTimeline } from '../text/schedule-timeline.js'
 import { auto, type Format, formats } from '../words/schedule.js'
@@ -86,7 +87,7 @@ export async function scheduleCommand(options: ScheduleOptions, io: Io): Promise
     return 0
   } catch (e) {
     if (!(e instanceof Refusal)) throw e
-    if (options.json) io.out(`${JSON.stringify({ ok: false, problems: e.problems })}\n`)
+    if (options.json) io.out(problemsJson(e.problems))
     else io.err(`${e.message}\n`)
     return e.code
   }

@@ -44,7 +44,7 @@ import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
 import { type Display, displayOf } from '../text/display.js'
 import { faultsOf } from '../text/fault-option.js'
-import { countProblems, showProblems } from '../text/problems.js'
+import { countProblems, problemsJson, showProblems } from '../text/problems.js'
 import { summaryOf } from '../text/summary.js'
 import { besideOneRank, introduction, kernelsText, memoryLine, nextCommands, peakOf } from '../text/train-text.js'
 import { stepsTraced } from '../words/train.js'
@@ -82,7 +82,7 @@ export async function trainCommand(path: string, options: TrainOptions, io: Io):
     io.err(showProblems(problems, io, path))
     return run(path, { ...loaded, job: changed(loaded.job, options), faults }, options, io)
   }
-  if (options.json) io.out(`${JSON.stringify({ ok: false, problems })}\n`)
+  if (options.json) io.out(problemsJson(problems))
   else io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
   return 1
 }
@@ -220,7 +220,7 @@ async function shown(session: Session, places: Places, { path, options, hearing,
     display.note(await besideOneRank(session, records, options.beside))
   if (options.demo && !options.json) display.note(nextCommands)
   const diverged = divergenceOf(losses, session.standing.divergenceLimit)
-  if (diverged.length > 0 && options.json) io.out(`${JSON.stringify({ ok: false, problems: diverged })}\n`)
+  if (diverged.length > 0 && options.json) io.out(problemsJson(diverged))
   else if (diverged.length > 0) io.err(showProblems(diverged, io, path))
   return stopped ?? (diverged.length > 0 ? 1 : 0)
 }

@@ -16,6 +16,10 @@ export function showProblems(problems: readonly Problem[], io: Io, file?: string
   return problems.map(line).join('')
 }
 
+/** The same for machines, on one line, so that it can follow lines of JSON. */
+export const problemsJson = (problems: readonly Problem[], file?: string): string =>
+  `${JSON.stringify({ ok: false, ...(file && { file }), problems })}\n`
+
 /** '2 errors, 1 warning' */
 export function countProblems(problems: readonly Problem[]): string {
   const count = (severity: Problem['severity']) => problems.filter(p => p.severity === severity).length

@@ -100,6 +100,10 @@ chosen_for_parts: Optional[Fused] = None
 chosen_for_documents: Optional[documents.Varlen] = None
 
 
+# What an op raises that a release of PyTorch, or the device, does not have.
+UNABLE = (RuntimeError, NotImplementedError, AttributeError, TypeError)
+
+
 @torch.no_grad()
 def choose(device, only: str = "") -> str:
     """
@@ -122,15 +126,19 @@ def choose(device, only: str = "") -> str:
         if not candidate.name.startswith(only):
             continue
         try:
-            out, lse = fused.forward(candidate, q, k, v, None)
-            given = (out, *fused.backward(candidate, dout, q, k, v, out, lse, None))
-            if all(_near(a.float(), b.float()) for a, b in zip(given, expected)):
+            if _agrees(candidate, dout, q, k, v, expected):
                 chosen = candidate
                 chosen_for_parts = candidate if _takes_parts(candidate, dout, q, k, v) else None
                 break
-        except (RuntimeError, NotImplementedError, AttributeError, TypeError):
+        except UNABLE:
             continue
     return chosen.name if chosen else "math"
+
+
+def _agrees(candidate: Fused, dout, q, k, v, expected) -> bool:
+    out, lse = fused.forward(candidate, q, k, v, None)
+    given = (out, *fused.backward(candidate, dout, q, k, v, out, lse, None))
+    return all(_near(a.float(), b.float()) for a, b in zip(given, expected))
 
 
 def _takes_parts(candidate: Fused, dout, q, k, v) -> bool:
@@ -149,12 +157,9 @@ def _takes_windows(dout, q, k, v) -> bool:
     out, lse = attention(q, k, v, window=20)
     expected = (out, *attention_grad(dout, q, k, v, out, lse, window=20))
     try:
-        flash = fused.windowed(20)
-        out, lse = fused.forward(flash, q, k, v, None)
-        given = (out, *fused.backward(flash, dout, q, k, v, out, lse, None))
-    except (RuntimeError, NotImplementedError, AttributeError, TypeError):
+        return _agrees(fused.windowed(20), dout, q, k, v, expected)
+    except UNABLE:
         return False
-    return all(_near(a.float(), b.float()) for a, b in zip(given, expected))
 
 
 def _takes_documents(candidate: documents.Varlen, dout, q, k, v) -> bool:
@@ -178,7 +183,7 @@ def _takes_documents(candidate: documents.Varlen, dout, q, k, v) -> bool:
         out, lse = documents.forward_parts(candidate, q, k, v, None, cut)
         given = (out, lse, *documents.backward_parts(candidate, dout, q, k, v, out, lse, None, cut))
         return all(_near(a.float(), b.float()) for a, b in zip(given, expected))
-    except (RuntimeError, NotImplementedError, AttributeError, TypeError):
+    except UNABLE:
         return False
 
 
@@ -197,12 +202,11 @@ def _fusable(q, v, window, dropout, places) -> bool:
 
 def _whole(q, k, v, window, query_first, dropout, places) -> Optional[Fused]:
     """What does whole sequences. A window over all keys is none."""
-    if query_first is not None:
+    if query_first is not None or not _fusable(q, v, None, dropout, places):
         return None
-    window = None if window is not None and window >= k.shape[1] else window
-    if _fusable(q, v, window, dropout, places):
+    if window is None or window >= k.shape[1]:
         return chosen
-    return fused.windowed(window) if takes_windows and window is not None and _fusable(q, v, None, dropout, places) else None
+    return fused.windowed(window) if takes_windows else None
 
 
 def _blocks(q, k, v, window, query_first, key_first, dropout, places) -> Optional[List[Block]]:
