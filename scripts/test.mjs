@@ -1,13 +1,15 @@
 // Runs the compiled test files by name: Node 20 given a folder of .ts files runs nothing and exits 0.
 // Usage: npm test [-- word ...]            only files whose name contains one of the words
-//        npm run test:rest [-- word ...]   what npm test leaves out of families of cases (test/share.ts says which)
+//        npm run test:rest [-- word ...]   the cases of conformance families that npm test leaves out (test/families.ts)
+//        npm run test:fast [-- word ...]   for the inner loop: no threads, browser or torch, one case of each family
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import process from 'node:process'
 import { run } from 'node:test'
 import { spec, tap } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
+import { report } from './families.mjs'
 
 const filesOf = names =>
   names
@@ -29,7 +31,7 @@ const whole = filesOf(`
  * The others share a few processes, neighbours by name: what one has made the compiler of JavaScript learn, the next need not
  * teach it again, which saves a third of their time.
  */
-const processes = 7
+const batches = 7
 /** Roughly what files take, in seconds of which most take fewer than 5: only the balance depends on it. */
 const seconds = Object.fromEntries(
   `grid 50, mutations 40, planner-refusals 35, plan-cli 35, planner 30, estimate-memory-own 30, estimate-simulate 27,
@@ -46,15 +48,37 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 process.chdir(root)
 await import('./build-kernels.mjs') // kernels older than their sources would compute something else
 await import('./build-studio.mjs') // as an old page would show something else
-const rest = process.argv[2] === '--rest'
-if (rest) process.env.LOCKSTEP_TESTS = 'rest'
-const words = process.argv.slice(rest ? 3 : 2)
+const modes = { '--rest': 'rest', '--fast': 'fast' }
+const mode = modes[process.argv[2]]
+if (mode) process.env.LOCKSTEP_TESTS = mode
+const words = process.argv.slice(mode ? 3 : 2)
+
+// What each case of a family did, added up at the end.
+const records = join(root, 'dist/test-records', words.length > 0 ? 'words' : (mode ?? 'test'))
+rmSync(records, { recursive: true, force: true })
+mkdirSync(records, { recursive: true })
+process.env.LOCKSTEP_RECORDS = records
+
+const textOf = file => readFileSync(join('test', file), 'utf8')
 /** Whether the rest has something of a file. */
-const isShared = file => whole.includes(file) || readFileSync(join('test', file), 'utf8').includes("'./share.js'")
+const isShared = file => whole.includes(file) || textOf(file).includes("'./families.js'")
+const heavy =
+  /node:(child_process|worker_threads)|playwright|engine\/native|startEngine|startSession|new Pool|fastKernels|findPython/
+const helpers = new Set(readdirSync('test').filter(file => file.endsWith('.ts')))
+/** Whether a file, or a helper that it imports, starts threads, programs or a browser. */
+function startsSomething(file, seen = new Set()) {
+  if (seen.has(file)) return false
+  seen.add(file)
+  const text = textOf(file)
+  const imported = [...text.matchAll(/from '\.\/([\w-]+)\.js'/g)].map(([, name]) => `${name}.ts`)
+  return heavy.test(text) || imported.some(name => helpers.has(name) && startsSomething(name, seen))
+}
+const isFast = file => !apart.includes(file) && !whole.includes(file) && !(file in seconds) && !startsSomething(file)
+const isAsked = { rest: isShared, fast: isFast }[mode] ?? (file => words.length > 0 || !whole.includes(file))
 // Listed from the sources, so that the compiled leftover of a deleted test does not run.
 const sources = readdirSync('test', { recursive: true, encoding: 'utf8' })
   .filter(file => file.endsWith('.test.ts') && (words.length === 0 || words.some(word => file.includes(word))))
-  .filter(file => (rest ? isShared(file) : words.length > 0 || !whole.includes(file)))
+  .filter(isAsked)
   .sort()
 const compiled = file => join(root, 'dist/test', file.replace(/\.ts$/, '.js'))
 if (sources.length === 0 || !sources.map(compiled).every(existsSync)) {
@@ -69,6 +93,7 @@ function shared(others) {
   mkdirSync(folder)
   const costOf = file => seconds[file] ?? 3
   const whole = others.reduce((sum, file) => sum + costOf(file), 0)
+  const processes = mode === 'fast' ? availableParallelism() : batches
   const parts = Array.from({ length: processes }, () => [])
   let before = 0
   for (const file of others) {
@@ -90,7 +115,9 @@ function shared(others) {
     return path
   })
 }
-const others = sources.filter(file => !apart.includes(file))
+// What is soon over first: a slip is seen while the rest still runs.
+const together = sources.filter(file => !apart.includes(file))
+const others = mode === 'fast' ? together : [...together.filter(isFast), ...together.filter(file => !isFast(file))]
 const alone = apart.filter(file => sources.includes(file)).map(compiled)
 const [longest, shorter] = [alone.slice(0, 2), alone.slice(2)]
 const files = words.length > 0 ? [...alone, ...others.map(compiled)] : [...longest, ...shared(others), ...shorter]
@@ -99,9 +126,20 @@ const files = words.length > 0 ? [...alone, ...others.map(compiled)] : [...longe
 const budget = process.version.startsWith('v20.') ? ['--interrupt-budget=2000000'] : []
 process.execArgv.push('--single-threaded-gc', '--max-semi-space-size=64', '--always-sparkplug', ...budget)
 // Some files wait more than they compute: with one file more than there are cores, these are never idle.
-run({ files, concurrency: availableParallelism() + 1 })
+const stream = run({ files, concurrency: availableParallelism() + (mode === 'fast' ? 0 : 1) })
+stream
   .on('test:fail', () => {
     process.exitCode = 1
+  })
+  // Results are printed in the order of files; that a file failed is said as soon as it ends.
+  .on('test:complete', ({ name, details }) => {
+    if (details.error !== undefined && files.includes(name)) console.error(`failed: ${basename(name)}`)
+  })
+  .on('end', () => {
+    const { lines, isGood } = report([records])
+    if (!isGood) process.exitCode = 1
+    // After the summary of the reporter.
+    process.once('exit', () => console.log(`\n${lines.join('\n')}`))
   })
   .compose(process.stdout.isTTY ? spec : tap)
   .pipe(process.stdout)

@@ -8,7 +8,7 @@ import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } f
 import { join } from 'node:path'
 import { after, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { oneIn } from './share.js'
+import { family } from './families.js'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const copy = join(root, 'dist', `add-a-fact-${process.pid}`)
@@ -82,7 +82,7 @@ function edited(edits: readonly Edit[]): () => void {
   }
 }
 
-const tested = oneIn(7, 9)
+const tested = family('add a fact', 7)
 for (const [heading, edits] of Object.entries(facts))
   tested(`${heading.toLowerCase()}: the type-checker names what ARCHITECTURE.md lists`, () => {
     const restore = edited(edits)

@@ -3,8 +3,8 @@ import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { describe } from 'node:test'
 import { compileJob, heaviest, memoryProblems } from '../src/compile/index.js'
 import { Job } from '../src/plan/index.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later, test } from './share.js'
 
 const given = {
   model: { family: 'gpt', layers: 4, embed: 64, heads: 4, vocab: 256 },

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import * as api from '../src/index.js'
-import { later, test } from './share.js'
+import { later, test } from './families.js'
 
 const folder = mkdtempSync(join('dist', 'api-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

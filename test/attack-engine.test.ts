@@ -19,8 +19,8 @@ import {
 import { inputsOf } from '../src/geometry/index.js'
 import { type Program, parse, print } from '../src/ir/index.js'
 import { damaged } from './damage.js'
+import { later, test } from './families.js'
 import { jobOf } from './jobs.js'
-import { later, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())

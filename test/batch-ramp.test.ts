@@ -18,11 +18,11 @@ import {
   syntheticOf,
 } from '../src/train/index.js'
 import { temporaryFolder, writeFiles } from './emitted.js'
+import { family, later, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later, oneIn, test } from './share.js'
 
 interface Ramps {
   readonly cases: readonly {
@@ -92,7 +92,7 @@ const plans = {
 const started = (job: Job, kernels: 'reference' | 'native' | 'wasm' | 'vectors' = 'reference') =>
   startSession(job, syntheticOf(job), { kernels })
 
-const tested = oneIn(8, 5)
+const tested = family('batch ramp', 8)
 for (const [name, [model, plan]] of Object.entries(plans))
   tested(`${name}: losses of growing batches are those of one rank`, async () => {
     const job = jobOf(model, plan, growing)

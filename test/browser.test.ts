@@ -12,7 +12,7 @@ import { type BrowserContext, chromium, type Page } from 'playwright-core'
 import { type Serving, serve } from '../examples/browser/serve.js'
 import * as suite from './browser/suite.js'
 import { findChromium, noChromium } from './chromium.js'
-import { later, test } from './share.js'
+import { later, test } from './families.js'
 
 test('only what is Node’s of the platform, beside the command line and the folder node, imports Node', () => {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' })

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { later, test } from './share.js'
+import { later, test } from './families.js'
 
 const made = mkdtempSync(join(tmpdir(), 'lockstep-bundle-'))
 after(() => rmSync(made, { recursive: true, force: true }))

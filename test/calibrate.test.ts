@@ -16,9 +16,9 @@ import {
 } from '../src/cluster/index.js'
 import { bend, fitMatmul, interpolate, matmulSeconds, priceCollective, priceKernel } from '../src/cost/index.js'
 import { thisHost } from '../src/node/index.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
-import { later, test } from './share.js'
 
 const python = findPython()
 const h200 = readFileSync('validation/gpu/h200.json', 'utf8')

@@ -2,8 +2,8 @@
 import { equal, match, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { caseNames, cases, compareCase, rowsOf } from '../src/validate/index.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later, test } from './share.js'
 
 test('every case has rows, priced within 30 % of what was published; Megatron and Llama 3 within 15 %', () => {
   for (const name of caseNames) {

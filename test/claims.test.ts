@@ -12,7 +12,7 @@ import {
   written,
 } from '../studio/claims/index.js'
 import { runCommand } from './command-line.js'
-import { later, test } from './share.js'
+import { later, test } from './families.js'
 
 /** All that are not `yes`. */
 const verdicts: Readonly<Record<string, Verdict>> = {

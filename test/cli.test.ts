@@ -2,8 +2,8 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import * as api from '../src/index.js'
 import { parse } from '../src/ir/index.js'
+import { family, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { oneIn, test } from './share.js'
 
 const job = `
 model: { family: llama, layers: 4, embed: 8, heads: 4, kvHeads: 2, ffn: 8, vocab: 8 }
@@ -70,7 +70,7 @@ for (const command of ['check', 'compile', 'verify', 'memory'])
     ok(JSON.parse(out).problems.length >= 2)
   })
 
-const taken = oneIn(2)
+const taken = family('command line', 2)
 for (const precision of ['bf16', 'pure-bf16'])
   taken(`check, compile, verify and memory take a plan in ${precision}`, async () => {
     const narrow = { 'job.yaml': job.replace('dp: 2', `dp: 2, precision: ${precision}`) }

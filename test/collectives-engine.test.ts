@@ -19,7 +19,7 @@ import {
   type Tensor,
 } from '../src/engine/native/index.js'
 import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
-import { oneIn, test } from './share.js'
+import { family, test } from './families.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -143,7 +143,7 @@ async function checkSums(group: Group, dtype: ElementType, size: number, combine
   )
 }
 
-const tested = oneIn(3)
+const tested = family('native collectives', 3)
 for (const kernels of ['native', 'wasm'] as const)
   for (const ranks of [4, 3, 2, 1])
     tested(

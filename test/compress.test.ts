@@ -10,9 +10,9 @@ import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { prepare } from '../src/engine/reference/kernels.js'
 import { type Instr, isCollective, type Program, verify } from '../src/ir/index.js'
 import { check, type Job, type PlanInput } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 
 const sixteen: readonly (readonly [ModelName, PlanInput])[] = [
   ['mlp', { dp: 3, microbatches: 2, compress: { reduce: 'bf16' } }],
@@ -27,7 +27,7 @@ const sixteen: readonly (readonly [ModelName, PlanInput])[] = [
   ['latent', { dp: 2, zero: 3, overlap: false, compress: { reduce: 'bf16', gather: 'bf16' } }],
   ['gpt', { dp: 2, zero: 3, precision: 'bf16', compress: { reduce: 'bf16' } }],
 ]
-const tested = oneIn(12, 7)
+const tested = family('compression: bf16, f16 and int8', 12)
 for (const [model, plan] of sixteen)
   tested(`${model}, ${titleOf(plan)}: computes what one rank computes`, () => {
     const batch = plan.dp === 3 ? { globalBatch: 24 } : {}

@@ -8,9 +8,9 @@ import { compileJob } from '../src/compile/index.js'
 import { bufferBytes } from '../src/cost/index.js'
 import { isCollective, parse, print, verifyStructure } from '../src/ir/index.js'
 import { check } from '../src/plan/index.js'
+import { family, later, test } from './families.js'
 import { fixtureNames, readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
-import { later, oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
 
 /** The positions each rank holds of a sequence split over cp, and maybe over tp within. */
@@ -68,7 +68,7 @@ const plans = [
   ['llama', { cp: 2, dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', order: 'cp-tp-dp-pp' }],
 ] as const
 
-const tested = oneIn(8, 5)
+const tested = family('context parallelism', 8)
 for (const [model, plan] of plans)
   tested(`${model} with ${titleOf(plan)} computes what one rank computes`, () =>
     computesWhatOneRankComputes(shallow(jobOf(model, plan))),

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { version } from '../src/base/index.js'
 import { nativeMissing } from '../src/engine/native/index.js'
 import { platform } from '../src/platform/index.js'
-import { later, test } from './share.js'
+import { later, test } from './families.js'
 
 const root = new URL('../../', import.meta.url)
 const { contracts } = (await import(new URL('scripts/contracts.mjs', root).href)) as {

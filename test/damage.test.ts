@@ -6,8 +6,8 @@ import { printCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
 import { beginningOf, newestGood, passedOver } from '../src/train/index.js'
+import { test } from './families.js'
 import { jobOf } from './jobs.js'
-import { test } from './share.js'
 
 const program = compileJob(jobOf('mlp', { dp: 2, zero: 1, tp: 2 }))
 const machine = boot(program, { seed: 1 })

@@ -8,8 +8,8 @@ import { loadCheckpoint, printCheckpoint, readCheckpoint } from '../src/checkpoi
 import { compileJob } from '../src/compile/index.js'
 import { boot, dataFor } from '../src/engine/index.js'
 import { type DataCall, type DataPolicy, planFlights } from '../src/schedule/index.js'
+import { family, later, test } from './families.js'
 import { computesWhatOneRankComputes, jobOf, optionsOf } from './jobs.js'
-import { later, oneIn, test } from './share.js'
 
 const counts = [3, 6, 7, 10, 24, 48]
 
@@ -60,7 +60,7 @@ test('without overlap everything is waited for at once', () => {
 
 const jobFor = (dp: number, zero: number) => jobOf('llama tied', { dp, zero, microbatches: 2 }, { globalBatch: 2 * dp })
 
-const many = oneIn(12, 5)
+const many = family('ZeRO and data parallelism', 12)
 for (const zero of [1, 2, 3])
   for (const dp of counts) {
     const tested = dp > 6 ? many : test

@@ -7,8 +7,8 @@ import { foundIn, type HealthEvent, type StepLine, watchRun } from '../src/healt
 import { Job, type JobInput } from '../src/plan/index.js'
 import { type Session, startSession, syntheticOf } from '../src/train/index.js'
 import { expertModels } from './expert-models.js'
+import { later, test } from './families.js'
 import { jobOf } from './jobs.js'
-import { later, test } from './share.js'
 
 type Optimizer = NonNullable<NonNullable<JobInput['training']>['optimizer']>
 

@@ -12,8 +12,8 @@ import { choices, normal as noiseOf } from '../src/base/index.js'
 import { boot, type Interpreter } from '../src/engine/index.js'
 import { defineModel, type ModelInput, normal, ones } from '../src/model/index.js'
 import type { PlanInput } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { type Build, dataOf, familyModel, gradientScales, programOf, seq, wideMachine } from './one-rank.js'
-import { oneIn, test } from './share.js'
 
 const vocab = 7
 const [h, bound] = [1e-3, 5e-9]
@@ -61,7 +61,7 @@ function worstError(
   return errors.reduce((a, b) => (a.error >= b.error ? a : b)) // a NaN stays, and fails the test
 }
 
-const tested = oneIn(6, 5)
+const tested = family('gradients against finite differences', 6)
 
 function agrees(title: string, build: Build, { plan = {} }: { plan?: PlanInput } = {}) {
   tested(`the gradients of ${title} agree with differences of the loss`, () => {
@@ -74,28 +74,28 @@ function agrees(title: string, build: Build, { plan = {} }: { plan?: PlanInput }
   })
 }
 
-const family = (title: string, config: ModelInput, plan: PlanInput = {}) => agrees(title, familyModel(config), { plan })
+const model = (title: string, config: ModelInput, plan: PlanInput = {}) => agrees(title, familyModel(config), { plan })
 
 const gpt = { family: 'gpt', layers: 2, embed: 6, heads: 2, ffn: 5, vocab } as const
 const llama = { family: 'llama', layers: 2, embed: 6, heads: 4, kvHeads: 2, headDim: 4, ffn: 5, vocab } as const
 
-family('mlp', { family: 'mlp', layers: 2, embed: 3, ffn: 5 })
-family('gpt, tied', gpt)
-family('gpt, untied', { ...gpt, tied: false })
-family('gpt with dropout', { ...gpt, dropout: 0.3 })
-family('gpt with dropout, recomputed, in two parts', { ...gpt, dropout: 0.3 }, { microbatches: 2, recompute: 'full' })
-family('llama with grouped queries', llama)
-family('llama with biases', { ...llama, qkvBias: true })
-family('llama with normed heads', { ...llama, qkNorm: true })
-family('llama with a window', { ...llama, window: 2 })
-family('llama, tied', { ...llama, tied: true })
-family('llama with everything', { ...llama, tied: true, qkvBias: true, qkNorm: true, window: 3, kvHeads: 1 })
+model('mlp', { family: 'mlp', layers: 2, embed: 3, ffn: 5 })
+model('gpt, tied', gpt)
+model('gpt, untied', { ...gpt, tied: false })
+model('gpt with dropout', { ...gpt, dropout: 0.3 })
+model('gpt with dropout, recomputed, in two parts', { ...gpt, dropout: 0.3 }, { microbatches: 2, recompute: 'full' })
+model('llama with grouped queries', llama)
+model('llama with biases', { ...llama, qkvBias: true })
+model('llama with normed heads', { ...llama, qkNorm: true })
+model('llama with a window', { ...llama, window: 2 })
+model('llama, tied', { ...llama, tied: true })
+model('llama with everything', { ...llama, tied: true, qkvBias: true, qkNorm: true, window: 3, kvHeads: 1 })
 
 /** All experts are chosen, so that no step of a difference chooses others; what is dropped depends on places alone. */
 const moe = { experts: 3, chosen: 3, ffn: 4 }
 const loss = { sequence: 0.3, microbatch: 0.2, z: 0.1 }
-family('experts by softmax', { ...llama, moe: { ...moe, loss } })
-family(
+model('experts by softmax', { ...llama, moe: { ...moe, loss } })
+model(
   'experts by sigmoid, shared and gated, in two parts',
   {
     ...llama,
@@ -103,7 +103,7 @@ family(
   },
   { microbatches: 2, recompute: 'full' },
 )
-family('experts with little room, renormalised', {
+model('experts with little room, renormalised', {
   ...llama,
   moe: { ...moe, normalise: false, capacity: { factor: 0.5, order: 'token', renormalise: true } },
 })

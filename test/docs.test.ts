@@ -2,6 +2,7 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { later, test } from './families.js'
 import {
   blocksOf,
   chinesePages,
@@ -14,7 +15,6 @@ import {
   withBlocks,
 } from './pages.js'
 import { runPage } from './run-page.js'
-import { later, test } from './share.js'
 import { missing } from './shown.js'
 
 /** Pages whose commands take a second or so together; the others are left to the rest. */

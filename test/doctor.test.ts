@@ -4,7 +4,7 @@ import { describe } from 'node:test'
 import { withOthers } from '../src/doctor/diagnose.js'
 import { diagnose } from '../src/doctor/index.js'
 import { type EventKind, stepOf } from '../src/health/index.js'
-import { oneIn, test } from './share.js'
+import { family, test } from './families.js'
 import { type Illness, runOf } from './sick-runs.js'
 
 const moe = { experts: 8, chosen: 2, ffn: 1792 }
@@ -46,7 +46,7 @@ const sick: Readonly<Record<string, readonly [EventKind, Illness]>> = {
 }
 
 describe('sick runs', () => {
-  const testSome = oneIn(4, 3)
+  const testSome = family('doctor: faults', 4)
   for (const [name, [cause, illness]] of Object.entries(sick))
     testSome(name, () => {
       const { findings } = diagnose(runOf(illness))
@@ -66,7 +66,7 @@ const healthy = [
 ]
 
 describe('healthy runs', () => {
-  const testSome = oneIn(10, 7)
+  const testSome = family('doctor: sound runs', 10)
   for (const plan of healthy)
     for (const steps of [10, 40, 100, 200])
       testSome(`${JSON.stringify(plan)}, ${steps} steps`, () =>

@@ -10,10 +10,10 @@ import { compareRun } from '../src/engine/index.js'
 import { nativeMissing, Pool } from '../src/engine/native/index.js'
 import { Job, type PlanInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
+import { family, test } from './families.js'
 import { jobOf, type ModelName, optionsOf, packed, serialOf, titleOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { isWithinBounds, record } from './recorded.js'
-import { oneIn, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -29,7 +29,7 @@ const cases: readonly (readonly [ModelName, PlanInput, pad?: number])[] = [
   ['gpt tied', { cp: 2, zigzag: 'documents', tp: 2, sequenceParallel: true }, 4],
 ]
 const training = { seq: 16, globalBatch: 4 }
-const tested = oneIn(6, 5)
+const tested = family('packed documents on the engine', 6)
 for (const [model, plan, pad] of cases)
   for (const kernels of ['native', 'wasm'] as const)
     tested(`${kernels}: ${model} with ${titleOf(plan)}`, { skip: kernels === 'native' && nativeMissing() }, async () =>

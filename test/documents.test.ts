@@ -17,9 +17,9 @@ import {
   verify,
 } from '../src/ir/index.js'
 import { check, Data, Job, type JobInput, type PlanInput } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, packed, titleOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 
 const hybrid = { ulysses: 2, ring: 2 } as const
 
@@ -33,7 +33,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama tied', { cp: 2, pp: 2, microbatches: 4, schedule: 'zb-v', zero: 2 }],
 ]
 
-const tested = oneIn(8, 5)
+const tested = family('packed documents', 8)
 for (const [model, plan] of plans)
   tested(`${model} with ${titleOf(plan)} computes what one rank computes`, () =>
     computesWhatOneRankComputes(jobIn(model, plan)),

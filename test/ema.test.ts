@@ -1,6 +1,6 @@
 /** Averages of weights: as torch computes them, the same under every plan, still in steps that are skipped, and what evaluations read. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { after, test as either } from 'node:test'
+import { after } from 'node:test'
 import { type Checkpoint, checkpointProblems, loadCheckpoint } from '../src/checkpoint/index.js'
 import { compileEvaluation, compileJob, serialJob } from '../src/compile/index.js'
 import { dataFor, startTrainer } from '../src/engine/index.js'
@@ -8,10 +8,10 @@ import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { boot } from '../src/engine/reference/machine.js'
 import { type Program, parse, print, stateTensor, verify } from '../src/ir/index.js'
 import type { Job, JobInput } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { jobOf, optionsOf, shallow, titleOf } from './jobs.js'
 import { saved } from './saved.js'
-import { oneIn, some, test } from './share.js'
 import { runOp } from './tiny.js'
 
 const ema = { decay: 0.75 }
@@ -54,7 +54,7 @@ const plans: readonly NonNullable<JobInput['plan']>[] = [
   { cp: 2, dp: 2, zero: 3 },
 ]
 
-const tested = oneIn(6, 5)
+const tested = family('EMA weights', 6)
 for (const plan of plans)
   tested(`averages under ${titleOf(plan)} are those of one rank`, () => {
     const job = shallow(jobOf('gpt tied', plan, { ema, globalBatch: 12, optimizer: { kind: 'sgd', lr: 0.05 } }))
@@ -79,8 +79,9 @@ test('averages stand still in a step that is skipped', () => {
 
 const pool = new Pool()
 after(() => pool.close())
-for (const kernels of some(['native', 'wasm'] as const, 2))
-  either(`${kernels}: averages are kept`, { skip: kernels === 'native' && (nativeMissing() || false) }, async () => {
+const byKernels = family('EMA weights: kernels', 2)
+for (const kernels of ['native', 'wasm'] as const)
+  byKernels(`${kernels}: averages are kept`, { skip: kernels === 'native' && (nativeMissing() || false) }, async () => {
     const job = jobOf('mlp', { dp: 2, zero: 1 }, { ema, optimizer: { kind: 'sgd', lr: 0.01 } })
     const program = compileJob(job)
     const engine = await startEngine(program, { seed: 1, kernels, pool, poison: true })

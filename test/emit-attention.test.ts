@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { later } from './families.js'
 import { findPython, noPython, oneThread } from './python.js'
-import { later } from './share.js'
 
 const python = findPython()
 const pathOf = (path: string) => fileURLToPath(new URL(path, import.meta.url))

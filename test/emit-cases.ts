@@ -234,6 +234,37 @@ const withDocuments = ofDocuments.map(([model, plan, pad = 1], i) => ({
   },
   title: `documents, ${model}: ${titleOf(plan)}`,
 }))
+/** Every optimizer with every ZeRO stage; and ZeRO's collectives at each use, or once per step. */
+const optimizers: readonly TrainingInput['optimizer'][] = [
+  adamw,
+  { kind: 'sgd', lr: 0.05, momentum: 0.9, weightDecay: 0.01 },
+  { kind: 'lion', lr: 1e-3, weightDecay: 0.1 },
+  { kind: 'lamb', lr: 3e-3, weightDecay: 0.1 },
+  { kind: 'adafactor', lr: 3e-3, weightDecay: 0.1 },
+  { kind: 'muon', lr: 3e-3, weightDecay: 0.1 },
+]
+const sharded: readonly (readonly [ModelName, PlanInput, TrainingInput['optimizer']])[] = [
+  ...([0, 1, 2, 3] as const).flatMap(zero =>
+    optimizers.map(optimizer => ['llama', { dp: 2, zero, microbatches: 2 }, optimizer] as const),
+  ),
+  ...(['gpt', 'llama'] as const).flatMap(model =>
+    (
+      [
+        { zero: 2, reduce: 'step' },
+        { zero: 3, reduce: 'step' },
+        { zero: 3, gather: 'step' },
+        { zero: 3, reduce: 'step', gather: 'step' },
+        { zero: 3, reduce: 'step', tp: 2, sequenceParallel: true },
+        { zero: 3, reduce: 'step', pp: 2, overlap: false },
+      ] as const
+    ).map(plan => [model, { dp: 2, microbatches: 2, ...plan }, adamw] as const),
+  ),
+]
+const withShards = sharded.map(([model, plan, optimizer]) => ({
+  job: shallow(jobOf(model, plan, { steps, evalBatches: 1, optimizer })),
+  title: `ZeRO, ${model}: ${titleOf(plan)} ${optimizer!.kind}`,
+}))
+
 const random = seeds.map(seed => ({ job: withEps(randomJob(seed)), title: `a random job (SEED=${seed})` }))
 const routedJob = routedJobs(drawn.seed, { steps, evalBatches: 2, optimizer: adamw })
 const randomRouted = Array.from({ length: drawn.routed }, () => routedJob.next().value as RoutedJob) // it never ends
@@ -243,5 +274,5 @@ export interface EmitCase {
 }
 
 export const emitCases: readonly EmitCase[] = [
-  ...[...chosen, ...withExperts, ...withDocuments, ...random, ...randomRouted],
+  ...[...chosen, ...withExperts, ...withDocuments, ...withShards, ...random, ...randomRouted],
 ].filter(({ title }) => title.includes(process.env.CASE ?? ''))

@@ -11,11 +11,11 @@ import { compileJob } from '../src/compile/index.js'
 import { Job, type PlanInput } from '../src/plan/index.js'
 import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { expertModels } from './expert-models.js'
+import { later, test } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { findPython, noPython } from './python.js'
-import { later, test } from './share.js'
 
 const python = findPython()
 

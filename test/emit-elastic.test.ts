@@ -10,10 +10,10 @@ import { readCheckpoint } from '../src/checkpoint/index.js'
 import { jobsOfRanks } from '../src/cli/files/other-ranks.js'
 import { Job } from '../src/plan/index.js'
 import { finished, ranksIn, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { later } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later } from './share.js'
 import { spokenEvents } from './spoken-events.js'
 
 const python = findPython()

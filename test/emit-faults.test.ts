@@ -6,10 +6,10 @@ import { after, before, describe } from 'node:test'
 import { Job } from '../src/plan/index.js'
 import { temporaryFolder, writeEmittedJob } from './emitted.js'
 import { expertModels } from './expert-models.js'
+import { later, test } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later, test } from './share.js'
 
 const python = findPython()
 

@@ -10,11 +10,11 @@ import { boot } from '../src/engine/index.js'
 import { lrAt } from '../src/plan/index.js'
 import { syntheticOf } from '../src/train/index.js'
 import { type Finished, temporaryFolder, writeEmittedJob, writeFiles } from './emitted.js'
+import { later, test } from './families.js'
 import { fixturePath } from './fixtures.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later, test } from './share.js'
 
 /** What one rank reads in some steps is not finite. */
 const spoilt = (steps: string) => `

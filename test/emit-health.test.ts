@@ -10,10 +10,10 @@ import { english, speak } from '../src/base/index.js'
 import { eventOf, eventPhrases, type HealthEvent } from '../src/health/index.js'
 import type { Job } from '../src/plan/index.js'
 import { temporaryFolder, writeEmittedJob, writeFiles } from './emitted.js'
+import { later } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later } from './share.js'
 
 /** The first units of a layer are pushed so far that GELU and its gradient are zero whatever comes. */
 const killed = `

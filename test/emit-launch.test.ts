@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { after, before, describe, test as inBoth } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { expectedOf, finished, processesIn, ranksIn, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { later, test } from './families.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later, test } from './share.js'
 
 const python = findPython()
 const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))

@@ -4,10 +4,10 @@ import { rmSync } from 'node:fs'
 import { after, before, describe } from 'node:test'
 import type { HealthEvent } from '../src/health/index.js'
 import { type Finished, temporaryFolder, writeEmittedJob, writeFiles } from './emitted.js'
+import { later } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later } from './share.js'
 import { spokenEvents } from './spoken-events.js'
 
 /** The data of one step is so large on one rank that products overflow. */

@@ -6,11 +6,11 @@ import { after, before, describe } from 'node:test'
 import { readCheckpoint } from '../src/checkpoint/index.js'
 import { startSession, syntheticOf } from '../src/train/index.js'
 import { type Finished, temporaryFolder, writeEmittedJob, writeFiles } from './emitted.js'
+import { later } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { louder } from './loud-data.js'
 import { findPython, noPython } from './python.js'
-import { later } from './share.js'
 
 /** What all ranks read in one step is 32 times as large. */
 const loud = `

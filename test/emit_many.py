@@ -1,25 +1,35 @@
 """
-Runs many emitted folders one after the other, in processes that are copies of this one: torch is loaded once.
-emit_many.py list.json [cuda]: [{"folder": ..., "ranks": n, "steps": n, "precisions": [...]}]; each folder gets result.json:
-losses per step, the held-out loss after the last, and whole parameters put together from the ranks' parts, by precision.
-The first folder has the runtime that all of them use. Where cuda is asked for, all ranks share one GPU and meet over NCCL.
+Runs many generated programs, a case each, in processes forked from this one: torch is imported once.
+    emit_many.py list.json [cuda]
+list.json: [{"folder", "title", "ranks", "steps", "runs": [[precision, compiled], ...]}]. Each folder gets result.json, by run
+("f64", "plan compiled", ...): losses per step, the validation loss after the last, and full parameters reassembled from the
+ranks' shards; or failure.txt. Every case has processes of its own: one that dies or hangs fails alone. The first folder has the
+runtime that all of them use. With cuda all ranks share one GPU and communicate over NCCL.
 """
+import faulthandler
 import gc
+import hashlib
+import inspect
 import json
+import multiprocessing
 import os
 import sys
+import time
 import traceback
 
-import time
-
 import torch
-import torch._dynamo  # custom operations load it when first called: every copy would
+import torch._dynamo  # custom operations load it when first called: every fork would
 import torch.distributed as dist
-import torch.multiprocessing as processes
+
+FOLDER = os.path.dirname(sys.argv[1])
+CUDA = sys.argv[2:] == ["cuda"]
+# Seconds for a case, of which a fork that waits for a dead rank gets a few to say where it was.
+CASE_SECONDS, GRACE_SECONDS = int(os.environ.get("CASE_SECONDS", 240)), 5
+SIDE_BY_SIDE = 1 if CUDA else os.cpu_count() or 1
 
 with open(sys.argv[1]) as file:
-    jobs = [{**job, "folder": os.path.join(os.path.dirname(sys.argv[1]), job["folder"])} for job in json.load(file)]
-device = torch.device("cuda", 0) if sys.argv[2:] == ["cuda"] else torch.device("cpu")
+    jobs = [{**job, "folder": os.path.join(FOLDER, job["folder"])} for job in json.load(file)]
+device = torch.device("cuda", 0) if CUDA else torch.device("cpu")
 sys.path.insert(0, jobs[0]["folder"])
 
 from runtime import losses  # noqa: E402
@@ -28,8 +38,60 @@ from runtime.trainer import Trainer  # noqa: E402
 MOST = losses.MOST
 
 
+class CompiledOnce:
+    """
+    What torch.compile returns on a CPU here: the first case that calls a function with this source and these operands compiles
+    it, all others run it as written. Traced, made functional and decomposed as inductor has it, then run op by op:
+    C++ for every kernel would take hours.
+    """
+
+    compile = torch.compile
+    folder = os.path.join(FOLDER, "compiled")
+
+    def __init__(self, function, dynamic=None, options=None):
+        self.function, self.dynamic, self.chosen = function, dynamic, None
+
+    def __call__(self, *operands, **named):
+        if self.chosen is None:
+            self.chosen = self.compiled() if self.is_first([*operands, *named.items()]) else self.function
+        return self.chosen(*operands, **named)
+
+    def compiled(self):
+        return CompiledOnce.compile(self.function, backend="aot_eager_decomp_partition", dynamic=self.dynamic)
+
+    def is_first(self, operands):
+        source = inspect.getsource(self.function).split("\n", 1)[1]  # the same under another name
+        key = hashlib.sha256(repr((source, [kind_of(x) for x in operands])).encode()).hexdigest()
+        try:
+            os.close(os.open(os.path.join(self.folder, key), os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+def kind_of(x):
+    """A flat tensor is a parameter or a shard, whose length changes nothing but the work."""
+    if isinstance(x, torch.Tensor):
+        return x.dtype, x.shape if x.dim() > 1 else x.dim()
+    return [kind_of(each) for each in x] if isinstance(x, (list, tuple)) else type(x)
+
+
+def load_compiler():
+    """What the first call of a compiled function imports takes seconds, in every fork."""
+    from torch._inductor import config  # noqa: F401
+
+    CompiledOnce.compile(lambda x: torch.nn.functional.gelu(x) @ x, backend="aot_eager_decomp_partition")(torch.ones(2, 2))
+
+
+if not CUDA:
+    os.makedirs(CompiledOnce.folder, exist_ok=True)
+    torch.compile = CompiledOnce
+    if any(compiled for job in jobs for _, compiled in job["runs"]):
+        load_compiler()
+
+
 def assembled(trainer):
-    """By name: the whole parameter, row-major. Ranks that hold the same part must hold the same numbers."""
+    """By name: the full parameter, row-major. Replicas of a shard must be equal."""
     mesh, rank = trainer.here.mesh, trainer.here.rank
     mine = {}
     for param in trainer.program["params"]:
@@ -57,62 +119,109 @@ def assembled(trainer):
     return whole
 
 
-def run(job, precision, groups):
-    trainer = Trainer(job["folder"], dist.get_rank(), device, precision, groups=groups)
+def run(job, precision, compiled, groups):
+    trainer = Trainer(job["folder"], dist.get_rank(), device, precision, compiled=compiled, groups=groups)
     records = []
     for step in range(job["steps"]):
-        # In turns: all logits at once, and a few at a time.
+        # Alternately all logits at once, and a few at a time.
         losses.MOST = MOST if step % 2 == 0 else 512
         records.append(trainer.step(step))
-    told = [None] * dist.get_world_size()
-    dist.all_gather_object(told, (records, trainer.evaluate()))
-    reported, held_out = told[trainer.program["reporter"]]
-    return {"records": reported, "heldOut": held_out, "parameters": assembled(trainer)}
+    reports = [None] * dist.get_world_size()
+    dist.all_gather_object(reports, (records, trainer.evaluate()))
+    reported, validation = reports[trainer.program["reporter"]]
+    return {"records": reported, "heldOut": validation, "parameters": assembled(trainer)}
 
 
 def share_gpu(rank):
-    """NCCL refuses two ranks on one GPU of one host: each says it is another host, and they meet over sockets."""
+    """NCCL refuses two ranks on one GPU of one host: each claims a host of its own, and they communicate over sockets."""
     names = {"NCCL_HOSTID": f"rank{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
     os.environ.update({**names, "NCCL_IB_DISABLE": "1", "NCCL_MAX_NCHANNELS": "1", "NCCL_BUFFSIZE": str(1 << 20)})
     torch.cuda.set_device(device)
 
 
-def work(rank, mine, store):
-    """What one rank of so many does."""
-    torch.set_num_threads(1)
-    ranks = mine[0]["ranks"]
-    if device.type == "cuda":
-        share_gpu(rank)
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=dist.FileStore(store, ranks), rank=rank, world_size=ranks)
-    groups = {}
-    for job in mine:
-        started = time.perf_counter()
-        try:
-            result = {precision: run(job, precision, groups) for precision in job["precisions"]}
-        except Exception:
-            # The others wait for this rank in vain, and are ended: the first to fail tells why.
-            with open(os.path.join(job["folder"], f"failed-{rank}.txt"), "w") as file:
-                traceback.print_exc(file=file)
-            raise
-        if rank == 0:
-            with open(os.path.join(job["folder"], "result.json"), "w") as file:
-                file.write(json.dumps(result))
-            if device.type == "cuda":
-                print(f"{ranks} ranks, {time.perf_counter() - started:.1f} s: {job['title']}", flush=True)
+def work(job, rank):
+    """One rank of a case."""
+    log = open(os.path.join(job["folder"], f"failed-{rank}.txt"), "w")
+    faulthandler.register(15, log, chain=True)  # who is ended says where it was
+    try:
+        torch.set_num_threads(1)
+        if CUDA:
+            share_gpu(rank)
+        store = dist.FileStore(os.path.join(job["folder"], "store"), job["ranks"])
+        dist.init_process_group("nccl" if CUDA else "gloo", store=store, rank=rank, world_size=job["ranks"])
+        groups, result = {}, {}
+        for how in job["runs"]:
+            result[name_of(*how)] = run(job, *how, groups)
+            if rank == 0:
+                with open(os.path.join(job["folder"], "result.json"), "w") as file:
+                    file.write(json.dumps(result))
+    except BaseException:
+        traceback.print_exc(file=log)
+        log.flush()
+        os._exit(1)
+    os._exit(0)  # nothing of this process outlives it
+
+
+def name_of(precision, compiled):
+    return f"{precision} compiled" if compiled else precision
+
+
+class Case:
+    """A job under way."""
+
+    def __init__(self, job):
+        self.job, self.started = job, time.monotonic()
+        for name in ("store", "failure.txt", "result.json"):  # of an earlier run
+            if os.path.exists(os.path.join(job["folder"], name)):
+                os.remove(os.path.join(job["folder"], name))
+        self.ranks = [multiprocessing.get_context("fork").Process(target=work, args=(job, rank)) for rank in range(job["ranks"])]
+        for process in self.ranks:
+            process.start()
+
+    def ended(self):
+        """Whether nothing of it runs any more. A rank that fails, or the clock, ends the others."""
+        codes = [process.exitcode for process in self.ranks]
+        failed = [rank for rank, code in enumerate(codes) if code]
+        seconds = time.monotonic() - self.started
+        if not failed and seconds < CASE_SECONDS:
+            return all(code is not None for code in codes)
+        self.end()
+        if failed:
+            self.say(f"rank {failed[0]} ended with exit code {codes[failed[0]]}", failed[0])
+        else:
+            hung = [rank for rank, code in enumerate(codes) if code is None]
+            self.say(f"ranks {hung} were still running after {CASE_SECONDS} s", hung[0])
+        return True
+
+    def end(self):
+        for process in self.ranks:
+            process.terminate()
+        deadline = time.monotonic() + GRACE_SECONDS
+        for process in self.ranks:
+            process.join(max(0, deadline - time.monotonic()))
+            process.kill()
+            process.join()
+
+    def say(self, why, rank):
+        with open(os.path.join(self.job["folder"], f"failed-{rank}.txt")) as file:
+            told = file.read()
+        with open(os.path.join(self.job["folder"], "failure.txt"), "w") as file:
+            file.write(f"{why}\n{told}")
 
 
 def main():
-    gc.freeze()  # what torch has made need not be looked through by every copy
-    failed = False
-    for ranks in sorted({job["ranks"] for job in jobs}):
-        mine = [job for job in jobs if job["ranks"] == ranks]
-        try:
-            processes.start_processes(work, (mine, f"{sys.argv[1]}.{ranks}"), nprocs=ranks, start_method="fork")
-        except Exception as error:
-            failed = True
-            print(error, file=sys.stderr)
-    sys.exit(failed)
+    gc.freeze()  # forks need not traverse what torch has made
+    # Cases of many ranks first: the last to run are short.
+    waiting, running = sorted(jobs, key=lambda job: -job["ranks"]), []
+    while waiting or running:
+        while waiting and len(running) < SIDE_BY_SIDE:
+            running.append(Case(waiting.pop(0)))
+        time.sleep(0.005)
+        for case in [case for case in running if case.ended()]:
+            running.remove(case)
+            if CUDA:
+                print(f"{case.job['ranks']} ranks, {time.monotonic() - case.started:.1f} s: {case.job['title']}", flush=True)
+    sys.exit(any(os.path.exists(os.path.join(job["folder"], "failure.txt")) for job in jobs))
 
 
 main()

@@ -21,8 +21,8 @@ import {
 } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
+import { later, test } from './families.js'
 import { jobOf } from './jobs.js'
-import { later, test } from './share.js'
 
 const pool = new Pool()
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-'))

@@ -5,17 +5,17 @@
  * draws that many more plans from the whole grid, up to 64 ranks, for both.
  */
 import assert from 'node:assert/strict'
-import { after, test } from 'node:test'
+import { after } from 'node:test'
 import { compileJob } from '../src/compile/index.js'
 import { boot, compareRun, type Runner, syntheticData } from '../src/engine/index.js'
 import { type LoweredProgram, nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import type { Program } from '../src/ir/index.js'
 import type { Job } from '../src/plan/index.js'
+import { family, test as once } from './families.js'
 import { jobOf, optionsOf, serialOf } from './jobs.js'
 import { draw, jobAt, type Point, pairwise, titleAt } from './pairs.js'
 import { bounds, isWithinBounds, type Kind, record } from './recorded.js'
-import { test as once, some } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -24,6 +24,7 @@ async function agrees(kernels: Kind, job: Job, program: Program): Promise<void> 
   isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
 }
 
+const inGrid = family('native engine: pairs of choices', process.env.GRID ? 1 : 6)
 const skipOf = (kernels: Kind) => (kernels === 'native' && nativeMissing()) || false
 
 // All in f32: these kernels have no bf16.
@@ -32,14 +33,14 @@ function run(drawn: Point, note: string, kinds: readonly Kind[]): void {
   const job = jobAt(point)
   let program: Program | undefined
   for (const kernels of kinds)
-    test(`${kernels}: ${titleAt(point)}${note}`, { skip: skipOf(kernels) }, () => {
+    inGrid(`${kernels}: ${titleAt(point)}${note}`, { skip: skipOf(kernels) }, () => {
       program ??= compileJob(job)
       return agrees(kernels, job, program)
     })
 }
 
 // What the kernels compute is compared kernel by kernel elsewhere; how ranks meet is the same in both.
-for (const [i, point] of some(pairwise(1, 20_000, 8).entries(), 6, 5))
+for (const [i, point] of pairwise(1, 20_000, 8).entries())
   run(point, '', i % 4 === 0 || nativeMissing() ? ['native', 'wasm'] : ['native'])
 
 const more = Number(process.env.GRID ?? 0)

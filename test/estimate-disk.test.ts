@@ -2,8 +2,8 @@
 import { ok } from 'node:assert/strict'
 import { choices, hasErrors } from '../src/base/index.js'
 import { check, Job } from '../src/plan/index.js'
+import { later, test } from './families.js'
 import { type ComparedPlan, compared, randomPlans, spread } from './random-plans.js'
-import { later, test } from './share.js'
 
 const seed = Number(process.env.SEED ?? 1)
 const count = Number(process.env.PLANS ?? 8)

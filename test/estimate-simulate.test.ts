@@ -18,9 +18,9 @@ import {
   search,
 } from '../src/search/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { family, later, test } from './families.js'
 import { randomSplits } from './random-splits.js'
 import { requestOf } from './search-requests.js'
-import { later, oneIn, test } from './share.js'
 
 /** The closed form over the simulation, less one. */
 function errorOf(given: JobInput): number {
@@ -33,7 +33,7 @@ function errorOf(given: JobInput): number {
   return step / simulate(program, clusterPrices(program, cluster), { watch: [] }).step - 1
 }
 
-const tested = oneIn(2, 3)
+const tested = family('estimate against simulation', 2)
 const agrees = (title: string, job: JobInput, within: number) =>
   tested(`${title}, ${JSON.stringify(job.plan)}: within ${100 * within} % of its simulation`, () => {
     const error = errorOf(job)

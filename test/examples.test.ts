@@ -2,9 +2,9 @@
 import { deepEqual } from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { oneIn } from './share.js'
+import { family } from './families.js'
 
-const tested = oneIn(7)
+const tested = family('examples', 7)
 for (const file of readdirSync('examples').filter(name => name.endsWith('.ts')))
   tested(`examples/${file} prints what it says`, () => {
     const promised = readFileSync(`examples/${file}`, 'utf8').match(/(?<=^\/\/> ).*$/gm)

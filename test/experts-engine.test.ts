@@ -13,9 +13,9 @@ import { inputsOf } from '../src/geometry/index.js'
 import { presets } from '../src/model/index.js'
 import { check, Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
+import { family, test } from './families.js'
 import { optionsOf, serialOf, titleOf } from './jobs.js'
 import { isWithinBounds, record } from './recorded.js'
-import { oneIn, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -52,7 +52,7 @@ const cases: readonly (readonly [keyof typeof expertModels, Plan])[] = [
   ['deepseek', { pp: 2, tp: 2, ep: 2, microbatches: 4, schedule: '1f1b', recompute: 'selective' }],
 ]
 
-const tested = oneIn(12, 5)
+const tested = family('experts on the engine', 12)
 for (const [model, plan] of cases)
   for (const kernels of ['native', 'wasm'] as const)
     tested(

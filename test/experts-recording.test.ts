@@ -8,10 +8,10 @@ import { processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 import { printChoices, readReplay } from '../src/data/index.js'
 import { fastKernels } from '../src/engine/index.js'
+import { later, test } from './families.js'
 import { Forking } from './forked.js'
 import { memoryIo } from './memory-io.js'
 import { findPython, noPython } from './python.js'
-import { later, test } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-choices-'))
 let copies: Forking | undefined

@@ -19,8 +19,8 @@ import {
   showSentence,
 } from '../src/search/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { family, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { oneIn, test } from './share.js'
 
 const model = { family: 'llama', layers: 2, embed: 1024, heads: 8, kvHeads: 8, ffn: 4096, vocab: 16384 } as const
 
@@ -121,7 +121,7 @@ const costs: readonly (readonly [ChoiceName, Given, string])[] = [
   ],
 ]
 
-const tested = oneIn(4)
+const tested = family('explain', 4)
 for (const [name, given, line] of costs)
   tested(`explain: ${line}`, () => {
     const [found] = judgedOf(jobOf(given), [name])

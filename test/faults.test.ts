@@ -7,8 +7,8 @@ import { syntheticData } from '../src/engine/index.js'
 import { EngineError, type EngineOptions, Pool, startEngine } from '../src/engine/native/index.js'
 import { inputsOf } from '../src/geometry/index.js'
 import { startSession, syntheticOf } from '../src/train/index.js'
+import { later } from './families.js'
 import { jobOf } from './jobs.js'
-import { later } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())

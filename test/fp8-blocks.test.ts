@@ -15,9 +15,9 @@ import { compileEvaluation, compileJob, serialJob } from '../src/compile/index.j
 import { boot, dataFor, roundToE4M3, roundToE5M2 } from '../src/engine/index.js'
 import { type Instr, type Law, type Program, parse, print, showViolation, traitsOf, verify } from '../src/ir/index.js'
 import { check, type JobInput } from '../src/plan/index.js'
+import { family } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
-import { oneIn } from './share.js'
 import { runOp } from './tiny.js'
 
 interface Blockwise {
@@ -112,7 +112,7 @@ type PlanInput = NonNullable<JobInput['plan']>
 const fp8 = { precision: 'bf16', fp8: { recipe: 'blocks', block: 2 } } as const
 const long = { seq: 8, globalBatch: 8 } as const
 
-const some = oneIn(9, 5)
+const tested = family('fp8: block scales', 9)
 const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { tp: 2, sequenceParallel: true }],
   ['mlp', { dp: 2, tp: 2 }],
@@ -129,7 +129,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['gpt', { dp: 2, zero: 3, fp8: { recipe: 'mx', block: 2, scales: 'even' }, recompute: 'full' }],
 ]
 for (const [model, plan] of plans)
-  some(`${model}: ${titleOf(plan)} in blocks computes what one rank computes`, () =>
+  tested(`${model}: ${titleOf(plan)} in blocks computes what one rank computes`, () =>
     computesWhatOneRankComputes(shallow(jobOf(model, { ...fp8, ...plan }, long))),
   )
 

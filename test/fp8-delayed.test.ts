@@ -5,9 +5,9 @@ import { compileJob, serialJob } from '../src/compile/index.js'
 import { boot, dataFor } from '../src/engine/index.js'
 import { type Instr, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import type { JobInput } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 import { runOp } from './tiny.js'
 
 type Number_ = number | 'inf' | 'nan'
@@ -73,7 +73,7 @@ test('a step that is skipped moves nothing', () => {
 type PlanInput = NonNullable<JobInput['plan']>
 const fp8 = { precision: 'bf16', fp8: { recipe: 'delayed', history: 3 } } as const
 
-const some = oneIn(10, 5)
+const tested = family('fp8: delayed scales', 10)
 const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { tp: 2, sequenceParallel: true, dp: 2, microbatches: 2 }],
   ['mlp', { dp: 2, tp: 2 }],
@@ -87,7 +87,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['mlp', { pp: 2, schedule: 'dualpipe', microbatches: 4 }],
 ]
 for (const [model, plan] of plans)
-  some(`${model}: ${titleOf(plan)} with scales of the steps before computes what one rank computes`, () =>
+  tested(`${model}: ${titleOf(plan)} with scales of the steps before computes what one rank computes`, () =>
     computesWhatOneRankComputes(shallow(jobOf(model, { ...plan, ...fp8 }))),
   )
 

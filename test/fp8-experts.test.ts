@@ -5,8 +5,8 @@ import { workOf } from '../src/cost/index.js'
 import { type Instr, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { check, Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
+import { family, test } from './families.js'
 import { computesWhatOneRankComputes, titleOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 
 type PlanInput = NonNullable<JobInput['plan']>
 
@@ -17,7 +17,7 @@ const jobOf = (model: keyof typeof expertModels, plan: PlanInput): Job =>
     plan: { precision: 'bf16', fp8: { experts: true }, ...plan },
   })
 
-const some = oneIn(8, 5)
+const tested = family('fp8: experts', 8)
 const plans: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
   ['deepseek', { dp: 4, ep: 2, microbatches: 2 }],
   ['mixtral', { tp: 2, etp: 2 }],
@@ -31,7 +31,7 @@ const plans: readonly (readonly [keyof typeof expertModels, PlanInput])[] = [
   ['mixtral', { cp: 2, dp: 2, ep: 2, fp8: { scales: 'exact', experts: true } }],
 ]
 for (const [model, plan] of plans)
-  some(`${model}: ${titleOf(plan)} with experts on 8 bits computes what one rank computes`, () =>
+  tested(`${model}: ${titleOf(plan)} with experts on 8 bits computes what one rank computes`, () =>
     computesWhatOneRankComputes(jobOf(model, plan)),
   )
 

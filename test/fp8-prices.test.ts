@@ -5,8 +5,8 @@ import { compileJob } from '../src/compile/index.js'
 import { estimate, placedOf, rankFootprint, rankLeastBytes, totalBytes } from '../src/estimate/index.js'
 import { Job, type JobInput, worldOfPlan } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { family, test } from './families.js'
 import { titleOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 
 type PlanInput = NonNullable<JobInput['plan']>
 
@@ -37,7 +37,7 @@ const weighed: readonly PlanInput[] = [
   { tp: 2, dp: 2, zero: 3 },
   { dp: 2, zero: 3, gather: 'step' },
 ]
-const few = oneIn(6, 2)
+const few = family('fp8 cost: delayed and current', 6)
 for (const plan of weighed)
   few(
     `${titleOf(plan)}: the bytes of the estimate are within 2 % of the arena: codes of weights, and a byte of what is kept`,
@@ -56,15 +56,15 @@ for (const plan of weighed)
     },
   )
 
-const some = oneIn(5, 2)
+const tested = family('fp8 cost: recipes', 5)
 for (const plan of plans)
   for (const recipe of ['delayed', 'blocks', 'mx'] as const)
-    some(`${recipe}, ${titleOf(plan)}: the estimate is within 3 % of the simulation`, () => {
+    tested(`${recipe}, ${titleOf(plan)}: the estimate is within 3 % of the simulation`, () => {
       const { simulated, estimated } = priced({ ...plan, fp8: { recipe } })
       ok(Math.abs(estimated / simulated - 1) < 0.03, `${1e3 * estimated} ms, simulated ${1e3 * simulated} ms`)
     })
 
-const current = oneIn(5, 2)
+const current = family('fp8 cost: random plans', 5)
 for (const plan of plans)
   current(
     `current, ${titleOf(plan)}: the estimate is within 5 % of the simulation: ranks agree on scales, behind all that flies`,

@@ -9,9 +9,9 @@ import { boot, dataFor, roundToE4M3, roundToE5M2, startTrainer } from '../src/en
 import { type Call, type Instr, type Law, type Program, parse, print, showViolation, verify } from '../src/ir/index.js'
 import { check, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { family, later } from './families.js'
 import { isOwnSet, readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
-import { later, oneIn } from './share.js'
 import { runOp } from './tiny.js'
 
 interface Scaling {
@@ -120,7 +120,7 @@ test('what is out of range becomes the greatest there is, and what is not finite
 type PlanInput = NonNullable<JobInput['plan']>
 const fp8 = { precision: 'bf16', fp8: {} } as const
 
-const some = oneIn(6, 5)
+const tested = family('fp8: current scales', 6)
 const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { tp: 2, sequenceParallel: true }],
   ['mlp', { dp: 2, tp: 2 }],
@@ -134,7 +134,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { dp: 2, tp: 2, fp8: { scales: 'exact' } }],
 ]
 for (const [model, plan] of plans)
-  some(`${model}: ${titleOf(plan)} on 8 bits computes what one rank computes`, () =>
+  tested(`${model}: ${titleOf(plan)} on 8 bits computes what one rank computes`, () =>
     computesWhatOneRankComputes(jobOf(model, { ...fp8, ...plan })),
   )
 

@@ -15,8 +15,8 @@ import {
 } from '../src/generate/index.js'
 import { adaptersOf, Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
+import { family, test } from './families.js'
 import { models } from './jobs.js'
-import { oneIn, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -58,7 +58,7 @@ const [greedy, drawn] = [{ tokens: 8 }, { tokens: 8, temperature: 0.9, topK: 20,
 /** Longer than the context of 12. */
 const long = { tokens: 20, temperature: 1, seed: 3 }
 
-const test3 = oneIn(5, 2)
+const test3 = family('generation: KV cache', 5)
 for (const [name, model] of Object.entries(families))
   test3(`${name}: with a cache and without, on every kernel, the same tokens`, async () => {
     const job = jobOf(model)
@@ -77,7 +77,7 @@ for (const [name, model] of Object.entries(families))
     }
   })
 
-const test4 = oneIn(9, 2)
+const test4 = family('generation: likelihood', 9)
 for (const name of Object.keys(families).filter(name => name !== 'experts: gshard')) // it drops tokens in training
   test4(`${name}: tokens fed one by one are as likely as the evaluation says`, async () => {
     const job = jobOf(families[name], 16)

@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
-import { later } from './share.js'
+import { later } from './families.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-installed-'))
 after(() => rmSync(folder, { recursive: true, force: true }))

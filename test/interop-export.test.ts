@@ -4,7 +4,7 @@ import process from 'node:process'
 import { exportJob, importConfig } from '../src/interop/index.js'
 import { flagNamed } from '../src/interop/megatron/flags.js'
 import { type ForeignFramework, Job } from '../src/plan/index.js'
-import { oneIn, test } from './share.js'
+import { family, test } from './families.js'
 
 /** Numbers that follow from a seed. */
 function drawing(seed: number) {
@@ -89,7 +89,7 @@ const holds = [
   'training.clip',
 ]
 const count = Number(process.env.LOCKSTEP_EXPORTS ?? 15)
-const law = oneIn(1)
+const law = family('config round trips', 1)
 
 for (const to of ['megatron', 'deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron'] as const)
   law(`${to}: ${count} jobs (seeds 1 on) come back, but for what is named`, () => {

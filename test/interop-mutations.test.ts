@@ -3,7 +3,7 @@ import { ok } from 'node:assert/strict'
 import process from 'node:process'
 import { importConfig } from '../src/interop/index.js'
 import type { ForeignFramework } from '../src/plan/index.js'
-import { test } from './share.js'
+import { test } from './families.js'
 
 const files: Readonly<Partial<Record<ForeignFramework, string>>> = {
   deepspeed: `{ "train_batch_size": 64, "train_micro_batch_size_per_gpu": 2,

@@ -17,8 +17,8 @@ import {
   startSession,
   train,
 } from '../src/train/index.js'
+import { later, test } from './families.js'
 import { readFixture } from './fixtures.js'
-import { later, test } from './share.js'
 
 const jobOf = (plan: JobInput['plan'], training: Partial<JobInput['training']> = {}): Job =>
   Job.parse({

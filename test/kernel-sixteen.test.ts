@@ -6,9 +6,9 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import type { ElementType } from '../src/base/index.js'
 import { type Kernels, loadKernels, loadWasm, nativeMissing } from '../src/engine/native/index.js'
 import { decode, encode } from '../src/engine/native/kernels/dtypes.js'
+import { later, test } from './families.js'
 import { KernelBench } from './kernel-bench.js'
 import { type ComputeCommand, computeCommands, type KernelCase, kernelCase } from './kernel-cases.js'
-import { later, test } from './share.js'
 
 /** Words that are f32 whatever the precision: statistics, numbers of the step, what a product packs. */
 const wide: readonly string[] = [

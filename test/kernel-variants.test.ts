@@ -23,9 +23,9 @@ import {
 } from '../src/engine/native/index.js'
 import { probed } from '../src/engine/native/kernels/probe.js'
 import { type Addon, platform } from '../src/platform/index.js'
+import { later, test } from './families.js'
 import { KernelBench, worstPart } from './kernel-bench.js'
 import { type ComputeCommand, computeCommands, kernelCase } from './kernel-cases.js'
-import { later, test } from './share.js'
 
 /** Of kernels/variants.mjs. */
 interface Built {

@@ -16,9 +16,9 @@ import {
   nativeMissing,
   Status,
 } from '../src/engine/native/index.js'
+import { later, test } from './families.js'
 import { KernelBench, worstPart } from './kernel-bench.js'
 import { type ComputeCommand, computeCommands, kernelCase } from './kernel-cases.js'
-import { later, test } from './share.js'
 
 interface Contender {
   readonly name: string

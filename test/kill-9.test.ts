@@ -11,7 +11,7 @@ import { after } from 'node:test'
 import { uniform } from '../src/base/index.js'
 import { nodeFiles } from '../src/node/index.js'
 import { newestGood } from '../src/train/index.js'
-import { later } from './share.js'
+import { later } from './families.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-kill-'))
 after(() => rmSync(root, { recursive: true, force: true }))

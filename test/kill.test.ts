@@ -10,7 +10,7 @@ import type { HealthEvent } from '../src/health/index.js'
 import type { Program } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { keepGoing, openData, type Session, startSession, train } from '../src/train/index.js'
-import { later } from './share.js'
+import { later } from './families.js'
 
 const pool = new Pool()
 after(() => pool.close())

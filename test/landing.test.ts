@@ -18,9 +18,9 @@ import {
 import { markOf } from '../src/engine/native/kernels/dtypes.js'
 import type { Program, Step } from '../src/ir/index.js'
 import type { PlanInput } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { jobOf, optionsOf } from './jobs.js'
 import { KernelBench } from './kernel-bench.js'
-import { oneIn, test } from './share.js'
 
 const missing = nativeMissing()
 const contenders: readonly { name: 'native' | 'wasm'; load: () => Kernels; skip: string | false }[] = [
@@ -184,7 +184,7 @@ const plans: readonly (readonly ['mlp' | 'gpt' | 'llama', PlanInput, 'native' | 
     'native',
   ],
 ]
-const tested = oneIn(4, 2)
+const tested = family('fused all-gather and dequantize', 4)
 for (const [model, plan, kernels] of plans)
   tested(
     `${kernels}: ${model}, ${JSON.stringify(plan)}: landing changes no bit`,

@@ -16,10 +16,10 @@ import {
 import { latentAttention, latentSizes } from '../src/model/latent.js'
 import type { LlamaDim } from '../src/model/transformer.js'
 import { check, Job, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, models, shallow, titleOf } from './jobs.js'
 import { greatest, programOf } from './one-rank.js'
-import { oneIn, test } from './share.js'
 
 interface Numbers {
   readonly dims: readonly [string, number][]
@@ -140,7 +140,7 @@ const plans = [
   { dp: 2, pp: 2, tp: 2, microbatches: 4, schedule: 'dualpipe', zero: 2 },
 ] as const
 
-const tested = oneIn(8, 5)
+const tested = family('latent attention (MLA)', 8)
 for (const plan of plans)
   tested(`latent attention with ${titleOf(plan as object)} computes what one rank computes`, () =>
     computesWhatOneRankComputes(shallow(jobOf('latent', plan as object))),

@@ -10,9 +10,9 @@ import { activeParametersOf, adapterParametersOf, buildModel, flopsPerToken, wit
 import { adaptersOf, check, Job, type JobInput } from '../src/plan/index.js'
 import { drop, swap } from './broken.js'
 import { expertModels } from './expert-models.js'
+import { family, test } from './families.js'
 import { computesWhatOneRankComputes, titleOf } from './jobs.js'
 import { routedJobs } from './routed-jobs.js'
-import { oneIn, test } from './share.js'
 
 type Plan = NonNullable<JobInput['plan']>
 type Targets = NonNullable<JobInput['training']['lora']>['targets']
@@ -24,7 +24,7 @@ const jobOf = (model: keyof typeof expertModels, plan: Plan, targets: Targets = 
     plan,
   })
 
-const shown = oneIn(3)
+const shown = family('LoRA of experts', 3)
 const computes = (model: keyof typeof expertModels, plan: Plan, targets?: Targets) =>
   shown(`${model}, ${titleOf(plan)}, ${targets ?? 'all-linear'}`, () =>
     computesWhatOneRankComputes(jobOf(model, plan, targets)),

@@ -23,8 +23,8 @@ import {
   type Weights,
   weightSource,
 } from '../src/weights/index.js'
+import { family } from './families.js'
 import { fixtureFolders, fixturePath, ownFixture } from './fixtures.js'
-import { some } from './share.js'
 
 const files = nodeFiles()
 const folders = fixtureFolders('huggingface')
@@ -53,8 +53,9 @@ function machineOf(job: Job, weights: Weights, { tokens, labels }: ReturnType<ty
   return { held, step: (step: number, lr: number) => machine.step({ inputs, lr, step }).loss }
 }
 
-for (const name of some(folders, 9, 4))
-  test(`${name}: adapters merged and apart`, () => {
+const exported = family('LoRA: export', 9)
+for (const name of folders)
+  exported(`${name}: adapters merged and apart`, () => {
     const path = fixturePath(`huggingface/${name}`)
     const data = tokensOf(path)
     const seq = data.tokens[0].length

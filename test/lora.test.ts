@@ -19,10 +19,10 @@ import {
 import { adaptersOf, check, Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { drop, swap } from './broken.js'
+import { family, later, test } from './families.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, shallow, titleOf } from './jobs.js'
 import { lockstep } from './memory-io.js'
 import { randomJob } from './random-job.js'
-import { later, oneIn, test } from './share.js'
 
 type Lora = NonNullable<JobInput['training']['lora']>
 const usual: Lora = { rank: 2, alpha: 3, targets: ['q', 'v'] }
@@ -30,7 +30,7 @@ const usual: Lora = { rank: 2, alpha: 3, targets: ['q', 'v'] }
 const loraJob = (model: ModelName, plan: JobInput['plan'], lora: Lora = usual): Job =>
   shallow(jobOf(model, plan ?? {}, { lora, globalBatch: 8 }))
 
-const shown = oneIn(3)
+const shown = family('LoRA', 3)
 const computes = (model: ModelName, plan: JobInput['plan'], lora?: Lora) =>
   shown(`${model}, ${titleOf(plan ?? {})}, ${titleOf({ ...lora } as object)}`, () =>
     computesWhatOneRankComputes(loraJob(model, plan, lora)),
@@ -47,7 +47,7 @@ computes(
 computes('latent', { dp: 2, tp: 2, zero: 3 }, { targets: 'all-linear' })
 
 /** Any plan of any sound job. */
-const tested = process.env.LORA ? test : oneIn(24, 9)
+const tested = process.env.LORA ? test : family('LoRA: random plans', 24)
 for (let n = 0; n < Number(process.env.LORA ?? 24); n++) {
   const seed = 5000 + 1000 * Number(process.env.SEED ?? 1) + n
   const { pick, int } = choices(seed)

@@ -7,9 +7,9 @@ import assert from 'node:assert/strict'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { type CompareOptions, compare, runSerial, type SerialRun, worstOf } from '../src/engine/index.js'
 import { type Place, type Program, SerialReplay, showViolation, type Violation, verify } from '../src/ir/index.js'
+import { family, test } from './families.js'
 import { jobOf, type ModelName, optionsOf, shallow, titleOf } from './jobs.js'
 import { type Mutation, mutationsOf } from './mutate/index.js'
-import { oneIn, test } from './share.js'
 import { type Toy, toy } from './toy.js'
 
 const plans: readonly [ModelName, Parameters<typeof jobOf>[1]][] = [
@@ -24,7 +24,7 @@ const plans: readonly [ModelName, Parameters<typeof jobOf>[1]][] = [
 const seed = Number(process.env.SEED ?? 1)
 const each = Number(process.env.MUTANTS ?? 1)
 
-const tested = oneIn(9, 4)
+const tested = family('laws against mutants', 9)
 for (const [model, plan] of plans)
   tested(`the laws catch what changes a number: ${model}, ${titleOf(plan)} (SEED=${seed})`, () => {
     const job = shallow(jobOf(model, plan))

@@ -25,8 +25,8 @@ import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import { parse, print, roomIn, verify } from '../src/ir/index.js'
 import { platform, type RoomFile } from '../src/platform/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { later, test } from './families.js'
 import { jobOf, optionsOf } from './jobs.js'
-import { later, test } from './share.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-disk-'))
 const at = (...names: string[]) => join(folder, ...names)

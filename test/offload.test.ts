@@ -11,9 +11,9 @@ import { dataFor, interpreterOf, type Runner } from '../src/engine/index.js'
 import { type LoweredProgram, nativeMissing, opcodes, Pool, startEngine } from '../src/engine/native/index.js'
 import { bytesPer, kinds, type Program, parse, print, roomIn, spaceOf, traitsOf, verify } from '../src/ir/index.js'
 import { type Job, type JobInput, Offload } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
 import type { Kind } from './recorded.js'
-import { oneIn, test } from './share.js'
 
 type Plan = NonNullable<JobInput['plan']>
 type Training = Partial<JobInput['training']>
@@ -116,7 +116,7 @@ test('a copier that fails ends the step, and is named', async () => {
   await engine.stop()
 })
 
-const [tested, interpretedOnce] = [oneIn(32, 9), oneIn(24, 9)]
+const [tested, interpretedOnce] = [family('offload: optimizer state', 32), family('offload: interpreted', 24)]
 for (const [model, plan, training] of cases) {
   const job = jobOf(model, plan, { clip: 0.5, ...training })
   const title = `${model}, ${titleOf(plan)}`

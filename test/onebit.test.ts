@@ -12,11 +12,11 @@ import { nativeMissing, Pool } from '../src/engine/native/index.js'
 import { parse, print, verify } from '../src/ir/index.js'
 import { check, earlierJobs, type Job, type PlanInput } from '../src/plan/index.js'
 import { lossesOf, startSession, syntheticOf } from '../src/train/index.js'
+import { family, later, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, serialOf, shallow, titleOf } from './jobs.js'
 import { isWithinBounds, record } from './recorded.js'
 import { saved } from './saved.js'
-import { later, oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
 
 interface Averaged {
@@ -174,7 +174,7 @@ const plans: readonly (readonly [ModelName, PlanInput, Parameters<typeof jobOf>[
   ['gpt', { dp: 2, cp: 2, zero: 1, compress }],
   ['gpt tied', { dp: 2, tp: 2, zero: 2, reduce: 'step', sequenceParallel: true, compress }],
 ]
-const tested = oneIn(8, 7)
+const tested = family('compression: 1-bit', 8)
 for (const [model, plan, more] of plans)
   tested(`${model}, ${titleOf(plan)}: computes what one rank computes that plays these`, () => {
     const job = jobOf(model, plan, { ...training, ...more })

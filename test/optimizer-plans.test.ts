@@ -7,9 +7,9 @@ import { nativeMissing, Pool } from '../src/engine/native/index.js'
 import { parse, print, verify } from '../src/ir/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
+import { family, test } from './families.js'
 import { computesWhatOneRankComputes, jobOf, optionsOf, serialOf, shallow, titleOf } from './jobs.js'
 import { isWithinBounds, record } from './recorded.js'
-import { oneIn, test } from './share.js'
 
 type Plan = NonNullable<JobInput['plan']>
 type Training = Partial<JobInput['training']>
@@ -40,7 +40,7 @@ const plans: readonly Plan[] = [
   { cp: 2, tp: 2, dp: 2, zero: 3 },
 ]
 
-const tested = oneIn(24, 9)
+const tested = family('optimizers under plans', 24)
 for (const [name, optimizer] of Object.entries(optimizers))
   for (const plan of plans)
     tested(`${name} under ${titleOf(plan)} computes what one rank computes`, () =>

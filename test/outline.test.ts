@@ -6,9 +6,9 @@ import { EstimateBook, frameworks, type Split, shapeOf } from '../src/estimate/i
 import { ModelConfig, presets } from '../src/model/index.js'
 import { jobOf, Outlines, plainSplit, type Request } from '../src/search/index.js'
 import { clusterPrices, type Part, simulate } from '../src/simulate/index.js'
+import { family, test } from './families.js'
 import { randomSplits } from './random-splits.js'
 import { requestOf } from './search-requests.js'
-import { oneIn, test } from './share.js'
 
 /** The difference is made by sends that are waited for. */
 const bound = 0.01
@@ -55,7 +55,7 @@ const cases: readonly (readonly [Split['schedule'], Partial<Split>])[] = [
   ['dualpipe-v', { pp: 4, chunks: 2, dp: 2, tp: 2, microbatches: 8 }],
 ]
 
-const tested = oneIn(3)
+const tested = family('simulated outlines', 3)
 for (const [name, request] of [['a llama', llama] as const, ['a gpt with one table', tied] as const])
   for (const [schedule, given] of cases)
     tested(`${name}, ${schedule} ${JSON.stringify(given)}: in outline as compiled`, () => {

@@ -1,8 +1,8 @@
 /** lockstep plan, explain and scale: what they find, what they write, and what they say when nothing works. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { makeSchedule, printSchedule } from '../src/schedule/index.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later, test } from './share.js'
 
 const asked = ['--model', 'llama3-8b', '--cluster', 'h100', '--seq', '4096']
 const plan = (...more: string[]) => lockstep(['plan', ...asked, '--no-simulate', ...more])

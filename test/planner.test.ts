@@ -20,9 +20,9 @@ import {
   search,
   requestOf as searchRequestOf,
 } from '../src/search/index.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
 import { requestOf } from './search-requests.js'
-import { later, test } from './share.js'
 
 const options = { top: 8, simulate: 40 } as const
 

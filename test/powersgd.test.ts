@@ -17,6 +17,7 @@ import { check, earlierJobs, Job, type PlanInput } from '../src/plan/index.js'
 import { earlierPrograms, lossesOf, startSession, syntheticOf } from '../src/train/index.js'
 import { temporaryFolder, writeFiles } from './emitted.js'
 import { expertModels } from './expert-models.js'
+import { family, later, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { Forking } from './forked.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, serialOf, shallow, titleOf } from './jobs.js'
@@ -24,7 +25,6 @@ import { findPython, noPython } from './python.js'
 import { compared } from './random-plans.js'
 import { isWithinBounds, record } from './recorded.js'
 import { saved } from './saved.js'
-import { later, oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
 
 const compress = { reduce: 'powersgd', rank: 2, rate: 1 } as const
@@ -38,7 +38,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['latent', { dp: 2, zero: 1, overlap: false, precision: 'bf16', compress }],
   ['llama', { tp: 4, compress }],
 ]
-const tested = oneIn(9, 5)
+const tested = family('compression: PowerSGD', 9)
 for (const [model, plan] of plans)
   tested(`${model}, ${titleOf(plan)}: computes what one rank computes`, () => {
     computesWhatOneRankComputes(jobOf(model, plan, plan.dp === 3 ? { globalBatch: 24 } : {}), 3)
@@ -233,7 +233,7 @@ const priced: readonly PlanInput[] = [
   { dp: 2, pp: 2, microbatches: 4 },
   { tp: 4, dp: 2, sequenceParallel: true },
 ]
-const pricedIn = oneIn(7)
+const pricedIn = family('compression: PowerSGD cost', 7)
 for (const plan of priced)
   pricedIn(`${titleOf(plan)}: the estimate is within 3 % of the simulation, and of the bytes that are compiled`, () => {
     const { dp = 1, microbatches = 1 } = plan

@@ -3,8 +3,8 @@ import { equal, match, ok } from 'node:assert/strict'
 import { printable } from '../src/base/index.js'
 import { colorsOf, onTerminal } from '../src/cli/text/colors.js'
 import { escapeXml } from '../src/report/svg.js'
+import { family, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { oneIn, test } from './share.js'
 
 const hostile = [
   '\x1b[2J\x1b[31mred',
@@ -71,7 +71,7 @@ const commands: readonly (readonly [string, (name: string) => string, ...string[
   ['cells of a schedule', name => `0F0,${name},0B0`, 'schedule', '--file', 'file'],
   ['a program', name => `program ${name}`, 'verify', 'file'],
 ]
-const tested = oneIn(3)
+const tested = family('printable names', 3)
 for (const [what, file, ...args] of commands)
   tested(`${what}: no control character of a name reaches the terminal`, async () => {
     for (const name of hostile)

@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { serveMetrics } from '../src/cli/files/metrics-server.js'
 import { metricsOf, metricTable, prometheusText } from '../src/monitor/index.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later, test } from './share.js'
 
 const info = { run: 'a "b"\\c\nd', name: 'gpt', plan: 'dp 2', kernels: 'native' }
 const memory = () => [{ rank: 0, kind: 'parameters', bytes: 1024 }]

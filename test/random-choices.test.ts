@@ -3,13 +3,13 @@
  * what one rank computes, in as many bytes as it says, in every space. `SEED=7 PLANS=300 npm test random-choices` draws so many.
  */
 import { earlierJobs } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { computesWhatOneRankComputes } from './jobs.js'
 import { type ChosenJob, chosenJobs } from './random-choices.js'
-import { oneIn, test } from './share.js'
 
 const seed = Number(process.env.SEED ?? 1)
 const count = Number(process.env.PLANS ?? 24)
-const tested = process.env.PLANS ? test : oneIn(18, 5)
+const tested = process.env.PLANS ? test : family('random routing', 18)
 
 const take = (jobs: Iterable<ChosenJob>, most: number): ChosenJob[] => {
   const taken: ChosenJob[] = []

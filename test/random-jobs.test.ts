@@ -1,9 +1,9 @@
 /** Any job that `check` finds sound compiles to a lawful program that computes what one rank computes. */
 import { hasErrors } from '../src/base/index.js'
 import { Compression, check, type Fp8Recipe, type Job } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { computesWhatOneRankComputes } from './jobs.js'
 import { randomJob } from './random-job.js'
-import { oneIn, test } from './share.js'
 
 const seeds = process.env.SEED
   ? [Number(process.env.SEED)]
@@ -28,7 +28,7 @@ function coded(job: Job, seed: number): Job {
     : by(seed % 4 === 0 ? 'mx' : 'blocks')
 }
 
-const tested = seeds.length > 1 ? oneIn(6, 5) : test
+const tested = seeds.length > 1 ? family('random jobs', 6) : test
 for (const seed of seeds)
   tested(`any sound job computes what one rank computes (SEED=${seed})`, () =>
     computesWhatOneRankComputes(coded(compressed(randomJob(seed)), seed)),

@@ -15,8 +15,8 @@ import {
   worldOfPlan,
 } from '../src/plan/index.js'
 import { makeSchedule, printSchedule, scheduleProblems } from '../src/schedule/index.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later, test } from './share.js'
 
 const llama405 = `
 name: llama3-405b

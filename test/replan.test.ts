@@ -6,8 +6,8 @@ import { compileJob } from '../src/compile/index.js'
 import { Job, type JobInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { doneBy, type Span } from '../src/trace/index.js'
+import { family, later, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later, oneIn, test } from './share.js'
 
 const job = (plan: JobInput['plan']): Job =>
   Job.parse({
@@ -59,7 +59,7 @@ const cases: readonly (readonly [string, Cluster, JobInput['plan'], Readonly<Rec
   ['memory of a third', slowMemory(3), { tp: 2, dp: 8 }, { 'memory bandwidth': 1 / 3 }],
 ]
 
-const fitted = oneIn(cases.length)
+const fitted = family('replanning', cases.length)
 for (const [what, real, plan, expected] of cases)
   fitted(`${what}: the rates are found, and with them the step`, () => {
     const { program, times } = timesOn(real, job(plan))

@@ -7,8 +7,8 @@ import { pathToFileURL } from 'node:url'
 import { chromium } from 'playwright-core'
 import { chartSvg } from '../src/report/index.js'
 import { findChromium, noChromium } from './chromium.js'
+import { later, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later, test } from './share.js'
 
 const shares = { compute: 0.5, communication: 0.25, waiting: 0.15, bubble: 0.1 }
 const line = (step: number) =>

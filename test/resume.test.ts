@@ -9,7 +9,7 @@ import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
 import { fastKernels } from '../src/engine/index.js'
 import type { StepRecord } from '../src/train/session.js'
-import { later, oneIn, test } from './share.js'
+import { family, later, test } from './families.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-resume-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -80,7 +80,7 @@ const pairs: readonly (readonly [from: string, to: string, bound: number, more?:
   ['dp: 2, zero: 3', 'tp: 2', 1e-10, { model: '{ family: mlp, layers: 2, embed: 4 }' }],
   ['cp: 2, attention: ring', 'tp: 2', 1e-10, { data: '{ documents: { separator: 0, labels: within } }' }],
 ]
-const tested = oneIn(4, 3)
+const tested = family('resume', 4)
 for (const [from, to, bound, more] of pairs)
   tested(
     `${from || 'one rank'} -> ${to || 'one rank'}${more ? ` ${Object.values(more)}` : ''}: ${bound ? `as never interrupted to ${bound}` : 'the same bits'}`,
@@ -107,7 +107,7 @@ test('documents that ended elsewhere are other data; without documents the weigh
   equal((await steps(jobOf(''), '--init', saved)).length, 4)
 })
 
-const byKernels = oneIn(3)
+const byKernels = family('resume: kernels', 3)
 for (const kernels of fastKernels())
   byKernels(`${kernels} kernels go on with the same bits, and under another plan to 1e-5`, async () => {
     const [job, saved] = [jobOf('dp: 2, zero: 2, microbatches: 2'), at(`saved${ran}`)]

@@ -18,9 +18,9 @@ import {
   verify,
 } from '../src/ir/index.js'
 import { check, Job, type PlanInput } from '../src/plan/index.js'
+import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
 
 const hybrid = { ulysses: 2, ring: 2 } as const
@@ -35,7 +35,7 @@ const plans = [
   ['llama', { cp: 4, attention: hybrid, pp: 2, microbatches: 4, schedule: 'dualpipe', order: 'cp-tp-dp-pp' }, 4],
 ] as const
 
-const tested = oneIn(8, 5)
+const tested = family('ring attention', 8)
 for (const [model, plan, seq] of plans)
   tested(`${model} of ${seq} tokens with ${titleOf(plan)} computes what one rank computes`, () =>
     computesWhatOneRankComputes(shallow(jobOf(model, plan, { seq, globalBatch: 4 }))),

@@ -21,8 +21,8 @@ import {
   syntheticOf,
   type Writer,
 } from '../src/train/index.js'
+import { family, test } from './families.js'
 import { jobOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-beside-'))
 after(() => rmSync(root, { recursive: true, force: true }))
@@ -104,7 +104,7 @@ test('one at a time: the next is dropped where it takes too long; a full disk is
   await session.stop()
 })
 
-const byKeep = oneIn(2)
+const byKeep = family('asynchronous checkpoints', 2)
 for (const [keep, left] of [
   [undefined, '1 2 3 4 5 6'],
   [{ last: 2 }, '5 6'],

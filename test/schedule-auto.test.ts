@@ -14,8 +14,8 @@ import {
   timing,
   validate,
 } from '../src/schedule/index.js'
+import { family, test } from './families.js'
 import { lockstep } from './memory-io.js'
-import { oneIn, test } from './share.js'
 
 const cost = (F: number, I: number, W: number, C = 0): TaskCost => ({ F, I, W, C })
 const unit = cost(1, 1, 1)
@@ -163,7 +163,7 @@ training: { seq: 8, globalBatch: 12 }
 plan: { pp: 4, dp: 2, microbatches: 6, zero: 2, schedule: zb.csv }
 `
 
-const run = oneIn(2)
+const run = family('automatic schedules', 2)
 for (const given of ['F=5,I=6,W=4,C=0.2', 'F=4,I=4,W=2;F=5,I=6,W=4;F=5,I=6,W=4;F=7,I=8,W=5'])
   run(`lockstep schedule zb-auto --cost '${given}' writes a csv that a plan runs, equal to one rank`, async () => {
     const options = ['--pp', '4', '--microbatches', '6', '--limit', '6', '--held', 'W=0.5', '--cost', given]

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { scheduleFacts } from '../src/plan/index.js'
 import { communicate, makeSchedule, printComms, printSchedule, scheduleNames } from '../src/schedule/index.js'
+import { later } from './families.js'
 import { findPython, noPython } from './python.js'
-import { later } from './share.js'
 
 /** Loads both forms of every file through PyTorch's runtime; prints what it could not read. */
 const script = `

@@ -12,11 +12,11 @@ import {
   searchAll,
   searchedRecipes,
 } from '../src/search/index.js'
+import { family, test } from './families.js'
 import { lockstep } from './memory-io.js'
 import { requestOf } from './search-requests.js'
-import { oneIn, test } from './share.js'
 
-const tested = oneIn(3)
+const tested = family('search: extras', 3)
 const searches = [
   ...extraNames.filter(name => name !== 'fp8').map(name => ({ name, recipe: undefined })),
   ...searchedRecipes.map(recipe => ({ name: 'fp8', recipe }) as const),
@@ -41,7 +41,7 @@ for (const { name, recipe } of searches)
   })
 
 const small = { devices: 4, batch: 4, layers: 2, memory: 40, software: 'lockstep' } as const
-const testedAway = oneIn(7)
+const testedAway = family('search: offload', 7)
 for (const away of awaysOf(requestOf(small)).toReversed())
   testedAway(`pruned and unpruned plans find the same with ${extraWords(away).join()}`, () => {
     const request = { ...requestOf(small), extras: ['offload'], away } as const

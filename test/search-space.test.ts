@@ -20,8 +20,8 @@ import {
   zeroName,
   zerosOf,
 } from '../src/search/index.js'
+import { family, test } from './families.js'
 import { type Asked, requestOf } from './search-requests.js'
-import { oneIn, test } from './share.js'
 
 const spaceOf = (request: Request): Split[] =>
   [...groupsOf(request)].flatMap(group =>
@@ -75,7 +75,7 @@ for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 
     }
   })
 
-const tested = process.env.SEED ? test : oneIn(4, 2)
+const tested = process.env.SEED ? test : family('search space', 4)
 for (const seed of process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: 20 }, (_, i) => i + 1))
   tested(`a sound plan with even layers is in the space (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)

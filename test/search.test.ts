@@ -38,14 +38,14 @@ import { kindOf } from '../src/search/kinds.js'
 import { leastEndOf, unlaid } from '../src/search/laid.js'
 import { meetingName } from '../src/search/space.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
+import { family, later, test } from './families.js'
 import { type Asked, requestOf } from './search-requests.js'
-import { later, oneIn, test } from './share.js'
 
 const find = (asked: Asked, prune: boolean, keep = 20): Found => search(requestOf(asked), { keep, prune })
 const steps = (plans: readonly Priced[]) => plans.map(plan => plan.estimate.step)
 const points = (plans: readonly Priced[]) => plans.map(plan => [plan.estimate.step, plan.bytes])
 
-const tested = process.env.SEED ? test : oneIn(3)
+const tested = process.env.SEED ? test : family('search against exhaustive pricing', 3)
 for (const seed of process.env.SEED ? [Number(process.env.SEED)] : [1, 2, 3, 4, 5])
   tested(`pruned and unpruned find the same (SEED=${seed})`, () => {
     const { pick, int } = choices(seed)

@@ -4,17 +4,17 @@
  * Memory that is not in use is NaN throughout.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { after, test as either } from 'node:test'
+import { after } from 'node:test'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { boot, dataFor, type Runner, type StepData, type StepResult } from '../src/engine/index.js'
 import { nativeMissing, Pool, startEngine } from '../src/engine/native/index.js'
 import type { Program } from '../src/ir/index.js'
 import { Job } from '../src/plan/index.js'
 import { expertModels } from './expert-models.js'
+import { family, later, test } from './families.js'
 import { jobOf, optionsOf } from './jobs.js'
 import { draw, jobAt, type Point, titleAt } from './pairs.js'
 import type { Kind } from './recorded.js'
-import { later, some, test } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -62,9 +62,10 @@ function* drawn(count: number): Generator<[number, Point]> {
     else if (made === count) return
 }
 
-for (const [i, point] of some(drawn(48), 24, 9)) {
+const drawnPlans = family('16 bits: drawn plans', 24)
+for (const [i, point] of drawn(48)) {
   const kernels = i % 4 === 3 ? 'wasm' : 'native'
-  either(`${kernels}: ${titleAt(point)}`, skipOf(kernels), () => agrees(jobAt(point), kernels))
+  drawnPlans(`${kernels}: ${titleAt(point)}`, skipOf(kernels), () => agrees(jobAt(point), kernels))
 }
 
 const routed = (model: keyof typeof expertModels, plan: object): Job =>
@@ -73,9 +74,10 @@ const plans = [{}, { dp: 2, ep: 2, zero: 1 }, { dp: 2, tp: 2, ep: 4, zero: 3, mi
 const cases = Object.keys(expertModels).flatMap(model =>
   plans.flatMap(plan => (['bf16', 'pure-bf16'] as const).map(precision => ({ model, plan: { ...plan, precision } }))),
 )
-for (const { model, plan } of some(cases, 30, 9)) {
+const withExperts = family('16 bits: experts', 30)
+for (const { model, plan } of cases) {
   const job = routed(model as keyof typeof expertModels, plan) // its own keys
-  either(`native: experts of ${model}, ${JSON.stringify(plan)}`, skipOf('native'), () => agrees(job, 'native'))
+  withExperts(`native: experts of ${model}, ${JSON.stringify(plan)}`, skipOf('native'), () => agrees(job, 'native'))
 }
 
 /** The last loss of 50 steps, on some data again and again. */
@@ -90,7 +92,7 @@ async function trained(job: Job, kernels: Kind): Promise<number> {
   }
 }
 
-for (const [model, precision, family] of [
+for (const [model, precision, when] of [
   ['gpt', 'bf16', later],
   ['llama', 'bf16', later],
   ['llama', 'pure-bf16', later],
@@ -98,7 +100,7 @@ for (const [model, precision, family] of [
   ['mlp', 'bf16', later],
   ['mlp', 'f16', test],
 ] as const)
-  family(`native: ${model} in ${precision}: 50 steps lead where f32 leads`, skipOf('native'), async () => {
+  when(`native: ${model} in ${precision}: 50 steps lead where f32 leads`, skipOf('native'), async () => {
     const plan = { dp: 2, zero: 1 } as const
     const [narrow, wide] = [
       await trained(jobOf(model, { ...plan, precision }), 'native'),

@@ -7,9 +7,9 @@ import { boot, dataFor, nativeMissing, Pool, type Runner, roundToBf16By, startEn
 import { type Law, parse, print, showViolation, verify } from '../src/ir/index.js'
 import type { Job, PlanInput } from '../src/plan/index.js'
 import { decayOnly } from './emit-cases.js'
+import { family } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
-import { some } from './share.js'
 
 const pool = new Pool()
 after(() => pool.close())
@@ -80,7 +80,8 @@ const plans: readonly PlanInput[] = [
   { cp: 2, tp: 2, dp: 2, zero: 3 },
 ]
 const cases = (['gpt tied', 'llama'] as const).flatMap(model => plans.map(plan => ({ model, plan })))
-for (const { model, plan } of some(cases, 10, 5)) {
+const tested = family('stochastic rounding', 10)
+for (const { model, plan } of cases) {
   const title = `${model} ${titleOf(plan)}: the bits of one rank, in every engine`
   const bitsOfOne = async () => {
     const job = decaying(model, plan)
@@ -89,7 +90,7 @@ for (const { model, plan } of some(cases, 10, 5)) {
     if (!nativeMissing()) deepEqual(await rounded(job, 'native'), one)
     deepEqual(await rounded(job, 'wasm'), one)
   }
-  test(title, bitsOfOne)
+  tested(title, bitsOfOne)
 }
 
 test('draws differ from step to step, from parameter to parameter and with the seed', () => {

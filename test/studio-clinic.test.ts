@@ -2,7 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { cases, compareCase, rowsOf } from '../src/index.js'
-import { later } from './share.js'
+import { later } from './families.js'
 import { inChromium, studioPages } from './studio-page.js'
 
 const pages = studioPages()

@@ -1,7 +1,7 @@
 /** The exercises, as a reader does them: incomplete, wrong, then right; the core says which. */
 import { match, ok } from 'node:assert/strict'
 import type { Page } from 'playwright-core'
-import { later } from './share.js'
+import { later } from './families.js'
 import { inChromium, studioPages } from './studio-page.js'
 
 const pages = studioPages()

@@ -3,8 +3,8 @@ import { deepEqual, equal, ok } from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
+import { later } from './families.js'
 import { lockstep } from './memory-io.js'
-import { later } from './share.js'
 import { inChromium, studioPages, type Watched } from './studio-page.js'
 
 const pages = studioPages()

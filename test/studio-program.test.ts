@@ -1,6 +1,6 @@
 /** The program page: walking through a step, and what the laws say of a program that was changed by hand. */
 import { equal, match, notEqual, ok } from 'node:assert/strict'
-import { later, test } from './share.js'
+import { later, test } from './families.js'
 import { inChromium, studioPages, type Watched } from './studio-page.js'
 
 const pages = studioPages()

@@ -8,7 +8,7 @@ import { processIo } from '../src/cli/io.js'
 import { serveStudio } from '../src/cli/studio/server.js'
 import { openData, parseJob, samplerOf, startSession, train } from '../src/index.js'
 import { nodeFiles } from '../src/node/index.js'
-import { later } from './share.js'
+import { later } from './families.js'
 import { hostStudio, inChromium, studioPages } from './studio-page.js'
 
 const home = process.cwd()

@@ -4,7 +4,7 @@
  */
 import { deepEqual, equal, match } from 'node:assert/strict'
 import type { Page } from 'playwright-core'
-import { later, some } from './share.js'
+import { later } from './families.js'
 import { hostStudio, inChromium, studioPages, type Watched } from './studio-page.js'
 
 const pages = studioPages()
@@ -62,7 +62,7 @@ later(
   async () => {
     const host = await hostStudio(false)
     const tab = await blocked.tab({ address: host.address })
-    for (const route of new Set([...threaded, ...some(await routes(tab), 1000, 5)])) {
+    for (const route of new Set([...threaded, ...(await routes(tab))])) {
       await tab.open(`${route}?lang=en`)
       await ready(tab.page)
       equal(await tab.page.locator('.trouble').count(), 0, route)

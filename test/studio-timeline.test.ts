@@ -1,7 +1,7 @@
 /** The timeline in a real browser: spans are chosen and the view is moved by keys and by the mouse, and all of it is said. */
 import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import type { Page } from 'playwright-core'
-import { later } from './share.js'
+import { later } from './families.js'
 import { inChromium, studioPages, violations } from './studio-page.js'
 
 const pages = studioPages()

@@ -8,9 +8,9 @@ import type { HealthEvent } from '../src/health/index.js'
 import { openTensorBoard, restartRecord, scalarsOf, valuesRecord } from '../src/monitor/index.js'
 import { nodeFiles } from '../src/node/index.js'
 import { eventRecords, tagsIn } from './event-files.js'
+import { later, test } from './families.js'
 import { fixtureFolders, fixturePath, readFixture } from './fixtures.js'
 import { lockstep } from './memory-io.js'
-import { later, test } from './share.js'
 
 test('the bytes of one record: loss/train 1.25 at step 7', () => {
   const hex = Buffer.from(valuesRecord({ time: 1000, step: 7 }, [{ tag: 'loss/train', value: 1.25 }])).toString('hex')

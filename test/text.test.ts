@@ -18,8 +18,8 @@ import {
   verify,
 } from '../src/ir/index.js'
 import { damaged } from './damage.js'
+import { later, test } from './families.js'
 import { jobOf } from './jobs.js'
-import { later, test } from './share.js'
 import { toy, toyText } from './toy.js'
 
 const back = (program: Program) => assert.deepStrictEqual(parse(print(program)), program)

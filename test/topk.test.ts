@@ -13,12 +13,12 @@ import { isCollective, type Param, type Program, parse, print, verify } from '..
 import { check, earlierJobs, Job, type PlanInput } from '../src/plan/index.js'
 import { lossesOf, startSession, syntheticOf } from '../src/train/index.js'
 import { expertModels } from './expert-models.js'
+import { family, later, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, serialOf, shallow, titleOf } from './jobs.js'
 import { compared } from './random-plans.js'
 import { isWithinBounds, record } from './recorded.js'
 import { saved } from './saved.js'
-import { later, oneIn, test } from './share.js'
 import { runOp, type Tensor } from './tiny.js'
 
 const compress = { reduce: 'topk', ratio: 0.2 } as const
@@ -35,7 +35,7 @@ const plans: readonly (readonly [ModelName, PlanInput])[] = [
   ['llama', { tp: 4, compress }],
   ['gpt', { dp: 2, tp: 2, microbatches: 2, sequenceParallel: true, compress }],
 ]
-const tested = oneIn(12, 7)
+const tested = family('compression: top-k', 12)
 for (const [model, plan] of plans)
   tested(`${model}, ${titleOf(plan)}: computes what one rank computes that plays these`, () => {
     computesWhatOneRankComputes(jobOf(model, plan, plan.dp === 3 ? { globalBatch: 24 } : {}), 3)
@@ -59,7 +59,7 @@ const shared = [
   [{ dp: 2, ep: 2, compress: { reduce: 'onebit', from: 1 } }, 0],
   [{ dp: 4, ep: 2, zero: 2, microbatches: 2, compress: { reduce: 'int8', run: 8 } }, 0],
 ] as const satisfies readonly (readonly [PlanInput, number])[]
-const testedShared = oneIn(6, 5)
+const testedShared = family('compression: top-k of experts', 6)
 for (const [plan, addends] of shared)
   testedShared(`experts, ${titleOf(plan)}: computes what one rank computes that plays these`, () => {
     const optimizer = { kind: 'adamw' as const, lr: 1e-3, uncorrected: true }
@@ -323,7 +323,7 @@ const priced: readonly PlanInput[] = [
   { dp: 8, zero: 3, reduce: 'step' },
   { tp: 4, dp: 2, sequenceParallel: true },
 ]
-const pricedIn = oneIn(6)
+const pricedIn = family('compression: top-k cost', 6)
 for (const plan of priced)
   pricedIn(`${titleOf(plan)}: the estimate is within 3 % of the simulation, and of the bytes that are compiled`, () => {
     const { dp = 1, microbatches = 1 } = plan

@@ -8,14 +8,14 @@
  */
 import { ok } from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { test } from 'node:test'
+import { before, describe } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { roleFacts } from '../src/base/index.js'
 import { ModelConfig, type ModelInput } from '../src/model/index.js'
 import { Optimizer, type Training } from '../src/plan/index.js'
+import { family } from './families.js'
 import { dataOf, familyModel, globalBatch, gradientScales, greatest, programOf, wideMachine } from './one-rank.js'
 import { findPython, oneThread } from './python.js'
-import { some } from './share.js'
 
 const script = fileURLToPath(new URL('../../test/torch_models.py', import.meta.url))
 const python = findPython()
@@ -48,7 +48,6 @@ const configs: Record<string, ModelInput> = {
   'llama with latent attention, YaRN and a window': { ...latent, mla, ropeScaling: yarn, ropeTheta: 50, window: 3 },
   'llama, tied, with everything': { ...llama, tied: true, qkvBias: true, qkNorm: true, window: 3 },
 }
-const chosen = some(Object.entries(configs), 5, 4)
 
 type Run = Pick<Training, 'optimizer' | 'clip'>
 
@@ -110,11 +109,12 @@ function question(config: ModelInput) {
 }
 
 /** One process for everything: starting torch takes longer than all the rest. */
-function ask(): Trained[][] {
-  const input = JSON.stringify(chosen.map(([, config]) => question(config)))
-  return JSON.parse(execFileSync(python!, [script], { input, env: oneThread, encoding: 'utf8', maxBuffer: 2 ** 28 }))
+function ask(asked: readonly ModelInput[]): ReadonlyMap<ModelInput, readonly Trained[]> {
+  const input = JSON.stringify(asked.map(question))
+  const options = { input, env: oneThread, encoding: 'utf8', maxBuffer: 2 ** 28 } as const
+  const answers: Trained[][] = JSON.parse(execFileSync(python!, [script], options))
+  return new Map(asked.map((config, i) => [config, answers[i]]))
 }
-const answers = python ? ask() : []
 
 const gap = (a: ArrayLike<number>, b: ArrayLike<number>) =>
   a.length === b.length ? greatest(Array.from(a, (value, i) => value - b[i])) : Number.NaN
@@ -138,16 +138,27 @@ function sameParameters(ours: Trained, theirs: Trained): void {
   }
 }
 
-for (const [at, [title, config]] of chosen.entries())
-  for (const [i, run] of runs.entries())
-    test(`${title}: ${showRun(run)}, step by step as PyTorch`, { skip }, () => {
-      const ours = train(config, run)
-      sameGradients(ours, answers[at][i])
-      sameParameters(ours, answers[at][i])
-    })
+const tested = family('models against PyTorch', 5)
+describe('step by step as PyTorch', () => {
+  const asked = new Set<ModelInput>()
+  let answers: ReadonlyMap<ModelInput, readonly Trained[]>
+  before(() => {
+    if (python) answers = ask([...asked])
+  })
+  for (const [title, config] of Object.entries(configs))
+    for (const [i, run] of runs.entries()) {
+      const isTaken = tested(`${title}: ${showRun(run)}`, { skip }, () => {
+        const [ours, theirs] = [train(config, run), answers.get(config)![i]]
+        sameGradients(ours, theirs)
+        sameParameters(ours, theirs)
+      })
+      if (isTaken) asked.add(config)
+    }
+})
 
-for (const [title, config] of [...chosen, ['gpt with dropout', { ...gpt, dropout: 0.2 }] as const])
-  test(`${title}: two microbatches are one batch`, () => {
+const inMicrobatches = family('two microbatches are one batch', 5)
+for (const [title, config] of Object.entries({ ...configs, 'gpt with dropout': { ...gpt, dropout: 0.2 } }))
+  inMicrobatches(`${title}: two microbatches are one batch`, () => {
     const [one, two] = [1, 2].map(microbatches => train(config, runs[0], microbatches))
     sameGradients(two, one)
     sameParameters(two, one)

@@ -9,8 +9,8 @@ import type { PlanInput } from '../src/plan/index.js'
 import { clusterPrices, simulate } from '../src/simulate/index.js'
 import { chromeEvents, printEvents, type Span } from '../src/trace/index.js'
 import { syntheticOf } from '../src/train/index.js'
+import { family, test } from './families.js'
 import { jobOf } from './jobs.js'
-import { oneIn, test } from './share.js'
 import { brokenRules, type TraceEvent } from './trace-rules.js'
 
 const events = (given: readonly object[]): TraceEvent[] => JSON.parse(printEvents(given as never)).traceEvents // as a reader finds them
@@ -42,7 +42,7 @@ const plans: readonly PlanInput[] = [
   { pp: 2, tp: 2, sequenceParallel: true, schedule: 'interleaved', chunks: 2, microbatches: 4 },
 ]
 
-const simulated = oneIn(plans.length)
+const simulated = family('traces', plans.length)
 for (const plan of plans)
   simulated(`simulated twice in one file: ${JSON.stringify(plan)}`, () => {
     const program = compileJob(jobOf('gpt', plan))

@@ -9,8 +9,8 @@ import { fastKernels, kernelNames, startTrainer } from '../src/engine/index.js'
 import { flopsPerToken } from '../src/model/index.js'
 import { lrAt, parseJob, Training } from '../src/plan/index.js'
 import { engineFailures } from '../src/train/engine-failure.js'
+import { family, test } from './families.js'
 import { type Files, lockstep, memoryIo } from './memory-io.js'
-import { oneIn, test } from './share.js'
 
 const model = '{ family: llama, layers: 2, embed: 8, heads: 2, ffn: 16, vocab: 8 }'
 const training = 'seq: 6, globalBatch: 8, optimizer: { kind: adamw, lr: 2e-2 }, clip: 1'
@@ -46,7 +46,7 @@ async function steps(text: string, argv: readonly string[] = [], files: Files = 
 }
 const losses = (lines: readonly Line[]) => lines.map(({ loss }) => loss)
 
-const byPrecision = oneIn(6)
+const byPrecision = family('training: precision', 6)
 for (const [kernels, precision] of fastKernels().flatMap(k => [[k, 'bf16'] as const, [k, 'pure-bf16'] as const]))
   byPrecision(`a plan in ${precision} trains on the ${kernels} kernels as the interpreter does`, async () => {
     const text = job({
@@ -108,7 +108,7 @@ test('two plans have the same losses, norms and evaluations to 1e-10', async () 
   }
 })
 
-const byKernels = oneIn(3)
+const byKernels = family('training: kernels', 3)
 for (const kernels of fastKernels())
   byKernels(`${kernels} kernels train as the interpreter does, to 1e-5, and give the same bits twice`, async () => {
     const text = job({ plan: 'dp: 2, tp: 2, pp: 2, microbatches: 2', training: 'steps: 4, evalEvery: 2' })

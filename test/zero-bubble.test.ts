@@ -24,7 +24,7 @@ import {
   timing,
 } from '../src/schedule/index.js'
 import { type Simulation, simulate } from '../src/simulate/index.js'
-import { oneIn } from './share.js'
+import { family } from './families.js'
 import { layersOn, taskPrices } from './toy-prices.js'
 
 // model, p, m; F, I, W, C; 1F1B, ZB-H1 = ZB-1p, ZB-H2, ZB-2p; ours in place of ZB-2p
@@ -64,7 +64,7 @@ const longestOf = ({ streams }: Program, simulation: Simulation): number =>
     }),
   )
 
-const tested = oneIn(3, 5)
+const tested = family('zero-bubble schedules', 3)
 for (const { model, p, m, cost, rates } of rows)
   tested(
     `${model}, ${p} stages, ${m} microbatches: 1F1B ${rates[0]}, ZB-H1 ${rates[1]}, ZB-H2 ${rates[2]} on paper`,

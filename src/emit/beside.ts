@@ -120,15 +120,18 @@ interface Wanted extends Pick<Together, 'rows' | 'widths'> {
   readonly names: Names
 }
 
-/** For each block of the kind its rows: of parameters, of gradients, of every state. Nothing where one is not whole. */
+/**
+ * For each block of the kind its rows: of parameters, of gradients, of every state. Undefined where one is sharded, or is read
+ * from the buffer that a gather of ZeRO 3 fills, where each parameter is a tensor of its own.
+ */
 function rowsOf(program: Program, pp: number, { kind, names, rows, widths }: Wanted): SideBySide[][] | undefined {
   const found = new Map<number, SideBySide[]>()
   for (const step of program.streams[pp].steps) {
     if (step.kind !== 'call' || program.blocks[step.block]?.kind !== kind || found.has(step.block)) continue
-    const held = namedFrames(program, step, names).map(frame => paramIn(program, pp, frame))
-    if (held.some(param => param === undefined)) continue
-    const params = held as Param[] // none is missing
-    if (!params.every(param => isWhole(param) && param.dtype === params[0].dtype)) return undefined
+    const bound = namedFrames(program, step, names)
+    if (bound.includes(undefined)) continue // this pass does not read all of them
+    const params = bound.map(frame => paramIn(program, pp, frame))
+    if (!params.every(isWhole) || params.some(({ dtype }) => dtype !== params[0].dtype)) return undefined
     const columns = params.map(({ frames }) => framesOf(frames[pp]))
     if (columns.some(column => column.length !== columns[0].length)) return undefined
     found.set(
@@ -146,11 +149,12 @@ const framesOf = ({ param, grad, states }: ParamFrames): number[] => [
 ]
 
 /** All of it, its states too, can lie beside others'. */
-const isWhole = ({ kept, state, keptInside, apart, dims }: Param): boolean =>
-  kept.flat === undefined &&
-  state.flat === undefined &&
-  keptInside === undefined &&
-  Object.values(apart ?? {}).every(own => sameDims(own.dims, dims) && sameLayout(own.layout, state))
+const isWhole = (param: Param | undefined): param is Param =>
+  param !== undefined &&
+  param.kept.flat === undefined &&
+  param.state.flat === undefined &&
+  param.keptInside === undefined &&
+  Object.values(param.apart ?? {}).every(own => sameDims(own.dims, param.dims) && sameLayout(own.layout, param.state))
 
 function namedFrames({ segments }: Program, { segment, bind }: Call, names: Names): (number | undefined)[] {
   const { roles } = segments[segment]

@@ -252,8 +252,8 @@ def _in_passes(function: Callable) -> Callable:
     in_passes[name] = function
 
     @functools.wraps(function)
-    def found(first, *rest, **named):
-        return compiled.get((name, first.device.type), function)(first, *rest, **named)
+    def found(operand, /, *rest, **named):
+        return compiled.get((name, operand.device.type), function)(operand, *rest, **named)
 
     return found
 

@@ -1,18 +1,11 @@
 """A rank's part of a dim: one run of positions from `start` on, or, where a sequence is split in zigzag, two runs."""
-from typing import List, NamedTuple, Tuple, Union
+from typing import List, Tuple, Union
 
 import torch
 
-
-class Part(NamedTuple):
-    """The first `until` elements follow each other from `origin` on, then `gap` positions are skipped."""
-
-    origin: int
-    until: int
-    gap: int
-
-
-Start = Union[int, Part]
+# Two runs are (origin, until, gap): the first `until` elements follow each other from `origin` on, then `gap` positions are
+# skipped. A plain tuple: torch.compile hands a named one, as a constant, to its class as one argument.
+Start = Union[int, Tuple[int, int, int]]
 
 
 def zigzag(rank: int, ranks: int, minor: int, parts: int, size: int) -> Start:
@@ -24,23 +17,24 @@ def zigzag(rank: int, ranks: int, minor: int, parts: int, size: int) -> Start:
     first = minor * size
     gap = 2 * (ranks - 1 - rank) * chunk
     if gap > 0 and first < chunk < first + size:
-        return Part(rank * chunk + first, chunk - first, gap)
+        return (rank * chunk + first, chunk - first, gap)
     return rank * chunk + first + (0 if first < chunk else gap)
 
 
 def positions(start: Start, size: int, device=None) -> torch.Tensor:
     if isinstance(start, int):
         return torch.arange(start, start + size, device=device)
+    origin, until, gap = start
     index = torch.arange(size, device=device)
-    return index + start.origin + (index >= start.until) * start.gap
+    return index + origin + (index >= until) * gap
 
 
 def runs(start: Start, size: int) -> List[Tuple[int, int, int]]:
     """Elements that follow each other in the part and in the whole: (first of the part, its position, how many)."""
     if isinstance(start, int):
         return [(0, start, size)]
-    late = start.origin + start.until + start.gap
-    return [(0, start.origin, start.until), (start.until, late, size - start.until)]
+    origin, until, gap = start
+    return [(0, origin, until), (until, origin + until + gap, size - until)]
 
 
 def order(places: torch.Tensor, ranks: int) -> torch.Tensor:
@@ -57,9 +51,7 @@ def order(places: torch.Tensor, ranks: int) -> torch.Tensor:
 def narrow(x: torch.Tensor, dim: int, start: Start, size: int) -> torch.Tensor:
     if isinstance(start, int):
         return x.narrow(dim, start, size)
-    early = x.narrow(dim, start.origin, start.until)
-    late = x.narrow(dim, start.origin + start.until + start.gap, size - start.until)
-    return torch.cat((early, late), dim)
+    return torch.cat([x.narrow(dim, position, count) for _, position, count in runs(start, size)], dim)
 
 
 def paired(chunks: torch.Tensor) -> torch.Tensor:
