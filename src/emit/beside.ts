@@ -120,11 +120,16 @@ interface Wanted extends Pick<Together, 'rows' | 'widths'> {
   readonly names: Names
 }
 
-/** For each block of the kind its rows: of parameters, of gradients, of every state. Nothing where one is not whole. */
+/**
+ * For each block of the kind its rows: of parameters, of gradients, of every state. Nothing where one is not whole, or where no call of a block reads
+ * the parameters in their own frames, but in those that ZeRO-3 gathers them into.
+ */
 function rowsOf(program: Program, pp: number, { kind, names, rows, widths }: Wanted): SideBySide[][] | undefined {
   const found = new Map<number, SideBySide[]>()
+  const called = new Set<number>()
   for (const step of program.streams[pp].steps) {
     if (step.kind !== 'call' || program.blocks[step.block]?.kind !== kind || found.has(step.block)) continue
+    called.add(step.block)
     const held = namedFrames(program, step, names).map(frame => paramIn(program, pp, frame))
     if (held.some(param => param === undefined)) continue
     const params = held as Param[] // none is missing
@@ -136,7 +141,7 @@ function rowsOf(program: Program, pp: number, { kind, names, rows, widths }: Wan
       columns[0].map((_, i) => ({ frames: columns.map(column => column[i]), rows, widths })),
     )
   }
-  return [...found.values()]
+  return called.size === found.size ? [...found.values()] : undefined
 }
 
 const framesOf = ({ param, grad, states }: ParamFrames): number[] => [
