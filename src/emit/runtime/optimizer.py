@@ -252,8 +252,8 @@ def _in_passes(function: Callable) -> Callable:
     in_passes[name] = function
 
     @functools.wraps(function)
-    def found(first, *rest, **named):
-        return compiled.get((name, first.device.type), function)(first, *rest, **named)
+    def found(*tensors, **named):  # an option may have any name, as `first` is one
+        return compiled.get((name, tensors[0].device.type), function)(*tensors, **named)
 
     return found
 
