@@ -3,17 +3,19 @@ import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { batchOfStep, type ProblemsError } from '../src/base/index.js'
 import { memoryFiles } from '../src/base/memory-files.js'
+import { shardsOf } from '../src/checkpoint/index.js'
 import { runOf, runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
 import { emit } from '../src/emit/index.js'
 import { fastKernels } from '../src/engine/index.js'
-import { earlierJobs, type Job, jobOfBatch } from '../src/plan/index.js'
+import { earlierJobs, type Job, jobOfBatch, type PlanInput } from '../src/plan/index.js'
 import {
   beginningOf,
   earlierPrograms,
   lossesOf,
   oneRankLosses,
   openCheckpoints,
+  type Session,
   startSession,
   syntheticOf,
 } from '../src/train/index.js'
@@ -21,7 +23,7 @@ import { temporaryFolder, writeFiles } from './emitted.js'
 import { family, later, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { Forking } from './forked.js'
-import { jobOf } from './jobs.js'
+import { jobOf, shallow, titleOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 
 interface Ramps {
@@ -86,6 +88,8 @@ const plans = {
   'dp 2 ZeRO 3 tp 2': ['llama', { dp: 2, tp: 2, zero: 3 }],
   'pp 2 zb-h1 tp 2 sp': ['gpt tied', { pp: 2, tp: 2, sequenceParallel: true, microbatches: 8, schedule: 'zb-h1' }],
   'pp 2 interleaved dp 2': ['llama', { pp: 2, dp: 2, chunks: 2, schedule: 'interleaved', microbatches: 8 }],
+  'dp 2 topk': ['gpt', { dp: 2, microbatches: 4, compress: { reduce: 'topk', ratio: 0.1 } }],
+  'dp 2 tp 2 topk': ['llama', { dp: 2, tp: 2, microbatches: 2, compress: { reduce: 'topk', ratio: 0.1 } }],
   'cp 2 ring ZeRO 2 step': ['llama', { cp: 2, dp: 2, attention: 'ring', zero: 2, reduce: 'step', microbatches: 4 }],
 } as const
 
@@ -141,35 +145,60 @@ later('a run is resumed between two sizes, under another plan, as if it had neve
   )
 })
 
+test('the residual of each rank is to the bit what it was before the batch grew', async () => {
+  const job = shallow(jobOf('mlp', { dp: 2, microbatches: 4, compress: { reduce: 'topk', ratio: 0.1 } }, growing))
+  const session = await started(job)
+  await lossesOf(session, 2)
+  const before = residualsOf(session)
+  const next = compileJob(jobOfBatch(job, sizes[2]))
+  await session.trainer.change(next)
+  deepEqual(residualsOf({ program: next, trainer: session.trainer }), before)
+  ok(before.some(({ values }) => values.some(value => value !== 0)))
+  await session.stop()
+})
+
+/** Of all ranks. */
+const residualsOf = ({ program, trainer }: Pick<Session, 'program' | 'trainer'>) =>
+  [0, 1].flatMap(rank =>
+    shardsOf(program, rank)
+      .filter(({ tensor }) => tensor.startsWith('error.'))
+      .map(shard => ({ of: shard.tensor, rank, values: [...trainer.held(shard)] })),
+  )
+
 const python = findPython()
 
-later('emitted: two ranks under gloo grow as the definition does', { skip: python ? false : noPython }, async () => {
-  const [root, copies] = [temporaryFolder(), new Forking(python!)]
-  try {
-    const job = jobOf('llama', { dp: 2, zero: 1, microbatches: 4 }, growing)
-    const run = runOf(job, 'job.yaml', syntheticOf(job), undefined)
-    writeFiles(
-      root,
-      emit(compileJob(job), run, runtimeFiles(), compileEvaluation(job), Object.fromEntries(earlierPrograms(job))),
-    )
-    const ranks = await copies.ranks(2, ['train.py', '--precision', 'f64'], root)
-    const ended = await Promise.all(ranks.map(({ done }) => done))
-    for (const { code, err } of ended) equal(code, 0, err)
-    const records = ended.flatMap(({ out }) => out.split('\n').filter(line => line.startsWith('{')))
-    const session = await started(job)
-    const losses = await lossesOf(session, sizes.length)
-    const [said, last] = [records.map(line => JSON.parse(line)), await session.evaluate()]
-    deepEqual(
-      said.map(({ globalBatch }) => globalBatch),
-      sizes,
-    )
-    for (const [i, { loss }] of said.entries()) ok(Math.abs(loss - losses[i]) < 1e-10, `step ${i + 1}`)
-    ok(Math.abs(said.at(-1).evalLoss - last!) < 1e-10)
-  } finally {
-    await copies.close()
-    rmSync(root, { recursive: true, force: true })
-  }
-})
+for (const plan of [{ zero: 1 }, { compress: { reduce: 'topk', ratio: 0.1 } }] satisfies PlanInput[])
+  later(
+    `emitted: two ranks under gloo grow as the definition does, ${titleOf(plan)}`,
+    { skip: python ? false : noPython },
+    async () => {
+      const [root, copies] = [temporaryFolder(), new Forking(python!)]
+      try {
+        const job = jobOf('llama', { dp: 2, microbatches: 4, ...plan }, growing)
+        const run = runOf(job, 'job.yaml', syntheticOf(job), undefined)
+        writeFiles(
+          root,
+          emit(compileJob(job), run, runtimeFiles(), compileEvaluation(job), Object.fromEntries(earlierPrograms(job))),
+        )
+        const ranks = await copies.ranks(2, ['train.py', '--precision', 'f64'], root)
+        const ended = await Promise.all(ranks.map(({ done }) => done))
+        for (const { code, err } of ended) equal(code, 0, err)
+        const records = ended.flatMap(({ out }) => out.split('\n').filter(line => line.startsWith('{')))
+        const session = await started(job)
+        const losses = await lossesOf(session, sizes.length)
+        const [said, last] = [records.map(line => JSON.parse(line)), await session.evaluate()]
+        deepEqual(
+          said.map(({ globalBatch }) => globalBatch),
+          sizes,
+        )
+        for (const [i, { loss }] of said.entries()) ok(Math.abs(loss - losses[i]) < 1e-10, `step ${i + 1}`)
+        ok(Math.abs(said.at(-1).evalLoss - last!) < 1e-10)
+      } finally {
+        await copies.close()
+        rmSync(root, { recursive: true, force: true })
+      }
+    },
+  )
 
 for (const [name, [model, plan]] of Object.entries(plans))
   tested(`${name}: programs of all sizes keep parameters alike`, () => {

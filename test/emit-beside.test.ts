@@ -46,6 +46,12 @@ test('Muon, averages and rounding by chance take each of them by itself, and lea
   match(files['stage0.json'], /"each","update[_0-9]*",\["layers.0.attn.k","layers.0.attn.v"/)
 })
 
+test('frozen parameters that ZeRO-3 gathers into other frames are not laid side by side', () => {
+  const lora = { lora: { rank: 1 } }
+  deepEqual([...besideIn(compileJob(jobOf('llama', { dp: 2 }, lora))).names], ['layers mlp.gate mlp.up'])
+  deepEqual([...besideIn(compileJob(jobOf('llama', { dp: 2, zero: 3 }, lora))).names], [])
+})
+
 test('a program without such parameters, or with one that is treated in another way, is written as it is', () => {
   const program = compileJob(jobOf('llama', {}))
   const { segments, streams } = program

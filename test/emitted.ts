@@ -7,7 +7,7 @@ import { runOf, runtimeFiles } from '../src/cli/files/emit-folder.js'
 import { compileEvaluation, compileJob } from '../src/compile/index.js'
 import { type Batch, batchAt, batchesInOrder } from '../src/data/index.js'
 import { emit } from '../src/emit/index.js'
-import { boot, type Interpreter, type Options } from '../src/engine/index.js'
+import { boot, handOver, type Interpreter, type Options } from '../src/engine/index.js'
 import type { Program } from '../src/ir/index.js'
 import { type Job, lrAt, nameOfPhase, phaseOfStep } from '../src/plan/index.js'
 import { earlierPrograms, syntheticOf } from '../src/train/index.js'
@@ -55,6 +55,11 @@ export interface Expected {
   readonly names: readonly string[]
 }
 
+interface Running {
+  readonly program: Program
+  readonly runner: Interpreter
+}
+
 /** What the definition computes of the same program on the same data: with all digits, or rounded as it is stored. */
 export function expectedOf(
   job: Job,
@@ -66,30 +71,26 @@ export function expectedOf(
   const { train, heldOut } = syntheticOf(job)
   const earlier = earlierPrograms(job)
   const programAt = (step: number) => earlier.get(nameOfPhase(phaseOfStep(job, step))) ?? training
-  let machine = boot(programAt(0), { seed, precision })
+  let machine: Running = { program: programAt(0), runner: boot(programAt(0), { seed, precision }) }
   const results = Array.from({ length: steps }, (_, step) => {
     if (step > 0 && programAt(step) !== programAt(step - 1))
       machine = handedOver(machine, programAt(step), { seed, precision })
-    return machine.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step })
+    return machine.runner.step({ inputs: batchAt(train, job.training, step), lr: lrAt(job.training, step), step })
   })
   return {
     losses: results.map(({ loss }) => loss),
     norms: results.map(({ normSquared }) => Math.sqrt(normSquared)),
-    heldOut: judged(judging, { seed, precision }, machine, batchesInOrder(heldOut, globalBatch, evalBatches)),
-    parameter: machine.parameter,
+    heldOut: judged(judging, { seed, precision }, machine.runner, batchesInOrder(heldOut, globalBatch, evalBatches)),
+    parameter: machine.runner.parameter,
     names: training.params.map(({ name }) => name),
   }
 }
 
 /** A machine of another program that goes on where this one is. */
-function handedOver(from: Interpreter, program: Program, options: Options): Interpreter {
-  const machine = boot(program, options)
-  for (const { name } of program.params) {
-    machine.setParameter(name, from.parameter(name))
-    machine.setStates(name, from.states(name))
-  }
-  machine.setScalars(from.scalars())
-  return machine
+function handedOver(from: Running, program: Program, options: Options): Running {
+  const next = { program, runner: boot(program, options) }
+  handOver(from, next)
+  return next
 }
 
 function judged(program: Program, options: Options, trained: Interpreter, batches: readonly Batch[]): number {

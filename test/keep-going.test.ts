@@ -157,6 +157,7 @@ for (const [plan, lost, title] of [
   [{ dp: 2, zero: 1 }, [1], 'one rank of two'],
   [{ dp: 2, pp: 2, microbatches: 2, zero: 1 }, [2], 'one rank of four'],
   [eight, [0, 1, 2, 3], 'one of two nodes'],
+  [{ dp: 2, compress: { reduce: 'topk', ratio: 0.1 } }, [1], 'one rank of two with residuals'],
 ] as const)
   (title === 'one rank of two' ? test : later)(
     `${title} lost in a step: the same bits, each step once, none repeated`,
@@ -192,23 +193,24 @@ later('copies every three steps: what is repeated is told once', async () => {
   )
 })
 
-test('both keepers of a part lost: the newest checkpoint on disk, and its steps are repeated', async () => {
-  const files = memoryFiles()
-  const job = jobOf({ dp: 2, zero: 3 }, { globalBatch: 4 })
-  const run = await kept(job, { onDisk: () => beginningOf({ resume: 'saved' }, files) })
-  const folder = openCheckpoints('saved', run.kept, { files, run: 'a' })
-  const told = await disturbed(run, step => {
-    if (step === 2) folder.save()
-    if (step === 4) failNext(run.kept, [0, 1])
+for (const plan of [{ zero: 3 }, { compress: { reduce: 'topk', ratio: 0.1 } }] satisfies JobInput['plan'][])
+  test(`both keepers of a part lost: the newest checkpoint on disk, and its steps are repeated to the bit, ${Object.keys(plan)}`, async () => {
+    const files = memoryFiles()
+    const job = jobOf({ dp: 2, ...plan }, { globalBatch: 4 })
+    const run = await kept(job, { onDisk: () => beginningOf({ resume: 'saved' }, files) })
+    const folder = openCheckpoints('saved', run.kept, { files, run: 'a' })
+    const told = await disturbed(run, step => {
+      if (step === 2) folder.save()
+      if (step === 4) failNext(run.kept, [0, 1])
+    })
+    deepEqual(told, await undisturbed(job))
+    deepEqual(
+      run.events.map(({ event }) => event),
+      ['checkpointDamaged', 'restart'],
+    )
+    match(run.events[0].message, /the ranks’ memory: a part of .* was kept by ranks 0 and 1 alone, and lost with them/)
+    match(run.events[1].message, /goes on after step 1, from saved\/step-00000001, and repeats 2 steps$/)
   })
-  deepEqual(told, await undisturbed(job))
-  deepEqual(
-    run.events.map(({ event }) => event),
-    ['checkpointDamaged', 'restart'],
-  )
-  match(run.events[0].message, /the ranks’ memory: a part of .* was kept by ranks 0 and 1 alone, and lost with them/)
-  match(run.events[1].message, /goes on after step 1, from saved\/step-00000001, and repeats 2 steps$/)
-})
 
 test('three failures without a step of progress end the run, and the reason is said', async () => {
   const run = await kept(jobOf({ dp: 2 }, { globalBatch: 2 }), { snapshotEvery: 1 })

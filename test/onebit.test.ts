@@ -2,7 +2,7 @@
  * 1-bit Adam (Tang et al. 2021): from some step on v stands still, and of the mean of gradients as each rank would have it signs travel, to the owners of its
  * parts and back. What they do not say is remembered: by each rank of its addend, by each owner of the sum.
  */
-import { deepEqual, equal, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { after } from 'node:test'
 import { elementsOf } from '../src/base/index.js'
 import { checkpointProblems, loadCheckpoint } from '../src/checkpoint/index.js'
@@ -317,9 +317,9 @@ for (const [law, what, from, to] of broken)
 
 test('check refuses what 1-bit Adam cannot do, and says what it means', () => {
   const problems = (plan: PlanInput, more: object = {}) =>
-    check(jobOf('gpt', { compress, ...plan }, { ...training, clip: undefined, ...more })).map(
-      ({ path, severity }) => `${severity} ${path}`,
-    )
+    check(
+      jobOf('gpt', { compress: { ...compress, from: 1000 }, ...plan }, { ...training, clip: undefined, ...more }),
+    ).map(({ path, severity }) => `${severity} ${path}`)
   const depends = 'warning plan.compress.reduce'
   deepEqual(problems({ dp: 2 }), [depends])
   deepEqual(problems({ dp: 2 }, { clip: 1 }), [depends, 'warning training.clip'])
@@ -333,4 +333,29 @@ test('check refuses what 1-bit Adam cannot do, and says what it means', () => {
   deepEqual(problems({ dp: 2 }, { optimizer: coupled }), [depends, 'error training.optimizer.coupled'])
   deepEqual(problems({ dp: 2 }, { optimizer: { kind: 'sgd', lr: 1e-3 } }), [depends, 'error plan.compress.reduce'])
   deepEqual(problems({ tp: 2 }), ['warning plan.compress.reduce'])
+})
+
+test('check warns of a v that is frozen before it has warmed up, with the step from which on it is not', () => {
+  const early = (from: number, beta2 = 0.999) =>
+    check(
+      jobOf(
+        'mlp',
+        { dp: 2, compress: { reduce: 'onebit', from } },
+        { clip: undefined, optimizer: { kind: 'adamw', lr: 1e-3, beta2, uncorrected: true } },
+      ),
+    ).flatMap(({ path, message, suggestion }) => (path === 'plan.compress.from' ? [`${message}; ${suggestion}`] : []))
+  match(
+    early(1)[0],
+    /stays at 0\.1 % of the mean square .* \(beta2 0\.999\), so steps stay 32 times as long .*; set from to 1000,/,
+  )
+  match(early(0)[0], /nothing would move; set from to .*, or 1000$/)
+  deepEqual(
+    [287, 288, 1000].map(from => early(from).length),
+    [1, 0, 0],
+  )
+  deepEqual(
+    [5, 6].map(from => early(from, 0.95).length),
+    [1, 0],
+  )
+  match(early(3, 0.95)[0], /set from to 20,/)
 })

@@ -212,6 +212,17 @@ later(
   },
 )
 
+test('check refuses a residual that no checkpoint can hold: positions whose gradient a zigzag cuts', () => {
+  const refused = (plan: PlanInput, model: ModelName = 'gpt') =>
+    check(jobOf(model, { dp: 2, cp: 2, compress, ...plan }))
+      .filter(({ severity }) => severity === 'error')
+      .map(({ path }) => path)
+  deepEqual(refused({}), ['plan.zigzag'])
+  deepEqual(refused({ zigzag: false }), [])
+  deepEqual(refused({ compress: { reduce: 'topk' } }), [])
+  deepEqual(refused({}, 'llama'), [])
+})
+
 test('check refuses what cannot be remembered', () => {
   const problems = (plan: PlanInput) =>
     check(jobOf('gpt', { compress, ...plan })).map(({ code, path, severity }) => `${severity} ${code} ${path}`)

@@ -1,7 +1,7 @@
-/** States that are tensors of their own: other dims than their parameter, another layout, addends that only their sum means. */
+/** States that are tensors of their own: other dims than their parameter, another layout, residuals that each rank has its own of. */
 import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
-import { heldElements, localDims, type States } from '../src/base/index.js'
+import { heldElements, localDims, type States, worldOf } from '../src/base/index.js'
 import { checkpointProblems, loadCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { dataFor } from '../src/engine/index.js'
@@ -36,29 +36,59 @@ test('the text of a program says which states are tensors of their own', () => {
   deepEqual(stateTensor(program.params[0], 'v').layout, program.params[0].state)
 })
 
-test('addends are saved as their sum, and under any plan the first rank is given it', () => {
-  const program = addends(2)
-  const [{ name, frames }] = program.params
-  const trained = interpreterOf(program, { seed: 1 })
-  const frame = frames[0].states.m!
-  const own = { frame, dtype: 'f32' as const, first: 0 }
-  const [a, b] = [2, 0.5].map(by => Float64Array.from({ length: 16 }, (_, i) => by * i))
-  trained.hold({ rank: 0, ...own }, a)
-  trained.hold({ rank: 1, ...own }, b)
-  const sum = a.map((value, i) => value + b[i])
-  deepEqual(trained.states(name).m, sum)
-  const checkpoint = saved(program, trained)
-  deepEqual(checkpoint.tensor(`m.${name}`), sum)
-  for (const dp of [1, 4]) {
-    const other = interpreterOf(addends(dp), { seed: 2 })
-    for (let rank = 0; rank < dp; rank++) other.hold({ rank, ...own }, a)
+/** `m` of each rank of a machine. */
+const held = (program: Program, machine: ReturnType<typeof interpreterOf>): number[][] =>
+  Array.from({ length: worldOf(program.mesh) }, (_, rank) => [
+    ...machine.held({ rank, frame: program.params[0].frames[0].states.m!, dtype: 'f32', first: 0 }).subarray(0, 16),
+  ])
+
+/** A machine whose ranks hold 1, 10, 100, ... times the same. */
+function trainedOn(program: Program) {
+  const machine = interpreterOf(program, { seed: 1 })
+  const frame = program.params[0].frames[0].states.m!
+  for (let rank = 0; rank < worldOf(program.mesh); rank++)
+    machine.hold(
+      { rank, frame, dtype: 'f32', first: 0 },
+      Float64Array.from({ length: 16 }, (_, i) => i * 10 ** rank),
+    )
+  return machine
+}
+
+/** What each rank is given, as a multiple of the same; the last: of a checkpoint that has the sum alone, as earlier ones do. */
+const redistributed: readonly (readonly [from: number, to: number, given: readonly number[]])[] = [
+  [2, 2, [1, 10]],
+  [2, 4, [1, 10, 0, 0]],
+  [4, 2, [101, 1010]],
+  [4, 3, [1001, 10, 100]],
+  [3, 1, [111]],
+  [1, 3, [1, 0, 0]],
+]
+for (const [from, to, given] of redistributed)
+  test(`residuals of ${from} ranks on ${to}: residual i is added to that of rank i mod ${to}`, () => {
+    const checkpoint = saved(addends(from), trainedOn(addends(from)))
+    const program = addends(to)
+    const other = trainedOn(program)
     deepEqual(
-      loadCheckpoint(addends(dp), checkpoint, 'everything', (shard, values) => other.hold(shard, values)),
+      loadCheckpoint(program, checkpoint, 'everything', (shard, values) => other.hold(shard, values)),
       [],
     )
-    deepEqual([...other.held({ rank: 0, ...own }).subarray(0, 16)], [...sum])
-    for (let rank = 1; rank < dp; rank++) ok(other.held({ rank, ...own }).every(value => value === 0))
-  }
+    deepEqual(
+      held(program, other),
+      given.map(times => Array.from({ length: 16 }, (_, i) => i * times)),
+    )
+  })
+
+test('a checkpoint that holds the sum of residuals alone, as earlier ones do: the first rank is given it', () => {
+  const [program, plain] = [addends(2), compiled(2)]
+  const checkpoint = saved(plain, trainedOn(plain))
+  const [{ name, dims }] = program.params
+  deepEqual(checkpoint.tensors.get(`m.${name}`), dims)
+  const other = trainedOn(program)
+  deepEqual(
+    loadCheckpoint(program, checkpoint, 'everything', (shard, values) => other.hold(shard, values)),
+    [],
+  )
+  deepEqual(held(program, other), [Array.from({ length: 16 }, (_, i) => i), new Array(16).fill(0)])
 })
 
 test('rows and columns of Adafactor go from any plan to any other', () => {

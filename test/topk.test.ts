@@ -147,14 +147,15 @@ test('a step that is skipped leaves errors as they are', () => {
   deepEqual(machine.states(name), before)
 })
 
-test('errors are saved as sums, and given to any other plan: its first rank, or the first of those that one rank plays', () => {
+test('every rank’s residual is saved, and any other plan is given their sum; one rank that plays the same ranks has each of them', () => {
   const training = { optimizer: { kind: 'sgd' as const, lr: 0.01, momentum: 0.9 } }
   const job = shallow(jobOf('mlp', { dp: 2, compress }, training))
   const { program, machine, data } = trained(job, 2)
   const { program: played, machine: player } = trained(serialJob(job), 2)
+  const { machine: straight } = trained(job, 3)
   const others = [job, serialJob(job), shallow(jobOf('mlp', { dp: 4, zero: 1, compress }, training))]
   for (const checkpoint of [saved(program, machine), saved(played, player)]) {
-    const after = others.map(each => {
+    const resumed = others.map(each => {
       const other = compileJob(each)
       const goesOn = boot(other, { seed: 2 })
       deepEqual(checkpointProblems(other, checkpoint, 'everything'), [])
@@ -167,10 +168,11 @@ test('errors are saved as sums, and given to any other plan: its first rank, or 
       goesOn.step({ inputs: data(2), lr: 0.01, step: 2 })
       return goesOn
     })
-    // Both were dealt the same, so both send the same.
+    // One rank plays the others: both have the same residuals, and send the same, as a run that was never interrupted.
     for (const { name } of program.params)
-      for (const [i, value] of after[0].parameter(name).entries())
-        ok(Math.abs(after[1].parameter(name)[i] - value) <= 1e-12, `${name} ${i}`)
+      for (const other of resumed.slice(0, 2))
+        for (const [i, value] of straight.parameter(name).entries())
+          ok(Math.abs(other.parameter(name)[i] - value) <= 1e-12, `${name} ${i}`)
   }
 })
 

@@ -6,10 +6,10 @@
 import { type Dim, type Rank, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { copyShared, elementsIn, type Numbers } from './box.js'
-import { type Checkpoint, type Damage, requireFinite, type Target, wholeOf } from './checkpoint.js'
+import { type Checkpoint, type Damage, requireFinite, wholeOf } from './checkpoint.js'
 import { domainOf, partnerOf, usualJump } from './cliques.js'
 import type { Position } from './manifest.js'
-import { besides, type Shard, shardsOf } from './shards.js'
+import { type Shard, shardsOf } from './shards.js'
 
 /** A part of a tensor, and the ranks that keep a copy of it: one where there is nobody else. */
 export interface KeptPart {
@@ -28,8 +28,6 @@ export interface Copies {
   lose(ranks: Iterable<Rank>): void
   /** The copy that was taken last, as a checkpoint, whose parts say when nobody has them any more. */
   checkpoint(): Checkpoint | undefined
-  /** Gives ranks of the same program the addends they had: a checkpoint knows only their sum. */
-  restoreAddends(hold: (shard: Shard, values: Numbers) => void): void
   /** Of one copy: all that is written, and what of it goes to other ranks. */
   readonly bytes: number
   readonly sentBytes: number
@@ -46,7 +44,7 @@ export function keptParts(program: Program, jump = usualJump(worldOf(program.mes
       holders.get(key)!.push(shard)
     }
   return [...holders.values()].flatMap(shards => {
-    const shard = shards.find(({ written }) => written) ?? (shards[0].addends ? shards[0] : undefined)
+    const shard = shards.find(({ written }) => written)
     return shard ? [{ shard, holders: shards, ...keepersOf(shard.rank, shards, world, jump) }] : []
   })
 }
@@ -57,9 +55,7 @@ function ownShards(program: Program, rank: Rank): Shard[] {
   return [...last.values()].filter(shard => elementsIn(shard) > 0)
 }
 
-/** Ranks that hold the same addend hold the same numbers. */
-const keyOf = ({ tensor, start, shape, line, addends, rank }: Shard): string =>
-  JSON.stringify([tensor, start, shape, line, addends?.indexOf(rank)])
+const keyOf = ({ tensor, start, shape, line }: Shard): string => JSON.stringify([tensor, start, shape, line])
 
 function keepersOf(
   first: Rank,
@@ -74,9 +70,9 @@ function keepersOf(
   return { keepers: [first, partner], ...(holders.every(({ rank }) => rank !== partner) && { sentTo: partner }) }
 }
 
-/** The copies of a part, by who keeps them: of what lies side by side, one after the other. */
+/** The copies of a part, by the rank that keeps them. */
 interface CopiedPart extends KeptPart {
-  readonly kept: Map<Rank, Numbers[]>
+  readonly kept: Map<Rank, Numbers>
 }
 
 export function openCopies(program: Program, jump?: number): Copies {
@@ -88,11 +84,10 @@ export function openCopies(program: Program, jump?: number): Copies {
       position = undefined // a copy that fails half-way is none
       ;[bytes, sentBytes] = [0, 0]
       for (const part of parts) {
-        const values = besides(part.shard).map(one => held(one).subarray(0, elementsIn(one)))
+        const values = held(part.shard).subarray(0, elementsIn(part.shard))
         for (const keeper of part.keepers) part.kept.set(keeper, copied(values, part.kept.get(keeper)))
-        const size = values.reduce((sum, { byteLength }) => sum + byteLength, 0)
-        bytes += size * part.keepers.length
-        if (part.sentTo !== undefined) sentBytes += size
+        bytes += values.byteLength * part.keepers.length
+        if (part.sentTo !== undefined) sentBytes += values.byteLength
       }
       position = at
     },
@@ -100,11 +95,6 @@ export function openCopies(program: Program, jump?: number): Copies {
       for (const rank of ranks) for (const { kept } of parts) kept.delete(rank)
     },
     checkpoint: () => position && checkpointOf(parts, position),
-    restoreAddends(hold) {
-      for (const part of parts.filter(({ shard }) => shard.addends || shard.side))
-        for (const holder of part.holders)
-          for (const [i, values] of (findCopy(part) ?? []).entries()) hold(besides(holder)[i], values)
-    },
     get bytes() {
       return bytes
     },
@@ -115,13 +105,10 @@ export function openCopies(program: Program, jump?: number): Copies {
 }
 
 /** Into the memory of the copy before, where there is one. */
-function copied(values: readonly Numbers[], before: readonly Numbers[] | undefined): Numbers[] {
-  return values.map((source, i) => {
-    const target = before?.[i]
-    if (!target) return source.slice()
-    target.set(source)
-    return target
-  })
+function copied(values: Numbers, before: Numbers | undefined): Numbers {
+  if (!before) return values.slice()
+  before.set(values)
+  return before
 }
 
 function checkpointOf(parts: readonly CopiedPart[], position: Position): Checkpoint {
@@ -130,10 +117,11 @@ function checkpointOf(parts: readonly CopiedPart[], position: Position): Checkpo
   for (const part of parts) byTensor.set(part.shard.tensor, [...(byTensor.get(part.shard.tensor) ?? []), part])
   const dims = (name: string): readonly Dim[] => byTensor.get(name)?.[0].shard.dims ?? []
   const fill: Checkpoint['fill'] = (name, targets) => {
-    for (const { values } of targets) values.fill(0)
     const of = byTensor.get(name) ?? []
-    for (const part of of)
-      for (const values of findCopy(part) ?? []) for (const target of targets) addShared(part.shard, values, target)
+    for (const part of of) {
+      const values = findCopy(part)
+      if (values) for (const target of targets) copyShared(part.shard, values, target, target.values)
+    }
     return of.flatMap(damageOf).map(({ message }) => message)
   }
   return {
@@ -153,7 +141,7 @@ function checkpointOf(parts: readonly CopiedPart[], position: Position): Checkpo
   }
 }
 
-const findCopy = ({ keepers, kept }: CopiedPart): readonly Numbers[] | undefined => {
+const findCopy = ({ keepers, kept }: CopiedPart): Numbers | undefined => {
   const keeper = keepers.find(rank => kept.has(rank))
   return keeper === undefined ? undefined : kept.get(keeper)
 }
@@ -164,7 +152,7 @@ function damageOf(part: CopiedPart): Damage[] {
   try {
     const copy = findCopy(part)
     if (!copy) throw new Error(lossOf(part))
-    for (const values of copy) requireFinite(tensor, values)
+    requireFinite(tensor, copy)
     return []
   } catch (e) {
     return [{ file: 'memory', tensor, rank, message: e instanceof Error ? e.message : String(e) }]
@@ -175,14 +163,3 @@ const lossOf = ({ shard, keepers }: CopiedPart): string =>
   keepers.length > 1
     ? `a part of ${shard.tensor} was kept by ranks ${keepers.join(' and ')} alone, and lost with them`
     : `a part of ${shard.tensor} was kept by rank ${keepers[0]} alone, and lost with it`
-
-/** Addends of one part add up; of everything else each element comes once. */
-function addShared(from: Shard, values: Numbers, to: Target): void {
-  if (!from.addends && !from.side) {
-    copyShared(from, values, to, to.values)
-    return
-  }
-  const term = new Float64Array(to.values.length)
-  copyShared(from, values, to, term)
-  for (const [i, value] of term.entries()) to.values[i] += value
-}

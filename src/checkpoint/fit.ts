@@ -1,9 +1,10 @@
 /** A checkpoint and a program: what keeps them apart, and how the one becomes the state of the other. */
 import { error, type Problem, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
+import { termsOf } from './addends.js'
 import { elementsIn, type Numbers } from './box.js'
 import { type Checkpoint, type Damage, type Share, sizes } from './checkpoint.js'
-import { besides, ownStates, type Shard, shardsOf } from './shards.js'
+import { ownStates, type Shard, shardsOf } from './shards.js'
 
 /** What keeps a program from taking its weights, or all of its state, from a checkpoint. */
 export function checkpointProblems(program: Program, { tensors }: Checkpoint, share: Share = 'weights'): Problem[] {
@@ -64,19 +65,16 @@ export function loadCheckpoint(
     byTensor.get(tensor)!.push(shard)
   }
   const damages = [...byTensor].flatMap(([tensor, shards]) => {
-    const targets = shards.map(shard => ({ shard, ...shard, values: new Float64Array(elementsIn(shard)) }))
-    const wrong = checkpoint.fill(tensor, targets)
-    if (wrong.length === 0)
-      for (const { shard, values } of targets)
-        for (const [i, part] of besides(shard).entries())
-          hold(part, i > 0 || isLater(shard) ? new Float64Array(values.length) : values)
+    const dims = checkpoint.tensors.get(tensor)
+    const given = shards.map(shard => ({ shard, values: new Float64Array(elementsIn(shard)) }))
+    const terms = given.flatMap(({ shard, values }) => termsOf(shard, values, dims ?? shard.dims))
+    const wrong = checkpoint.fill(tensor, terms)
+    for (const { values, addTo } of terms) for (const [i, value] of addTo ? values.entries() : []) addTo![i] += value
+    if (wrong.length === 0) for (const { shard, values } of given) hold(shard, values)
     return wrong.map(message => ({ tensor, message }))
   })
   return damageProblems(damages)
 }
-
-/** Of ranks that hold addends the first is given the sum, for the first of those it has. */
-const isLater = ({ rank, addends = [rank] }: Shard): boolean => rank !== addends[0]
 
 /** A file that is missing is one problem, whatever lies in it: what is said of many tensors is said of the first. */
 export function damageProblems(damages: readonly Pick<Damage, 'tensor' | 'message'>[]): Problem[] {

@@ -1,13 +1,12 @@
 /** Everything a step leaves to the next, rank by rank: which part of which whole tensor lies in which frame. */
 import {
-  addendsIn,
   type Coordinates,
   coordinatesOf,
   type Dim,
   elementsOf,
   flatAxes,
-  groupOf,
   heldElements,
+  indexAlong,
   isMaster,
   type Layout,
   localDims,
@@ -17,11 +16,11 @@ import {
   partStart,
   type Rank,
   type StateName,
+  sizeOfAll,
   splitOf,
   stateEntries,
   stateFacts,
   stateNames,
-  summedDims,
 } from '../base/index.js'
 import { type DType, masterFrame, type Param, type Program, type StateTensor, stateTensor } from '../ir/index.js'
 import { type Box, elementsIn } from './box.js'
@@ -34,14 +33,10 @@ export interface Shard extends Box {
   readonly frame: number
   readonly first: number
   readonly dtype: DType
-  /** The dims of the whole. */
+  /** The dims of the whole tensor. A residual that each rank has its own of is stacked along `addend`, which comes first. */
   readonly dims: readonly Dim[]
-  /** Whether this rank writes it: the first of all ranks that hold the same part does; nobody writes what is rounded from a master. */
+  /** Whether this rank writes it: the first of all ranks that hold the same part does; no rank writes what is rounded from a master. */
   readonly written: boolean
-  /** Where ranks hold addends: all that do, the first of whom writes the sum and is given it. */
-  readonly addends?: readonly Rank[]
-  /** Where one rank has several addends side by side: how many, whose sum is written and given to the first. */
-  readonly side?: number
   /** The tensor it is given where its own is not there, or not wanted. */
   readonly startsAs?: string
 }
@@ -56,13 +51,10 @@ function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): S
   const frames = param.frames[at.pp ?? 0]
   if (!frames) return []
   const leads = Math.min(...Object.keys(param.frames).map(Number)) === (at.pp ?? 0)
-  const shard = (tensor: string, frame: number, { layout, dims: all, dtype }: StateTensor, isKept = true): Shard => {
-    const [dims, side] = [summedDims(all), addendsIn(all)]
-    const box = boxOf(mesh, dims, layout, at)
-    const written = isKept && leads && isFirst(at, layout) && elementsIn(box) > 0
-    const axes = partialAxes(layout)
-    const addends = axes.length > 0 && { addends: groupOf(mesh, rank, axes) }
-    return { tensor, rank, frame, first: 0, dims, dtype, ...box, written, ...addends, ...(side > 1 && { side }) }
+  const shard = (tensor: string, frame: number, { layout, dims, dtype }: StateTensor, isKept = true): Shard => {
+    const stacked = stackedBox(mesh, dims, layout, at)
+    const written = isKept && leads && isFirst(at, layout) && elementsIn(stacked) > 0
+    return { tensor, rank, frame, first: 0, dtype, ...stacked, written }
   }
   const tensor = { dtype, dims: param.dims, layout: kept }
   const own = shard(`param.${name}`, frames.param, tensor, masterFrame(frames) === undefined)
@@ -75,9 +67,23 @@ function shardsOfParam(mesh: Mesh, param: Param, rank: Rank, at: Coordinates): S
   ]
 }
 
-/** The same of each addend that lies beside it. */
-export const besides = ({ side = 1, ...shard }: Shard): Shard[] =>
-  Array.from({ length: side }, (_, i) => ({ ...shard, first: shard.first + i * elementsIn(shard) }))
+/** Of a partial tensor each rank along the partial axes holds an addend of its own: one entry of a stack of them. */
+function stackedBox(
+  mesh: Mesh,
+  dims: readonly Dim[],
+  layout: Layout,
+  at: Coordinates,
+): Box & { readonly dims: readonly Dim[] } {
+  const [box, axes] = [boxOf(mesh, dims, layout, at), partialAxes(layout)]
+  if (axes.length === 0) return { dims, ...box }
+  const stack = { name: 'addend', size: sizeOfAll(mesh, axes) }
+  return {
+    ...box,
+    dims: [stack, ...dims],
+    start: [indexAlong(mesh, axes, at), ...box.start],
+    shape: [1, ...box.shape],
+  }
+}
 
 /** What the rank at `at` holds of a tensor. */
 function boxOf(mesh: Mesh, dims: readonly Dim[], layout: Layout, at: Coordinates): Box {
@@ -96,8 +102,8 @@ const tensorOf = (state: StateName): string => (isMaster(state) ? 'param' : stat
 /** The states that a checkpoint holds as tensors of their own, and that start from nothing else. */
 export const ownStates: readonly StateName[] = stateNames.filter(state => stateFacts[state].startsFrom === 'zeros')
 
-/** At place 0 of every axis the tensor is whole on. */
+/** At place 0 of every axis along which all ranks hold the same. */
 function isFirst(at: Coordinates, layout: Layout): boolean {
-  const split = new Set<string>([...Object.values(layout.splits).flat(), ...flatAxes(layout)])
+  const split = new Set<string>([...Object.values(layout.splits).flat(), ...flatAxes(layout), ...partialAxes(layout)])
   return Object.entries(at).every(([axis, place]) => axis === 'pp' || split.has(axis) || place === 0)
 }

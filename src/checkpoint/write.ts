@@ -10,7 +10,7 @@ import { type Box, elementsIn, type Numbers, storedShape } from './box.js'
 import { requireFinite } from './checkpoint.js'
 import { format, type Manifest, type Part, type Position, printManifest, sumOf } from './manifest.js'
 import { parseSafetensors, printSafetensors } from './safetensors.js'
-import { besides, type Shard, shardsOf } from './shards.js'
+import { type Shard, shardsOf } from './shards.js'
 import type { Texts } from './texts.js'
 
 /** Which run writes, where it stands, and what is needed to use its weights later. */
@@ -47,7 +47,14 @@ export function* writtenParts(program: Program, held: HeldIn): Generator<PartsOf
       rank,
       shardsOf(program, rank).flatMap(shard =>
         shard.written
-          ? [{ tensor: shard.tensor, dims: shard.dims, box: boxOf(shard), values: valuesOf(shard, held) }]
+          ? [
+              {
+                tensor: shard.tensor,
+                dims: shard.dims,
+                box: boxOf(shard),
+                values: held(shard).subarray(0, elementsIn(shard)),
+              },
+            ]
           : [],
       ),
     ]
@@ -122,14 +129,6 @@ export function* printParts(
 
 export const printCheckpoint = (program: Program, snapshot: Snapshot, held: HeldIn, mostBytes?: number) =>
   printParts({ ...snapshot, name: program.name }, writtenParts(program, held), mostBytes)
-
-/** Where ranks hold addends, or one rank holds several, their sum: no plan but this one would know what to do with each of them. */
-function valuesOf(shard: Shard, held: HeldIn): Numbers {
-  const [first, ...others] = (shard.addends ?? [shard.rank]).flatMap(rank =>
-    besides(shard).map(part => held({ ...part, rank }).subarray(0, elementsIn(shard))),
-  )
-  return others.length === 0 ? first : first.map((value, i) => others.reduce((sum, one) => sum + one[i], value))
-}
 
 const boxOf = ({ start, shape, line }: Shard): Box => ({ start, shape, ...(line && { line }) })
 

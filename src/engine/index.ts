@@ -1,5 +1,6 @@
 export type { Choices, Chosen } from './choices.js'
 export type { DecodeEngine, DecodeOp, DecodePass, DecodePlace, DecodeRoom, DecodeValue } from './decode.js'
+export { handOver } from './hand-over.js'
 export * from './kernel-names.js'
 export * from './look.js'
 export * from './native/index.js'

@@ -6,6 +6,7 @@
 import { isCodeType, ProblemsError, unwatched } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { type Choices, choicesInOrder } from './choices.js'
+import { handOver } from './hand-over.js'
 import { type KernelName, kernelNames } from './kernel-names.js'
 import type { Replay } from './look.js'
 import { type Kernels, nativeMissing } from './native/kernels/kernels.js'
@@ -81,15 +82,6 @@ export interface TrainerOptions extends StartOptions {
   readonly evaluation?: Program
 }
 
-/** All that lives from step to step. */
-function handOver({ params }: Program, from: Runner, to: Runner): void {
-  for (const { name } of params) {
-    to.setParameter(name, from.parameter(name))
-    to.setStates(name, from.states(name))
-  }
-  to.setScalars(from.scalars())
-}
-
 /** What an evaluation reads: the average of a parameter, where there is one. */
 const judged = (engine: Runner, name: string): ArrayLike<number> => engine.states(name).ema ?? engine.parameter(name)
 
@@ -141,11 +133,11 @@ export async function startTrainer(first: Program, options: TrainerOptions): Pro
       return result
     },
     async change(next) {
-      const before = engine
-      program = next
+      const before = { program, runner: engine }
       engine = await start(next, { ...options, watcher: unwatched })
-      handOver(next, before, engine)
-      await before.stop()
+      program = next
+      handOver(before, { program, runner: engine })
+      await before.runner.stop()
     },
     async evaluate(batches) {
       return await lossOver(await ready(), batches)

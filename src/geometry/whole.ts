@@ -100,12 +100,16 @@ interface Sliced {
   subarray(begin: number, end: number): unknown
 }
 
-/** The elements of a tensor's frame that are the own part of the rank at `at`. */
-export function ownPart<T extends Sliced>({ mesh, dims, layout, inside }: HeldTensor, at: Coordinates, frame: T): T {
+/** Where the own part of the rank at `at` begins and ends in its frame of a tensor. */
+export function ownRange({ mesh, dims, layout, inside }: HeldTensor, at: Coordinates): readonly [number, number] {
   const local = localDims(mesh, dims, layout)
   const begin = inside ? partStart(mesh, local, layout, at) : 0
-  return frame.subarray(begin, begin + heldElements(mesh, local, layout)) as T // of the same class
+  return [begin, begin + heldElements(mesh, local, layout)]
 }
+
+/** The elements of a tensor's frame that are the own part of the rank at `at`. */
+export const ownPart = <T extends Sliced>(held: HeldTensor, at: Coordinates, frame: T): T =>
+  frame.subarray(...ownRange(held, at)) as T // of the same class
 
 export interface Whole {
   readonly values: Float64Array

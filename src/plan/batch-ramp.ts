@@ -11,8 +11,15 @@ import type { Job } from './schema.js'
 export function jobOfBatch(job: Job, globalBatch: number): Job {
   const { batchRamp: _, ...training } = job.training
   if (globalBatch === training.globalBatch) return { ...job, training }
-  const microbatches = Math.max(1, (job.plan.microbatches * globalBatch) / training.globalBatch)
-  return { ...job, training: { ...training, globalBatch }, plan: { ...job.plan, microbatches } }
+  const microbatchesOf = (most: number) => Math.max(1, (most * globalBatch) / training.globalBatch)
+  const { plan } = job
+  const sized = { ...job, training: { ...training, globalBatch } }
+  const virtual = plan.compress?.virtual
+  if (!virtual) return { ...sized, plan: { ...plan, microbatches: microbatchesOf(plan.microbatches) } }
+  // One rank plays others: it has as many for each of them as they have.
+  const [each, played] = [plan.microbatches / virtual.microbatches, microbatchesOf(virtual.microbatches)]
+  const compress = { ...plan.compress, virtual: { ...virtual, microbatches: played } }
+  return { ...sized, plan: { ...plan, microbatches: each * played, compress: compress as typeof plan.compress } }
 }
 
 /** What steps of one program have in common. */

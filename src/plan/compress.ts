@@ -12,7 +12,7 @@ import {
 } from '../base/index.js'
 import { stateSpace } from './offload.js'
 import { advised, refused } from './phrases.js'
-import type { Rule } from './rule.js'
+import { type Rule, zigzagOf } from './rule.js'
 import { isScheduleName, type ScheduleName, scheduleFacts } from './schedule.js'
 import type { Plan } from './schema.js'
 
@@ -32,6 +32,7 @@ export const compression: Rule = function* (job) {
     yield advised('plan.compress.gather', 'plan/compress/cuts', { dp: plan.dp, cp: plan.cp, tp: plan.tp })
   yield* sumsOfAddends(job)
   yield* frozenMoments(job)
+  yield* cutResiduals(job)
   if (compress.virtual && ranksOf(plan) > 1)
     yield refused('plan.compress.virtual', 'plan/compress/virtual', { ranks: ranksOf(plan) })
   if (gather && wireOf(token, gather) === undefined)
@@ -55,6 +56,12 @@ function* spared(plan: Plan, reduce: Sparing): Iterable<Problem> {
   if (reduce === 'topk' && ranks > 1) yield* dearShare(plan)
 }
 
+/** The residual of positions has the layout of their gradient: with a zigzag a rank holds two runs of it, and a shard of a checkpoint is one. */
+const cutResiduals: Rule = function* ({ plan, model, training }) {
+  const isCut = zigzagOf(plan, training.seq) === 'sequence' && model.family === 'gpt'
+  if (plan.compress?.reduce === 'powersgd' && isCut) yield refused('plan.zigzag', 'plan/compress/zigzag')
+}
+
 /** 1-bit Adam: plain Adam until v stands still, and then m is all that meets. */
 const frozenMoments: Rule = function* ({ plan, training: { optimizer, clip } }) {
   if (plan.compress?.reduce !== 'onebit') return
@@ -65,8 +72,25 @@ const frozenMoments: Rule = function* ({ plan, training: { optimizer, clip } }) 
     if (optimizer[option]) yield refused(`training.optimizer.${option}`, 'plan/compress/option', { option })
   if (plan.zero > 0 && plan.dp > 1) yield advised('plan.zero', 'plan/compress/part', { zero: plan.zero })
   const { from } = plan.compress
-  if (from === 0) yield refused('plan.compress.from', 'plan/compress/from')
+  yield* earlyFreeze(from, optimizer.beta2)
   if (clip !== undefined && clip > 0) yield advised('training.clip', 'plan/compress/clip', { from, clip })
+}
+
+/** Steps that stay so many times as long as Adam's are unwise. */
+const mostStretch = 2
+
+/**
+ * 1-bit Adam needs a warm-up: v is frozen at the share 1 - beta2^from of its mean, so steps stay longer than Adam's by the root of that. With exact
+ * gradients a v that is frozen at once diverges just so.
+ */
+function* earlyFreeze(from: number, beta2: number): Iterable<Problem> {
+  const [path, enough] = ['plan.compress.from', Math.ceil(+(1 / (1 - beta2)).toPrecision(12))]
+  if (from === 0) return yield refused(path, 'plan/compress/from', { enough })
+  const share = 1 - beta2 ** from
+  const times = 1 / Math.sqrt(share)
+  const percent = +(100 * share).toPrecision(2)
+  if (times > mostStretch)
+    yield advised(path, 'plan/compress/early', { from, beta2, percent, times: +times.toPrecision(2), enough })
 }
 
 /** Every rank is sent the numbers and places of all others; a ring sends every number twice, whatever the ranks. */

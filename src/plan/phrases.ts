@@ -151,7 +151,15 @@ const rulePhrases = {
   ],
   'plan/compress/from': [
     'v stands still from step 0 on, when it is 0, and nothing would move',
-    'set from to the step at which the learning rate has risen, or 100',
+    'set from to the step at which the learning rate has risen, or {enough}',
+  ],
+  'plan/compress/early': [
+    '1-bit Adam needs a warm-up: from step {from} on v stays at {percent} % of the mean square of gradients (beta2 {beta2}), so steps stay {times} times as long as those of Adam, and the run may diverge',
+    'set from to {enough}, or beta2 lower',
+  ],
+  'plan/compress/zigzag': [
+    'powersgd keeps a residual of learned positions; with a zigzag each rank holds two separate runs of it, which checkpoints cannot hold',
+    'set zigzag to false, or try topk',
   ],
   'plan/compress/clip': [
     'from step {from} on no gradient meets the others: clip {clip} shortens the mean m, whose norm is that of the step',

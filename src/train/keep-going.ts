@@ -293,18 +293,15 @@ class Kept implements KeptSession {
     return { beginning, where: beginning?.path ?? ofSeed }
   }
 
-  async #startedFrom({ beginning, standing, where }: Source): Promise<Session> {
+  #startedFrom({ beginning, standing }: Source): Promise<Session> {
     const { flightRecords, schedule, faults, ...options } = this.#options
     const { job, program } = this.#planned
     const asAsked = job === this.#asked.job
-    const session = await startSession(job, this.dataset, {
+    return startSession(job, this.dataset, {
       ...{ ...options, program, beginning, standing, pool: this.#pool },
       ...(asAsked ? { schedule, faults } : { faults: faults.elsewhere(worldOfPlan(job.plan)) }),
       ...(flightRecords && { flightRecord: flightRecords(this.failures + 1) }),
     })
-    if (where === inMemory && this.#copies?.of === session.program)
-      this.#copies.kept.restoreAddends((shard, values) => session.trainer.hold(shard, values))
-    return session
   }
 
   /** For the ranks that there are: the plan that was asked for, or the first of the best that fits. */

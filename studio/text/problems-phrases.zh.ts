@@ -119,7 +119,18 @@ export const rulesZh = {
     'onebit：每个 rank 要用完整的 m 算出加数，而 zero {zero} 只给它一部分：其余部分每步收集，每个参数 4 字节',
     'zero 0 只发送符号',
   ],
-  'plan/compress/from': ['v 从第 0 步起就不变，而那时它是 0，什么都不会动', '把 from 设为学习率升到位的那一步，或 100'],
+  'plan/compress/from': [
+    'v 从第 0 步起就不变，而那时它是 0，什么都不会动',
+    '把 from 设为学习率升到位的那一步，或 {enough}',
+  ],
+  'plan/compress/early': [
+    '1-bit Adam 需要预热：从第 {from} 步起 v 停留在梯度均方的 {percent} %（beta2 {beta2}），步长一直是 Adam 的 {times} 倍，训练可能发散',
+    '把 from 设为 {enough}，或调低 beta2',
+  ],
+  'plan/compress/zigzag': [
+    'powersgd 保存可学习位置的残差；zigzag 使每个 rank 持有其中不相邻的两段，检查点无法保存',
+    '把 zigzag 设为 false，或试试 topk',
+  ],
   'plan/compress/clip': ['从第 {from} 步起梯度不再相遇：clip {clip} 缩短的是均值 m，步长的范数由它决定'],
   'plan/compress/sequences': [
     '{reduce}：每个加数必须是完整序列的梯度，而 cp {cp} 把序列分摊了',

@@ -22,11 +22,11 @@ export function begin(context: StreamContext): void {
 
 function clear(context: StreamContext, param: CompiledParam): void {
   const { spec, segments, layouts } = param
-  callParam(context, param, segments.begin)
+  const { begin } = segments
+  if (!begin) return // nothing is accumulated: the gradient is written at once, or there is none
+  callParam(context, param, begin)
   for (let rank = 1; rank < (layouts.fresh ? 0 : (layouts.dealt?.addends ?? 0)); rank++)
-    context.out.call(placed(context, segments.begin!), { ...once, param: spec.name }, () =>
-      frameNames.addend(spec.name, rank),
-    )
+    context.out.call(placed(context, begin), { ...once, param: spec.name }, () => frameNames.addend(spec.name, rank))
 }
 
 const clearing = ({ compiled, results }: StreamContext): SegmentDraft[] =>

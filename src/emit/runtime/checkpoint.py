@@ -16,6 +16,7 @@ from typing import Dict, Iterator, List, NamedTuple, Tuple
 import torch
 
 from .mesh import Mesh
+from .residuals import redistribute, sizes_of, stacked
 from .safetensors import Damaged, NotFinite, Reader, require_finite, sum_of, write
 from .saving import Saving, name_of, sync_folder, write_text
 from .software import SOFTWARE
@@ -35,8 +36,6 @@ class Shard(NamedTuple):
     first: int
     # The own part lies inside the whole.
     inside: bool = False
-    # So many addends lie side by side, whose sum is the tensor.
-    addends: int = 1
 
 
 def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
@@ -53,9 +52,7 @@ def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
             yield kept(param, frames["param"], first)
         for state, frame in frames["states"].items():
             tensor = param.get("apart", {}).get(state, {"dims": param["dims"], "layout": param["state"]})
-            addends = [dim["size"] for dim in tensor["dims"] if dim["name"] == "addend"]
-            dims = [dim for dim in tensor["dims"] if dim["name"] != "addend"]
-            yield Shard(f"{state}.{param['name']}", frame, dims, tensor["layout"], first, False, *addends)
+            yield Shard(f"{state}.{param['name']}", frame, tensor["dims"], tensor["layout"], first)
 
 
 def kept(param: Dict, frame: int, first: int) -> Shard:
@@ -67,7 +64,8 @@ def kept(param: Dict, frame: int, first: int) -> Shard:
 def owner(mesh: Mesh, shard: Shard, rank: int) -> bool:
     """Of all ranks that hold the same part the first writes it; an empty part nobody does."""
     at = mesh.coordinates(rank)
-    split = {axis for axes in shard.layout["splits"].values() for axis in axes} | set(shard.layout.get("flat", []))
+    split = {axis for axes in shard.layout["splits"].values() for axis in axes}
+    split |= {*shard.layout.get("flat", []), *shard.layout["partial"]}
     if at.get("pp", 0) != shard.first or any(at[axis] > 0 for axis in at if axis != "pp" and axis not in split):
         return False
     begin, end = box_held(mesh, shard, rank).get("line", (0, 1))
@@ -84,15 +82,24 @@ def manifest_of(program: Dict, mesh: Mesh, position: Dict) -> Dict:
     for rank in range(mesh.world):
         for shard in shards_of(program, mesh.coordinates(rank).get("pp", 0)):
             if owner(mesh, shard, rank):
-                entry = tensors.setdefault(shard.tensor, {"dims": shard.dims, "shards": []})
+                entry = tensors.setdefault(shard.tensor, {"dims": dims_held(mesh, shard), "shards": []})
                 entry["shards"].append({"rank": rank, "file": file_of(rank), **box_held(mesh, shard, rank)})
     return {"format": FORMAT, "name": program["name"], **position, "tensors": tensors}
+
+
+def dims_held(mesh: Mesh, shard: Shard) -> List[Dict]:
+    """Of the whole tensor. A residual that each rank has its own of (error feedback) is stacked along `addend`, which comes first."""
+    axes = list(shard.layout["partial"])
+    return [{"name": "addend", "size": mesh.size(axes)}, *shard.dims] if axes else shard.dims
 
 
 def box_held(mesh: Mesh, shard: Shard, rank: int) -> Dict:
     """What a rank holds: a box of the whole tensor, and where ranks share one, which elements of it."""
     starts, sizes, _ = mesh.part(shard.dims, shard.layout, rank)
     line = {"line": list(mesh.cut(sizes, shard.layout, rank))} if "flat" in shard.layout else {}
+    axes = list(shard.layout["partial"])
+    if axes:
+        starts, sizes = [mesh.index(axes, mesh.coordinates(rank)), *starts], [1, *sizes]
     return {"start": starts, "shape": sizes, **line}
 
 
@@ -100,19 +107,11 @@ def held_values(stage, shard: Shard) -> Held:
     """The very memory in which a rank keeps its part: as its box, or in one row without what pads it."""
     values = stage.values(shard.frame)
     if "flat" not in shard.layout:
-        return values
+        return values.unsqueeze(0) if shard.layout["partial"] else values
     begin, end = box_held(stage.here.mesh, shard, stage.here.rank)["line"]
     if shard.inside:
         values = stage.here.own(values, *shard.layout["flat"])
     return values.first(end - begin) if isinstance(values, OnDisk) else values.view(-1)[: end - begin]
-
-
-def summed_values(stage, shard: Shard) -> Held:
-    """The same; where ranks hold addends, all of them call it, and have the sum."""
-    values, axes = held_values(stage, shard), shard.layout["partial"]
-    if shard.addends > 1:
-        values = in_memory(values).view(shard.addends, -1).sum(0)
-    return stage.here.wait(stage.here.all_reduce(in_memory(values), "+".join(axes))) if axes else values
 
 
 def pieces_of(box: Dict) -> List[Tuple[List[int], List[int], int]]:
@@ -163,7 +162,7 @@ def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
     """
     here = stage.here
     manifest = {**manifest_of(program, here.mesh, position), "run": saving.run, "software": SOFTWARE, **({"line": saving.line} if saving.line else {})}
-    held = [(shard, summed_values(stage, shard)) for shard in shards_of(program, stage.pp)]
+    held = [(shard, held_values(stage, shard)) for shard in shards_of(program, stage.pp)]
     mine = {shard.tensor: values for shard, values in held if owner(here.mesh, shard, here.rank)}
     parts = {
         name: box_of(part) for name in mine for part in manifest["tensors"][name]["shards"] if part["rank"] == here.rank
@@ -342,22 +341,22 @@ def _fill(shards: Shards, shard: Shard, stage, source: str = "") -> None:
     entry = shards.manifest["tensors"].get(name)
     if entry is None:
         raise Damaged(f"{folder} holds no {shard.tensor}")
-    if [dim["size"] for dim in entry["dims"]] != [dim["size"] for dim in shard.dims]:
+    if sizes_of(entry["dims"]) != sizes_of(shard.dims):
         raise Damaged(f"{folder}: {shard.tensor} has sizes {entry['dims']}, the program's are {shard.dims}")
     with changing(held_values(stage, shard)) as target:
         _fill_values(shards, shard, stage, entry, name, target)
 
 
 def _fill_values(shards: Shards, shard: Shard, stage, entry: Dict, name: str, target: torch.Tensor) -> None:
-    if any(stage.here.coordinates.get(axis, 0) > 0 for axis in shard.layout["partial"]):
-        # Of ranks that hold addends the first is given the sum.
-        target.zero_()
-        return
-    if shard.addends > 1:
-        # Of addends that lie side by side, too.
-        target.zero_()
-        target = target[0]
-    targets = pieces_of(box_held(stage.here.mesh, shard, stage.here.rank))
+    here = stage.here
+    box, own, held = box_held(here.mesh, shard, here.rank), stacked(dims_held(here.mesh, shard)), stacked(entry["dims"])
+    if own == held:
+        return _fill_box(shards, entry, name, box, target)
+    redistribute(box, own, held, target, lambda box, values: _fill_box(shards, entry, name, box, values))
+
+
+def _fill_box(shards: Shards, entry: Dict, name: str, box: Dict, target: torch.Tensor) -> None:
+    targets = pieces_of(box)
     filled = 0
     for part in entry["shards"]:
         values = None
@@ -373,7 +372,7 @@ def _fill_values(shards: Shards, shard: Shard, stage, entry: Dict, name: str, ta
                 _piece(target, into, both)[...] = _piece(values, source, both)
                 filled += torch.Size([end - begin for begin, end in both]).numel()
     if filled != target.numel():
-        raise Damaged(f"{shards.folder}: only {filled} of {target.numel()} elements of {shard.tensor} are there")
+        raise Damaged(f"{shards.folder}: only {filled} of {target.numel()} elements of {name} are there")
 
 
 def _piece(values: torch.Tensor, piece: Tuple[List[int], List[int], int], both: List[Tuple[int, int]]) -> torch.Tensor:
