@@ -219,3 +219,33 @@ test('Megatron: flags that change memory or numbers, and no field stands for, ar
   const named = notes(imported, 'notCarried').filter(note => flags.some(flag => note.includes(flag.split(' ')[0])))
   deepEqual(named.sort(), flags.map(flag => `notCarried --${flag.split(' ')[0]}`).sort())
 })
+
+test('Megatron: delayed scaling takes the most recent maximum where no algorithm is given', () => {
+  const sizes = '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64'
+  const steps = '--vocab-size 128 --micro-batch-size 1 --global-batch-size 16 --train-iters 10 --lr 1e-3 --bf16'
+  const imported = read(`torchrun --nproc-per-node 8 pretrain_gpt.py ${sizes} ${steps} --fp8-format hybrid`)
+  equal(field(imported, 'plan.fp8.algo'), 'most_recent')
+  deepEqual(
+    imported.problems?.filter(({ severity }) => severity === 'error'),
+    [],
+  )
+})
+
+test('GPT-NeoX: Adam without betas has those of its framework; settings that change memory or attention are named', () => {
+  const plain = read(neox.replace(/"betas": \[[^\]]*\],?/, ''), { world: 4 })
+  deepEqual(notes(plain, 'refused'), [])
+  equal(field(plain, 'training.optimizer.beta2'), 0.999)
+  const odd = read(neox.replace('{', '{ "partition_activations": true, "attention_config": [[["sparse_fixed"], 2]],'), {
+    world: 4,
+  })
+  deepEqual(notes(odd, 'notCarried').sort(), ['notCarried attention_config', 'notCarried partition_activations'])
+})
+
+test('nanotron: stages of the data are named', () =>
+  deepEqual(
+    notes(
+      read(`${nanotron('lr_decay_style: cosine')}data_stages: [{ name: a, start_training_step: 1 }]`),
+      'notCarried',
+    ),
+    ['notCarried data_stages'],
+  ))

@@ -69,7 +69,9 @@ function readSettings(r: Reading, tp: number): void {
 function readRecompute(r: Reading): void {
   const granularity = r.word(at('recompute_granularity'))
   if (granularity !== undefined) {
-    r.carry(at('recompute_granularity'), 'plan.recompute', granularity === 'full' ? 'full' : 'selective')
+    if (granularity !== 'full' && granularity !== 'selective')
+      r.refuse(at('recompute_granularity'), `expected full or selective, got ${granularity}`)
+    r.carry(at('recompute_granularity'), 'plan.recompute', granularity)
     r.cosmetic(at('recompute_activations'))
     return
   }

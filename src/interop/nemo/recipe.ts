@@ -91,7 +91,7 @@ function valuesOf(r: Reading, pathOf: (term: string) => string): ReadonlyMap<str
   const values = new Map<string, unknown>(
     [...Object.keys(recipePaths), ...Object.keys(optimizerPaths)].map(term => [term, r.raw(pathOf(term))]),
   )
-  for (const [term, value] of precisionTerms(r.raw('trainer.plugins'))) values.set(term, value)
+  for (const [term, value] of precisionTerms(r, 'trainer.plugins')) values.set(term, value)
   for (const term of ['disable-bias-linear', 'untie-embeddings-and-output-weights'])
     values.set(term, values.get(term) === undefined ? undefined : booleanOf(values.get(term)) === false)
   ofClass(r, values)

@@ -177,14 +177,11 @@ function readSequence(r: Reading, keys: Keys, tp: number, cp: number): void {
     'torchtitan splits the sequence wherever it splits tensors',
   )
   const rotate = keys.of('context_parallel_rotate_method')
-  if (cp > 1)
-    r.carry(
-      rotate,
-      'plan.attention',
-      /alltoall/i.test(r.word(rotate) ?? 'allgather') ? 'ring' : 'gather',
-      r.has(rotate) ? '' : 'allgather is the default of torchtitan',
-    )
-  else r.cosmetic(rotate)
+  const attention = r.choice(rotate, { allgather: 'gather', alltoall: 'ring' }, 'keys are gathered')
+  if (cp === 1) r.cosmetic(rotate)
+  else if (attention !== undefined) r.carry(rotate, 'plan.attention', attention)
+  else if (r.has(rotate)) r.set('plan.attention', 'gather')
+  else r.carry(rotate, 'plan.attention', 'gather', 'allgather is the default of torchtitan')
   for (const [name, field] of [
     ['expert_parallel_degree', 'plan.ep'],
     ['expert_tensor_parallel_degree', 'plan.etp'],
