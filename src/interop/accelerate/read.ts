@@ -130,7 +130,7 @@ function readType(r: Reading, given: Given & { readonly world: number }, trainer
       return readDeepSpeedPlugin(r, given, trainer)
     case 'MEGATRON_LM':
       note()
-      readMegatronPlugin(r, given.world, trainer)
+      readMegatronPlugin(r, given, trainer)
       return undefined
     default:
       r.refuse('distributed_type', type === undefined ? 'it is missing' : `a job has no ranks of the kind ${type}`)

@@ -7,7 +7,7 @@ export function readPrecision(t: Terms) {
   const fp16 = t.is('fp16')
   if (bf16 && fp16) return t.refuse('fp16', 'it excludes bf16')
   if (bf16) t.carry('bf16', 'plan.precision', 'bf16')
-  else if (fp16) t.carry('fp16', 'plan.precision', 'f16', 'gradients are scaled: training.lossScale')
+  else if (fp16) t.carry('fp16', 'plan.precision', 'f16')
   else {
     const usual = t.defaults.value('precision')
     if (usual === undefined) t.reading.missing('plan.precision', 'the file does not say in what it is computed')

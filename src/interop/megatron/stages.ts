@@ -21,9 +21,20 @@ export function readStages(t: Terms, { pp }: Mesh, layers: number | undefined): 
   }
   if (t.has(byLayout)) return readLayout(t, pp, layers)
   const chunks = readChunks(t, pp, layers)
-  if (!t.reading.refused && layers !== undefined) writeLayers(t, pp, chunks, layers)
+  if (layers === undefined) nameUneven(t)
+  else if (!t.reading.refused) writeLayers(t, pp, chunks, layers)
   writeSchedule(t, chunks)
   return chunks
+}
+
+const uneven = [
+  ...['decoder-first-pipeline-num-layers', 'decoder-last-pipeline-num-layers'],
+  ...['account-for-embedding-in-pipeline-split', 'account-for-loss-in-pipeline-split', byLayers],
+]
+
+function nameUneven(t: Terms): void {
+  for (const term of uneven)
+    if (t.has(term)) t.drop(term, 'how many layers there are is not in the file: --model names the model')
 }
 
 function readChunks(t: Terms, pp: number, layers: number | undefined): number {

@@ -57,10 +57,10 @@ export const readBridge: Reader = (text, given, format) => {
   return ofTree(new Reading(source, readTree(text, 'yaml')), given)
 }
 
-function ofTree(reading: Reading, { world }: Given): Imported {
+function ofTree(reading: Reading, given: Given): Imported {
   if (!reading.refused) {
     const t = new Terms(reading, pathsIn(reading), { of: 'the recipe', value: () => undefined }, valuesOf(reading))
-    readMeaning(t, world)
+    readMeaning(t, given)
     readDecay(reading)
     readActivation(reading)
     passOver(reading)

@@ -68,7 +68,7 @@ export const readNemo: Reader = (text, given, format) => {
   if (reading.has('trainer.strategy')) return readParts(reading, given) // of NeMo 2
   if (!reading.refused) {
     const t = new Terms(reading, pathOf, defaults, valuesOf(reading))
-    readMeaning(t, given.world ?? worldOf(reading))
+    readMeaning(t, given, given.world ?? worldOf(reading))
     readTrainer(reading)
     for (const [path, value] of Object.entries(neutral)) if (reading.raw(path) === value) reading.cosmetic(path)
     if (reading.raw('model.fsdp') !== true)
@@ -124,6 +124,11 @@ function decayOf(r: Reading): number | undefined {
   const [steps, held] = ['trainer.max_steps', 'model.optim.sched.constant_steps'].map(path => numberOf(r.raw(path)))
   const end = numberOf(r.raw('model.optim.sched.max_steps_for_lr_sched')) ?? steps
   const last = end === undefined ? undefined : Math.floor(end - (held ?? 0))
+  if (last !== undefined && last <= 0 && held !== undefined)
+    r.drop(
+      'model.optim.sched.constant_steps',
+      `the last ${held} of ${end} steps have the least rate there, which is all of them; here it falls until the end`,
+    )
   return last !== undefined && last > 0 && last !== steps ? last : undefined
 }
 

@@ -53,7 +53,7 @@ export function readParts(r: Reading, given: Given): Imported {
       const paths = recipePaths[term] ?? optimizerPaths[term] ?? [`model.config.${term.replaceAll('-', '_')}`]
       return paths.find(path => r.has(path)) ?? paths[0]
     }
-    readMeaning(new Terms(r, pathOf, defaultsOf(r), valuesOf(r, pathOf)), given.world ?? worldOf(r))
+    readMeaning(new Terms(r, pathOf, defaultsOf(r), valuesOf(r, pathOf)), given, given.world ?? worldOf(r))
   }
   return r.finish(known, 'a key of NeMo that no field of a job stands for')
 }

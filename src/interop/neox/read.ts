@@ -141,7 +141,7 @@ export const readNeox: Reader = (text, given) => {
     : tree.value
   const reading = new Reading({ framework: 'neox', format: 'yaml' }, { ...tree, value })
   if (!reading.refused) {
-    readMeaning(new Terms(reading, pathOf, defaults, valuesOf(reading, given.world)), given.world)
+    readMeaning(new Terms(reading, pathOf, defaults, valuesOf(reading, given.world)), given)
     readScale(reading)
     readMemory(reading)
     readAttention(reading)

@@ -1,5 +1,6 @@
 /** torchtitan's TOML of four generations, with options of its command line above it, and the JSON it saves. */
 import { isMapping } from '../../plan/index.js'
+import { modelGiven } from '../given-model.js'
 import type { Given, Imported, Reader } from '../note.js'
 import { functionsOf } from '../python/index.js'
 import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
@@ -291,7 +292,7 @@ function readModel(r: Reading, { model: given }: Given): number | undefined {
   const flavor = r.word('model.flavor') ?? 'debugmodel'
   if (given !== undefined || name === undefined) {
     if (name !== undefined) r.drop('model', '--model was given in its place')
-    return undefined
+    return modelGiven({ model: given })?.layers
   }
   const model = modelOf(name, flavor)
   if (!model) {
