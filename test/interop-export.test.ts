@@ -212,7 +212,7 @@ test('picotron is told a file of the model that is not its own', () => {
       seq: 128,
       globalBatch: 4,
       lrSchedule: { kind: 'constant' },
-      optimizer: { kind: 'adamw', beta2: 0.999, weightDecay: 0.01 },
+      optimizer: { kind: 'adamw', lr: 1e-3, beta2: 0.999, weightDecay: 0.01 },
     },
     plan: { dp: 2, precision: 'f32' },
   })

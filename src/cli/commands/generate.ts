@@ -15,6 +15,7 @@ import {
   tokenizerOf,
 } from '../../generate/index.js'
 import type { Io } from '../io.js'
+import { showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 
 export interface GenerateCommandOptions {
@@ -56,7 +57,7 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
     return { trained, tokenizer, ...theirs, decoder: await openDecoder(trained, options) }
   })
   const speaker: Speaker = { ...opened, options, io }
-  if (!options.json) io.err(notesOn(opened.trained))
+  if (!options.json) io.err(notesOn(opened.trained, io))
   let stopped: number | undefined
   const forget = io.onInterrupt(code => {
     stopped = code
@@ -72,8 +73,9 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
 }
 
 /** What readers of a checkpoint should know of it. */
-export const notesOn = ({ passedOver, path, checkpoint: { software } }: TrainedModel): string =>
+export const notesOn = ({ passedOver, path, warnings, checkpoint: { software } }: TrainedModel, io: Io): string =>
   [
+    showProblems(warnings, io),
     ...(passedOver > 0 ? [`${passedOver} newer checkpoints are damaged; this is ${path}\n`] : []),
     ...(software === undefined ? [`${path} does not say who wrote it: an earlier lockstep\n`] : []),
   ].join('')
