@@ -221,6 +221,13 @@ test('a rehearsal keeps latent attention, narrower', () => {
   const job = jobOf('latent', { tp: 2 })
   const large = { ...job, model: ModelConfig.parse({ ...models.latent, embed: 512, heads: 16, mla: wide }) }
   const small = rehearsalOf(large, rehearsalSizes[0]).job
-  deepEqual((small.model as LlamaConfig).mla, { queryRank: 5, keyValueRank: 4, ropeDim: 2, plainDim: 2, valueDim: 2, eps: 1e-3 })
+  deepEqual((small.model as LlamaConfig).mla, {
+    queryRank: 5,
+    keyValueRank: 4,
+    ropeDim: 2,
+    plainDim: 2,
+    valueDim: 2,
+    eps: 1e-3,
+  })
   computesWhatOneRankComputes(small)
 })

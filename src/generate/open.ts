@@ -59,10 +59,15 @@ function jobOf({ path, checkpoint }: { readonly path: string; readonly checkpoin
 }
 
 /** What the model's text was made of; undefined: it learned from ids alone. */
-export async function tokenizerOf({ checkpoint, job }: TrainedModel): Promise<Tokenizer | undefined> {
+export async function tokenizerOf({ path, checkpoint, job }: TrainedModel): Promise<Tokenizer | undefined> {
   const text = checkpoint.tokenizer()
-  if (text !== undefined) return readTokenizer(text, 'tokenizer.json')
-  return tokenizerOfJob(job)
+  if (text === undefined) return tokenizerOfJob(job)
+  try {
+    return await readTokenizer(text, 'tokenizer.json')
+  } catch (e) {
+    const why = e instanceof Error ? e.message : String(e)
+    throw new ProblemsError([error('generate/tokenizer', '', `${path}/tokenizer.json ${why}`)])
+  }
 }
 
 /** Of a job whose text needs no tokenizer.json. */
