@@ -218,7 +218,7 @@ export const rows: readonly Row[] = [
   [plan('dp: 3, microbatches: 4'), 'plan/batch training.globalBatch | globalBatch 16 % (microbatches 4 x dp 3 = 12) = 4, must be 0; try globalBatch 12 or 24'],
   [plan('dp: 2, microbatches: 3'), 'plan/batch training.globalBatch | try microbatches 2 or 4, or globalBatch 12 or 18'],
   [plan('dp: 32'), 'plan/batch training.globalBatch | try globalBatch 32'],
-  [plan('tp: 3'), 'plan/indivisible plan.tp | tp 3 = 1 x 3: kvHeads 4 can be split 1 ways', 'plan/indivisible plan.tp | vocab 128 cannot be split tp 3 ways; pad it to the next multiple of 128 x tp: vocab 384'],
+  [plan('tp: 3'), 'plan/indivisible plan.tp | tp 3 = 1 x 3: kvHeads 4 can be split 1 ways', 'plan/indivisible plan.tp | vocab 128 cannot be split tp 3 ways; from scratch, pad it to the next multiple of 128 x tp: vocab 384; to start from weights of 128 tokens, try tp 2 or 4'],
   [plan('tp: 16'), 'plan/indivisible plan.tp | tp 16 = 4 x 4: kvHeads 4 can be split 4 ways, but heads / kvHeads = 2 not 4 ways; try tp 8'],
   [gpt('ffn: 130').replace(parts.plan, 'tp: 4'), 'plan/indivisible plan.tp | ffn 130 cannot be split tp 4 ways; try tp 2'],
   [gpt('vocab: 50257').replace('vocab: 64, ', '').replace(parts.plan, 'tp: 2'), 'plan/indivisible plan.tp | vocab 50432'],

@@ -7,6 +7,7 @@ import {
   checkpointProblems,
   crc32,
   type Manifest,
+  openSafetensors,
   parseSafetensors,
   printCheckpoint,
   printManifest,
@@ -44,6 +45,72 @@ const damages: readonly (readonly [string, Uint8Array, RegExp])[] = [
 ]
 for (const [what, bytes, message] of damages)
   test(`a damaged file is refused: ${what}`, () => throws(() => parseSafetensors(bytes).tensor('w'), message))
+
+/** A file with a header of one's own, and so many bytes behind it. */
+const handmade = (header: string, bytes: number): Uint8Array => {
+  const head = text(header)
+  return Uint8Array.from([
+    ...new Uint8Array(new BigUint64Array([BigInt(head.length)]).buffer),
+    ...head,
+    ...new Uint8Array(bytes),
+  ])
+}
+const entry = (name: string, begin: number, end: number, count = 2): string =>
+  `"${name}":{"dtype":"F32","shape":[${count}],"data_offsets":[${begin},${end}]}`
+
+const malformed: readonly (readonly [string, Uint8Array, RegExp])[] = [
+  [
+    'two tensors overlap',
+    handmade(`{${entry('a', 0, 8)},${entry('b', 4, 12)}}`, 12),
+    /tensor b begins at byte 4, but tensor a before it ends at 8/,
+  ],
+  [
+    'two tensors are the same bytes',
+    handmade(`{${entry('a', 0, 8)},${entry('b', 0, 8)}}`, 8),
+    /tensor b begins at byte 0, but tensor a before it ends at 8/,
+  ],
+  [
+    'bytes of no tensor',
+    handmade(`{${entry('a', 0, 8)},${entry('b', 12, 20)}}`, 20),
+    /tensor b begins at byte 12, but tensor a before it ends at 8/,
+  ],
+  [
+    'a gap behind the header',
+    handmade(`{${entry('a', 8, 16)}}`, 16),
+    /tensor a begins at byte 8, but the header before it ends at 0/,
+  ],
+  [
+    'bytes behind the last tensor',
+    handmade(`{${entry('a', 0, 8)}}`, 9),
+    /is longer than the \d+ bytes that its header tells of/,
+  ],
+  ['a tensor twice', handmade(`{${entry('a', 0, 8)},${entry('a', 8, 16)}}`, 16), /has "a" twice in its header/],
+  [
+    'a tensor twice, once with an escape',
+    handmade(`{${entry('a', 0, 8)},${entry('\\u0061', 8, 16)}}`, 16),
+    /has "a" twice in its header/,
+  ],
+  [
+    'a field twice',
+    handmade('{"a":{"dtype":"F32","dtype":"F16","shape":[2],"data_offsets":[0,8]}}', 8),
+    /has "dtype" twice/,
+  ],
+  ['more bytes than its shape', handmade(`{${entry('a', 0, 8, 1)}}`, 8), /tensor a has 8 bytes, but its shape needs 4/],
+  ['an end before its beginning', handmade(`{${entry('a', 8, 0)}}`, 8), /tensor a ends before it begins/],
+]
+for (const [what, bytes, message] of malformed)
+  test(`a file that Hugging Face's library refuses is refused: ${what}`, () =>
+    throws(() => parseSafetensors(bytes), message))
+
+test('a header longer than any is not read', () => {
+  const asked: number[] = []
+  const read = (begin: number, end: number) => {
+    asked.push(end)
+    return new Uint8Array(Math.min(end, 8) - begin).fill(0x7f)
+  }
+  throws(() => openSafetensors(read), /has a header of \d+ bytes, more than 100000000/)
+  deepEqual(asked, [8])
+})
 
 test('a tensor that is not there is named', () =>
   throws(() => parseSafetensors(file).tensor('x'), /there is no tensor x/))

@@ -1,5 +1,5 @@
 /** Jobs written for other frameworks and read again: what comes back is the job, but for what was named. */
-import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import process from 'node:process'
 import { exportJob, importConfig } from '../src/interop/index.js'
 import { flagNamed } from '../src/interop/megatron/flags.js'
@@ -203,4 +203,41 @@ test('Megatron finds the variable of CUDA that it asks for, and that its FSDP re
     ).files.get('megatron.sh')!
   match(script(1), /^export CUDA_DEVICE_MAX_CONNECTIONS=1$/m)
   ok(!script(3).includes('CUDA_DEVICE_MAX_CONNECTIONS'))
+})
+
+test('picotron is told a file of the model that is not its own', () => {
+  const job = Job.parse({
+    model: llama,
+    training: {
+      seq: 128,
+      globalBatch: 4,
+      lrSchedule: { kind: 'constant' },
+      optimizer: { kind: 'adamw', lr: 1e-3, beta2: 0.999, weightDecay: 0.01 },
+    },
+    plan: { dp: 2, precision: 'f32' },
+  })
+  const { files, refused } = exportJob(job, 'picotron')
+  deepEqual(refused, [])
+  const [[own, config], ...others] = [...files]
+  const { name } = JSON.parse(config).model
+  notEqual(name, own)
+  deepEqual(
+    others.map(([file]) => file),
+    [name],
+  )
+  equal(JSON.parse(files.get(name)!).hidden_size, llama.embed)
+})
+
+test('a setting of the model that a file cannot say is named by its own path', () => {
+  const mla = { keyValueRank: 16, ropeDim: 8, plainDim: 16, valueDim: 16, eps: 1e-3 }
+  const job = Job.parse({
+    model: { ...llama, mla },
+    training: { seq: 128, globalBatch: 8 },
+    plan: { precision: 'bf16' },
+  })
+  const { unsaid } = exportJob(job, 'megatron')
+  deepEqual(
+    unsaid.filter(({ path }) => path.startsWith('model')),
+    [{ path: 'model.mla.eps', said: true, message: '0.00001 there, not 0.001' }],
+  )
 })

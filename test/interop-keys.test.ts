@@ -219,3 +219,133 @@ test('Megatron: flags that change memory or numbers, and no field stands for, ar
   const named = notes(imported, 'notCarried').filter(note => flags.some(flag => note.includes(flag.split(' ')[0])))
   deepEqual(named.sort(), flags.map(flag => `notCarried --${flag.split(' ')[0]}`).sort())
 })
+
+test('Megatron: delayed scaling takes the most recent maximum where no algorithm is given', () => {
+  const sizes = '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64'
+  const steps = '--vocab-size 128 --micro-batch-size 1 --global-batch-size 16 --train-iters 10 --lr 1e-3 --bf16'
+  const imported = read(`torchrun --nproc-per-node 8 pretrain_gpt.py ${sizes} ${steps} --fp8-format hybrid`)
+  equal(field(imported, 'plan.fp8.algo'), 'most_recent')
+  deepEqual(
+    imported.problems?.filter(({ severity }) => severity === 'error'),
+    [],
+  )
+})
+
+test('GPT-NeoX: Adam without betas has those of its framework; settings that change memory or attention are named', () => {
+  const plain = read(neox.replace(/"betas": \[[^\]]*\],?/, ''), { world: 4 })
+  deepEqual(notes(plain, 'refused'), [])
+  equal(field(plain, 'training.optimizer.beta2'), 0.999)
+  const odd = read(neox.replace('{', '{ "partition_activations": true, "attention_config": [[["sparse_fixed"], 2]],'), {
+    world: 4,
+  })
+  deepEqual(notes(odd, 'notCarried').sort(), ['notCarried attention_config', 'notCarried partition_activations'])
+})
+
+test('nanotron: stages of the data are named', () =>
+  deepEqual(
+    notes(
+      read(`${nanotron('lr_decay_style: cosine')}data_stages: [{ name: a, start_training_step: 1 }]`),
+      'notCarried',
+    ),
+    ['notCarried data_stages'],
+  ))
+
+const sized = (flags: string): string =>
+  `torchrun --nproc-per-node 8 pretrain_gpt.py --tensor-model-parallel-size 1 --seq-length 64 --micro-batch-size 1 \
+  --global-batch-size 16 --train-iters 10 --lr 1e-3 ${flags}`
+
+test('Megatron: layers of the first and the last rank are counted from those of --model', () => {
+  const model = 'llama3-8b' // 32 layers
+  const layersOf = (flags: string) => field(read(sized(flags), { model }), 'plan.layers')
+  const uneven = '--pipeline-model-parallel-size 4 --decoder-last-pipeline-num-layers 5'
+  deepEqual(layersOf(uneven), [9, 9, 9, 5])
+  const accounted = '--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split'
+  deepEqual(layersOf(`--pipeline-model-parallel-size 2 ${accounted}`), [16, 16])
+  const chunked = read(sized('--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 4'), { model })
+  equal(field(chunked, 'plan.chunks'), 4)
+  const [left] = read(sized(uneven)).notes.filter(({ path }) => path === '--decoder-last-pipeline-num-layers')
+  match(left.message, /--model names the model/)
+})
+
+test('Megatron: a model without experts keeps no ranks for them', () => {
+  const gpt = '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --max-position-embeddings 64 --vocab-size 128'
+  const experts = '--num-experts 4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 1'
+  const imported = read(sized(`${gpt} ${experts}`))
+  deepEqual(
+    [field(imported, 'plan.ep'), field(imported, 'plan.etp'), field(imported, 'plan.dp')],
+    [undefined, undefined, 8],
+  )
+  const errors = imported.problems?.filter(({ severity }) => severity === 'error')
+  deepEqual(errors, [])
+  const named = notes(imported, 'notCarried')
+  deepEqual(
+    ['--num-experts', '--expert-model-parallel-size'].filter(flag => !named.includes(`notCarried ${flag}`)),
+    [],
+  )
+})
+
+test('Megatron-DeepSpeed: f16 has a loss scale, that of the configuration or of DeepSpeed', () => {
+  const half = '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 128 --fp16 --deepspeed'
+  const script = sized(`${half} --deepspeed_config ds.json`)
+  const usual = { kind: 'deepspeed', initial: 2 ** 16, min: 1, interval: 1000, hysteresis: 2 }
+  const absent = read(script)
+  deepEqual(field(absent, 'training.lossScale'), usual)
+  deepEqual(
+    absent.notes.filter(({ field }) => field === 'training.lossScale').map(({ kind }) => kind),
+    ['assumed'],
+  )
+  const there = read(script, { read: () => '{ "fp16": { "enabled": true, "initial_scale_power": 10 } }' })
+  deepEqual(field(there, 'training.lossScale'), { ...usual, initial: 1024 })
+})
+
+test('NeMo: as many constant steps as the training has are named', () => {
+  const all = read(nemo('  activation: fast-swiglu').replace('constant_steps: 200', 'constant_steps: 1200'))
+  deepEqual(notes(all, 'notCarried'), ['notCarried model.optim.sched.constant_steps'])
+})
+
+test('a recipe of Bridge: constants of its module, and a precision by the name of its function', () => {
+  const recipe = `
+from megatron.bridge.recipes import *
+
+LAYERS: int = 6
+WIDTH = 16 * 4
+
+
+def small():
+    cfg = _common()
+    cfg.model = Provider(num_layers=LAYERS, hidden_size=WIDTH, num_attention_heads=4, ffn_hidden_size=2 * WIDTH,
+                         tensor_model_parallel_size=1, pipeline_model_parallel_size=1, context_parallel_size=1)
+    cfg.mixed_precision = bf16_mixed()
+    cfg.mixed_precision.grad_reduce_in_fp32 = False
+    return cfg
+`
+  const imported = read(recipe, { world: 8 })
+  deepEqual([field(imported, 'model.layers'), field(imported, 'model.ffn')], [6, 128])
+  equal(field(imported, 'plan.precision'), 'bf16')
+  deepEqual(
+    notes(imported, 'notCarried').filter(note => note.includes('line ') && !note.includes('line 9')),
+    [],
+  )
+})
+
+test('torchtitan: layers are dealt out to stages as --model has them', () => {
+  const toml = `
+[model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 8
+seq_len = 2048
+[compile]
+[parallelism]
+pipeline_parallel_degree = 4
+data_parallel_shard_degree = -1
+`
+  const imported = read(toml, { world: 8, model: 'llama3-70b' })
+  const layers = field(imported, 'plan.layers') as readonly number[]
+  equal(layers.length, 4)
+  equal(
+    layers.reduce((a, b) => a + b, 0),
+    80,
+  )
+})

@@ -44,13 +44,13 @@ const given: Fixture = JSON.parse(readFixture('cp/mla_attention.json'))
 const mla = {
   ...{ queryRank: given.config.q_lora_rank, keyValueRank: given.config.kv_lora_rank },
   ...{ ropeDim: given.config.qk_rope_head_dim, plainDim: given.config.qk_nope_head_dim },
-  valueDim: given.config.v_head_dim,
+  ...{ valueDim: given.config.v_head_dim, eps: given.rms_norm_eps_of_latents },
 }
 const [batch, seq, embed] = given.x.dims.map(([, size]) => size)
 const heads = given.config.num_attention_heads
 const config = ModelConfig.parse({
   ...{ family: 'llama', layers: 1, embed, heads, ffn: 1, vocab: 1, mla },
-  ...{ eps: given.rms_norm_eps_of_latents, ropeTheta: given.config.rope_parameters.rope_theta },
+  ropeTheta: given.config.rope_parameters.rope_theta,
 }) as LlamaConfig
 
 /** x is a parameter, so that it has a gradient; the loss is one whose gradient, at the right result, is `dout`. */
@@ -217,10 +217,17 @@ test('sizes of latent attention that contradict others are problems', () => {
 })
 
 test('a rehearsal keeps latent attention, narrower', () => {
-  const wide = { queryRank: 1536, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 }
+  const wide = { queryRank: 1536, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128, eps: 1e-3 }
   const job = jobOf('latent', { tp: 2 })
   const large = { ...job, model: ModelConfig.parse({ ...models.latent, embed: 512, heads: 16, mla: wide }) }
   const small = rehearsalOf(large, rehearsalSizes[0]).job
-  deepEqual((small.model as LlamaConfig).mla, { queryRank: 5, keyValueRank: 4, ropeDim: 2, plainDim: 2, valueDim: 2 })
+  deepEqual((small.model as LlamaConfig).mla, {
+    queryRank: 5,
+    keyValueRank: 4,
+    ropeDim: 2,
+    plainDim: 2,
+    valueDim: 2,
+    eps: 1e-3,
+  })
   computesWhatOneRankComputes(small)
 })

@@ -122,9 +122,17 @@ test('scripts that double a word, call themselves or loop for ever end', () => {
     '$('.repeat(500),
     '${A:-'.repeat(500),
     'if '.repeat(2000),
+    `X=${nested('$((', '1', '))', 3000)}`,
+    `X=${nested('$(a', '1', ')', 2400)}`,
+    `cat <<E\n${nested('$((', '1', '))', 3000)}\nE`,
+    'cat <<E\n$( is not closed\nE',
+    `${'a && '.repeat(20_000)}a`,
   ])
     ok(importConfig(`${text}\n${scriptOf(gpt)}`).notes.length > 0)
 })
+
+const nested = (open: string, inner: string, close: string, deep: number): string =>
+  open.repeat(deep) + inner + close.repeat(deep)
 
 test('NeMo 1: a launcher for GPT-3 175B, with values that follow from others', () => {
   const text = `

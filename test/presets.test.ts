@@ -352,3 +352,20 @@ test('a window of Qwen 2 with experts is written so that all layers have it', ()
   deepEqual(problems, [])
   deepEqual([config?.model_type, config?.layer_types], ['qwen2_moe', ['sliding_attention', 'sliding_attention']])
 })
+
+test('latent norms have an epsilon of their own: the model’s if not given, 1e-6 in folders of DeepSeek', () => {
+  const deepseek = presets['deepseek-tiny']
+  const latentEps = (model: ModelConfig | undefined) => model?.family === 'llama' && model.mla?.eps
+  equal(latentEps(ModelConfig.parse({ ...deepseek, eps: 1e-3 })), 1e-3)
+  const written = (eps: number) =>
+    toHuggingFace(ModelConfig.parse({ ...deepseek, eps: 1e-3, mla: { ...deepseek.mla, eps } }), { seq: 8 })
+  const { config } = written(1e-6)
+  equal(config?.rms_norm_eps, 1e-3)
+  equal(latentEps(fromHuggingFace(config).config), 1e-6)
+  const refused = written(1e-3)
+  equal(refused.config, undefined)
+  deepEqual(
+    refused.problems.filter(({ severity }) => severity === 'error').map(({ path }) => path),
+    ['model.mla.eps'],
+  )
+})

@@ -209,6 +209,7 @@ describe('a folder of checkpoints', () => {
     ['the manifest is missing', job, folder => rmSync(join(folder, 'manifest.json')), /holds no checkpoint; name a folder with a manifest.json in it/],
     ['a tensor is not in the manifest', job, manifest(value => delete (value.tensors as Record<string, unknown>)['v.embed.tokens']), /the checkpoint holds no v\.embed\.tokens/],
     ['another model', jobOf('', { model: gpt.replace('ffn: 8', 'ffn: 16') }), untouched, /parameter layers\.0\.mlp\.up is 8 x 8 in the checkpoint, but 8 x 16 in the job/],
+    ['a padded vocabulary', jobOf('', { model: gpt.replace('vocab: 8', 'vocab: 16') }), untouched, /embed\.tokens is 8 x 8 in the checkpoint, but 16 x 8 in the job; weights are not padded, .*: take vocab 8 and a tp that divides it/],
     ['fewer layers', jobOf('', { model: gpt.replace('layers: 2', 'layers: 1') }), untouched, /the checkpoint holds a parameter layers\.1\.\S+, the job’s model has none/],
     ['another optimizer', jobOf('', { optimizer: 'optimizer: { kind: sgd, lr: 1 }' }), untouched, /training.optimizer: .* the optimizer of the checkpoint keeps m and v, the job’s nothing; start from its weights with --init/],
     ['another seed', job, untouched, /training.seed: .* the checkpoint’s seed is 1, the job’s 2; try --seed 1, or start anew/, ['--seed', '2']],

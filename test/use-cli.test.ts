@@ -1,6 +1,6 @@
 /** generate, eval, train --sample and export as a user meets them: what they print, as JSON too, and what they refuse. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -113,3 +113,18 @@ for (const [argv, said] of refusals)
     equal(json.ok, false)
     match(`${json.problems[0].path}: ${json.problems[0].message}; ${json.problems[0].suggestion}`, said)
   })
+
+test('what is computed otherwise than in the folder is a warning of eval and generate too', async () => {
+  const [config, folder] = [readFileSync(join(ownFixture('huggingface/gpt2'), 'config.json'), 'utf8'), at('exact')]
+  cpSync(ownFixture('huggingface/gpt2'), folder, { recursive: true })
+  writeFileSync(join(folder, 'config.json'), JSON.stringify({ ...JSON.parse(config), activation_function: 'gelu' }))
+  writeFileSync(at('ids.bin'), new Uint8Array(new Uint16Array(128).map((_, i) => i % 32).buffer))
+  for (const argv of [
+    ['eval', folder, '--data', at('ids.bin')],
+    ['generate', folder, '--ids', '1,2', '--tokens', '1'],
+  ]) {
+    const { code, err } = await run(argv)
+    equal(code, 0, err)
+    match(err, /warning: .*GELU/)
+  }
+})

@@ -62,3 +62,13 @@ export const save = (path: string, content: string | Uint8Array, files: Pick<Fil
 
 /** The path of a file in a folder. */
 export const within = (folder: string, file: string): string => `${folder.replace(/[/\\]+$/, '')}/${file}`
+
+/** What the file system answers, in words: whoever knows more of what the file is for says that. */
+export class FileError extends Error {
+  readonly path: string
+
+  constructor(path: string, reason: string) {
+    super(reason)
+    this.path = path
+  }
+}

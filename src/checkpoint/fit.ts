@@ -1,5 +1,5 @@
 /** A checkpoint and a program: what keeps them apart, and how the one becomes the state of the other. */
-import { error, type Problem, worldOf } from '../base/index.js'
+import { type Dim, error, type Problem, worldOf } from '../base/index.js'
 import type { Program } from '../ir/index.js'
 import { termsOf } from './addends.js'
 import { elementsIn, type Numbers } from './box.js'
@@ -16,7 +16,7 @@ export function checkpointProblems(program: Program, { tensors }: Checkpoint, sh
       const wanted = dims.map(({ size }) => size)
       if (!held && share === 'weights' && mayStart(program, name)) return []
       if (!held) return [error('checkpoint/missing', '', `the checkpoint holds no parameter ${name}`)]
-      return sizes(held) === sizes(wanted) ? [] : [shapeProblem(name, held, wanted)]
+      return sizes(held) === sizes(wanted) ? [] : [shapeProblem(name, dims, held)]
     }),
     ...held
       .filter(name => !named.has(name))
@@ -29,12 +29,18 @@ export function checkpointProblems(program: Program, { tensors }: Checkpoint, sh
 const mayStart = ({ params }: Program, name: string): boolean =>
   params.some(({ frozen }) => frozen) && params.some(param => param.name === name && !param.frozen)
 
-const shapeProblem = (name: string, held: readonly number[], wanted: readonly number[]): Problem =>
-  error(
+function shapeProblem(name: string, dims: readonly Dim[], held: readonly number[]): Problem {
+  const wanted = dims.map(({ size }) => size)
+  const padded = dims.findIndex(({ name, size }, i) => name === 'vocab' && size > held[i])
+  return error(
     'checkpoint/shape',
     '',
     `parameter ${name} is ${sizes(held)} in the checkpoint, but ${sizes(wanted)} in the job`,
+    padded < 0
+      ? undefined
+      : `weights are not padded, as further tokens would change the loss: take vocab ${held[padded]} and a tp that divides it`,
   )
+}
 
 /** What is true of all parameters alike is one sentence for all of them. */
 function optimizerProblems({ params }: Program, tensors: Checkpoint['tensors']): Problem[] {

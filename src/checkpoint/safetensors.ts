@@ -56,6 +56,9 @@ export interface Safetensors {
 /** Numbers of a copy of the bytes. */
 export const decodeNumbers = (dtype: Float, raw: Uint8Array): Float32Array | Float64Array => decode[dtype](raw)
 
+/** As in Hugging Face's library. */
+const mostHeader = 100_000_000
+
 const refuse = (message: string): never => {
   throw new Error(message)
 }
@@ -72,15 +75,18 @@ export function openSafetensors(read: (begin: number, end: number) => Uint8Array
   const length = read(0, 8)
   if (length.length < 8) refuse('is cut short: there is no header')
   const size = Number(new DataView(length.buffer, length.byteOffset, 8).getBigUint64(0, true))
+  if (size > mostHeader) refuse(`has a header of ${size} bytes, more than ${mostHeader}`)
   const head = read(0, 8 + size)
   if (head.length < 8 + size) refuse('is cut short: the header is longer than the file')
   const header = headerOf(new TextDecoder().decode(head.subarray(8)))
   const metadata = metadataOf(header)
   const sums = metadata.crc32 === undefined ? undefined : headerOf(metadata.crc32)
+  const end = 8 + size + lastOf(header)
+  if (read(end, end + 1).length > 0) refuse(`is longer than the ${end} bytes that its header tells of`)
   return {
     metadata,
     headSum: crc32(head).toString(16).padStart(8, '0'),
-    end: 8 + size + lastIn(header),
+    end,
     tensors: tensorsIn(header),
     bytes(name, first, last, each) {
       const offsets = isMapping(header[name]) ? header[name].data_offsets : undefined
@@ -108,7 +114,25 @@ function headerOf(text: string): Mapping {
   } catch {
     refuse('has a header that is not JSON')
   }
+  const twice = repeatedKey(text)
+  if (twice !== undefined) refuse(`has ${JSON.stringify(twice)} twice in its header`)
   return isMapping(header) ? header : refuse('has a header that is not a mapping')
+}
+
+/** A key that stands twice in one mapping of a JSON text; JSON.parse takes the later one without a word. */
+function repeatedKey(text: string): string | undefined {
+  const open: Set<string>[] = []
+  let last = ''
+  for (const [token] of text.matchAll(/"(?:[^"\\]|\\.)*"|[{}:]/g)) {
+    if (token === '{') open.push(new Set())
+    else if (token === '}') open.pop()
+    else if (token === ':') {
+      const [keys, key] = [open[open.length - 1], JSON.parse(last) as string] // what stands before a colon
+      if (keys.has(key)) return key
+      keys.add(key)
+    } else last = token
+  }
+  return undefined
 }
 
 function metadataOf({ __metadata__: metadata }: Mapping): Readonly<Record<string, string>> {
@@ -125,12 +149,37 @@ const tensorsIn = ({ __metadata__: _, ...entries }: Mapping): Safetensors['tenso
     }),
   )
 
-/** Where the last tensor ends, behind the header. */
-const lastIn = ({ __metadata__: _, ...tensors }: Mapping): number =>
-  Object.values(tensors).reduce((last: number, entry) => {
+/**
+ * Where the last tensor ends, behind the header. As in Hugging Face's library, tensors follow each other without gaps, so that no byte
+ * is read as two of them and none is hidden between them.
+ */
+function lastOf({ __metadata__: _, ...entries }: Mapping): number {
+  const ranges = Object.entries(entries).flatMap(([name, entry]) => {
     const offsets = isMapping(entry) ? entry.data_offsets : undefined
-    return isSizes(offsets) ? Math.max(last, ...offsets) : last
-  }, 0)
+    if (!isMapping(entry) || !isSizes(offsets) || offsets.length !== 2) return []
+    requireBytes(name, entry, offsets[1] - offsets[0])
+    return [{ name, begin: offsets[0], end: offsets[1] }]
+  })
+  ranges.sort((a, b) => a.begin - b.begin || a.end - b.end)
+  let before = { name: 'the header', end: 0 }
+  for (const { name, begin, end } of ranges) {
+    if (begin !== before.end)
+      refuse(`tensor ${name} begins at byte ${begin}, but ${before.name} before it ends at ${before.end}`)
+    before = { name: `tensor ${name}`, end }
+  }
+  return before.end
+}
+
+/** Bits of an element are in the name of its dtype: F32, BF16, I64, F8_E4M3. */
+const bitsOf = (dtype: unknown): number =>
+  dtype === 'BOOL' ? 8 : Number(/^(?:BF|[FIU])(\d+)/.exec(String(dtype))?.[1])
+
+function requireBytes(name: string, { dtype, shape }: Mapping, bytes: number): void {
+  const expected = isSizes(shape) ? (bitsOf(dtype) / 8) * shape.reduce((n, size) => n * size, 1) : Number.NaN
+  if (bytes < 0) refuse(`tensor ${name} ends before it begins`)
+  if (!Number.isNaN(expected) && bytes !== expected)
+    refuse(`tensor ${name} has ${bytes} bytes, but its shape needs ${expected}`)
+}
 
 function entryOf(header: Mapping, name: string) {
   const entry = Object.hasOwn(header, name) ? header[name] : refuse(`there is no tensor ${name}`)
@@ -143,8 +192,6 @@ function entryOf(header: Mapping, name: string) {
   }
   if (!isSizes(shape) || !isSizes(offsets) || offsets.length !== 2) return refuse(`tensor ${name} has no sizes`)
   const [begin, end] = offsets
-  const expected = shape.reduce((n, size) => n * size, 1) * elementFacts[type].bytes
-  if (end - begin !== expected) refuse(`tensor ${name} has ${end - begin} bytes, but its shape needs ${expected}`)
   return { dtype: type, shape, begin, end }
 }
 

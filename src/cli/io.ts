@@ -91,9 +91,9 @@ export function processIo(): Io {
     ...nodeFiles(),
     kindOf,
     lines: () => createInterface({ input: process.stdin }),
-    copy: (from, to) => plainly(() => copyFileSync(from, to)),
+    copy: (from, to) => plainly(to, () => copyFileSync(from, to)),
     modified: path => {
-      const stats = plainly(() => statSync(path, { throwIfNoEntry: false }))
+      const stats = plainly(path, () => statSync(path, { throwIfNoEntry: false }))
       return stats && stats.mtimeMs / 1000
     },
     ask: question => (process.stdin.isTTY && process.stdout.isTTY ? answerTo(question) : Promise.resolve(undefined)),

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { error, type Problem, ProblemsError } from '../base/index.js'
+import { error, FileError, type Problem, ProblemsError, shorten } from '../base/index.js'
 import { type Io, processIo } from './io.js'
 import { onTerminal } from './text/colors.js'
 import { problemsJson, showProblems } from './text/problems.js'
@@ -153,6 +153,10 @@ function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolea
     const message = 'interrupted before there was a result'
     io.err(`${name}: ${message}\n`)
     return json ? failedJson([error('command/interrupted', '', message)], io, e.code) : e.code
+  }
+  if (e instanceof FileError) {
+    const unreadable = error('file/unreadable', '', `${shorten(e.path, 200)}: ${e.message}`)
+    return failed(new ProblemsError([unreadable]), io, { name, json })
   }
   if (isWithoutFolder(e)) return failed(new ProblemsError([withoutFolder]), io, { name, json })
   if (e instanceof ProblemsError) {

@@ -2,9 +2,9 @@
  * tokenizer.json, the format of Hugging Face: ours is written as byte-level BPE, and any other is read by their own
  * package, which is loaded when it is first asked for.
  */
+import { shorten } from '../base/index.js'
 import { bytesOfTokens, endOfText, type Merge } from './bpe.js'
 import { byteTokenizer } from './bytes.js'
-import type { Tokenizer } from './tokenizer.js'
 import { samePartsEverywhere } from './tokenizer-parts.js'
 import { wordPattern } from './words.js'
 
@@ -85,24 +85,27 @@ export interface SpecialOptions {
   readonly special?: boolean
 }
 
-export interface HuggingFaceTokenizer extends Tokenizer {
-  encode(text: Uint8Array, options?: SpecialOptions): ArrayLike<number>
-  decode(ids: ArrayLike<number>, options?: SpecialOptions): Uint8Array
+/** A tokenizer.json as their package reads it. */
+export interface LoadedTokenizer {
+  readonly vocab: number
+  readonly end: number | undefined
+  encode(text: Uint8Array, options?: SpecialOptions): number[]
+  decode(ids: readonly number[], options?: SpecialOptions): Uint8Array
 }
 
-/** Throws an Error whose message is fit to print. */
-export async function readTokenizer(text: string, name: string): Promise<HuggingFaceTokenizer> {
-  const value = samePartsEverywhere(parseObject(text))
+/** In this thread, for as long as it takes. Throws an Error whose message is fit to print. */
+export async function loadTokenizer(text: string): Promise<LoadedTokenizer> {
+  const value = parseObject(text)
+  requireIds(value)
   const { Tokenizer: Loaded } = await import('@huggingface/tokenizers')
   let loaded: InstanceType<typeof Loaded>
   try {
-    loaded = new Loaded(value, { clean_up_tokenization_spaces: false })
+    loaded = new Loaded(samePartsEverywhere(value), { clean_up_tokenization_spaces: false })
   } catch (e) {
     throw new Error(
       `is not a tokenizer that @huggingface/tokenizers reads: ${e instanceof Error ? e.message : String(e)}`,
     )
   }
-  const end = endTexts.map(token => loaded.token_to_id(token)).find(id => id !== undefined)
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   const inBytes = fallback(value.model, token => loaded.token_to_id(token))
   const added = [...loaded.get_added_tokens_decoder()]
@@ -111,17 +114,32 @@ export async function readTokenizer(text: string, name: string): Promise<Hugging
     added.flatMap(([id, { special, content }]) => (special && !byteToken.test(content) ? [id] : [])),
   )
   return {
-    name,
     vocab: 1 + greatest([...loaded.get_vocab().values(), ...loaded.get_added_tokens_decoder().keys()]),
-    ...(end === undefined ? {} : { end }),
+    end: endTexts.map(token => loaded.token_to_id(token)).find(id => id !== undefined),
     encode: (bytes, { special = false } = {}) =>
       inBytes(loaded.encode(decoder.decode(bytes), { add_special_tokens: special })),
-    decode: (ids, { special = false } = {}) => {
-      const kept = Array.from(ids).filter(id => special || !noText.has(id))
+    decode(ids, { special = false } = {}) {
+      const kept = ids.filter(id => special || !noText.has(id))
       // Theirs refuses to decode nothing.
       return new TextEncoder().encode(kept.length > 0 ? loaded.decode(kept, { skip_special_tokens: false }) : '')
     },
   }
+}
+
+/** As many tokens as a model may have. */
+const mostTokens = 2 ** 24
+
+/** Their package makes a table as long as the greatest id, whatever that is. */
+function requireIds({ model, ...tokenizer }: object & { readonly model: unknown }): void {
+  const { vocab } = Object(model)
+  const { added_tokens: added } = tokenizer as { readonly added_tokens?: unknown }
+  const ofModel = typeof vocab === 'object' && vocab !== null && !Array.isArray(vocab) ? Object.entries(vocab) : []
+  const more = Array.isArray(added) ? added.map(token => [Object(token).content, Object(token).id] as const) : []
+  for (const [token, id] of [...ofModel, ...more])
+    if (!(Number.isInteger(id) && id >= 0 && id < mostTokens))
+      throw new Error(
+        `gives token ${shorten(JSON.stringify(token) ?? '', 60)} the id ${shorten(JSON.stringify(id) ?? '', 60)}, not a whole number below ${mostTokens}`,
+      )
 }
 
 const byteToken = /^<0x[0-9A-F]{2}>$/
@@ -132,14 +150,11 @@ interface Encoded {
 }
 
 /** What their package gives no id: words that a list of words lacks, and pieces for which a Unigram has a token a byte. */
-function fallback(
-  model: unknown,
-  idOf: (token: string) => number | undefined,
-): (encoded: Encoded) => readonly number[] {
+function fallback(model: unknown, idOf: (token: string) => number | undefined): (encoded: Encoded) => number[] {
   const { type, byte_fallback: falls, unk_id: unknown, unk_token: word } = Object(model)
   const other = type === 'WordLevel' ? idOf(word) : undefined
   if (other !== undefined) return ({ ids }) => ids.map(id => id ?? other)
-  if (type !== 'Unigram' || falls !== true) return ({ ids }) => ids
+  if (type !== 'Unigram' || falls !== true) return ({ ids }) => [...ids]
   const bytes = Array.from({ length: 256 }, (_, byte) =>
     idOf(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`),
   )

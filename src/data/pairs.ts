@@ -2,8 +2,9 @@
  * Prompts and answers, a JSON object a line: only answers are learned. A pair is a few parts of text, each learned or not,
  * and the token that ends a text; pairs lie whole in sequences, and what is left of a sequence teaches nothing.
  */
+import { asPart, finish, type Work } from '../base/index.js'
 import { noTarget } from './dataset.js'
-import type { Ids, Tokenizer } from './tokenizer.js'
+import { encodingOf, type Ids, type Tokenizer } from './tokenizer.js'
 
 /** Names of the members that hold prompt and answer. */
 export interface PairNames {
@@ -90,14 +91,20 @@ export interface PackedPairs {
   readonly targets: number
 }
 
+type Pairs = readonly (readonly PairPart[])[]
+
+export const packedPairs = (pairs: Pairs, tokenizer: Tokenizer, seq: number): PackedPairs =>
+  finish(packingPairs(pairs, tokenizer, seq))
+
 /** Whole pairs in sequences of `seq` tokens, and one token more, which is a label only. */
-export function packedPairs(pairs: readonly (readonly PairPart[])[], tokenizer: Tokenizer, seq: number): PackedPairs {
+export function* packingPairs(pairs: Pairs, tokenizer: Tokenizer, seq: number): Work<PackedPairs> {
   const { end } = tokenizer
   const filler = (end ?? 0) + noTarget
   const all: number[] = []
   let [cut, targets] = [0, 0]
-  for (const parts of pairs) {
-    const ids = encodedPair(parts, tokenizer)
+  for (const [i, parts] of pairs.entries()) {
+    yield i / pairs.length
+    const ids = yield* asPart(i / pairs.length, (i + 1) / pairs.length, encodingPair(parts, tokenizer))
     // A sequence has room for one token more that is only predicted; that place is the first of the next pair.
     if (ids.length > seq) cut++
     const kept = ids.slice(0, seq)
@@ -114,9 +121,12 @@ export function packedPairs(pairs: readonly (readonly PairPart[])[], tokenizer: 
 }
 
 /** The first token of a pair is predicted from nothing: it is no target. */
-function encodedPair(parts: readonly PairPart[], tokenizer: Tokenizer): number[] {
-  const encode = (text: string) => Array.from(tokenizer.encode(new TextEncoder().encode(text)))
-  const ids = parts.flatMap(({ text, target }) => encode(text).map(id => (target ? id : id + noTarget)))
+function* encodingPair(parts: readonly PairPart[], tokenizer: Tokenizer): Work<number[]> {
+  const ids: number[] = []
+  for (const { text, target } of parts) {
+    const encoded = yield* encodingOf(tokenizer, new TextEncoder().encode(text))
+    for (const id of Array.from(encoded)) ids.push(target ? id : id + noTarget)
+  }
   const ended = tokenizer.end === undefined ? ids : [...ids, tokenizer.end]
   return ended.map((id, i) => (i === 0 && id < noTarget ? id + noTarget : id))
 }

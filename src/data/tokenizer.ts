@@ -13,6 +13,11 @@ export interface Tokenizer {
   decode(ids: ArrayLike<number>): Uint8Array
 }
 
+/** As work that can be watched, whether the tokenizer has it so or not. */
+export function* encodingOf(tokenizer: Tokenizer, text: Uint8Array): Work<ArrayLike<number>> {
+  return tokenizer.encoding ? yield* tokenizer.encoding(text) : tokenizer.encode(text)
+}
+
 export type Ids = Uint8Array | Uint16Array | Uint32Array
 
 /** The texts one after the other, in the narrowest array that holds the ids. */
@@ -25,8 +30,7 @@ export function* encodingAll(tokenizer: Tokenizer, texts: readonly Uint8Array[])
   let done = 0
   for (const text of texts) {
     yield done / bytes
-    const work = tokenizer.encoding?.(text)
-    parts.push(work ? yield* asPart(done / bytes, (done + text.length) / bytes, work) : tokenizer.encode(text))
+    parts.push(yield* asPart(done / bytes, (done + text.length) / bytes, encodingOf(tokenizer, text)))
     if (tokenizer.end !== undefined) parts.push([tokenizer.end])
     done += text.length
   }

@@ -1,5 +1,5 @@
 /** A trained model, ready to use: a checkpoint of any plan, in one process, with the tokenizer its text was encoded with. */
-import { error, type Files, ProblemsError } from '../base/index.js'
+import { error, type Files, type Problem, ProblemsError } from '../base/index.js'
 import type { Checkpoint } from '../checkpoint/index.js'
 import { byteTokenizer, readTokenizer, type Tokenizer } from '../data/index.js'
 import type { StartDecoderOptions } from '../engine/index.js'
@@ -15,6 +15,8 @@ export interface TrainedModel {
   readonly job: Job
   /** The newest of a folder was passed over for it, because it is damaged. */
   readonly passedOver: number
+  /** In what the model of a Hugging Face folder is computed otherwise here. */
+  readonly warnings: readonly Problem[]
 }
 
 /** `path`: a checkpoint, or a folder of them, of which the newest whole one is taken. Throws what is wrong. */
@@ -22,8 +24,9 @@ export function openTrained(path: string, files: Files, { adapters }: OpenTraine
   const found = beginningOf({ init: path, ...(adapters !== undefined && { adapters }) }, files)
   if (!found) throw new Error('internal: a path was given')
   const job = found.weights ? jobOfFolder(found) : jobOf(found)
-  const { path: at, checkpoint, damaged = [] } = found
-  return { path: at, checkpoint, job, passedOver: damaged.length }
+  const { path: at, checkpoint, damaged = [], weights } = found
+  const warnings = (weights?.folder.warnings ?? []).map(problem => ({ ...problem, path: '' }))
+  return { path: at, checkpoint, job, passedOver: damaged.length, warnings }
 }
 
 export interface OpenTrainedOptions {
@@ -56,10 +59,15 @@ function jobOf({ path, checkpoint }: { readonly path: string; readonly checkpoin
 }
 
 /** What the model's text was made of; undefined: it learned from ids alone. */
-export async function tokenizerOf({ checkpoint, job }: TrainedModel): Promise<Tokenizer | undefined> {
+export async function tokenizerOf({ path, checkpoint, job }: TrainedModel): Promise<Tokenizer | undefined> {
   const text = checkpoint.tokenizer()
-  if (text !== undefined) return readTokenizer(text, 'tokenizer.json')
-  return tokenizerOfJob(job)
+  if (text === undefined) return tokenizerOfJob(job)
+  try {
+    return await readTokenizer(text, 'tokenizer.json')
+  } catch (e) {
+    const why = e instanceof Error ? e.message : String(e)
+    throw new ProblemsError([error('generate/tokenizer', '', `${path}/tokenizer.json ${why}`)])
+  }
 }
 
 /** Of a job whose text needs no tokenizer.json. */

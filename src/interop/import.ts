@@ -1,6 +1,5 @@
 /** A configuration of another framework as a job: what it is, read, completed with the model, and checked. */
 import { either, error, hasErrors, type Problem, problemsOf, warning } from '../base/index.js'
-import { fromHuggingFace, isPreset, presets } from '../model/index.js'
 import {
   check,
   detect,
@@ -12,6 +11,7 @@ import {
   Job,
   Plan,
 } from '../plan/index.js'
+import { modelGiven } from './given-model.js'
 import type { Given, Imported, JobDraft, Note } from './note.js'
 import { readers } from './readers.js'
 
@@ -64,8 +64,7 @@ function withModel(imported: Imported, { model }: Given): Imported {
   const note = (one: Note): Imported => ({ ...imported, notes: [...imported.notes, one] })
   if (model === undefined)
     return note({ kind: 'missing', path: 'model', field: 'model', message: '--model names a preset, or a config.json' })
-  const sizes =
-    typeof model === 'string' ? (isPreset(model) ? presets[model] : undefined) : fromHuggingFace(model).config
+  const sizes = modelGiven({ model })
   const name = typeof model === 'string' ? model : 'config.json'
   if (!sizes)
     return note({

@@ -2,7 +2,7 @@
  * A configuration while it is read. Values are asked for by their path, and every key ends in a note: what the reader did not
  * mention by the end is reported as not carried, so that nothing can be dropped in silence.
  */
-import { describeValue, shorten } from '../base/index.js'
+import { describeValue, either, shorten } from '../base/index.js'
 import { type Foreign, isMapping, type Mapping, mappingOf } from '../plan/index.js'
 import type { Imported, JobDraft, Note, NoteKind } from './note.js'
 import type { Tree } from './tree.js'
@@ -71,6 +71,14 @@ export class Reading {
     if (value === undefined) return undefined
     if (isMapping(value) || Array.isArray(value)) return this.#wrong(path, 'a word', value)
     return String(value)
+  }
+
+  /** An enumerated key: what its value stands for. Another value is reported as not carried, with what happens instead. */
+  choice<T>(path: string, meanings: Readonly<Record<string, T>>, instead: string): T | undefined {
+    const word = this.word(path)
+    if (word === undefined || Object.hasOwn(meanings, word)) return word === undefined ? undefined : meanings[word]
+    this.drop(path, unknownValue(word, meanings, instead))
+    return undefined
   }
 
   list(path: string): readonly unknown[] | undefined {
@@ -221,6 +229,10 @@ export function numberOf(value: unknown): number | undefined {
   const number = Number(value.replace(/(?<=\d)_(?=\d)/g, '').replace(/^([-+]?)inf$/, '$1Infinity'))
   return Number.isNaN(number) ? undefined : number
 }
+
+/** 'got x, expected a or b: c instead' */
+export const unknownValue = (word: string, meanings: object, instead: string): string =>
+  `got ${shorten(word, 60)}, expected ${either(Object.keys(meanings))}: ${instead}`
 
 /** As text. A mapping of a file has no prototype, and with it no text of its own. */
 export const wordOf = (value: unknown): string =>

@@ -170,6 +170,12 @@ const Latent = z.strictObject({
   ropeDim: size(2 ** 14).describe('of a query or key, the part that has positions; one key for all heads'),
   plainDim: size(2 ** 14).describe('the part that has none'),
   valueDim: size(2 ** 14).describe('width of a value'),
+  eps: z
+    .number()
+    .positive()
+    .max(1)
+    .optional()
+    .describe('added to the variance in the norms of both latents; eps of the model if not given'),
 })
 
 export const LlamaConfig = z
@@ -204,13 +210,14 @@ export const LlamaConfig = z
     positions,
   })
   // A fractional headDim is how `check` knows that it was left out and that heads do not divide embed.
-  .transform(({ experts, topK, moe, ...c }, ctx) => {
+  .transform(({ experts, topK, moe, mla, ...c }, ctx) => {
     const mixture = mixtureOf({ experts, topK, ffn: c.ffn, moe }, ctx)
     return {
       ...c,
       ...(mixture && { moe: mixture }),
+      ...(mla && { mla: { ...mla, eps: mla.eps ?? c.eps } }),
       kvHeads: c.kvHeads ?? c.heads,
-      headDim: c.headDim ?? usualHeadDim(c),
+      headDim: c.headDim ?? usualHeadDim({ ...c, mla }),
     }
   })
 

@@ -102,6 +102,9 @@ export const deepseekFields = {
 const DeepSeek = z.looseObject(deepseekFields)
 type DeepSeek = z.output<typeof DeepSeek>
 
+/** q_a_layernorm and kv_a_layernorm take no epsilon from the config: `rms_norm_eps` is that of the other norms. */
+const latentEps = 1e-6
+
 /** The rate of the bias is in no config: that of DeepSeek-V3's report. */
 const biasRate = 0.001
 
@@ -110,7 +113,7 @@ export const deepseekRouting = (c: DeepSeek): Routing => ({
     mla: {
       ...(c.q_lora_rank && { queryRank: c.q_lora_rank }),
       ...{ keyValueRank: c.kv_lora_rank, ropeDim: c.qk_rope_head_dim, plainDim: c.qk_nope_head_dim },
-      valueDim: c.v_head_dim,
+      ...{ valueDim: c.v_head_dim, eps: latentEps },
     },
     moe: {
       ...{ experts: c.n_routed_experts, chosen: c.num_experts_per_tok, ffn: c.moe_intermediate_size },

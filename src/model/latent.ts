@@ -2,7 +2,8 @@
  * Latent attention (DeepSeek-V2): keys and values of all heads are read off one narrow latent per token, and queries, where
  * asked, off another. Positions turn a part of each query and one key that all heads share; the rest of queries and keys
  * has none. Pairs that turn are halves apart, as everywhere here: published weights have them side by side and are to be
- * permuted when they are loaded, queries and keys alike, which changes no score.
+ * permuted when they are loaded, queries and keys alike, which changes no score. The RMSNorms of the latents have an epsilon of
+ * their own: published code leaves them at 1e-6 whatever the other norms have.
  */
 import { scoreGrowthOf } from '../base/index.js'
 import { normal } from './builder.js'
@@ -28,7 +29,7 @@ export function latentAttention(
   const product = (of: Value, name: string, from: LlamaDim, to: LlamaDim[]) =>
     b.contract(of, b.param(`attn.${name}`, [from, ...to], small), ['batch', 'seq', ...to], name)
   const latent = (name: string, to: LlamaDim) =>
-    b.rmsNorm(product(x, `${name}.down`, 'embed', [to]), `attn.${name}.norm`, [to], c.eps)
+    b.rmsNorm(product(x, `${name}.down`, 'embed', [to]), `attn.${name}.norm`, [to], mla.eps)
   const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, positions: placed.positions })
 
   const [from, asked] = mla.queryRank ? (['queryRank', latent('q', 'queryRank')] as const) : (['embed', x] as const)

@@ -18,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { type Files, noRoom, showBytes } from '../base/index.js'
+import { FileError, type Files, noRoom, showBytes } from '../base/index.js'
 import { hasEnded, processName } from './processes.js'
 import { writeWhole } from './write-whole.js'
 
@@ -28,21 +28,21 @@ const mostBytes = 2 ** 28
 export const nodeFiles = (): Files => ({
   read: readText,
   readBytes,
-  list: path => plainly(() => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
+  list: path => plainly(path, () => (statSync(path).isDirectory() ? filesBelow(path) : undefined)),
   exists: existsSync,
-  write: (path, content) => plainly(() => writeWhole(path, content)),
-  create: (path, content) => plainly(() => create(path, content)),
-  rename: (from, to) => plainly(() => rename(from, to)),
-  remove: path => plainly(() => rmSync(path, { recursive: true, force: true })),
-  append: (path, content) => plainly(() => appendFileSync(path, content)),
-  makeFolder: path => plainly(() => makeFolder(resolve(path)), noFolder),
+  write: (path, content) => plainly(path, () => writeWhole(path, content)),
+  create: (path, content) => plainly(path, () => create(path, content)),
+  rename: (from, to) => plainly(from, () => rename(from, to)),
+  remove: path => plainly(path, () => rmSync(path, { recursive: true, force: true })),
+  append: (path, content) => plainly(path, () => appendFileSync(path, content)),
+  makeFolder: path => plainly(path, () => makeFolder(resolve(path)), noFolder),
   process: processName(),
   hasEnded,
 })
 
 /** What has this name: a link is one, wherever it leads. */
 export function kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined {
-  const stats = plainly(() => lookAt(path))
+  const stats = plainly(path, () => lookAt(path))
   if (stats === undefined) return undefined
   if (stats.isSymbolicLink()) return 'link'
   return stats.isFile() ? 'file' : stats.isDirectory() ? 'folder' : 'device'
@@ -52,8 +52,8 @@ function lookAt(path: string): Stats | undefined {
   try {
     return lstatSync(path, { throwIfNoEntry: false })
   } catch (e) {
-    // Nothing lies below a file; Node makes an error of that.
-    if ((e as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined // errors of the system carry a code
+    // Nothing lies below a file, or has a name that is too long; Node makes errors of both.
+    if (['ENOTDIR', 'ENAMETOOLONG'].includes((e as NodeJS.ErrnoException).code ?? '')) return undefined // errors of the system carry a code
     throw e
   }
 }
@@ -69,7 +69,7 @@ function makeFolder(path: string): void {
 
 /** Reads no more than a bound: a path may name a device that never ends. */
 function readText(path: string): string {
-  return plainly(() => {
+  return plainly(path, () => {
     const file = path === '-' ? 0 : openSync(path, 'r')
     try {
       if (fstatSync(file).isDirectory()) throw new Error('is a directory')
@@ -89,7 +89,7 @@ function readText(path: string): string {
 }
 
 function readBytes(path: string, begin = 0, end?: number): Uint8Array {
-  return plainly(() => {
+  return plainly(path, () => {
     const stats = statSync(path)
     if (!stats.isFile()) throw new Error('is not a file')
     return end === undefined ? new Uint8Array(readFileSync(path)) : readPart(path, begin, Math.min(end, stats.size))
@@ -186,12 +186,12 @@ const reasons: Readonly<Record<string, string>> = {
 const noFolder = { ENOENT: 'no folder can be made there', ENOTDIR: 'no folder can be made there' }
 
 /** 'ENOENT: no such file or directory, open ...' -> 'no such file' */
-export function plainly<T>(work: () => T, own: typeof reasons = {}): T {
+export function plainly<T>(path: string, work: () => T, own: typeof reasons = {}): T {
   try {
     return work()
   } catch (e) {
     if ((e as NodeJS.ErrnoException).code === undefined) throw e // errors of the system carry one
-    throw new Error(reasonOf(e as NodeJS.ErrnoException, own))
+    throw new FileError(path, reasonOf(e as NodeJS.ErrnoException, own))
   }
 }
 

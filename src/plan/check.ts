@@ -190,7 +190,7 @@ const tensor: Rule = function* ({ model, plan: { tp } }) {
   for (const [what, size] of found)
     if (typeof size === 'object') yield refused('plan.tp', 'plan/indivisible/groups', { tp, ...size, near })
     else if (what === 'vocab')
-      yield refused('plan.tp', 'plan/indivisible/vocab', { size, tp, padded: roundUp(size, 128 * tp) })
+      yield refused('plan.tp', 'plan/indivisible/vocab', { size, tp, near, padded: roundUp(size, 128 * tp) })
     else yield refused('plan.tp', 'plan/indivisible', { what, size, tp, near })
 }
 

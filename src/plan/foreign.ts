@@ -49,7 +49,7 @@ export function detect(text: string): Foreign | undefined {
   const as = (framework: ForeignFramework, format: ForeignFormat): Foreign => ({ framework, format })
   const braces = /^\s*(?:(?:#|\/\/)[^\n]*\n\s*)*\{/.test(text)
 
-  if (has(/-{4,} arguments -{4,}/)) return as('megatron', 'log')
+  if (has(/-{4} arguments -{4}/)) return as('megatron', 'log')
   if (has(/\[config\.py:\d+:print/) || has(/DeepSpeedEngine configuration/)) return as('deepspeed', 'log')
   if (!braces && has(flags) && has(shell) && !has(/^\s*["']?--[\w-]+["']?\s*:/m)) return as('megatron', 'script')
   if (has(/^\s*\[[\w.]+\]\s*(?:#.*)?$/m) && has(/^\s*[\w.]+\s*=/m) && !has(shebang)) return as('torchtitan', 'toml')

@@ -106,7 +106,7 @@ const splitPhrases = {
   'plan/indivisible': ['{what} {size} cannot be split tp {tp} ways', 'try tp {near}'],
   'plan/indivisible/vocab': [
     'vocab {size} cannot be split tp {tp} ways',
-    'pad it to the next multiple of 128 x tp: vocab {padded}',
+    'from scratch, pad it to the next multiple of 128 x tp: vocab {padded}; to start from weights of {size} tokens, try tp {near}',
   ],
   'plan/indivisible/groups': [
     'tp {tp} = {own} x {more}: kvHeads {kvHeads} can be split {own} ways, but heads / kvHeads = {group} not {more} ways',

@@ -109,7 +109,7 @@ export function narrowLatent({ mla }: LlamaConfig, width: number): Partial<Llama
   const [ropeDim, plainDim, valueDim] = [mla.ropeDim, mla.plainDim, mla.valueDim].map(size => Math.min(size, width))
   const keyValueRank = Math.min(mla.keyValueRank, 2 * width)
   const queryRank = mla.queryRank && { queryRank: Math.min(mla.queryRank, 2 * width + 1) }
-  return { headDim: plainDim + ropeDim, mla: { ...queryRank, keyValueRank, ropeDim, plainDim, valueDim } }
+  return { headDim: plainDim + ropeDim, mla: { ...mla, ...queryRank, keyValueRank, ropeDim, plainDim, valueDim } }
 }
 
 export function differences(before: Job, after: Job): Change[] {

@@ -9,6 +9,7 @@ import { setFlagsFromString } from 'node:v8'
 import { getEnvironmentData, parentPort, setEnvironmentData, Worker } from 'node:worker_threads'
 import { userCache } from './node-cache.js'
 import { nodeDisk } from './node-disk.js'
+import { answer, enclose } from './node-enclosure.js'
 import type { Addon, Caches, Platform, ThreadEvents, ThreadHandle } from './platform.js'
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
@@ -138,6 +139,8 @@ export const nodePlatform: Platform = {
     port.on('message', (message: To) => hear(message))
     return (message: From) => port.postMessage(message)
   },
+  enclose,
+  answer,
   die: () => process.exit(1),
   cpuSeconds() {
     const { user, system } = process.cpuUsage()
@@ -150,5 +153,6 @@ export const nodePlatform: Platform = {
   nativeMissing,
   loadNative: () => createRequire(import.meta.url)(findNative().path ?? '') as Addon,
   enableRelaxedSimd: () => setFlagsFromString('--experimental-wasm-relaxed-simd'),
+  pause: () => new Promise(resolve => setImmediate(resolve)),
   later: (ms, call) => void setTimeout(call, ms).unref(),
 }

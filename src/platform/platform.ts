@@ -3,7 +3,7 @@
  * is the same in both. Main never blocks (a browser's may not): ranks sleep on shared memory in their threads, and main
  * hears of them by messages.
  */
-import type { Reason } from '../base/index.js'
+import type { Reason, Work } from '../base/index.js'
 
 /** Native kernels, as kernels/addon.c exports them. */
 export interface Addon {
@@ -69,6 +69,22 @@ export interface ThreadHandle<To> {
   leaveBehind(): void
 }
 
+/** A thread that runs code of other people's files, which may never end. */
+export interface Enclosure {
+  /**
+   * Asks it, and waits for the answer; a yield is a pause. Throws the Error that it throws, or one of its limits: then the thread is
+   * ended, as it is where the work is given up, and another one begins when it is asked again.
+   */
+  ask(question: unknown, mostMs: number): Work<unknown>
+}
+
+export interface EnclosureLimits {
+  /** Memory of its objects. */
+  readonly heapMiB?: number | undefined
+  /** Milliseconds, by which limits of time are kept: performance.now if not given. */
+  readonly now?: (() => number) | undefined
+}
+
 export interface ThreadEvents<From> {
   readonly message: (message: From) => void
   /** It is gone: why. May come more than once. */
@@ -96,6 +112,10 @@ export interface Platform {
   spawn<To, From>(module: URL, events: ThreadEvents<From>): ThreadHandle<To>
   /** In a thread: hears main from now on, and returns how to answer. */
   listen<To, From>(hear: (message: To) => void): (message: From) => void
+  /** Starts a thread that runs a module, with what it is opened with; undefined where main may not wait for one. */
+  readonly enclose?: (module: URL, opening: unknown, limits?: EnclosureLimits) => Enclosure
+  /** In such a thread: answers from now on. */
+  answer(open: (opening: unknown) => Promise<(question: unknown) => unknown>): void
   /** In a thread: ends it at once, as a crash would. */
   die(): never
   /** Processor time of this process so far. */
@@ -111,6 +131,8 @@ export interface Platform {
   loadNative(): Addon
   /** Asks for relaxed SIMD where it hides behind a flag. */
   enableRelaxedSimd(): void
+  /** Lets events have their turn. */
+  pause(): Promise<void>
   /** Calls back later, unless nothing else keeps the process alive until then. */
   later(ms: number, call: () => void): void
 }

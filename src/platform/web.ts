@@ -106,6 +106,9 @@ export function webPlatform(): Platform {
       port.postMessage({ type: 'listening' })
       return (message: From) => port.postMessage(message)
     },
+    answer() {
+      throw new Error('internal: a page encloses nothing')
+    },
     die() {
       const scope = globalThis as unknown as { close(): void; reportError(e: Error): void } // in a worker
       scope.reportError(new Error(died))
@@ -124,6 +127,7 @@ export function webPlatform(): Platform {
       throw new Error('internal: a browser runs no native kernels')
     },
     enableRelaxedSimd: () => {},
+    pause: () => new Promise(resolve => setTimeout(resolve, 0)),
     later: (ms, call) => void setTimeout(call, ms),
   }
 }

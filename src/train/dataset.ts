@@ -1,5 +1,13 @@
 /** The data a job names, read and cut: what `train` feeds its trainer. */
-import { type Files, type Problem, ProblemsError, showBytes, unwatched, type Watcher } from '../base/index.js'
+import {
+  type Files,
+  type Problem,
+  ProblemsError,
+  showBytes,
+  unwatched,
+  type Watcher,
+  type Work,
+} from '../base/index.js'
 import { compileEvaluation } from '../compile/index.js'
 import {
   bpeTokenizer,
@@ -12,7 +20,7 @@ import {
   type Ids,
   looksBinary,
   packed,
-  packedPairs,
+  packingPairs,
   padded,
   printTokenizer,
   readIds,
@@ -137,7 +145,7 @@ async function idsOf({ model, training: { seq } }: Job, data: Data, place: Readi
   required(vocabProblems(model, tokenizer.vocab, data.tokenizer))
   const { end } = tokenizer
   const rest = { ...(json === undefined ? {} : { tokenizer: json }), ...(end === undefined ? {} : { end }) }
-  if (data.pairs) return { ...pairsOf(texts, data, tokenizer, seq), ...rest }
+  if (data.pairs) return { ...(await place.watcher.run(encoding, pairsOf(texts, data, tokenizer, seq))), ...rest }
   const ids = await place.watcher.run(encoding, encodingAll(tokenizer, texts))
   const details = [...(texts.length > 1 ? [`${texts.length} files`] : []), tokenizer.name, ...(limit ? [limit] : [])]
   const name = `${source} (${details.join(', ')})`
@@ -145,12 +153,17 @@ async function idsOf({ model, training: { seq } }: Job, data: Data, place: Readi
 }
 
 /** Prompts and answers, as ids of which only answers are targets. */
-function pairsOf(texts: readonly Uint8Array[], { source, pairs }: Data, tokenizer: Tokenizer, seq: number): Tokens {
+function* pairsOf(
+  texts: readonly Uint8Array[],
+  { source, pairs }: Data,
+  tokenizer: Tokenizer,
+  seq: number,
+): Work<Tokens> {
   const names = typeof pairs === 'object' ? pairs : undefined
   const read = texts.flatMap(text =>
     attempt('data.source', source, () => readPairs(new TextDecoder().decode(text), names)),
   )
-  const { ids, cut, targets } = packedPairs(read, tokenizer, seq)
+  const { ids, cut, targets } = yield* packingPairs(read, tokenizer, seq)
   if (targets === 0) throw new ProblemsError([refused('data.source', 'data/labels/answers', { source, seq })])
   const shortened = cut > 0 ? `, ${cut} of them cut to ${seq} tokens` : ''
   return { ids, name: `${source} (${read.length} pairs${shortened}, ${targets} tokens to learn, ${tokenizer.name})` }

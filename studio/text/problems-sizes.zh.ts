@@ -93,7 +93,7 @@ const split = {
   'plan/indivisible': ['{what} {size} 不能由 tp {tp} 切成 {tp} 份', '试试 tp {near}'],
   'plan/indivisible/vocab': [
     'vocab {size} 不能由 tp {tp} 切成 {tp} 份',
-    '补齐到 128 x tp 的下一个倍数：vocab {padded}',
+    '从头训练时，补齐到 128 x tp 的下一个倍数：vocab {padded}；从 {size} 个词元的权重开始时，试试 tp {near}',
   ],
   'plan/indivisible/groups': [
     'tp {tp} = {own} x {more}：kvHeads {kvHeads} 可以切成 {own} 份，但 heads / kvHeads = {group} 不能切成 {more} 份',

@@ -31,7 +31,7 @@ export async function evalCommand(
   const { step } = trained.checkpoint
   if (json) io.out(`${JSON.stringify({ ok: true, checkpoint: trained.path, step, ...found, seconds }, null, 2)}\n`)
   else {
-    io.err(notesOn(trained))
+    io.err(notesOn(trained, io))
     io.out(textOf(found, step, seconds))
   }
   return 0

@@ -1,6 +1,6 @@
 /** lockstep generate: a checkpoint goes on from a prompt, or answers line by line. */
-import { error, ProblemsError } from '../../base/index.js'
-import type { ChatText, ChatTurn, Tokenizer } from '../../data/index.js'
+import { error, ProblemsError, type Work } from '../../base/index.js'
+import { type ChatText, type ChatTurn, encodingOf, type Tokenizer } from '../../data/index.js'
 import type { KernelName } from '../../engine/index.js'
 import {
   chatOf,
@@ -15,7 +15,8 @@ import {
   tokenizerOf,
 } from '../../generate/index.js'
 import type { Io } from '../io.js'
-import { withProgress } from '../text/progress.js'
+import { showProblems } from '../text/problems.js'
+import { Interrupted, withProgress } from '../text/progress.js'
 
 export interface GenerateCommandOptions {
   readonly prompt?: string
@@ -56,14 +57,14 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
     return { trained, tokenizer, ...theirs, decoder: await openDecoder(trained, options) }
   })
   const speaker: Speaker = { ...opened, options, io }
-  if (!options.json) io.err(notesOn(opened.trained))
+  if (!options.json) io.err(notesOn(opened.trained, io))
   let stopped: number | undefined
   const forget = io.onInterrupt(code => {
     stopped = code
   })
   try {
     if (options.chat) await chat(speaker, () => stopped !== undefined)
-    else await answer(speaker, promptOf(speaker), { echo: true, isStopped: () => stopped !== undefined })
+    else await answer(speaker, await promptOf(speaker), { echo: true, isStopped: () => stopped !== undefined })
     return stopped ?? 0
   } finally {
     forget()
@@ -72,8 +73,9 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
 }
 
 /** What readers of a checkpoint should know of it. */
-export const notesOn = ({ passedOver, path, checkpoint: { software } }: TrainedModel): string =>
+export const notesOn = ({ passedOver, path, warnings, checkpoint: { software } }: TrainedModel, io: Io): string =>
   [
+    showProblems(warnings, io),
     ...(passedOver > 0 ? [`${passedOver} newer checkpoints are damaged; this is ${path}\n`] : []),
     ...(software === undefined ? [`${path} does not say who wrote it: an earlier lockstep\n`] : []),
   ].join('')
@@ -105,13 +107,14 @@ function requirePrompt(
   if (problems.length > 0) throw new ProblemsError(problems)
 }
 
-function promptOf({ options: { prompt = '', ids }, tokenizer }: Speaker): number[] {
+async function promptOf(speaker: Speaker): Promise<number[]> {
+  const { prompt = '', ids } = speaker.options
   if (ids !== undefined)
     return ids
       .trim()
       .split(/[\s,]+/)
       .map(Number)
-  return Array.from(tokenizer?.encode(new TextEncoder().encode(prompt)) ?? [])
+  return idsOf(speaker, prompt)
 }
 
 interface Answering {
@@ -182,7 +185,7 @@ async function chat(speaker: Speaker, isStopped: () => boolean): Promise<void> {
   const promptFor = speaker.chat ? templated(speaker, speaker.chat) : plain(speaker)
   if (asks) io.out('> ')
   for await (const line of io.lines()) {
-    const { prompt, heard } = promptFor(line)
+    const { prompt, heard } = await promptFor(line)
     heard(await answer(speaker, prompt, { echo: false, isStopped }))
     if (isStopped()) return
     if (asks) io.out('> ')
@@ -190,37 +193,49 @@ async function chat(speaker: Speaker, isStopped: () => boolean): Promise<void> {
 }
 
 /** What to feed of a line, beside what the decoder remembers, and who wants to hear the answer. */
-type PromptFor = (line: string) => { readonly prompt: readonly number[]; readonly heard: (answer: string) => void }
+type PromptFor = (line: string) => Promise<Prompted>
 
-const idsOf = ({ tokenizer }: Speaker, text: string): number[] =>
-  Array.from(tokenizer?.encode(new TextEncoder().encode(text)) ?? [])
+interface Prompted {
+  readonly prompt: readonly number[]
+  readonly heard: (answer: string) => void
+}
+
+/** With pauses in which Ctrl-C is heard: how long a tokenizer or a template takes is up to its file. */
+const patiently = <T>(io: Io, work: Work<T>): Promise<T> =>
+  withProgress(io, watcher => watcher.run('reading the prompt', work))
+
+async function idsOf({ tokenizer, io }: Speaker, text: string): Promise<number[]> {
+  if (!tokenizer) return []
+  return Array.from(await patiently(io, encodingOf(tokenizer, new TextEncoder().encode(text))))
+}
 
 const plain =
   (speaker: Speaker): PromptFor =>
-  line => {
+  async line => {
     const { decoder } = speaker
-    const prompt = idsOf(speaker, `${line}\n`)
+    const prompt = await idsOf(speaker, `${line}\n`)
     if (decoder.past + prompt.length > decoder.context) decoder.rewind(0)
     return { prompt, heard: () => {} }
   }
 
 /** All that was said is written anew by the template; the first turns are forgotten where half of the context is full. */
 function templated(speaker: Speaker, chatText: ChatText): PromptFor {
-  const { decoder, trained } = speaker
+  const { decoder, trained, io } = speaker
   let said: readonly ChatTurn[] = []
-  const written = (): number[] => {
+  const rendered = async (): Promise<string> => {
     try {
-      return idsOf(speaker, chatText(said))
+      return await patiently(io, chatText(said))
     } catch (e) {
-      throw chatProblem(trained.path, e)
+      throw e instanceof Interrupted ? e : chatProblem(trained.path, e)
     }
   }
-  return line => {
+  const written = async () => idsOf(speaker, await rendered())
+  return async line => {
     said = [...said, { role: 'user', content: line }]
-    let prompt = written()
+    let prompt = await written()
     while (said.length > 1 && prompt.length > decoder.context / 2) {
       said = said.slice(2)
-      prompt = written()
+      prompt = await written()
     }
     decoder.rewind(0)
     return { prompt, heard: content => (said = [...said, { role: 'assistant', content }]) }

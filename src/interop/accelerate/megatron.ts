@@ -1,11 +1,14 @@
 /** Accelerate's plugin for Megatron-LM. Its defaults depend on its age. */
+import { modelGiven } from '../given-model.js'
+import type { Given } from '../note.js'
 import type { Reading } from '../reading.js'
 import { deriveBatch } from '../tokens.js'
 import { type Trainer, trainerOptimizer, trainerSteps } from '../trainer.js'
 
 const at = (key: string): string => `megatron_lm_config.megatron_lm_${key}`
 
-export function readMegatronPlugin(r: Reading, world: number, trainer: Trainer): void {
+export function readMegatronPlugin(r: Reading, given: Given & { readonly world: number }, trainer: Trainer): void {
+  const { world } = given
   const size = (key: string, field: string): number => {
     const value = r.whole(at(key), 1)
     if (value === undefined) r.assume(at(key), field, 1, "1 is the default of Accelerate's plugin")
@@ -23,6 +26,7 @@ export function readMegatronPlugin(r: Reading, world: number, trainer: Trainer):
   }
   r.derive('num_processes', 'plan.dp', dp, `dp ${dp} = num_processes ${world} / (tp ${tp} x pp ${pp} x cp ${cp})`)
   readSettings(r, tp)
+  readChunks(r, pp, modelGiven(given)?.layers)
   readBatch(r, trainer, dp)
   trainerSteps(r, trainer)
   trainerOptimizer(r, trainer)
@@ -58,18 +62,29 @@ function readSettings(r: Reading, tp: number): void {
   if (clip !== undefined) r.carry(at('gradient_clipping'), 'training.clip', clip || undefined)
   else r.assume(at('gradient_clipping'), 'training.clip', 1, "1.0 is the default of Accelerate's plugin")
   readRecompute(r)
-  const chunks = r.whole(at('num_layers_per_virtual_pipeline_stage'))
-  if (chunks)
-    r.drop(
-      at('num_layers_per_virtual_pipeline_stage'),
-      'interleaved stages: how many follows from the layers of the model',
-    )
+}
+
+/** Interleaved stages, of so many layers each. */
+function readChunks(r: Reading, pp: number, layers: number | undefined): void {
+  const path = at('num_layers_per_virtual_pipeline_stage')
+  const each = r.whole(path)
+  if (!each) return
+  if (layers === undefined) {
+    r.drop(path, 'interleaved stages: how many follows from the layers of the model, which --model names')
+    return
+  }
+  const chunks = layers / pp / each
+  if (!Number.isInteger(chunks)) r.refuse(path, `layers ${layers} / pp ${pp} / ${each} = ${chunks}, must be whole`)
+  else r.derive(path, 'plan.chunks', chunks, `chunks ${chunks} = layers ${layers} / pp ${pp} / ${each}`)
+  if (chunks > 1) r.set('plan.schedule', 'interleaved')
 }
 
 function readRecompute(r: Reading): void {
   const granularity = r.word(at('recompute_granularity'))
   if (granularity !== undefined) {
-    r.carry(at('recompute_granularity'), 'plan.recompute', granularity === 'full' ? 'full' : 'selective')
+    if (granularity !== 'full' && granularity !== 'selective')
+      r.refuse(at('recompute_granularity'), `expected full or selective, got ${granularity}`)
+    r.carry(at('recompute_granularity'), 'plan.recompute', granularity)
     r.cosmetic(at('recompute_activations'))
     return
   }

@@ -130,7 +130,7 @@ function readType(r: Reading, given: Given & { readonly world: number }, trainer
       return readDeepSpeedPlugin(r, given, trainer)
     case 'MEGATRON_LM':
       note()
-      readMegatronPlugin(r, given.world, trainer)
+      readMegatronPlugin(r, given, trainer)
       return undefined
     default:
       r.refuse('distributed_type', type === undefined ? 'it is missing' : `a job has no ranks of the kind ${type}`)
@@ -204,9 +204,9 @@ function readAxes(r: Reading, world: number): Axes | undefined {
 /** Accelerate's cp is PyTorch's: keys are gathered, or go round. */
 function rotation(r: Reading): string {
   const path = 'parallelism_config.parallelism_config_cp_comm_strategy'
-  const word = r.word(path) ?? 'allgather'
-  if (r.has(path)) r.carry(path, 'plan.attention', undefined)
-  return word === 'alltoall' ? 'ring' : 'gather'
+  const attention = r.choice(path, { allgather: 'gather', alltoall: 'ring' }, 'keys are gathered')
+  if (attention !== undefined) r.carry(path, 'plan.attention', undefined)
+  return attention ?? 'gather'
 }
 
 function readBatch(r: Reading, trainer: Trainer, dp: number, said?: number): void {

@@ -185,9 +185,10 @@ function readWarmup(r: Reading, trainer: Trainer, kind: 'constant' | 'linear' | 
   const from =
     kind === 'cosine' ? lr * (r.number(at('warmup_min_ratio')) ?? 0) : (numberAt(r, at('warmup_min_lr'), trainer) ?? 0)
   r.carry(at(kind === 'cosine' ? 'warmup_min_ratio' : 'warmup_min_lr'), 'training.lrSchedule.warmupFrom', from)
-  const shape = r.word(at('warmup_type')) ?? 'log'
-  if (shape === 'linear') r.carry(at('warmup_type'), 'training.lrSchedule.warmup', undefined)
-  else
+  const instead = 'DeepSpeed falls back to log, a job warms up in a line'
+  const isLinear = r.choice(at('warmup_type'), { linear: true, log: false }, instead)
+  if (isLinear) r.carry(at('warmup_type'), 'training.lrSchedule.warmup', undefined)
+  else if (isLinear === false || !r.has(at('warmup_type')))
     r.drop(
       at('warmup_type'),
       `DeepSpeed warms up by log(step) / log(${warmup})${r.has(at('warmup_type')) ? '' : ' unless warmup_type is linear'}; a job does so in a line`,

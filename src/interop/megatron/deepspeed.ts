@@ -12,7 +12,8 @@ export function readDeepSpeed(t: Terms, read: (path: string) => string | undefin
   if (!config)
     t.drop('deepspeed-config', `${path ?? 'its configuration'} is not here: the stage is that of --zero-stage`)
   readStage(t, config)
-  if (config) readHalf(t, config)
+  readLossScale(t, inside(config, 'fp16'))
+  if (config) readGradients(t, config)
   t.read('deepspeed', 'deepspeed-config', 'zero-stage', 'no-pipeline-parallel', 'deepspeed-activation-checkpointing')
 }
 
@@ -37,17 +38,21 @@ function readStage(t: Terms, config: Mapping | undefined): void {
     t.reading.carry(t.path('deepspeed-config'), 'plan.offload', { optimizer: offload === 'cpu' ? 'host' : 'disk' })
 }
 
-function readHalf(t: Terms, config: Mapping): void {
-  const half = inside(config, 'fp16')
-  if (t.is('fp16') && half) {
-    const number = (key: string, usual: number) => (typeof half[key] === 'number' ? half[key] : usual)
-    const fixed = number('loss_scale', 0)
-    const scaler = {
-      ...{ kind: 'deepspeed', initial: 2 ** number('initial_scale_power', 16), min: number('min_loss_scale', 1) },
-      ...{ interval: number('loss_scale_window', 1000), hysteresis: number('hysteresis', 2) },
-    }
-    t.reading.set('training.lossScale', fixed > 0 ? fixed : scaler)
+/** DeepSpeed scales the loss, whatever the flags say: as its configuration has it, or with its defaults. */
+function readLossScale(t: Terms, half: Mapping | undefined): void {
+  if (!t.is('fp16')) return
+  const number = (key: string, usual: number) => (typeof half?.[key] === 'number' ? half[key] : usual)
+  const fixed = number('loss_scale', 0)
+  const scaler = {
+    ...{ kind: 'deepspeed', initial: 2 ** number('initial_scale_power', 16), min: number('min_loss_scale', 1) },
+    ...{ interval: number('loss_scale_window', 1000), hysteresis: number('hysteresis', 2) },
   }
+  const [path, scale] = [t.path('deepspeed-config'), fixed > 0 ? fixed : scaler]
+  if (half) t.reading.carry(path, 'training.lossScale', scale, 'as DeepSpeed scales it')
+  else t.reading.assume(path, 'training.lossScale', scale, 'its section fp16 is not here: the defaults of DeepSpeed')
+}
+
+function readGradients(t: Terms, config: Mapping): void {
   const wide = inside(config, 'data_types')?.grad_accum_dtype === 'fp32'
   if (t.is('bf16') && !wide && !(Number(t.reading.field('plan.zero')) <= 1 && !t.is('no-pipeline-parallel')))
     t.reading.set('plan.gradients', 'bf16')

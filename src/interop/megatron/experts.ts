@@ -1,4 +1,5 @@
 /** Layers whose feed-forward is routed to experts. */
+import { unknownValue } from '../reading.js'
 import type { Terms } from './terms.js'
 
 export function readExpertsOfModel(t: Terms, ffn: number, layers: number) {
@@ -24,7 +25,12 @@ export function readExpertsOfModel(t: Terms, ffn: number, layers: number) {
 }
 
 function scoring(t: Terms) {
-  const sigmoid = t.word('moe-router-score-function') === 'sigmoid'
+  const scores = t.choice(
+    'moe-router-score-function',
+    { softmax: 'softmax', sigmoid: 'sigmoid' },
+    'the router of the job has softmax scores',
+  )
+  const sigmoid = scores === 'sigmoid'
   const before = t.is('moe-router-pre-softmax')
   const scale = t.number('moe-router-topk-scaling-factor')
   const bias = t.is('moe-router-enable-expert-bias') ? (t.number('moe-router-bias-update-rate') ?? 0.001) : undefined
@@ -80,19 +86,34 @@ function frequencies(text: string): number[] | undefined {
 }
 
 function losses(t: Terms) {
-  const kind = String(t.list('moe-router-load-balancing-type')?.[0] ?? 'aux_loss')
+  const kind = balanceOf(t)
   const coefficient = Number(t.list('moe-aux-loss-coeff')?.[0] ?? t.number('moe-loss-coeff') ?? 0)
   const z = t.number('moe-z-loss-coeff') ?? 0
   t.read('moe-router-load-balancing-type', 'moe-aux-loss-coeff', 'moe-loss-coeff', 'moe-z-loss-coeff')
-  const balance = coefficient > 0 && kind !== 'none' && kind !== 'sinkhorn'
-  if (kind === 'sinkhorn') t.drop('moe-router-load-balancing-type', 'sinkhorn: no such balance here')
+  const balance = coefficient > 0 && kind !== undefined
   if (!balance && z === 0) return {}
   return {
     loss: {
-      ...(balance && { [kind === 'seq_aux_loss' ? 'sequence' : 'microbatch']: coefficient }),
+      ...(balance && { [kind]: coefficient }),
       ...(z > 0 && { z }),
     },
   }
+}
+
+const balances: Readonly<Record<string, 'microbatch' | 'sequence' | undefined>> = {
+  ...{ aux_loss: 'microbatch', global_aux_loss: 'microbatch', seq_aux_loss: 'sequence', none: undefined },
+}
+
+/** Over which tokens the auxiliary loss balances the experts. Several losses may be given; a job has the first. */
+function balanceOf(t: Terms): 'microbatch' | 'sequence' | undefined {
+  const term = 'moe-router-load-balancing-type'
+  const [kind, ...others] = (t.list(term) ?? ['aux_loss']).map(String)
+  if (others.length > 0) t.drop(term, `${others.join(', ')}: a job has one balance loss, ${kind}`)
+  if (kind === 'global_aux_loss')
+    t.drop(term, 'global_aux_loss: balanced over the global batch there, a microbatch here')
+  if (Object.hasOwn(balances, kind)) return balances[kind]
+  t.drop(term, unknownValue(kind, balances, 'no balance loss'))
+  return undefined
 }
 
 function room(t: Terms) {
@@ -107,6 +128,7 @@ function room(t: Terms) {
     `room of ${factor}: counted over a sequence here, over the tokens of a rank there`,
   )
   t.read('moe-pad-expert-input-to-capacity')
-  const order = t.word('moe-token-drop-policy') === 'position' ? 'token' : 'probability'
-  return { capacity: { factor, order } }
+  const policies = { probs: 'probability', position: 'token' }
+  const order = t.choice('moe-token-drop-policy', policies, 'lower scores are dropped')
+  return { capacity: { factor, order: order ?? 'probability' } }
 }

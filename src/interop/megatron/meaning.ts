@@ -1,6 +1,8 @@
 /** Terms to a job, whoever wrote them. */
+import { modelGiven } from '../given-model.js'
+import type { Given } from '../note.js'
 import { readBatch } from './batch.js'
-import { readMesh } from './mesh.js'
+import { readExperts, readMesh } from './mesh.js'
 import { readModel } from './model.js'
 import { readPrecision, readRecompute } from './precision.js'
 import { readStages } from './stages.js'
@@ -8,11 +10,13 @@ import { readState } from './state.js'
 import type { Terms } from './terms.js'
 import { readSequence, readTraining } from './training.js'
 
-export function readMeaning(t: Terms, world: number | undefined): void {
+/** `given`: what was said beside the file; `world`: ranks, wherever they are known from. */
+export function readMeaning(t: Terms, given: Given, world = given.world): void {
   const mesh = readMesh(t, world)
   if (!mesh) return
   const seq = readSequence(t)
-  const { layers } = readModel(t)
+  const layers = readModel(t).layers ?? modelGiven(given)?.layers
+  readExperts(t, mesh)
   const chunks = readStages(t, mesh, layers)
   const batch = readBatch(t, mesh, seq)
   readState(t, mesh)

@@ -45,7 +45,6 @@ function readData(t: Terms, { world, tp, pp, cp }: Mesh & { world: number }): nu
   }
   const dp = world / ranks
   t.derive('world', 'plan.dp', dp, `dp ${dp} = world ${world} / (tp ${tp} x pp ${pp}${cp > 1 ? ` x cp ${cp}` : ''})`)
-  readExperts(t, { world, tp, pp, cp, dp })
   readOrder(t)
   return dp
 }
@@ -82,13 +81,18 @@ function readAttention(t: Terms, cp: number): void {
   else t.reading.assume(t.path('context-parallel-size'), 'plan.attention', attention, `cp ${cp}: keys go round (p2p)`)
 }
 
-function readExperts(t: Terms, { world = 1, tp, pp, cp, dp = 1 }: Mesh): void {
+/** Ranks that hold different experts, once it is known whether the model of the job has any. */
+export function readExperts(t: Terms, { world, tp, pp, cp, dp }: Mesh): void {
+  if (world === undefined || dp === undefined) return
   const term =
     ['expert-model-parallel-size', 'moe-expert-parallel-size'].find(one => t.has(one)) ?? 'expert-model-parallel-size'
   const ep = t.whole(term, 1) ?? 1
   const etp = t.whole('expert-tensor-parallel-size', 1)
   const experts = t.list('num-experts')?.map(Number)[0] ?? 0
-  if (experts <= 1 && ep === 1) {
+  const family = t.reading.field('model.family')
+  const isDense = family !== undefined && t.reading.field('model.moe') === undefined
+  if (isDense && ep > 1) t.drop(term, `ep ${ep}: the model of the job has no experts`)
+  if (isDense || (experts <= 1 && ep === 1)) {
     t.read(term, 'expert-tensor-parallel-size')
     return
   }

@@ -59,20 +59,20 @@ function shapeOf(t: Terms, embed: number, heads: number) {
     ? 'RMSNorm'
     : (t.word('normalization') ?? String(t.defaults.value('normalization') ?? 'LayerNorm'))
   const word = t.word('position-embedding-type')
-  const rotary = t.is('use-rotary-position-embeddings') || /^(rope|rotary|yarn|mrope)/.test(word ?? '')
+  const rotary = t.is('use-rotary-position-embeddings') || /^(rope|rotary|yarn)$/.test(word ?? '')
   const positions = rotary
     ? 'rope'
     : (word ?? String(t.defaults.value('position-embedding-type') ?? 'learned_absolute'))
   const gated =
-    t.is('swiglu') || /swiglu/i.test(t.word('glu-activation') ?? '') || /swiglu/i.test(t.word('activation') ?? '')
+    t.is('swiglu') || /^swiglu$/i.test(t.word('glu-activation') ?? '') || /^swiglu$/i.test(t.word('activation') ?? '')
   const bias = t.has('add-bias-linear') ? t.is('add-bias-linear') : !t.is('disable-bias-linear')
   const groups =
     t.is('group-query-attention') || t.defaults.value('grouped') === true ? t.whole('num-query-groups', 1) : undefined
   const kvHeads = groups ?? t.whole('num-key-value-heads', 1) ?? t.whole('num-attention-heads-kv', 1)
   t.read('use-rms-norm', 'normalization', 'position-embedding-type', 'use-rotary-position-embeddings', 'swiglu')
   t.read('add-bias-linear', 'disable-bias-linear', 'group-query-attention', 'num-query-groups', 'num-key-value-heads')
-  t.read('no-position-embedding', 'num-attention-heads-kv', 'glu-activation')
-  return { embed, heads, rms: /rms/i.test(norm), norm, positions, gated, bias, kvHeads: kvHeads ?? heads }
+  t.read('no-position-embedding', 'num-attention-heads-kv')
+  return { embed, heads, norm, positions, gated, bias, kvHeads: kvHeads ?? heads }
 }
 
 function readWidths(t: Terms, { gated, kvHeads }: Shape, embed: number): void {
@@ -117,18 +117,19 @@ function readLlama(t: Terms, { embed, heads }: Shape): void {
 
 /** How many tokens to the left a query sees beside itself. */
 function readWindow(t: Terms): void {
-  const left = Number(
-    String(t.list('window-size')?.[0] ?? '')
-      .replace(/[^\d,-]/g, '')
-      .split(',')[0],
-  )
-  if (t.has('window-size') && left >= 0)
-    t.derive('window-size', 'model.window', left + 1, `${left} to the left and the token itself`)
+  if (!t.has('window-size')) return
+  const said = (t.list('window-size') ?? []).join(',')
+  const left = Number(/^[([\s]*(-?\d+)\s*(,|$)/.exec(said)?.[1] ?? Number.NaN)
+  if (Number.isNaN(left))
+    t.refuse('window-size', `expected tokens to the left and to the right, such as 1023,0, got ${said}`)
+  else if (left >= 0) t.derive('window-size', 'model.window', left + 1, `${left} to the left and the token itself`)
+  else t.read('window-size')
 }
 
 function readScaling(t: Terms): void {
   const factor = t.number('rope-scaling-factor')
   const positions = t.whole('original-max-position-embeddings', 1)
+  const isYarn = t.choice('rope-type', { rope: false, yarn: true }, 'positions turn as with rope') === true
   if (t.is('use-rope-scaling'))
     t.carry(
       'use-rope-scaling',
@@ -136,7 +137,7 @@ function readScaling(t: Terms): void {
       { kind: 'llama3', factor: factor ?? 8, original: positions ?? 8192 },
       'Llama 3.1',
     )
-  else if (t.word('position-embedding-type') === 'yarn' || t.word('rope-type') === 'yarn')
+  else if (t.word('position-embedding-type') === 'yarn' || isYarn)
     t.carry(
       'position-embedding-type',
       'model.ropeScaling',
@@ -192,18 +193,27 @@ function readGpt(t: Terms, { embed, heads }: Shape): void {
   else t.read('kv-channels')
 }
 
+/** Norms of the families, by the names that Megatron, NeMo and GPT-NeoX give them. */
+const norms = {
+  llama: /^(te_)?rms_?norm$/i,
+  gpt: /^(te_|low_precision_)?layer_?norm(1p)?$/i,
+} as const
+
 /** What the family has that the model has not, or the other way round. */
 function nameDifferences(t: Terms, shape: Shape, family: 'llama' | 'gpt'): void {
-  const { rms, norm, positions, bias } = shape
+  const { norm, positions, bias } = shape
   const llama = family === 'llama'
-  if (rms !== llama) t.drop('normalization', `${norm}: this family has ${llama ? 'RMSNorm' : 'LayerNorm'}`)
+  if (!norms[family].test(norm)) t.drop('normalization', `${norm}: this family has ${llama ? 'RMSNorm' : 'LayerNorm'}`)
   if (positions !== (llama ? 'rope' : 'learned_absolute'))
     t.drop('position-embedding-type', `${positions}: this family has ${llama ? 'rotary' : 'learned'} positions`)
   if (bias === llama)
     t.drop('disable-bias-linear', `${bias ? 'biases' : 'no biases'}: this family has ${llama ? 'none' : 'them'}`)
   if (t.is('squared-relu')) t.drop('squared-relu', `this family has ${llama ? 'SwiGLU' : 'GELU'}`)
   else if (llama && !shape.gated) t.drop('swiglu', 'GELU: this family has SwiGLU, with a third matrix in each layer')
+  const gate = t.word('glu-activation')
+  if (gate !== undefined && !/^swiglu$/i.test(gate))
+    t.drop('glu-activation', `${gate}: this family has ${llama ? 'SwiGLU' : 'GELU, without a gate'}`)
   const share = t.number('rotary-percent') ?? 1
   if (share < 1) t.drop('rotary-percent', `${share}: positions turn all of a head here`)
-  t.read('squared-relu', 'rotary-percent', 'add-qkv-bias', 'qk-layernorm', 'rotary-base')
+  t.read('glu-activation', 'squared-relu', 'rotary-percent', 'add-qkv-bias', 'qk-layernorm', 'rotary-base')
 }

@@ -1,4 +1,5 @@
 /** Numbers: what is computed in, what gradients are summed in, the loss scale, and what is computed again. */
+import { unknownValue } from '../reading.js'
 import type { Terms } from './terms.js'
 
 export function readPrecision(t: Terms) {
@@ -6,7 +7,7 @@ export function readPrecision(t: Terms) {
   const fp16 = t.is('fp16')
   if (bf16 && fp16) return t.refuse('fp16', 'it excludes bf16')
   if (bf16) t.carry('bf16', 'plan.precision', 'bf16')
-  else if (fp16) t.carry('fp16', 'plan.precision', 'f16', 'gradients are scaled: training.lossScale')
+  else if (fp16) t.carry('fp16', 'plan.precision', 'f16')
   else {
     const usual = t.defaults.value('precision')
     if (usual === undefined) t.reading.missing('plan.precision', 'the file does not say in what it is computed')
@@ -19,8 +20,14 @@ export function readPrecision(t: Terms) {
   readMoments(t)
 }
 
+/** Dtypes of gradients, as flags and logs write them. */
+const isNarrow = {
+  ...{ fp32: false, float32: false, 'torch.float32': false },
+  ...{ bf16: true, bfloat16: true, 'torch.bfloat16': true },
+}
+
 function readGradients(t: Terms, bf16: boolean): void {
-  const narrow = t.is('grad-reduce-in-bf16') || t.word('main-grads-dtype') === 'bf16'
+  const narrow = t.is('grad-reduce-in-bf16') || t.choice('main-grads-dtype', isNarrow, 'gradients are f32') === true
   const term = t.is('grad-reduce-in-bf16') ? 'grad-reduce-in-bf16' : 'main-grads-dtype'
   if (bf16 && narrow) t.carry(term, 'plan.gradients', 'bf16', 'gradients are reduced in bf16')
   t.read('grad-reduce-in-bf16', 'main-grads-dtype', 'accumulate-allreduce-grads-in-fp32')
@@ -46,8 +53,11 @@ function readFp8(t: Terms) {
   const word = t.word('fp8-recipe') ?? String(t.defaults.value('fp8-recipe') ?? 'delayed')
   const recipe = recipes[word as keyof typeof recipes]
   if (!recipe) return t.drop('fp8-recipe', `${word}: no such recipe here; products stay in 16 bits`)
+  if (format !== 'hybrid' && format !== 'e4m3')
+    return t.drop(term, unknownValue(format, { hybrid: 0, e4m3: 0 }, 'products stay in 16 bits'))
   const history = { history: t.whole('fp8-amax-history-len', 1) ?? 1, margin: t.whole('fp8-margin') ?? 0 }
-  const algo = t.word('fp8-amax-compute-algo') === 'max' ? 'max' : 'most recent'
+  const algos = { max: 'max', most_recent: 'most_recent' }
+  const algo = t.choice('fp8-amax-compute-algo', algos, 'most_recent') ?? 'most_recent'
   const settings = recipe === 'delayed' ? { ...history, algo } : recipe === 'current' ? { scales: 'exact' } : {}
   t.carry(term, 'plan.fp8', { recipe, ...settings }, `${format}, ${word}: products of linear layers on 8 bits`)
   if (format === 'e4m3' && recipe !== 'blocks' && recipe !== 'mx') t.drop(term, 'gradients are E4M3 there, E5M2 here')
@@ -107,7 +117,9 @@ function readFull(t: Terms, layersOfStage: number | undefined): void {
   const find = (...terms: string[]) => terms.find(term => t.has(term))
   const term =
     find('recompute-granularity', 'activations-checkpoint-method', 'checkpoint-activations') ?? 'recompute-granularity'
-  const method = t.word(find('recompute-method', 'activations-checkpoint-method') ?? '') ?? 'uniform'
+  const methods = { uniform: 'uniform', block: 'block' }
+  const given = find('recompute-method', 'activations-checkpoint-method')
+  const method = given && t.choice(given, methods, 'all layers are computed again, as with uniform')
   const count = find('recompute-num-layers', 'activations-checkpoint-num-layers', 'checkpoint-num-layers')
   const layers = count === undefined ? 1 : (t.whole(count, 1) ?? 1)
   if (method === 'block') {

@@ -140,7 +140,7 @@ export function readingOf(source: Foreign, found: Found, given: Given): Reading 
   for (const { name, message } of found.remarks) reading.remark(pathOf(name), found.lineOf(name), message)
   const { world } = found
   if (given.world === undefined && world) reading.remark('world', undefined, `${world.ranks} = ${world.how}`, 'derived')
-  readMeaning(t, given.world ?? world?.ranks)
+  readMeaning(t, given, given.world ?? world?.ranks)
   if (!reading.refused) readDeepSpeed(t, found.read)
   if (found.resolved) reading.seen(...names.map(pathOf))
   else nameOthers(reading, names, found.fork !== undefined)

@@ -1,4 +1,5 @@
 /** How layers lie on pipeline ranks: stages a rank holds, and layers of each stage, in all the ways Megatron says it. */
+import { shorten } from '../../base/index.js'
 import { layersOfStage, stagesOfLayout } from './layout.js'
 import type { Mesh } from './mesh.js'
 import type { Terms } from './terms.js'
@@ -20,9 +21,20 @@ export function readStages(t: Terms, { pp }: Mesh, layers: number | undefined): 
   }
   if (t.has(byLayout)) return readLayout(t, pp, layers)
   const chunks = readChunks(t, pp, layers)
-  if (!t.reading.refused && layers !== undefined) writeLayers(t, pp, chunks, layers)
+  if (layers === undefined) nameUneven(t)
+  else if (!t.reading.refused) writeLayers(t, pp, chunks, layers)
   writeSchedule(t, chunks)
   return chunks
+}
+
+const uneven = [
+  ...['decoder-first-pipeline-num-layers', 'decoder-last-pipeline-num-layers'],
+  ...['account-for-embedding-in-pipeline-split', 'account-for-loss-in-pipeline-split', byLayers],
+]
+
+function nameUneven(t: Terms): void {
+  for (const term of uneven)
+    if (t.has(term)) t.drop(term, 'how many layers there are is not in the file: --model names the model')
 }
 
 function readChunks(t: Terms, pp: number, layers: number | undefined): number {
@@ -48,11 +60,11 @@ function readChunks(t: Terms, pp: number, layers: number | undefined): number {
 }
 
 function writeSchedule(t: Terms, chunks: number): void {
-  const memory = t.word('zero-bubble-v-schedule-mem-setup')
   const path = (term: string) => t.path(term)
   if (t.is('zero-bubble-v-schedule')) {
-    const name = memory === 'half' ? 'v-half' : memory === 'min' ? 'v-min' : 'zb-v'
-    t.carry('zero-bubble-v-schedule', 'plan.schedule', name)
+    const setups = { zb: 'zb-v', half: 'v-half', min: 'v-min' }
+    const name = t.choice('zero-bubble-v-schedule-mem-setup', setups, 'as with zb')
+    t.carry('zero-bubble-v-schedule', 'plan.schedule', name ?? 'zb-v')
     t.reading.set('plan.chunks', 2)
     t.read('zero-bubble-v-schedule-mem-setup', 'enable-zero-bubble', 'zero-bubble-max-pending-backward')
   } else if (t.is('enable-zero-bubble') || t.is('enable-zbh1-pipeline')) {
@@ -149,6 +161,10 @@ function accounted(
 
 /** DeepSpeed's pipelines: of layers, or of layers and the tables at both ends. */
 function partitioned(t: Terms, stages: number, layers: number, method = 'type:transformer'): void {
+  if (!/^(uniform|parameters|type:.+)$/i.test(method)) {
+    t.refuse('pp-partition-method', `expected uniform, parameters or type:layer, got ${method}`)
+    return
+  }
   const tables = /embed/i.test(method) ? 2 : 0
   const all = layers + tables
   const even = Array.from({ length: stages }, (_, i) => Math.floor(all / stages) + (i < all % stages ? 1 : 0))
@@ -170,7 +186,7 @@ function readLayout(t: Terms, pp: number, layers: number | undefined): number {
       byLayout,
       stages
         ? `${stages.length} stages % pp ${pp} = ${stages.length % pp}, must be 0`
-        : 'expected a layout such as Et*3|(tt|)*29,m|L',
+        : `expected a layout such as Et*3|(tt|)*29,m|L, got ${shorten(String(raw), 60)}`,
     )
     return 1
   }

@@ -3,7 +3,7 @@
  * a flag of Megatron; `paths` says where a configuration writes it, `defaults` what holds where it does not.
  */
 import { describeValue } from '../../base/index.js'
-import { booleanOf, numberOf, type Reading } from '../reading.js'
+import { booleanOf, numberOf, type Reading, unknownValue } from '../reading.js'
 
 export interface Defaults {
   /** Whose defaults these are, with the release. */
@@ -53,6 +53,13 @@ export class Terms {
   word(term: string): string | undefined {
     const value = this.raw(term)
     return value === undefined ? undefined : typeof value === 'object' ? this.#wrong(term, 'a word') : String(value)
+  }
+  /** An enumerated flag: what its value stands for. Another value is reported as not carried, with what happens instead. */
+  choice<T>(term: string, meanings: Readonly<Record<string, T>>, instead: string): T | undefined {
+    const word = this.word(term)
+    if (word === undefined || Object.hasOwn(meanings, word)) return word === undefined ? undefined : meanings[word]
+    this.drop(term, unknownValue(word, meanings, instead))
+    return undefined
   }
   /** Absent is false. */
   is(term: string): boolean {

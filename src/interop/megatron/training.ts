@@ -9,7 +9,7 @@ export function readTraining(t: Terms, batch: Batch): void {
   readClip(t)
   const seed = Number(t.word('seed') ?? t.defaults.value('seed'))
   if (t.has('seed') && Number.isInteger(seed)) t.carry('seed', 'training.seed', seed)
-  else if (t.has('seed')) t.drop('seed', 'it is drawn when the script runs')
+  else if (t.has('seed')) t.drop('seed', `${t.word('seed')}: it is drawn when the script runs`)
   else t.usual('seed', 'training.seed')
 }
 
@@ -50,7 +50,7 @@ function samplesOf(t: Terms, term: string): number | undefined {
 function readOptimizer(t: Terms) {
   const kind = t.word('optimizer') ?? String(t.defaults.value('optimizer') ?? 'adam')
   const field = (name: string) => `training.optimizer.${name}`
-  if (/adam/i.test(kind)) {
+  if (/^(fused|cpu_|cpu_torch_)?adamw?$/i.test(kind)) {
     t.reading.set(field('kind'), 'adamw')
     t.numeric('adam-beta1', field('beta1'))
     t.numeric('adam-beta2', field('beta2'))
@@ -59,7 +59,7 @@ function readOptimizer(t: Terms) {
   } else if (kind === 'sgd') {
     t.carry('optimizer', field('kind'), 'sgd')
     t.numeric('sgd-momentum', field('momentum'))
-  } else if (/muon/i.test(kind)) {
+  } else if (/^(dist_)?muon$/i.test(kind)) {
     t.carry('optimizer', field('kind'), 'muon')
     t.numeric('muon-momentum', field('momentum'))
   } else return t.refuse('optimizer', `${kind}: a job has adamw, sgd, muon, lamb, lion and adafactor`)
@@ -71,14 +71,18 @@ function readOptimizer(t: Terms) {
     t.carry('do-layernorm-bias-weight-decay', 'training.roles', { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } })
 }
 
-const kinds: Readonly<Record<string, string>> = { 'inverse-square-root': 'inverse-sqrt', WSD: 'wsd' }
+const kinds: Readonly<Record<string, string>> = {
+  ...{ constant: 'constant', linear: 'linear', cosine: 'cosine', 'inverse-square-root': 'inverse-sqrt', WSD: 'wsd' },
+}
 
 function readRate(t: Terms, batch: Batch, steps: number | undefined): void {
   const field = (name: string) => `training.lrSchedule.${name}`
-  const style = t.word('lr-decay-style') ?? t.defaults.value('lr-decay-style')
-  if (style === undefined) t.reading.missing(field('kind'), `${t.path('lr-decay-style')} is not in the file`)
-  else if (t.has('lr-decay-style')) t.carry('lr-decay-style', field('kind'), kinds[String(style)] ?? style)
-  else t.reading.assume(t.path('lr-decay-style'), field('kind'), style, `the default of ${t.defaults.of}`)
+  const kind = t.choice('lr-decay-style', kinds, 'the learning rate stays constant')
+  const usual = t.defaults.value('lr-decay-style')
+  if (kind !== undefined) t.carry('lr-decay-style', field('kind'), kind)
+  else if (t.has('lr-decay-style')) t.reading.set(field('kind'), 'constant')
+  else if (usual === undefined) t.reading.missing(field('kind'), `${t.path('lr-decay-style')} is not in the file`)
+  else t.reading.assume(t.path('lr-decay-style'), field('kind'), usual, `the default of ${t.defaults.of}`)
   const min = t.number('min-lr')
   if (min !== undefined) t.carry('min-lr', field('minLr'), min)
   else t.usual('min-lr', field('minLr'))
@@ -138,15 +142,9 @@ function readCooldown(t: Terms, batch: Batch): void {
   if (t.reading.field('training.lrSchedule.kind') !== 'wsd') return
   const cooldown = stepsIn(t, 'lr-wsd-decay', batch)
   if (cooldown) t.carry(cooldown.term, 'training.lrSchedule.cooldown', cooldown.steps)
-  const shape = t.word('lr-wsd-decay-style') ?? 'exponential'
-  const known: Readonly<Record<string, string>> = {
-    exponential: 'exponential',
-    linear: 'linear',
-    cosine: 'cosine',
-    minus_sqrt: 'minus-sqrt',
-  }
-  if (known[shape]) t.carry('lr-wsd-decay-style', 'training.lrSchedule.cooldownShape', known[shape])
-  else t.drop('lr-wsd-decay-style', `${shape}: no such fall here`)
+  const shapes = { exponential: 'exponential', linear: 'linear', cosine: 'cosine', minus_sqrt: 'minus-sqrt' }
+  const shape = t.choice('lr-wsd-decay-style', shapes, 'the rate falls exponentially')
+  t.carry('lr-wsd-decay-style', 'training.lrSchedule.cooldownShape', shape ?? 'exponential')
 }
 
 /** 0 is none. */

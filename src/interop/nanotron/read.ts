@@ -8,10 +8,11 @@ import { readTree } from '../tree.js'
 
 const known: KeyTable = {
   ...Object.fromEntries(
-    'checkpoints data_stages general lighteval logging metrics_logging profiler s3_upload tokenizer'
+    'checkpoints general lighteval logging metrics_logging profiler s3_upload tokenizer'
       .split(' ')
       .map(key => [key, '']),
   ),
+  data_stages: 'data, and at which step it changes; a job names one source: data.source',
   'tokens.limit_*': '',
   'tokens.val_check_interval': '',
   'model.ddp_bucket_cap_mb': 'tuning: buckets of gradients',
@@ -56,6 +57,9 @@ export const readNanotron: Reader = (text, given) => {
   return r.finish(known, 'nanotron refuses keys it does not know')
 }
 
+/** Whether activations between products are split; nanotron takes the names of its enum in both cases. */
+const tpModes = { ALL_REDUCE: false, all_reduce: false, REDUCE_SCATTER: true, reduce_scatter: true }
+
 function readMesh(r: Reading, { world }: Given): void {
   const at = (key: string) => `parallelism.${key}`
   const size = (key: string, field: string): number => {
@@ -85,13 +89,15 @@ function readMesh(r: Reading, { world }: Given): void {
   if (engine === undefined)
     r.assume(at('pp_engine'), 'plan.schedule', schedule, 'left out, nanotron runs all forwards first')
   else r.carry(at('pp_engine'), 'plan.schedule', schedule)
-  const mode = r.word(at('tp_mode')) ?? 'ALL_REDUCE'
-  r.carry(
-    at('tp_mode'),
-    'plan.sequenceParallel',
-    /REDUCE_SCATTER/i.test(mode) && tp > 1,
-    tp === 1 ? 'it has no effect with tp 1' : '',
-  )
+  const split = r.choice(at('tp_mode'), tpModes, 'activations are all-reduced')
+  if (split === undefined && r.has(at('tp_mode'))) r.set('plan.sequenceParallel', false)
+  else
+    r.carry(
+      at('tp_mode'),
+      'plan.sequenceParallel',
+      split === true && tp > 1,
+      tp === 1 ? 'it has no effect with tp 1' : '',
+    )
   r.carry(at('recompute_layer'), 'plan.recompute', r.bool(at('recompute_layer')) ? 'full' : 'none')
   r.assume('parallelism', 'plan.order', 'tp-cp-ep-dp-pp', 'ranks of tp lie side by side, then those of cp, dp and pp')
 }
@@ -128,7 +134,8 @@ function readOptimizer(r: Reading): void {
       set(`optimizer_factory.${key}`, field)
   const dtype = r.word('model.dtype') ?? 'bfloat16'
   const wide = r.bool(at('accumulate_grad_in_fp32')) ?? false
-  const precision = /float32/.test(dtype) ? 'f32' : /bfloat16/.test(dtype) ? (wide ? 'bf16' : 'pure-bf16') : undefined
+  const bits = /^(torch\.)?(b?float(?:16|32))$/.exec(dtype)?.[2]
+  const precision = bits === 'float32' ? 'f32' : bits === 'bfloat16' ? (wide ? 'bf16' : 'pure-bf16') : undefined
   if (precision === undefined) r.refuse('model.dtype', `expected bfloat16 or float32, got ${dtype}`)
   r.carry('model.dtype', 'plan.precision', precision)
   r.carry(at('accumulate_grad_in_fp32'), 'plan.precision', undefined, wide ? 'with masters in f32' : 'without masters')
@@ -141,9 +148,10 @@ function readSchedule(r: Reading): void {
   const steps = Number(r.field('training.steps') ?? 0)
   const warmup = r.whole(at('lr_warmup_steps')) ?? 0
   r.carry(at('lr_warmup_steps'), 'training.lrSchedule.warmup', warmup)
-  if (r.word(at('lr_warmup_style')) === 'constant')
-    r.drop(at('lr_warmup_style'), 'the learning rate does not rise during the warm-up')
-  else r.cosmetic(at('lr_warmup_style'))
+  const styles = { linear: true, constant: false }
+  const rises = r.choice(at('lr_warmup_style'), styles, 'the learning rate rises linearly')
+  if (rises === false) r.drop(at('lr_warmup_style'), 'constant: the learning rate does not rise during the warm-up')
+  else if (rises) r.cosmetic(at('lr_warmup_style'))
   if (warmup > 0) set('warmupFrom', 0)
   const least = r.number(at('min_decay_lr'))
   const style = r.word(at('lr_decay_style')) ?? 'linear'

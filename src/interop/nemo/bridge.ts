@@ -9,7 +9,7 @@ import { followFunction, functionsOf, literals } from '../python/index.js'
 import { booleanOf, type KeyTable, Reading } from '../reading.js'
 import { mostText, readTree, type Tree } from '../tree.js'
 import { bridgeParts, bridgePaths } from './paths.js'
-import { precisionTerms } from './precision.js'
+import { isPrecision, precisionTerms } from './precision.js'
 
 /** No step is another one for these. */
 const known: KeyTable = Object.fromEntries(
@@ -57,10 +57,10 @@ export const readBridge: Reader = (text, given, format) => {
   return ofTree(new Reading(source, readTree(text, 'yaml')), given)
 }
 
-function ofTree(reading: Reading, { world }: Given): Imported {
+function ofTree(reading: Reading, given: Given): Imported {
   if (!reading.refused) {
     const t = new Terms(reading, pathsIn(reading), { of: 'the recipe', value: () => undefined }, valuesOf(reading))
-    readMeaning(t, world)
+    readMeaning(t, given)
     readDecay(reading)
     readActivation(reading)
     passOver(reading)
@@ -121,7 +121,9 @@ function ofRecipe(text: string, given: Given): Imported {
   const name = given.function ?? (names.length === 1 ? names[0] : undefined)
   if (name === undefined || !names.includes(name))
     return unread('python', '--function', `one of ${names.slice(0, 20).join(', ') || 'none'}; ${surely}`)
-  const { value, lineOf, remarks } = followFunction(text, name, { given: literals(given.set) })
+  const { value, lineOf, remarks } = followFunction(text, name, {
+    ...{ given: literals(given.set), named: isPrecision },
+  })
   if (!isMapping(value)) return unread('python', name, `it returns nothing that can be read; ${surely}`)
   const tree: Tree = { value, lineOf, twice: [], refused: [] }
   const reading = new Reading({ framework: 'bridge', format: 'python' }, tree)
@@ -139,7 +141,7 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   const values = new Map<string, unknown>(
     [...flagNames, ...Object.keys(bridgePaths)].map(term => [term, r.raw(pathOf(term)) ?? undefined]),
   )
-  for (const [term, value] of precisionTerms(r.raw('mixed_precision'))) values.set(term, value)
+  for (const [term, value] of precisionTerms(r, 'mixed_precision')) values.set(term, value)
   if (!r.has('mixed_precision')) for (const term of ['bf16', 'fp16']) values.set(term, r.raw(`model.${term}`))
   if (r.raw('dist.use_megatron_fsdp') === true) values.set('use-megatron-fsdp', true)
   const layout = values.get('pipeline-model-parallel-layout')

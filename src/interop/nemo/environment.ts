@@ -40,6 +40,6 @@ export function readEnvironment(text: string, given: Given): Imported {
   const [nodes, each] = [count('NNODES', 'DGXNNODES'), count('GPUS_PER_NODE', 'DGXNGPU')]
   const world = given.world ?? (nodes !== undefined && each !== undefined ? nodes * each : undefined)
   const usual = (term: string) => (term === 'context-parallel-size' ? 1 : undefined)
-  readMeaning(new Terms(reading, pathOf, { of: 'NeMo', value: usual }, values), world)
+  readMeaning(new Terms(reading, pathOf, { of: 'NeMo', value: usual }, values), given, world)
   return reading.finish(known)
 }

@@ -3,7 +3,7 @@ import { isMapping } from '../../plan/index.js'
 import { readMeaning } from '../megatron/meaning.js'
 import { type Defaults, Terms } from '../megatron/terms.js'
 import type { Imported, Reader } from '../note.js'
-import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
+import { booleanOf, type KeyTable, numberOf, Reading, unknownValue } from '../reading.js'
 import { readTree } from '../tree.js'
 import { cosmeticKeys } from './cosmetic.js'
 import { readEnvironment } from './environment.js'
@@ -68,7 +68,7 @@ export const readNemo: Reader = (text, given, format) => {
   if (reading.has('trainer.strategy')) return readParts(reading, given) // of NeMo 2
   if (!reading.refused) {
     const t = new Terms(reading, pathOf, defaults, valuesOf(reading))
-    readMeaning(t, given.world ?? worldOf(reading))
+    readMeaning(t, given, given.world ?? worldOf(reading))
     readTrainer(reading)
     for (const [path, value] of Object.entries(neutral)) if (reading.raw(path) === value) reading.cosmetic(path)
     if (reading.raw('model.fsdp') !== true)
@@ -102,6 +102,9 @@ function readTrainer(r: Reading): void {
   if (r.has('trainer.max_steps')) r.cosmetic('trainer.max_epochs')
   if (/16/.test(String(r.raw('trainer.precision') ?? '')) && booleanOf(r.raw('model.megatron_amp_O2')) !== true)
     r.drop('model.megatron_amp_O2', 'off: parameters stay f32 there, and are cast for each product')
+  const precision = String(r.raw('trainer.precision') ?? '32')
+  if (!/^(bf16|fp16|16|fp32|32|64)(-(mixed|true))?$/.test(precision))
+    r.drop('trainer.precision', unknownValue(precision, { 'bf16-mixed': 0, '16-mixed': 0, 32: 0 }, 'f32'))
   const style = String(r.raw('model.optim.sched.name') ?? '')
   if (style !== '' && scheduleOf(style) === undefined)
     r.drop('model.optim.sched.name', `${style}: no such schedule here, the rate stays after the warm-up`)
@@ -121,14 +124,25 @@ function decayOf(r: Reading): number | undefined {
   const [steps, held] = ['trainer.max_steps', 'model.optim.sched.constant_steps'].map(path => numberOf(r.raw(path)))
   const end = numberOf(r.raw('model.optim.sched.max_steps_for_lr_sched')) ?? steps
   const last = end === undefined ? undefined : Math.floor(end - (held ?? 0))
+  if (last !== undefined && last <= 0 && held !== undefined)
+    r.drop(
+      'model.optim.sched.constant_steps',
+      `the last ${held} of ${end} steps have the least rate there, which is all of them; here it falls until the end`,
+    )
   return last !== undefined && last > 0 && last !== steps ? last : undefined
 }
+
+/** Optimizers of NeMo that are AdamW, with their state split over dp or not. */
+const adams = [
+  ...['adam', 'adamw', 'fused_adam', 'megatron_fused_adam', 'distributed_adam', 'distributed_fused_adam'],
+  ...['mcore_optim', 'mcore_distributed_optim'],
+]
 
 /** What is written in other words. */
 function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   const values = new Map<string, unknown>(Object.keys(nemoPaths).map(term => [term, r.raw(pathOf(term))]))
   const precision = String(r.raw('trainer.precision') ?? '')
-  values.set('bf16', /bf16/.test(precision) || undefined)
+  values.set('bf16', /^bf16/.test(precision) || undefined)
   values.set('fp16', /^(16|fp16)/.test(precision) || undefined)
   const activation = String(r.raw('model.activation') ?? 'gelu')
   values.set('swiglu', activation.endsWith('glu') || undefined) // gated, whatever the gate
@@ -138,8 +152,8 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   const shares = r.raw('model.share_embeddings_and_output_weights')
   values.set('untie-embeddings-and-output-weights', shares === undefined ? undefined : booleanOf(shares) === false)
   const name = String(r.raw('model.optim.name') ?? '')
-  values.set('use-distributed-optimizer', /distributed/.test(name))
-  values.set('optimizer', /adam|distributed/.test(name) || name === '' ? 'adam' : name)
+  values.set('use-distributed-optimizer', /^(mcore_)?distributed_/.test(name))
+  values.set('optimizer', name === '' || adams.includes(name) ? 'adam' : name)
   const betas = r.raw('model.optim.betas')
   if (Array.isArray(betas)) for (const i of [0, 1]) values.set(`adam-beta${i + 1}`, numberOf(betas[i]))
   const style = String(r.raw('model.optim.sched.name') ?? '')
@@ -156,7 +170,7 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   if (/1p$/.test(String(norm))) r.drop('model.normalization', 'gains are kept less one there: LayerNorm here')
   if (activation.endsWith('glu') && !/^(fast-)?swiglu$/.test(activation))
     r.drop('model.activation', `${activation}: the gate of this family is SwiGLU's`)
-  if (/^relu$/i.test(activation)) r.drop('model.activation', `${activation}: this family has GELU`)
-  if (activation === 'squared-relu') r.drop('model.activation', 'squared ReLU: no family here has it')
+  if (activation === 'squared-relu') r.drop('model.activation', 'squared-relu: no family here has it')
+  else if (!/g[el]lu$|glu$/.test(activation)) r.drop('model.activation', `${activation}: this family has GELU`)
   return values
 }

@@ -53,7 +53,7 @@ export function readParts(r: Reading, given: Given): Imported {
       const paths = recipePaths[term] ?? optimizerPaths[term] ?? [`model.config.${term.replaceAll('-', '_')}`]
       return paths.find(path => r.has(path)) ?? paths[0]
     }
-    readMeaning(new Terms(r, pathOf, defaultsOf(r), valuesOf(r, pathOf)), given.world ?? worldOf(r))
+    readMeaning(new Terms(r, pathOf, defaultsOf(r), valuesOf(r, pathOf)), given, given.world ?? worldOf(r))
   }
   return r.finish(known, 'a key of NeMo that no field of a job stands for')
 }
@@ -91,7 +91,7 @@ function valuesOf(r: Reading, pathOf: (term: string) => string): ReadonlyMap<str
   const values = new Map<string, unknown>(
     [...Object.keys(recipePaths), ...Object.keys(optimizerPaths)].map(term => [term, r.raw(pathOf(term))]),
   )
-  for (const [term, value] of precisionTerms(r.raw('trainer.plugins'))) values.set(term, value)
+  for (const [term, value] of precisionTerms(r, 'trainer.plugins')) values.set(term, value)
   for (const term of ['disable-bias-linear', 'untie-embeddings-and-output-weights'])
     values.set(term, values.get(term) === undefined ? undefined : booleanOf(values.get(term)) === false)
   ofClass(r, values)

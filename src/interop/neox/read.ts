@@ -3,7 +3,7 @@ import { isMapping, type Mapping, mappingOf } from '../../plan/index.js'
 import { readMeaning } from '../megatron/meaning.js'
 import { type Defaults, Terms } from '../megatron/terms.js'
 import type { Reader } from '../note.js'
-import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
+import { booleanOf, type KeyTable, numberOf, Reading, wordOf } from '../reading.js'
 import { readTree } from '../tree.js'
 
 const paths: Readonly<Record<string, string>> = {
@@ -73,7 +73,6 @@ const told: KeyTable = {
   rotary_pct: 'positions turn all of a head here',
   init_method: 'weights start otherwise there',
   output_layer_init_method: 'weights start otherwise there',
-  partition_activations: '',
   optimizer: '',
   zero_optimization: '',
 }
@@ -95,7 +94,6 @@ const plain = [
   'wall_clock_breakdown',
   'tokenizer_type',
   'tensorboard*',
-  'attention_config',
   'mlp_multiple_of',
   'num_workers',
   'launcher',
@@ -132,7 +130,7 @@ const usual: Readonly<Record<string, string | number | boolean>> = {
     'hidden-dropout': 0,
     'attention-dropout': 0,
   },
-  ...{ 'make-vocab-size-divisible-by': 128 },
+  ...{ 'make-vocab-size-divisible-by': 128, 'adam-beta1': 0.9, 'adam-beta2': 0.999, 'adam-eps': 1e-8 },
 }
 const defaults: Defaults = { of: 'GPT-NeoX', value: term => usual[term] }
 
@@ -143,8 +141,10 @@ export const readNeox: Reader = (text, given) => {
     : tree.value
   const reading = new Reading({ framework: 'neox', format: 'yaml' }, { ...tree, value })
   if (!reading.refused) {
-    readMeaning(new Terms(reading, pathOf, defaults, valuesOf(reading, given.world)), given.world)
+    readMeaning(new Terms(reading, pathOf, defaults, valuesOf(reading, given.world)), given)
     readScale(reading)
+    readMemory(reading)
+    readAttention(reading)
     reading.seen('precision', 'activation', 'rms_norm_epsilon', 'mlp_multiple_of')
   }
   return reading.finish(known, 'a key of GPT-NeoX that no field of a job stands for')
@@ -162,7 +162,8 @@ function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, un
     ['adam-eps', 'eps'],
   ] as const)
     values.set(term, params[key])
-  if (Array.isArray(params.betas)) for (const i of [0, 1]) values.set(`adam-beta${i + 1}`, params.betas[i])
+  const betas = Array.isArray(params.betas) ? params.betas : []
+  for (const i of [0, 1]) values.set(`adam-beta${i + 1}`, betas[i])
   values.set('optimizer', optimizer.type)
   values.set('weight-decay', r.raw('weight_decay') ?? params.weight_decay)
   for (const half of ['bf16', 'fp16']) {
@@ -172,8 +173,12 @@ function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, un
       (isMapping(section) ? booleanOf(section.enabled ?? section[half]) === true : section === true) || undefined,
     )
   }
-  if (r.raw('precision') === 'bfloat16') values.set('bf16', true)
-  if (r.raw('precision') === 'fp16') values.set('fp16', true)
+  const half = r.choice(
+    'precision',
+    { bfloat16: 'bf16', fp16: 'fp16', fp32: undefined },
+    'what bf16 and fp16 say counts',
+  )
+  if (half !== undefined) values.set(half, true)
   const activation = String(r.raw('activation') ?? 'gelu')
   values.set('swiglu', gated.includes(activation) || undefined)
   values.set('ffn-hidden-size', widthOf(r, gated.includes(activation)))
@@ -188,7 +193,8 @@ function valuesOf(r: Reading, world: number | undefined): ReadonlyMap<string, un
   values.set('norm-epsilon', rms ? (r.raw('rms_norm_epsilon') ?? 1e-8) : r.raw('layernorm_epsilon'))
   r.seen(rms ? 'layernorm_epsilon' : 'rms_norm_epsilon')
   const stage = mappingAt(r, 'zero_optimization').stage
-  if (stage !== undefined) r.carry('zero_optimization', 'plan.zero', numberOf(stage))
+  if (stage === 0 || stage === 1 || stage === 2 || stage === 3) r.carry('zero_optimization', 'plan.zero', stage)
+  else if (stage !== undefined) r.refuse('zero_optimization', `expected stage 0, 1, 2 or 3, got ${wordOf(stage)}`)
   values.set('global-batch-size', r.raw('train_batch_size') ?? batchOf(r, values, world))
   return values
 }
@@ -207,6 +213,21 @@ function widthOf(r: Reading, isGated: boolean): number | undefined {
   const ffn = Math.ceil(Math.floor(Math.trunc((whole * 2) / 3) / 2) / by) * by
   r.derive('intermediate_size', '', undefined, `${ffn} = half of two thirds of ${whole}, up to a multiple of ${by}`)
   return ffn
+}
+
+function readMemory(r: Reading): void {
+  const path = 'partition_activations'
+  if (r.bool(path)) r.drop(path, 'inputs of layers are kept in parts over tp there')
+  else r.cosmetic(path)
+}
+
+/** Kinds of attention, layer by layer; the whole sequence is attended to here, by whatever kernel. */
+function readAttention(r: Reading): void {
+  const path = 'attention_config'
+  const kinds = (r.list(path) ?? []).flat(2).filter(one => typeof one === 'string')
+  const others = [...new Set(kinds)].filter(kind => kind !== 'global' && kind !== 'flash')
+  if (others.length > 0) r.drop(path, `${others.join(', ')}: every layer attends to the whole sequence here`)
+  else r.cosmetic(path)
 }
 
 /** DeepSpeed scales the loss, with what stands under fp16. */

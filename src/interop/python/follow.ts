@@ -5,7 +5,7 @@
 import { isMapping } from '../../plan/index.js'
 import { truthOf } from './condition.js'
 import { type Call, evaluated, type Value } from './expression.js'
-import { type Defined, functionsOf } from './functions.js'
+import { type Module, moduleOf } from './functions.js'
 import type { Statement, Word } from './statements.js'
 
 export interface Followed {
@@ -22,6 +22,8 @@ export interface Following {
    * NeMo's `run.Config(X, ...)`, what X is given; names that nobody set then stand for themselves.
    */
   readonly others?: 'keywords' | 'targets' | 'configs'
+  /** Functions of others whose name is all that is known of what they return: a call without arguments is that name. */
+  readonly named?: (name: string) => boolean
   /** Arguments of the function. */
   readonly given?: Readonly<Record<string, Value>>
 }
@@ -29,9 +31,9 @@ export interface Following {
 export function followFunction(
   text: string,
   name: string,
-  { others = 'keywords', given = {} }: Following = {},
+  { others = 'keywords', named = () => false, given = {} }: Following = {},
 ): Followed {
-  const follower = new Follower(functionsOf(text), others)
+  const follower = new Follower(moduleOf(text), { others, named })
   const value = follower.run({ name, positional: [], named: given })
   return { value, remarks: follower.remarks, lineOf: path => follower.lineOf(path) }
 }
@@ -44,16 +46,28 @@ const open = (value: Value): Open => ({ ...(isMapping(value) ? (value as Open) :
 
 class Follower {
   readonly remarks: { line: number; message: string }[] = []
-  readonly #functions: ReadonlyMap<string, Defined>
+  readonly #functions: Module['functions']
   readonly #others: NonNullable<Following['others']>
+  readonly #isName: NonNullable<Following['named']>
+  readonly #constants: Variables = new Map()
   readonly #lines = new Map<string, number>()
   #depth = 0
   #steps = 0
   #line = 1
 
-  constructor(functions: ReadonlyMap<string, Defined>, others: NonNullable<Following['others']>) {
+  constructor({ functions, body }: Module, { others, named }: Required<Pick<Following, 'others' | 'named'>>) {
     this.#functions = functions
     this.#others = others
+    this.#isName = named
+    for (const { words } of body) this.#constant(words)
+  }
+
+  /** `NAME = value` of the module, where the value can be read. */
+  #constant(words: readonly Word[]): void {
+    const at = words.findIndex(({ kind, text }) => kind === 'sign' && text === '=')
+    const isOne = words[0]?.kind === 'name' && (at === 1 || (at > 1 && words[1].text === ':'))
+    const value = isOne ? this.#quietly(words.slice(at + 1), this.#constants) : undefined
+    if (value !== undefined) this.#constants.set(words[0].text, value)
   }
 
   lineOf(path: string): number | undefined {
@@ -149,8 +163,9 @@ class Follower {
 
   #named(name: string, variables: ReadonlyMap<string, Value>): Value {
     const [root = '', ...path] = name.split('.')
-    if (root === 'torch' || (this.#others === 'configs' && !variables.has(root))) return name
-    return path.reduce<Value>((value, key) => (isMapping(value) ? open(value)[key] : undefined), variables.get(root))
+    const scope = variables.has(root) ? variables : this.#constants
+    if (root === 'torch' || (this.#others === 'configs' && !scope.has(root))) return name
+    return path.reduce<Value>((value, key) => (isMapping(value) ? open(value)[key] : undefined), scope.get(root))
   }
 
   /** A function of the file is followed; of others the keywords are what they set, or the one word they are given. */
@@ -167,6 +182,7 @@ class Follower {
       return { _target_: name, ...(positional.length > 0 && { _args_: positional }), ...named }
     if (Object.keys(named).length > 0) return named
     if (positional.length === 1 && typeof positional[0] === 'string') return positional[0]
+    if (positional.length === 0 && this.#isName(name)) return name.slice(name.lastIndexOf('.') + 1)
     this.remarks.push({ line: this.#line, message: `what ${name}() sets is not in the file` })
     return positional.find(isMapping) ?? {}
   }

@@ -12,19 +12,28 @@ export interface Defined {
   readonly body: readonly Statement[]
 }
 
+export interface Module {
+  readonly functions: ReadonlyMap<string, Defined>
+  /** Statements outside of functions and classes. */
+  readonly body: readonly Statement[]
+}
+
 /** By name. */
-export function functionsOf(text: string): ReadonlyMap<string, Defined> {
+export const functionsOf = (text: string): Module['functions'] => moduleOf(text).functions
+
+export function moduleOf(text: string): Module {
   const statements = statementsOf(text)
   const starts = statements.flatMap(({ indent, words }, i) =>
     indent === 0 && words[0]?.text === 'def' && words[1] ? [{ name: words[1].text, words, at: i }] : [],
   )
-  return new Map(
+  const functions = new Map(
     starts.map(({ name, words, at }) => {
       const rest = statements.slice(at + 1)
       const end = rest.findIndex(({ indent }) => indent === 0)
       return [name, { parameters: parametersOf(words), body: rest.slice(0, end < 0 ? undefined : end) }] as const
     }),
   )
+  return { functions, body: statements.filter(({ indent }) => indent === 0) }
 }
 
 /** Between the outer brackets of a head: `name: type = usual`, one after the other. */

@@ -1,5 +1,6 @@
 /** Between words: spaces, comments, ends of lines with the heredocs behind them, redirections, words that are expected. */
-import type { Redirect, Word } from './syntax.js'
+import { SyntaxRefused } from '../scanner.js'
+import type { Redirect, Remark, Word } from './syntax.js'
 import { type Cursor, placeholder, readText, readWord } from './words.js'
 
 interface Heredoc {
@@ -9,8 +10,11 @@ interface Heredoc {
   readonly redirect: { op: string; target: Word; body?: Word }
 }
 
+const plainText = (text: string): Word => [{ kind: 'text', text, quoted: true }]
+
 export class Lexer {
   readonly c: Cursor
+  readonly remarks: Remark[] = []
   readonly #heredocs: Heredoc[] = []
 
   constructor(c: Cursor) {
@@ -72,7 +76,18 @@ export class Lexer {
         if (c.done) break
       }
       const whole = lines.join('\n')
-      redirect.body = raw ? [{ kind: 'text', text: whole, quoted: true }] : readText(whole, line)
+      redirect.body = raw ? plainText(whole) : this.#text(whole, line)
+    }
+  }
+
+  /** A heredoc that is not understood is named, and taken as it stands. */
+  #text(text: string, line: number): Word {
+    try {
+      return readText(text, line)
+    } catch (error) {
+      if (!(error instanceof SyntaxRefused)) throw error
+      this.remarks.push({ line: error.line, message: error.message })
+      return plainText(text)
     }
   }
 

@@ -6,6 +6,9 @@ import type { Arm, Assignment, Command, Redirect, Remark, Script, Term, Word } f
 import { Cursor, readText, readWord } from './words.js'
 
 const reserved = new Set(['then', 'fi', 'do', 'done', 'esac', 'else', 'elif', '}'])
+/** Commands joined by && and ||. */
+const longestChain = 1000
+
 const declaring = new Set(['export', 'declare', 'local', 'readonly', 'typeset'])
 
 export function parseScript(text: string, firstLine = 1): { script: Script; remarks: readonly Remark[] } {
@@ -14,8 +17,6 @@ export function parseScript(text: string, firstLine = 1): { script: Script; rema
 }
 
 class Parser extends Lexer {
-  readonly remarks: Remark[] = []
-
   whole(): Script {
     const commands: Command[] = []
     while (!this.c.done) {
@@ -52,10 +53,11 @@ class Parser extends Lexer {
 
   #chain(): Command {
     let left = this.#pipe()
-    for (;;) {
+    for (let length = 1; ; length++) {
       this.blanks(false)
       const op = this.c.starts('&&') ? 'and' : this.c.starts('||') ? 'or' : undefined
       if (!op) return left
+      if (length === longestChain) this.c.fail(`a chain of more than ${longestChain} commands`)
       this.c.at += 2
       this.blanks(true)
       left = { kind: op, line: left.line, left, right: this.#pipe() }

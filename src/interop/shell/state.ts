@@ -22,6 +22,7 @@ export interface Launch {
 export class OutOfWork extends Error {}
 
 const longest = 2 ** 20
+const mostSubstitutions = 60
 
 export class State {
   readonly variables = new Map<string, string | readonly string[]>()
@@ -36,6 +37,7 @@ export class State {
   args: readonly string[]
   readonly #unknowns: string[] = []
   readonly #given: Given
+  #substitutions = 0
   #work = 0
   #written = 0
 
@@ -52,6 +54,17 @@ export class State {
   spend(amount = 1): void {
     this.#work += amount
     if (this.#work > 200_000) throw new OutOfWork('the script goes on for too long')
+  }
+
+  /** A substitution in substitutions; deeper than people write nothing is known of it. */
+  within<T>(read: () => T): T | undefined {
+    if (this.#substitutions >= mostSubstitutions) return undefined
+    this.#substitutions++
+    try {
+      return read()
+    } finally {
+      this.#substitutions--
+    }
   }
 
   /** Long texts are cut: a script that doubles a word forty times ends all the same. */

@@ -25,8 +25,10 @@ export function substituted(
     state.remark(line, `\`${asked}\` is taken as ${usualDevices}: devices of a node`)
     return String(usualDevices)
   }
-  const { script } = parseScript(asked.length > 10_000 ? '' : asked, line)
-  const printed = script.length === 1 && script[0] ? printedBy(script[0], state, by) : undefined
+  const printed = state.within(() => {
+    const { script } = parseScript(asked.length > 10_000 ? '' : asked, line)
+    return script.length === 1 && script[0] ? printedBy(script[0], state, by) : undefined
+  })
   return printed ?? state.unknown(`$(${asked.replaceAll('\uE000', '').slice(0, 80)})`)
 }
 

@@ -156,7 +156,11 @@ function readInside(c: Cursor, end: string): Part[] {
 }
 
 /** The text of a heredoc, or of what is expanded as one. */
-export const readText = (text: string, line: number): Word => readInside(new Cursor(text, line), '')
+export function readText(text: string, line: number, depth = 0): Word {
+  const c = new Cursor(text, line)
+  c.depth = depth
+  return readInside(c, '')
+}
 
 function backticks(c: Cursor, quoted: boolean): Part {
   const { line } = c
@@ -173,7 +177,7 @@ function dollar(c: Cursor, quoted: boolean): Part {
   if (c.starts('$((')) {
     const inner = balanced(c, c.at + 1)
     if (inner.startsWith('(') && inner.endsWith(')'))
-      return { kind: 'arithmetic', of: readText(inner.slice(1, -1), line), quoted }
+      return { kind: 'arithmetic', of: c.inside(() => readText(inner.slice(1, -1), line, c.depth)), quoted }
     return { kind: 'command', text: inner, line, quoted }
   }
   if (c.starts('$(')) return { kind: 'command', text: balanced(c, c.at + 1), line, quoted }
@@ -238,7 +242,7 @@ function paramOf(inner: string, line: number, depth: number): Param {
   return {
     ...{ name, line },
     ...(prefix && { prefix: prefix === '#' ? '#' : '!' }),
-    ...(index !== undefined && { index: readText(index, line) }),
+    ...(index !== undefined && { index: readText(index, line, depth) }),
     ...(op !== undefined && { op, operand: operand ?? [] }),
   }
 }

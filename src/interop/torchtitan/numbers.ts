@@ -27,13 +27,13 @@ function readOptimizer(r: Reading, keys: Keys): number {
   if (!/^adamw?$/i.test(name)) {
     r.drop('optimizer.name', `a job has no optimizer ${name}`)
     r.missing('training.optimizer', `${name} has no counterpart`)
-  }
-  r.carry(
-    'optimizer.name',
-    'training.optimizer.kind',
-    'adamw',
-    /^adam$/i.test(name) ? 'Adam adds the decay to the gradient' : '',
-  )
+  } else
+    r.carry(
+      'optimizer.name',
+      'training.optimizer.kind',
+      'adamw',
+      /^adam$/i.test(name) ? 'Adam adds the decay to the gradient' : '',
+    )
   if (/^adam$/i.test(name)) r.set('training.optimizer.coupled', true)
   const set = (key: string, field: string, usual: number): number => {
     const path = `optimizer.${key}`
@@ -90,11 +90,11 @@ const floats: Readonly<Record<string, string>> = { bfloat16: 'bf16', float32: 'f
 
 function readPrecision(r: Reading, keys: Keys): void {
   const param = r.word('training.mixed_precision_param') ?? 'bfloat16'
-  const pure = r.word('training.dtype') === 'bfloat16'
+  const pure = r.choice('training.dtype', { float32: false, bfloat16: true }, 'parameters are f32') === true
   if (!Object.hasOwn(floats, param) || param === 'float16')
     r.refuse('training.mixed_precision_param', `expected bfloat16 or float32, got ${param}`)
   const precision = pure ? 'pure-bf16' : floats[param]
-  if (r.has('training.dtype'))
+  if (r.has('training.dtype') && !r.isNoted('training.dtype'))
     r.carry('training.dtype', 'plan.precision', precision, pure ? 'parameters, gradients and states in bf16' : '')
   if (r.has('training.mixed_precision_param')) r.carry('training.mixed_precision_param', 'plan.precision', precision)
   else
@@ -104,12 +104,13 @@ function readPrecision(r: Reading, keys: Keys): void {
       precision,
       `bfloat16 is the default of ${keys.release}`,
     )
-  const reduce = r.word('training.mixed_precision_reduce') ?? 'float32'
-  if (r.has('training.mixed_precision_reduce'))
+  const reductions = { float32: 'f32', bfloat16: 'bf16' }
+  const reduce = r.choice('training.mixed_precision_reduce', reductions, 'gradients are reduced in f32')
+  if (reduce !== undefined)
     r.carry(
       'training.mixed_precision_reduce',
       'plan.compress.reduce',
-      reduce === 'bfloat16' && precision === 'bf16' ? 'bf16' : undefined,
+      reduce === 'bf16' && precision === 'bf16' ? 'bf16' : undefined,
     )
   readFloat8(r)
 }

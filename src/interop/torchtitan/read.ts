@@ -1,5 +1,6 @@
 /** torchtitan's TOML of four generations, with options of its command line above it, and the JSON it saves. */
 import { isMapping } from '../../plan/index.js'
+import { modelGiven } from '../given-model.js'
 import type { Given, Imported, Reader } from '../note.js'
 import { functionsOf } from '../python/index.js'
 import { booleanOf, type KeyTable, numberOf, Reading } from '../reading.js'
@@ -177,14 +178,11 @@ function readSequence(r: Reading, keys: Keys, tp: number, cp: number): void {
     'torchtitan splits the sequence wherever it splits tensors',
   )
   const rotate = keys.of('context_parallel_rotate_method')
-  if (cp > 1)
-    r.carry(
-      rotate,
-      'plan.attention',
-      /alltoall/i.test(r.word(rotate) ?? 'allgather') ? 'ring' : 'gather',
-      r.has(rotate) ? '' : 'allgather is the default of torchtitan',
-    )
-  else r.cosmetic(rotate)
+  const attention = r.choice(rotate, { allgather: 'gather', alltoall: 'ring' }, 'keys are gathered')
+  if (cp === 1) r.cosmetic(rotate)
+  else if (attention !== undefined) r.carry(rotate, 'plan.attention', attention)
+  else if (r.has(rotate)) r.set('plan.attention', 'gather')
+  else r.carry(rotate, 'plan.attention', 'gather', 'allgather is the default of torchtitan')
   for (const [name, field] of [
     ['expert_parallel_degree', 'plan.ep'],
     ['expert_tensor_parallel_degree', 'plan.etp'],
@@ -294,7 +292,7 @@ function readModel(r: Reading, { model: given }: Given): number | undefined {
   const flavor = r.word('model.flavor') ?? 'debugmodel'
   if (given !== undefined || name === undefined) {
     if (name !== undefined) r.drop('model', '--model was given in its place')
-    return undefined
+    return modelGiven({ model: given })?.layers
   }
   const model = modelOf(name, flavor)
   if (!model) {

@@ -142,7 +142,9 @@ function differences(job: Job, text: string, given: Given, to: ForeignFramework)
     )
   if (drafted.seq === undefined)
     found.push({ path: 'training.seq', said: false, message: 'the length of sequences is not in these files' })
-  compare('model', modelWithout(job.model), modelWithout(modelOf(draft.model, job)), draft.model !== undefined)
+  const [ours, theirs] = [modelWithout(job.model), modelWithout(modelOf(draft.model, job))]
+  if (theirs === undefined) compare('model', ours, theirs, false)
+  else for (const path of pathsOf(ours, theirs)) compare(`model.${path}`, at(ours, path), at(theirs, path), true)
   for (const key of ['name', 'data'] as const)
     if (job[key] !== undefined) found.push({ path: key, said: false, message: 'not in these files' })
   return found
@@ -157,6 +159,18 @@ function modelOf(model: unknown, { training: { seq, globalBatch } }: Job): Reado
 /** What says how long sequences may be changes nothing. */
 const modelWithout = ({ positions: _, ...model }: Readonly<Record<string, unknown>>): unknown =>
   Object.keys(model).length > 0 ? model : undefined
+
+/** Paths of all that either holds and is no mapping in both. */
+const pathsOf = (a: unknown, b: unknown): string[] =>
+  isMapping(a) && isMapping(b)
+    ? [...new Set([...Object.keys(a), ...Object.keys(b)])].flatMap(key => {
+        const inner = pathsOf(a[key], b[key])
+        return inner.length > 0 ? inner.map(path => `${key}.${path}`) : [key]
+      })
+    : []
+
+const at = (value: unknown, path: string): unknown =>
+  path.split('.').reduce<unknown>((inner, key) => (isMapping(inner) ? inner[key] : undefined), value)
 
 /** Equal as values, numbers to the last digits but two: some files hold a factor where a job has a product. */
 function same(a: unknown, b: unknown): boolean {

@@ -112,6 +112,9 @@ function rateOf({
   }
 }
 
+/** picotron hands `model.name` to AutoConfig.from_pretrained, which reads the file of that name. */
+const modelFile = 'model.json'
+
 export const writePicotron: Writer = (job, refuse) => {
   const { plan, training, model } = job
   if (plan.zero > 0) refuse('plan.zero', 'picotron splits no state over dp')
@@ -135,7 +138,7 @@ export const writePicotron: Writer = (job, refuse) => {
       use_cpu: plan.precision === 'f32',
     },
     model: {
-      name: 'config.json',
+      name: modelFile,
       num_hidden_layers: model.layers,
       ...(model.family === 'llama' && { num_attention_heads: model.heads, num_key_value_heads: model.kvHeads }),
     },
@@ -152,7 +155,7 @@ export const writePicotron: Writer = (job, refuse) => {
   return {
     files: new Map([
       ['config.json', json(config)],
-      ['model.json', json(sizes)],
+      [modelFile, json(sizes)],
     ]),
     given: { model: sizes },
   }

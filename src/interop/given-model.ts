@@ -1,0 +1,9 @@
+/** The model that was named beside a configuration. */
+import { fromHuggingFace, isPreset, type ModelInput, presets } from '../model/index.js'
+import type { Given } from './note.js'
+
+/** undefined: none was named, or it is no model that can be trained here. */
+export function modelGiven({ model }: { readonly model?: Given['model'] | undefined }): ModelInput | undefined {
+  if (model === undefined) return undefined
+  return typeof model === 'string' ? (isPreset(model) ? presets[model] : undefined) : fromHuggingFace(model).config
+}
