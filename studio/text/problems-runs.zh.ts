@@ -77,6 +77,7 @@ const engine = {
   '.less/activations': [`${most}更多微批次、重计算、更大的 tp 或更短的 seq`],
   '.less/workspace': [`${most}更大的 tp，或更小的 batch`],
   '.less/data': [`${most}更小的 batch`],
+  'engine/failed/token': ['这个页面没有有效的 token', '请打开 `lockstep studio` 打印的链接'],
   'engine/failed/busy': ['已有 {runs} 个运行在进行', '先停止其中一个'],
   'engine/failed/when': ['{when}：{what}'],
   'run/given-up': [

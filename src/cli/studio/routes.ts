@@ -68,6 +68,13 @@ const ofAll: Readonly<Record<string, Methods>> = {
       answerJson(response, run.summary, 201)
     },
   },
+  '/tickets': {
+    POST: async ({ request, response, desk }) => {
+      const { path } = await bodyOf(request, TicketRequest)
+      if (!routeOf(path)) throw new Refused(404, `there is no ${path} here`)
+      answerJson(response, { href: desk.guard.ticket(path) }, 201)
+    },
+  },
   '/machine': {
     GET: ({ response, desk }) => answerJson(response, { ...thisHost(), folder: process.cwd(), job: desk.job ?? null }),
   },
@@ -80,6 +87,7 @@ export function routeOf(path: string): { readonly methods: Methods; readonly id:
   return id !== undefined && Object.hasOwn(ofRun, what) ? { methods: ofRun[what], id } : undefined
 }
 
+const TicketRequest = z.strictObject({ path: z.string().max(500) })
 const FaultRequest = z.strictObject({ fault: z.string().min(1).max(500) })
 
 const mostBytes = 2 ** 20
