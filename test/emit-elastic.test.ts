@@ -136,6 +136,48 @@ describe('emitted runs that restart', { skip }, () => {
   })
 
   later(
+    'replicas differ: with --elastic back to the verified checkpoint and the same bits; without, the run fails and keeps it',
+    async () => {
+      const flip = ['--fault', 'flip:rank=1,step=3,parameter=embed.tokens,bit=3']
+      const asked = ['--hash-every', '2', '--save-every', '1', '--keep', '1', ...flip]
+      const { code, err } = await run('corrupt', ['--elastic'], '--elastic', ...asked)
+      equal(code, 0, err)
+      match(err, /restart: replicas differ; all 2 ranks start again from the checkpoint of step 2\n/)
+      deepEqual(tensorsIn(join(folder, 'corrupt', 'step-00000006')), undisturbed)
+      const lines = linesOf(join(folder, 'metrics.jsonl'))
+      deepEqual(
+        lines.map(({ step, event }) => event ?? step),
+        [
+          1,
+          2,
+          3,
+          4,
+          ...lines.flatMap(({ event }) => (event === 'replicasDiffer' ? [event] : [])),
+          'restart',
+          3,
+          4,
+          5,
+          6,
+        ],
+      )
+      match(String(lines[4].advice), /^resume from the checkpoint of step 2,/)
+
+      const failed = await run('fails', [], ...asked)
+      equal(failed.code, 1)
+      match(
+        failed.err,
+        /replicas differ since step 4: checkpoints after step 2 are suspect; resume from the checkpoint of/,
+      )
+      deepEqual(
+        readdirSync(join(folder, 'fails'))
+          .filter(name => name.startsWith('step-'))
+          .sort(),
+        ['step-00000002', 'step-00000003', 'step-00000006'],
+      )
+    },
+  )
+
+  later(
     'other faults: a NaN is found and skipped, a flipped bit stays, a slow rank is slow, a message that is lost ends the wait',
     async () => {
       const odd = [

@@ -92,7 +92,7 @@ function machineAsFound({ run: { info }, program, cluster, times }: Omit<Patient
   return machineOfRun(program, times, { cpu, cores, memory: Number.MAX_SAFE_INTEGER }, world)
 }
 
-/** Each cause once, as it was told the last time, with how often. */
+/** Each cause once, with how often: as it was told the last time, or, where the first step is what matters, the first. */
 function causesIn(events: readonly HealthEvent[]): HealthEvent[] {
   const causes = new Map<string, HealthEvent[]>()
   for (const event of events) {
@@ -100,9 +100,10 @@ function causesIn(events: readonly HealthEvent[]): HealthEvent[] {
     causes.set(cause, [...(causes.get(cause) ?? []), event])
   }
   return [...causes.values()].map(told => {
-    const last = told[told.length - 1]
+    const [first, last] = [told[0], told[told.length - 1]]
+    const shown = first.event === 'replicasDiffer' ? first : last
     const steps = new Set(told.map(({ step }) => step)).size
-    return steps === 1 ? last : { ...last, numbers: { ...last.numbers, times: steps } }
+    return steps === 1 ? shown : { ...shown, numbers: { ...shown.numbers, times: steps } }
   })
 }
 

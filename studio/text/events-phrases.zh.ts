@@ -46,16 +46,18 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
 
   'replicasDiffer/odd': [
     '{what}：rank {odd} 的比特与 rank {others} 不同，而后者彼此一致',
-    '从第 {step} 步之前的检查点继续，并怀疑该 rank 所在的机器',
+    '{resume}，并怀疑该 rank 所在的机器',
   ],
   'replicasDiffer/several': [
     '{what}：rank {odd} 的比特与 rank {others} 不同，而后者彼此一致',
-    '从第 {step} 步之前的检查点继续，并怀疑这些 rank 所在的机器',
+    '{resume}，并怀疑这些 rank 所在的机器',
   ],
   'replicasDiffer/all': [
     '{what}：rank {others} 本应相同却不同，无从判断哪个对',
-    '从第 {step} 步之前的检查点继续，并怀疑这些 rank 所在的机器',
+    '{resume}，并怀疑这些 rank 所在的机器',
   ],
+  '.resume': ['从第 {step} 步（当时所有副本相同）或更早的检查点继续'],
+  '.start-again': ['从头重新运行：此前没有一次副本比较是相同的'],
   'replicasDiffer/again': ['从同一状态跑两遍，第二遍的比特不同：最先出现在 {where}{rank}', suspect],
 
   lossSpike: ['损失 {value}，按之前的走势应为 {expected}：高出 {deviations} 个偏差', rarer],

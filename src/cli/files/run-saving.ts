@@ -8,6 +8,8 @@ import { Progress } from '../text/progress.js'
 export interface RunSaving {
   /** Saves the step where it is due or where the run stops after it. Adds where it is, and what became of those before it. */
   after(record: StepRecord, stops: boolean): Promise<StepRecord>
+  /** Removes what was saved from a step on, which the run takes again. */
+  takeBack(step: number): Promise<void>
   /** Saves a step after which the run fails, where that can be done; returns where it is. */
   rescue(step: number): Promise<string | undefined>
   /** Waits for the last one. Throws where that is not there. */
@@ -41,6 +43,10 @@ export function runSaving(
       const checkpoint = due ? await start(record.step, stops || record.step === steps) : record.checkpoint
       const events = [...(record.events ?? []), ...earlier, ...told(folder.ended())]
       return { ...record, ...(checkpoint && { checkpoint }), ...(events.length > 0 && { events }) }
+    },
+    async takeBack(step) {
+      await folder.takeBack(step)
+      last = Math.min(last, step - 1)
     },
     async rescue(step) {
       if (last === step) return undefined

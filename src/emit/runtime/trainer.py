@@ -19,6 +19,7 @@ from .dtypes import DTYPES
 from .evaluation import Judge
 from .faults import Faults
 from .graph import Recorded
+from .hashes import Replicas
 from .here import Here
 from .loading import loading
 from .looking import frames_kept, look
@@ -128,6 +129,8 @@ class Trainer:
         self.passed: List[Tuple[str, str]] = []
         self.begun = ""
         self.stopping: Optional[Stopping] = None
+        # Where replicas are compared.
+        self.replicas: Optional[Replicas] = None
         self.choices: Optional[ChoiceFile] = None
         # Made when it is first asked for: most runs train for a while before.
         self.judge: Optional[Judge] = None
