@@ -2,7 +2,7 @@
  * The writing of a checkpoint, on whatever thread: files into a folder of another name, which gets its own when all of it
  * is on the disk. What it replaces is removed after that, and only when it was read back whole.
  */
-import { type Files, noRoom, ProblemsError, saidBy, save, within, writing } from '../base/index.js'
+import { type Files, isNoRoom, ProblemsError, saidBy, save, within, writing } from '../base/index.js'
 import { type Heading, NotFinite, type PartsOfRank, printParts, readCheckpoint } from '../checkpoint/index.js'
 import type { ReplicaState } from './bit-checks.js'
 import { type DiskFault, damageFiles, filesWith } from './disk-faults.js'
@@ -45,7 +45,7 @@ export function write(order: Order, files: Files): string {
   try {
     writeParts(path, order, { files, disk })
   } catch (e) {
-    if (!keep || !isFull(e) || !makeRoom(keep, order, files)) throw e
+    if (!keep || !isNoRoom(e) || !makeRoom(keep, order, files)) throw e
     writeParts(path, order, { files, disk })
   }
   damageFiles(faults, path, files)
@@ -72,9 +72,6 @@ function writeParts(
     throw e
   }
 }
-
-const isFull = (e: unknown): boolean =>
-  e instanceof ProblemsError && e.problems.some(({ message }) => message.includes(noRoom))
 
 /** Values that are not finite are a problem of the run. */
 function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
