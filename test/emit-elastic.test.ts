@@ -164,6 +164,7 @@ describe('emitted runs that restart', { skip }, () => {
 
       const failed = await run('fails', [], ...asked)
       equal(failed.code, 1)
+      equal(linesOf(join(folder, 'metrics.jsonl')).at(-1)?.event, 'failed')
       match(
         failed.err,
         /replicas differ since step 4: checkpoints after step 2 are suspect; resume from the checkpoint of/,

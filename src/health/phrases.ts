@@ -214,6 +214,7 @@ export const eventPhrases = {
   'timeout/emitted': ['nothing moved for longer than a rank waits: {why}'],
   'replanned/emitted': ['goes on with the plan for {ranks} ranks'],
   'saveFailed/path': ['cannot write {path}: {why}', 'the run goes on, and tries again at the next checkpoint'],
+  failed: ['the run ended here: {why}'],
   'restart/from': ['{failure}; goes on after step {from}, from {where}{again}'],
   '.again': [', and repeats {steps} step'],
   '.again-many': [', and repeats {steps} steps'],

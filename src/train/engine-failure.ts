@@ -80,3 +80,13 @@ export async function engineFailures<T>(when: When, work: () => Promise<T>): Pro
     throw new EngineFailure(when, e)
   }
 }
+
+/** The end of a run with so many steps behind it, by what was thrown. */
+export function failedEvent(e: unknown, behind: number): HealthEvent {
+  const engine = e instanceof EngineFailure ? e : undefined
+  const why =
+    engine?.brief ?? (e instanceof ProblemsError ? e.problems[0].message : e instanceof Error ? e.message : String(e))
+  const rank = engine?.lost[0] ?? engine?.timeOut?.rank
+  const step = engine ? behind + 1 : behind
+  return found('failed', { step, severity: 'error', numbers: {}, ...(rank !== undefined && { rank }) }, { why })
+}

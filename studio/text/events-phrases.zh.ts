@@ -181,6 +181,7 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
   'timeout/emitted': ['停着不动的时间超过了 rank 的等待上限：{why}'],
   'replanned/emitted': ['改用 {ranks} 个 rank 的方案继续'],
   'saveFailed/path': ['写不了 {path}：{why}', goesOn],
+  failed: ['运行在此结束：{why}'],
   'restart/from': ['{failure}；从第 {from} 步之后继续，取自 {where}{again}'],
   '.again': ['，重做 {steps} 步'],
   '.again-many': ['，重做 {steps} 步'],

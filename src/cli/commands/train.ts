@@ -17,6 +17,7 @@ import {
   damageEvents,
   divergenceOf,
   EngineFailure,
+  failedEvent,
   isDue,
   openCheckpoints,
   openChoices,
@@ -198,7 +199,7 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   const totals = new RunTotals(options.beside)
   const watched = { ...places, hearing, totals, guest: options.guest }
   const { traced, stopped } = await follow(session, display, watched, io).catch(async e => {
-    if (e instanceof EngineFailure && e.timeOut) hearing.hear({ ...e.timeOut, step: session.behind + 1 })
+    tellEnd(e, session.behind, hearing)
     // A disk without room for the metrics may not be that of the checkpoints: what was computed is not lost with it.
     const rescued = isUnwritten(e) ? await places.saving?.rescue(session.behind) : undefined
     if (rescued !== undefined) io.err(`checkpoint: ${rescued}\n`)
@@ -216,6 +217,16 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   if (problems.length > 0 && options.json) io.out(problemsJson(problems))
   else if (problems.length > 0) io.err(showProblems(problems, io, path))
   return stopped ?? (problems.length > 0 ? 1 : 0)
+}
+
+/** Why the run ends, for those who read its folder later. */
+function tellEnd(e: unknown, behind: number, hearing: Started['hearing']): void {
+  if (e instanceof EngineFailure && e.timeOut) hearing.hear({ ...e.timeOut, step: behind + 1 })
+  try {
+    hearing.hear(failedEvent(e, behind))
+  } catch (again) {
+    if (!isUnwritten(again)) throw again // a folder that cannot be written is what the run fails for
+  }
 }
 
 interface Followed {
