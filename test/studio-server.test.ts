@@ -13,12 +13,13 @@ import {
 import { type IncomingHttpHeaders, request as open } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { after, before } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { processIo } from '../src/cli/io.js'
 import { confined } from '../src/cli/studio/confined.js'
 import { openBrowser } from '../src/cli/studio/opening.js'
 import { type Studio, serveStudio } from '../src/cli/studio/server.js'
+import { later, test } from './share.js'
 
 const job = (steps: number, data = '') => `
 name: tiny
@@ -352,6 +353,37 @@ test('a fault that is injected into a run names the rank that failed, and who wa
   const { problems } = await stateOf(id, 'failed')
   match(problems[0].message, /rank 3 failed: its thread ended[\s\S]*rank \d waiting in .*waits for rank 3/)
   equal((await inject('kill:rank=3')).status, 409)
+})
+
+/** A run that has begun a step in which rank 1 stands still. */
+async function stalled(fault: string): Promise<string> {
+  const { id } = JSON.parse((await start({ job: job(100_000) })).body)
+  await stateOf(id, 'running')
+  equal((await ask(`/runs/${id}/faults`, { method: 'POST', body: { fault } })).status, 202)
+  await until(async () => studio.runs.of(id).notes.some(({ text }) => text.includes(fault)))
+  return id
+}
+
+later('Stop waits for a step of 7 s and its checkpoint', async () => {
+  const id = await stalled('stall:rank=1,seconds=7')
+  const stopped = stop(id)
+  const { state, stopping } = await json(`/runs/${id}`)
+  deepEqual([state, stopping], ['running', true])
+  equal(JSON.parse((await stopped).body).state, 'stopped')
+  match((await ask(`/runs/${id}/checkpoint.tar`)).body.slice(0, 100), /^step-\d+\//)
+})
+
+test('Stop, asked twice, ends a run at once; what it had not finished writing is not served as a checkpoint', async () => {
+  const id = await stalled('stall:rank=1,seconds=60')
+  const first = stop(id)
+  await stop(id)
+  equal(JSON.parse((await first).body).state, 'stopped')
+  const { folder } = await json(`/runs/${id}`)
+  ok(existsSync(join(folder, 'checkpoints', 'run.lock')))
+  mkdirSync(join(folder, 'checkpoints', 'step-00000007'))
+  writeFileSync(join(folder, 'checkpoints', 'step-00000007', 'rank-00000.safetensors'), 'half')
+  const { status, body } = await ask(`/runs/${id}/checkpoint.tar`)
+  deepEqual([status, JSON.parse(body).message], [404, 'the run has left no checkpoint'])
 })
 
 test('without its pages the studio says how to build them; a port that is taken is said to be', async () => {

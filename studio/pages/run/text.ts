@@ -34,7 +34,7 @@ export const text = defineText(
     states: {
       starting: 'starting',
       running: 'running',
-      stopping: 'stopping after this step',
+      stopping: 'waiting for this step and its checkpoint (Stop again: at once, without saving)',
       done: 'done',
       stopped: 'stopped',
       failed: 'failed',
@@ -135,7 +135,7 @@ export const text = defineText(
     states: {
       starting: '正在启动',
       running: '运行中',
-      stopping: '跑完这一步就停',
+      stopping: '等待这一步和它的检查点（再按停止：立即结束，不保存）',
       done: '完成',
       stopped: '已停止',
       failed: '失败',
