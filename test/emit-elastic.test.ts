@@ -135,6 +135,22 @@ describe('emitted runs that restart', { skip }, () => {
     match(readFileSync(join(folder, 'metrics.jsonl'), 'utf8'), /"event": "timeout".*rank 1 was suspended/)
   })
 
+  later('a line names a checkpoint when it is complete; what killed runs were writing is removed', async () => {
+    mkdirSync(join(folder, 'lines', 'step-00000001.another.partial'), { recursive: true })
+    const { code, err } = await run('lines', [], '--save-every', '2', '--fault', 'full-disk:step=4')
+    equal(code, 0, err)
+    deepEqual(
+      linesOf(join(folder, 'metrics.jsonl')).flatMap(({ step, checkpoint }) =>
+        checkpoint ? [[step, checkpoint]] : [],
+      ),
+      [
+        [2, join('lines', 'step-00000002')],
+        [6, join('lines', 'step-00000006')],
+      ],
+    )
+    deepEqual(readdirSync(join(folder, 'lines')).sort(), ['run.lock', 'step-00000002', 'step-00000006'])
+  })
+
   later(
     'replicas differ: with --elastic back to the verified checkpoint and the same bits; without, the run fails and keeps it',
     async () => {

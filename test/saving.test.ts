@@ -239,6 +239,24 @@ test('a disk too full for metrics is said once; the run goes on, and its lines a
   )
 })
 
+test('a line of metrics names a checkpoint when it is complete, and none that could not be written', async () => {
+  const [out, saved] = [at('named'), at('named-saved')]
+  const { code, err } = await train(
+    ['--out', out, '--save', saved, '--save-every', '2', '--steps', '6', '--fault', 'full-disk:step=4'],
+    { startWriter: processIo().startWriter },
+  )
+  equal(code, 0, err)
+  const named = readRun(out, nodeFiles()).steps.flatMap(({ step, checkpoint }) =>
+    checkpoint ? [[step, checkpoint]] : [],
+  )
+  deepEqual(
+    named.map(([, path]) => path),
+    ['step-00000002', 'step-00000006'].map(name => join(saved, name)),
+  )
+  equal(named.at(-1)?.[0], 6, 'that of the last step is waited for')
+  ok(Number(named[0][0]) >= 2)
+})
+
 test('a run that does not begin leaves its folder free', async () => {
   const [folder, server] = [at('free'), createServer()]
   await new Promise<void>(done => void server.listen(0, '127.0.0.1', done))

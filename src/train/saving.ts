@@ -93,7 +93,7 @@ export function openCheckpoints(folder: string, session: Session, options: Savin
     throw new ProblemsError(later)
   }
   const notes = [...(lock.note === undefined ? [] : [lock.note]), ...setAside(folder, { behind, run, files })]
-  removeRemains(folder, [...lineOf(session), ...(lock.before === undefined ? [] : [lock.before])], files)
+  removeRemains(folder, files)
   return {
     ...(notes.length > 0 && { note: notes.join('\n') }),
     ...savingOf(folder, session, options),

@@ -142,12 +142,12 @@ function runOf(path: string, files: Files): string | undefined {
   }
 }
 
-/** What runs of this line were writing or removing when they were killed. */
-export function removeRemains(folder: string, runs: readonly string[], files: Files): void {
+/** What runs were writing or removing when they were killed: whoever has the lock is the only one that writes. */
+export function removeRemains(folder: string, files: Files): void {
   const remains = new Set<string>()
   for (const file of files.list(folder) ?? []) {
-    const [, path, run] = /^(.*[/\\]step-\d+\.([\w-]+)\.(?:partial|removed))[/\\]/.exec(file) ?? []
-    if (path !== undefined && runs.includes(run)) remains.add(path)
+    const [, path] = /^(.*[/\\]step-\d+\.[\w-]+\.(?:partial|removed))[/\\]/.exec(file) ?? []
+    if (path !== undefined) remains.add(path)
   }
   for (const path of remains) quietly(() => files.remove(path))
 }

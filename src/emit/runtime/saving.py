@@ -84,7 +84,7 @@ class Saving:
             damaged = {os.path.realpath(path) for path in begun.damaged}
             set_aside(self.folder, [path for path in damaged if os.path.dirname(path) == os.path.realpath(self.folder)], run)
             require_no_later(self.folder, begun.taken)
-            remove_remains(self.folder, [*self.line, *([self.lock.before] if self.lock.before else [])])
+            remove_remains(self.folder)
         except (Refused, OSError) as error:
             self.close()
             return {"refused": str(error)}
@@ -142,11 +142,10 @@ def set_aside(folder: str, damaged: List[str], run: str) -> None:
         print(f"lockstep: {path}, which is damaged, is now called {aside}", file=sys.stderr)
 
 
-def remove_remains(folder: str, runs: List[str]) -> None:
-    """What runs of this line were writing or removing when they were killed."""
+def remove_remains(folder: str) -> None:
+    """What runs were writing or removing when they were killed: the one that has the lock is the only one that writes."""
     for name in os.listdir(folder):
-        found = re.match(r"step-\d+\.([\w-]+)\.(?:partial|removed)\Z", name)
-        if found and found[1] in runs:
+        if re.match(r"step-\d+\.[\w-]+\.(?:partial|removed)\Z", name):
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 

@@ -6,7 +6,7 @@ import re
 import sys
 import traceback
 from datetime import timedelta
-from typing import Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -199,13 +199,18 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
         stop = trainer.stopping.agreed() if trainer.stopping else 0
-        events = trainer.failed_saves()
+        events: List[Dict] = []
         if trainer.faults:
             trainer.faults.after(trainer, step)
         if trainer.replicas and step % options.hash_every == 0:
             events += trainer.replicas.compare(trainer.stage, step)
         if options.save and (stop or is_due(step, steps, options.save_every)):
-            record["checkpoint"] = trainer.save(step)
+            trainer.save(step)
+            if stop or step == steps:
+                trainer.wait_saving()
+        written, unwritten = trainer.ended_saves()
+        record.update({"checkpoint": written} if written else {})
+        events += unwritten
         if trainer.faults:
             trainer.faults.after_saving(trainer, step)
         if metrics:
