@@ -10,11 +10,11 @@ import { readCheckpoint } from '../src/checkpoint/index.js'
 import { jobsOfRanks } from '../src/cli/files/other-ranks.js'
 import { Job } from '../src/plan/index.js'
 import { finished, ranksIn, temporaryFolder, writeEmittedJob } from './emitted.js'
+import { linesOf, tensorsIn } from './emitted-runs.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
 import { later } from './share.js'
-import { spokenEvents } from './spoken-events.js'
 
 const python = findPython()
 const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))
@@ -22,26 +22,6 @@ const skip = !python ? noPython : existsSync('/proc') ? false : 'processes are l
 /** Too large for the rest. */
 const large = process.env.LOCKSTEP_TESTS === 'all' ? inAll : ((() => {}) as unknown as typeof inAll)
 const launcher = ['-c', 'from runtime.torchrun import main; main()']
-
-/** Every tensor of a checkpoint, in its own bytes: what lies behind the header, which names the run. */
-const tensorsIn = (folder: string): Record<string, string> =>
-  Object.fromEntries(
-    readdirSync(folder)
-      .filter(name => name.endsWith('.safetensors'))
-      .map(name => {
-        const bytes = readFileSync(join(folder, name))
-        return [name, bytes.subarray(8 + Number(bytes.readBigUInt64LE())).toString('base64')]
-      }),
-  )
-
-const linesOf = (path: string): { step: number; event?: string; [key: string]: unknown }[] => {
-  const lines = readFileSync(path, 'utf8')
-    .split('\n')
-    .filter(line => line !== '')
-    .map(line => JSON.parse(line))
-  spokenEvents(lines)
-  return lines
-}
 
 describe('emitted runs that restart', { skip }, () => {
   const folder = temporaryFolder()
@@ -134,65 +114,6 @@ describe('emitted runs that restart', { skip }, () => {
     deepEqual(tensorsIn(join(folder, 'suspended', 'step-00000006')), undisturbed)
     match(readFileSync(join(folder, 'metrics.jsonl'), 'utf8'), /"event": "timeout".*rank 1 was suspended/)
   })
-
-  later('a line names a checkpoint when it is complete; what killed runs were writing is removed', async () => {
-    mkdirSync(join(folder, 'lines', 'step-00000001.another.partial'), { recursive: true })
-    const { code, err } = await run('lines', [], '--save-every', '2', '--fault', 'full-disk:step=4')
-    equal(code, 0, err)
-    deepEqual(
-      linesOf(join(folder, 'metrics.jsonl')).flatMap(({ step, checkpoint }) =>
-        checkpoint ? [[step, checkpoint]] : [],
-      ),
-      [
-        [2, join('lines', 'step-00000002')],
-        [6, join('lines', 'step-00000006')],
-      ],
-    )
-    deepEqual(readdirSync(join(folder, 'lines')).sort(), ['run.lock', 'step-00000002', 'step-00000006'])
-  })
-
-  later(
-    'replicas differ: with --elastic back to the verified checkpoint and the same bits; without, the run fails and keeps it',
-    async () => {
-      const flip = ['--fault', 'flip:rank=1,step=3,parameter=embed.tokens,bit=3']
-      const asked = ['--hash-every', '2', '--save-every', '1', '--keep', '1', ...flip]
-      const { code, err } = await run('corrupt', ['--elastic'], '--elastic', ...asked)
-      equal(code, 0, err)
-      match(err, /restart: replicas differ; all 2 ranks start again from the checkpoint of step 2\n/)
-      deepEqual(tensorsIn(join(folder, 'corrupt', 'step-00000006')), undisturbed)
-      const lines = linesOf(join(folder, 'metrics.jsonl'))
-      deepEqual(
-        lines.map(({ step, event }) => event ?? step),
-        [
-          1,
-          2,
-          3,
-          4,
-          ...lines.flatMap(({ event }) => (event === 'replicasDiffer' ? [event] : [])),
-          'restart',
-          3,
-          4,
-          5,
-          6,
-        ],
-      )
-      match(String(lines[4].advice), /^resume from the checkpoint of step 2,/)
-
-      const failed = await run('fails', [], ...asked)
-      equal(failed.code, 1)
-      equal(linesOf(join(folder, 'metrics.jsonl')).at(-1)?.event, 'failed')
-      match(
-        failed.err,
-        /replicas differ since step 4: checkpoints after step 2 are suspect; resume from the checkpoint of/,
-      )
-      deepEqual(
-        readdirSync(join(folder, 'fails'))
-          .filter(name => name.startsWith('step-'))
-          .sort(),
-        ['step-00000002', 'step-00000003', 'step-00000006'],
-      )
-    },
-  )
 
   later(
     'other faults: a NaN is found and skipped, a flipped bit stays, a slow rank is slow, a message that is lost ends the wait',

@@ -18,7 +18,7 @@ from .hashes import Replicas, ReplicasDiffer
 from .lock import Refused
 from .metrics import Metrics, write_run
 from .newest import AllDamaged
-from .options import arguments
+from .options import START_SECONDS, arguments
 from .patience import Patience
 from .plans import plan_for
 from .profile import Profile
@@ -91,10 +91,6 @@ def main(script: str) -> None:
     dist.destroy_process_group()
 
 
-# Beside the time-out, for what a start takes on a busy machine.
-START_SECONDS = 20
-
-
 def start(folder: str, rank: int, world: int, options: argparse.Namespace, watchdog: Watchdog) -> Tuple:
     """The rank, and the store it shares with the others."""
     programs = plan_for(folder, world)
@@ -107,6 +103,8 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
         os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    # The store itself may never answer: it is on the first rank where no launcher has one.
+    watchdog.enter(f"the rendezvous of {world} ranks (is rank 0 there?)", options.rendezvous + START_SECONDS)
     store, sharing = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous), device)
     watchdog.enter(f"the start of {world} ranks: making their groups", watchdog.patience.most + START_SECONDS)
     # PyTorch 1 has no compiler.
