@@ -35,6 +35,8 @@ test('a folder that others can write to, or own, is not trusted', () => {
     chmodSync(at('own'), mode)
     match(distrustOf(at('own'))!, /^others can write to \S+own; try chmod go-w/)
   }
+  writeFileSync(at('file'), '')
+  match(distrustOf(at('file', 'lockstep'))!, /file.lockstep cannot be examined \(ENOTDIR\)/)
   if (process.getuid?.() !== 0) match(distrustOf('/')!, /belongs to another user/)
 })
 

@@ -2,7 +2,7 @@
  * The user's cache folder, and which of its files may be loaded as code. Imports nothing of the package: scripts load it alone.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, type Stats, statSync } from 'node:fs'
 import { homedir, userInfo } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 
@@ -32,8 +32,15 @@ function homeOfUser(): string | undefined {
 
 /** Why code is not loaded from a folder: others could have put it there. undefined: it may be, or the folder is not there yet. */
 export function distrustOf(folder: string): string | undefined {
-  const [user, stats] = [process.getuid?.(), statSync(folder, { throwIfNoEntry: false })]
-  if (user === undefined || !stats) return undefined
+  const user = process.getuid?.()
+  if (user === undefined) return undefined
+  let stats: Stats | undefined
+  try {
+    stats = statSync(folder, { throwIfNoEntry: false })
+  } catch (e) {
+    return `${folder} cannot be examined (${(e as NodeJS.ErrnoException).code})` // a file in its way, a folder that is closed
+  }
+  if (!stats) return undefined
   if (stats.uid !== user) return `${folder} belongs to another user`
   return (stats.mode & 0o022) === 0 ? undefined : `others can write to ${folder}; try chmod go-w ${folder}`
 }
