@@ -70,7 +70,7 @@ export interface StepRecord extends Observed {
   readonly evalLoss?: number
   /** What the model said after it, where somebody asked. */
   readonly sample?: string
-  /** The checkpoint that was completed since the step before: of this step, or of an earlier one. */
+  /** The newest checkpoint that was completed since the step before: of this step, or of an earlier one. */
   readonly checkpoint?: string
   /** What this step is the first to show. */
   readonly warning?: Problem
