@@ -37,7 +37,7 @@ export function freshBundle() {
 
 /** What the bundle exports: it is a function of what a module would find around it. */
 export async function loadBundle({ code, hash, installed }, command) {
-  const kept = { folder: installed ? join(await userCache(), 'cli') : keptBeside, hash, command }
+  const kept = { folder: installed ? await cacheOfCode() : keptBeside, hash, command }
   const cachedData = keptFor(kept)
   const script = new Script(code, { filename: bundlePath, cachedData })
   const exported = {}
@@ -48,7 +48,13 @@ export async function loadBundle({ code, hash, installed }, command) {
   return exported
 }
 
-const userCache = async () => (await import('../dist/src/platform/node-cache.js')).userCache()
+/** undefined: the user has no cache, or others could have put code into it. */
+async function cacheOfCode() {
+  const { distrustOf, userCache } = await import('../dist/src/platform/node-cache.js')
+  const cache = userCache()
+  const folder = cache && join(cache, 'cli')
+  return folder && distrustOf(cache) === undefined && distrustOf(folder) === undefined ? folder : undefined
+}
 
 /** Bytes of compiled code that are worth keeping: Node alone compiles some 80,000 of its own in a command. */
 const enough = 200_000
@@ -73,6 +79,7 @@ const nameOf = ({ command, hash }) => `${nodeOf(command)}${hash}`
 const nodeOf = command => `${command}-${process.version}-${process.arch}-`
 
 function keptFor(kept) {
+  if (kept.folder === undefined) return undefined
   try {
     return readFileSync(join(kept.folder, nameOf(kept)))
   } catch {
@@ -82,9 +89,10 @@ function keptFor(kept) {
 
 /** At once: others may be reading it. A folder that cannot be written to only means that nothing is kept. */
 function keep(data, kept) {
+  if (kept.folder === undefined) return
   const path = join(kept.folder, nameOf(kept))
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     writeFileSync(`${path}.${process.pid}`, data)
     renameSync(`${path}.${process.pid}`, path)
     for (const name of readdirSync(kept.folder))

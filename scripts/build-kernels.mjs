@@ -40,7 +40,21 @@ function headersFolder() {
 }
 
 /** Only an installed package asks, and that is built. */
-const userCache = async () => (await import('../dist/src/platform/node-cache.js')).userCache()
+const cacheModule = () => import('../dist/src/platform/node-cache.js')
+
+/** Throws where there is no cache, or where others could have put code into it. */
+async function cacheFor(name) {
+  const { distrustOf, userCache } = await cacheModule()
+  const cache = userCache()
+  if (cache === undefined) throw new Error('there is no cache folder: HOME and XDG_CACHE_HOME name none')
+  const why = [cache, join(cache, name)].map(distrustOf).find(reason => reason !== undefined)
+  if (why === undefined) return join(cache, name)
+  console.error(`lockstep: warning: native kernels are not loaded: ${why}; WebAssembly runs instead`)
+  throw new Error(why)
+}
+
+/** The checksum of what was built: a file that was cut off ends the process that loads it. */
+const sumOf = file => createHash('sha256').update(readFileSync(file)).digest('hex')
 
 function fingerprint(version) {
   const hash = createHash('sha256')
@@ -81,7 +95,7 @@ function units(hash) {
 
 async function compile(addon, hash) {
   const scratch = join(dirname(addon), `build-${process.pid}`)
-  mkdirSync(scratch, { recursive: true })
+  mkdirSync(scratch, { recursive: true, mode: cached ? 0o700 : 0o777 })
   try {
     const run = promisify(execFile)
     const objects = await Promise.all(
@@ -104,18 +118,29 @@ async function build() {
   const version = versionOf(compiler)
   const hash = version && fingerprint(version)
   const name = `${JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version}-${hash?.slice(0, 16)}`
-  const folder = cached ? join(await userCache(), name) : beside
+  const folder = cached ? await cacheFor(name) : beside
   const [path, record] = [join(folder, 'lockstep.node'), join(folder, 'native.json')]
-  const last = existsSync(record) ? JSON.parse(readFileSync(record, 'utf8')) : {}
-  if (hash && last.hash === hash && (existsSync(path) || !last.built)) return { ...last, path }
+  const last = recordIn(record)
+  const isThere = existsSync(path)
+  if (hash && last.hash === hash && (last.built ? isThere && sumOf(path) === last.sum : true)) return { ...last, path }
+  if (hash && last.hash === hash && isThere && last.sum)
+    console.error(`lockstep: ${path} is damaged: it is built again`)
   const result = await attempt(version, hash, path)
   if (!cached || version) {
-    mkdirSync(folder, { recursive: true })
+    mkdirSync(folder, { recursive: true, mode: cached ? 0o700 : 0o777 })
     writeFileSync(`${record}.${process.pid}`, `${JSON.stringify(result, null, 2)}\n`)
     renameSync(`${record}.${process.pid}`, record)
   }
   if (!cached && to < 0) await chooseVariants()
   return { ...result, path }
+}
+
+function recordIn(file) {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } catch {
+    return {} // not there, or cut off: built again
+  }
 }
 
 /** Chooses now among the variants of what was built, and of WebAssembly, so that no first run has to. */
@@ -135,7 +160,7 @@ async function attempt(version, hash, path) {
   if (cached) console.error('lockstep: building native kernels for this CPU, once')
   try {
     await compile(path, hash)
-    return { built: true, hash, compiler: version, flags: flags.join(' ') }
+    return { built: true, hash, sum: sumOf(path), compiler: version, flags: flags.join(' ') }
   } catch (error) {
     rmSync(path, { force: true })
     const said = String(error.stderr ?? error.message).trim()

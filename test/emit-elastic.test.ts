@@ -10,10 +10,11 @@ import { readCheckpoint } from '../src/checkpoint/index.js'
 import { jobsOfRanks } from '../src/cli/files/other-ranks.js'
 import { Job } from '../src/plan/index.js'
 import { finished, ranksIn, temporaryFolder, writeEmittedJob } from './emitted.js'
-import { later } from './families.js'
+import { linesOf, tensorsIn } from './emitted-runs.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
+import { later } from './families.js'
 import { spokenEvents } from './spoken-events.js'
 
 const python = findPython()
@@ -22,26 +23,6 @@ const skip = !python ? noPython : existsSync('/proc') ? false : 'processes are l
 /** Too large for the rest. */
 const large = process.env.LOCKSTEP_TESTS === 'all' ? inAll : ((() => {}) as unknown as typeof inAll)
 const launcher = ['-c', 'from runtime.torchrun import main; main()']
-
-/** Every tensor of a checkpoint, in its own bytes: what lies behind the header, which names the run. */
-const tensorsIn = (folder: string): Record<string, string> =>
-  Object.fromEntries(
-    readdirSync(folder)
-      .filter(name => name.endsWith('.safetensors'))
-      .map(name => {
-        const bytes = readFileSync(join(folder, name))
-        return [name, bytes.subarray(8 + Number(bytes.readBigUInt64LE())).toString('base64')]
-      }),
-  )
-
-const linesOf = (path: string): { step: number; event?: string; [key: string]: unknown }[] => {
-  const lines = readFileSync(path, 'utf8')
-    .split('\n')
-    .filter(line => line !== '')
-    .map(line => JSON.parse(line))
-  spokenEvents(lines)
-  return lines
-}
 
 describe('emitted runs that restart', { skip }, () => {
   const folder = temporaryFolder()

@@ -66,3 +66,38 @@ for (const more of [[], ['--keep-going']])
     match(message, /^rank 1 stands still/)
     equal(others[0]?.event, more.length > 0 ? 'restart' : undefined)
   })
+
+test('a run that loses a rank says so in its folder: watch and doctor read how it ended', async () => {
+  const folder = at('ended')
+  let said = ''
+  const io: Io = {
+    ...processIo(),
+    out: text => void (said += text),
+    err: () => {},
+    colors: false,
+    terminal: () => undefined,
+  }
+  equal(await run(['train', at('job.yaml'), '--out', folder, '--fault', 'kill:rank=1,step=4'], io), 1)
+  const lines = readFileSync(join(folder, 'metrics.jsonl'), 'utf8').trim().split('\n')
+  const { event, step, rank, severity, message } = JSON.parse(lines.at(-1)!)
+  deepEqual([event, step, rank, severity], ['failed', 4, 1, 'error'])
+  match(message, /^the run ended here: step 4: rank 1 failed: its thread/)
+  said = ''
+  equal(await run(['watch', folder, '--once'], io), 0)
+  match(said, /^\S+ended: failed after step 3 of 5, last seen/)
+  equal(/\d s left/.test(said), false, said)
+  said = ''
+  await run(['watch', folder, '--once', '--json'], io)
+  const { status, secondsLeft } = JSON.parse(said)
+  deepEqual([status, secondsLeft], ['failed', undefined])
+  equal(await run(['watch', folder], io), 1) // it does not wait for more
+  said = ''
+  await run(['doctor', folder, '--json'], io)
+  deepEqual(JSON.parse(said).findings[0].event, 'failed')
+  // A run that was started again has not failed.
+  writeFileSync(join(folder, 'metrics.jsonl'), `${[...lines, lines[2].replace('"step":3', '"step":4')].join('\n')}\n`)
+  said = ''
+  await run(['watch', folder, '--once'], io)
+  match(said, /step 4 of 5/)
+  equal(/failed after/.test(said), false)
+})

@@ -2,7 +2,8 @@
 import { deepEqual, equal, match, ok, rejects } from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { request } from 'node:http'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { serveMetrics } from '../src/cli/files/metrics-server.js'
@@ -93,6 +94,39 @@ test('the endpoint answers, refuses other paths, and a port that is taken is a p
     /cannot listen on \d+: somebody else listens there/,
   )
   server.close()
+})
+
+/** What the endpoint answers to a Host header. */
+const answerTo = (port: string, host: string): Promise<{ status: number | undefined; body: string }> =>
+  new Promise((resolve, reject) => {
+    const asking = request({ host: '127.0.0.1', port, path: '/metrics', headers: { Host: host } }, response => {
+      let body = ''
+      response.on('data', part => {
+        body += part
+      })
+      response.on('end', () => resolve({ status: response.statusCode, body }))
+    })
+    asking.on('error', reject)
+    asking.end()
+  })
+
+test('the endpoint answers to addresses, loopback names and the name it was bound to, not to a rebound name', async () => {
+  for (const place of ['0', '0.0.0.0:0', 'localhost:0']) {
+    const server = await serveMetrics(place, () => 'lockstep_step 1\n')
+    const { port } = new URL(server.address)
+    for (const host of ['127.0.0.1', 'localhost', 'LOCALHOST', '[::1]', '10.1.2.3', hostname()])
+      equal((await answerTo(port, `${host}:${port}`)).status, 200, `${host} of ${place}`)
+    for (const host of [
+      'evil.example',
+      `evil.example:${port}`,
+      `127.0.0.1.evil.example:${port}`,
+      `localhost.:${port}`,
+    ]) {
+      const { status, body } = await answerTo(port, host)
+      deepEqual([status, /lockstep_step/.test(body), /--prometheus <name>/.test(body)], [403, false, true], host)
+    }
+    server.close()
+  }
 })
 
 const job = JSON.stringify({

@@ -86,7 +86,7 @@ for (const [from, to, bound, more] of pairs)
     `${from || 'one rank'} -> ${to || 'one rank'}${more ? ` ${Object.values(more)}` : ''}: ${bound ? `as never interrupted to ${bound}` : 'the same bits'}`,
     async () => {
       const saved = at(`saved${ran}`)
-      const all = await steps(jobOf(from, more), '--save', saved, '--save-every', '2')
+      const all = await steps(jobOf(from, more), '--save', saved, '--save-every', '2', '--save-sync')
       deepEqual(
         all.map(({ checkpoint }) => checkpoint?.slice(saved.length + 1)),
         [undefined, 'step-00000002', undefined, 'step-00000004'],

@@ -11,6 +11,8 @@ import { fileURLToPath } from 'node:url'
 import { readCheckpoint } from '../src/checkpoint/index.js'
 import { type Io, processIo } from '../src/cli/io.js'
 import { run } from '../src/cli/main.js'
+import { readRun } from '../src/health/index.js'
+import { nodeFiles } from '../src/node/index.js'
 import { finished } from './emitted.js'
 
 const root = mkdtempSync(join(tmpdir(), 'lockstep-saving-'))
@@ -200,15 +202,59 @@ test('metrics that cannot be written end a run, but not before the step is saved
   const saved = at('unwritten')
   const { code, err } = await train(['--save', saved, '--save-every', '100', '--steps', '50'], {
     append: (path, text) => {
-      if (String(text).includes('"step":3,')) throw new Error('no space left on the disk')
+      if (String(text).includes('"step":3,')) throw new Error('the disk is read-only')
       processIo().append(path, text)
     },
   })
   equal(code, 1)
-  match(err, /cannot write \S+metrics\.jsonl: no space left on the disk/)
+  match(err, /cannot write \S+metrics\.jsonl: the disk is read-only/)
   deepEqual(namesIn(saved), ['step-00000003'])
   const resumed = await train(['--resume', saved, '--save', saved])
   equal(resumed.code, 0, resumed.err)
+})
+
+test('a disk too full for metrics is said once; the run goes on, and its lines are there when there is room', async () => {
+  const out = at('full-metrics')
+  let appends = 0
+  let full = 0
+  const { code, err } = await train(['--out', out, '--steps', '8', '--tensorboard', at('board')], {
+    append: (path, text) => {
+      if (path.endsWith('metrics.jsonl') && ++appends > 2 && appends < 6) {
+        full++
+        processIo().append(path, String(text).slice(0, 9)) // as much as fits
+        throw new Error('no space left on the disk')
+      }
+      if (path.includes('tfevents') && appends > 2) throw new Error('no space left on the disk')
+      processIo().append(path, text)
+    },
+  })
+  equal(code, 0, err)
+  equal(full, 3)
+  equal(err.match(/metrics\.jsonl: no space left on the disk; the run goes on/g)?.length, 1, err)
+  equal(err.match(/metrics\.jsonl: there is room again/g)?.length, 1, err)
+  equal(err.match(/TensorBoard/g)?.length, 1, err)
+  deepEqual(
+    readRun(out, nodeFiles()).steps.map(({ step }) => step),
+    [1, 2, 3, 4, 5, 6, 7, 8],
+  )
+})
+
+test('a line of metrics names a checkpoint when it is complete, and none that could not be written', async () => {
+  const [out, saved] = [at('named'), at('named-saved')]
+  const { code, err } = await train(
+    ['--out', out, '--save', saved, '--save-every', '2', '--steps', '6', '--fault', 'full-disk:step=4'],
+    { startWriter: processIo().startWriter },
+  )
+  equal(code, 0, err)
+  const named = readRun(out, nodeFiles()).steps.flatMap(({ step, checkpoint }) =>
+    checkpoint ? [[step, checkpoint]] : [],
+  )
+  deepEqual(
+    named.map(([, path]) => path),
+    ['step-00000002', 'step-00000006'].map(name => join(saved, name)),
+  )
+  equal(named.at(-1)?.[0], 6, 'that of the last step is waited for')
+  ok(Number(named[0][0]) >= 2)
 })
 
 test('a run that does not begin leaves its folder free', async () => {

@@ -18,6 +18,12 @@ const press = (page: Page, name: string) => page.getByRole('button', { name, exa
 const state = (page: Page, ...states: string[]) =>
   page.waitForSelector(states.map(one => `.status [data-state="${one}"]`).join(', '), { timeout: 120_000 })
 
+/** What a click on a file of a run on this machine saves. */
+async function savedBy(page: Page, name: string): Promise<string> {
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.click(`.files a[download="${name}"]`)])
+  return readFileSync(await saved.path(), 'utf8')
+}
+
 /** What a download holds. */
 const fileOf = (page: Page, name: string) =>
   page.evaluate(async (name: string) => {
@@ -131,18 +137,21 @@ later('on this machine: a native run streams to the page, is hit by faults, and 
   const { page, isFine } = await pages.tab({ address: `http://127.0.0.1:${studio.port}` })
   await page.goto(studio.url)
   await page.waitForSelector('main h1')
+  const address: string = await page.evaluate('location.href')
+  ok(!address.includes('token'), address)
+  deepEqual(await page.context().cookies(), [])
   await page.goto(`http://127.0.0.1:${studio.port}/#/run?job=four&steps=90000&where=machine`)
   await press(page, 'Start')
   await page.waitForSelector('.timeline canvas')
-  match(await fileOf(page, 'checkpoint.tar'), /^step-/)
-  ok((await fileOf(page, 'trace.json')).includes('"traceEvents"'))
+  match(await savedBy(page, 'checkpoint.tar'), /^step-/)
+  ok((await savedBy(page, 'trace.json')).includes('"traceEvents"'))
   await state(page, 'running')
   // Last: with such a rate a run does not go on for long.
   await press(page, 'Learning rate x100')
   await page.locator('.events', { hasText: 'lr:factor=100' }).waitFor()
   await press(page, 'Stop')
   await state(page, 'stopped')
-  const lines = (await fileOf(page, 'metrics.jsonl')).trim().split('\n')
+  const lines = (await savedBy(page, 'metrics.jsonl')).trim().split('\n')
   ok(lines.length > 3 && lines.some(line => line.includes('"lr":0.3')))
   match((await page.textContent('.run'))!, /Measured is what was planned, to the byte, on all 4 ranks/)
   match(readFileSync('runs/four/tutorial.md', 'utf8'), /^# /)

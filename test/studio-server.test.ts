@@ -1,14 +1,25 @@
 /** `lockstep studio` over plain HTTP: who is let in, what is served, and the runs of the machine behind it. */
 import { deepEqual, equal, match, ok, rejects, throws } from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { type IncomingHttpHeaders, request as open } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { after, before } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { processIo } from '../src/cli/io.js'
 import { confined } from '../src/cli/studio/confined.js'
+import { openBrowser } from '../src/cli/studio/opening.js'
 import { type Studio, serveStudio } from '../src/cli/studio/server.js'
+import { later, test } from './share.js'
 
 const job = (steps: number, data = '') => `
 name: tiny
@@ -21,7 +32,7 @@ const home = process.cwd()
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-studio-'))
 const said: string[] = []
 let studio: Studio
-let cookie = ''
+let authorization = ''
 
 interface Answer {
   readonly status: number
@@ -41,7 +52,7 @@ const ask = (path: string, { method = 'GET', headers = {}, body }: Asking = {}):
   new Promise((resolve, reject) => {
     const content = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body)
     const more = content === undefined ? {} : { 'Content-Type': 'application/json' }
-    const given = { Host: `127.0.0.1:${studio.port}`, Cookie: cookie, ...more, ...headers }
+    const given = { Host: `127.0.0.1:${studio.port}`, Authorization: authorization, ...more, ...headers }
     const asking = open({ host: '127.0.0.1', port: studio.port, path, method, headers: given }, response => {
       const parts: Buffer[] = []
       response.on('data', (part: Buffer) => parts.push(part))
@@ -100,24 +111,66 @@ after(async () => {
   deepEqual(said, [])
 })
 
-test('the link’s token is exchanged for a cookie that no script reads; a wrong one for nothing', async () => {
-  const { pathname, searchParams } = new URL(studio.url)
-  match(searchParams.get('token') ?? '', /^[0-9a-f]{32}$/)
-  for (const path of ['/', '/runs', '/?token=', `/?token=${'0'.repeat(32)}`]) equal((await ask(path)).status, 401, path)
-  match((await ask('/')).body, /open the link that `lockstep studio` printed/)
-  const { status, headers, body } = await ask(`${pathname}?token=${searchParams.get('token')}`)
-  const [set] = headers['set-cookie'] ?? []
-  match(set, /HttpOnly; SameSite=Strict; Path=\/$/)
-  deepEqual([status, /url=\//.test(body)], [200, true])
-  cookie = set.split(';')[0]
+test('only the token in the header lets a request reach runs; no answer sets a cookie, and no cookie is accepted', async () => {
+  const [, token] = /#\/\?token=([0-9a-f]{32})$/.exec(studio.url)!
+  const old = { Cookie: `lockstep-studio-${studio.port}=${token}` }
+  const wrong = [{}, { Authorization: `Bearer ${'0'.repeat(32)}` }, { Authorization: token }, old]
+  for (const headers of wrong) {
+    const answers = [await ask('/runs', { headers }), await ask('/runs', { method: 'POST', headers, body: {} })]
+    for (const { status, body } of answers) {
+      deepEqual([status, JSON.parse(body).problems[0].phrase], [401, 'engine/failed/token'], JSON.stringify(headers))
+    }
+  }
+  equal((await ask(`/runs?token=${token}`)).status, 401, 'a token in an address would be in logs and histories')
   match((await ask('/')).body, /<title>Studio/)
+  authorization = `Bearer ${token}`
+  const answers = await Promise.all([ask('/'), ask('/runs'), ask('/assets/main-Ab3dEf9x.js')])
+  deepEqual(
+    answers.map(({ status, headers }) => [status, headers['set-cookie']]),
+    [200, 200, 200].map(status => [status, undefined]),
+  )
+})
+
+test('a ticket is good for one GET of the path it was made for', async () => {
+  const ticketFor = (path: string) => json('/tickets', { method: 'POST', body: { path } })
+  const bare = { headers: { Authorization: '' } }
+  const { href } = await ticketFor('/machine')
+  equal((await ask(href.replace('/machine', '/runs'), bare)).status, 401)
+  equal((await ask(href, { ...bare, method: 'DELETE' })).status, 401)
+  deepEqual([(await ask(href, bare)).status, (await ask(href, bare)).status], [200, 401])
+  equal((await ask('/tickets', { method: 'POST', body: { path: '/index.html' } })).status, 404)
+  equal((await ask('/tickets', { method: 'POST', body: { path: '/runs' }, ...bare })).status, 401)
+})
+
+test('the token is in no argument of the browser that is opened, and in a file that only its owner can read', async () => {
+  mkdirSync('bin')
+  // In the place of a browser: what `ps` shows of it, and the file it is given.
+  const script = `#!/bin/sh
+tr '\\0' ' ' < /proc/$$/cmdline > words.txt.part
+stat -c %a "$1" "$(dirname "$1")" > modes.txt
+cat "$1" > opened.html
+mv words.txt.part argv.txt
+`
+  writeFileSync('bin/xdg-open', script, { mode: 0o755 })
+  const { PATH } = process.env
+  process.env.PATH = `${join(folder, 'bin')}:${PATH}`
+  const forget = openBrowser(studio.url, { env: { DISPLAY: ':0' } })
+  process.env.PATH = PATH
+  await until(async () => existsSync('argv.txt'))
+  const [, token] = /token=([0-9a-f]{32})$/.exec(studio.url)!
+  const argv = readFileSync('argv.txt', 'utf8')
+  const [, file] = /(\S+\/open\.html)/.exec(argv)!
+  ok(!argv.includes(token), argv)
+  deepEqual(readFileSync('modes.txt', 'utf8'), '600\n700\n')
+  ok(readFileSync('opened.html', 'utf8').includes(`content="0;url=${studio.url}"`))
+  forget()
+  ok(!existsSync(file))
 })
 
 test('another host’s name, another origin and other ports of this machine are refused, token or not', async () => {
-  const { port, url } = studio
+  const { port } = studio
   const foreign: [string, Readonly<Record<string, string>>][] = [
     ['/', { Host: `evil.example:${port}` }],
-    [new URL(url).search, { Host: `evil.example:${port}` }],
     ['/', { Host: '127.0.0.1' }],
     ['/runs', { Origin: 'http://evil.example' }],
     ['/runs', { Origin: 'null' }],
@@ -125,8 +178,7 @@ test('another host’s name, another origin and other ports of this machine are 
     ['/runs', { 'Sec-Fetch-Site': 'same-site' }],
     ['/runs', { 'Sec-Fetch-Site': 'cross-site' }],
   ]
-  for (const [path, headers] of foreign)
-    equal((await ask(path.startsWith('/') ? path : `/${path}`, { headers })).status, 403, JSON.stringify(headers))
+  for (const [path, headers] of foreign) equal((await ask(path, { headers })).status, 403, JSON.stringify(headers))
   for (const headers of [
     { Origin: `http://127.0.0.1:${port}`, 'Sec-Fetch-Site': 'same-origin' },
     { Host: `localhost:${port}` },
@@ -136,7 +188,11 @@ test('another host’s name, another origin and other ports of this machine are 
 
 test('every answer isolates its page and lets it load nothing from elsewhere', async () => {
   const paths = ['/', '/assets/main-Ab3dEf9x.js', '/nothing.js', '/runs', '/runs/99', '/machine', '/%zz']
-  const answers = await Promise.all([...paths.map(path => ask(path)), ask('/', { headers: { Cookie: '' } }), start({})])
+  const answers = await Promise.all([
+    ...paths.map(path => ask(path)),
+    ask('/runs', { headers: { Authorization: '' } }),
+    start({}),
+  ])
   for (const { status, headers } of answers) {
     equal(headers['cross-origin-opener-policy'], 'same-origin', String(status))
     equal(headers['cross-origin-embedder-policy'], 'require-corp')
@@ -297,6 +353,37 @@ test('a fault that is injected into a run names the rank that failed, and who wa
   const { problems } = await stateOf(id, 'failed')
   match(problems[0].message, /rank 3 failed: its thread ended[\s\S]*rank \d waiting in .*waits for rank 3/)
   equal((await inject('kill:rank=3')).status, 409)
+})
+
+/** A run that has begun a step in which rank 1 stands still. */
+async function stalled(fault: string): Promise<string> {
+  const { id } = JSON.parse((await start({ job: job(100_000) })).body)
+  await stateOf(id, 'running')
+  equal((await ask(`/runs/${id}/faults`, { method: 'POST', body: { fault } })).status, 202)
+  await until(async () => studio.runs.of(id).notes.some(({ text }) => text.includes(fault)))
+  return id
+}
+
+later('Stop waits for a step of 7 s and its checkpoint', async () => {
+  const id = await stalled('stall:rank=1,seconds=7')
+  const stopped = stop(id)
+  const { state, stopping } = await json(`/runs/${id}`)
+  deepEqual([state, stopping], ['running', true])
+  equal(JSON.parse((await stopped).body).state, 'stopped')
+  match((await ask(`/runs/${id}/checkpoint.tar`)).body.slice(0, 100), /^step-\d+\//)
+})
+
+test('Stop, asked twice, ends a run at once; what it had not finished writing is not served as a checkpoint', async () => {
+  const id = await stalled('stall:rank=1,seconds=60')
+  const first = stop(id)
+  await stop(id)
+  equal(JSON.parse((await first).body).state, 'stopped')
+  const { folder } = await json(`/runs/${id}`)
+  ok(existsSync(join(folder, 'checkpoints', 'run.lock')))
+  mkdirSync(join(folder, 'checkpoints', 'step-00000007'))
+  writeFileSync(join(folder, 'checkpoints', 'step-00000007', 'rank-00000.safetensors'), 'half')
+  const { status, body } = await ask(`/runs/${id}/checkpoint.tar`)
+  deepEqual([status, JSON.parse(body).message], [404, 'the run has left no checkpoint'])
 })
 
 test('without its pages the studio says how to build them; a port that is taken is said to be', async () => {

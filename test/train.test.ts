@@ -246,7 +246,10 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
   const full = () => {
     throw new Error('no space left on the disk')
   }
-  match(await failing(job(), [], { append: full }), /cannot write runs\/job\/metrics\.jsonl: no space left on the disk/)
+  const forbidden = () => {
+    throw new Error('permission denied')
+  }
+  match(await failing(job(), [], { append: forbidden }), /cannot write runs\/job\/metrics\.jsonl: permission denied/)
   match(await failing(job(), [], { makeFolder: full }), /cannot write runs\/job: no space left/)
   match(
     await failing(job(), ['--spans', 's.json'], { write: (path: string) => path === 's.json' && full() }),

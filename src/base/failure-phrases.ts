@@ -11,6 +11,7 @@ export const failurePhrases = {
   '.failed/evaluation': ['the evaluation after step {step}'],
   '.failed/fault': ['the fault after step {step}'],
 
+  '.failed/replicas': ['replicas differ'],
   '.failed/ranks': ['{failures}\n{ranks}'],
   '.failed/rank': ['rank {rank} failed: {why}'],
   '.failed/copier': ['what copies for rank {rank} failed: {why}'],

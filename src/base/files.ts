@@ -57,6 +57,9 @@ export function writing<T>(path: string, work: () => T): T {
 /** What is said of a disk that is full. */
 export const noRoom = 'no space left on the disk'
 
+export const isNoRoom = (e: unknown): boolean =>
+  e instanceof ProblemsError && e.problems.some(({ message }) => message.includes(noRoom))
+
 export const save = (path: string, content: string | Uint8Array, files: Pick<Files, 'write'>): void =>
   writing(path, () => files.write(path, content))
 

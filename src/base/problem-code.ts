@@ -154,6 +154,7 @@ export const problemCodes = {
   'studio/missing': 'the pages of the studio are not built',
   'replan/unmeasured': 'a run did not measure its instructions',
   'replan/cluster': 'nobody knows what a run ran on',
+  'run/replicas': 'ranks that hold the same parameter hold different bits: silent data corruption',
   'run/given-up': 'the run failed three times without a step of progress',
   'run/ranks': 'no plan is admissible on the ranks that are left',
   'run/choices': 'there are no choices of experts to record',

@@ -44,6 +44,14 @@ export interface Diagnosis {
   readonly findings: readonly HealthEvent[]
 }
 
+/** Whether an event still holds: a failure that the run has recovered from is one no more. */
+const lasts = ({ events, steps }: RunRead) => {
+  const restarted = events.findLastIndex(({ event }) => event === 'restart')
+  const furthest = steps.at(-1)?.step ?? 0
+  return (one: HealthEvent): boolean =>
+    one.event !== 'failed' || (events.lastIndexOf(one) > restarted && furthest <= one.step)
+}
+
 /** Measured over predicted, from which on a run is slow. */
 const slow = 1.25
 
@@ -55,7 +63,7 @@ export function diagnose({ run, job, program, cluster, times }: Patient): Diagno
   const crowded = run.info?.cores !== undefined && run.info.cores < worldOf(mesh)
   const seen = foundIn(watchRun({ path: run.path, job, mesh, prediction, crowded }), run.steps)
   const told = causesIn([
-    ...run.events.filter(({ severity, event }) => severity !== 'note' || event === 'straggler'),
+    ...run.events.filter(({ severity, event }) => severity !== 'note' || event === 'straggler').filter(lasts(run)),
     ...seen,
   ])
   const machine = machineAsFound({ run, program, cluster, times })
@@ -92,7 +100,7 @@ function machineAsFound({ run: { info }, program, cluster, times }: Omit<Patient
   return machineOfRun(program, times, { cpu, cores, memory: Number.MAX_SAFE_INTEGER }, world)
 }
 
-/** Each cause once, as it was told the last time, with how often. */
+/** Each cause once, with how often: as it was told the last time, or, where the first step is what matters, the first. */
 function causesIn(events: readonly HealthEvent[]): HealthEvent[] {
   const causes = new Map<string, HealthEvent[]>()
   for (const event of events) {
@@ -100,14 +108,17 @@ function causesIn(events: readonly HealthEvent[]): HealthEvent[] {
     causes.set(cause, [...(causes.get(cause) ?? []), event])
   }
   return [...causes.values()].map(told => {
-    const last = told[told.length - 1]
+    const [first, last] = [told[0], told[told.length - 1]]
+    const shown = first.event === 'replicasDiffer' ? first : last
     const steps = new Set(told.map(({ step }) => step)).size
-    return steps === 1 ? last : { ...last, numbers: { ...last.numbers, times: steps } }
+    return steps === 1 ? shown : { ...shown, numbers: { ...shown.numbers, times: steps } }
   })
 }
 
 const explains = ({ event }: HealthEvent): boolean =>
-  ['straggler', 'slowLink', 'dataLoader', 'memory', 'prediction', 'imbalance', 'timeout', 'restart'].includes(event)
+  ['straggler', 'slowLink', 'dataLoader', 'memory', 'prediction', 'imbalance', 'timeout', 'restart', 'failed'].includes(
+    event,
+  )
 
 const leastSteps = 8
 
@@ -126,4 +137,6 @@ function slowerThan({ cluster, seconds: predicted }: Prediction, seconds: number
 const rank = { error: 0, warning: 1, note: 2 } as const
 
 const byWeight = (a: HealthEvent, b: HealthEvent): number =>
-  rank[a.severity] - rank[b.severity] || (b.numbers.gain ?? 0) - (a.numbers.gain ?? 0)
+  Number(b.event === 'failed') - Number(a.event === 'failed') ||
+  rank[a.severity] - rank[b.severity] ||
+  (b.numbers.gain ?? 0) - (a.numbers.gain ?? 0)

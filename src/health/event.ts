@@ -17,6 +17,7 @@ export const eventKinds = {
   dataRepeats: 'tokens that were trained on come again',
   deadUnits: 'parts of the model that no longer learn: their gradients are exactly zero',
   replicasDiffer: 'ranks that hold the same parameter hold different bits',
+  failed: 'the run ended before its last step: why, and which rank is to blame',
   restart: 'the run went on from an earlier state after a failure',
   replanned: 'the run went on with another plan',
   checkpointDamaged: 'a checkpoint could not be used',

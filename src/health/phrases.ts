@@ -56,16 +56,18 @@ export const eventPhrases = {
 
   'replicasDiffer/odd': [
     '{what}: rank {odd} has other bits than rank {others}, which agree',
-    'resume from a checkpoint before step {step}, and suspect the machine of that rank',
+    '{resume}, and suspect the machine of that rank',
   ],
   'replicasDiffer/several': [
     '{what}: rank {odd} have other bits than rank {others}, which agree',
-    'resume from a checkpoint before step {step}, and suspect the machine of that rank',
+    '{resume}, and suspect the machine of that rank',
   ],
   'replicasDiffer/all': [
     '{what}: ranks {others} should hold the same and do not; which is right nobody can tell',
-    'resume from a checkpoint before step {step}, and suspect the machine of these ranks',
+    '{resume}, and suspect the machine of these ranks',
   ],
+  '.resume': ['resume from the checkpoint of step {step}, after which all replicas were equal, or an earlier one'],
+  '.start-again': ['start the run again: no comparison of replicas was equal before'],
   'replicasDiffer/again': [
     'run twice from the same state, the step has other bits the second time: first in {where}{rank}',
     suspect,
@@ -212,6 +214,7 @@ export const eventPhrases = {
   'timeout/emitted': ['nothing moved for longer than a rank waits: {why}'],
   'replanned/emitted': ['goes on with the plan for {ranks} ranks'],
   'saveFailed/path': ['cannot write {path}: {why}', 'the run goes on, and tries again at the next checkpoint'],
+  failed: ['the run ended here: {why}'],
   'restart/from': ['{failure}; goes on after step {from}, from {where}{again}'],
   '.again': [', and repeats {steps} step'],
   '.again-many': [', and repeats {steps} steps'],

@@ -7,18 +7,12 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import { getEnvironmentData, parentPort, setEnvironmentData, Worker } from 'node:worker_threads'
-import { userCache } from './node-cache.js'
+import { builtKernels, type Found, userCache } from './node-cache.js'
 import { nodeDisk } from './node-disk.js'
 import { answer, enclose } from './node-enclosure.js'
 import type { Addon, Caches, Platform, ThreadEvents, ThreadHandle } from './platform.js'
 
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
-
-/** Where the native kernels are, or why there are none. */
-interface Found {
-  readonly path?: string
-  readonly reason?: string
-}
 
 const shared = 'lockstep native kernels'
 
@@ -27,11 +21,11 @@ const shared = 'lockstep native kernels'
  * used, into the user's cache: the script finds or makes them, and threads are told what the first one found.
  */
 function findNative(): Found {
-  const [built, record] = [at('../../kernels/lockstep.node'), at('../../kernels/native.json')]
-  if (existsSync(built)) return { path: built }
-  if (existsSync(record)) return JSON.parse(readFileSync(record, 'utf8')) as Found // written by build-kernels.mjs
   const known = getEnvironmentData(shared) as unknown as Found | undefined // set below
-  const found = known ?? buildNative()
+  if (known) return known
+  const built = builtKernels(at('../../kernels'))
+  const found = built ?? buildNative()
+  if (found.damaged) process.stderr.write(`lockstep: warning: ${found.reason}; WebAssembly runs instead\n`)
   setEnvironmentData(shared, { ...found })
   return found
 }
@@ -52,14 +46,16 @@ function nativeMissing(): string | undefined {
 }
 
 /** A checkout remembers beside its build, an installed package in the user's cache. */
-function memoryOf(name: string): string {
+function memoryOf(name: string): string | undefined {
   const beside = at('../../kernels')
-  return join(existsSync(beside) ? beside : userCache(), `${name}.json`)
+  const folder = existsSync(beside) ? beside : userCache()
+  return folder && join(folder, `${name}.json`)
 }
 
 function recall(name: string): string | undefined {
   try {
-    return readFileSync(memoryOf(name), 'utf8')
+    const path = memoryOf(name)
+    return path && readFileSync(path, 'utf8')
   } catch {
     return undefined
   }
@@ -67,7 +63,9 @@ function recall(name: string): string | undefined {
 
 /** At once: others may be reading it. A folder that cannot be written to only means that nothing is remembered. */
 function remember(name: string, text: string): void {
-  const [path, scratch] = [memoryOf(name), `${memoryOf(name)}.${process.pid}`]
+  const path = memoryOf(name)
+  if (path === undefined) return
+  const scratch = `${path}.${process.pid}`
   try {
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(scratch, text)

@@ -81,7 +81,7 @@ export function leastScale(
 /** Above so many times the loss of a model that has learned nothing, a run diverges. */
 const most = 2
 /** The last losses that are judged together. */
-const last = 5
+export const judgedLosses = 5
 
 /**
  * The loss of a model that has learned nothing: of one that gives every token the same chance, or answers zeros to the
@@ -103,7 +103,7 @@ export const risingLoss = (step: number, loss: number, limit: number): Problem =
 
 /** For the end of a run: what its last losses say. */
 export function divergenceOf(losses: readonly number[], limit: number): Problem[] {
-  const judged = losses.slice(-last)
+  const judged = losses.slice(-judgedLosses)
   const mean = judged.reduce((sum, loss) => sum + loss, 0) / judged.length
   if (!(mean > limit)) return []
   const said = beside(mean, limit)

@@ -1,5 +1,14 @@
 /** Engines that stop in the middle of their work: whoever has an earlier state may go on from that. */
-import { failureClause, ProblemsError, type Rank, type Reason, type Spoken, saidBy, sayFailure } from '../base/index.js'
+import {
+  failureClause,
+  ProblemsError,
+  type Rank,
+  type Reason,
+  type Spoken,
+  SpokenError,
+  saidBy,
+  sayFailure,
+} from '../base/index.js'
 import { EngineError } from '../engine/index.js'
 import { clause, found, type HealthEvent } from '../health/index.js'
 import { runRefused } from './phrases.js'
@@ -28,6 +37,15 @@ export class EngineFailure extends ProblemsError {
     this.lost =
       cause instanceof EngineError ? cause.ranks.flatMap(({ rank, state }) => (state === 'dead' ? [rank] : [])) : []
     this.timeOut = cause instanceof EngineError ? timeOutEvent(cause) : undefined
+  }
+}
+
+/** Silent data corruption that comparing replicas has found: the state after step `equal` and before is good. */
+export class ReplicaFailure extends EngineFailure {
+  readonly equal: number
+  constructor(step: number, equal: number) {
+    super(['step', step], new SpokenError(failureClause('.failed/replicas')))
+    this.equal = equal
   }
 }
 
@@ -61,4 +79,14 @@ export async function engineFailures<T>(when: When, work: () => Promise<T>): Pro
     if (e instanceof ProblemsError || e instanceof TypeError) throw e
     throw new EngineFailure(when, e)
   }
+}
+
+/** The end of a run with so many steps behind it, by what was thrown. */
+export function failedEvent(e: unknown, behind: number): HealthEvent {
+  const engine = e instanceof EngineFailure ? e : undefined
+  const why =
+    engine?.brief ?? (e instanceof ProblemsError ? e.problems[0].message : e instanceof Error ? e.message : String(e))
+  const rank = engine?.lost[0] ?? engine?.timeOut?.rank
+  const step = engine ? behind + 1 : behind
+  return found('failed', { step, severity: 'error', numbers: {}, ...(rank !== undefined && { rank }) }, { why })
 }

@@ -13,7 +13,7 @@ import type { Program } from '../ir/index.js'
 import { type Job, jobOfBatch, jobsFor, planTitle, worldOfPlan } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { type Beginning, stepsBehind } from './checkpoints.js'
-import { EngineFailure, engineFailures } from './engine-failure.js'
+import { EngineFailure, engineFailures, ReplicaFailure } from './engine-failure.js'
 import { runRefused } from './phrases.js'
 import { runnable, type Session, type SessionOptions, type Standing, type StepRecord, startSession } from './session.js'
 
@@ -27,8 +27,8 @@ export interface KeepOptions extends Omit<SessionOptions, 'flightRecord' | 'stan
   readonly ranksPerNode?: number
   /** A rank that died is not replaced: the others go on with another plan. */
   readonly shrink?: boolean
-  /** The newest good checkpoint on disk, where there is one. */
-  readonly onDisk?: () => Beginning | undefined
+  /** The newest good checkpoint on disk, where there is one; of those up to a step, where later ones are suspect. */
+  readonly onDisk?: (upTo?: number) => Beginning | undefined
   /** Where the flight record of the first, the second, ... failure goes. */
   readonly flightRecords?: (failure: number) => string
   /** Hears what happens to the run. */
@@ -82,6 +82,15 @@ const [inMemory, ofSeed] = [eventPhrases['.memory'][0], eventPhrases['.seed'][0]
 /** A file as it is called; the ranks' memory and the weights of a seed have words of their own. */
 const placeOf = (where: string) => (where === inMemory ? clause('.memory') : where === ofSeed ? clause('.seed') : where)
 
+/** A state in the memory of ranks. */
+interface Copied {
+  readonly of: Program
+  readonly kept: Copies
+  readonly standing: Standing
+  /** After which it was copied. */
+  readonly step: number
+}
+
 class Kept implements KeptSession {
   readonly dataset: Dataset
   declare readonly beginning?: Beginning
@@ -93,10 +102,15 @@ class Kept implements KeptSession {
   /** Ranks that there are; a plan may leave some idle. */
   #ranks: number
   #session!: Session // there before anybody has this
-  #copies: { readonly of: Program; readonly kept: Copies; readonly standing: Standing } | undefined
+  /** Of the newest state. */
+  #copies: Copied | undefined
+  /** Of the newest state that a comparison of replicas has verified, where they are compared. */
+  #verified: Copied | undefined
   #took = { copies: 0, seconds: 0 }
-  /** The last step that was told. */
+  /** The last step that was told; those whose state turned out to be corrupt are told again. */
   #told = 0
+  /** The last step there was, which is progress. */
+  #furthest = 0
   #failuresSince = 0
   /** When the work began that is under way. */
   #since = 0
@@ -136,6 +150,9 @@ class Kept implements KeptSession {
   get standing() {
     return this.#session.standing
   }
+  get replicas() {
+    return this.#session.replicas
+  }
   get copying(): Copying {
     const { bytes = 0, sentBytes = 0 } = this.#copies?.kept ?? {}
     return { ...this.#took, bytes, sentBytes }
@@ -144,6 +161,7 @@ class Kept implements KeptSession {
   async start(): Promise<void> {
     this.#session = await this.#startedFrom(this.#origin())
     this.#told = this.behind
+    this.#furthest = this.behind
   }
 
   async step(): Promise<StepRecord> {
@@ -151,7 +169,8 @@ class Kept implements KeptSession {
       const record = await this.#surely(() => this.#stepped())
       if (record.step <= this.#told) continue
       this.#told = record.step
-      this.#failuresSince = 0
+      if (record.step > this.#furthest) this.#failuresSince = 0
+      this.#furthest = Math.max(this.#furthest, record.step)
       return record
     }
   }
@@ -179,9 +198,27 @@ class Kept implements KeptSession {
 
   async #stepped(): Promise<StepRecord> {
     const record = await this.#session.step()
+    const { differ, equal = 0 } = this.replicas ?? {}
+    if (differ !== undefined) {
+      for (const event of record.events ?? []) this.#say(event)
+      throw new ReplicaFailure(differ, equal)
+    }
     const { snapshotEvery = 1 } = this.#options
     if (snapshotEvery > 0 && record.step % snapshotEvery === 0) await this.#copy()
     return record
+  }
+
+  /** Room for a copy: that of the one before, unless it is the newest that is verified. */
+  #room(): Copies {
+    const { program } = this.#session
+    const [newest, good] = [this.#copies, this.#verified]
+    const isVerified = newest !== undefined && this.replicas !== undefined && newest.step <= this.replicas.equal
+    if (isVerified) this.#verified = newest
+    this.#copies = undefined
+    const free = isVerified ? good : newest
+    return free && free !== this.#verified && free.of === program
+      ? free.kept
+      : openCopies(program, this.#options.ranksPerNode)
   }
 
   /** What was copied before is gone, also where this fails. */
@@ -189,16 +226,14 @@ class Kept implements KeptSession {
     const { program, trainer, behind: step, standing, norms } = this.#session
     const { training } = this.job
     const data = cursorAt(this.dataset.train, training, { step, fingerprint: this.dataset.fingerprint })
-    const before = this.#copies
-    this.#copies = undefined
-    const kept = before?.of === program ? before.kept : openCopies(program, this.#options.ranksPerNode)
+    const kept = this.#room()
     const started = performance.now()
     await engineFailures(['copy', step], async () =>
       kept.take({ step, seed: training.seed, data, scalars: trainer.scalars(), ...(norms && { norms }) }, at =>
         trainer.held(at),
       ),
     )
-    this.#copies = { of: program, kept, standing }
+    this.#copies = { of: program, kept, standing, step }
     this.#took = { copies: this.#took.copies + 1, seconds: this.#took.seconds + secondsSince(started) }
   }
 
@@ -234,16 +269,19 @@ class Kept implements KeptSession {
     throw new ProblemsError([runRefused('', 'run/given-up', { failures: mostFailures, failure })])
   }
 
-  async #restart({ lost, timeOut, brief: failure }: EngineFailure): Promise<void> {
+  async #restart(e: EngineFailure): Promise<void> {
+    const { lost, timeOut, brief: failure } = e
     const [after, started] = [secondsSince(this.#since), performance.now()]
-    this.#copies?.kept.lose(lost)
+    for (const copied of [this.#copies, this.#verified]) copied?.kept.lose(lost)
+    const upTo = e instanceof ReplicaFailure ? e.equal : undefined
+    if (upTo !== undefined) this.#copies = [this.#copies, this.#verified].find(copied => copied && copied.step <= upTo)
     await this.#session.stop()
     if (this.#options.shrink) {
       this.#ranks -= lost.length
       if (worldOfPlan(this.job.plan) > this.#ranks) this.#replan()
     }
     if (timeOut) this.#say({ ...timeOut, step: this.#told + 1 })
-    const where = await this.#resume()
+    const where = await this.#resume(upTo)
     const [from, repeated] = [this.behind, this.#told - this.behind]
     const again = repeated > 0 ? clause(repeated > 1 ? '.again-many' : '.again', { steps: repeated }) : ''
     const facts = {
@@ -251,19 +289,21 @@ class Kept implements KeptSession {
       numbers: { failure: this.failures, from, repeated, lost: lost.length, after, seconds: secondsSince(started) },
     }
     this.#say(found('restart/from', facts, { failure, from, where: placeOf(where), again }))
+    if (upTo !== undefined) this.#told = from
   }
 
   /** From the newest state that is good. Returns where that was. */
-  async #resume(): Promise<string> {
-    const [newest] = this.#sources().sort((a, b) => stepsBehind(b.beginning) - stepsBehind(a.beginning))
+  async #resume(upTo?: number): Promise<string> {
+    const [newest] = this.#sources(upTo).sort((a, b) => stepsBehind(b.beginning) - stepsBehind(a.beginning))
     this.#session = await this.#startedFrom(newest)
+    if (this.#verified && this.#verified.step > this.behind) this.#verified = undefined
     // What a lost rank kept is gone: until it is copied again, a second loss would leave parts without a copy.
     if (this.#options.snapshotEvery !== 0 && this.behind > 0) await this.#copy()
     return newest.where
   }
 
   /** Good ones; of the same step the ranks' memory comes before a disk. */
-  #sources(): Source[] {
+  #sources(upTo?: number): Source[] {
     const checkpoint = this.#copies?.kept.checkpoint()
     const [damage] = checkpoint?.damages() ?? []
     const facts = { step: this.#told, severity: 'warning' as const, numbers: {} }
@@ -273,7 +313,7 @@ class Kept implements KeptSession {
           ...{ step: checkpoint.step, where: placeOf(inMemory), why: damage.message },
         }),
       )
-    const disk = this.#options.onDisk?.()
+    const disk = this.#options.onDisk?.(upTo)
     for (const { path, damages } of disk?.damaged ?? [])
       this.#say(found('checkpointDamaged/passed', facts, { path, why: damages[0].message }))
     const copy: Source[] =

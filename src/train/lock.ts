@@ -27,8 +27,6 @@ export interface Holder extends ProcessName {
 export interface Lock {
   /** A word about a run that ended without releasing the folder. */
   readonly note?: string
-  /** That run. */
-  readonly before?: string
   release(): void
 }
 
@@ -44,7 +42,7 @@ export function takeLock(folder: string, run: string, files: Files): Lock {
   const holder: Holder = { run, ...files.process, since: new Date().toISOString() }
   const before = takenOver(folder, holder, files)
   return {
-    ...(before && { before: before.run, note: `${path} was that of ${told(before)}, which has ended: taken over` }),
+    ...(before && { note: `${path} was that of ${told(before)}, which has ended: taken over` }),
     release() {
       if (holderOf(path, files)?.run === run) files.remove(path)
     },

@@ -48,7 +48,7 @@ export function newestGood(
   return doubtful ? { good: doubtful, damaged: damaged.filter(({ path }) => path !== doubtful.path) } : { damaged }
 }
 
-interface NamedCheckpoint {
+export interface NamedCheckpoint {
   readonly path: string
   readonly step: number
 }

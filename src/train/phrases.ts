@@ -76,6 +76,14 @@ export const runPhrases = {
   ...divergencePhrases,
   ...savingPhrases,
   'engine/failed/when': ['{when}: {what}'],
+  'run/replicas': [
+    'replicas differ since step {step}: checkpoints after step {equal} are suspect',
+    'resume from the checkpoint of step {equal} or an earlier one',
+  ],
+  'run/replicas/start': [
+    'replicas differ since step {step}: every checkpoint of this run is suspect',
+    'start it again',
+  ],
   'run/given-up': [
     '{failures} failures without a step of progress; the last: {failure}',
     'read the flight records: what fails each time at the same place is no accident',

@@ -13,7 +13,7 @@ import { lockProblems, takeLock } from './lock.js'
 import { checkpointsIn, isUsable } from './newest.js'
 import { runRefused } from './phrases.js'
 import type { Session } from './session.js'
-import { type Keep, nameOf, type Order, removeRemains, write } from './writing.js'
+import { type Keep, nameOf, type Order, removeFrom, removeRemains, write } from './writing.js'
 
 /** A thread that writes, one checkpoint at a time. */
 export interface Writer {
@@ -67,6 +67,8 @@ export interface CheckpointFolder {
   start(isLast?: boolean): Promise<string>
   /** What became of those that were started, since it was last asked. Throws where no later one could be written either. */
   ended(): readonly Saved[]
+  /** Removes those of this run from a step on: the run has given up that state, and takes the step again. */
+  takeBack(step: number): Promise<void>
   /** The same when the last one has ended. */
   finish(): Promise<readonly Saved[]>
   close(): void
@@ -91,7 +93,7 @@ export function openCheckpoints(folder: string, session: Session, options: Savin
     throw new ProblemsError(later)
   }
   const notes = [...(lock.note === undefined ? [] : [lock.note]), ...setAside(folder, { behind, run, files })]
-  removeRemains(folder, [...lineOf(session), ...(lock.before === undefined ? [] : [lock.before])], files)
+  removeRemains(folder, files)
   return {
     ...(notes.length > 0 && { note: notes.join('\n') }),
     ...savingOf(folder, session, options),
@@ -145,7 +147,7 @@ const patienceMs = 60_000
 /** Later checkpoints would meet the same. */
 const lasting: readonly string[] = ['checkpoint/values', 'checkpoint/locked']
 
-type SavingWays = Pick<CheckpointFolder, 'save' | 'start' | 'ended' | 'finish'>
+type SavingWays = Pick<CheckpointFolder, 'save' | 'start' | 'ended' | 'takeBack' | 'finish'>
 
 function savingOf(folder: string, session: Session, options: SavingOptions): SavingWays {
   const { files, writer } = options
@@ -193,6 +195,10 @@ function savingOf(folder: string, session: Session, options: SavingOptions): Sav
       })
       return path
     },
+    async takeBack(step) {
+      await flying
+      removeFrom(folder, step, options.run, files)
+    },
     async finish() {
       await flying
       return ended()
@@ -204,7 +210,11 @@ function orderOf(folder: string, session: Session, options: Carrying, parts: Ord
   const { keep, faults: book } = options
   const heading = headingOf(session, options)
   const faults = book?.take(heading.step, 'full-disk', 'damage') ?? []
-  return { folder, heading, parts, ...(keep && { keep }), ...(faults.length > 0 && { faults }) }
+  const { replicas } = session
+  return {
+    ...{ folder, heading, parts, ...(keep && { keep }), ...(replicas && { replicas }) },
+    ...(faults.length > 0 && { faults }),
+  }
 }
 
 /** What the plan keeps on a disk is more than memory holds: it is written as it is read. */

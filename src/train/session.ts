@@ -9,16 +9,18 @@ import {
   type Norms,
   type Problem,
   ProblemsError,
+  type Scalars,
   unwatched,
   type Watcher,
 } from '../base/index.js'
-import { compileJob, memoryProblems, serialJob } from '../compile/index.js'
+import { compileJob, memoryProblems } from '../compile/index.js'
 import { batchAt, batchesInOrder, type Dataset, extentOfDocuments, withChoices } from '../data/index.js'
 import {
   type KernelName,
   kernelsFor,
   type Pool,
   processorSeconds,
+  type StepData,
   type StepResult,
   startTrainer,
   type Trainer,
@@ -28,7 +30,7 @@ import type { Program } from '../ir/index.js'
 import { flopsPerToken, windowOf } from '../model/index.js'
 import { adaptersOf, type Job, jobOfBatch, lrAt, nameOfPhase, phaseOfStep } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
-import { type BitChecks, replayEvents, replicaEvents } from './bit-checks.js'
+import { type BitChecks, type ReplicaState, replayEvents, replicaChecks } from './bit-checks.js'
 import { type Beginning, beginningProblems, load, stepsBehind } from './checkpoints.js'
 import { recordingProblems } from './choices.js'
 import { evaluationOf } from './dataset.js'
@@ -68,7 +70,7 @@ export interface StepRecord extends Observed {
   readonly evalLoss?: number
   /** What the model said after it, where somebody asked. */
   readonly sample?: string
-  /** The checkpoint that was written after it. */
+  /** The newest checkpoint that was completed since the step before: of this step, or of an earlier one. */
   readonly checkpoint?: string
   /** What this step is the first to show. */
   readonly warning?: Problem
@@ -89,6 +91,8 @@ export interface Session {
   readonly behind: number
   /** Of these, those that were taken. */
   readonly taken: number
+  /** Where replicas are compared (hashEvery). */
+  readonly replicas?: ReplicaState | undefined
   /** What it remembers of gradient norms, where it skips spikes. */
   readonly norms?: Norms | undefined
   /** Takes the next step. Throws where the engine fails, where the loss of a step that was taken is not finite, or where it must not go on. */
@@ -232,8 +236,8 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
   const growing = growingFrom(programs, behind, trainer)
   const taken = () => trainer.scalars().taken ?? behind
   const [spikes, losses] = [spikeSkips(training, parts.beginning), watchLosses(job, standing)]
-  let skips = standing?.skips ?? 0
-  let broken: readonly Problem[] = []
+  const replicas = replicaChecks(parts, behind, checks)
+  let [skips, broken] = [standing?.skips ?? 0, [] as readonly Problem[]]
   return {
     ...parts,
     get program() {
@@ -247,6 +251,9 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
     },
     get broken() {
       return broken
+    },
+    get replicas() {
+      return replicas.state
     },
     get norms() {
       return spikes.norms
@@ -264,17 +271,14 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
       const take = () => engineFailures(['step', behind + 1], () => trainer.step(data))
       const { result, seconds, cpu } = await clocked(take)
       behind++
-      events.push(...replicaEvents(parts, behind, checks))
+      events.push(...replicas.after(behind))
       const at = { step: behind, lr, seconds, ...normLimitOf(data) }
       const seen = observed(batch, at, program, result)
       const done = { ...recordOf({ job, program, trainer, perToken }, result, at), ...seen, ...cpu }
       const isSpike = spikes.passed(data, result)
-      skips = result.skipped && !isSpike ? skips + 1 : 0
-      broken = isSpike ? [] : brokenBy(training, before, result, { skips, step: behind })
-      const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))
-      const cause = looks ? await looked(() => whatBroke({ ...parts, program }, data, before)) : undefined
-      broken = explained(broken, cause)
-      const record = withEvents(done, [...events, ...(cause ? [cause] : [])])
+      const judged = await judge({ ...parts, program }, data, { before, result, isSpike, skips, step: behind })
+      ;({ skips, broken } = judged)
+      const record = withEvents(done, [...events, ...judged.events])
       if (result.skipped) return record
       required(broken)
       return { ...record, ...losses.passed(result, behind) }
@@ -283,6 +287,20 @@ function sessionOf({ programs, standing, checks, faults, ...parts }: Parts): Ses
     inject: fault => inject(fault, faults, { ...parts, program: growing.program, behind }),
     stop: () => trainer.stop(),
   }
+}
+
+/** What a step means for the run: steps skipped in a row, why the run must not go on, and where a number that is not finite began. */
+async function judge(
+  parts: Pick<Session, 'job' | 'dataset' | 'trainer' | 'program' | 'kernels'>,
+  data: StepData,
+  of: { before: Scalars<number>; result: StepResult; isSpike: boolean; skips: number; step: number },
+) {
+  const { before, result, isSpike, step } = of
+  const skips = result.skipped && !isSpike ? of.skips + 1 : 0
+  const broken = isSpike ? [] : brokenBy(parts.job.training, before, result, { skips, step })
+  const looks = isNotFinite(result) && (broken.length > 0 || (skips === 1 && before.scale === undefined))
+  const cause = looks ? await looked(() => whatBroke(parts, data, before)) : undefined
+  return { skips, broken: explained(broken, cause), events: cause ? [cause] : [] }
 }
 
 /** Says once that the loss is above that of a model that has learned nothing. */
@@ -372,26 +390,6 @@ export async function* train(session: Session): AsyncGenerator<StepRecord> {
 /** After the last step, and after every so many (0: none of these). */
 export const isDue = (step: number, steps: number, every: number): boolean =>
   step === steps || (every > 0 && step % every === 0)
-
-/** The losses of the next steps. */
-export async function lossesOf(session: Session, steps: number): Promise<number[]> {
-  const losses: number[] = []
-  while (losses.length < steps) losses.push((await session.step()).loss)
-  return losses
-}
-
-/** The losses of a session's first steps as one rank has them, from the same weights on the same data. */
-export async function oneRankLosses(session: Session, steps: number): Promise<number[]> {
-  const { job, dataset, kernels, beginning } = session
-  const serial = serialJob(job)
-  const program = compileJob(serial)
-  const one = await startSession(serial, dataset, { program, kernels, beginning, measure: false })
-  try {
-    return await lossesOf(one, steps)
-  } finally {
-    await one.stop()
-  }
-}
 
 const required = (problems: readonly Problem[]): void => {
   if (problems.length > 0) throw new ProblemsError(problems)

@@ -2,11 +2,12 @@
  * The writing of a checkpoint, on whatever thread: files into a folder of another name, which gets its own when all of it
  * is on the disk. What it replaces is removed after that, and only when it was read back whole.
  */
-import { type Files, noRoom, ProblemsError, saidBy, save, within, writing } from '../base/index.js'
+import { type Files, isNoRoom, ProblemsError, saidBy, save, within, writing } from '../base/index.js'
 import { type Heading, NotFinite, type PartsOfRank, printParts, readCheckpoint } from '../checkpoint/index.js'
+import type { ReplicaState } from './bit-checks.js'
 import { type DiskFault, damageFiles, filesWith } from './disk-faults.js'
 import { requireLock } from './lock.js'
-import { checkpointsIn, problemsOf, readWhole } from './newest.js'
+import { checkpointsIn, type NamedCheckpoint, problemsOf, readWhole } from './newest.js'
 import { runRefused } from './phrases.js'
 
 /** What is to be written, and where. A plain value: a thread can be given it. */
@@ -17,11 +18,16 @@ export interface Order {
   /** May be asked for a second time. */
   readonly parts: Iterable<PartsOfRank>
   readonly keep?: Keep
+  /** Where replicas are compared: which steps are verified. */
+  readonly replicas?: ReplicaState
   /** What is to go wrong with it. */
   readonly faults?: readonly DiskFault[]
 }
 
-/** Which checkpoints of its own line a run leaves in the folder. */
+/**
+ * Which checkpoints of its own line a run leaves in the folder. Where replicas are compared, the newest verified one is left as well,
+ * and all that are older than the first mismatch.
+ */
 export interface Keep {
   /** So many of the last. */
   readonly last: number
@@ -39,7 +45,7 @@ export function write(order: Order, files: Files): string {
   try {
     writeParts(path, order, { files, disk })
   } catch (e) {
-    if (!keep || !isFull(e) || !makeRoom(keep, order, files)) throw e
+    if (!keep || !isNoRoom(e) || !makeRoom(keep, order, files)) throw e
     writeParts(path, order, { files, disk })
   }
   damageFiles(faults, path, files)
@@ -67,9 +73,6 @@ function writeParts(
   }
 }
 
-const isFull = (e: unknown): boolean =>
-  e instanceof ProblemsError && e.problems.some(({ message }) => message.includes(noRoom))
-
 /** Values that are not finite are a problem of the run. */
 function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
   try {
@@ -81,9 +84,9 @@ function* printed<T>(items: Iterable<T>, path: string): Generator<T> {
 }
 
 /** Removes what need not be kept: of this line of runs alone, and only when the newest was read back whole. */
-function prune(newest: string, keep: Keep, { folder, heading }: Order, files: Files): void {
-  const { run, step } = heading
-  const old = ownIn(folder, heading, files).slice(keep.last).filter(isSpare(keep))
+function prune(newest: string, keep: Keep, order: Order, files: Files): void {
+  const { run, step } = order.heading
+  const old = spareIn(ownIn(order.folder, order.heading, files), keep.last, keep, order.replicas)
   if (old.length === 0) return
   const { damages } = readWhole(newest, files, 'everything')
   if (damages) throw new ProblemsError(problemsOf({ path: newest, step, damages }))
@@ -94,26 +97,35 @@ function prune(newest: string, keep: Keep, { folder, heading }: Order, files: Fi
  * Removes before a checkpoint is written what it would make superfluous; the newest is left, and must be whole. Whether there
  * was something to remove.
  */
-function makeRoom(keep: Keep, { folder, heading }: Order, files: Files): boolean {
-  const own = ownIn(folder, heading, files)
-  const spare = own.slice(Math.max(1, keep.last - 1)).filter(isSpare(keep))
+function makeRoom(keep: Keep, order: Order, files: Files): boolean {
+  const own = ownIn(order.folder, order.heading, files)
+  const spare = spareIn(own, Math.max(1, keep.last - 1), keep, order.replicas)
   if (spare.length === 0 || readWhole(own[0].path, files, 'everything').damages) return false
-  for (const { path } of spare) remove(path, heading.run, files)
+  for (const { path } of spare) remove(path, order.heading.run, files)
   return true
 }
 
+/** Removes what a run wrote from a step on: of a state that it has given up. */
+export function removeFrom(folder: string, step: number, run: string, files: Files): void {
+  for (const one of ownIn(folder, { run }, files)) if (one.step >= step) remove(one.path, run, files)
+}
+
 /** Checkpoints of this line of runs, the newest first. */
-function ownIn(folder: string, { run, line = [] }: Heading, files: Files) {
+function ownIn(folder: string, { run, line = [] }: Pick<Heading, 'run' | 'line'>, files: Files) {
   const ours = new Set([run, ...line])
   return checkpointsIn(folder, files).filter(
     ({ path, step }) => files.exists(within(folder, nameOf(step))) && ours.has(runOf(path, files) ?? ''),
   )
 }
 
-const isSpare =
-  ({ every }: Keep) =>
-  ({ step }: { readonly step: number }): boolean =>
-    every === undefined || step % every > 0
+/** Of checkpoints, the newest first, those after so many that need not be kept. */
+function spareIn(own: readonly NamedCheckpoint[], last: number, { every }: Keep, replicas?: ReplicaState) {
+  const verified = replicas && own.find(({ step }) => step <= replicas.equal)
+  return own
+    .slice(last)
+    .filter(({ step }) => every === undefined || step % every > 0)
+    .filter(one => one !== verified && one.step >= (replicas?.differ ?? 0))
+}
 
 /** Half of a checkpoint must not have the name of one. */
 function remove(path: string, run: string, files: Files): void {
@@ -130,12 +142,12 @@ function runOf(path: string, files: Files): string | undefined {
   }
 }
 
-/** What runs of this line were writing or removing when they were killed. */
-export function removeRemains(folder: string, runs: readonly string[], files: Files): void {
+/** What runs were writing or removing when they were killed: whoever has the lock is the only one that writes. */
+export function removeRemains(folder: string, files: Files): void {
   const remains = new Set<string>()
   for (const file of files.list(folder) ?? []) {
-    const [, path, run] = /^(.*[/\\]step-\d+\.([\w-]+)\.(?:partial|removed))[/\\]/.exec(file) ?? []
-    if (path !== undefined && runs.includes(run)) remains.add(path)
+    const [, path] = /^(.*[/\\]step-\d+\.[\w-]+\.(?:partial|removed))[/\\]/.exec(file) ?? []
+    if (path !== undefined) remains.add(path)
   }
   for (const path of remains) quietly(() => files.remove(path))
 }

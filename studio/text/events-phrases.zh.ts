@@ -46,16 +46,18 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
 
   'replicasDiffer/odd': [
     '{what}：rank {odd} 的比特与 rank {others} 不同，而后者彼此一致',
-    '从第 {step} 步之前的检查点继续，并怀疑该 rank 所在的机器',
+    '{resume}，并怀疑该 rank 所在的机器',
   ],
   'replicasDiffer/several': [
     '{what}：rank {odd} 的比特与 rank {others} 不同，而后者彼此一致',
-    '从第 {step} 步之前的检查点继续，并怀疑这些 rank 所在的机器',
+    '{resume}，并怀疑这些 rank 所在的机器',
   ],
   'replicasDiffer/all': [
     '{what}：rank {others} 本应相同却不同，无从判断哪个对',
-    '从第 {step} 步之前的检查点继续，并怀疑这些 rank 所在的机器',
+    '{resume}，并怀疑这些 rank 所在的机器',
   ],
+  '.resume': ['从第 {step} 步（当时所有副本相同）或更早的检查点继续'],
+  '.start-again': ['从头重新运行：此前没有一次副本比较是相同的'],
   'replicasDiffer/again': ['从同一状态跑两遍，第二遍的比特不同：最先出现在 {where}{rank}', suspect],
 
   lossSpike: ['损失 {value}，按之前的走势应为 {expected}：高出 {deviations} 个偏差', rarer],
@@ -179,6 +181,7 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
   'timeout/emitted': ['停着不动的时间超过了 rank 的等待上限：{why}'],
   'replanned/emitted': ['改用 {ranks} 个 rank 的方案继续'],
   'saveFailed/path': ['写不了 {path}：{why}', goesOn],
+  failed: ['运行在此结束：{why}'],
   'restart/from': ['{failure}；从第 {from} 步之后继续，取自 {where}{again}'],
   '.again': ['，重做 {steps} 步'],
   '.again-many': ['，重做 {steps} 步'],

@@ -18,6 +18,7 @@ export const eventTitlesZh: Readonly<Record<EventKind, string>> = {
   dataRepeats: '训练过的 token 又出现了',
   deadUnits: '模型有一部分不再学习：梯度恰好为零',
   replicasDiffer: '同一参数在各副本上的比特不同',
+  failed: '运行在最后一步之前失败：原因和出错的 rank',
   restart: '故障之后从较早的状态继续运行',
   replanned: '换了一个方案继续运行',
   checkpointDamaged: '有检查点不能用',

@@ -10,6 +10,7 @@ export const failuresZh = {
   '.failed/evaluation': ['第 {step} 步之后评估时'],
   '.failed/fault': ['第 {step} 步之后放入故障时'],
 
+  '.failed/replicas': ['副本不同'],
   '.failed/ranks': ['{failures}\n{ranks}'],
   '.failed/rank': ['rank {rank} 失败：{why}'],
   '.failed/copier': ['替 rank {rank} 搬运数据的线程失败：{why}'],

@@ -77,8 +77,11 @@ const engine = {
   '.less/activations': [`${most}更多微批次、重计算、更大的 tp 或更短的 seq`],
   '.less/workspace': [`${most}更大的 tp，或更小的 batch`],
   '.less/data': [`${most}更小的 batch`],
+  'engine/failed/token': ['这个页面没有有效的 token', '请打开 `lockstep studio` 打印的链接'],
   'engine/failed/busy': ['已有 {runs} 个运行在进行', '先停止其中一个'],
   'engine/failed/when': ['{when}：{what}'],
+  'run/replicas': ['从第 {step} 步起副本不同：第 {equal} 步之后的检查点都可疑', '从第 {equal} 步或更早的检查点继续'],
+  'run/replicas/start': ['从第 {step} 步起副本不同：本次运行的所有检查点都可疑', '从头重新运行'],
   'run/given-up': [
     '失败 {failures} 次而没有前进一步；最后一次：{failure}',
     '看看飞行记录：每次都在同一处失败就不是偶然',

@@ -163,6 +163,7 @@ export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
   'run/port': '指标端口无法监听',
   'replan/unmeasured': '这次运行没有测量各条指令',
   'replan/cluster': '不知道这次运行用的是什么机器',
+  'run/replicas': '持有同一参数的 rank 比特不同：静默数据损坏',
   'run/given-up': '运行失败了三次，没有前进一步',
   'run/ranks': '剩下的 rank 上没有可行的方案',
   'run/choices': '没有可记录的专家选择',

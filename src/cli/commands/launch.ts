@@ -24,7 +24,7 @@ import { type Display, displayOf } from '../text/display.js'
 import { countProblems, problemsJson, showProblems } from '../text/problems.js'
 import { withProgress } from '../text/progress.js'
 import type { Ranks } from '../text/ranks.js'
-import { summaryOf } from '../text/summary.js'
+import { RunTotals, summaryOf } from '../text/summary.js'
 import { paragraph } from './check.js'
 import { withOptions } from './emit.js'
 
@@ -150,17 +150,17 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   const code = await torchrun.done
   forget()
   display.finish()
-  const { stopped, records } = heard
+  const { stopped, totals } = heard
   if (stopped === undefined && code !== 0) throw failure(code, heard.complaints, log)
-  if (!options.json) for (const line of summaryOf(loaded.job, records, stepsBehind(beginning))) display.note(line)
-  if (stopped !== undefined && saves && records.at(-1)?.checkpoint === undefined)
+  if (!options.json) for (const line of summaryOf(loaded.job, totals, stepsBehind(beginning))) display.note(line)
+  if (stopped !== undefined && saves && totals.last?.checkpoint === undefined)
     io.err(`launch: stopped before a checkpoint could be written; what the ranks said is in ${log}\n`)
   return stopped ?? 0
 }
 
 /** What the ranks and their launcher print: steps are shown, the rest is kept. */
 class Heard implements Listeners {
-  readonly records: StepRecord[] = []
+  readonly totals = new RunTotals()
   /** Since the last restart. */
   complaints: string[] = []
   /** The exit code, once somebody has asked the run to stop. */
@@ -177,7 +177,7 @@ class Heard implements Listeners {
     const value = jsonOf(text)
     const [record, event] = [recordOf(value), eventOf(value)]
     if (record) {
-      this.records.push(record)
+      this.totals.add(record)
       this.#display.step(record)
     } else if (event) this.#display.event(event)
     else this.#log(text)

@@ -11,7 +11,6 @@ import {
   newestGood,
   openData,
   type Session,
-  type StepRecord,
   startSession,
 } from '../../train/index.js'
 import { besides } from '../files/beside.js'
@@ -70,7 +69,7 @@ export async function startedSession(
       ? await keepGoing(job, dataset, {
           ...{ ...asked, snapshotEvery: options.snapshotEvery ?? 1, shrink: options.shrink ?? false },
           flightRecords: failure => join(place, `flight-${failure}.txt`),
-          onDisk: () => newestOf(savePlanOf(options, place)?.folder, io),
+          onDisk: upTo => newestOf(savePlanOf(options, place)?.folder, io, upTo),
           heard: event => hearing.hear(event),
         })
       : await startSession(job, dataset, { ...asked, flightRecord: join(place, 'flight.txt') })
@@ -79,20 +78,19 @@ export async function startedSession(
 }
 
 /** What a run that failed may go on from, of the checkpoints it has written. */
-function newestOf(folder: string | undefined, io: Io): Beginning | undefined {
+function newestOf(folder: string | undefined, io: Io, upTo?: number): Beginning | undefined {
   if (folder === undefined || !io.exists(folder)) return undefined
-  const { good, damaged } = newestGood(folder, io)
+  const { good, damaged } = newestGood(folder, io, { ...(upTo !== undefined && { upTo }) })
   return good && { ...good, share: 'everything', damaged }
 }
 
 const isKept = (session: Session): session is KeptSession => 'copying' in session
 
-/** What going on after failures has cost, where it was asked for. */
-export function keptLines(session: Session, records: readonly StepRecord[]): string[] {
+/** What going on after failures has cost, where it was asked for; `spent`: seconds of all steps. */
+export function keptLines(session: Session, spent: number): string[] {
   if (!isKept(session)) return []
   const { failures, copying } = session
   const { copies, seconds, bytes, sentBytes } = copying
-  const spent = records.reduce((sum, record) => sum + record.seconds, 0)
   const each = `${showTime(seconds / copies)} each, ${showPercent(seconds / (spent + seconds), 1)} of the time`
   return [
     ...(failures > 0 ? [`went on after ${failures} failure${failures > 1 ? 's' : ''}`] : []),

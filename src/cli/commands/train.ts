@@ -7,15 +7,7 @@ import { findEntry } from '../../cluster/index.js'
 import { cursorAt } from '../../data/index.js'
 import { type KernelName, kernelsFor } from '../../engine/index.js'
 import { type Sampler, samplerOf } from '../../generate/index.js'
-import {
-  type HealthEvent,
-  type Prediction,
-  type RunFacts,
-  type RunInfo,
-  runFormat,
-  type Watch,
-  watchRun,
-} from '../../health/index.js'
+import { type Prediction, type RunFacts, type RunInfo, runFormat, type Watch, watchRun } from '../../health/index.js'
 import type { Program } from '../../ir/index.js'
 import { thisHost } from '../../node/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
@@ -25,9 +17,11 @@ import {
   damageEvents,
   divergenceOf,
   EngineFailure,
+  failedEvent,
   isDue,
   openCheckpoints,
   openChoices,
+  replicaProblems,
   type Session,
   type StepRecord,
   train,
@@ -45,7 +39,7 @@ import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.j
 import { type Display, displayOf } from '../text/display.js'
 import { faultsOf } from '../text/fault-option.js'
 import { countProblems, problemsJson, showProblems } from '../text/problems.js'
-import { summaryOf } from '../text/summary.js'
+import { RunTotals, summaryOf } from '../text/summary.js'
 import { besideOneRank, introduction, kernelsText, memoryLine, nextCommands, peakOf } from '../text/train-text.js'
 import { stepsTraced } from '../words/train.js'
 import { type Guest, keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
@@ -202,31 +196,40 @@ async function shown(session: Session, places: Places, { path, options, hearing,
   const display = options.guest?.display(session) ?? displayOf(job, io, options.json === true, peak?.flops)
   if (options.json) io.err(`Kernels: ${kernelsText(session)}\n`)
   else io.out(`${[...introduction(session, places), ...(peak ? [peak.words] : [])].join('\n')}\n`)
-  const watched = { ...places, hearing, guest: options.guest }
-  const { records, traced, stopped } = await follow(session, display, watched, io).catch(async e => {
-    if (e instanceof EngineFailure && e.timeOut) hearing.hear({ ...e.timeOut, step: session.behind + 1 })
+  const totals = new RunTotals(options.beside)
+  const watched = { ...places, hearing, totals, guest: options.guest }
+  const { traced, stopped } = await follow(session, display, watched, io).catch(async e => {
+    tellEnd(e, session.behind, hearing)
     // A disk without room for the metrics may not be that of the checkpoints: what was computed is not lost with it.
     const rescued = isUnwritten(e) ? await places.saving?.rescue(session.behind) : undefined
     if (rescued !== undefined) io.err(`checkpoint: ${rescued}\n`)
     throw e
   })
-  const losses = records.flatMap(({ loss, skipped }) => (skipped === undefined ? [loss] : []))
   if (options.spans !== undefined) saveSpans(options.spans, session.program, traced, io)
-  if (!options.json || records.length === 0)
-    for (const line of summaryOf(job, records, behind, peak?.flops)) display.note(line)
-  if (!options.json && records.length > 0)
-    for (const line of [memoryLine(session), ...keptLines(session, records)]) display.note(line)
-  if (options.beside && stopped === undefined && records.length > 0)
-    display.note(await besideOneRank(session, records, options.beside))
+  if (!options.json || totals.steps === 0)
+    for (const line of summaryOf(job, totals, behind, peak?.flops)) display.note(line)
+  if (!options.json && totals.steps > 0)
+    for (const line of [memoryLine(session), ...keptLines(session, totals.seconds)]) display.note(line)
+  if (options.beside && stopped === undefined && totals.steps > 0)
+    display.note(await besideOneRank(session, totals.firstLosses))
   if (options.demo && !options.json) display.note(nextCommands)
-  const diverged = divergenceOf(losses, session.standing.divergenceLimit)
-  if (diverged.length > 0 && options.json) io.out(problemsJson(diverged))
-  else if (diverged.length > 0) io.err(showProblems(diverged, io, path))
-  return stopped ?? (diverged.length > 0 ? 1 : 0)
+  const problems = [...replicaProblems(session), ...divergenceOf(totals.lastLosses, session.standing.divergenceLimit)]
+  if (problems.length > 0 && options.json) io.out(problemsJson(problems))
+  else if (problems.length > 0) io.err(showProblems(problems, io, path))
+  return stopped ?? (problems.length > 0 ? 1 : 0)
+}
+
+/** Why the run ends, for those who read its folder later. */
+function tellEnd(e: unknown, behind: number, hearing: Started['hearing']): void {
+  if (e instanceof EngineFailure && e.timeOut) hearing.hear({ ...e.timeOut, step: behind + 1 })
+  try {
+    hearing.hear(failedEvent(e, behind))
+  } catch (again) {
+    if (!isUnwritten(again)) throw again // a folder that cannot be written is what the run fails for
+  }
 }
 
 interface Followed {
-  readonly records: readonly StepRecord[]
   readonly traced: readonly Span[]
   /** The exit code of a run that was stopped before its last step. */
   readonly stopped: number | undefined
@@ -245,68 +248,79 @@ interface Places {
 }
 
 interface Following extends Places, Pick<Started, 'hearing'> {
+  readonly totals: RunTotals
   readonly guest: Guest | undefined
 }
 
-async function follow(
-  session: Session,
-  display: Display,
-  { folder, saving, choices, monitors, watch, hearing, sampler, guest }: Following,
-  io: Io,
-): Promise<Followed> {
-  const { job, dataset } = session
-  let { program } = session
-  const records: StepRecord[] = []
-  const traced: (readonly Span[])[] = []
+async function follow(session: Session, display: Display, following: Following, io: Io): Promise<Followed> {
+  const { folder, saving, monitors, hearing, totals, guest } = following
+  const { steps } = session.job.training
+  const spans = stepSpans(session, display)
   let stopped: number | undefined
+  let last: StepRecord | undefined
   const forget = io.onInterrupt(code => {
     stopped = code
     if (!guest) display.note('stopping after this step; Ctrl-C again stops at once')
   })
   const saved = async (record: StepRecord) => saving?.after(record, stopped !== undefined) ?? record
-  const tell = (event: HealthEvent) => {
+  hearing.hear = event => {
     folder.log(event)
     monitors.event(event)
     display.event(event)
   }
-  hearing.hear = tell
   try {
     for await (const done of train(session)) {
-      choices?.write() // before the checkpoint: who resumes from it has them
-      const record = await sampled(session, sampler, await saved(done))
-      const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
-      records.push(record)
-      if (program !== session.program) {
-        // Spans of another program say nothing of this one.
-        program = session.program
-        traced.length = 0
-        if (record.globalBatch !== undefined)
-          display.note(`${record.globalBatch} sequences a step from step ${record.step} on`)
-      }
-      const { trainer } = session
-      traced.push(trainer.spans)
-      if (traced.length > stepsTraced) traced.shift()
-      const { events: told = [], ...line } = record
-      const found = watch({ ...line, cursor }).filter(({ event }) => !told.some(other => other.event === event))
-      const events = [...told, ...found]
-      folder.log({ ...line, cursor })
-      monitors.step(line)
-      display.step(record, () => (trainer.concurrent ? waitsApart(program, trainer.spans) : []))
-      for (const event of events) tell(event)
-      for (const line of notesOf(record)) display.note(line)
+      if (last && done.step <= last.step) await saving?.takeBack(done.step)
+      following.choices?.write() // before the checkpoint: who resumes from it has them
+      last = await sampled(session, following.sampler, await saved(done))
+      totals.add(last)
+      spans.add(last)
+      told(session, display, last, following)
       if (stopped !== undefined) break
       await guest?.between(session)
       await setImmediate() // an interrupt is heard here, also where a step never lets go of the thread
     }
     // Whoever interrupts while a step is being shown wants it saved too.
-    const last = records.pop()
-    if (last) records.push(stopped === undefined ? last : await saved(last))
-    for (const event of (await saving?.finish()) ?? []) tell(event)
+    if (last && stopped !== undefined) totals.saved(await saved(last))
+    for (const event of (await saving?.finish()) ?? []) hearing.hear(event)
   } finally {
     forget()
     display.finish()
   }
-  return { records, traced: traced.flat(), stopped: records.at(-1)?.step === job.training.steps ? undefined : stopped }
+  return { traced: spans.kept(), stopped: last?.step === steps ? undefined : stopped }
+}
+
+/** Writes a step down, shows it, and looks for what is unusual in it. */
+function told(session: Session, display: Display, record: StepRecord, following: Following): void {
+  const { job, dataset, trainer } = session
+  const { folder, monitors, watch, hearing } = following
+  const cursor = cursorAt(dataset.train, job.training, { step: record.step, fingerprint: dataset.fingerprint })
+  const { events: before = [], ...line } = record
+  const found = watch({ ...line, cursor }).filter(({ event }) => !before.some(other => other.event === event))
+  folder.log({ ...line, cursor })
+  monitors.step(line)
+  display.step(record, () => (trainer.concurrent ? waitsApart(session.program, trainer.spans) : []))
+  for (const event of [...before, ...found]) hearing.hear(event)
+  for (const note of notesOf(record)) display.note(note)
+}
+
+/** The spans of the last steps. */
+function stepSpans(session: Session, display: Display) {
+  let { program } = session
+  const traced: (readonly Span[])[] = []
+  return {
+    add({ step, globalBatch }: StepRecord) {
+      if (program !== session.program) {
+        // Spans of another program say nothing of this one.
+        program = session.program
+        traced.length = 0
+        if (globalBatch !== undefined) display.note(`${globalBatch} sequences a step from step ${step} on`)
+      }
+      traced.push(session.trainer.spans)
+      if (traced.length > stepsTraced) traced.shift()
+    },
+    kept: () => traced.flat(),
+  }
 }
 
 const isUnwritten = (e: unknown): boolean =>

@@ -33,7 +33,8 @@ export async function watchCommand(path: string, options: WatchOptions, io: Io):
     for (;;) {
       const seen = look()
       show(seen)
-      if (paceOf(seen.run, seen.steps, seen.age).status === 'done') return 0
+      const { status } = paceOf(seen.run, seen.steps, seen.age)
+      if (status === 'done' || status === 'failed') return status === 'failed' ? 1 : 0
       await setTimeout(options.every * 1000, undefined, { signal: sleep.signal }).catch(() => {})
       if (stopped !== undefined) return stopped
       if (!io.isRead()) return 0

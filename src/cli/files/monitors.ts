@@ -1,7 +1,8 @@
 /** What a run tells others while it goes on: event files for TensorBoard, metrics for Prometheus. */
+import { isNoRoom, noRoom } from '../../base/index.js'
 import type { HealthEvent, StepLine } from '../../health/index.js'
 import { kinds } from '../../ir/index.js'
-import { metricsOf, openTensorBoard, prometheusText } from '../../monitor/index.js'
+import { metricsOf, openTensorBoard, prometheusText, type TensorBoard } from '../../monitor/index.js'
 import { type Job, type Plan, worldOfPlan } from '../../plan/index.js'
 import type { Session } from '../../train/index.js'
 import { paragraph } from '../commands/check.js'
@@ -57,7 +58,25 @@ const now = () => Date.now() / 1000
 
 function boardOf({ job, behind }: Session, { tensorboard }: MonitorOptions, io: Io) {
   const about = { about: aboutJob(job), first: behind + 1 }
-  return tensorboard === undefined ? undefined : openTensorBoard(tensorboard, { files: io, now, ...about })
+  return tensorboard === undefined
+    ? undefined
+    : untilFull(openTensorBoard(tensorboard, { files: io, now, ...about }), tensorboard, io)
+}
+
+/** A full disk ends no run. What follows a record that was cut cannot be read, so the file ends there. */
+function untilFull(board: TensorBoard, folder: string, io: Io): Pick<TensorBoard, 'step' | 'event'> {
+  let isFull = false
+  const surely = (work: () => void) => {
+    if (isFull) return
+    try {
+      work()
+    } catch (e) {
+      if (!isNoRoom(e)) throw e
+      isFull = true
+      io.err(`warning: TensorBoard: cannot write to ${folder}: ${noRoom}; the run goes on without it\n`)
+    }
+  }
+  return { step: line => surely(() => board.step(line)), event: event => surely(() => board.event(event)) }
 }
 
 /** Markdown. */

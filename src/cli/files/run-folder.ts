@@ -1,6 +1,6 @@
 /** The folder of a run: the job as it was run, its metrics line by line, and what else it made. */
 import { basename, extname, join } from 'node:path'
-import { error, ProblemsError, save, writing } from '../../base/index.js'
+import { error, isNoRoom, noRoom, ProblemsError, save, writing } from '../../base/index.js'
 import type { RunInfo } from '../../health/index.js'
 import type { Job } from '../../plan/index.js'
 import type { Io } from '../io.js'
@@ -56,10 +56,32 @@ export function openRunFolder(path: string, job: Job, info: RunInfo, io: Io): Ru
   return {
     path,
     save: saveHere,
-    log: record => writing(metrics, () => io.append(metrics, `${JSON.stringify(record)}\n`)),
+    log: lineWriter(metrics, io),
     abandon: () => {
       for (const name of written) io.remove(join(path, name))
     },
+  }
+}
+
+/** Letters of lines that wait for room on a full disk; of more the oldest are dropped. */
+const mostWaiting = 2 ** 20
+
+/** Appends a record a line. A full disk ends no run: that is said once, and the lines are written when there is room again. */
+function lineWriter(path: string, io: Io): RunFolder['log'] {
+  let [waiting, isFull] = ['', false]
+  return record => {
+    waiting = `${waiting}${JSON.stringify(record)}\n`
+    try {
+      // A line may have been cut where the room ended.
+      writing(path, () => io.append(path, isFull ? `\n${waiting}` : waiting))
+      if (isFull) io.err(`${path}: there is room again, and lines are written\n`)
+      ;[waiting, isFull] = ['', false]
+    } catch (e) {
+      if (!isNoRoom(e)) throw e
+      if (!isFull) io.err(`warning: cannot write ${path}: ${noRoom}; the run goes on, and writes when there is room\n`)
+      isFull = true
+      if (waiting.length > mostWaiting) waiting = waiting.slice(waiting.indexOf('\n', waiting.length - mostWaiting) + 1)
+    }
   }
 }
 

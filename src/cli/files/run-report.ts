@@ -1,6 +1,6 @@
 /** What a run leaves in its folder when it ends: how long its instructions took, and a report of everything. */
 import { join } from 'node:path'
-import { ProblemsError, save, worldOf } from '../../base/index.js'
+import { isNoRoom, ProblemsError, save, worldOf } from '../../base/index.js'
 import { workOfRun } from '../../calibrate/run-work.js'
 import { type RunTimes, runTimesOf, type TimesObserver, timesObserver } from '../../calibrate/times.js'
 import { readRun } from '../../health/index.js'
@@ -37,7 +37,7 @@ export function openRecords(folder: string, session: Session, io: Io): RunRecord
       const { trainer } = session
       steps++
       if (trainer.concurrent && (steps <= firstSteps || steps % everySteps === 0)) seen.add(trainer.spans)
-      if (steps % keptEvery === 0) keepTimes()
+      if (steps % keptEvery === 0) unlessFull(keepTimes)
     },
     close() {
       keepTimes()
@@ -84,6 +84,15 @@ export function readTimes(folder: string, io: Io): RunTimes | undefined {
     return io.exists(file) ? runTimesOf(JSON.parse(io.read(file))) : undefined
   } catch {
     return undefined
+  }
+}
+
+/** A full disk ends no run: what could not be kept now is tried again later. */
+function unlessFull(work: () => void): void {
+  try {
+    work()
+  } catch (e) {
+    if (!isNoRoom(e)) throw e
   }
 }
 

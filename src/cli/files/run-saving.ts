@@ -6,8 +6,13 @@ import type { Io } from '../io.js'
 import { Progress } from '../text/progress.js'
 
 export interface RunSaving {
-  /** Saves the step where it is due or where the run stops after it. Adds where it is, and what became of those before it. */
+  /**
+   * Saves the step where it is due or where the run stops after it. Adds the checkpoint that was completed since the step before,
+   * and what became of others. That of the last step is waited for.
+   */
   after(record: StepRecord, stops: boolean): Promise<StepRecord>
+  /** Removes what was saved from a step on, which the run takes again. */
+  takeBack(step: number): Promise<void>
   /** Saves a step after which the run fails, where that can be done; returns where it is. */
   rescue(step: number): Promise<string | undefined>
   /** Waits for the last one. Throws where that is not there. */
@@ -36,11 +41,18 @@ export function runSaving(
   }
   return {
     async after(record, stops) {
-      const earlier = told(folder.ended())
+      const before = folder.ended()
+      const isLast = stops || record.step === steps
       const due = last < record.step && (stops || isDue(record.step, steps, every))
-      const checkpoint = due ? await start(record.step, stops || record.step === steps) : record.checkpoint
-      const events = [...(record.events ?? []), ...earlier, ...told(folder.ended())]
-      return { ...record, ...(checkpoint && { checkpoint }), ...(events.length > 0 && { events }) }
+      if (due) await start(record.step, isLast)
+      const ended = [...before, ...(due && isLast ? await folder.finish() : folder.ended())]
+      const written = ended.findLast(({ problems, dropped }) => problems.length === 0 && !dropped)
+      const events = [...(record.events ?? []), ...told(ended)]
+      return { ...record, ...(written && { checkpoint: written.path }), ...(events.length > 0 && { events }) }
+    },
+    async takeBack(step) {
+      await folder.takeBack(step)
+      last = Math.min(last, step - 1)
     },
     async rescue(step) {
       if (last === step) return undefined

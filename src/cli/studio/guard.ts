@@ -1,12 +1,13 @@
 /**
- * Who may ask. The server starts runs on this machine, so a page of somebody else must not reach it: not by the token (128 bits, in
- * the link that is printed, then in a cookie no script can read), not by a name that was made to lead here (Host), not
- * from another origin (Origin, Sec-Fetch-Site; other ports of this machine are the same site, and are others all the same).
+ * Authorization. The server starts runs on this machine, so other pages and other programs must not reach it. Every request for
+ * runs carries a bearer token (128 bits) in a header. There is no cookie: browsers send cookies to every port of a host, so any
+ * other server on 127.0.0.1 would receive it. DNS rebinding fails by the Host header, requests of other origins by Origin and
+ * Sec-Fetch-Site. Pages are public files and only need a valid Host.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { loopbackNames } from '../files/hosts.js'
 
-/** What is answered instead; undefined: let it pass. */
 export interface Refusal {
   readonly status: 401 | 403
   readonly why: string
@@ -15,46 +16,61 @@ export interface Refusal {
 export interface Guard {
   /** As hex. */
   readonly token: string
-  /** Of a link that was opened: the cookie it is exchanged for; undefined where it has no token, or a wrong one. */
-  exchange(request: IncomingMessage): string | undefined
+  /** Undefined: the request may have a page. */
+  refusesPage(request: IncomingMessage): Refusal | undefined
+  /** Undefined: the request may reach runs. */
   refuses(request: IncomingMessage): Refusal | undefined
+  /** A path with a one-use ticket: downloads are links, and links carry no headers. */
+  ticket(path: string): string
 }
 
-/** Cookies know no ports: its own name keeps the cookies of two servers apart. */
+/** Long enough for the click that asked for it. */
+const ticketMilliseconds = 60_000
+
 export function guardOf(port: number, token = randomBytes(16).toString('hex')): Guard {
-  const name = `lockstep-studio-${port}`
-  const hosts = [`127.0.0.1:${port}`, `localhost:${port}`]
+  const hosts = loopbackNames.map(name => `${name}:${port}`)
+  const tickets = new Map<string, { readonly path: string; readonly until: number }>()
+  const isTicket = ({ url = '', method }: IncomingMessage): boolean => {
+    const [path, query] = url.split('?')
+    const given = new URLSearchParams(query).get('ticket') ?? ''
+    const ticket = tickets.get(given)
+    if (method !== 'GET' || ticket?.path !== path) return false
+    tickets.delete(given)
+    return ticket.until >= Date.now()
+  }
+  const refusesPage = ({ headers }: IncomingMessage): Refusal | undefined =>
+    hosts.includes(headers.host?.toLowerCase() ?? '')
+      ? undefined
+      : { status: 403, why: 'this server only answers to 127.0.0.1' }
   return {
     token,
-    exchange(request) {
-      if (foreignHost(request.headers, hosts)) return undefined
-      const given = new URLSearchParams(request.url?.split('?')[1]).get('token')
-      if (given === null || !same(given, token)) return undefined
-      return `${name}=${token}; HttpOnly; SameSite=Strict; Path=/`
+    refusesPage,
+    refuses(request) {
+      const refusal = refusesPage(request)
+      if (refusal) return refusal
+      if (foreignOrigin(request.headers))
+        return { status: 403, why: 'this request comes from a page of another origin' }
+      return same(bearerOf(request.headers), token) || isTicket(request) ? undefined : { status: 401, why: unknown }
     },
-    refuses({ headers }) {
-      if (foreignHost(headers, hosts)) return { status: 403, why: 'this server answers to 127.0.0.1 alone' }
-      if (foreignOrigin(headers)) return { status: 403, why: 'this request comes from a page of another origin' }
-      return same(cookieOf(headers, name), token) ? undefined : { status: 401, why: unknown }
+    ticket(path) {
+      for (const [old, { until }] of tickets) if (until < Date.now()) tickets.delete(old)
+      const ticket = randomBytes(16).toString('hex')
+      tickets.set(ticket, { path, until: Date.now() + ticketMilliseconds })
+      return `${path}?ticket=${ticket}`
     },
   }
 }
 
-const unknown = 'open the link that `lockstep studio` printed: it has the token that this page lacks'
-
-const foreignHost = ({ host }: IncomingHttpHeaders, hosts: readonly string[]): boolean =>
-  host === undefined || !hosts.includes(host.toLowerCase())
+const unknown = 'this request lacks the token: open the link that `lockstep studio` printed'
 
 function foreignOrigin({ origin, host, 'sec-fetch-site': site }: IncomingHttpHeaders): boolean {
   if (origin !== undefined && origin !== `http://${host}`) return true
   return site !== undefined && site !== 'same-origin' && site !== 'none'
 }
 
-const cookieOf = ({ cookie = '' }: IncomingHttpHeaders, name: string): string => {
-  const found = cookie.split(';').find(part => part.trim().startsWith(`${name}=`))
-  return found?.trim().slice(name.length + 1) ?? ''
-}
+const bearerOf = ({ authorization = '' }: IncomingHttpHeaders): string =>
+  /^Bearer (\S+)$/i.exec(authorization)?.[1] ?? ''
 
-/** In a time that tells nothing of where they differ. */
+/** In constant time. */
 const same = (given: string, token: string): boolean => timingSafeEqual(digest(given), digest(token))
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest()

@@ -1,12 +1,13 @@
 /** What a page may ask of the server beside its files. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { z } from 'zod'
 import { archiveOf } from '../../checkpoint/index.js'
 import { thisHost } from '../../node/index.js'
+import type { Io } from '../io.js'
 import { answer, answerFile, answerJson, Refused } from './answer.js'
 import { binaryOf } from './binary.js'
 import { streamRun } from './events.js'
@@ -68,6 +69,13 @@ const ofAll: Readonly<Record<string, Methods>> = {
       answerJson(response, run.summary, 201)
     },
   },
+  '/tickets': {
+    POST: async ({ request, response, desk }) => {
+      const { path } = await bodyOf(request, TicketRequest)
+      if (!routeOf(path)) throw new Refused(404, `there is no ${path} here`)
+      answerJson(response, { href: desk.guard.ticket(path) }, 201)
+    },
+  },
   '/machine': {
     GET: ({ response, desk }) => answerJson(response, { ...thisHost(), folder: process.cwd(), job: desk.job ?? null }),
   },
@@ -80,6 +88,7 @@ export function routeOf(path: string): { readonly methods: Methods; readonly id:
   return id !== undefined && Object.hasOwn(ofRun, what) ? { methods: ofRun[what], id } : undefined
 }
 
+const TicketRequest = z.strictObject({ path: z.string().max(500) })
 const FaultRequest = z.strictObject({ fault: z.string().min(1).max(500) })
 
 const mostBytes = 2 ** 20
@@ -132,12 +141,16 @@ async function answerCheckpoint(run: Run, asked: Asked): Promise<void> {
   }
 }
 
+/** Complete checkpoints alone: of one that was being written when the run was killed there is no manifest, or no such name. */
 async function answerTar(run: Run, { response, desk: { io } }: Asked, folder: string): Promise<void> {
-  if (run.state === 'starting' || !io.exists(folder) || !io.list(folder)?.length)
-    throw new Refused(404, 'the run has left no checkpoint')
+  const whole = (io.exists(folder) ? (io.list(folder) ?? []) : []).filter(file => isWhole(file, io))
+  if (run.state === 'starting' || whole.length === 0) throw new Refused(404, 'the run has left no checkpoint')
   response.writeHead(200, {
     'Content-Type': 'application/x-tar',
     'Content-Disposition': `attachment; filename="${basename(run.folder)}-checkpoint.tar"`,
   })
-  await pipeline(Readable.from(archiveOf(folder, io)), response)
+  await pipeline(Readable.from(archiveOf(folder, { ...io, list: () => whole })), response)
 }
+
+const isWhole = (file: string, io: Io): boolean =>
+  /^step-\d+$/.test(basename(dirname(file))) && io.exists(join(dirname(file), 'manifest.json'))

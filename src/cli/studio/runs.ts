@@ -1,7 +1,6 @@
 /** The runs of a server: each a process of its own, that goes on whether or not anybody looks. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { faultNow, faultProblems, type Problem, save } from '../../base/index.js'
 import type { StepView } from '../../calibrate/index.js'
@@ -26,6 +25,8 @@ export interface RunSummary {
   /** The run folder. */
   readonly folder: string
   readonly state: RunState
+  /** It waits for its step and for the checkpoint of that. */
+  readonly stopping?: boolean
   readonly started: string
   readonly facts?: RunFacts
   readonly memory?: Peaks
@@ -34,8 +35,6 @@ export interface RunSummary {
 }
 
 const program = fileURLToPath(new URL('./run-process.js', import.meta.url))
-/** How long a run has to end by itself. */
-const graceMilliseconds = 5000
 
 export class Run {
   readonly id: string
@@ -78,22 +77,26 @@ export class Run {
 
   get summary(): RunSummary {
     const { id, name, folder, state, started, facts, memory, problems } = this
-    return { id, name, folder, state, started, problems, ...(facts && { facts }), ...(memory && { memory }) }
+    const stopping = this.isLive && this.#stopping && { stopping: true }
+    return {
+      id,
+      name,
+      folder,
+      state,
+      ...stopping,
+      started,
+      problems,
+      ...(facts && { facts }),
+      ...(memory && { memory }),
+    }
   }
 
-  /** After the step, with a checkpoint; a run that does not get there is ended. */
+  /** After the step, with a checkpoint, however long both take; asked again, at once and without one. */
   async stop(): Promise<void> {
     if (!this.isLive) return
     if (this.#stopping) this.#process.kill('SIGKILL')
     this.#stopping = true
     this.#tell({ kind: 'stop' })
-    const waiting = new AbortController()
-    const late = setTimeout(graceMilliseconds, undefined, { signal: waiting.signal }).then(
-      () => this.#process.kill('SIGKILL'),
-      () => {},
-    )
-    await Promise.race([this.ended, late])
-    waiting.abort()
     await this.ended
   }
 

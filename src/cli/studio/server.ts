@@ -3,9 +3,10 @@ import { existsSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { error, ProblemsError } from '../../base/index.js'
+import { refused } from '../../engine/native/run/phrases.js'
 import { listening } from '../files/listening.js'
 import type { Io } from '../io.js'
-import { answer, answerJson, answerText, prepare, Refused } from './answer.js'
+import { answerJson, prepare, Refused } from './answer.js'
 import { type Guard, guardOf } from './guard.js'
 import { routeOf } from './routes.js'
 import { Runs } from './runs.js'
@@ -21,8 +22,9 @@ export interface StudioOptions {
 }
 
 export interface Studio {
-  /** With the token. */
+  /** With the token in its fragment, which browsers send to no server. */
   readonly url: string
+  readonly token: string
   readonly port: number
   readonly runs: Runs
   /** Stops the runs, each after its step, then the server. */
@@ -41,8 +43,8 @@ export async function serveStudio({ port, root, job }: StudioOptions, io: Io): P
   const guard = guardOf(taken)
   server.on('request', (request, response) => void handle(request, response, { guard, root, runs, job, io }))
   return {
-    url: `http://127.0.0.1:${taken}/?token=${guard.token}`,
-    ...{ port: taken, runs },
+    url: `http://127.0.0.1:${taken}/#/?token=${guard.token}`,
+    ...{ token: guard.token, port: taken, runs },
     async close() {
       await runs.end()
       await closed(server)
@@ -67,28 +69,19 @@ export interface Desk extends Pick<StudioOptions, 'root'> {
 async function handle(request: IncomingMessage, response: ServerResponse, desk: Desk): Promise<void> {
   prepare(response)
   try {
-    const cookie = desk.guard.exchange(request)
-    if (cookie !== undefined) return welcome(response, cookie)
-    const refusal = desk.guard.refuses(request)
-    if (refusal) return answerText(response, refusal.why, refusal.status)
     await respond(request, response, desk)
   } catch (e) {
     fail(response, e, desk.io)
   }
 }
 
-/** A page that goes on by itself: after a redirect from elsewhere, a browser would keep a strict cookie back. */
-function welcome(response: ServerResponse, cookie: string): void {
-  response.setHeader('Set-Cookie', cookie)
-  const body =
-    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Lockstep</title>\n'
-  answer(response, { type: 'text/html; charset=utf-8', body })
-}
-
 async function respond(request: IncomingMessage, response: ServerResponse, desk: Desk): Promise<void> {
   const [path] = (request.url ?? '/').split('?')
   const method = request.method ?? 'GET'
   const route = routeOf(path)
+  const refusal = route ? desk.guard.refuses(request) : desk.guard.refusesPage(request)
+  if (refusal)
+    throw new Refused(refusal.status, refusal.why, refusal.status === 401 ? [refused('', 'engine/failed/token')] : [])
   if (route) {
     const work = route.methods[method]
     if (work) return work({ request, response, desk, id: route.id })

@@ -83,6 +83,7 @@ const leastMilliseconds = 80
 function livePicture(job: Job, io: Io, peak: number | undefined): Display {
   const { steps } = job.training
   const losses: number[] = []
+  let first: number | undefined
   let lines = 0
   let drawnAt = Number.NEGATIVE_INFINITY
   let held: number | undefined
@@ -97,6 +98,8 @@ function livePicture(job: Job, io: Io, peak: number | undefined): Display {
   }
   return {
     step(record, spans = () => []) {
+      first = Math.min(first ?? record.step, record.step)
+      losses.length = Math.min(losses.length, record.step - first) // a run that goes back takes steps again
       losses.push(record.skipped === undefined ? record.loss : Number.NaN)
       held = record.evalLoss ?? held
       spent += record.seconds
@@ -106,7 +109,6 @@ function livePicture(job: Job, io: Io, peak: number | undefined): Display {
       const { columns: width = 80, rows = 24 } = io.terminal() ?? {}
       const columns = Math.max(40, width)
       const left = (spent / losses.length) * (steps - record.step)
-      const first = record.step - losses.length + 1
       const picture = pictureOf({ record, first, losses, spans: spans(), columns, rows, steps, left, held, peak }, io)
       erase()
       io.out(`${picture.join('\n')}\n`)

@@ -3,27 +3,72 @@
 import { duration, scaled, showPercent, showTime } from '../../base/index.js'
 import { flopsDefinitionOf, windowOf } from '../../model/index.js'
 import type { Job } from '../../plan/index.js'
-import type { StepRecord } from '../../train/index.js'
+import { judgedLosses, type StepRecord } from '../../train/index.js'
 
-/** `behind` is how many steps were behind it when it began, `peak` the FLOP/s that utilisation is relative to. */
-export function summaryOf(job: Job, records: readonly StepRecord[], behind: number, peak?: number): string[] {
+/** Skipped steps that are named. */
+const mostNamed = 5
+
+/** Running totals of a run: what its summary needs of the steps, in constant memory however long it is. */
+export class RunTotals {
+  steps = 0
+  seconds = 0
+  tokens = 0
+  flops = 0
+  /** The last step there was. */
+  last: Pick<StepRecord, 'step' | 'checkpoint'> | undefined
+  checkpoint: string | undefined
+  held: { readonly step: number; readonly loss: number } | undefined
+  skipped: { count: number; readonly why: string; readonly named: readonly number[] } | undefined
+  /** Losses of steps that were taken: the first, and the last ones. */
+  firstLoss: number | undefined
+  lastLosses: readonly number[] = []
+  /** Of the first steps, whatever became of them. */
+  readonly firstLosses: number[] = []
+  readonly #firsts: number
+
+  /** `firsts`: of how many first steps the losses are kept. */
+  constructor(firsts = 0) {
+    this.#firsts = firsts
+  }
+
+  add({ step, loss, seconds, tokensPerSecond, flopsPerSecond, skipped, evalLoss, checkpoint }: StepRecord): void {
+    this.steps++
+    this.seconds += seconds
+    this.tokens += tokensPerSecond * seconds
+    this.flops += flopsPerSecond * seconds
+    this.saved({ step, ...(checkpoint !== undefined && { checkpoint }) })
+    if (evalLoss !== undefined) this.held = { step, loss: evalLoss }
+    if (this.firstLosses.length < this.#firsts) this.firstLosses.push(loss)
+    if (skipped === undefined) {
+      this.firstLoss ??= loss
+      this.lastLosses = [...this.lastLosses, loss].slice(-judgedLosses)
+    } else {
+      const { count, why, named } = this.skipped ?? { count: 0, why: skipped, named: [] }
+      this.skipped = { count: count + 1, why, named: [...named, step].slice(0, mostNamed) }
+    }
+  }
+
+  /** The last step, and where it was saved. */
+  saved({ step, checkpoint }: Pick<StepRecord, 'step' | 'checkpoint'>): void {
+    this.last = { step, ...(checkpoint !== undefined && { checkpoint }) }
+    this.checkpoint = checkpoint ?? this.checkpoint
+  }
+}
+
+/** `behind` is how many steps were behind it when it began, `peak` the FLOP/s that utilization is relative to. */
+export function summaryOf(job: Job, totals: RunTotals, behind: number, peak?: number): string[] {
   const { steps } = job.training
-  const last = records.at(-1)
+  const { last, held, seconds, checkpoint } = totals
   if (!last && behind >= steps)
     return [`the checkpoint has taken ${behind} steps, the job has ${steps}: nothing is left to train; try --steps`]
   if (!last) return ['not one step was taken']
-  const seconds = records.reduce((sum, record) => sum + record.seconds, 0)
-  const sum = (rate: 'tokensPerSecond' | 'flopsPerSecond') =>
-    records.reduce((total, record) => total + record[rate] * record.seconds, 0)
-  const held = records.findLast(record => record.evalLoss !== undefined)
-  const saved = records.findLast(record => record.checkpoint !== undefined)
-  const [tokens, flops] = [sum('tokensPerSecond'), sum('flopsPerSecond') / seconds]
+  const flops = totals.flops / seconds
   const which = behind > 0 ? `${behind + 1} to ${last.step}` : `${last.step}`
   return [
-    `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(records)}${held ? `, held-out loss ${held.evalLoss!.toFixed(4)} after step ${held.step}` : ''}`,
-    `${showTime(seconds / records.length)} a step, ${scaled(tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`} (${definitionFor(job)})`,
-    ...skipsText(records),
-    ...(saved ? [`checkpoint: ${saved.checkpoint}`] : []),
+    `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(totals)}${held ? `, held-out loss ${held.loss.toFixed(4)} after step ${held.step}` : ''}`,
+    `${showTime(seconds / totals.steps)} a step, ${scaled(totals.tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`} (${definitionFor(job)})`,
+    ...skipsText(totals),
+    ...(checkpoint === undefined ? [] : [`checkpoint: ${checkpoint}`]),
   ]
 }
 
@@ -34,17 +79,17 @@ const definitionFor = ({ model, training: { lora, seq }, data }: Job): string =>
   })
 
 /** Losses of steps that were skipped say nothing of the run. */
-function lossesText(records: readonly StepRecord[]): string {
-  const taken = records.filter(({ skipped }) => skipped === undefined)
-  const [first, last] = [taken.at(0), taken.at(-1)]
-  return first && last ? `loss ${first.loss.toFixed(4)} -> ${last.loss.toFixed(4)}` : 'every step was skipped'
+function lossesText({ firstLoss, lastLosses }: RunTotals): string {
+  const last = lastLosses.at(-1)
+  return firstLoss === undefined || last === undefined
+    ? 'every step was skipped'
+    : `loss ${firstLoss.toFixed(4)} -> ${last.toFixed(4)}`
 }
 
-function skipsText(records: readonly StepRecord[]): string[] {
-  const skipped = records.filter(({ skipped }) => skipped !== undefined)
-  if (skipped.length === 0) return []
-  const told = skipped.slice(0, 5).map(({ step }) => step)
+function skipsText({ skipped }: RunTotals): string[] {
+  if (!skipped) return []
+  const { count, named, why } = skipped
   return [
-    `skipped ${skipped.length} of these steps (${[...told, ...(skipped.length > 5 ? ['...'] : [])].join(', ')}): ${skipped[0].skipped}`,
+    `skipped ${count} of these steps (${[...named, ...(count > named.length ? ['...'] : [])].join(', ')}): ${why}`,
   ]
 }

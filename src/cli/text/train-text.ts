@@ -7,14 +7,7 @@ import { kinds } from '../../ir/index.js'
 import { flopsPerToken } from '../../model/index.js'
 import { thisHost } from '../../node/index.js'
 import { type Job, worldOfPlan } from '../../plan/index.js'
-import {
-  beginningText,
-  type ChoiceFile,
-  oneRankLosses,
-  peaksOf,
-  type Session,
-  type StepRecord,
-} from '../../train/index.js'
+import { beginningText, type ChoiceFile, oneRankLosses, peaksOf, type Session } from '../../train/index.js'
 import { paragraph } from '../commands/check.js'
 import type { Monitors } from '../files/monitors.js'
 import type { RunFolder } from '../files/run-folder.js'
@@ -95,9 +88,9 @@ export function memoryLine(session: Session): string {
   return `peak memory of a rank: ${most.join(', ')} (${verdict})`
 }
 
-export async function besideOneRank(session: Session, records: readonly StepRecord[], steps: number): Promise<string> {
-  const losses = await oneRankLosses(session, Math.min(steps, records.length))
-  const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(records[i].loss - loss) / Math.abs(loss)), 0)
+export async function besideOneRank(session: Session, firstLosses: readonly number[]): Promise<string> {
+  const losses = await oneRankLosses(session, firstLosses.length)
+  const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(firstLosses[i] - loss) / Math.abs(loss)), 0)
   return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
 }
 

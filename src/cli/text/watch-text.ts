@@ -27,7 +27,7 @@ export function watchText(watched: Watched, io: Io): string[] {
   const pace = paceOf(run, steps, watched.age)
   const { bold, red, yellow, dim } = colorsOf(io)
   const paints: Readonly<Record<Severity, Paint>> = { error: red, warning: yellow, note: dim }
-  const status: Paint = pace.status === 'silent' ? yellow : bold
+  const status: Paint = pace.status === 'failed' ? red : pace.status === 'silent' ? yellow : bold
   const events = run.events.slice(-mostEvents)
   const notes = [...checkpointText(run), ...restartText(run)]
   const head = clipped(statusText(watched, pace), columns).map(status)
@@ -50,14 +50,16 @@ function curves({ run, steps }: Watched, pace: Pace, size: { columns: number; ro
     },
     io,
   )
-  // Without a job nobody knows how much is left.
-  return steps === undefined ? lines.slice(0, -1) : lines
+  // Without a job, and after a failure, there is no time left to show.
+  return steps === undefined || run.failed ? lines.slice(0, -1) : lines
 }
 
 /** `runs/gpt: step 120 of 300, 2.100 s a step, 6 min 18 s left` */
 export function statusText({ path, run, steps }: Watched, { status, usual, age, left }: Pace): string {
   const last = run.steps.at(-1)
   const ago = age === undefined ? '' : `, last seen ${duration(age)} ago`
+  if (run.failed)
+    return `${path}: failed after step ${last?.step ?? 0}${steps === undefined ? '' : ` of ${steps}`}${ago}`
   if (!last) return `${path}: no step yet${ago}`
   const at = `step ${last.step}${steps === undefined ? '' : ` of ${steps}`}`
   const pace = usual === undefined ? '' : `, ${showTime(usual)} a step`

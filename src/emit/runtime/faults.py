@@ -178,10 +178,13 @@ class Faults:
         return False
 
     def after(self, trainer, step: int) -> None:
-        """When a step has ended, and maybe its checkpoint was written."""
+        """When a step has ended."""
         for fault in self.due(step, "flip"):
             self.happens(fault)
             flip(trainer.stage, fault)
+
+    def after_saving(self, trainer, step: int) -> None:
+        """When its checkpoint was maybe written."""
         for fault in self.due(step, "damage"):
             if trainer.saving and damage(trainer.saving.folder, fault.has("file"), lambda: self.happens(fault)):
                 return

@@ -42,7 +42,7 @@ class Unlike(NamedTuple):
     holders: List[int]
     odd: Optional[List[int]]
 
-    def event(self, step: int) -> Dict:
+    def event(self, step: int, equal: int) -> Dict:
         name = self.kept.param["name"]
         what = f"the {self.kept.state} of {name}" if self.kept.state else name
         gap = phrase(".state", state=self.kept.state, parameter=name) if self.kept.state else name
@@ -55,14 +55,53 @@ class Unlike(NamedTuple):
             else f"{what}: rank {listed(odd)} {'has' if kind == 'odd' else 'have'} other bits than rank {listed(others)}, which agree"
         )
         whose = "these ranks" if kind == "all" else "that rank"
-        values = {"what": gap, "others": {"joint": "and", "of": others}, "step": step}
+        resume = phrase(".resume", step=equal) if equal else phrase(".start-again")
+        values = {"what": gap, "others": {"joint": "and", "of": others}, "resume": resume}
         return {
             **{"step": step, "event": "replicasDiffer", "severity": "error", "message": message},
             **({"rank": odd[0]} if len(odd) == 1 else {}),
-            "numbers": {"holders": len(self.holders), "odd": len(odd) or len(self.holders)},
-            "advice": f"resume from a checkpoint before step {step}, and suspect the machine of {whose}",
+            "numbers": {"holders": len(self.holders), "odd": len(odd) or len(self.holders), "equal": equal},
+            "advice": f"{resume_from(equal)}, and suspect the machine of {whose}",
             **phrase(f"replicasDiffer/{kind}", **values, **({} if self.odd is None else {"odd": {"joint": "and", "of": odd}})),
         }
+
+
+def resume_from(equal: int) -> str:
+    if equal:
+        return f"resume from the checkpoint of step {equal}, after which all replicas were equal, or an earlier one"
+    return "start the run again: no comparison of replicas was equal before"
+
+
+class ReplicasDiffer(Exception):
+    """Silent data corruption: the state of every step after `equal` is suspect. All ranks know."""
+
+    def __init__(self, differ: int, equal: int):
+        super().__init__(f"replicas differ since step {differ}: checkpoints after step {equal} are suspect; {resume_from(equal)}")
+
+
+class Replicas:
+    """What comparing replicas has shown: the last step after which all were equal, and the first after which some were not."""
+
+    def __init__(self, first: int):
+        self.equal = first
+        self.differ: Optional[int] = None
+
+    def compare(self, stage, step: int) -> List[Dict]:
+        """After a step, all ranks together. The differences as events."""
+        found = unlike(stage)
+        if self.differ is None and found:
+            self.differ = step
+        if self.differ is None:
+            self.equal = step
+        return [one.event(step, self.equal) for one in found]
+
+    def needs(self, step: int, steps: List[int]) -> bool:
+        """Whether a checkpoint is not pruned: the newest verified one, and those before the first mismatch."""
+        verified = max((one for one in steps if one <= self.equal), default=None)
+        return step == verified or (self.differ is not None and step < self.differ)
+
+    def failure(self) -> Optional[ReplicasDiffer]:
+        return None if self.differ is None else ReplicasDiffer(self.differ, self.equal)
 
 
 def kept_in(params: List[Dict]) -> Iterator[Kept]:

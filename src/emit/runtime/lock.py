@@ -19,8 +19,6 @@ class Refused(RuntimeError):
 class Lock:
     def __init__(self, folder: str, run: str):
         self.folder, self.run = folder, run
-        # The run whose lock was taken over.
-        self.before: Optional[str] = None
         self.path = os.path.join(folder, FILE)
         os.makedirs(folder, exist_ok=True)
         since = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -48,7 +46,6 @@ class Lock:
         if not self._create(holder):
             raise Refused(held(self.folder, holder_of(self.path) or holder))
         if before:
-            self.before = before["run"]
             print(f"lockstep: {self.path} was that of {told(before)}, which has ended: taken over", file=sys.stderr)
 
     def _create(self, holder: Dict) -> bool:

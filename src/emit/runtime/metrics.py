@@ -58,7 +58,7 @@ class Metrics:
     def restarted(self, first: int) -> None:
         """What the launcher tells of the failure, and what it cost."""
         told = json.loads(os.environ["LOCKSTEP_RESTART"])
-        lost = max(0, self._last_step() - first)
+        lost = max(0, last_step(self.path) - first)
         again = f"{lost} step{'' if lost == 1 else 's'} run again" if lost else "no step is lost"
         cost = phrase(".lost-step" if lost == 1 else ".lost-steps", steps=lost) if lost else phrase(".nothing-lost")
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
@@ -78,14 +78,22 @@ class Metrics:
         with open(self.path, "a") as file:
             file.write(json.dumps(said) + "\n")
 
-    def _last_step(self) -> int:
-        """Of the lines that are whole."""
-        last = 0
-        if os.path.exists(self.path):
-            with open(self.path) as file:
-                for line in file:
-                    try:
-                        last = max(last, json.loads(line)["step"])
-                    except (ValueError, KeyError, TypeError):
-                        continue
-        return last
+
+def last_step(path: str) -> int:
+    """Of the lines that are whole."""
+    last = 0
+    if os.path.exists(path):
+        with open(path) as file:
+            for line in file:
+                try:
+                    last = max(last, json.loads(line)["step"])
+                except (ValueError, KeyError, TypeError):
+                    continue
+    return last
+
+
+def tell_end(path: str, rank: Optional[int], why: str, failure: Dict) -> None:
+    """By the launcher, when a run has failed: how it ended, for those who read its lines later."""
+    if os.path.exists(path):
+        step = last_step(path) + 1
+        Metrics(path).event(step, "failed", "error", f"the run ended here: {why}", {}, rank, **phrase("failed", why=failure))

@@ -9,6 +9,9 @@ from . import faults
 ELASTIC_SAVE_EVERY = 20
 # And what it keeps: the one before the last is there where the last is damaged.
 ELASTIC_KEEP = 3
+# What all ranks have to meet, and, where there is a time-out, what a start takes beside it on a busy machine.
+RENDEZVOUS_SECONDS = 600
+START_SECONDS = 20
 
 
 def arguments(folder: str) -> argparse.Namespace:
@@ -20,7 +23,10 @@ def arguments(folder: str) -> argparse.Namespace:
         "--timeout", type=float,
         help="seconds without progress before a rank gives up (else: ten times what the very call has ever taken, at least 10)",
     )
-    parser.add_argument("--rendezvous", type=float, default=600, help="seconds in which all ranks must have come")
+    parser.add_argument(
+        "--rendezvous", type=float,
+        help=f"seconds in which all ranks must have come (--timeout and {START_SECONDS} more; without that {RENDEZVOUS_SECONDS})",
+    )
     add_gpu(parser)
     add_checkpoints(parser, folder)
     parser.add_argument(
@@ -41,6 +47,8 @@ def arguments(folder: str) -> argparse.Namespace:
         help=f"a fault on purpose ({', '.join(faults.KEYS)}), such as kill:rank=1,step=5; may be repeated",
     )
     options = parser.parse_args()
+    if options.rendezvous is None:
+        options.rendezvous = options.timeout + START_SECONDS if options.timeout else RENDEZVOUS_SECONDS
     if options.elastic and not options.save_every:
         options.save_every = ELASTIC_SAVE_EVERY
     if options.elastic and options.keep is None:

@@ -12,6 +12,7 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 
 from .plans import plans_in
 from .saving import steps_in
+from .spoken import phrase
 
 # Failures in a row without a new checkpoint: the next would be in vain.
 MOST_IN_VAIN = 3
@@ -22,6 +23,7 @@ LAST_WORDS_SECONDS = 5
 # What a rank exits with when the next start would end in the same way (watchdog.py knows it too).
 EXIT_FINAL = 77
 EXIT_STALLED = 75
+EXIT_CORRUPT = 78
 
 OWN = ("--elastic", "--shrink")
 
@@ -64,6 +66,9 @@ class Restarts:
     def judge(self, agent, failures: Dict) -> None:
         """Says what has happened, and what happens now: the agent restarts while it has restarts left."""
         rank, why, failure = self.blame(failures, self.suspended)
+        corrupt = any(failure.exitcode == EXIT_CORRUPT for failure in failures.values())
+        if corrupt:
+            rank, why, failure = None, "replicas differ", phrase(".failed/replicas")
         newest = self._newest()
         self.in_vain = 1 if newest > self.newest else self.in_vain + 1
         self.newest = newest
@@ -74,7 +79,8 @@ class Restarts:
             agent._remaining_restarts = 0
             say(f"{why}; gave up: {self.in_vain} failures without a new checkpoint, the last good state is {from_step[5:]}")
         else:
-            before, ranks = agent._worker_group.spec.local_world_size, self._ranks_left(agent)
+            before = agent._worker_group.spec.local_world_size
+            ranks = before if corrupt else self._ranks_left(agent)
             self.suspended.clear()
             stalled = any(failure.exitcode == EXIT_STALLED for failure in failures.values())
             told = {"rank": rank, "why": why, "failure": failure, "at": time.time(), "stalled": stalled}

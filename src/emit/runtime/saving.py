@@ -11,6 +11,7 @@ import sys
 import uuid
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from .hashes import Replicas
 from .lock import Lock, Refused
 from .writer import Writer
 
@@ -63,6 +64,8 @@ class Saving:
         # A hundred are enough to tell what lies in a folder.
         self.line = list(begun.line)[:100]
         self.lock: Optional[Lock] = None
+        # Where replicas are compared.
+        self.replicas: Optional[Replicas] = None
         self.texts = texts_of(source)
         if rank == 0:
             told = self._open(begun)
@@ -81,7 +84,7 @@ class Saving:
             damaged = {os.path.realpath(path) for path in begun.damaged}
             set_aside(self.folder, [path for path in damaged if os.path.dirname(path) == os.path.realpath(self.folder)], run)
             require_no_later(self.folder, begun.taken)
-            remove_remains(self.folder, [*self.line, *([self.lock.before] if self.lock.before else [])])
+            remove_remains(self.folder)
         except (Refused, OSError) as error:
             self.close()
             return {"refused": str(error)}
@@ -98,11 +101,22 @@ class Saving:
         for step in steps[max(1, self.keep.last - full) :]:
             if self.keep.every and step % self.keep.every == 0:
                 continue
-            path = os.path.join(self.folder, name_of(step))
-            # Half of a checkpoint must not have the name of one.
-            going = f"{path}.{self.run}.removed"
-            os.rename(path, going)
-            shutil.rmtree(going)
+            if self.replicas and self.replicas.needs(step, steps):
+                continue
+            self._remove(step)
+
+    def take_back(self, after: int) -> None:
+        """Removes what this run wrote after a step: of a state that is suspect. By the first rank, while nothing is written."""
+        for step in steps_in(self.folder):
+            if step > after and self._run_of(step) == self.run:
+                self._remove(step)
+
+    def _remove(self, step: int) -> None:
+        path = os.path.join(self.folder, name_of(step))
+        # Half of a checkpoint must not have the name of one.
+        going = f"{path}.{self.run}.removed"
+        os.rename(path, going)
+        shutil.rmtree(going)
 
     def _bytes_of(self, step: int) -> int:
         path = os.path.join(self.folder, name_of(step))
@@ -128,11 +142,10 @@ def set_aside(folder: str, damaged: List[str], run: str) -> None:
         print(f"lockstep: {path}, which is damaged, is now called {aside}", file=sys.stderr)
 
 
-def remove_remains(folder: str, runs: List[str]) -> None:
-    """What runs of this line were writing or removing when they were killed."""
+def remove_remains(folder: str) -> None:
+    """What runs were writing or removing when they were killed: the one that has the lock is the only one that writes."""
     for name in os.listdir(folder):
-        found = re.match(r"step-\d+\.([\w-]+)\.(?:partial|removed)\Z", name)
-        if found and found[1] in runs:
+        if re.match(r"step-\d+\.[\w-]+\.(?:partial|removed)\Z", name):
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
 
 

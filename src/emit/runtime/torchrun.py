@@ -15,7 +15,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from .copies import start_ranks_as_copies
 from .lock import stat_of
-from .restarts import LAST_WORDS_SECONDS, Restarts, take_own
+from .metrics import tell_end
+from .restarts import LAST_WORDS_SECONDS, Restarts, script_in, take_own
 from .spoken import phrase
 
 # What a rank exits with when a peer was lost: it is not the one to blame.
@@ -45,11 +46,18 @@ def main() -> None:
         codes = {failure.exitcode for failure in error.failures.values()}
         if codes <= set(STOPPED):
             end(f"stopped by {STOPPED[max(codes)]}", max(codes))
-        end(blame(error.failures, suspended)[1])
+        rank, why, failure = blame(error.failures, suspended)
+        tell_end(metrics_of(sys.argv), rank, why, failure)
+        end(why)
     except SignalException as error:
         end(f"stopped by {error.sigval.name}", 128 + error.sigval)
     except Exception as error:  # nodes that did not meet
         end(f"torchrun: {(str(error).splitlines() or [type(error).__name__])[0]}")
+
+
+def metrics_of(words: List[str]) -> str:
+    folder = os.path.dirname(os.path.abspath(words[script_in(words)]))
+    return dict(zip(words, words[1:])).get("--metrics", os.path.join(folder, "metrics.jsonl"))
 
 
 def on_cpu(words: List[str]) -> bool:

@@ -6,18 +6,19 @@ import re
 import sys
 import traceback
 from datetime import timedelta
-from typing import Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 
-from . import attention, hashes, products, stage
+from . import attention, products, stage
 from .comm import all_here
 from .faults import Faults
+from .hashes import Replicas, ReplicasDiffer
 from .lock import Refused
 from .metrics import Metrics, write_run
 from .newest import AllDamaged
-from .options import arguments
+from .options import START_SECONDS, arguments
 from .patience import Patience
 from .plans import plan_for
 from .profile import Profile
@@ -27,7 +28,7 @@ from .spoken import phrase
 from .stopping import Skipped, Stopped, Stopping
 from .tensorboard import TensorBoard
 from .trainer import Trainer
-from .watchdog import EXIT_FINAL, EXIT_PEER_LOST, Watchdog
+from .watchdog import EXIT_CORRUPT, EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 
 
 def meet(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device):
@@ -90,10 +91,6 @@ def main(script: str) -> None:
     dist.destroy_process_group()
 
 
-# Beside the time-out, for what a start takes on a busy machine.
-START_SECONDS = 20
-
-
 def start(folder: str, rank: int, world: int, options: argparse.Namespace, watchdog: Watchdog) -> Tuple:
     """The rank, and the store it shares with the others."""
     programs = plan_for(folder, world)
@@ -106,6 +103,8 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
         os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    # The store itself may never answer: it is on the first rank where no launcher has one.
+    watchdog.enter(f"the rendezvous of {world} ranks (is rank 0 there?)", options.rendezvous + START_SECONDS)
     store, sharing = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous), device)
     watchdog.enter(f"the start of {world} ranks: making their groups", watchdog.patience.most + START_SECONDS)
     # PyTorch 1 has no compiler.
@@ -129,10 +128,13 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
         trainer.first = found.manifest["step"]
         line = [found.manifest["run"], *found.manifest.get("line", [])]
         begun = Beginning(trainer.first, line, [path for path, _ in trainer.passed])
+    if options.hash_every and trainer.here.mesh.world > 1:
+        trainer.replicas = Replicas(trainer.first)
     if options.save:
         keep = Keep(options.keep, options.keep_every) if options.keep else None
         beside = not options.save_sync
         trainer.saving = Saving(options.save, folder, begun, trainer.here.rank, store, keep, beside, trainer.alive)
+        trainer.saving.replicas = trainer.replicas
         trainer.stopping = Stopping(trainer.here.device, trainer.here.mesh.world)
     if options.record_choices:
         trainer.record_choices(options.record_choices, store)
@@ -195,13 +197,20 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
         stop = trainer.stopping.agreed() if trainer.stopping else 0
-        events = trainer.failed_saves()
-        if options.save and (stop or is_due(step, steps, options.save_every)):
-            record["checkpoint"] = trainer.save(step)
+        events: List[Dict] = []
         if trainer.faults:
             trainer.faults.after(trainer, step)
-        if options.hash_every and step % options.hash_every == 0 and trainer.here.mesh.world > 1:
-            events += [found.event(step) for found in hashes.unlike(trainer.stage)]
+        if trainer.replicas and step % options.hash_every == 0:
+            events += trainer.replicas.compare(trainer.stage, step)
+        if options.save and (stop or is_due(step, steps, options.save_every)):
+            trainer.save(step)
+            if stop or step == steps:
+                trainer.wait_saving()
+        written, unwritten = trainer.ended_saves()
+        record.update({"checkpoint": written} if written else {})
+        events += unwritten
+        if trainer.faults:
+            trainer.faults.after_saving(trainer, step)
         if metrics:
             metrics.step(record, trainer.position(step)["data"])
             if trainer.profile:
@@ -212,19 +221,32 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
                 severity = "note" if "scale" in record else "warning"
                 norm = record["gradientNorm"]
                 metrics.event(step, "skipped", severity, record["skipped"], {"gradientNorm": norm}, **trainer.why(norm)[1])
-        ending = ends_after(trainer, step, stop)
+        ending = ends_after(trainer, step, stop, options.elastic)
         if ending or step == steps:
             events = trainer.finish_saving()
             if metrics:
                 metrics.events(events)
+        if isinstance(ending, ReplicasDiffer):
+            give_up_suspect(trainer)
         if ending:
             raise ending
     if trainer.stopping:
         trainer.stopping.close()
+    if trainer.replicas and trainer.replicas.differ is not None:
+        raise trainer.replicas.failure()
 
 
-def ends_after(trainer: Trainer, step: int, stop: int) -> Optional[Exception]:
+def give_up_suspect(trainer: Trainer) -> None:
+    """What the run goes on from is the newest checkpoint: those of a suspect state are removed, before any rank ends."""
+    if trainer.saving and trainer.here.rank == 0:
+        trainer.saving.take_back(trainer.replicas.equal)
+    all_here()
+
+
+def ends_after(trainer: Trainer, step: int, stop: int, elastic: bool) -> Optional[Exception]:
     """Why a run ends before its last step, on all ranks alike."""
+    if elastic and trainer.replicas and trainer.replicas.differ is not None:
+        return trainer.replicas.failure()
     if trainer.overflows():
         return least_scale(trainer, step)
     if trainer.skips >= trainer.settings["mostSkips"]:
@@ -268,6 +290,10 @@ def report(error: BaseException, watchdog: Watchdog) -> int:
         if watchdog.rank == 0:
             print(f"lockstep: {error}, which is saved", file=sys.stderr)
         return error.code
+    if isinstance(error, ReplicasDiffer):
+        if watchdog.rank == 0:
+            print(f"lockstep: {error}", file=sys.stderr, flush=True)
+        return EXIT_CORRUPT
     if isinstance(error, Skipped):
         return EXIT_FINAL
     if isinstance(error, KeyboardInterrupt) or (isinstance(error, Refused) and watchdog.rank != 0):

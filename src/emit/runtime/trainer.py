@@ -19,6 +19,7 @@ from .dtypes import DTYPES
 from .evaluation import Judge
 from .faults import Faults
 from .graph import Recorded
+from .hashes import Replicas
 from .here import Here
 from .loading import loading
 from .looking import frames_kept, look
@@ -128,6 +129,8 @@ class Trainer:
         self.passed: List[Tuple[str, str]] = []
         self.begun = ""
         self.stopping: Optional[Stopping] = None
+        # Where replicas are compared.
+        self.replicas: Optional[Replicas] = None
         self.choices: Optional[ChoiceFile] = None
         # Made when it is first asked for: most runs train for a while before.
         self.judge: Optional[Judge] = None
@@ -205,19 +208,24 @@ class Trainer:
         words = [phrase("checkpointDamaged/begin", why=text, path=self.begun) for _, text in self.passed]
         return [{**say, "message": text, **used, **said} for (_, text), said in zip(self.passed, words)]
 
-    def failed_saves(self) -> List[Dict]:
-        """What could not be written since this was last asked, as events; the run goes on. Raises where it is in vain."""
-        return [not_saved(one) for one in self.saving.writer.ended()] if self.saving else []
+    def ended_saves(self) -> Tuple[Optional[str], List[Dict]]:
+        """The newest checkpoint that was completed since this was last asked, and what could not be written, as events. Raises where that is in vain."""
+        outcomes = self.saving.writer.ended() if self.saving else []
+        written = [one["path"] for one in outcomes if not one["error"]]
+        return (written[-1] if written else None), [not_saved(one) for one in outcomes if one["error"]]
+
+    def wait_saving(self) -> None:
+        """Until the last checkpoint has ended, all ranks together."""
+        if self.saving:
+            self.stage.at = ["save", "the last checkpoint"]
+            self.saving.writer.wait()
+            # No rank ends while another asks what became of it.
+            all_here()
 
     def finish_saving(self) -> List[Dict]:
-        """Waits for the last checkpoint, and gives the same. Raises, on all ranks, where it is not there."""
-        if not self.saving:
-            return []
-        self.stage.at = ["save", "the last checkpoint"]
-        self.saving.writer.wait()
-        # Nobody ends while another asks what became of it.
-        all_here()
-        return [not_saved(one) for one in self.saving.writer.finish()]
+        """Waits for the last checkpoint, and gives what could not be written as events. Raises, on all ranks, where it is not there."""
+        self.wait_saving()
+        return [not_saved(one) for one in self.saving.writer.finish() if one["error"]] if self.saving else []
 
     def alive(self) -> None:
         """Something moves, though it is no call of the program."""

@@ -18,6 +18,8 @@ EXIT_STALLED = 75
 EXIT_PEER_LOST = 76
 # And when another start would end in the same way.
 EXIT_FINAL = 77
+# The replicas differ: the checkpoints of suspect states are removed.
+EXIT_CORRUPT = 78
 # What torchrun.py sends when a rank has failed: there is no step that the others could still finish.
 PEER_FAILED = signal.SIGUSR2
 # How often to look, in seconds.

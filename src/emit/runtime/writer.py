@@ -30,6 +30,8 @@ class Writer:
         self.thread: Optional[threading.Thread] = None
         # What became of those that were started, since it was last asked.
         self.outcomes: List[Dict] = []
+        # Why the last one is not there; empty: it is.
+        self.error = ""
         # Memory of the last copy, which the next one uses again.
         self.copies: Dict[str, torch.Tensor] = {}
         self.stream = None
@@ -61,15 +63,14 @@ class Writer:
         for outcome in told:
             if outcome["lasting"]:
                 raise (NotFinite if outcome["lasting"] == NotFinite.__name__ else Refused)(outcome["error"])
-        return [outcome for outcome in told if outcome["error"]]
+        return told
 
     def finish(self) -> List[Dict]:
         """The same, when the last one was waited for. Raises where that is not there."""
-        last = self.outcomes[-1] if self.outcomes else {"error": ""}
-        failed = self.ended()
-        if last["error"]:
-            raise NotSaved(f"the last checkpoint could not be written: {last['error']}")
-        return failed
+        told = self.ended()
+        if self.error:
+            raise NotSaved(f"the last checkpoint could not be written: {self.error}")
+        return told
 
     def _copy(self, mine: Dict[str, torch.Tensor], device: torch.device):
         """As they are now, and what to wait for before they are read."""
@@ -100,7 +101,7 @@ class Writer:
         try:
             self._write_together(order, mine, event)
         except Exception as error:  # the store is gone, and with it the first rank
-            self.outcomes.append({"step": order.step, "path": order.final, "error": _words(error), "lasting": ""})
+            self._end(order, {"error": _words(error), "lasting": ""})
 
     def _write_together(self, order, mine: Dict[str, Held], event) -> None:
         if event is not None:
@@ -108,7 +109,10 @@ class Writer:
         self._tell(f"saved/{order.step}/{order.rank}", lambda: order.write_mine(mine))
         if order.rank == 0:
             self._tell(f"saved/{order.step}", lambda: self._seal(order))
-        outcome = self._told(f"saved/{order.step}")
+        self._end(order, self._told(f"saved/{order.step}"))
+
+    def _end(self, order, outcome: Dict) -> None:
+        self.error = outcome["error"]
         self.outcomes.append({"step": order.step, "path": order.final, **outcome})
 
     def _seal(self, order) -> None:

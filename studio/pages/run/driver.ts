@@ -21,7 +21,14 @@ export interface Request {
 export interface Ended {
   readonly state: Outcome['state']
   readonly problems: readonly Problem[]
-  readonly files: readonly { readonly name: string; readonly href: string }[]
+  readonly files: readonly RunFile[]
+}
+
+export interface RunFile {
+  readonly name: string
+  readonly href: string
+  /** Saves it where the link alone would be refused. */
+  readonly take?: () => void
 }
 
 export interface Heard {

@@ -5,6 +5,7 @@ import { language } from '../../base/language.js'
 import { fixed, seconds, short } from '../../base/numbers.js'
 import { ownQuery } from '../../base/own.js'
 import { place } from '../../base/router.js'
+import { hasServer, hasToken } from '../../base/server.js'
 import { Coded } from '../../parts/coded.js'
 import { Command } from '../../parts/command.js'
 import { Choice, Field, NumberField, Toggle } from '../../parts/controls.js'
@@ -19,7 +20,7 @@ import { examples, jobNames, jobTitles, textOfJobs } from './jobs.js'
 import { Lanes } from './lanes.js'
 import { Large, useLarge } from './large.js'
 import { type Asked, change, cores, readAsked } from './link.js'
-import { hasServer, type Machine, machine, machineRuns, type RunSummary } from './machine.js'
+import { type Machine, machine, machineRuns, type RunSummary } from './machine.js'
 import { Events, Faults, Files, Memory, Samples } from './panels.js'
 import { follow, isLive, type Shown, shown, start, stop } from './state.js'
 import './style.css'
@@ -31,11 +32,11 @@ export default function Run() {
   const run = shown.value
   const [host, setHost] = useState<Machine>()
   useEffect(() => {
-    if (!hasServer) return
+    if (!hasToken.value) return
     void machine().then(setHost)
     const { run: id } = place.peek().query
     if (id !== undefined && !isLive(shown.peek())) void attach(id)
-  }, [])
+  }, [hasToken.value])
   return (
     <article class="run">
       <h1>{words.title}</h1>
@@ -94,11 +95,11 @@ function Controls({ asked, run, host }: ControlsProps) {
           label={words.where}
           options={[
             { value: 'page', label: words.page },
-            { value: 'machine', label: words.machine, disabled: !hasServer },
+            { value: 'machine', label: words.machine, disabled: !hasToken.value },
           ]}
           value={asked.where}
           change={where => change({ where })}
-          note={hasServer ? host?.cpu : <Coded text={words.noServer} />}
+          note={hasToken.value ? host?.cpu : <Coded text={hasServer ? words.noToken : words.noServer} />}
         />
         <NumberField
           label={words.steps}
@@ -141,7 +142,7 @@ function Controls({ asked, run, host }: ControlsProps) {
       {own && <ToPlan job={asked.job} />}
       {!threads.value && asked.where === 'page' && <p role="note">{words.interpreted}</p>}
       {weight && <Large asked={asked} weight={weight} disabled={isLive(run)} begin={begin} />}
-      {hasServer && <Runs />}
+      {hasToken.value && <Runs />}
     </>
   )
 }

@@ -1,11 +1,11 @@
 /** A job that is too large for ranks that are no threads: what it would take, how to run it, and a way on all the same. */
 import { threads } from '../../base/isolation.js'
 import { bytes, seconds, thousands } from '../../base/numbers.js'
+import { hasServer } from '../../base/server.js'
 import { Coded } from '../../parts/coded.js'
 import { Rehearse } from '../../parts/rehearse.js'
 import { useAnswer } from '../../work/answer.js'
 import type { Asked } from './link.js'
-import { hasServer } from './machine.js'
 import { text } from './text.js'
 
 /** Undefined: it may be run, as far as anybody knows. */

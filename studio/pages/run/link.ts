@@ -2,8 +2,8 @@
 import { threads } from '../../base/isolation.js'
 import { ownText } from '../../base/own.js'
 import { place, setQuery } from '../../base/router.js'
+import { hasServer } from '../../base/server.js'
 import { examples, isJobName, type JobName, usualJob } from './jobs.js'
-import { hasServer } from './machine.js'
 
 export interface Asked {
   readonly name: JobName

@@ -2,14 +2,12 @@
 import type { Peaks, Problem, RunNote, StepView } from 'lockstep'
 import { unpacked } from '../../base/binary.js'
 import { language } from '../../base/language.js'
+import { ask, askJson, listen, type ServerEvent } from '../../base/server.js'
 import { linkPhrases } from '../../text/link-phrases.js'
 import { problemZh } from '../../text/problems.zh.js'
 import type { RunFacts } from '../../work/run.js'
 import type { Driver, Heard, Request } from './driver.js'
 import { text } from './text.js'
-
-/** The server marks its page: asking a plain host for what it does not have would be a failed request. */
-export const hasServer = document.querySelector('meta[name="lockstep-server"]') !== null
 
 export interface RunSummary {
   readonly id: string
@@ -34,8 +32,8 @@ export const machineRuns = async (): Promise<readonly RunSummary[]> =>
   (await jsonOf<{ readonly runs: readonly RunSummary[] }>('./runs'))?.runs ?? []
 
 const jsonOf = async <T>(path: string): Promise<T | undefined> =>
-  fetch(path).then(
-    answer => answer.json() as Promise<T>, // of our own server
+  ask(path).then(
+    answer => (answer.ok ? (answer.json() as Promise<T>) : undefined), // of our own server
     () => undefined,
   )
 
@@ -48,11 +46,8 @@ class ServerRefused extends Error {
   }
 }
 
-async function send(path: string, method: string, body?: object): Promise<RunSummary> {
-  const answer = await fetch(path, {
-    method,
-    ...(body && { headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) }),
-  })
+async function send<T = RunSummary>(path: string, method: string, body?: object): Promise<T> {
+  const answer = await (body ? askJson(path, method, body) : ask(path, { method }))
   const value = await answer.json()
   if (!answer.ok) throw new ServerRefused(value.message, value.problems)
   return value
@@ -76,19 +71,21 @@ const isOver = ({ state }: RunSummary): boolean => state === 'done' || state ===
 /** Follows a run that is there. */
 export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Driver {
   const path = `./runs/${id}`
-  const source = new EventSource(`${path}/events`)
-  const filesOf = (names: readonly string[]) => names.map(name => ({ name, href: `${path}/${name}` }))
+  const leaving = new AbortController()
+  const filesOf = (names: readonly string[]) =>
+    names.map(name => ({
+      ...{ name, href: `${path}/${name}` },
+      take: () => tell(download(`${path}/${name}`, name)),
+    }))
   let [last, noted, looking] = [undefined as RunSummary | undefined, 0, false]
   const look = async () => {
     if (looking) return
     looking = true
-    const answer = await fetch(`${path}/spans`).catch(() => undefined)
+    const answer = await ask(`${path}/spans`).catch(() => undefined)
     if (answer?.status === 200) heard.told({ kind: 'view', view: unpacked(await answer.arrayBuffer()) as StepView }) // as the server packs it
     looking = false
   }
-  source.addEventListener('lines', ({ data }) => heard.told({ kind: 'lines', lines: JSON.parse(data) }))
-  source.addEventListener('run', ({ data }) => {
-    const run = JSON.parse(data) as RunSummary // of our own server
+  const onRun = (run: RunSummary) => {
     if (run.facts && !last?.facts) {
       heard.told({ kind: 'facts', facts: run.facts })
       heard.files(filesOf(fileNames))
@@ -96,17 +93,9 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
     if (run.memory) heard.told({ kind: 'memory', memory: run.memory })
     for (const note of (run.notes ?? []).slice(noted)) heard.told({ kind: 'note', note })
     ;[last, noted] = [run, run.notes?.length ?? 0]
-  })
-  let silent = false
-  source.addEventListener('open', () => {
-    silent = false
-  })
-  source.addEventListener('error', () => {
-    if (!silent) heard.noted(() => sayProblem(unheard(text().brokeOff)))
-    silent = true
-  })
-  source.addEventListener('end', () => {
-    source.close()
+  }
+  const onEnd = () => {
+    leaving.abort()
     if (!last) return
     const { state, problems } = last
     const finish = () => {
@@ -116,7 +105,24 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
     }
     if (state === 'failed') finish()
     else void look().then(finish)
-  })
+  }
+  let silent = false
+  const listeners = {
+    opened() {
+      silent = false
+    },
+    broken() {
+      if (!silent) heard.noted(() => sayProblem(unheard(text().brokeOff)))
+      silent = true
+    },
+    heard({ event, data }: ServerEvent) {
+      if (event === 'lines') heard.told({ kind: 'lines', lines: JSON.parse(data) })
+      else if (event === 'run')
+        onRun(JSON.parse(data)) // of our own server
+      else if (event === 'end') onEnd()
+    },
+  }
+  void listen(`${path}/events`, listeners, leaving.signal)
   const tell = (work: Promise<unknown>) =>
     void work.catch((e: Error) =>
       heard.noted(() => (e instanceof ServerRefused ? sayRefused(e) : sayProblem(unheard(String(e))))),
@@ -127,8 +133,15 @@ export function followMachine({ id }: Pick<RunSummary, 'id'>, heard: Heard): Dri
     fault: text => tell(send(`${path}/faults`, 'POST', { fault: text })),
     look: () => void look(),
     keep() {}, // the server makes them when they are asked for
-    leave: () => source.close(),
+    leave: () => leaving.abort(),
   }
+}
+
+/** By a one-use ticket: the browser saves the file as it comes, and requests of links carry no headers. */
+async function download(path: string, name: string): Promise<void> {
+  const { pathname } = new URL(path, location.href)
+  const { href } = await send<{ readonly href: string }>('./tickets', 'POST', { path: pathname })
+  Object.assign(document.createElement('a'), { href, download: name }).click()
 }
 
 const sayRefused = ({ message, problems }: ServerRefused): string =>

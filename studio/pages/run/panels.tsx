@@ -142,6 +142,11 @@ export function Samples({ run }: PanelProps) {
   )
 }
 
+const taking = (take: () => void) => (event: Event) => {
+  event.preventDefault()
+  take()
+}
+
 export function Files({ run }: PanelProps) {
   const words = text()
   const makes = run?.where === 'page' && isLive(run) && run.last !== undefined
@@ -156,9 +161,9 @@ export function Files({ run }: PanelProps) {
       )}
       {run.kept !== undefined && <small>{words.keptAt(run.kept)}</small>}
       <ul class="links">
-        {run.files.map(({ name, href }) => (
+        {run.files.map(({ name, href, take }) => (
           <li key={name}>
-            <a href={href} download={name}>
+            <a href={href} download={name} onClick={take && taking(take)}>
               {name}
             </a>
           </li>

@@ -11,6 +11,7 @@ export const text = defineText(
     page: 'this page, WebAssembly',
     machine: 'this machine, native',
     noServer: 'On this machine: start `lockstep studio`.',
+    noToken: 'On this machine: open the link that `lockstep studio` printed.',
     interpreted:
       'This page is not isolated, so ranks cannot be threads: the interpreter runs all of them, which is slow and right. Take the tiny job.',
     large: 'Too large for this page',
@@ -33,7 +34,7 @@ export const text = defineText(
     states: {
       starting: 'starting',
       running: 'running',
-      stopping: 'stopping after this step',
+      stopping: 'waiting for this step and its checkpoint (Stop again: at once, without saving)',
       done: 'done',
       stopped: 'stopped',
       failed: 'failed',
@@ -114,6 +115,7 @@ export const text = defineText(
     page: '本页面，WebAssembly',
     machine: '本机，原生 kernel',
     noServer: '要在本机运行：启动 `lockstep studio`。',
+    noToken: '在本机运行：打开 `lockstep studio` 打印的链接。',
     interpreted: '页面没有隔离，rank 不能是线程：由解释器运行所有 rank，结果正确但很慢。请选极小的作业。',
     large: '对本页来说太大',
     takes: (flops: string, step: string, all: string, bytes: string) =>
@@ -133,7 +135,7 @@ export const text = defineText(
     states: {
       starting: '正在启动',
       running: '运行中',
-      stopping: '跑完这一步就停',
+      stopping: '等待这一步和它的检查点（再按停止：立即结束，不保存）',
       done: '完成',
       stopped: '已停止',
       failed: '失败',

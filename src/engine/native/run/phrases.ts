@@ -16,6 +16,7 @@ export const enginePhrases = {
   '.less/activations': [`${most}more microbatches, recompute, more tp or a shorter seq`],
   '.less/workspace': [`${most}more tp, or a smaller batch`],
   '.less/data': [`${most}a smaller batch`],
+  'engine/failed/token': ['this page has no valid token', 'open the link that `lockstep studio` printed'],
   'engine/failed/busy': ['{runs} runs are going on already', 'stop one of them first'],
   'engine/kernels': ['there are no {kernels} kernels in this build', 'try --kernels {there}'],
   'plan/precision/kernels': [
