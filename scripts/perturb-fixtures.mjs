@@ -22,6 +22,7 @@ const { values: options, positionals: words } = parseArgs({
     jobs: { type: 'string', default: '2' },
     most: { type: 'string', default: 'Infinity' },
     tests: { type: 'string', multiple: true },
+    fresh: { type: 'boolean', default: false },
   },
 })
 const seed = Number(options.seed)
@@ -119,25 +120,36 @@ async function inParallel(items, work) {
   await Promise.all(Array.from({ length: Number(options.jobs) }, next))
 }
 
-/** What each test of a file reads, and how long it takes; kept until the file or a fixture changes. */
+/**
+ * What each test of a file reads, and how long it takes. Kept until the file or one of these fixtures changes; tests that read none
+ * are then taken to read none still (`--fresh` runs them again).
+ */
 async function record(file) {
   const kept = join('dist/perturb', `${basename(file)}on`)
-  const key = hashOf(file, ...allFixtures.map(name => join('test/fixtures', name)))
-  const known = existsSync(kept) && JSON.parse(readFileSync(kept, 'utf8'))
-  if (known?.key === key) return known
+  const known = existsSync(kept) && !options.fresh ? JSON.parse(readFileSync(kept, 'utf8')) : undefined
+  if (known && known.key === keyOf(file, known)) return known
   const member = new Member(root, file)
-  const recorded = await member.ask({ record: true }, 1_800_000)
+  const reading = new Set(Object.values(known?.reads ?? {}).flatMap(Object.values).flat())
+  const idle = known?.tests.filter((_, i) => !reading.has(i)).map(({ name }) => name)
+  const made = await member.ask({ record: true, idle }, 1_800_000)
   member.close()
-  if (recorded === undefined) throw new Error(`${file}: its tests did not end`)
-  for (const test of recorded.tests.filter(({ error }) => error))
-    throw new Error(`${file}: ${test.name}: ${test.error}`)
-  const reading = new Set(Object.values(recorded.reads).flatMap(parts => Object.values(parts).flat()))
-  const ms = recorded.tests.reduce((sum, test, i) => sum + (reading.has(i) ? test.ms : 0), 0)
+  if (made === undefined) throw new Error(`${file}: its tests did not end`)
+  const recorded = { ...made, file, ms: costOf(made) }
   mkdirSync('dist/perturb', { recursive: true })
-  writeFileSync(kept, `${JSON.stringify({ ...recorded, file, ms, key })}\n`)
-  console.error(`${file}: ${recorded.tests.length} tests, those that read fixtures take ${(ms / 1000).toFixed(1)} s`)
-  return { ...recorded, file, ms }
+  writeFileSync(kept, `${JSON.stringify({ ...recorded, key: keyOf(file, recorded) })}\n`)
+  console.error(`${file}: ${made.tests.length} tests, those that read fixtures take ${(recorded.ms / 1000).toFixed(1)} s`)
+  return recorded
 }
+
+/** Milliseconds of the tests that read fixtures, none of which may fail. */
+function costOf({ tests, reads }) {
+  const reading = [...new Set(Object.values(reads).flatMap(Object.values).flat())].filter(index => index >= 0)
+  for (const { name, error } of reading.map(index => tests[index])) if (error) throw new Error(`${name}: ${error}`)
+  return reading.reduce((sum, index) => sum + tests[index].ms, 0)
+}
+
+const keyOf = (file, { reads }) =>
+  hashOf(file, ...Object.keys(reads).map(name => join('test/fixtures', name)).filter(path => statSync(path, { throwIfNoEntry: false })?.isFile()))
 
 function hashOf(...files) {
   const hash = createHash('sha256')

@@ -80,14 +80,16 @@ function bytesIn(message: Uint8Array, [field, ...rest]: readonly number[]): Uint
 }
 
 test('text is as PyTorch writes it', () => {
-  const { files } = JSON.parse(readFixture('tensorboard/kinds/expected.json')) as { files: Files }
-  const texts = Object.entries(files).flatMap(([file, { events }]) =>
-    events.flatMap((event, i) => {
-      if (!event.values?.some(({ plugin }) => plugin === 'text')) return []
-      const { whole } = eventRecords(readFileSync(fixturePath(`tensorboard/kinds/${file}`)))[i]
-      return [{ ...event, whole }]
-    }),
-  )
+  const texts = fixtureFolders('tensorboard').flatMap(name => {
+    const { files } = JSON.parse(readFixture(`tensorboard/${name}/expected.json`)) as { files: Files }
+    return Object.entries(files).flatMap(([file, { events }]) =>
+      events.flatMap((event, i) => {
+        if (!event.values?.some(({ plugin }) => plugin === 'text')) return []
+        const { whole } = eventRecords(readFileSync(fixturePath(`tensorboard/${name}/${file}`)))[i]
+        return [{ ...event, whole }]
+      }),
+    )
+  })
   ok(texts.length > 0)
   for (const { wallTime: time, step, values, whole } of texts) {
     const [{ tag }] = values!

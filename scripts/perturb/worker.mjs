@@ -123,12 +123,13 @@ async function load() {
 }
 
 /** Runs every test once, noting what each reads. */
-async function record() {
+async function record(idle = []) {
   reads = {}
   await load()
   for (const hook of suite.before) await hook()
   const tests = []
-  for (const [index, { name }] of suite.tests.entries()) tests.push({ name, ...(await run(index)) })
+  for (const [index, { name }] of suite.tests.entries())
+    tests.push({ name, ...(idle.includes(name) ? { ms: 0 } : await run(index)) })
   for (const hook of suite.after) await hook()
   const found = reads
   reads = undefined
@@ -165,7 +166,7 @@ async function perturb({ fixture, bytes, wanted, count }) {
 }
 
 process.on('message', async request => {
-  process.send(request.record ? await record() : await perturb(request))
+  process.send(request.record ? await record(request.idle) : await perturb(request))
 })
 process.on('disconnect', () => process.exit())
 process.send({ ready: true })
