@@ -129,7 +129,11 @@ async function record(file) {
   const known = existsSync(kept) && !options.fresh ? JSON.parse(readFileSync(kept, 'utf8')) : undefined
   if (known && known.key === keyOf(file, known)) return known
   const member = new Member(root, file)
-  const reading = new Set(Object.values(known?.reads ?? {}).flatMap(Object.values).flat())
+  const reading = new Set(
+    Object.values(known?.reads ?? {})
+      .flatMap(Object.values)
+      .flat(),
+  )
   const idle = known?.tests.filter((_, i) => !reading.has(i)).map(({ name }) => name)
   const made = await member.ask({ record: true, idle }, 1_800_000)
   member.close()
@@ -137,7 +141,9 @@ async function record(file) {
   const recorded = { ...made, file, ms: costOf(made) }
   mkdirSync('dist/perturb', { recursive: true })
   writeFileSync(kept, `${JSON.stringify({ ...recorded, key: keyOf(file, recorded) })}\n`)
-  console.error(`${file}: ${made.tests.length} tests, those that read fixtures take ${(recorded.ms / 1000).toFixed(1)} s`)
+  console.error(
+    `${file}: ${made.tests.length} tests, those that read fixtures take ${(recorded.ms / 1000).toFixed(1)} s`,
+  )
   return recorded
 }
 
@@ -149,7 +155,12 @@ function costOf({ tests, reads }) {
 }
 
 const keyOf = (file, { reads }) =>
-  hashOf(file, ...Object.keys(reads).map(name => join('test/fixtures', name)).filter(path => statSync(path, { throwIfNoEntry: false })?.isFile()))
+  hashOf(
+    file,
+    ...Object.keys(reads)
+      .map(name => join('test/fixtures', name))
+      .filter(path => statSync(path, { throwIfNoEntry: false })?.isFile()),
+  )
 
 function hashOf(...files) {
   const hash = createHash('sha256')

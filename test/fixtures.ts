@@ -16,6 +16,8 @@ export function fixturePath(path: string): string {
   return `${root}/${path}`
 }
 
+export const hasFixture = (path: string): boolean => existsSync(`${root}/${path}`)
+
 /** One of this repository, whatever set is tested: where a test is about one model. */
 export const ownFixture = (path: string): string => `test/fixtures/${path}`
 
