@@ -97,7 +97,7 @@ def _kept_linear(frequency, theta):
 
 def _kept_llama3(frequency, theta, low, high, original):
     """By how often a pair turns in the original positions."""
-    return ((original * frequency / (2 * math.pi) + low) / (high - low)).clamp(0, 1)
+    return ((original * frequency / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
 
 
 def _kept_yarn(frequency, theta, original, fast, slow, scale, scale_all):
