@@ -104,24 +104,39 @@ function runTest(file, env) {
   })
 }
 
+/** Python files as they were, while they are changed. */
+const originals = new Map()
+
+function change({ source, start, end, to }) {
+  const before = readFileSync(source)
+  originals.set(source, before)
+  writeFileSync(source, Buffer.concat([before.subarray(0, start), Buffer.from(to), before.subarray(end)]))
+}
+
+function restore() {
+  for (const [source, before] of originals) writeFileSync(source, before)
+  originals.clear()
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'])
+  process.on(signal, () => {
+    restore()
+    process.exit(1)
+  })
+
 async function judge(mutant) {
-  const url = pathToFileURL(join(root, compiledOf(mutant.source))).href
   const isPython = mutant.source.endsWith('.py')
-  const before = isPython ? readFileSync(mutant.source) : undefined
+  const url = pathToFileURL(join(root, compiledOf(mutant.source))).href
   const env = isPython ? {} : { LOCKSTEP_MUTANT: JSON.stringify({ ...mutant, url }) }
+  if (isPython) change(mutant)
   try {
-    if (isPython)
-      writeFileSync(
-        mutant.source,
-        Buffer.concat([before.subarray(0, mutant.start), Buffer.from(mutant.to), before.subarray(mutant.end)]),
-      )
     for (const file of testsOf(mutant)) {
       const how = await runTest(file, env)
       if (how !== 'passed') return { result: how === 'failed' ? 'killed' : 'timed out', by: file }
     }
     return { result: 'survived' }
   } finally {
-    if (isPython) writeFileSync(mutant.source, before)
+    if (isPython) restore()
   }
 }
 
