@@ -185,38 +185,55 @@ await inParallel(testFiles, async file => {
   records.push(await record(file))
 })
 records.sort((a, b) => a.ms - b.ms)
+// Stopped early, it reports what it has.
+for (const signal of ['SIGINT', 'SIGTERM'])
+  process.on(signal, () => {
+    report()
+    process.exit(1)
+  })
 await inParallel(records, async recorded => {
   const begin = performance.now()
   await perturbAll(recorded, changes)
+  recorded.isDone = true
   console.error(`${recorded.file}: ${((performance.now() - begin) / 1000).toFixed(1)} s`)
 })
 
 /** Where a value is, whichever element of its lists it is in. */
-function placeOf({ fixture, path }) {
-  return `${fixture} ${path.replace(/\b\d+\b/g, '*')}`
+const placeOf = ({ fixture, path }) => `${fixture} ${path.replace(/\b\d+\b/g, '*')}`
+
+function grouped(holes) {
+  const places = new Map()
+  for (const hole of holes) places.set(placeOf(hole), [...(places.get(placeOf(hole)) ?? []), hole])
+  return places
 }
-const unnoticed = changes.filter(({ noticed }) => noticed === undefined)
+
 const reasonFor = ({ fixture, path }) => excused.find(({ pattern }) => pattern.test(`${fixture} ${path}`))
-const holes = unnoticed.filter(change => !reasonFor(change))
-const idle = words.length > 0 ? [] : excused.filter(excuse => !unnoticed.some(change => reasonFor(change) === excuse))
-const places =
-  Map.groupBy?.(holes, placeOf) ??
-  holes.reduce((map, hole) => map.set(placeOf(hole), [...(map.get(placeOf(hole)) ?? []), hole]), new Map())
-for (const [place, [{ path, change, readers }, ...others]] of places)
+
+/** Prints what no test noticed, and how many changes there were; whether all is well. */
+function report() {
+  const open = records.filter(({ isDone }) => !isDone)
+  const isJudged = ({ fixture, noticed }) => noticed !== undefined || !open.some(({ reads }) => reads[fixture])
+  const judged = changes.filter(isJudged)
+  const unnoticed = judged.filter(({ noticed }) => noticed === undefined)
+  const holes = unnoticed.filter(change => !reasonFor(change))
+  const isWhole =
+    judged.length === changes.length && words.length === 0 && options.tests === undefined && options.most === 'Infinity'
+  const idle = isWhole ? excused.filter(excuse => !unnoticed.some(change => reasonFor(change) === excuse)) : []
+  for (const [place, [{ path, change, readers }, ...others]] of grouped(holes))
+    console.log(`${place} (${others.length + 1}): ${path} ${change}  (${readers[0] ?? 'no test reads it'})`)
+  for (const { pattern } of idle) console.log(`${pattern}: excuses nothing`)
+  const results = judged.map(({ fixture, path, change, noticed }) => ({
+    fixture,
+    path,
+    change,
+    noticed: noticed ?? null,
+  }))
+  writeFileSync('dist/perturb/report.json', `${JSON.stringify(results)}\n`)
+  const excusedCount = unnoticed.length - holes.length
+  const noticed = judged.length - unnoticed.length
   console.log(
-    `${place} (${others.length + 1}): ${path} ${change}  (${readers.length === 0 ? 'no test reads it' : readers[0]})`,
+    `${judged.length} of ${changes.length} changes: ${noticed} noticed, ${excusedCount} excused, ${holes.length} unnoticed (seed ${seed})`,
   )
-for (const { pattern } of idle) console.log(`${pattern}: excuses nothing`)
-mkdirSync('dist/perturb', { recursive: true })
-const report = changes.map(({ fixture, path, change, noticed }) => ({
-  fixture,
-  path,
-  change,
-  noticed: noticed ?? null,
-}))
-writeFileSync('dist/perturb/report.json', `${JSON.stringify(report)}\n`)
-console.log(
-  `${changes.length} changes: ${changes.length - unnoticed.length} noticed, ${unnoticed.length - holes.length} excused, ` +
-    `${holes.length} unnoticed (seed ${seed})`,
-)
-process.exitCode = holes.length + idle.length > 0 ? 1 : 0
+  return holes.length + idle.length === 0
+}
+process.exitCode = report() ? 0 : 1
