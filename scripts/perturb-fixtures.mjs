@@ -122,7 +122,7 @@ async function inParallel(items, work) {
 
 /**
  * What each test of a file reads, and how long it takes. Kept until the file or one of these fixtures changes; tests that read none
- * are then taken to read none still (`--fresh` runs them again).
+ * whose own text is the same are then taken to read none still (`--fresh` runs them again).
  */
 async function record(file) {
   const kept = join('dist/perturb', `${basename(file)}on`)
@@ -134,7 +134,7 @@ async function record(file) {
       .flatMap(Object.values)
       .flat(),
   )
-  const idle = known?.tests.filter((_, i) => !reading.has(i)).map(({ name }) => name)
+  const idle = known?.tests.filter((_, i) => !reading.has(i)).flatMap(({ source }) => source ?? [])
   const made = await member.ask({ record: true, idle }, 1_800_000)
   member.close()
   if (made === undefined) throw new Error(`${file}: its tests did not end`)

@@ -21,6 +21,8 @@ export function randomFrom(seed) {
 
 const isTree = value => typeof value === 'object' && value !== null
 
+const isCase = value => isTree(value) && !Array.isArray(value)
+
 /** Indices of a sample: all of a short array; of a longer one its ends and some between them. */
 function sample(length, kind, random) {
   if (length <= short[kind]) return Array.from({ length }, (_, i) => i)
@@ -33,7 +35,8 @@ function* leavesOf(tree, path, random) {
   const entries = Object.entries(tree)
   const kind = entries.every(([, value]) => typeof value === 'number') && Array.isArray(tree) ? 'numbers' : 'others'
   const isList = Array.isArray(tree) || entries.length > 100 // a vocabulary is a list too
-  if (Array.isArray(tree)) yield { tree, key: undefined, path }
+  // Entries of a list of cases come in any order.
+  if (Array.isArray(tree) && !tree.some(isCase)) yield { tree, key: undefined, path }
   const chosen = isList ? sample(entries.length, kind, random).map(i => entries[i]) : entries
   for (const [key, value] of chosen) {
     const below = [...path, key]
