@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { excused } from './perturb/excused.mjs'
 import { Member } from './perturb/member.mjs'
-import { changesOf, randomFrom } from './perturb/values.mjs'
+import { changesOf, print, randomFrom } from './perturb/values.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 process.chdir(root)
@@ -91,7 +91,7 @@ async function isBroken(member, recorded, change, name) {
   const key = `${change.fixture} ${name}`
   recorded.broken ??= new Map()
   if (!recorded.broken.has(key)) {
-    const text = JSON.stringify(JSON.parse(readFileSync(join('test/fixtures', change.fixture), 'utf8')))
+    const text = print(JSON.parse(readFileSync(join('test/fixtures', change.fixture), 'utf8')))
     const request = { fixture: change.fixture, bytes: Buffer.from(text).toString('base64'), wanted: [index] }
     const answer = await member.ask({ ...request, count: recorded.tests.length }, 60_000)
     recorded.broken.set(key, answer?.noticed !== null)

@@ -110,10 +110,18 @@ function* jsonChanges(text, random) {
 }
 const show = value => JSON.stringify(value).slice(0, 40)
 
+/** A document as JSON, in which a 0 keeps its sign. */
+export const print = document =>
+  JSON.stringify(document, (_, value) => (Object.is(value, -0) ? negativeZero : value)).replaceAll(
+    JSON.stringify(negativeZero),
+    '-0',
+  )
+const negativeZero = '\u0001-0'
+
 function withValue(document, tree, key, value) {
   const before = tree[key]
   tree[key] = value
-  const text = JSON.stringify(document)
+  const text = print(document)
   tree[key] = before
   return Buffer.from(text)
 }
@@ -121,7 +129,7 @@ function withValue(document, tree, key, value) {
 function withList(document, list, order) {
   const before = [...list]
   list.splice(0, list.length, ...order)
-  const text = JSON.stringify(document)
+  const text = print(document)
   list.splice(0, list.length, ...before)
   return Buffer.from(text)
 }
