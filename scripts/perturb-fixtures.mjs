@@ -60,7 +60,8 @@ function shared(a, b) {
 /** Tests of a file that may notice a change: those that read the value, the cheapest first, and where it is unknown who does, others. */
 function candidates({ reads, tests }, { fixture, path }) {
   const parts = Object.entries(reads[fixture] ?? {})
-  const exact = parts.filter(([part]) => part === '' || part === path || part.startsWith(`${path}.`))
+  const below = path === '' ? '' : `${path}.`
+  const exact = parts.filter(([part]) => part === '' || part === path || part.startsWith(below))
   const direct = new Set(exact.flatMap(([, readers]) => readers))
   const near = new Map()
   for (const [part, readers] of parts.filter(([part]) => part !== '?'))
