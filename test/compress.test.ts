@@ -174,13 +174,20 @@ test('codes and units are those of the quantiser of ZeRO++, its symmetric 8 bits
     const place = (at: number) => ({ at, parts: [] })
     kernel(cells, [place(0)], [place(x.length), place(2 * x.length)], { ...nowhere })
     const made = [...cells.subarray(x.length, 2 * x.length)]
-    // Theirs are scaled by a number of f16; where that lies on a tie, codes differ by one.
-    for (const [i, code] of codes.entries()) ok(Math.abs(made[i] - code) <= 1, `${x[i]}: ${made[i]}, not ${code}`)
-    ok(made.filter((code, i) => code !== codes[i]).length <= x.length / 16)
-    // Of nothing but zeros they say 1.
-    for (const [g, [unit]] of params.entries())
-      if (x.slice(g * run, (g + 1) * run).some(value => value !== 0))
-        ok(Math.abs(cells[2 * x.length + g] / unit - 1) < 1e-3, `unit ${g}: ${cells[2 * x.length + g]}, not ${unit}`)
+    for (const [g, [unit, zero]] of params.entries()) {
+      const values = x.slice(g * run, (g + 1) * run)
+      const own = cells[2 * x.length + g]
+      equal(zero, 0)
+      // Of nothing but zeros they say 1.
+      if (values.every(value => value === 0)) equal(unit, 1)
+      else ok(Math.abs(own / unit - 1) < 1e-3, `unit ${g}: ${own}, not ${unit}`)
+      // Theirs are scaled by a number of f16: only where x over the two units lies on either side of a tie may codes differ.
+      for (const [i, value] of values.entries()) {
+        const [code, right] = [made[g * run + i], codes[g * run + i]]
+        const sides = [own || 1, unit].map(by => Math.min(127, Math.round(value / by)))
+        ok(code === right || (sides[0] !== sides[1] && Math.abs(code - right) === 1), `${value}: ${code}, not ${right}`)
+      }
+    }
   }
 })
 
@@ -276,6 +283,8 @@ test('I: what one rank computes that does not code is something else', () => {
 interface Hooks {
   readonly ranks: number
   readonly gradients: readonly (readonly string[])[]
+  /** In f32. */
+  readonly allreduce: readonly string[]
   readonly fp16: readonly string[]
   readonly bf16: readonly string[]
 }
@@ -285,6 +294,13 @@ test('sums of 16 bits are those of PyTorch’s hooks to a unit, and finite where
   const numberOf = (bits: string) => new Float32Array(Uint32Array.of(Number.parseInt(bits, 16)).buffer)[0]
   const formats = { fp16: [roundToF16, 2 ** -10, 2 ** -24], bf16: [roundToBf16, 2 ** -7, 2 ** -133] } as const
   let rescued = 0
+  for (const { ranks, gradients, allreduce } of cases)
+    for (const [i, bits] of allreduce.entries()) {
+      const addends = gradients.map(line => Math.fround(numberOf(line[i]) / ranks))
+      const [sum, theirs] = [addends.reduce((a, b) => Math.fround(a + b), 0), numberOf(bits)]
+      const most = Math.max(...addends.map(Math.abs))
+      ok(sum === theirs || Math.abs(sum - theirs) <= 2 ** -22 * most, `f32: ${sum}, not ${theirs}`)
+    }
   for (const { ranks, gradients, ...hooks } of cases)
     for (const [name, [round, digits, least]] of Object.entries(formats))
       for (const [i, bits] of hooks[name as keyof typeof formats].entries()) {

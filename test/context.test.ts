@@ -8,8 +8,8 @@ import { compileJob } from '../src/compile/index.js'
 import { bufferBytes } from '../src/cost/index.js'
 import { isCollective, parse, print, verifyStructure } from '../src/ir/index.js'
 import { check } from '../src/plan/index.js'
+import { close, fixtureNames, readAttention, readFixture } from './fixtures.js'
 import { family, later, test } from './families.js'
-import { fixtureNames, readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
 import { runOp, type Tensor } from './tiny.js'
 
@@ -27,36 +27,52 @@ function held(mesh: Mesh, seq: number): number[][] {
 const zigzag = { dim: 'seq', axis: 'cp' } as const
 
 interface Splits {
-  readonly maps: readonly { cp: number; seq: number; contiguous: Positions; zigzag: Positions }[]
-  readonly usp: readonly { ring: number; ulysses: number; seq: number; zigzag: number[][] }[]
+  readonly maps: readonly ({ cp: number; seq: number; torch_restore: number[] } & Record<Split, Positions>)[]
+  readonly usp: readonly ({ ring: number; ulysses: number; seq: number } & Record<Split, number[][]>)[]
 }
 interface Positions {
   readonly positions: number[][]
+  /** Per rank and step of a ring, how many pairs of a query and a key that it sees meet. */
+  readonly pairs_rank_step: number[][]
+  readonly pairs_rank: number[]
+  readonly rank_efficiency: number
 }
+type Split = 'contiguous' | 'zigzag'
 const splits: Splits = JSON.parse(readFixture('cp/splits.json'))
 
-for (const { cp, seq, ...split } of splits.maps)
+for (const { cp, seq, torch_restore, ...split } of splits.maps)
   test(`cp ${cp} of ${seq} tokens: the positions of Megatron, PyTorch and yunchang`, () => {
     const axes = [{ name: 'cp', size: cp }] as const
-    deepEqual(held({ axes }, seq), split.contiguous.positions)
-    deepEqual(held({ axes, zigzag }, seq), split.zigzag.positions)
+    for (const [how, mesh] of Object.entries({ contiguous: { axes }, zigzag: { axes, zigzag } })) {
+      const { positions, pairs_rank_step, pairs_rank, rank_efficiency } = split[how as Split]
+      const ours = held(mesh, seq)
+      deepEqual(ours, positions)
+      const pairs = ours.map((queries, rank) => ours.map((_, step) => pairsOf(queries, ours[(rank + cp - step) % cp])))
+      deepEqual(pairs, pairs_rank_step)
+      const sums = pairs.map(steps => steps.reduce((a, b) => a + b))
+      deepEqual(sums, pairs_rank)
+      close([(seq * (seq + 1)) / 2 / cp / Math.max(...sums)], [rank_efficiency], 'efficiency')
+    }
+    const order = held({ axes, zigzag }, seq).flat()
+    deepEqual(
+      order.map((_, position) => order.indexOf(position)),
+      torch_restore,
+    )
   })
 
-for (const { ring, ulysses, seq, zigzag: positions } of splits.usp)
-  test(`a zigzag over ${ring} ranks, cut over ${ulysses} in the order of what a rank holds`, () =>
-    deepEqual(
-      held(
-        {
-          axes: [
-            { name: 'tp', size: ulysses },
-            { name: 'cp', size: ring },
-          ],
-          zigzag,
-        },
-        seq,
-      ),
-      positions,
-    ))
+/** Causal pairs of queries and keys. */
+const pairsOf = (queries: readonly number[], keys: readonly number[]): number =>
+  queries.reduce((sum, query) => sum + keys.filter(key => key <= query).length, 0)
+
+for (const { ring, ulysses, seq, ...positions } of splits.usp)
+  test(`${seq} tokens over a ring of ${ring} ranks, cut over ${ulysses} in the order of what a rank holds`, () => {
+    const axes = [
+      { name: 'tp', size: ulysses },
+      { name: 'cp', size: ring },
+    ] as const
+    deepEqual(held({ axes }, seq), positions.contiguous)
+    deepEqual(held({ axes, zigzag }, seq), positions.zigzag)
+  })
 
 const plans = [
   ['gpt', { cp: 2 }],
@@ -78,31 +94,28 @@ later('a longer sequence, cut twelve ways in zigzag', () =>
   computesWhatOneRankComputes(jobOf('gpt tied', { cp: 6, tp: 2, sequenceParallel: true }, { seq: 24 })),
 )
 
-interface Case {
-  readonly window: number | null
-  readonly [tensor: string]: unknown
-}
-
 for (const name of fixtureNames('cp', /^attention_.*\.json$/))
-  test(`${name}: queries in zigzag parts against all keys are torch’s attention`, () => {
-    const given: Case = JSON.parse(readFixture(`cp/${name}`))
-    const tensor = (of: string): Tensor => {
-      const { dims, data } = given[of] as { dims: [string, number][]; data: number[] }
-      return { dims: dims.map(([name, size]) => ({ name, size })), values: data }
-    }
-    const [q, k, v, out, lse] = ['q', 'k', 'v', 'out', 'lse'].map(tensor)
-    const seq = q.dims.find(dim => dim.name === 'seq')!.size
+  test(`${name}: queries in zigzag parts against all keys are torch’s attention, and so are gradients`, () => {
+    const { window: last, tensors } = readAttention(name)
+    const { q, k, v, dout, out, lse, dq, dk, dv } = tensors
+    const seq = q.dims[1].size
     const parts = [4, 3, 2].find(count => seq % (2 * count) === 0) ?? 1
     const mesh: Mesh = { axes: [{ name: 'cp', size: parts }], ...(parts > 1 && { zigzag }) }
+    const window = last === null ? {} : { window: last }
+    const sums = [dk, dv].map(({ values }) => new Float64Array(values.length))
     for (let cp = 0; cp < parts; cp++) {
       const part = partAlong(mesh, ['cp'], { name: 'seq', size: seq / parts }, { cp })
       const cut = (of: Tensor): Tensor => partOf(of, seq / parts, i => positionIn(part, i))
       const place = { origin: { seq: part.origin }, whole: { seq }, gap: { dim: 'seq', ...part } }
-      const window = given.window === null ? {} : { window: given.window }
-      const results = runOp({ kind: 'attention', ...window }, [{ ...cut(q), ...place }, k, v], [cut(out), cut(lse)])
-      for (const [i, expected] of [cut(out), cut(lse)].entries())
-        for (const [e, value] of Array.from(expected.values).entries()) ok(Math.abs(results[i][e] - value) < 1e-12)
+      const queries = { ...cut(q), ...place }
+      const results = runOp({ kind: 'attention', ...window }, [queries, k, v], [cut(out), cut(lse)])
+      for (const [i, expected] of [cut(out), cut(lse)].entries()) close(results[i], expected.values, `${i}`)
+      const saved = [cut(out), cut(lse)]
+      const grads = runOp({ kind: 'attentionGrad', ...window }, [cut(dout), queries, k, v, ...saved], [queries, k, v])
+      close(grads[0], cut(dq).values, 'dq')
+      for (const [i, sum] of sums.entries()) for (const e of sum.keys()) sum[e] += grads[i + 1][e]
     }
+    for (const [i, { values }] of [dk, dv].entries()) close(sums[i], values, 'dk and dv')
   })
 
 /** Of a tensor [batch seq ...], some of the positions. */

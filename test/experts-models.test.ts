@@ -1,98 +1,136 @@
-/** Whole models with experts beside transformers: the loss with its parts, and the gradient of every parameter, to 1e-12. */
-import { ok } from 'node:assert/strict'
+/**
+ * Whole models with experts beside transformers: the loss and its parts, the routing of every layer, and the gradient of every
+ * parameter, to 1e-12. A fixture is read as a Hugging Face folder would be, values and gradients alike.
+ */
+import { deepEqual, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { elementsOf, hasErrors } from '../src/base/index.js'
+import { memoryFiles } from '../src/base/memory-files.js'
+import { printSafetensors } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { boot } from '../src/engine/index.js'
-import { offsets } from '../src/geometry/index.js'
-import { fromHuggingFace } from '../src/model/index.js'
 import { check, Job, type JobInput } from '../src/plan/index.js'
-import { readFixture } from './fixtures.js'
+import { type WeightSource, weightSource } from '../src/weights/index.js'
+import { byWeight } from './experts-fixtures.js'
+import { close, type FixtureTensor, fixtureNames, readFixture, tensorOf } from './fixtures.js'
+
+type Losses = Readonly<Partial<Record<'microbatch' | 'sequence' | 'sequence_sigmoid' | 'z', number>>>
+type Part = 'value' | 'grad'
 
 interface Fixture {
   readonly config: object
-  readonly aux_settings: Readonly<Record<string, number>>
+  readonly aux_settings: Losses
   readonly tokens: readonly (readonly number[])[]
   readonly labels: readonly (readonly number[])[]
   readonly loss: number
-  readonly params: Readonly<Record<string, { readonly value: readonly number[]; readonly grad: readonly number[] }>>
+  readonly loss_parts: Losses & { readonly ce: number }
+  readonly routing: Readonly<Record<string, { readonly indices: FixtureTensor; readonly weights: FixtureTensor }>>
+  readonly params: Readonly<Record<string, { readonly dims: readonly number[] } & Record<Part, readonly number[]>>>
+  readonly buffers?: Readonly<Record<string, readonly number[]>>
 }
 
-/** Theirs: a name, and our dims in the order of its elements; of a tensor that holds two, which half. */
-type Source = readonly [name: string, dims: string, half?: 0 | 1]
-
-const perLayer: Readonly<Record<string, Source>> = {
-  'norm1.gain': ['input_layernorm.weight', 'embed'],
-  'norm2.gain': ['post_attention_layernorm.weight', 'embed'],
-  'attn.q': ['self_attn.q_proj.weight', 'kvHeads group headDim embed'],
-  'attn.k': ['self_attn.k_proj.weight', 'kvHeads headDim embed'],
-  'attn.v': ['self_attn.v_proj.weight', 'kvHeads headDim embed'],
-  'attn.out': ['self_attn.o_proj.weight', 'embed kvHeads group headDim'],
-  'attn.q.norm.gain': ['self_attn.q_norm.weight', 'headDim'],
-  'attn.k.norm.gain': ['self_attn.k_norm.weight', 'headDim'],
-  'mlp.gate': ['mlp.gate_proj.weight', 'ffn embed'],
-  'mlp.up': ['mlp.up_proj.weight', 'ffn embed'],
-  'mlp.down': ['mlp.down_proj.weight', 'embed ffn'],
-  'mlp.router': ['mlp.gate.weight', 'candidate embed'],
-  'mlp.experts.gate': ['mlp.experts.gate_up_proj', 'expert expertFfn embed', 0],
-  'mlp.experts.up': ['mlp.experts.gate_up_proj', 'expert expertFfn embed', 1],
-  'mlp.experts.down': ['mlp.experts.down_proj', 'expert embed expertFfn'],
-}
-const others: Readonly<Record<string, Source>> = {
-  'embed.tokens': ['model.embed_tokens.weight', 'vocab embed'],
-  'head.norm.gain': ['model.norm.weight', 'embed'],
-  'head.out': ['lm_head.weight', 'vocab embed'],
+/** The fixture as a folder of weights, or of gradients in their place. */
+function sourceOf({ config, params, buffers = {}, tokens }: Fixture, part: Part): WeightSource {
+  const files = memoryFiles()
+  const tensors = Object.entries(params).map(([name, { dims, [part]: values }]) => {
+    const shape = [...dims]
+    return [name, { dtype: 'f64' as const, shape, values: Float64Array.from(values) }] as const
+  })
+  const biases = Object.entries(buffers).map(([name, values]) => {
+    const shape = [values.length]
+    return [name, { dtype: 'f64' as const, shape, values: Float64Array.from(values) }] as const
+  })
+  files.write('model/config.json', JSON.stringify(config))
+  files.write('model/model.safetensors', printSafetensors(Object.fromEntries([...tensors, ...biases]), {}))
+  return weightSource('model', files, { seq: tokens[0].length })
 }
 
-function sourceOf(param: string): Source {
-  const [, layer, local] = /^layers\.(\d+)\.(.*)$/.exec(param) ?? []
-  if (layer === undefined) return others[param]
-  const [name, ...rest] = perLayer[local]
-  return [`model.layers.${layer}.${name}`, ...rest]
+/** Losses that balance the experts, in our words. */
+const lossesOf = ({ sequence_sigmoid, ...losses }: Losses): Losses => ({
+  ...losses,
+  ...(sequence_sigmoid !== undefined && { sequence: sequence_sigmoid }),
+})
+
+/** The job of a model by its config, with losses that were added beside that of tokens. */
+function jobOf(fixture: Fixture, source: WeightSource, losses: Losses, plan: JobInput['plan']): Job {
+  const { config: model } = source.folder
+  if (model.family !== 'llama' || !model.moe) throw new Error('a model with experts')
+  const training = { seq: fixture.tokens[0].length, globalBatch: fixture.tokens.length }
+  const moe = { ...model.moe, loss: lossesOf(losses) }
+  return Job.parse(JSON.parse(JSON.stringify({ model: { ...model, moe }, training, plan })))
 }
 
-/** The job of a model by its config, with the losses that were added beside that of tokens. */
-function jobOf({ config, tokens, aux_settings: loss }: Fixture, plan: JobInput['plan']): Job {
-  const { config: model, problems } = fromHuggingFace(config)
-  if (model?.family !== 'llama' || !model.moe) throw new Error(problems.map(({ message }) => message).join('; '))
-  const training = { seq: tokens[0].length, globalBatch: tokens.length }
-  return Job.parse(JSON.parse(JSON.stringify({ model: { ...model, moe: { ...model.moe, loss } }, training, plan })))
+/** A step of the model: its loss, the gradients, and the results of the named instructions in the order of the layers. */
+function stepOf(fixture: Fixture, source: WeightSource, job: Job, kinds: readonly string[] = []) {
+  const program = compileJob(job)
+  const seen: Record<string, { dims: readonly (readonly [string, number])[]; data: number[] }[]> = {}
+  const machine = boot(program, {
+    seed: 1,
+    observe: ({ call, instr, read }) => {
+      if (!kinds.includes(instr.kind) || !('outs' in instr)) return
+      const [out] = instr.outs
+      const { dims } = program.segments[call.segment].buffers[out]
+      seen[instr.kind] ??= []
+      seen[instr.kind].push({ dims: dims.map(({ name, size }) => [name, size]), data: Array.from(read(out)) })
+    },
+  })
+  for (const { name } of program.params) machine.setParameter(name, source.tensor(`param.${name}`))
+  const inputs = (input: string) => (input === 'tokens' ? fixture.tokens : fixture.labels).flat()
+  return { program, machine, seen, loss: machine.step({ inputs, lr: 0, step: 0 }).loss }
 }
 
-for (const name of ['mixtral', 'qwen3_moe'])
-  for (const plan of [
-    {},
-    { dp: 2, ep: 2, rows: 'worst' },
-    { cp: 2, tp: 2, ep: 2, sequenceParallel: true, rows: 'worst' },
-  ] as const)
+const read = (name: string): Fixture => JSON.parse(readFixture(`moe/${name}`))
+
+const plans = [
+  {},
+  { dp: 2, ep: 2, rows: 'worst' },
+  { cp: 2, tp: 2, ep: 2, sequenceParallel: true, rows: 'worst' },
+] as const
+
+for (const name of fixtureNames('moe', /^model_.*\.json$/)) {
+  for (const plan of plans)
     test(`${name} computes what transformers computes (${Object.entries(plan).flat().join(' ') || 'one rank'})`, () => {
-      const fixture = JSON.parse(readFixture(`moe/model_${name}.json`)) as Fixture // as its generator wrote it
-      const job = jobOf(fixture, plan)
+      const fixture = read(name)
+      const [values, gradients] = (['value', 'grad'] as const).map(part => sourceOf(fixture, part))
+      const job = jobOf(fixture, values, fixture.aux_settings, plan)
       if (Object.keys(plan).length > 0 && hasErrors(check(job))) return // these sizes cannot be split so
-      const program = compileJob(job)
-      const machine = boot(program, { seed: 1 })
-      /** Their numbers in the order of our dims. */
-      const ours = (param: (typeof program.params)[number], kind: 'value' | 'grad'): Float64Array => {
-        const [source, names, half] = sourceOf(param.name)
-        const theirs = names.split(' ').map(name => param.dims.find(dim => dim.name === name)!)
-        const all = fixture.params[source][kind]
-        const size = elementsOf(theirs.slice(1))
-        const values =
-          half === undefined
-            ? all
-            : Array.from(
-                { length: all.length / 2 },
-                (_, i) => all[(2 * Math.floor(i / size) + half) * size + (i % size)],
-              )
-        return Float64Array.from(offsets(param.dims, theirs), at => values[at])
-      }
-      for (const param of program.params) machine.setParameter(param.name, ours(param, 'value'))
-      const inputs = (input: string) => (input === 'tokens' ? fixture.tokens : fixture.labels).flat()
-      const { loss } = machine.step({ inputs, lr: 0, step: 0 })
-      ok(Math.abs(loss - fixture.loss) < 1e-12 * fixture.loss, `loss ${loss}, not ${fixture.loss}`)
-      for (const param of program.params) {
-        const [got, right] = [machine.gradient(param.name), ours(param, 'grad')]
-        const worst = right.reduce((most, value, i) => Math.max(most, Math.abs(value - got[i])), 0)
-        ok(worst < 1e-12, `the gradient of ${param.name} is off by ${worst}`)
+      const { program, machine, loss } = stepOf(fixture, values, job)
+      close([loss], [fixture.loss], 'loss')
+      for (const { name, dims } of program.params.filter(({ name }) => !name.endsWith('mlp.bias'))) {
+        const gradient = machine.gradient(name)
+        ok(gradient.length === elementsOf(dims))
+        close(gradient, gradients.tensor(`param.${name}`), name)
       }
     })
+
+  test(`${name}: each part of the loss is that of transformers, and their sum the whole`, () => {
+    const fixture = read(name)
+    const source = sourceOf(fixture, 'value')
+    const { ce, ...parts } = fixture.loss_parts
+    const lossWith = (losses: Losses) => stepOf(fixture, source, jobOf(fixture, source, losses, {})).loss
+    const plain = lossWith({})
+    close([plain], [ce], 'cross entropy')
+    deepEqual(Object.keys(parts).sort(), Object.keys(fixture.aux_settings).sort())
+    for (const [part, value] of Object.entries(parts) as [keyof Losses, number][])
+      close([lossWith({ [part]: fixture.aux_settings[part] }) - plain], [value], part)
+  })
+
+  test(`${name}: tokens go to the experts that transformers chooses, with its weights`, () => {
+    const fixture = read(name)
+    const source = sourceOf(fixture, 'value')
+    const { seen } = stepOf(fixture, source, jobOf(fixture, source, fixture.aux_settings, {}), ['topK', 'chosen'])
+    const layers = Object.keys(fixture.routing).sort()
+    const routed = source.folder.map.params.filter(({ name }) => name.endsWith('mlp.router'))
+    deepEqual(
+      layers,
+      routed.map(({ forms }) => forms[0][0].tensor.replace(/\.weight$/, '').replace('block_sparse_moe', 'mlp')).sort(),
+    )
+    for (const [i, layer] of layers.entries()) {
+      const { indices, weights } = fixture.routing[layer]
+      const [choice, weight] = [seen.topK[i], seen.chosen[i]].map(of => tensorOf(of, 'batch seq choice'))
+      const ours = byWeight(choice, weight)
+      deepEqual(ours.choices, tensorOf(indices, 'batch seq choice').values)
+      close(ours.weights, tensorOf(weights, 'batch seq choice').values, 'weights')
+    }
+  })
+}

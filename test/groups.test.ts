@@ -11,12 +11,40 @@ interface Fixture {
   readonly ep: number
   readonly etp: number
   readonly pp: number
+  readonly dp: number
+  readonly edp: number
   readonly order: string
-  readonly dense: object
-  readonly expert: object
+  readonly dense: Groups
+  readonly expert: Groups
   readonly pp_groups_match: boolean
 }
-const fixtures: Fixture[] = JSON.parse(readFixture('rank_groups.json'))
+type Groups = Readonly<Record<string, readonly (readonly number[])[]>>
+
+const fixtures: Fixture[] = ['rank_groups.json', 'moe/rank_groups_folding.json'].flatMap(name =>
+  JSON.parse(readFixture(name)),
+)
+
+/** Ranks that differ along some axes only. */
+function partition(grid: Readonly<Record<string, number>>, order: string, world: number, along: string): number[][] {
+  let stride = 1
+  const places = order.split('-').map(axis => {
+    const size = grid[axis] ?? 1
+    const at = { axis, size, stride }
+    stride *= size
+    return at
+  })
+  const others = places.filter(({ axis }) => !along.split('-').includes(axis))
+  const parts = new Map<string, number[]>()
+  for (let rank = 0; rank < world; rank++) {
+    const key = others.map(({ stride, size }) => Math.floor(rank / stride) % size).join()
+    parts.set(key, [...(parts.get(key) ?? []), rank])
+  }
+  return [...parts.values()]
+}
+
+/** The groups of the same names. */
+const like = (groups: Groups, of: (along: string) => number[][]): Groups =>
+  Object.fromEntries(Object.keys(groups).map(name => [name, of(name)]))
 
 const groups = (text: string) => lockstep(['groups', ...text.split(' ')])
 const json = async (text: string) => JSON.parse((await groups(`${text} --json`)).out)
@@ -27,8 +55,20 @@ for (const { dense, expert, pp_groups_match, ...f } of fixtures) {
     const { code, out, err } = await groups(`${flags} --json`)
     equal(code, pp_groups_match ? 0 : 1)
     equal(err, '')
-    if (pp_groups_match) deepEqual(JSON.parse(out), { dense, expert })
-    else match(JSON.parse(out).problems[0].message, /pipeline groups differ: dense .*, expert .*/)
+    const { tp, cp, dp, pp, ep, etp, edp, order, world } = f
+    const grids = { dense: { tp, cp, dp, pp }, expert: { tp: etp, ep, dp: edp, pp } }
+    const theirs = { dense, expert }
+    const ours = Object.fromEntries(
+      Object.entries(grids).map(([of, grid]) => [
+        of,
+        like(theirs[of as 'dense'], along => partition(grid, order, world, along)),
+      ]),
+    )
+    deepEqual(ours, theirs)
+    if (!pp_groups_match)
+      return match(JSON.parse(out).problems[0].message, /pipeline groups differ: dense .*, expert .*/)
+    const made = JSON.parse(out)
+    deepEqual({ dense: like(dense, name => made.dense[name]), expert: like(expert, name => made.expert[name]) }, theirs)
   })
 }
 test('the fixtures were found', () => ok(fixtures.length > 0))

@@ -16,37 +16,38 @@ import {
 import { latentAttention, latentSizes } from '../src/model/latent.js'
 import type { LlamaDim } from '../src/model/transformer.js'
 import { check, Job, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
+import { type FixtureTensor, readFixture, tensorOf } from './fixtures.js'
 import { family, test } from './families.js'
-import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, models, shallow, titleOf } from './jobs.js'
 import { greatest, programOf } from './one-rank.js'
 
-interface Numbers {
-  readonly dims: readonly [string, number][]
-  readonly data: readonly number[]
-}
 interface Fixture {
   readonly config: Readonly<
-    Record<
-      'num_attention_heads' | 'q_lora_rank' | 'kv_lora_rank' | 'qk_rope_head_dim' | 'qk_nope_head_dim' | 'v_head_dim',
-      number
-    >
-  > & { readonly rope_parameters: { readonly rope_theta: number } }
+    Record<'num_attention_heads' | 'kv_lora_rank' | 'qk_rope_head_dim' | 'qk_nope_head_dim' | 'v_head_dim', number>
+  > & {
+    readonly q_lora_rank?: number | null
+    readonly rope_interleave?: boolean
+    readonly rope_parameters: { readonly rope_theta: number }
+  }
   readonly rms_norm_eps_of_latents: number
-  readonly params: Readonly<Record<string, { readonly value: readonly number[]; readonly grad: readonly number[] }>>
-  readonly x: Numbers
-  readonly dout: Numbers
-  readonly out: Numbers
-  readonly dx: Numbers
+  readonly params: Readonly<
+    Record<string, { readonly dims: readonly number[] } & Record<'value' | 'grad', readonly number[]>>
+  >
+  readonly x: FixtureTensor
+  readonly dout: FixtureTensor
+  readonly out: FixtureTensor
+  readonly dx: FixtureTensor
 }
 
 const given: Fixture = JSON.parse(readFixture('cp/mla_attention.json'))
 const mla = {
-  ...{ queryRank: given.config.q_lora_rank, keyValueRank: given.config.kv_lora_rank },
+  ...(given.config.q_lora_rank != null && { queryRank: given.config.q_lora_rank }),
+  keyValueRank: given.config.kv_lora_rank,
   ...{ ropeDim: given.config.qk_rope_head_dim, plainDim: given.config.qk_nope_head_dim },
   ...{ valueDim: given.config.v_head_dim, eps: given.rms_norm_eps_of_latents },
 }
-const [batch, seq, embed] = given.x.dims.map(([, size]) => size)
+const [x, dout, out, dx] = [given.x, given.dout, given.out, given.dx].map(of => tensorOf(of, 'batch seq embed'))
+const [batch, seq, embed] = x.dims.map(({ size }) => size)
 const heads = given.config.num_attention_heads
 const config = ModelConfig.parse({
   ...{ family: 'llama', layers: 1, embed, heads, ffn: 1, vocab: 1, mla },
@@ -75,23 +76,28 @@ function columns(values: readonly number[], width: number, rows: readonly number
 }
 
 const range = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i)
-/** Pairs that are side by side, as halves. */
+/** Pairs that turn, as halves: they are side by side unless the config says otherwise. */
 const halves = (from: number, size: number) =>
-  range(0, size).map(i => from + (i < size / 2 ? 2 * i : 2 * (i - size / 2) + 1))
+  given.config.rope_interleave === false
+    ? range(from, size)
+    : range(0, size).map(i => from + (i < size / 2 ? 2 * i : 2 * (i - size / 2) + 1))
 const perHead = (width: number, of: (first: number) => number[]) => range(0, heads).flatMap(head => of(head * width))
 
 /** Ours by name, from tensors by the names of Hugging Face. */
 const ours = (of: (name: string) => readonly number[]): Record<string, readonly number[]> => {
   const { queryRank, keyValueRank, ropeDim, plainDim, valueDim } = mla
   const [asked, known] = [plainDim + ropeDim, plainDim + valueDim]
+  const asking = of(queryRank === undefined ? 'q_proj.weight' : 'q_b_proj.weight')
   const plainOf = (width: number) => perHead(width, first => range(first, plainDim))
   return {
-    'q.down': columns(of('q_a_proj.weight'), embed, range(0, queryRank)),
-    'q.norm.gain': of('q_a_layernorm.weight'),
-    'q.plain': columns(of('q_b_proj.weight'), queryRank, plainOf(asked)),
+    ...(queryRank !== undefined && {
+      'q.down': columns(of('q_a_proj.weight'), embed, range(0, queryRank)),
+      'q.norm.gain': of('q_a_layernorm.weight'),
+    }),
+    'q.plain': columns(asking, queryRank ?? embed, plainOf(asked)),
     'q.rope': columns(
-      of('q_b_proj.weight'),
-      queryRank,
+      asking,
+      queryRank ?? embed,
       perHead(asked, first => halves(first + plainDim, ropeDim)),
     ),
     'kv.down': columns(of('kv_a_proj_with_mqa.weight'), embed, range(0, keyValueRank)),
@@ -114,20 +120,30 @@ test('latent attention and all its gradients are those of transformers’ Deepse
       seed: 1,
     },
   )
-  const [values, gradients] = (['value', 'grad'] as const).map(of => ours(name => given.params[name][of]))
+  const [values, gradients] = (['value', 'grad'] as const).map(of =>
+    ours(name => {
+      const { dims, [of]: values } = given.params[name]
+      equal(
+        values.length,
+        dims.reduce((n, size) => n * size, 1),
+        name,
+      )
+      return values
+    }),
+  )
   for (const [name, value] of Object.entries(values))
     machine.setParameter(`only.attn.${name}`, Float64Array.from(value))
-  machine.setParameter('only.x', Float64Array.from(given.x.data))
-  const count = elementsOf(given.out.dims.map(([name, size]) => ({ name, size })))
-  const target = Float64Array.from(given.out.data, (value, i) => value - (given.dout.data[i] * count) / 2)
+  machine.setParameter('only.x', Float64Array.from(x.values))
+  const count = elementsOf(out.dims)
+  const target = Float64Array.from(out.values, (value, i) => value - (dout.values[i] * count) / 2)
   machine.step({ inputs: () => target, lr: 0, step: 0 })
-  const near = (name: string, expected: readonly number[]) => {
+  const near = (name: string, expected: ArrayLike<number>) => {
     const actual = machine.gradient(name)
     equal(actual.length, expected.length, name)
-    const worst = greatest(expected.map((value, i) => value - actual[i])) / greatest(expected)
+    const worst = greatest(Array.from(expected, (value, i) => value - actual[i])) / greatest(expected)
     ok(worst < 1e-12, `the gradient of ${name} is off by ${worst}`)
   }
-  near('only.x', given.dx.data)
+  near('only.x', dx.values)
   for (const [name, expected] of Object.entries(gradients)) near(`only.attn.${name}`, expected)
 })
 

@@ -172,7 +172,8 @@ const plans: readonly (readonly [ModelName, PlanInput, Parameters<typeof jobOf>[
   ['gpt', { dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', compress }],
   ['gpt tied', { dp: 4, compress, overlap: false }],
   ['gpt', { dp: 2, cp: 2, zero: 1, compress }],
-  ['gpt tied', { dp: 2, tp: 2, zero: 2, reduce: 'step', sequenceParallel: true, compress }],
+  // A model without biases: the gradient of a key's bias is rounding alone, whose sign depends on the order of sums over tp.
+  ['llama', { dp: 2, tp: 2, zero: 2, reduce: 'step', sequenceParallel: true, compress }],
 ]
 const tested = family('compression: 1-bit', 8)
 for (const [model, plan, more] of plans)

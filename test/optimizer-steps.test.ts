@@ -1,9 +1,9 @@
 /** Optimizers and schedules step by step, as torch, lion-pytorch, timm and Megatron-LM compute them. */
-import { ok } from 'node:assert/strict'
+import { deepEqual, equal, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { elementsOf, type Op } from '../src/base/index.js'
 import { lrAt, Training } from '../src/plan/index.js'
-import { readFixture } from './fixtures.js'
+import { close, readFixture } from './fixtures.js'
 import { runOp, type Tensor } from './tiny.js'
 
 type Config = Readonly<Record<string, number | boolean | string | null | readonly number[]>>
@@ -16,6 +16,8 @@ interface Steps {
   readonly initial: readonly (readonly number[])[]
   readonly gradients: readonly (readonly (readonly number[])[])[]
   readonly params: readonly (readonly (readonly number[])[])[]
+  /** Of each parameter at the end, by their names. */
+  readonly state: readonly Readonly<Record<string, number | readonly number[]>>[]
 }
 
 /** What takes the place of one line of `step` for one parameter: its state is `held`. */
@@ -107,18 +109,18 @@ const muon: Update = (config, { param, grad, scalars: { normSquared, lr }, state
 
 const adafactor: Update = (config, { param, grad, scalars: { normSquared, lr, taken }, state, sized }) => {
   const [eps, least] = config.eps as readonly (number | null)[]
-  const [rows, columns] = param.dims
+  const [rows, columns] = param.dims.slice(-2)
+  const each = param.dims.slice(0, -2) // matrices of their own
+  const isMatrix = param.dims.length > 1
+  const inputs = 1
   const beta2Decay = numberOf(config, 'beta2_decay')
-  const how = { beta2Decay, eps: eps ?? 2 ** -52, ...(columns && { inputs: 1 }), ...free }
+  const how = { beta2Decay, eps: eps ?? 2 ** -52, ...(isMatrix && { inputs }), ...free }
   const like = (dims: Tensor['dims']) => ({ dims, values: new Float64Array(elementsOf(dims)) })
-  const states = columns ? [sized('rows', [rows]), sized('columns', [columns]), sized('mean', [])] : [state('v')]
-  const means = columns ? [like([rows]), like([columns]), like([])] : []
-  if (columns)
-    run(
-      { kind: 'factorSquares', inputs: 1, rows: rows.size, columns: columns.size, ...free },
-      [grad, normSquared],
-      means,
-    )
+  const parts = { rows: [...each, rows], columns: [...each, columns], mean: each }
+  const states = isMatrix ? Object.entries(parts).map(([name, dims]) => sized(name, dims)) : [state('v')]
+  const means = isMatrix ? Object.values(parts).map(like) : []
+  if (isMatrix)
+    run({ kind: 'factorSquares', inputs, rows: rows.size, columns: columns.size, ...free }, [grad, normSquared], means)
   const sums = [scalarOf(), scalarOf()]
   run({ kind: 'adafactorSquares', ...how }, [grad, normSquared, taken, param, ...states, ...means], sums)
   const op = { least: least!, most: numberOf(config, 'd'), weightDecay: numberOf(config, 'weight_decay') }
@@ -130,31 +132,31 @@ const adafactor: Update = (config, { param, grad, scalars: { normSquared, lr, ta
   )
 }
 
-const updates: Readonly<Record<string, Update>> = {
-  adamw: adamw({}),
-  adam: adamw({ coupled: true }),
-  'adamw-amsgrad': adamw({ amsgrad: true }),
-  sgd,
-  'sgd-nesterov': sgd,
-  'sgd-dampening': sgd,
-  lion,
-  lamb,
-  'lamb-clip': lamb,
-  'muon-original': muon,
-  'muon-original-bf16': muon,
-  'muon-match_rms_adamw': muon,
-  'muon-match_rms_adamw-bf16': muon,
-  adafactor,
-  'adafactor-decay': adafactor,
+/** By the first word of a case's name. */
+const updates = { adam: adamw({ coupled: true }), sgd, lion, lamb, muon, adafactor } as const
+
+function updateOf({ name, state }: Steps): Update {
+  const [family] = name.split('-')
+  if (family === 'adamw') return adamw({ amsgrad: 'max_exp_avg_sq' in state[0] })
+  return updates[family as keyof typeof updates]
+}
+
+/** Theirs of a state that we name so. */
+const stateNames: Readonly<Record<string, readonly string[]>> = {
+  ...{ m: ['exp_avg', 'momentum_buffer'], v: ['exp_avg_sq', 'variance'], top: ['max_exp_avg_sq'] },
+  ...{ rows: ['row_var'], columns: ['col_var'] },
 }
 
 const scalar = (value: number): Tensor => ({ dims: [], values: [value] })
 
-function steps({ config, shapes, initial, gradients }: Steps, update: Update): Float64Array[][] {
-  const dims = shapes.map(shape => shape.map((size, i) => ({ name: `d${i}`, size })))
+/** Of each step the parameters, and the states in which they end. */
+function steps({ config, shapes, initial, gradients }: Steps, update: Update) {
+  const dims = shapes.map(shape =>
+    shape.map((size, i) => ({ name: shape.length > 2 && i === 0 ? 'expert' : `d${i}`, size })),
+  )
   const params = initial.map((values, i) => ({ dims: dims[i], values: Float64Array.from(values) }))
   const states = params.map(() => new Map<string, Tensor & { values: Float64Array }>())
-  return gradients.map((grads, taken) => {
+  const moved = gradients.map((grads, taken) => {
     const normSquared = grads.flat().reduce((sum, g) => sum + g * g, 0)
     const scalars = { normSquared: scalar(normSquared), lr: scalar(numberOf(config, 'lr')), taken: scalar(taken) }
     for (const [i, param] of params.entries()) {
@@ -168,40 +170,50 @@ function steps({ config, shapes, initial, gradients }: Steps, update: Update): F
     }
     return params.map(({ values }) => values.slice())
   })
+  return { moved, states }
 }
 
 const { cases } = JSON.parse(readFixture('optimizers/steps.json')) as { cases: Steps[] }
-for (const given of cases) {
-  const update = updates[given.name]
+for (const given of cases)
   test(`${given.name} moves parameters as others do, step by step`, () => {
-    const moved = steps(given, update)
+    const { moved, states } = steps(given, updateOf(given))
+    equal(given.params.length, moved.length)
+    // Newton and Schulz in bf16: 3e-2 of lr a step.
+    const loose = given.dtype === 'float32'
     for (const [step, params] of given.params.entries())
       for (const [i, values] of params.entries())
         for (const [at, value] of values.entries()) {
           const gap = Math.abs(moved[step][i][at] - value)
-          // Newton and Schulz in bf16: 3e-2 of lr a step.
-          const bound = given.dtype === 'float32' ? 3e-2 * numberOf(given.config, 'lr') * (step + 1) : 0
+          const bound = loose ? 3e-2 * numberOf(given.config, 'lr') * (step + 1) : 0
           ok(gap <= bound + 1e-12 * Math.max(1, Math.abs(value)), `step ${step}, tensor ${i}, element ${at}: ${gap}`)
         }
+    for (const [i, { step = moved.length, ...theirs }] of given.state.entries()) {
+      equal(step, moved.length)
+      for (const [name, values] of Object.entries(theirs)) {
+        const [ours] = Object.entries(stateNames).find(([, names]) => names.includes(name))!
+        close(states[i].get(ours)!.values, values as readonly number[], name, loose ? 1e-6 : 1e-12)
+      }
+    }
   })
-}
 
 interface Orthogonal {
-  readonly cases: readonly { readonly shape: readonly number[]; readonly x: number[]; readonly torch: number[] }[]
+  readonly cases: readonly Readonly<Record<'shape' | 'x' | 'torch' | 'keller', readonly number[]>>[]
 }
 
-for (const { shape, x, torch } of (JSON.parse(readFixture('optimizers/newton-schulz.json')) as Orthogonal).cases)
+for (const { shape, x, torch, keller } of (JSON.parse(readFixture('optimizers/newton-schulz.json')) as Orthogonal)
+  .cases)
   test(`Newton and Schulz of ${shape.join(' x ')}`, () => {
     const dims = shape.map((size, i) => ({ name: `d${i}`, size }))
     const out = { dims, values: new Float64Array(x.length) }
     const size = x.length + 2 * Math.min(...shape) ** 2
     const room = { dims: [{ name: 'room', size }], values: new Float64Array(size) }
     run({ kind: 'newtonSchulz', inputs: 1, products: 'f32', steps: 5 }, [{ dims, values: x }], [out, room])
-    for (const [i, value] of torch.entries()) ok(Math.abs(out.values[i] - value) <= 1e-12, `element ${i}`)
+    close(out.values, torch, 'torch')
+    close(out.values, keller, 'keller', 1e-6) // divides by norm + 1e-7
   })
 
 interface Schedules {
-  readonly cases: readonly { readonly config: Config; readonly lr: readonly number[] }[]
+  readonly cases: readonly { readonly config: Config; readonly lr: readonly number[]; readonly wd: readonly number[] }[]
 }
 
 const kinds = {
@@ -209,12 +221,17 @@ const kinds = {
   'inverse-square-root': 'inverse-sqrt',
 } as const
 
-for (const { config, lr } of (JSON.parse(readFixture('optimizers/schedules.json')) as Schedules).cases) {
+for (const { config, lr, wd } of (JSON.parse(readFixture('optimizers/schedules.json')) as Schedules).cases) {
   const style = config.lr_decay_style as keyof typeof kinds
   const shape = String(config.lr_wsd_decay_style ?? 'linear').replace('_', '-')
-  test(`learning rates of Megatron: ${style}${style === 'WSD' ? `, ${shape}` : ''}`, () => {
+  test(`learning rates and weight decay of Megatron: ${style}${style === 'WSD' ? `, ${shape}` : ''}`, () => {
     const training = Training.parse({
-      ...{ seq: 1, globalBatch: 1, steps: lr.length, optimizer: { kind: 'sgd', lr: config.max_lr } },
+      ...{
+        seq: 1,
+        globalBatch: 1,
+        steps: lr.length,
+        optimizer: { kind: 'sgd', lr: config.max_lr, weightDecay: config.start_wd },
+      },
       lrSchedule: {
         ...{ kind: kinds[style], warmup: config.lr_warmup_steps, warmupFrom: config.init_lr, minLr: config.min_lr },
         decaySteps: config.lr_decay_steps,
@@ -226,6 +243,9 @@ for (const { config, lr } of (JSON.parse(readFixture('optimizers/schedules.json'
         Math.abs(lrAt(training, taken) - rate) <= 1e-12 * rate,
         `${taken} taken: ${lrAt(training, taken)}, not ${rate}`,
       )
+    // Ours does not change in a run.
+    deepEqual([config.wd_incr_style, config.end_wd], ['constant', training.optimizer.weightDecay])
+    deepEqual(wd, new Array(lr.length).fill(training.optimizer.weightDecay))
   })
 }
 

@@ -3,10 +3,9 @@
  * an ordinary instruction, so laws, traffic and order can be read off a program.
  */
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { type Mesh, partAlong, positionIn, sizeOfAll } from '../src/base/index.js'
+import { sizeOfAll } from '../src/base/index.js'
 import { compileJob, serialJob } from '../src/compile/index.js'
 import { bufferBytes } from '../src/cost/index.js'
-import { keysOfTurn } from '../src/cost/round.js'
 import {
   type Instr,
   type InstrOf,
@@ -18,9 +17,9 @@ import {
   verify,
 } from '../src/ir/index.js'
 import { check, Job, type PlanInput } from '../src/plan/index.js'
+import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
 import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
-import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
 import { runOp, type Tensor } from './tiny.js'
 
 const hybrid = { ulysses: 2, ring: 2 } as const
@@ -55,81 +54,6 @@ test('experts that cut cp where the ring begins leave it whole', () => {
   deepEqual(problems({ cp: 6, attention: { ulysses: 3, ring: 2 }, ep: 2 }), [
     'the grids tp 1 x cp 6 x dp 1 and etp 1 x ep 2 x 3 have no common factors: of 2, 3, 6 each must divide the next',
   ])
-})
-
-interface RingRun {
-  readonly attention: string
-  readonly variant: string
-  readonly cp: number
-  readonly positions: number[][]
-  readonly messages: [how: string, shape: number[]][][]
-  readonly steps?: { from_local: number; block_out: Plain; block_lse: Plain; merged_lse: Plain }[][]
-}
-interface Plain {
-  readonly dims: [string, number][]
-  readonly data: number[]
-}
-const runs: readonly RingRun[] = JSON.parse(readFixture('cp/ring_runs.json'))
-const tensorOf = ({ dims, data }: Plain): Tensor => ({
-  dims: dims.map(([name, size]) => ({ name, size })),
-  values: data,
-})
-
-/** Of a tensor [batch seq ...], some positions, and where they lie. */
-function partOf(of: Tensor, mesh: Mesh, cp: number): Tensor {
-  const [batch, seq, ...rest] = of.dims
-  const size = seq.size / sizeOfAll(mesh, ['cp'])
-  const part = partAlong(mesh, ['cp'], { name: 'seq', size }, { cp })
-  const row = rest.reduce((n, dim) => n * dim.size, 1)
-  const values = Array.from({ length: batch.size * size * row }, (_, e) => {
-    const [b, s] = [Math.floor(e / (size * row)), Math.floor(e / row) % size]
-    return of.values[(b * seq.size + positionIn(part, s)) * row + (e % row)]
-  })
-  const place = { origin: { seq: part.origin }, whole: { seq: seq.size }, gap: { dim: 'seq', ...part } }
-  return { dims: [batch, { ...seq, size }, ...rest], values, ...place }
-}
-
-/** Of results [batch, seq, ...], those from a position on. */
-const from = (values: ArrayLike<number>, { dims: [batch, seq] }: Tensor, first: number): number[] =>
-  Array.from(values).filter((_, i) => Math.floor((i * batch.size * seq.size) / values.length) % seq.size >= first)
-
-const near = (actual: ArrayLike<number>, expected: ArrayLike<number>) =>
-  ok(Array.from(expected).every((value, i) => Math.abs(actual[i] - value) < 1e-12))
-
-for (const { attention, variant, cp, positions, steps } of runs.filter(run => run.steps !== undefined))
-  test(`${variant} of ${cp} ranks: every share and every merge is ring-flash-attention’s`, () => {
-    const zigzag = variant === 'zigzag' ? { zigzag: { dim: 'seq', axis: 'cp' } as const } : {}
-    const mesh: Mesh = { axes: [{ name: 'cp', size: cp }], ...zigzag }
-    const given: Record<string, Plain> = JSON.parse(readFixture(`cp/${attention}`))
-    const [q, k, v] = ['q', 'k', 'v'].map(name => tensorOf(given[name]))
-    for (let rank = 0; rank < cp; rank++) {
-      const queries = partOf(q, mesh, rank)
-      const results = [queries, { ...queries, dims: queries.dims.slice(0, -1) }].map(of => ({ ...of, values: [] }))
-      let sum: Tensor[] | undefined
-      for (let turn = 0, step = 0; turn < cp; turn++) {
-        const keys = [k, v].map(of => partOf(of, mesh, (rank + cp - turn) % cp))
-        const made = runOp({ kind: 'attention' }, [queries, ...keys], results)
-        const share = made.map((values, i) => ({ ...results[i], values }))
-        if (made[1].every(lse => lse === -Infinity)) continue // theirs leaves out what nobody sees
-        const merged = sum && runOp({ kind: 'attentionMerge' }, [...sum, ...share], results)
-        sum = merged ? merged.map((values, i) => ({ ...results[i], values })) : share
-        const { from_local, block_out, block_lse, merged_lse } = steps![rank][step++]
-        near(from(share[0].values, results[0], from_local), block_out.data)
-        near(from(share[1].values, results[1], from_local), block_lse.data)
-        near(sum[1].values, merged_lse.data)
-      }
-      equal(positions[rank].length, queries.dims[1].size)
-      near(sum![0].values, partOf(tensorOf(given.out), mesh, rank).values)
-    }
-  })
-
-test('keys and values make as many messages as in ring-flash-attention, their gradients a round fewer', () => {
-  for (const { cp, messages } of runs.filter(({ variant }) => variant === 'zigzag')) {
-    const program = compileJob(jobOf('llama', { cp, attention: 'ring' }, { seq: 4 * cp }))
-    const tensors = ['F', 'B'].map(phase => shifts(program, phase).reduce((n, { ins }) => n + ins.length, 0))
-    deepEqual(tensors, [2 * (cp - 1), 4 * (cp - 1)])
-    equal(messages[0].filter(([how]) => how === 'send').length, 2 * (cp - 1) + 2 * (cp - 1) + 2 * cp)
-  }
 })
 
 const instrsOf = (program: Program, phase: string): readonly Instr[] => program.segments[`layers.${phase}`].instrs
@@ -192,38 +116,6 @@ test('a window over a sequence that is cut in order needs the keys of few ranks'
   // In zigzag the neighbours of a late chunk are on the next rank.
   deepEqual(turns(3, true), [1, 6])
 })
-
-interface Split {
-  readonly pairs_rank_step: number[][]
-  readonly lockstep_efficiency: number
-}
-const { maps }: { maps: { cp: number; seq: number; contiguous: Split; zigzag: Split }[] } = JSON.parse(
-  readFixture('cp/splits.json'),
-)
-
-for (const { cp, seq, ...splits } of maps)
-  test(`a ring of ${cp} ranks and ${seq} tokens is priced by the pairs of the rank that has most`, () => {
-    for (const [how, { pairs_rank_step, lockstep_efficiency }] of Object.entries(splits).slice(0, 2)) {
-      const zigzag = how === 'zigzag' ? { zigzag: { dim: 'seq', axis: 'cp' } as const } : {}
-      const mesh: Mesh = { axes: [{ name: 'cp', size: cp }], ...zigzag }
-      const dims = [{ name: 'seq', size: seq / cp }]
-      const held = (turn: number) => {
-        const layout = {
-          splits: { seq: ['cp' as const] },
-          partial: {},
-          ...(turn > 0 && { turn: { axes: ['cp' as const], by: turn } }),
-        }
-        return { dtype: 'f32' as const, dims, layout, role: 0, offset: 0 }
-      }
-      const most = Array.from({ length: cp }, (_, turn) => (keysOfTurn(mesh, held(0), held(turn)) ?? 0) * (seq / cp))
-      deepEqual(
-        most,
-        most.map((_, turn) => Math.max(...pairs_rank_step.map(steps => steps[turn]))),
-      )
-      const busy = most.reduce((a, b) => a + b, 0)
-      ok(Math.abs((seq * (seq + 1)) / 2 / cp / busy - lockstep_efficiency) < 1e-12, how)
-    }
-  })
 
 test('the next keys are under way while these are used, gradients while the next are made', () => {
   const program = compileJob(jobOf('gpt', { cp: 4, attention: 'ring' }, { seq: 8 }))

@@ -10,6 +10,7 @@ import {
   draw,
   makeSchedule,
   type Schedule,
+  searchingOrders,
   type TaskCost,
   timing,
   validate,
@@ -36,6 +37,15 @@ test('in the memory of 1F1B at equal costs it is zb-h1', () =>
     { ranks: 3, microbatches: 4, cost: unit },
     draw(makeSchedule('zb-h1', { ranks: 3, chunks: 1, microbatches: 4 })),
   ))
+
+test('the search reports its progress as a share that only grows', () => {
+  const shares = [...searchingOrders({ ranks: 3, microbatches: 6, cost: cost(2, 1, 1, 1) })].map(Number)
+  ok(shares.length > 10)
+  ok(
+    shares.every((share, i) => share <= 1 && share >= (shares[i - 1] ?? 0)),
+    shares.join(' '),
+  )
+})
 
 test('one rank has nobody to wait for', () =>
   equal(timing(autoSchedule({ ranks: 1, microbatches: 5, cost: cost(3, 2, 1) }), cost(3, 2, 1)).makespan, 30))

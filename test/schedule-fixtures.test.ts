@@ -51,8 +51,9 @@ test('dualpipe is DualPipe, step for step', () => {
     const steps = JSON.parse(readSchedule(file)) as [string, 0 | 1, number][][][]
     const theirs = steps.map((row, rank) =>
       row.map(step => {
-        const tasks = step.map(([kind, direction, microbatch]) =>
-          direction === 0 ? `${rank}${kind}${microbatch}` : `${ranks - 1 - rank}${kind}${half + microbatch}`,
+        const tasks = step.map(
+          ([kind, direction, microbatch]) =>
+            [`${rank}${kind}${microbatch}`, `${ranks - 1 - rank}${kind}${half + microbatch}`][direction],
         )
         return tasks.length === 2 ? `(${tasks.join(';')})OVERLAP_F_B` : tasks[0]
       }),
@@ -144,13 +145,25 @@ test('1f1b is the PipelineSchedule of DeepSpeed: its passes in order, its messag
   for (const [name, { rows, buffers }] of streams) {
     const [ranks, microbatches] = /^st(\d+)_mb(\d+)$/.exec(name)!.slice(1).map(Number)
     const schedule = makeSchedule('1f1b', { ranks, chunks: 1, microbatches })
+    equal(rows.length, ranks)
     communicate(schedule).forEach((row, rank) => {
-      const theirs = rows[rank].flat().map(instruction => instruction.split(':')[0])
-      const ours = row.map(({ kind }) => instructionOf[kind])
-      const passes = (names: string[]) => names.filter(each => each.endsWith('Pass'))
-      const messages = (names: string[]) => names.filter(each => /^(Send|Recv)/.test(each)).sort()
+      const theirs = rows[rank].flat()
+      const loads = rank === 0 || rank === ranks - 1
+      const ours = row.flatMap(action => {
+        if (!('microbatch' in action)) return []
+        const { kind, microbatch } = action
+        const buffer = microbatch % buffers[rank]
+        return [...(kind === 'F' && loads ? [`LoadMicroBatch:${buffer}`] : []), `${instructionOf[kind]}:${buffer}`]
+      })
+      const passes = (names: string[]) => names.filter(name => /^(LoadMicroBatch|ForwardPass|BackwardPass)/.test(name))
       deepEqual(passes(ours), passes(theirs), `${name} rank ${rank}`)
-      deepEqual(messages(ours), messages(theirs), `${name} rank ${rank}`)
+      // Each kind in order; when messages go between passes differs.
+      for (const kind of ['LoadMicroBatch', ...Object.values(instructionOf)]) {
+        const of = (names: string[]) => names.filter(name => name.startsWith(`${kind}:`))
+        deepEqual(of(ours), of(theirs), `${name} rank ${rank}`)
+      }
+      deepEqual(theirs.slice(-3), ['ReduceTiedGrads', 'ReduceGrads', 'OptimizerStep'])
+      equal(theirs.length, ours.length + 3)
     })
     // DeepSpeed reserves two buffers where one would do.
     deepEqual(

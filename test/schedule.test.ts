@@ -234,6 +234,8 @@ test('counts that cannot be are refused with their equation', () => {
   match(problem('1f1b', 0, 1, 8), /0 is not a whole number/)
   match(problem('1f1b', 2.5, 1, -3), /2.5 is not.*-3 is not/)
   match(problem('gpipe', 1e5, 1, 1e5), /= 10000000000, but at most/)
+  equal(problem('gpipe', 1000, 1, 1000), '')
+  match(problem('gpipe', 101, 1, 9901), /= 1000001, but at most 1000000/)
   match(problem('1f1', 2, 1, 2), /no schedule '1f1'/)
 })
 

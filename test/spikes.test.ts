@@ -1,5 +1,5 @@
 /** Spikes are found where they were put, and nowhere else (test/fixtures/robust). */
-import { deepEqual, ok } from 'node:assert/strict'
+import { deepEqual, equal, ok } from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
 import { type Norms, noNorms } from '../src/base/index.js'
@@ -14,7 +14,17 @@ interface Series {
   readonly norm: readonly number[]
 }
 
-const { cases }: { cases: Series[] } = JSON.parse(readFixture('robust/spikes.json'))
+/** Verdicts of other detectors on a series, a digit for each step. */
+interface Judged extends Series {
+  /** llm.c: how many deviations the loss is from the mean, both with it in them. */
+  readonly zOfLoss: readonly (number | null)[]
+  /** OLMo-core: 1 where the step is taken. */
+  readonly olmoGoes: string
+  /** Megatron-LM: 1 where the norm is unexpectedly large. */
+  readonly megatronLargeNorm: string
+}
+
+const { cases }: { cases: Judged[] } = JSON.parse(readFixture('robust/spikes.json'))
 
 /** Numbered as in the file, from 0. */
 const spikesOf = ({ loss, norm }: Series): number[] => {
@@ -52,6 +62,33 @@ for (const one of cases) {
     )
   })
 }
+
+const window = 128
+const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length
+function deviation(values: readonly number[], less = 0): number {
+  const center = mean(values)
+  return Math.sqrt(values.reduce((sum, value) => sum + (value - center) ** 2, 0) / (values.length - less))
+}
+const digits = (holds: readonly boolean[]): string => holds.map(Number).join('')
+
+for (const { name, loss, norm, zOfLoss, olmoGoes, megatronLargeNorm } of cases)
+  test(`${name}: the verdicts of llm.c, OLMo-core and Megatron-LM are those of their formulas`, () => {
+    const losses = loss.map(value => value ?? Number.NaN)
+    for (const [step, value] of losses.entries()) {
+      const held = losses.slice(Math.max(0, step + 1 - window), step + 1)
+      const z = step < window ? Number.NaN : (value - mean(held)) / deviation(held)
+      if (Number.isNaN(z)) equal(zOfLoss[step], null)
+      else ok(zOfLoss[step] !== null && Math.abs(z - zOfLoss[step]) < 1e-6, `${step}: ${z}, not ${zOfLoss[step]}`)
+    }
+    const isUsual = (values: readonly number[], step: number) => {
+      const past = values.slice(Math.max(0, step - window), step)
+      return values[step] - mean(past) <= 6 * deviation(past, 1)
+    }
+    const goes = losses.map((_, step) => step < window / 2 || (isUsual(losses, step) && isUsual(norm, step)))
+    equal(digits(goes), olmoGoes)
+    const most = Math.max(...norm.slice(0, 100))
+    equal(digits(norm.map((value, step) => step >= 100 && value > 10 * most)), megatronLargeNorm)
+  })
 
 /** Of norms alone, as a run that skips spikes judges them. */
 function skippedOf({ norm }: Pick<Series, 'norm'>): number[] {

@@ -115,7 +115,7 @@ test('all that is wrong with a folder is said at once', () => {
 })
 
 test('weights whose config says what is not computed here are refused, though a plan may leave it out', () => {
-  const [folder, memory] = [fixturePath('huggingface/qwen2'), memoryFiles()]
+  const [folder, memory] = [ownFixture('huggingface/qwen2'), memoryFiles()]
   const config = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'))
   memory.write('f/model.safetensors', readFileSync(join(folder, 'model.safetensors')))
   const opened = (changes: object) => {
