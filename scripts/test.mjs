@@ -19,7 +19,7 @@ const filesOf = names =>
 
 /** Files that start programs or change their process, longest first, those of the rest counted: each has a process of its own. */
 const apart = filesOf(`
-  emit-conformance emit-launch engine emit docs studio examples emit-checkpoint studio-links studio-learn resume studio-run browser
+  emit-conformance gpu-paths emit-launch engine emit docs studio examples emit-checkpoint studio-links studio-learn resume studio-run browser
   studio-static emit-faults studio-plan studio-claims installed rehearse train studio-exercises calibrate add-a-fact studio-program
   studio-server studio-timeline studio-clinic progress race`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */

@@ -1,0 +1,123 @@
+/**
+ * What emitted programs do only on a GPU, on a simulated one (bench/gpu/simulated): Triton's kernels in its interpreter, compiled updates and
+ * segments, CUDA graphs, grouped and fp8 products, fused attention, copies on streams, collectives with NCCL's rules. And the script that runs
+ * all of it on a real GPU (bench/gpu/conformance.py): an item that dies or hangs fails alone. Triton is on pip for Linux; CI installs it.
+ */
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { finished, temporaryFolder } from './emitted.js'
+import { type GpuJob, gpuJobs, writeGpuFolder } from './gpu-jobs.js'
+import { findPython, noPython } from './python.js'
+import { later, some } from './share.js'
+
+const python = findPython()
+const script = fileURLToPath(new URL('../../bench/gpu/conformance.py', import.meta.url))
+
+const findsTriton = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("triton") is None)'
+const triton = python !== undefined && spawnSync(python, ['-c', findsTriton]).status === 0
+const noTriton = 'no Python with triton (pip install triton)'
+if (python && !triton && process.env.LOCKSTEP_REQUIRE_TRITON) throw new Error(noTriton)
+const skip = python ? (triton ? false : noTriton) : noPython
+
+const conformance = (folder: string, ...args: string[]) =>
+  finished(python!, [script, folder, '--report', join(folder, 'reports'), ...args]).done
+
+interface Report {
+  readonly commit: string
+  readonly device: string
+  readonly rows: readonly { readonly name: string; readonly passed: boolean; readonly said: string }[]
+}
+
+const reportOf = (folder: string): Report => {
+  const name = readdirSync(join(folder, 'reports')).find(name => name.endsWith('.json'))!
+  return JSON.parse(readFileSync(join(folder, 'reports', name), 'utf8'))
+}
+
+/** By name, what is wrong with each item: "" where it passed. */
+async function simulated(folder: string, ...args: string[]): Promise<(name: string) => string> {
+  const { err } = await conformance(folder, '--device', 'simulated', '--seconds', '600', ...args)
+  const wrong = new Map(reportOf(folder).rows.map(({ name, passed, said }) => [name, passed ? '' : said]))
+  return name => wrong.get(name) ?? `it was not run\n${err.slice(-2000)}`
+}
+
+const root = temporaryFolder()
+after(() => rmSync(root, { recursive: true, force: true }))
+
+const ofFamily = (family: string) => gpuJobs.filter(job => job.family === family)
+const tiny = gpuJobs.find(({ title }) => title === 'adamw, ZeRO 1, bf16')!
+
+/** Jobs of a family in some of their ways, each a test. */
+function programs(way: 'written' | 'recorded' | 'compiled', chosen: readonly GpuJob[], as: typeof test): void {
+  describe(`emitted programs on a simulated GPU compute what the reference computes: ${way}`, { skip }, () => {
+    const folder = join(root, way)
+    let wrong: ((name: string) => string) | undefined
+    const run = async () => {
+      if (wrong === undefined) {
+        writeGpuFolder(folder, chosen, 'tests')
+        wrong = await simulated(folder, '--family', 'optimizers', 'recorded', '--ways', way)
+      }
+      return wrong
+    }
+    for (const { title } of chosen) as(`${title} (${way})`, async () => equal((await run())(`${title} (${way})`), ''))
+  })
+}
+programs('written', some(ofFamily('optimizers'), 55, 4), test)
+programs('recorded', some(ofFamily('recorded'), 17), test)
+// Tracing takes most of a minute.
+programs(
+  'compiled',
+  ofFamily('optimizers').filter((_, i) => i % 50 === 9),
+  later,
+)
+
+describe('helpers that take another way on a GPU compute what they compute on a CPU', { skip }, () => {
+  const folder = join(root, 'helpers')
+  const listed = skip ? '' : spawnSync(python!, [script, '--helpers'], { encoding: 'utf8' }).stdout
+  const names = some(listed.split('\n').filter(Boolean), 12, 2)
+  let wrong: (name: string) => string
+  before(async () => {
+    writeGpuFolder(folder, [tiny], 'tests')
+    writeFileSync(join(folder, 'names'), names.join('\n'))
+    wrong = await simulated(folder, '--family', 'helpers', '--names', join(folder, 'names'))
+  })
+  for (const name of names) test(name, () => equal(wrong(name), ''))
+})
+
+describe('the script that runs them', { skip: python ? false : noPython }, () => {
+  test('counts what it ran, and writes a report', async () => {
+    const folder = join(root, 'cpu')
+    writeGpuFolder(folder, [tiny], 'abc1234')
+    const { code, out, err } = await conformance(folder, '--device', 'cpu')
+    equal(code, 0, out + err)
+    match(out, /^optimizers: planned 2, run 1, passed 1, skipped 1 \(needs a GPU, or a simulated one\)$/m)
+    const { commit, device, rows } = reportOf(folder)
+    deepEqual([commit, device, rows.length], ['abc1234', 'cpu', 1])
+    const markdown = readdirSync(join(folder, 'reports')).find(name => name.endsWith('.md'))!
+    match(
+      readFileSync(join(folder, 'reports', markdown), 'utf8'),
+      /\| optimizers \| planned 2, run 1, passed 1, skipped 1/,
+    )
+  })
+
+  later('an item that dies, hangs or is wrong fails alone', async () => {
+    const folder = join(root, 'broken')
+    writeGpuFolder(folder, [tiny, tiny, tiny, tiny], 'tests')
+    const breaks: readonly (readonly [file: string, word: string, instead: string])[] = [
+      ['job0/stage0.py', 'def ', 'import os; os.kill(os.getpid(), 9)\ndef '],
+      ['job1/stage0.py', 'def ', 'import time; time.sleep(1000)\ndef '],
+      ['job2/expected.json', '"loss":', '"loss":1'],
+    ]
+    for (const [file, word, instead] of breaks) {
+      const text = readFileSync(join(folder, file), 'utf8')
+      writeFileSync(join(folder, file), text.replace(word, instead))
+    }
+    const { code, out } = await conformance(folder, '--device', 'cpu', '--seconds', '20')
+    equal(code, 1)
+    match(out, /^optimizers: planned 8, run 4, passed 1, skipped 4/m)
+    ok(/killed by signal 9/.test(out) && /took longer than 20 s/.test(out), out)
+  })
+})
