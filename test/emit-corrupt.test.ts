@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { after, before, describe } from 'node:test'
 import { temporaryFolder, writeEmittedJob } from './emitted.js'
 import { linesOf, tensorsIn } from './emitted-runs.js'
+import { later } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later } from './share.js'
 
 const python = findPython()
 const launcher = ['-c', 'from runtime.torchrun import main; main()']

@@ -11,11 +11,10 @@ import { jobsOfRanks } from '../src/cli/files/other-ranks.js'
 import { Job } from '../src/plan/index.js'
 import { finished, ranksIn, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { linesOf, tensorsIn } from './emitted-runs.js'
+import { later } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf } from './jobs.js'
 import { findPython, noPython } from './python.js'
-import { later } from './families.js'
-import { spokenEvents } from './spoken-events.js'
 
 const python = findPython()
 const cli = fileURLToPath(new URL('../../bin/lockstep.mjs', import.meta.url))

@@ -10,11 +10,11 @@ import { type Checkpoint, readCheckpoint } from '../src/checkpoint/index.js'
 import type { Job, JobInput, PlanInput } from '../src/plan/index.js'
 import { type Session, startSession, syntheticOf } from '../src/train/index.js'
 import { temporaryFolder, writeEmittedJob, writeFiles } from './emitted.js'
+import { later, test } from './families.js'
 import { Forking } from './forked.js'
 import { jobOf, type ModelName, shallow } from './jobs.js'
 import { findPython, noPython } from './python.js'
 import { printedFrom } from './saved.js'
-import { later, test } from './share.js'
 
 const python = findPython()
 

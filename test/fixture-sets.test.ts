@@ -5,7 +5,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { later } from './share.js'
+import { later } from './families.js'
 
 /** Names that a set chooses for itself. */
 const free = [

@@ -10,9 +10,9 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { finished, temporaryFolder } from './emitted.js'
+import { type Family, family, later } from './families.js'
 import { type GpuJob, gpuJobs, writeGpuFolder } from './gpu-jobs.js'
 import { findPython, noPython } from './python.js'
-import { later, some } from './share.js'
 
 const python = findPython()
 const script = fileURLToPath(new URL('../../bench/gpu/conformance.py', import.meta.url))
@@ -50,41 +50,46 @@ after(() => rmSync(root, { recursive: true, force: true }))
 const ofFamily = (family: string) => gpuJobs.filter(job => job.family === family)
 const tiny = gpuJobs.find(({ title }) => title === 'adamw, ZeRO 1, bf16')!
 
-/** Jobs of a family in some of their ways, each a test. */
-function programs(way: 'written' | 'recorded' | 'compiled', chosen: readonly GpuJob[], as: typeof test): void {
-  describe(`emitted programs on a simulated GPU compute what the reference computes: ${way}`, { skip }, () => {
+/** Jobs in one of their ways, each a case; those that this run has go to one Python. */
+function programs(way: 'written' | 'recorded' | 'compiled', jobs: readonly GpuJob[], tested: Family): void {
+  describe(`emitted programs on a simulated GPU compute what the reference computes: ${way}`, () => {
     const folder = join(root, way)
-    let wrong: ((name: string) => string) | undefined
-    const run = async () => {
-      if (wrong === undefined) {
-        writeGpuFolder(folder, chosen, 'tests')
-        wrong = await simulated(folder, '--family', 'optimizers', 'recorded', '--ways', way)
-      }
-      return wrong
+    const taken: GpuJob[] = []
+    let wrong: (name: string) => string
+    before(async () => {
+      if (skip || taken.length === 0) return
+      writeGpuFolder(folder, taken, 'tests')
+      wrong = await simulated(folder, '--family', 'optimizers', 'recorded', '--ways', way)
+    })
+    for (const job of jobs) {
+      const name = `${job.title} (${way})`
+      if (tested(name, { skip }, () => equal(wrong(name), ''))) taken.push(job)
     }
-    for (const { title } of chosen) as(`${title} (${way})`, async () => equal((await run())(`${title} (${way})`), ''))
   })
 }
-programs('written', some(ofFamily('optimizers'), 55, 4), test)
-programs('recorded', some(ofFamily('recorded'), 17), test)
+programs('written', ofFamily('optimizers'), family('simulated GPU: optimizers', 55))
+programs('recorded', ofFamily('recorded'), family('simulated GPU: CUDA graphs', 17))
 // Tracing takes most of a minute.
 programs(
   'compiled',
   ofFamily('optimizers').filter((_, i) => i % 50 === 9),
-  later,
+  family('simulated GPU: compiled', 5),
 )
 
-describe('helpers that take another way on a GPU compute what they compute on a CPU', { skip }, () => {
+describe('helpers that take another way on a GPU compute what they compute on a CPU', () => {
   const folder = join(root, 'helpers')
   const listed = skip ? '' : spawnSync(python!, [script, '--helpers'], { encoding: 'utf8' }).stdout
-  const names = some(listed.split('\n').filter(Boolean), 12, 2)
+  const taken: string[] = []
   let wrong: (name: string) => string
   before(async () => {
+    if (taken.length === 0) return
     writeGpuFolder(folder, [tiny], 'tests')
-    writeFileSync(join(folder, 'names'), names.join('\n'))
+    writeFileSync(join(folder, 'names'), taken.join('\n'))
     wrong = await simulated(folder, '--family', 'helpers', '--names', join(folder, 'names'))
   })
-  for (const name of names) test(name, () => equal(wrong(name), ''))
+  const tested = family('simulated GPU: helpers', 12)
+  for (const name of listed.split('\n').filter(Boolean))
+    if (tested(name, () => equal(wrong(name), ''))) taken.push(name)
 })
 
 describe('the script that runs them', { skip: python ? false : noPython }, () => {

@@ -16,8 +16,8 @@ import {
 import { latentAttention, latentSizes } from '../src/model/latent.js'
 import type { LlamaDim } from '../src/model/transformer.js'
 import { check, Job, rehearsalOf, rehearsalSizes } from '../src/plan/index.js'
-import { type FixtureTensor, readFixture, tensorOf } from './fixtures.js'
 import { family, test } from './families.js'
+import { type FixtureTensor, readFixture, tensorOf } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, models, shallow, titleOf } from './jobs.js'
 import { greatest, programOf } from './one-rank.js'
 

@@ -10,9 +10,9 @@ import { type KernelName, nativeMissing, Pool } from '../src/engine/index.js'
 import { check, Job } from '../src/plan/index.js'
 import { type Session, startSession, syntheticOf } from '../src/train/index.js'
 import { expertModels } from './expert-models.js'
+import { family } from './families.js'
 import { models } from './jobs.js'
 import { savedFrom } from './saved.js'
-import { oneIn } from './share.js'
 
 type Part = { readonly [K in 'model' | 'training' | 'plan']?: Readonly<Record<string, unknown>> }
 
@@ -168,7 +168,7 @@ after(() => pool.close())
 
 const titleOf = (choice: Choice): string => Object.values(choice).join(', ')
 
-const kinds = oneIn(3, 2)
+const kinds = family('resumed bits: compression', 3)
 for (const compress of Object.keys(facets.compress))
   for (const kernels of ['reference', 'native'] as const)
     kinds(
@@ -178,6 +178,6 @@ for (const compress of Object.keys(facets.compress))
     )
 
 const cases = pairwise(1, 500)
-const drawn = oneIn(40, 2)
+const drawn = family('resumed bits', 40)
 for (const choice of cases)
   drawn(`reference: ${titleOf(choice)}`, () => resumesWithTheSameBits(jobOf(choice)!, 'reference'))

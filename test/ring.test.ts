@@ -17,10 +17,8 @@ import {
   verify,
 } from '../src/ir/index.js'
 import { check, Job, type PlanInput } from '../src/plan/index.js'
-import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
 import { family, test } from './families.js'
-import { readFixture } from './fixtures.js'
-import { runOp, type Tensor } from './tiny.js'
+import { computesWhatOneRankComputes, jobOf, shallow, titleOf } from './jobs.js'
 
 const hybrid = { ulysses: 2, ring: 2 } as const
 

@@ -19,7 +19,7 @@ import { processIo } from '../src/cli/io.js'
 import { confined } from '../src/cli/studio/confined.js'
 import { openBrowser } from '../src/cli/studio/opening.js'
 import { type Studio, serveStudio } from '../src/cli/studio/server.js'
-import { later, test } from './share.js'
+import { later, test } from './families.js'
 
 const job = (steps: number, data = '') => `
 name: tiny

@@ -8,8 +8,8 @@ import type { HealthEvent } from '../src/health/index.js'
 import { openTensorBoard, restartRecord, scalarsOf, valuesRecord } from '../src/monitor/index.js'
 import { nodeFiles } from '../src/node/index.js'
 import { type EventRecord, eventRecords, tagsIn } from './event-files.js'
-import { fixtureFolders, fixturePath, hasFixture, readFixture } from './fixtures.js'
 import { later, test } from './families.js'
+import { fixtureFolders, fixturePath, hasFixture, readFixture } from './fixtures.js'
 import { lockstep } from './memory-io.js'
 
 test('the bytes of one record: loss/train 1.25 at step 7', () => {
