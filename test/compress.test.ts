@@ -12,6 +12,7 @@ import { type Instr, isCollective, type Program, verify } from '../src/ir/index.
 import { check, type Job, type PlanInput } from '../src/plan/index.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
+import { lossBounds } from './recorded.js'
 import { oneIn, test } from './share.js'
 
 const sixteen: readonly (readonly [ModelName, PlanInput])[] = [
@@ -114,7 +115,7 @@ for (const [model, plan, kernels] of inEngine)
         const exact = await losses(one, serial, job, 4)
         for (const [step, loss] of ours.entries()) {
           ok(
-            Math.abs(loss / theirs[step] - 1) <= (plan.precision === 'bf16' ? 2e-2 : 1e-4),
+            Math.abs(loss / theirs[step] - 1) <= lossBounds[job.plan.precision],
             `step ${step}: ${loss}, interpreted ${theirs[step]}`,
           )
           ok(

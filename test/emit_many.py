@@ -65,7 +65,8 @@ def run(job, precision, groups):
         losses.MOST = MOST if step % 2 == 0 else 512
         records.append(trainer.step(step))
     told = [None] * dist.get_world_size()
-    dist.all_gather_object(told, (records, trainer.evaluate()))
+    held_out = trainer.evaluate() if "evaluation" in trainer.settings else None
+    dist.all_gather_object(told, (records, held_out))
     reported, held_out = told[trainer.program["reporter"]]
     return {"records": reported, "heldOut": held_out, "parameters": assembled(trainer)}
 

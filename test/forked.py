@@ -15,6 +15,7 @@ import signal
 import sys
 
 import torch  # noqa: F401
+import torch._dynamo  # noqa: F401 - custom operations load it when first called: every copy would
 import torch.distributed  # noqa: F401
 
 LOOK_SECONDS = 0.02

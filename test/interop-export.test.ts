@@ -4,6 +4,7 @@ import process from 'node:process'
 import { exportJob, importConfig } from '../src/interop/index.js'
 import { flagNamed } from '../src/interop/megatron/flags.js'
 import { type ForeignFramework, Job } from '../src/plan/index.js'
+import { changedFields } from './fuzz/exporting.js'
 import { oneIn, test } from './share.js'
 
 /** Numbers that follow from a seed. */
@@ -62,21 +63,6 @@ function drawn(seed: number, to: ForeignFramework): Job {
   })
 }
 
-/** Fields that come back otherwise. */
-function changed(job: Job, back: Readonly<Record<string, unknown>>): string[] {
-  const again = Job.parse({
-    ...back,
-    model: back.model ?? job.model,
-    training: { seq: job.training.seq, ...(back.training as object) },
-  })
-  return (['plan', 'training'] as const).flatMap(section => {
-    const [ours, theirs]: Readonly<Record<string, unknown>>[] = [job[section], again[section]]
-    return [...new Set([...Object.keys(ours), ...Object.keys(theirs)])]
-      .filter(key => JSON.stringify(ours[key]) !== JSON.stringify(theirs[key]))
-      .map(key => `${section}.${key}`)
-  })
-}
-
 const holds = [
   'plan.dp',
   'plan.tp',
@@ -101,7 +87,7 @@ for (const to of ['megatron', 'deepspeed', 'accelerate', 'torchtitan', 'nanotron
       written++
       const { job: back = {} } = importConfig([...files.values()][0], given)
       const named = unsaid.map(({ path }) => path)
-      const others = changed(job, back).filter(path => path !== 'plan.layers')
+      const others = changedFields(job, back).filter(path => path !== 'plan.layers')
       deepEqual(
         others.filter(path => !named.includes(path)),
         [],

@@ -1,0 +1,78 @@
+/**
+ * What emitted PyTorch computed against the reference: emit_many.py's result.json. In f64 losses, gradient norms and parameters
+ * agree to 1e-10; plans in f32 to 2e-5 of a tensor's largest element (rounding of 2^-24 a sum, an update deep); in 16 bits losses
+ * and norms to 2^-7, two units in the last place.
+ */
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Job } from '../src/plan/index.js'
+import { adamw, decayOnly, isHalf, precisionsOf, steps } from './emit-cases.js'
+import { expectedOf, type Programs } from './emitted.js'
+
+/** The Python program that runs a list of emitted folders. */
+export const emitMany = fileURLToPath(new URL('../../test/emit_many.py', import.meta.url))
+
+interface Result {
+  readonly records: readonly { readonly loss: number; readonly gradientNorm: number }[]
+  readonly heldOut: number
+  readonly parameters: Readonly<Record<string, readonly number[]>>
+}
+
+/** The traceback of the first rank that failed. */
+export const failureIn = (folder: string): string | undefined =>
+  readdirSync(folder)
+    .filter(name => name.startsWith('failed-'))
+    .map(name => readFileSync(join(folder, name), 'utf8'))[0]
+
+/** A zero has no sign here. */
+const signless = (values: ArrayLike<number>): number[] => Array.from(values, value => value + 0)
+
+/** Relative to the largest element, or to what one update moves where a tensor is smaller than that. */
+function far(actual: readonly number[], expected: ArrayLike<number>): number {
+  assert.equal(actual.length, expected.length)
+  let [worst, largest] = [0, adamw.lr as number]
+  for (let i = 0; i < actual.length; i++) {
+    // A NaN is as far as can be.
+    worst = Math.max(worst, Number.isFinite(actual[i]) ? Math.abs(actual[i] - expected[i]) : Infinity)
+    largest = Math.max(largest, Math.abs(expected[i]))
+  }
+  return worst / largest
+}
+
+/** The emitted folder was run, and agrees with the reference in every precision it was run in. `complaints`: what its Python wrote. */
+export function conforms(folder: string, job: Job, programs: Programs, complaints: string): void {
+  const file = join(folder, 'result.json')
+  assert.ok(existsSync(file), failureIn(folder) ?? `it was not run\n${complaints}`)
+  const results: Record<string, Result> = JSON.parse(readFileSync(file, 'utf8'))
+  const half = isHalf(job)
+  const exact = expectedOf(job, steps, 'f64', programs)
+  for (const precision of precisionsOf(job)) {
+    const bound = precision === 'f64' ? 1e-10 : half ? 2 ** -7 : 2e-5
+    const { records, heldOut, parameters } = results[precision]
+    const expected = half && precision === 'plan' ? expectedOf(job, steps, 'f32', programs) : exact
+    const near = (what: string, actual: readonly number[], wanted: ArrayLike<number>) => {
+      const distance = far(actual, wanted)
+      assert.ok(distance <= bound, `${precision}: ${what} is ${distance.toExponential(1)} off`)
+    }
+    near(
+      'loss',
+      records.map(({ loss }) => loss),
+      expected.losses,
+    )
+    near(
+      'gradient norm',
+      records.map(({ gradientNorm }) => gradientNorm),
+      expected.norms,
+    )
+    if (job.training.evalBatches > 0) near('held-out loss', [heldOut], [expected.heldOut])
+    // A sum of few bf16 digits may have another sign, and Adam then steps the other way: weights say nothing.
+    if (precision === 'f64' || !half)
+      for (const name of expected.names) near(name, parameters[name], expected.parameter(name))
+    // Where gradients weigh nothing no sum does: what is rounded by chance is the same to the bit.
+    if (precision === 'plan' && job.training.clip === decayOnly.clip)
+      for (const name of expected.names)
+        assert.deepEqual(signless(parameters[name]), signless(expected.parameter(name)), name)
+  }
+}
