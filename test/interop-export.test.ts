@@ -144,6 +144,17 @@ test('Megatron knows every flag it is given, with as many words', () => {
   }
 })
 
+test('Megatron is told by which greatest values a delayed scale goes, and says so', () => {
+  for (const algo of ['max', 'most_recent'] as const) {
+    const fp8 = { recipe: 'delayed', algo } as const
+    const plan = { precision: 'bf16', fp8 } as const
+    const job = Job.parse({ model: llama, training: { seq: 128, globalBatch: 4 }, plan })
+    const { files, given } = exportJob(job, 'megatron')
+    const { job: back } = importConfig(files.get('megatron.sh')!, given)
+    equal(Job.parse(back).plan.fp8?.algo, algo)
+  }
+})
+
 test('refused where it would be another training', () => {
   const job = (plan: object) => Job.parse({ model: llama, training: { seq: 128, globalBatch: 8 }, plan })
   const refusal = (plan: object, to: ForeignFramework) => exportJob(job(plan), to).refused.map(({ path }) => path)

@@ -47,7 +47,7 @@ function readFp8(t: Terms) {
   const recipe = recipes[word as keyof typeof recipes]
   if (!recipe) return t.drop('fp8-recipe', `${word}: no such recipe here; products stay in 16 bits`)
   const history = { history: t.whole('fp8-amax-history-len', 1) ?? 1, margin: t.whole('fp8-margin') ?? 0 }
-  const algo = t.word('fp8-amax-compute-algo') === 'max' ? 'max' : 'most recent'
+  const algo = t.word('fp8-amax-compute-algo') === 'max' ? 'max' : 'most_recent'
   const settings = recipe === 'delayed' ? { ...history, algo } : recipe === 'current' ? { scales: 'exact' } : {}
   t.carry(term, 'plan.fp8', { recipe, ...settings }, `${format}, ${word}: products of linear layers on 8 bits`)
   if (format === 'e4m3' && recipe !== 'blocks' && recipe !== 'mx') t.drop(term, 'gradients are E4M3 there, E5M2 here')
