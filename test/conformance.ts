@@ -41,14 +41,33 @@ function far(actual: readonly number[], expected: ArrayLike<number>): number {
   return worst / largest
 }
 
+/** What any job may be compared by; the cases of emit-cases.ts, whose gradients are known to be large enough, by more. */
+export const anyJob: Compared = { f32: false, norms16: false }
+
+interface Compared {
+  /** In f32 too. Where gradients are small beside Adam's eps, as those of adapters, the interpreter is as far off in f32. */
+  readonly f32: boolean
+  /** Gradient norms in 16 bits: norms over the few numbers of a narrow head make per cents of what is rounded. */
+  readonly norms16: boolean
+}
+
+export const precisionsFor = (job: Job, { f32 }: Compared) =>
+  f32 || isHalf(job) ? precisionsOf(job) : (['f64'] as const)
+
 /** The emitted folder was run, and agrees with the reference in every precision it was run in. `complaints`: what its Python wrote. */
-export function conforms(folder: string, job: Job, programs: Programs, complaints: string): void {
+export function conforms(
+  folder: string,
+  job: Job,
+  programs: Programs,
+  complaints: string,
+  compared: Compared = { f32: true, norms16: true },
+): void {
   const file = join(folder, 'result.json')
   assert.ok(existsSync(file), failureIn(folder) ?? `it was not run\n${complaints}`)
   const results: Record<string, Result> = JSON.parse(readFileSync(file, 'utf8'))
   const half = isHalf(job)
   const exact = expectedOf(job, steps, 'f64', programs)
-  for (const precision of precisionsOf(job)) {
+  for (const precision of precisionsFor(job, compared)) {
     const bound = precision === 'f64' ? 1e-10 : half ? 2 ** -7 : 2e-5
     const { records, heldOut, parameters } = results[precision]
     const expected = half && precision === 'plan' ? expectedOf(job, steps, 'f32', programs) : exact
@@ -61,11 +80,12 @@ export function conforms(folder: string, job: Job, programs: Programs, complaint
       records.map(({ loss }) => loss),
       expected.losses,
     )
-    near(
-      'gradient norm',
-      records.map(({ gradientNorm }) => gradientNorm),
-      expected.norms,
-    )
+    if (precision === 'f64' || compared.norms16)
+      near(
+        'gradient norm',
+        records.map(({ gradientNorm }) => gradientNorm),
+        expected.norms,
+      )
     if (job.training.evalBatches > 0) near('held-out loss', [heldOut], [expected.heldOut])
     // A sum of few bf16 digits may have another sign, and Adam then steps the other way: weights say nothing.
     if (precision === 'f64' || !half)
