@@ -94,6 +94,9 @@ def serve():
 
 
 remember(sys.argv[1])
+# An interrupt of the terminal ends copies; whoever started this process ends it.
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 asked = serve()
 if asked:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     become(asked)

@@ -36,7 +36,12 @@ export interface FuzzOptions {
   readonly isStopped?: () => boolean
 }
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? (error.stack ?? error.message) : String(error))
+/** What it says, and the frames nearest to where it was thrown. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const frames = (error.stack ?? '').split('\n').filter(line => /^ +at /.test(line))
+  return [error.message.trim(), ...frames.slice(0, 3)].join('\n')
+}
 
 /** The last line of a Python traceback or the first of an error, without names and numbers: a smaller job must fail for the same reason. */
 function kindOf(error: unknown): string {
@@ -96,6 +101,7 @@ export class Fuzzer {
       tally[(await run()) === undefined ? 'passed' : 'skipped']++
       return undefined
     } catch (error) {
+      if (this.#isStopped()) return undefined // an interrupt ends the processes of a stage
       tally.failed++
       return { error }
     }

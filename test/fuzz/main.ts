@@ -48,8 +48,8 @@ function* drawing({ seed, job }: Given): Generator<Pick<Drawn, 'seed' | 'input'>
 
 const indented = (text: string): string => text.trimEnd().replace(/^/gm, '  ')
 
-/** Of a stack the frames say little. */
-const mostLines = 12
+/** Of a reason, half from its beginning and half from its end, where a traceback says what was wrong. */
+const mostLines = 16
 
 function failureText({ seed, stage, reason, smallest }: Failure): string {
   const lines = reason.split('\n')
