@@ -4,7 +4,7 @@
  * and norms to 2^-7, two units in the last place.
  */
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Job } from '../src/plan/index.js'
@@ -24,7 +24,9 @@ interface Result {
 export const failureIn = (folder: string): string | undefined =>
   readdirSync(folder)
     .filter(name => name.startsWith('failed-'))
-    .map(name => readFileSync(join(folder, name), 'utf8'))[0]
+    .map(name => join(folder, name))
+    .sort((a, b) => statSync(a).mtimeMs - statSync(b).mtimeMs)
+    .map(file => readFileSync(file, 'utf8'))[0]
 
 /** A zero has no sign here. */
 const signless = (values: ArrayLike<number>): number[] => Array.from(values, value => value + 0)
