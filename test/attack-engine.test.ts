@@ -45,7 +45,7 @@ const start = (broken: Program, kind: (typeof kernels)[number] = kernels[0]) =>
   startEngine(broken, { seed: 1, kernels: kind, pool, timeoutMs: 5000 })
 
 const once = { seed: 1, steps: 1, lr: 0.1, vocab: 7 }
-const nothing = { steps: [], parameters: new Map() }
+const nothing = { steps: [], parameters: new Map(), largest: new Map() }
 
 function refuses(what: string, edit: (text: string) => string, message: RegExp): void {
   test(`a program with ${what} is refused by every engine`, async () => {

@@ -13,6 +13,7 @@ import { check, type Job, type PlanInput } from '../src/plan/index.js'
 import { family, test } from './families.js'
 import { readFixture } from './fixtures.js'
 import { computesWhatOneRankComputes, jobOf, type ModelName, optionsOf, titleOf } from './jobs.js'
+import { lossBounds } from './recorded.js'
 
 const sixteen: readonly (readonly [ModelName, PlanInput])[] = [
   ['mlp', { dp: 3, microbatches: 2, compress: { reduce: 'bf16' } }],
@@ -114,7 +115,7 @@ for (const [model, plan, kernels] of inEngine)
         const exact = await losses(one, serial, job, 4)
         for (const [step, loss] of ours.entries()) {
           ok(
-            Math.abs(loss / theirs[step] - 1) <= (plan.precision === 'bf16' ? 2e-2 : 1e-4),
+            Math.abs(loss / theirs[step] - 1) <= lossBounds[job.plan.precision],
             `step ${step}: ${loss}, interpreted ${theirs[step]}`,
           )
           ok(

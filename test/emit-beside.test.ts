@@ -1,12 +1,15 @@
 /** Which parameters an emitted program lays side by side, and where the loss is worked out a few tokens at a time. */
 import { deepEqual, doesNotMatch, equal, match, ok } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { compileJob } from '../src/compile/index.js'
 import { besideIn } from '../src/emit/beside.js'
 import { headsMerged } from '../src/emit/heads.js'
 import type { JobInput } from '../src/plan/index.js'
 import { emittedFiles } from './emitted.js'
 import { jobOf, type ModelName, titleOf } from './jobs.js'
+import { findPython, noPython, oneThread } from './python.js'
 
 type PlanInput = NonNullable<JobInput['plan']>
 
@@ -50,6 +53,34 @@ test('frozen parameters that ZeRO-3 gathers into other frames are not laid side 
   const lora = { lora: { rank: 1 } }
   deepEqual([...besideIn(compileJob(jobOf('llama', { dp: 2 }, lora))).names], ['layers mlp.gate mlp.up'])
   deepEqual([...besideIn(compileJob(jobOf('llama', { dp: 2, zero: 3 }, lora))).names], [])
+})
+
+const python = findPython()
+const emitFolder = fileURLToPath(new URL('../../src/emit', import.meta.url))
+
+test('AdamW updates columns of a joined matrix as it updates a matrix of its own', {
+  skip: python ? false : noPython,
+}, () => {
+  const script = [
+    'import torch, sys',
+    `sys.path.insert(0, ${JSON.stringify(emitFolder)})`,
+    'from runtime import optimizer',
+    'told = dict(verdict=torch.tensor(True), lr=0.1, taken=torch.tensor(0.0), betas=(0.9, 0.99), eps=1e-8, decay=0.1)',
+    'for dtype in (torch.float32, torch.float64):',
+    '    joined = [torch.rand(8, 24, generator=torch.Generator().manual_seed(i), dtype=dtype) for i in range(3)]',
+    '    grad = torch.rand(8, 8, dtype=dtype)',
+    '    columns = [x[:, 8:16] for x in joined]',
+    '    apart = [x.clone() for x in columns]',
+    '    others = [x.clone() for x in joined]',
+    '    optimizer.adamw_(*columns, grad, **told)',
+    '    optimizer.adamw_(*apart, grad, **told)',
+    '    for column, own, before, after in zip(columns, apart, others, joined):',
+    '        assert (column - own).abs().max() < 1e-6, (column - own).abs().max()',
+    '        after[:, 8:16] = before[:, 8:16]',
+    '        assert torch.equal(after, before), "columns beside it were changed"',
+  ].join('\n')
+  const { status, stderr } = spawnSync(python!, ['-c', script], { encoding: 'utf8', env: oneThread })
+  equal(status, 0, stderr)
 })
 
 test('a program without such parameters, or with one that is treated in another way, is written as it is', () => {

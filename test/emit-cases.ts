@@ -39,6 +39,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ],
   // Matrices that lie side by side are made orthogonal one by one; so are those of experts.
   ['llama', {}, { optimizer: { kind: 'muon', lr: 3e-3, weightDecay: 0.1 }, ema: { decay: 0.9 } }],
+  ['llama', {}, { ema: { decay: 0.9 } }],
   ['llama', { precision: 'bf16' }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
   // Dealt out over copies, and over those who split them too; three matrices a kind do not go evenly over two ranks.
   ['llama', { dp: 2, tp: 2 }, { optimizer: { kind: 'muon', lr: 3e-3 } }],

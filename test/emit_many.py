@@ -127,7 +127,8 @@ def run(job, precision, compiled, groups):
         losses.MOST = MOST if step % 2 == 0 else 512
         records.append(trainer.step(step))
     reports = [None] * dist.get_world_size()
-    dist.all_gather_object(reports, (records, trainer.evaluate()))
+    validation = trainer.evaluate() if "evaluation" in trainer.settings else None
+    dist.all_gather_object(reports, (records, validation))
     reported, validation = reports[trainer.program["reporter"]]
     return {"records": reported, "heldOut": validation, "parameters": assembled(trainer)}
 

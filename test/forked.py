@@ -15,6 +15,7 @@ import signal
 import sys
 
 import torch  # noqa: F401
+import torch._dynamo  # noqa: F401 - custom operations load it when first called: every copy would
 import torch.distributed  # noqa: F401
 
 LOOK_SECONDS = 0.02
@@ -93,6 +94,9 @@ def serve():
 
 
 remember(sys.argv[1])
+# An interrupt of the terminal ends copies; whoever started this process ends it.
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 asked = serve()
 if asked:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     become(asked)

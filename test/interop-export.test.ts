@@ -5,6 +5,7 @@ import { exportJob, importConfig } from '../src/interop/index.js'
 import { flagNamed } from '../src/interop/megatron/flags.js'
 import { type ForeignFramework, Job } from '../src/plan/index.js'
 import { family, test } from './families.js'
+import { changedFields } from './fuzz/exporting.js'
 
 /** Numbers that follow from a seed. */
 function drawing(seed: number) {
@@ -62,21 +63,6 @@ function drawn(seed: number, to: ForeignFramework): Job {
   })
 }
 
-/** Fields that come back otherwise. */
-function changed(job: Job, back: Readonly<Record<string, unknown>>): string[] {
-  const again = Job.parse({
-    ...back,
-    model: back.model ?? job.model,
-    training: { seq: job.training.seq, ...(back.training as object) },
-  })
-  return (['plan', 'training'] as const).flatMap(section => {
-    const [ours, theirs]: Readonly<Record<string, unknown>>[] = [job[section], again[section]]
-    return [...new Set([...Object.keys(ours), ...Object.keys(theirs)])]
-      .filter(key => JSON.stringify(ours[key]) !== JSON.stringify(theirs[key]))
-      .map(key => `${section}.${key}`)
-  })
-}
-
 const holds = [
   'plan.dp',
   'plan.tp',
@@ -101,7 +87,7 @@ for (const to of ['megatron', 'deepspeed', 'accelerate', 'torchtitan', 'nanotron
       written++
       const { job: back = {} } = importConfig([...files.values()][0], given)
       const named = unsaid.map(({ path }) => path)
-      const others = changed(job, back).filter(path => path !== 'plan.layers')
+      const others = changedFields(job, back).filter(path => path !== 'plan.layers')
       deepEqual(
         others.filter(path => !named.includes(path)),
         [],
@@ -155,6 +141,17 @@ test('Megatron knows every flag it is given, with as many words', () => {
       const { arity, until, fork } = flagNamed(name) ?? {}
       ok(until === undefined && fork === undefined && (arity === 'none' ? words === 0 : words > 0), `${name}: ${arity}`)
     }
+  }
+})
+
+test('Megatron is told by which greatest values a delayed scale goes, and says so', () => {
+  for (const algo of ['max', 'most_recent'] as const) {
+    const fp8 = { recipe: 'delayed', algo } as const
+    const plan = { precision: 'bf16', fp8 } as const
+    const job = Job.parse({ model: llama, training: { seq: 128, globalBatch: 4 }, plan })
+    const { files, given } = exportJob(job, 'megatron')
+    const { job: back } = importConfig(files.get('megatron.sh')!, given)
+    equal(Job.parse(back).plan.fp8?.algo, algo)
   }
 })
 

@@ -218,6 +218,17 @@ test('unwise plans are warned of, with numbers', () => {
   warns({ recompute: ['gelu', 'rope'] }, 'plan.recompute', /this llama has no gelu/)
 })
 
+test('ops to recompute are looked for in every kind of layer, whatever widths are wrong', () => {
+  const llama = { family: 'llama', layers: 4, embed: 8, heads: 4, ffn: 8, vocab: 8 } as const
+  const pathsOf = (model: JobInput['model'], recompute: ('scores' | 'dispatch' | 'swiglu')[]) =>
+    check(Job.parse({ model, training: { seq: 8, globalBatch: 8 }, plan: { recompute } })).map(({ path }) => path)
+  const mla = { keyValueRank: 5, ropeDim: 2, plainDim: 3, valueDim: 4 }
+  deepEqual(pathsOf({ ...llama, mla, headDim: 6 }, ['swiglu']), ['model.headDim'])
+  deepEqual(pathsOf({ ...llama, experts: 4, topK: 2, moe: { dense: 1 } }, ['dispatch', 'swiglu']), [])
+  deepEqual(pathsOf({ ...llama, experts: 4, topK: 2, moe: { every: 2 } }, ['dispatch', 'swiglu']), [])
+  deepEqual(pathsOf(llama, ['scores']), ['plan.recompute'])
+})
+
 test('check prints what a job amounts to', async () => {
   const { code, out } = await lockstep(['check', 'job.yaml'], { 'job.yaml': good })
   equal(code, 0)

@@ -2,6 +2,7 @@
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Given, importConfig } from '../src/interop/index.js'
+import { Plan } from '../src/plan/index.js'
 
 const scriptOf = (flags: string, launcher = 'torchrun --nnodes 2 --nproc_per_node 8') =>
   `#!/bin/bash\n${launcher} pretrain_gpt.py ${flags}\n`
@@ -71,7 +72,7 @@ torchrun --nproc_per_node=8 pretrain_gpt.py \${A[@]} --num-attention-heads 8 --s
 `
   const { plan, model, training } = jobOf(text, { args: ['small'], env: { TP: '2' } })
   deepEqual([model.layers, model.embed, training.globalBatch, training.seq], [8, 512, 64, 128])
-  deepEqual([plan.sequenceParallel, plan.dp, (plan.fp8 as { recipe: string }).recipe], [true, 4, 'delayed'])
+  deepEqual([plan.sequenceParallel, plan.dp, Plan.parse(plan).fp8?.algo], [true, 4, 'most_recent'])
 })
 
 const stages = (flags: string) =>

@@ -12,17 +12,22 @@ export type Kind = 'native' | 'wasm'
  */
 export const bounds = { loss: 1e-6, gradient: 5e-5, parameter: 1e-5 }
 
+/** What the engine's sums may make of a loss where the interpreter rounds as the plan says, relative to its loss. */
+export const lossBounds = { f32: 1e-4, bf16: 2e-2, 'bf16-no-masters': 2e-2, 'pure-bf16': 2e-2, f16: 5e-3 } as const
+
 /** Memory that is not in use is NaN throughout. */
 export async function record(program: Program, kernels: Kind, pool: Pool, options: CompareOptions): Promise<RunRecord> {
   const watching = { observeGradients: true, poison: true, timeoutMs: 20_000 }
   const engine = await startEngine(program, { seed: options.seed, kernels, pool, ...watching })
   try {
     const data = dataFor(program, options)
-    const byName = <T>(of: (name: string) => T) => new Map(program.params.map(({ name }) => [name, of(name)]))
+    const byName = <T>(of: (name: string) => T, params = program.params) =>
+      new Map(params.map(({ name }) => [name, of(name)]))
+    const trained = program.params.filter(({ frozen }) => !frozen)
     const steps = []
     for (let step = 0; step < options.steps; step++) {
       const { loss } = await engine.step({ inputs: data(step), lr: options.lr, step })
-      steps.push({ loss, gradients: byName(name => engine.gradient(name)) })
+      steps.push({ loss, gradients: byName(name => engine.gradient(name), trained) })
     }
     const spreads = byName(name => engine.spread(name))
     return {

@@ -14,15 +14,12 @@ import { expertModels } from './expert-models.js'
 import { family, later, test } from './families.js'
 import { jobOf, optionsOf } from './jobs.js'
 import { draw, jobAt, type Point, titleAt } from './pairs.js'
-import type { Kind } from './recorded.js'
+import { type Kind, lossBounds } from './recorded.js'
 
 const pool = new Pool()
 after(() => pool.close())
 
 const skipOf = (kernels: Kind) => ({ skip: (kernels === 'native' && nativeMissing()) || false })
-
-/** What 16 bits may make of a loss, whatever the order of sums. */
-const bound = { bf16: 2e-2, 'bf16-no-masters': 2e-2, 'pure-bf16': 2e-2, f16: 5e-3 }
 
 async function losses(runner: Runner, program: Program, job: Job, steps: number, lr = 1e-3): Promise<number[]> {
   const data = dataFor(program, optionsOf(job))
@@ -37,8 +34,7 @@ const start = (program: Program, kernels: Kind) =>
 
 async function agrees(job: Job, kernels: Kind): Promise<void> {
   const program = compileJob(job)
-  const { precision } = job.plan
-  const most = precision === 'f32' ? 1e-4 : bound[precision]
+  const most = lossBounds[job.plan.precision]
   const [engine, machine] = [await start(program, kernels), boot(program, { seed: 1, precision: 'f32' })]
   try {
     const [ours, theirs] = [await losses(engine, program, job, 2), await losses(machine, program, job, 2)]
@@ -106,7 +102,7 @@ for (const [model, precision, when] of [
       await trained(jobOf(model, { ...plan, precision }), 'native'),
       await trained(jobOf(model, plan), 'native'),
     ]
-    ok(Math.abs(narrow / wide - 1) <= bound[precision], `${narrow} and ${wide}`)
+    ok(Math.abs(narrow / wide - 1) <= lossBounds[precision], `${narrow} and ${wide}`)
   })
 
 for (const kernels of ['native', 'wasm'] as const)

@@ -175,7 +175,8 @@ const Latent = z.strictObject({
     .positive()
     .max(1)
     .optional()
-    .describe('added to the variance in the norms of both latents; eps of the model if not given'),
+    .describe('added to the variance in the norms of both latents; eps of the model if not given')
+    .meta({ examples: [1e-6] }),
 })
 
 export const LlamaConfig = z

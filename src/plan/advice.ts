@@ -10,7 +10,7 @@ import {
   type Stored,
   showBytes,
 } from '../base/index.js'
-import { buildModel, type ModelConfig, parametersOf } from '../model/index.js'
+import { buildModel, type ModelConfig, parametersOf, routedLayers } from '../model/index.js'
 import { advised, clause } from './phrases.js'
 import { bytesPerNumber, type Rule, splitsBackward, widthOfGradient, widthOfParameter } from './rule.js'
 import { recomputable } from './schema.js'
@@ -46,9 +46,17 @@ export const adviceOnZero: Rule = function* ({ model, training, plan }) {
     })
 }
 
+/** As many layers as show each kind that the model has, of heads that its latents make up: widths do not change which ops there are. */
+function oneOfEachLayer(model: ModelConfig): ModelConfig {
+  if (model.family !== 'llama') return { ...model, layers: 1 }
+  const { mla } = model
+  const [routed = 0] = routedLayers(model)
+  return { ...model, layers: routed + 1, ...(mla && { headDim: mla.plainDim + mla.ropeDim }) }
+}
+
 /** The recomputable ops that a model has. */
 function opsOf(model: ModelConfig): OpKind[] {
-  const { blocks } = buildModel({ ...model, layers: 1 }, { batch: 1, seq: 1 })
+  const { blocks } = buildModel(oneOfEachLayer(model), { batch: 1, seq: 1 })
   const kinds = new Set(blocks.flatMap(({ graph }) => graph.nodes.map(({ op }) => op.kind)))
   return recomputable.filter(kind => kinds.has(kind))
 }

@@ -100,12 +100,15 @@ def _frozen_adam(param, m, v, mean, rounded, draws, verdict, shrink, rate, scale
 
 
 def _is_fused(param, *states) -> bool:
-    """On a CPU PyTorch has a kernel for parameters whose states are as wide as they are; in half precision it would round gradients twice."""
+    """
+    On a CPU PyTorch has a kernel for parameters whose states are as wide as they are; in half precision it would round gradients twice.
+    It ignores strides, so columns of a joined matrix (q beside k and v) must not be given to it.
+    """
     return (
         FUSES
         and param.device.type == "cpu"
         and param.dtype in (torch.float32, torch.float64)
-        and all(x is None or x.dtype == param.dtype for x in states)
+        and all(x is None or (x.dtype == param.dtype and x.is_contiguous()) for x in (param, *states))
     )
 
 

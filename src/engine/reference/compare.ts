@@ -4,7 +4,7 @@
  *
  * Errors are relative. A gradient's is measured against the largest element of its tensor, or a small part of the
  * model's largest where a tensor's gradient is exactly 0 in theory (the key bias of attention: only rounding is left).
- * A parameter's is measured against its largest element plus what the optimizer makes of a gradient error of that
+ * A parameter's is measured against its largest element, in any step, plus what the optimizer makes of a gradient error of that
  * size: Adam divides by the root of the second moment, and by eps alone where the gradient is only rounding. From the
  * second step on gradients are those of parameters moved by so much, and are allowed as much more.
  */
@@ -70,6 +70,8 @@ export const worstOf = ({ steps, parameter }: Comparison): number =>
 export interface SerialRun {
   readonly steps: readonly SerialStep[]
   readonly parameters: ReadonlyMap<string, Float64Array>
+  /** The largest element of each parameter after any step: a bias that follows the load may be back at 0, but for rounding. */
+  readonly largest: ReadonlyMap<string, number>
 }
 
 interface SerialStep {
@@ -93,8 +95,10 @@ export function* runningSerial(program: Program, options: CompareOptions): Work<
   const names = program.params.map(({ name }) => name)
   const followers = followersIn(program)
   const steps: SerialStep[] = []
+  const largest = new Map<string, number>()
   for (let step = 0; step < options.steps; step++) {
     const { loss } = yield* stepOf(machine, data, options, step)
+    for (const name of names) largest.set(name, Math.max(largest.get(name) ?? 0, greatest(machine.parameter(name))))
     const gradients = new Map(trainedIn(program).map(name => [name, machine.gradient(name)]))
     const scales = gradientScales(gradients, followers)
     const sensitivity = sensitivities(program, machine, options, step)
@@ -109,7 +113,7 @@ export function* runningSerial(program: Program, options: CompareOptions): Work<
     const growth = norm([...pushed.values()]) / norm(names.map(name => machine.parameter(name)))
     steps.push({ loss, gradients, scales, pushed, growth })
   }
-  return { steps, parameters: new Map(names.map(name => [name, machine.parameter(name)])) }
+  return { steps, largest, parameters: new Map(names.map(name => [name, machine.parameter(name)])) }
 }
 
 /** What a run of a program left to be looked at, whoever ran it. */
@@ -165,7 +169,7 @@ export function compareRun(program: Program, run: RunRecord, serial: SerialRun):
   const parameter = worst(
     names.map(name => {
       const expected = serial.parameters.get(name)!
-      const largest = greatest(expected)
+      const largest = serial.largest.get(name)!
       return { name, error: gap(run.parameters.get(name)!, expected, i => largest + pushed.get(name)![i]) }
     }),
   )
