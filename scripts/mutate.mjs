@@ -4,9 +4,20 @@
  * Results are kept in dist/mutate/seed-N.json; started again it goes on where it was.
  */
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { SourceMap } from 'node:module'
-import { dirname, join } from 'node:path'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -15,7 +26,17 @@ import { mutantsOf } from './mutate/javascript.mjs'
 import { targets } from './mutate/targets.mjs'
 import { randomFrom } from './perturb/values.mjs'
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)))
+const home = dirname(dirname(fileURLToPath(import.meta.url)))
+/** Mutants are made and tested in a copy of the tree: a run that is killed leaves no mutant in the sources. */
+const root = mkdtempSync(join(tmpdir(), 'lockstep-mutate-'))
+const leftOut = /^(\.git|\.venv|node_modules|runs|dist\/(mutate|perturb))(\/|$)/
+cpSync(home, root, {
+  recursive: true,
+  preserveTimestamps: true,
+  filter: source => !leftOut.test(relative(home, source)),
+})
+symlinkSync(join(home, 'node_modules'), join(root, 'node_modules'))
+process.on('exit', () => rmSync(root, { recursive: true, force: true }))
 process.chdir(root)
 const { values: options, positionals: words } = parseArgs({
   allowPositionals: true,
@@ -118,11 +139,7 @@ function restore() {
   originals.clear()
 }
 
-for (const signal of ['SIGINT', 'SIGTERM'])
-  process.on(signal, () => {
-    restore()
-    process.exit(1)
-  })
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1))
 
 async function judge(mutant) {
   const isPython = mutant.source.endsWith('.py')
@@ -140,8 +157,8 @@ async function judge(mutant) {
   }
 }
 
-const report = `dist/mutate/seed-${options.seed}.json`
-mkdirSync('dist/mutate', { recursive: true })
+const report = join(home, `dist/mutate/seed-${options.seed}.json`)
+mkdirSync(dirname(report), { recursive: true })
 const keyOf = ({ source, start, end, to }) => `${source}:${start}-${end}:${to}`
 const known = new Map(
   existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')).map(each => [keyOf(each), each]) : [],
@@ -183,9 +200,9 @@ for (const mutant of survivors) {
   console.log(`${mutant.source}:${mutant.line} ${mutant.kind}${reason ? ` (excused: ${reason.reason})` : ''}`)
   console.log(`  ${textAt(mutant).trim()}\n  - ${mutant.from}\n  + ${mutant.to}`)
 }
-const left = survivors.filter(mutant => !reasonFor(mutant)).length
-const counted = judged.length - survivors.length + left
+const unexcused = survivors.filter(mutant => !reasonFor(mutant)).length
+const counted = judged.length - survivors.length + unexcused
 console.log(
-  `${counted} mutants: ${counted - left} noticed, ${left} survived (${((100 * left) / Math.max(1, counted)).toFixed(1)} %)`,
+  `${counted} mutants: ${counted - unexcused} noticed, ${unexcused} survived (${((100 * unexcused) / Math.max(1, counted)).toFixed(1)} %)`,
 )
-process.exitCode = left > 0.05 * counted ? 1 : 0
+process.exitCode = unexcused > 0.05 * counted ? 1 : 0

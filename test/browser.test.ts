@@ -20,7 +20,7 @@ test('only what is Node’s of the platform, beside the command line and the fol
     .filter(file => /from 'node:|import\('node:/.test(readFileSync(join('src', file), 'utf8')))
   deepEqual(
     files.sort(),
-    ['node-cache.ts', 'node-disk.ts', 'node.ts'].map(file => join('platform', file)),
+    ['node-cache.ts', 'node-disk.ts', 'node-enclosure.ts', 'node.ts'].map(file => join('platform', file)),
   )
 })
 

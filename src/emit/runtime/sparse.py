@@ -11,7 +11,7 @@ def greatest(x: torch.Tensor, kept: int, addends: int) -> Tuple[torch.Tensor, to
     """
     lines = x.reshape(addends, -1)
     sizes = torch.nan_to_num(lines.abs(), nan=torch.inf, posinf=torch.inf)
-    least = sizes.topk(kept, 1).values[:, -2:]
+    least = sizes.topk(kept, 1).values[:, -1:]
     above, equal = sizes > least, sizes == least
     chosen = above | (equal & (equal.cumsum(1) <= kept - above.sum(1, keepdim=True)))
     # Whoever is not chosen goes to a place behind the last.
