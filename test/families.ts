@@ -12,9 +12,10 @@ import { test as registered, type TestContext, type TestOptions } from 'node:tes
 const share = process.env.LOCKSTEP_TESTS
 const records = process.env.LOCKSTEP_RECORDS
 
-/** Whether this run has a case: `npm test` takes one in `few`, the rest all others. */
+/** Whether this run has a case: `npm test` takes one in `few`, the rest all others; of a family with Infinity, all of them. */
 function isTaken(index: number, few: number): boolean {
   if (share === 'all') return true
+  if (few === Infinity) return share === 'rest'
   if (share === 'fast') return index === 0
   return share === 'rest' ? index % few > 0 : index % few === 0
 }

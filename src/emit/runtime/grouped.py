@@ -90,7 +90,7 @@ if AS_OPS:
 
 def _leaves_others(x: torch.Tensor) -> bool:
     """Newer kernels than Hopper's leave what they find where an expert has no rows (pytorch#172439)."""
-    return torch.cuda.get_device_capability(x.device)[0] > 9
+    return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] > 9
 
 
 def _fit(*operands: torch.Tensor) -> bool:
