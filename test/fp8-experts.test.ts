@@ -141,3 +141,13 @@ test('what experts on 8 bits need, and gain', () => {
   const split = { tp: 2, etp: 2, fp8: { recipe: 'blocks', block: 3, experts: true } } as const
   match(said(split).join('\n'), /error plan.fp8.recipe: moe.ffn \d+ \/ \(etp 2\) = \d+ is no multiple of/)
 })
+
+test('blocks of tokens that the tp ranks of a routed layer would cut are refused, also without sequence parallelism', () => {
+  const refusals = (plan: PlanInput) =>
+    check(jobOf('mixtral', { fp8: { recipe: 'blocks', block: 4 }, tp: 4, ...plan })).filter(
+      ({ severity, path }) => severity === 'error' && path === 'plan.fp8.recipe',
+    )
+  equal(refusals({}).length, 1)
+  match(refusals({})[0].message, /seq/)
+  deepEqual(refusals({ tp: 2 }), [])
+})

@@ -58,16 +58,14 @@ function* blocks({ model, training, plan }: Job, fp8: Fp8): Iterable<Problem> {
   if (zigzag === 'documents' && training.seq > block) yield refused('plan.fp8.recipe', 'plan/precision/documents')
   if (block !== usual) yield advised('plan.fp8.block', 'plan/precision/block', { usual })
   const twice = zigzag === 'sequence' ? 2 : 1
+  // Routed layers shard their tokens over the tp ranks that do not share an expert, with sequence parallelism or without.
+  const isRouted = model.family === 'llama' && model.moe !== undefined
+  const tokenRanks = plan.sequenceParallel ? plan.tp : isRouted ? Math.max(1, plan.tp / plan.etp) : 1
   const bySequence = [
     ...(plan.cp > 1 ? [`${twice > 1 ? `${twice} x ` : ''}cp ${plan.cp}`] : []),
-    ...(plan.sequenceParallel ? [`tp ${plan.tp}`] : []),
+    ...(tokenRanks > 1 ? [`tp ${tokenRanks}`] : []),
   ]
-  const seq = {
-    name: 'seq',
-    size: training.seq,
-    ways: plan.cp * twice * (plan.sequenceParallel ? plan.tp : 1),
-    by: bySequence.join(' x '),
-  }
+  const seq = { name: 'seq', size: training.seq, ways: plan.cp * twice * tokenRanks, by: bySequence.join(' x ') }
   const ofExperts = fp8.experts && model.family === 'llama' && model.moe ? [[expertWidth(model.moe.ffn, plan.etp)]] : []
   const cuts = [[seq], ...ofExperts, ...widths(model, plan.tp)].flatMap(dims =>
     dims.map(dim => ({ ...dim, each: blocksAlong(dims, block)[dim.name] ?? 1 })),
