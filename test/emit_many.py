@@ -70,9 +70,9 @@ class CompiledOnce:
 
 
 def kind_of(x):
-    """A flat tensor is a parameter or a shard, whose length changes nothing but the work."""
+    """Sizes are written in the source where they matter; a tensor of another length is more work and no other graph."""
     if isinstance(x, torch.Tensor):
-        return x.dtype, x.shape if x.dim() > 1 else x.dim()
+        return x.dtype, x.dim()
     return [kind_of(each) for each in x] if isinstance(x, (list, tuple)) else type(x)
 
 
