@@ -6,6 +6,7 @@ list.json: [{"folder", "title", "ranks", "steps", "runs": [[precision, compiled]
 ranks' shards; or failure.txt. Every case has processes of its own: one that dies or hangs fails alone. The first folder has the
 runtime that all of them use. With cuda all ranks share one GPU and communicate over NCCL.
 """
+import ast
 import faulthandler
 import gc
 import hashlib
@@ -40,9 +41,8 @@ MOST = losses.MOST
 
 class CompiledOnce:
     """
-    What torch.compile returns on a CPU here: the first case that calls a function with this source and these operands compiles
-    it, all others run it as written. Traced, made functional and decomposed as inductor has it, then run op by op:
-    C++ for every kernel would take hours.
+    What torch.compile returns on a CPU here: the first function with a statement that no case has compiled is compiled, others run
+    as written. Traced, made functional and decomposed as inductor has it, then run op by op: C++ for every kernel would take hours.
     """
 
     compile = torch.compile
@@ -60,17 +60,40 @@ class CompiledOnce:
         return CompiledOnce.compile(self.function, backend="aot_eager_decomp_partition", dynamic=self.dynamic)
 
     def is_first(self, operands):
-        source = inspect.getsource(self.function).split("\n", 1)[1]  # the same under another name
-        key = hashlib.sha256(repr((source, [kind_of(x) for x in operands])).encode()).hexdigest()
-        try:
-            os.close(os.open(os.path.join(self.folder, key), os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return False
-        return True
+        """Of any of its statements, told apart by ops, options and how operands are stored; of an update kernel, of all together."""
+        source = inspect.getsource(self.function)
+        if self.function.__module__.startswith("stage_"):
+            stored = sorted({str(x.dtype) for x in operands if isinstance(x, torch.Tensor)})
+            keys = [(stored, statement) for statement in statements(source)]
+        else:
+            keys = [([kind_of(x) for x in operands], source)]
+        return any([taken(os.path.join(self.folder, hashlib.sha256(repr(key).encode()).hexdigest())) for key in keys])
+
+
+def statements(source):
+    """Those of a function, with the names of its variables and all numbers alike."""
+    (function,) = ast.parse(source).body
+    return {ast.dump(Alike().visit(statement)) for statement in function.body[1:] if not isinstance(statement, ast.Return)}
+
+
+class Alike(ast.NodeTransformer):
+    def visit_Name(self, node):
+        return node if node.id in ("ops", "here") else ast.Name("_", node.ctx)
+
+    def visit_Constant(self, node):
+        return ast.Constant(0) if type(node.value) in (int, float) else node
+
+
+def taken(file):
+    """Whether this process is the first to make it."""
+    try:
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
 
 
 def kind_of(x):
-    """Sizes are written in the source where they matter; a tensor of another length is more work and no other graph."""
     if isinstance(x, torch.Tensor):
         return x.dtype, x.dim()
     return [kind_of(each) for each in x] if isinstance(x, (list, tuple)) else type(x)

@@ -98,6 +98,17 @@ const table = Object.keys(optimizers).flatMap(optimizer =>
 )
 const averaged = [0, 1, 2, 3].map(zero => ofOptimizer('adamw', zero, 'bf16', { ema: { decay: 0.5 } }))
 
+/**
+ * Every pair of an optimizer, a ZeRO stage and a precision, for a simulated GPU, on which a job takes seconds. A real one runs the
+ * whole table.
+ */
+export const paired: readonly GpuJob[] = [
+  ...Object.keys(optimizers).flatMap((optimizer, o) =>
+    Object.keys(precisions).map((precision, p) => ofOptimizer(optimizer, (o + p) % 4, precision)),
+  ),
+  ...averaged,
+].filter(({ job }) => valid(job))
+
 const cosine = { kind: 'cosine', warmup: 2, minLr: 1e-4 } as const
 /** Six steps, of which the third is recorded; lr changes with every step. */
 function recorded(title: string, model: JobInput['model'], plan: PlanInput, training: TrainingInput): GpuJob {

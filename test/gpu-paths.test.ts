@@ -11,7 +11,7 @@ import { after, before, describe } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { finished, temporaryFolder } from './emitted.js'
 import { type Family, family, later } from './families.js'
-import { type GpuJob, gpuJobs, writeGpuFolder } from './gpu-jobs.js'
+import { type GpuJob, gpuJobs, paired, writeGpuFolder } from './gpu-jobs.js'
 import { findPython, noPython } from './python.js'
 
 const python = findPython()
@@ -47,7 +47,6 @@ async function simulated(folder: string, ...args: string[]): Promise<(name: stri
 const root = temporaryFolder()
 after(() => rmSync(root, { recursive: true, force: true }))
 
-const ofFamily = (family: string) => gpuJobs.filter(job => job.family === family)
 const tiny = gpuJobs.find(({ title }) => title === 'adamw, ZeRO 1, bf16')!
 
 /** Jobs in one of their ways, each a case; those that this run has go to one Python. */
@@ -67,12 +66,16 @@ function programs(way: 'written' | 'recorded' | 'compiled', jobs: readonly GpuJo
     }
   })
 }
-programs('written', ofFamily('optimizers'), family('simulated GPU: optimizers', 55))
-programs('recorded', ofFamily('recorded'), family('simulated GPU: CUDA graphs', Infinity))
+programs('written', paired, family('simulated GPU: optimizers', 30))
+programs(
+  'recorded',
+  gpuJobs.filter(job => job.family === 'recorded'),
+  family('simulated GPU: CUDA graphs', Infinity),
+)
 // Tracing takes most of a minute.
 programs(
   'compiled',
-  ofFamily('optimizers').filter((_, i) => i % 50 === 9),
+  paired.filter((_, i) => i % 12 === 3),
   family('simulated GPU: compiled', Infinity),
 )
 
