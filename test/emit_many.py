@@ -1,10 +1,10 @@
 """
 Runs many generated programs, a case each, in processes forked from this one: torch is imported once.
-    emit_many.py list.json [cuda]
+    emit_many.py list.json
 list.json: [{"folder", "title", "ranks", "steps", "runs": [[precision, compiled], ...]}]. Each folder gets result.json, by run
 ("f64", "plan compiled", ...): losses per step, the validation loss after the last, and full parameters reassembled from the
 ranks' shards; or failure.txt. Every case has processes of its own: one that dies or hangs fails alone. The first folder has the
-runtime that all of them use. With cuda all ranks share one GPU and communicate over NCCL.
+runtime that all of them use. bench/gpu/conformance.py runs the same cases on a GPU.
 """
 import ast
 import faulthandler
@@ -14,6 +14,7 @@ import inspect
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import traceback
@@ -23,14 +24,13 @@ import torch._dynamo  # custom operations load it when first called: every fork 
 import torch.distributed as dist
 
 FOLDER = os.path.dirname(sys.argv[1])
-CUDA = sys.argv[2:] == ["cuda"]
-# Seconds for a case, of which a fork that waits for a dead rank gets a few to say where it was.
+# Seconds for a case; a rank that is still running then, or waits for a dead one, gets a few to write its stack.
 CASE_SECONDS, GRACE_SECONDS = int(os.environ.get("CASE_SECONDS", 240)), 5
-SIDE_BY_SIDE = 1 if CUDA else os.cpu_count() or 1
+CASES_AT_ONCE = os.cpu_count() or 1
 
 with open(sys.argv[1]) as file:
     jobs = [{**job, "folder": os.path.join(FOLDER, job["folder"])} for job in json.load(file)]
-device = torch.device("cuda", 0) if CUDA else torch.device("cpu")
+device = torch.device("cpu")
 sys.path.insert(0, jobs[0]["folder"])
 
 from runtime import losses  # noqa: E402
@@ -106,11 +106,10 @@ def load_compiler():
     CompiledOnce.compile(lambda x: torch.nn.functional.gelu(x) @ x, backend="aot_eager_decomp_partition")(torch.ones(2, 2))
 
 
-if not CUDA:
+if any(compiled for job in jobs for _, compiled in job["runs"]):
     os.makedirs(CompiledOnce.folder, exist_ok=True)
+    load_compiler()
     torch.compile = CompiledOnce
-    if any(compiled for job in jobs for _, compiled in job["runs"]):
-        load_compiler()
 
 
 def assembled(trainer):
@@ -121,7 +120,7 @@ def assembled(trainer):
         values = trainer.stage.parameter(param)
         if values is not None:
             starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
-            values = values.double().flatten().cpu().numpy()  # arrays are sent faster than tensors
+            values = values.double().flatten().numpy()  # arrays are sent faster than tensors
             mine[param["name"]] = (starts, sizes, mesh.cut(sizes, param["kept"], rank), values)
     parts = [None] * mesh.world
     dist.all_gather_object(parts, mine)
@@ -156,23 +155,14 @@ def run(job, precision, compiled, groups):
     return {"records": reported, "heldOut": validation, "parameters": assembled(trainer)}
 
 
-def share_gpu(rank):
-    """NCCL refuses two ranks on one GPU of one host: each claims a host of its own, and they communicate over sockets."""
-    names = {"NCCL_HOSTID": f"rank{rank}", "NCCL_SOCKET_IFNAME": "lo", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}
-    os.environ.update({**names, "NCCL_IB_DISABLE": "1", "NCCL_MAX_NCHANNELS": "1", "NCCL_BUFFSIZE": str(1 << 20)})
-    torch.cuda.set_device(device)
-
-
 def work(job, rank):
     """One rank of a case."""
     log = open(os.path.join(job["folder"], f"failed-{rank}.txt"), "w")
-    faulthandler.register(15, log, chain=True)  # who is ended says where it was
+    faulthandler.register(signal.SIGTERM, log, chain=True)  # a rank that is ended writes its stack
     try:
         torch.set_num_threads(1)
-        if CUDA:
-            share_gpu(rank)
         store = dist.FileStore(os.path.join(job["folder"], "store"), job["ranks"])
-        dist.init_process_group("nccl" if CUDA else "gloo", store=store, rank=rank, world_size=job["ranks"])
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=job["ranks"])
         groups, result = {}, {}
         for how in job["runs"]:
             result[name_of(*how)] = run(job, *how, groups)
@@ -238,13 +228,11 @@ def main():
     # Cases of many ranks first: the last to run are short.
     waiting, running = sorted(jobs, key=lambda job: -job["ranks"]), []
     while waiting or running:
-        while waiting and len(running) < SIDE_BY_SIDE:
+        while waiting and len(running) < CASES_AT_ONCE:
             running.append(Case(waiting.pop(0)))
         time.sleep(0.005)
         for case in [case for case in running if case.ended()]:
             running.remove(case)
-            if CUDA:
-                print(f"{case.job['ranks']} ranks, {time.monotonic() - case.started:.1f} s: {case.job['title']}", flush=True)
     sys.exit(any(os.path.exists(os.path.join(job["folder"], "failure.txt")) for job in jobs))
 
 
