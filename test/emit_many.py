@@ -31,8 +31,9 @@ CASES_AT_ONCE = os.cpu_count() or 1
 with open(sys.argv[1]) as file:
     jobs = [{**job, "folder": os.path.join(FOLDER, job["folder"])} for job in json.load(file)]
 device = torch.device("cpu")
-sys.path.insert(0, jobs[0]["folder"])
+sys.path[:0] = [jobs[0]["folder"], os.path.join(os.path.dirname(__file__), "..", "bench", "gpu")]
 
+from assembled import assembled  # noqa: E402
 from runtime import losses  # noqa: E402
 from runtime.trainer import Trainer  # noqa: E402
 
@@ -110,35 +111,6 @@ if any(compiled for job in jobs for _, compiled in job["runs"]):
     os.makedirs(CompiledOnce.folder, exist_ok=True)
     load_compiler()
     torch.compile = CompiledOnce
-
-
-def assembled(trainer):
-    """By name: the full parameter, row-major. Replicas of a shard must be equal."""
-    mesh, rank = trainer.here.mesh, trainer.here.rank
-    mine = {}
-    for param in trainer.program["params"]:
-        values = trainer.stage.parameter(param)
-        if values is not None:
-            starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
-            values = values.double().flatten().numpy()  # arrays are sent faster than tensors
-            mine[param["name"]] = (starts, sizes, mesh.cut(sizes, param["kept"], rank), values)
-    parts = [None] * mesh.world
-    dist.all_gather_object(parts, mine)
-    whole = {}
-    for param in trainer.program["params"]:
-        out = torch.full([dim["size"] for dim in param["dims"]], float("nan"), dtype=torch.float64)
-        for part in parts:
-            if param["name"] in part:
-                starts, sizes, (begin, end), values = part[param["name"]]
-                window = tuple(slice(a, a + n) for a, n in zip(starts, sizes))
-                block = out[window].flatten().clone()
-                held, values = block[begin:end], torch.from_numpy(values)[: end - begin]
-                if held.numel() and not held.isnan().any():
-                    assert (held - values).abs().max() <= 1e-5, f"ranks differ in {param['name']}"
-                block[begin:end] = values
-                out[window] = block.view(sizes)
-        whole[param["name"]] = out.flatten().tolist()
-    return whole
 
 
 def run(job, precision, compiled, groups):

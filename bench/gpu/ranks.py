@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from assembled import assembled
 from runtime import attention, losses, optimizer, products
 from runtime.trainer import Trainer
 
@@ -96,31 +97,3 @@ def trained(trainer, item):
     reported, held_out = told[trainer.program["reporter"]]
     kept = [{key: record[key] for key in ("loss", "gradientNorm")} for record in reported]
     return {"records": kept, "heldOut": held_out, "parameters": assembled(trainer)}
-
-
-def assembled(trainer):
-    """By name: the whole parameter, row-major. Ranks that hold the same part must hold the same numbers."""
-    mesh, rank = trainer.here.mesh, trainer.here.rank
-    mine = {}
-    for param in trainer.program["params"]:
-        values = trainer.stage.parameter(param)
-        if values is not None:
-            starts, sizes, _ = mesh.part(param["dims"], param["kept"], rank)
-            values = values.double().flatten().cpu().numpy()  # arrays are sent faster than tensors
-            mine[param["name"]] = (starts, sizes, mesh.cut(sizes, param["kept"], rank), values)
-    parts = [None] * mesh.world
-    dist.all_gather_object(parts, mine)
-    return {param["name"]: whole_of(param, [part[param["name"]] for part in parts if param["name"] in part]) for param in trainer.program["params"]}
-
-
-def whole_of(param, parts):
-    out = torch.full([dim["size"] for dim in param["dims"]], float("nan"), dtype=torch.float64)
-    for starts, sizes, (begin, end), values in parts:
-        window = tuple(slice(a, a + n) for a, n in zip(starts, sizes))
-        block = out[window].flatten().clone()
-        held, values = block[begin:end], torch.from_numpy(values)[: end - begin]
-        if held.numel() and not held.isnan().any():
-            assert (held - values).abs().max() <= 1e-5, f"ranks differ in {param['name']}"
-        block[begin:end] = values
-        out[window] = block.view(sizes)
-    return out.flatten().tolist()
