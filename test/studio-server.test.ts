@@ -69,13 +69,16 @@ const json = async (path: string, asking?: Asking) => JSON.parse((await ask(path
 const start = (body: object) => ask('/runs', { method: 'POST', body })
 const stop = (id: string) => ask(`/runs/${id}`, { method: 'DELETE' })
 
+/** Polls until `what` gives something; after two minutes it fails, with the state, the problems and the notes of every run. */
 async function until<T>(what: () => Promise<T | undefined | false>): Promise<T> {
   for (let i = 0; i < 2400; i++) {
     const found = await what()
     if (found) return found
     await setTimeout(50)
   }
-  throw new Error('it never came')
+  throw new Error(
+    `it never came: ${JSON.stringify(studio.runs.all.map(({ summary, notes }) => ({ ...summary, notes })))}`,
+  )
 }
 const stateOf = (id: string, ...states: string[]) =>
   until(async () => {
