@@ -32,6 +32,7 @@ const home = process.cwd()
 const folder = mkdtempSync(join(tmpdir(), 'lockstep-studio-'))
 const said: string[] = []
 let studio: Studio
+let token = ''
 let authorization = ''
 
 interface Answer {
@@ -105,6 +106,8 @@ before(async () => {
   writeFileSync('words.txt', 'all ranks walk in lockstep. '.repeat(200))
   const io = { ...processIo(), err: (text: string) => void said.push(text) }
   studio = await serveStudio({ port: 0, root: 'pages' }, io)
+  ;[, token] = /#\/\?token=([0-9a-f]{32})$/.exec(studio.url)!
+  authorization = `Bearer ${token}`
 })
 
 after(async () => {
@@ -115,18 +118,21 @@ after(async () => {
 })
 
 test('only the token in the header lets a request reach runs; no answer sets a cookie, and no cookie is accepted', async () => {
-  const [, token] = /#\/\?token=([0-9a-f]{32})$/.exec(studio.url)!
-  const old = { Cookie: `lockstep-studio-${studio.port}=${token}` }
-  const wrong = [{}, { Authorization: `Bearer ${'0'.repeat(32)}` }, { Authorization: token }, old]
+  const none = { Authorization: '' }
+  const old = { ...none, Cookie: `lockstep-studio-${studio.port}=${token}` }
+  const wrong = [none, { Authorization: `Bearer ${'0'.repeat(32)}` }, { Authorization: token }, old]
   for (const headers of wrong) {
     const answers = [await ask('/runs', { headers }), await ask('/runs', { method: 'POST', headers, body: {} })]
     for (const { status, body } of answers) {
       deepEqual([status, JSON.parse(body).problems[0].phrase], [401, 'engine/failed/token'], JSON.stringify(headers))
     }
   }
-  equal((await ask(`/runs?token=${token}`)).status, 401, 'a token in an address would be in logs and histories')
+  equal(
+    (await ask(`/runs?token=${token}`, { headers: none })).status,
+    401,
+    'a token in an address would be in logs and histories',
+  )
   match((await ask('/')).body, /<title>Studio/)
-  authorization = `Bearer ${token}`
   const answers = await Promise.all([ask('/'), ask('/runs'), ask('/assets/main-Ab3dEf9x.js')])
   deepEqual(
     answers.map(({ status, headers }) => [status, headers['set-cookie']]),
@@ -160,7 +166,6 @@ mv words.txt.part argv.txt
   const forget = openBrowser(studio.url, { env: { DISPLAY: ':0' } })
   process.env.PATH = PATH
   await until(async () => existsSync('argv.txt'))
-  const [, token] = /token=([0-9a-f]{32})$/.exec(studio.url)!
   const argv = readFileSync('argv.txt', 'utf8')
   const [, file] = /(\S+\/open\.html)/.exec(argv)!
   ok(!argv.includes(token), argv)
