@@ -145,7 +145,7 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
       expected.map(({ taken, skipped, lr, scale }, i) => [
         i + 1,
         taken,
-        skipped ? 'grad norm is NaN or Inf, scale 16 -> 8' : undefined,
+        skipped ? 'grad norm is NaN or Inf, loss scale 16 -> 8' : undefined,
         lr,
         scale!.before,
       ]),
@@ -178,7 +178,7 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
     const said = ended.map(({ err }) => err).join('')
     match(
       said,
-      /lockstep: steps 2 to 4 were skipped: grad norm is NaN or Inf, scale 4 -> 2; .* as step 1 left them; try a smaller lr/,
+      /lockstep: steps 2 to 4 were skipped: grad norm is NaN or Inf, loss scale 4 -> 2; parameters and optimizer state are unchanged since step 1; try a smaller lr/,
     )
     deepEqual(
       recordsIn(ended).map(({ step, taken }) => [step, taken]),
