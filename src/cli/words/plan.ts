@@ -20,31 +20,23 @@ Exit code 0: a plan was found, 1: no plan works or the request has problems, 2: 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   planningOptions(
     command.description(
-      'Searches all ways to split a model over a cluster: the fastest that fit, what they cost, and why the others are not chosen.',
+      'Searches all parallelism plans for a model on a cluster: the fastest that fit in memory, with step time, MFU, memory and cost, and why the others are worse.',
     ),
   )
-    .option('--allow <list>', `what plans may do beside the usual: some of ${extraNames.join(', ')}`, allowed)
-    .option('--devices <n>', 'how many devices there are', size)
-    .option('--top <n>', 'how many plans to list', positive, 10)
-    .option(
-      '--simulate <n>',
-      'how many of the best plans to simulate, before those listed are compiled',
-      integer,
-      keptPlans,
-    )
-    .option('--no-simulate', 'prices in closed form alone: nothing is compiled, except for --out')
-    .option('--no-why', 'the plans alone, without neighbours and sensitivity')
-    .option(
-      '--quick',
-      'the best plan by price and nothing else: as --no-simulate --no-why --top 1, without the front of memory against time',
-    )
+    .option('--allow <list>', `also search plans with some of: ${extraNames.join(', ')}`, allowed)
+    .option('--devices <n>', 'number of devices', size)
+    .option('--top <n>', 'number of plans to list', positive, 10)
+    .option('--simulate <n>', 'number of candidates to simulate', integer, keptPlans)
+    .option('--no-simulate', 'cost model only: simulate and compile nothing (except for --out)')
+    .option('--no-why', 'only the plans: no ablations, no sensitivity analysis')
+    .option('--quick', 'only the best plan by the cost model: --no-simulate --no-why --top 1, no Pareto frontier')
     .option('--out <file>', 'write the best plan as a job file')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (options: PlanOptions) => {
       const asked = options.simulate !== false && command.getOptionValueSource('simulate') === 'cli'
       if (options.quick && asked)
-        command.error('error: --quick simulates no plan, so it cannot be used with --simulate <n>')
+        command.error('error: --quick cannot be combined with --simulate <n>: it simulates nothing')
       compileSoon()
       const { planCommand } = await import('../commands/plan.js')
       const isTopAsked = command.getOptionValueSource('top') === 'cli'
