@@ -60,7 +60,7 @@ test('the example of the help works in an empty folder', async () => {
 })
 
 for (const argv of [
-  ['compile'],
+  ['simulate'],
   ['verify', 'job.yaml', '--steps', 'few'],
   ['memory', 'job.yaml', '--tp', '2'],
   ['compile', 'job.yaml', '--rank', '8'],

@@ -5,28 +5,30 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { error, FileError, type Problem, ProblemsError, shorten } from '../base/index.js'
+import { foundJob } from './files/found-job.js'
+import { globalOptions, withGlobalOptions } from './global-options.js'
 import { type Io, processIo } from './io.js'
 import { commands, groups, isCommand, type Register, renamedCommands } from './table.js'
 import { onTerminal } from './text/colors.js'
 import { problemsJson, showProblems } from './text/problems.js'
 import { Interrupted } from './text/progress.js'
 import { withNewOptions } from './text/renamed.js'
-import { usageProblems } from './text/usage.js'
+import { readLine } from './text/usage.js'
 
 export async function run(argv: readonly string[], given: Io = processIo()): Promise<number> {
   let code = 0
-  const json = argv.includes('--json')
-  const io = guarded(json ? { ...given, progressColumns: () => undefined } : given)
-  const note = (text: string) => io.err(`note: ${text}\n`)
-  const asked = withNewNames(argv, note)
-  const program = frame(io)
+  const { words: line, io } = withGlobalOptions(argv, guarded(given))
+  const json = line.includes('--json')
+  const note = (text: string) => io.verbosity === 'quiet' || io.err(`note: ${text}\n`)
+  const asked = withNewNames(line, note)
+  const program = frame(asked, io)
   try {
     const finish = (given: number) => {
       code = given
     }
     await addCommands(program, asked, (command, { register }) => register(command, io, finish))
-    const words = withNewOptions(program, asked, note)
-    const problems = usageProblems(program, words)
+    const renamed = withNewOptions(program, asked, note)
+    const { words, problems } = readLine(program, renamed, command => foundJob(command, renamed, io))
     if (problems.length > 0) {
       io.err(`${problems.map(problem => `error: ${problem}\n`).join('')}${hintFor(words)}\n`)
       return json ? failedJson(usageErrors(problems), io, 2) : 2
@@ -40,6 +42,7 @@ export async function run(argv: readonly string[], given: Io = processIo()): Pro
 
 /** `help plan` is `plan --help`. A command under its old name runs, with a note that names the new one. */
 function withNewNames(argv: readonly string[], note: (text: string) => void): readonly string[] {
+  if (argv[0] === '-v') return ['--version']
   if (argv[0] === 'help') return withNewNames([...argv.slice(1), '--help'], note)
   const [old, ...rest] = argv
   if (old === undefined || !Object.hasOwn(renamedCommands, old)) return argv
@@ -77,11 +80,11 @@ const guarded = (io: Io): Io => ({
 
 const example = '  lockstep plan --model llama3-8b --cluster h100 --devices 64 --seq 8k --global-batch 128 --quick'
 
-function frame(io: Io): Command {
+function frame(words: readonly string[], io: Io): Command {
   return new Command('lockstep')
     .usage('<command> [options]')
     .description('Plan, check, simulate, run and generate distributed LLM training.')
-    .version(version(), '-V, --version', 'print the version')
+    .version(version(), '-V, --version', 'print the version (also -v)')
     .helpOption('-h, --help', 'print help; after a command, its options and an example')
     .helpCommand(false)
     .configureOutput({
@@ -90,10 +93,16 @@ function frame(io: Io): Command {
       getOutHasColors: () => io.colors,
       getErrHasColors: () => io.colors,
     })
-    .showHelpAfterError()
-    .addHelpText('after', `\nExample:\n${example}\n\n${exitCodes}`)
+    .showHelpAfterError(hintFor(words))
+    .addHelpText('after', `\n${everyCommand}\n\nExample:\n${example}\n\n${exitCodes}`)
     .exitOverride()
 }
+
+const everyCommand = [
+  'Options of every command:',
+  ...Object.entries(globalOptions).map(([flag, about]) => `  ${flag.padEnd(13)}  ${about}`),
+  '  --json         print JSON',
+].join('\n')
 
 const exitCodes = 'Exit codes: 0 success, 1 problems found, 2 usage error, 129 hangup, 130 interrupted, 143 terminated.'
 
@@ -116,8 +125,10 @@ function failed(e: unknown, io: Io, { name, json }: { name: string; json: boolea
     return 1
   }
   const message = e instanceof Error ? `${e.name}: ${e.message.split('\n')[0]}` : String(e)
-  io.err(`internal: ${message}; this is a bug in lockstep, please report it with the command and its input\n`)
-  if (io.env.LOCKSTEP_DEBUG && e instanceof Error) io.err(`${e.stack}\n`)
+  io.err(
+    `internal: ${message}; this is a bug in lockstep, please report it with the command and its input (--verbose prints the stack)\n`,
+  )
+  if ((io.env.LOCKSTEP_DEBUG || io.verbosity === 'verbose') && e instanceof Error) io.err(`${e.stack}\n`)
   return json ? failedJson([error('command/internal', '', message)], io, 1) : 1
 }
 

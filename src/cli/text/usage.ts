@@ -6,6 +6,7 @@ import { type Argument, type Command, CommanderError, type Option } from 'comman
 import { didYouMean, either, nearest, shorten } from '../../base/index.js'
 // Not through the folder's index, which loads schemas and YAML.
 import { keyMeant } from '../../plan/synonyms.js'
+import type { Found } from '../files/found-job.js'
 
 interface Seen {
   readonly problems: string[]
@@ -15,12 +16,23 @@ interface Seen {
   readonly unclear: string[]
 }
 
-/** One sentence each, in the order of the line; what is missing comes last. */
-export function usageProblems(program: Command, argv: readonly string[]): string[] {
+interface Line {
+  /** The line as commander is to parse it. */
+  readonly words: readonly string[]
+  /** One sentence each, in the order of the line; what is missing comes last. */
+  readonly problems: readonly string[]
+}
+
+/** Where a command is given no argument, `find` may name its first one, say why it cannot, or leave that to the command. */
+export function readLine(
+  program: Command,
+  argv: readonly string[],
+  find: (command: Command) => Found | undefined,
+): Line {
   const unknown = unknownCommand(program, argv)
-  if (unknown !== undefined) return [unknown]
+  if (unknown !== undefined) return { words: argv, problems: [unknown] }
   const [command, words] = commandOf(program, argv)
-  if (!command || words.some(word => word === '--help' || word === '-h')) return []
+  if (!command || words.some(word => word === '--help' || word === '-h')) return { words: argv, problems: [] }
   const seen: Seen = { problems: [], options: new Set(), operands: [], unclear: [] }
   for (let at = 0; at < words.length; at++) {
     if (words[at] === '--') {
@@ -29,7 +41,14 @@ export function usageProblems(program: Command, argv: readonly string[]): string
     }
     at += readWord(command, words.slice(at), seen)
   }
-  return [...seen.problems, ...missingOptions(command, seen), ...argumentProblems(command.registeredArguments, seen)]
+  const found = seen.operands.length + seen.unclear.length === 0 ? find(command) : undefined
+  const missing = found?.problem === undefined ? [] : [found.problem]
+  if (found?.job !== undefined) seen.operands.push(found.job)
+  const wrong = missing.length > 0 ? missing : argumentProblems(command.registeredArguments, seen)
+  return {
+    words: found?.job === undefined ? argv : [...argv, found.job],
+    problems: [...seen.problems, ...missingOptions(command, seen), ...wrong],
+  }
 }
 
 function unknownCommand(parent: Command, [first, ...rest]: readonly string[]): string | undefined {

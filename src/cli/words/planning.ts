@@ -12,12 +12,22 @@ export const softwareOption = (): Option =>
 export const precisionOption = (): Option =>
   new Option('--precision <name>', 'matmul precision').choices([...precisions]).default('bf16')
 
-export const planningOptions = (command: Command): Command =>
-  command
-    .requiredOption('--model <name>', 'a preset (lockstep models), or a Hugging Face config.json')
+/** What a job file can stand for. */
+const ofJob = () => [
+  new Option('--model <name>', 'a preset (lockstep models), or a Hugging Face config.json'),
+  new Option('--seq <tokens>', 'sequence length in tokens: 8192, or 8k').argParser(size),
+  new Option('--global-batch <sequences>', 'global batch size in sequences').argParser(size),
+]
+
+/** Those that are needed where no job is given. */
+export const missingWithoutJob = (given: Readonly<Record<string, unknown>>): Option[] =>
+  ofJob().filter(option => given[option.attributeName()] === undefined)
+
+/** `mayHaveJob`: the command takes a job in place of a model and sizes. */
+export function planningOptions(command: Command, { mayHaveJob }: { readonly mayHaveJob: boolean }): Command {
+  for (const option of ofJob()) command.addOption(mayHaveJob ? option : option.makeOptionMandatory())
+  return command
     .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-    .requiredOption('--seq <tokens>', 'sequence length in tokens: 8192, or 8k', size)
-    .requiredOption('--global-batch <sequences>', 'global batch size in sequences', size)
     .addOption(precisionOption())
     .addOption(softwareOption())
     .option('--lora [settings]', "LoRA, as training.lora of a job: '{ rank: 16, targets: all-linear }'")
@@ -26,3 +36,4 @@ export const planningOptions = (command: Command): Command =>
       "limits on plans: 'tp<=8' 'pp=16' 'zero!=3' 'schedule=1f1b|interleaved' 'memory<=70GiB'",
       [],
     )
+}

@@ -18,6 +18,7 @@ Exit code 0: fine, 1: the request has problems or nothing fits anywhere, 2: usag
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   planningOptions(
     command.description('Finds the best plan for each cluster size: strong and weak scaling, and where scaling stops.'),
+    { mayHaveJob: false },
   )
     .requiredOption('--devices <list>', 'cluster sizes, such as 8,16,32', counts)
     .option('--json', 'everything as JSON')
