@@ -30,15 +30,15 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         .choices(['f32', 'bf16', 'f16', 'f64']),
     )
     .option('--shard <size>', 'bytes of a safetensors file at most (default: 5GB)', bytes)
-    .option('--average', 'the moving average of the weights (training.ema) instead of the weights')
+    .option('--ema', 'the EMA weights (training.ema) instead of the weights')
     .option('--like <folder>', 'take over config.json, tokenizer and dtypes of a Hugging Face folder of the same model')
     .addOption(
       command
         .createOption(
           '--adapters <how>',
-          'of a LoRA run: merged into the weights (default), or apart, as PEFT reads them',
+          'of a LoRA run: merged into the weights (default), or separate, as a PEFT folder',
         )
-        .choices(['merged', 'apart']),
+        .choices(['merged', 'separate']),
     )
     .option('--release <name>', 'of Megatron-LM: refuse flags that this release does not have')
     .option('--json', 'what was written, as JSON')
