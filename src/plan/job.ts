@@ -18,7 +18,7 @@ import { check, checkBeside } from './check.js'
 import { besideIn } from './conversions.js'
 import { parseText } from './document.js'
 import { foreignProblem, foreignText } from './foreign.js'
-import { isMapping, type Mapping } from './mapping.js'
+import { isMapping, type Mapping, mappingOf } from './mapping.js'
 import { LrSchedule, Optimizer } from './optimizer-schema.js'
 import { advised, clause, planPhrases, refused } from './phrases.js'
 import { Data, Job, Plan, Training } from './schema.js'
@@ -35,6 +35,8 @@ export interface ParsedJob {
   /** Present exactly if no problem is an error. */
   readonly job?: Job
   readonly problems: readonly Problem[]
+  /** What the file itself states, without defaults. */
+  readonly stated?: Mapping
   /** Adds line and column to a problem found later, by its path. */
   readonly locate: (problem: Problem) => Problem
 }
@@ -47,7 +49,12 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   if (unread.some(p => p.code !== 'file/duplicate')) return { problems: inOrder(unread), locate }
   const found = (more: readonly Problem[], job?: Job): ParsedJob => {
     const problems = [...unread, ...more.map(locate)]
-    return { ...(job && !hasErrors(problems) && { job }), problems: inOrder(problems), locate }
+    return {
+      ...(job && !hasErrors(problems) && { job }),
+      problems: inOrder(problems),
+      stated: mappingOf(value),
+      locate,
+    }
   }
   if (!isMapping(value)) return found([refused('', 'schema/type/job')])
   const foreign = foreignProblem(value, source.path)
