@@ -69,8 +69,18 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const wrong = problemsOf(parsed.error.issues, Job, resolved, where).filter(
     p => !(hasErrors(problems) && /^model\b/.test(p.path)),
   )
-  return found([...problems, ...wrong, ...errorsOfTheRest(resolved, wrong)])
+  return found([...problems, ...wrong.filter(p => !isWritten(p, wrong)), ...errorsOfTheRest(resolved, wrong)])
 }
+
+/** Whether a missing field is what an unknown key should be written as: its suggestion names the field already. */
+const isWritten = (missing: Problem, all: readonly Problem[]): boolean =>
+  missing.code === 'schema/missing' &&
+  all.some(({ code, path, suggestion = '' }) => {
+    const section = path.includes('.') ? `${path.slice(0, path.lastIndexOf('.'))}.` : ''
+    const fields = [...suggestion.matchAll(/`([\w.]+): /g)].map(([, field]) => field)
+    const within = (field: string) => field === missing.path || field.startsWith(`${missing.path}.`)
+    return code === 'schema/key' && fields.some(field => within(field) || within(section + field))
+  })
 
 /** Words of other frameworks, with what the rest of the file says. */
 function hintsIn(root: unknown): Hints {

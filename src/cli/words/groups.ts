@@ -14,6 +14,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--ep <n>', 'expert parallel ranks', number, 1)
     .option('--etp <n>', 'tensor parallel ranks of expert layers (default: tp)', number)
     .option('--pp <n>', 'pipeline ranks', number, 1)
+    .addOption(command.createOption('--dp <n>').argParser(derived).hideHelp())
     .option('--dp-replicate <n>', 'torchtitan: copies of the sharded model', number, 1)
     .option('--order <axes>', 'rank order, fastest varying first', defaultGroupOrder)
     .addOption(command.createOption('--like <system>', 'whose order of ranks').choices(systems).default('megatron'))
@@ -31,4 +32,8 @@ export function register(command: Command, io: Io, done: (code: number) => void)
 const number = (text: string): number => {
   if (!/^-?\d+(\.\d+)?$/.test(text)) throw new InvalidArgumentError('It must be a number.')
   return Number(text)
+}
+
+function derived(): never {
+  throw new InvalidArgumentError('dp follows from the others: dp = world / (tp x cp x pp). Leave it out.')
 }
