@@ -52,6 +52,7 @@ describe('lockstep launch', { skip }, () => {
   inBoth('emits, trains, evaluates and saves, and streams what train streams', async () => {
     const { code, out, err } = await launch('--json', '--save-every', '2', '--out', 'run').done
     equal(code, 0, err)
+    doesNotMatch(readFileSync(join(root, 'run', 'torchrun.log'), { encoding: 'utf8', flag: 'a+' }), /SYNTHETIC/)
     const [launched, trained] = [recordsIn(out), await train('--save-every', '2', '--out', 'trained')]
     /** What only the engine's runs know of their data and of the machine. */
     const own = ['loading', 'repeated', 'cpu']
@@ -130,6 +131,24 @@ describe('lockstep launch', { skip }, () => {
     equal(code, 143, err)
     equal(recordsIn(told).at(-1).checkpoint, join('kept', readdirSync(join(out, 'kept'))[0]))
     doesNotMatch(err, /Traceback|fail/)
+  })
+
+  inBoth('launch.sh --help starts nothing; without enough GPUs it refuses, and names --device cpu', async () => {
+    const out = join(root, 'asked')
+    writeEmittedJob(out, jobOf('gpt', { dp: 2 }, { steps: 3 }))
+    const start = (...args: string[]) =>
+      finished('sh', [join(out, 'launch.sh'), ...args], { env: { PYTHON: python!, CUDA_VISIBLE_DEVICES: '' } }).done
+    const help = await start('--steps', '1', '--help')
+    equal(help.code, 0, help.err)
+    match(help.out, /^Starts the 2 ranks of this folder[\s\S]*NODE_RANK[\s\S]*--save-every/)
+    equal(help.out.match(/--save-every SAVE_EVERY/g)!.length, 2, 'once in the usage, once in the list')
+    const refused = await start()
+    equal(refused.code, 2)
+    match(refused.err, /^lockstep: 2 ranks on this node, which has no GPU: NNODES .*--device cpu/)
+    equal(existsSync(join(out, 'metrics.jsonl')), false)
+    const allowed = await start('--device', 'cpu', '--steps', '1')
+    equal(allowed.code, 0, allowed.err)
+    equal(allowed.err.match(/data: SYNTHETIC/g)?.length, 1, 'by one rank, once')
   })
 
   test('a rank that is killed: who and by what signal comes first, then its peer and its instruction', async () => {

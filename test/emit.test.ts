@@ -47,7 +47,7 @@ test('a folder holds a module and a schedule per stage, the runtime, launchers a
     'kubernetes.yaml',
   ]
   deepEqual(Object.keys(files).sort(), [...programs, ...runtime, ...others].map(name => `run/${name}`).sort())
-  match(files['run/README.md'], /Peak memory of a rank: what its tensors take in PyTorch/)
+  match(files['run/README.md'], /\| pipeline stage \| PyTorch \| planned \|/)
 })
 
 test('text becomes tokens that lie in the folder, the last of them held out', async () => {
@@ -77,7 +77,7 @@ test('--cluster writes what a simulation says of a step', async () => {
   const { step } = JSON.parse(simulated.out)
   const { cluster, seconds, stages } = JSON.parse(files['run/run.json']).expected
   deepEqual([cluster, seconds, stages.length], ['h200', step, 2])
-  match(files['run/README.md'], /is predicted on `h200`/)
+  match(files['run/README.md'], /Predicted step time on `h200`: /)
   const refused = await written('small', ['--cluster', 'h20O'])
   equal(refused.code, 1)
   match(refused.err, /h200/)

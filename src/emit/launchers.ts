@@ -1,12 +1,12 @@
 /**
- * How the folder is started: torchrun on one node and on several, Slurm, Kubernetes. What the job calls itself is
- * written as a literal of the language it stands in, or cut down to letters where there is none.
+ * Launchers of an emitted folder: torchrun on one node or several, Slurm, Kubernetes. The job's name is quoted as each
+ * language needs it, or reduced to letters and digits where names cannot be quoted.
  */
 import { printable } from '../base/index.js'
 import type { Run } from './run.js'
 
-/** Devices of a node, if nobody says otherwise. */
-const perNode = 8
+/** GPUs per node that the Slurm and Kubernetes files ask for. */
+export const devicesPerNode = 8
 
 export function launchers(run: Run, world: number): Record<string, string> {
   return {
@@ -16,10 +16,10 @@ export function launchers(run: Run, world: number): Record<string, string> {
   }
 }
 
-/** A word for the shell, whatever is in it; it knows no zero byte. */
+/** A single-quoted word of the shell, without NUL bytes, which a shell cannot hold. */
 export const shellQuote = (text: string): string => `'${text.replaceAll('\0', '').replaceAll("'", `'\\''`)}'`
 
-/** Letters, digits, dots and dashes only: for names that know no quotes. */
+/** Letters, digits, dots and dashes only: for names that cannot be quoted. */
 export const slug = (text: string, most = 60): string =>
   text
     .replace(/[^A-Za-z0-9.-]+/g, '-')
@@ -29,18 +29,13 @@ export const slug = (text: string, most = 60): string =>
 
 const dnsLabel = (text: string): string => slug(slug(text).toLowerCase().replaceAll('.', '-'), 50)
 
-/** A double-quoted scalar of YAML: JSON is one. Line separators that only YAML knows are escaped too. */
+/** A double-quoted scalar of YAML: JSON is one. Characters that only YAML treats as line breaks are escaped too. */
 const yamlQuote = (text: string): string =>
   JSON.stringify(text).replace(/[\u007f-\uffff]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 function launchScript(run: Run, world: number): string {
   return `#!/bin/sh
-# Starts all ranks of one node, with torchrun. On one machine:
-#   sh launch.sh
-# On several, on each of them with its own NODE_RANK (the folder at the same path everywhere):
-#   NNODES=4 NODE_RANK=0 MASTER_ADDR=host-of-node-0 sh launch.sh
-# What follows is given to train.py (--help lists it): sh launch.sh --steps 10
-# With --elastic all ranks start again from the newest checkpoint when one is lost.
+# Starts the ranks of one node with torchrun; sh launch.sh --help describes it.
 set -eu
 cd "$(dirname "$0")"
 RUN=${shellQuote(printable(run.title))}
@@ -50,22 +45,48 @@ NODE_RANK="\${NODE_RANK:-0}"
 MASTER_ADDR="\${MASTER_ADDR:-127.0.0.1}"
 MASTER_PORT="\${MASTER_PORT:-29400}"
 PYTHON="\${PYTHON:-python3}"
+for word in "$@"; do
+  if [ "$word" = --help ] || [ "$word" = -h ]; then
+    cat <<'HELP'
+Starts the ${world} rank${world > 1 ? 's' : ''} of this folder, one process per rank.
+
+  sh launch.sh [options of train.py]
+      all ranks on this machine: one GPU per rank, or none with --device cpu
+  NNODES=4 NODE_RANK=0 MASTER_ADDR=host-of-node-0 sh launch.sh [options of train.py]
+      on each node, with its own NODE_RANK and the folder at the same path
+
+Environment:
+  NNODES       nodes (1)
+  NODE_RANK    number of this node, from 0 (0)
+  MASTER_ADDR  host of node 0 (127.0.0.1)
+  MASTER_PORT  its port (29400)
+  WORLD        ranks in total (${world}); other numbers need a plan of their own: lockstep emit --also
+  RENDEZVOUS   seconds within which all nodes, then all ranks, must arrive (600)
+  PYTHON       a Python that has PyTorch (python3)
+
+With --elastic all ranks restart from the latest checkpoint when one is lost.
+
+Options of train.py:
+HELP
+    exec "$PYTHON" train.py --help
+  fi
+done
 if [ $((WORLD % NNODES)) -ne 0 ]; then
-  echo "lockstep: $RUN: $WORLD ranks cannot be laid evenly on $NNODES nodes" >&2
+  echo "lockstep: $RUN: WORLD=$WORLD ranks do not divide evenly by NNODES=$NNODES nodes" >&2
   exit 2
 fi
-# One core's worth of threads a rank, unless somebody knows better: ranks share the node's cores.
+# One thread per rank by default: ranks share the cores of the node.
 export OMP_NUM_THREADS="\${OMP_NUM_THREADS:-1}"
-# Freed memory serves requests of any size: what is planned is what is taken.
+# Expandable segments keep the caching allocator from fragmenting, so memory use matches the plan.
 export PYTORCH_CUDA_ALLOC_CONF="\${PYTORCH_CUDA_ALLOC_CONF:-expandable_segments:True}"
-# Seconds in which all nodes, and then all ranks, must have come.
+# Seconds within which all nodes, then all ranks, must arrive.
 RENDEZVOUS="\${RENDEZVOUS:-600}"
 PER_NODE=$((WORLD / NNODES))
 ELASTIC=
 for word in "$@"; do
   if [ "$word" = --elastic ]; then ELASTIC=--elastic; fi
 done
-# With underscores: PyTorch 1.13 knows no other names.
+# Underscores, because PyTorch 1.13 does not accept dashes.
 "$PYTHON" -m runtime.torchrun $ELASTIC --nnodes="$NNODES" --node_rank="$NODE_RANK" --nproc_per_node="$PER_NODE" \\
   --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --rdzv_conf timeout="$RENDEZVOUS" \\
   train.py --rendezvous "$RENDEZVOUS" "$@" &
@@ -76,28 +97,28 @@ trap 'asked=143; kill -TERM "$torchrun"' TERM
 status=0
 wait "$torchrun" || status=$?
 if [ "$asked" -ne 0 ]; then
-  # A signal ends the wait, not the ranks: a run with --save first writes a checkpoint.
+  # A signal interrupts \`wait\`, not the ranks: with --save they write a checkpoint first.
   wait "$torchrun" || true
   exit "$asked"
 fi
 if [ "$status" -ne 0 ]; then
   FIRST=$((NODE_RANK * PER_NODE))
   echo "lockstep: node $NODE_RANK (ranks $FIRST to $((FIRST + PER_NODE - 1))): torchrun ended with exit code $status;" \\
-    "if no rank has spoken, not all $NNODES nodes met at $MASTER_ADDR:$MASTER_PORT within $RENDEZVOUS s" >&2
+    "if no rank reported an error, not all $NNODES nodes arrived at $MASTER_ADDR:$MASTER_PORT within $RENDEZVOUS s" >&2
 fi
 exit "$status"
 `
 }
 
 function slurmScript(run: Run, world: number): string {
-  const nodes = Math.ceil(world / perNode)
+  const nodes = Math.ceil(world / devicesPerNode)
   return `#!/bin/sh
 #SBATCH --job-name=${slug(run.title)}
 #SBATCH --nodes=${nodes}
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=${Math.ceil(world / nodes)}
 #SBATCH --exclusive
-# sbatch slurm.sbatch, from this folder, which every node must see. Each node runs launch.sh once.
+# Submit from this folder, which every node must be able to read: sbatch slurm.sbatch. Each node runs launch.sh once.
 set -eu
 cd "\${SLURM_SUBMIT_DIR:-$(dirname "$0")}"
 export NNODES="$SLURM_NNODES"
@@ -108,7 +129,7 @@ exec srun --kill-on-bad-exit=1 sh -c 'NODE_RANK="$SLURM_NODEID" exec sh launch.s
 }
 
 function kubernetesJob(run: Run, world: number): string {
-  const nodes = Math.ceil(world / perNode)
+  const nodes = Math.ceil(world / devicesPerNode)
   const gpus = Math.ceil(world / nodes)
   const replica = (name: string, replicas: number) => `    ${name}:
       replicas: ${replicas}
@@ -118,7 +139,7 @@ function kubernetesJob(run: Run, world: number): string {
           containers:
             - name: pytorch
               image: pytorch/pytorch:latest
-              # The operator's RANK and WORLD_SIZE count pods; torchrun counts the ranks in them.
+              # RANK and WORLD_SIZE of the operator count pods; torchrun starts the ranks of each.
               command: ["sh", "-c", "NNODES=$WORLD_SIZE NODE_RANK=$RANK exec sh /run/lockstep/launch.sh"]
               resources:
                 limits:
@@ -127,7 +148,7 @@ function kubernetesJob(run: Run, world: number): string {
                 - { name: run, mountPath: /run/lockstep }
           volumes:
             - name: run
-              # The claim that holds this folder.
+              # The persistent volume claim with this folder.
               persistentVolumeClaim: { claimName: ${dnsLabel(run.title)} }`
   return `# A PyTorchJob of the Kubeflow training operator: kubectl apply -f kubernetes.yaml
 apiVersion: kubeflow.org/v1

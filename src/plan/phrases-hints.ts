@@ -63,6 +63,9 @@ const modelPhrases = {
   '.model/experts': ['routed experts are supported only in the llama family: mixtral, qwen, deepseek, kimi'],
   '.model/encoder': ['only decoder-only language models are supported'],
   '.model/family': ['not supported; families: gpt, llama, mlp'],
+  '.model/weights': [
+    'a file of weights is not a model: write a preset or a Hugging Face config.json; `train --init` loads the weights of a Hugging Face folder or a checkpoint',
+  ],
   '.model/folder': ['not a preset or a .json file: write the path of its config.json, such as {path}/config.json'],
   '.model/hub': [
     'that looks like a Hugging Face hub id: models are not downloaded; save its config.json next to the job and write model: ./config.json',

@@ -163,6 +163,9 @@ const hints = {
   '.model/experts': ['只有 llama 一族支持路由专家：mixtral、qwen、deepseek、kimi'],
   '.model/encoder': ['只支持 decoder-only 语言模型'],
   '.model/family': ['不支持；有 gpt、llama、mlp 三族'],
+  '.model/weights': [
+    '权重文件不是模型：写预置名称或 Hugging Face 的 config.json；`train --init` 从 Hugging Face 文件夹或 checkpoint 加载权重',
+  ],
   '.model/folder': ['不是预置模型，也不是 .json 文件：写它的 config.json 的路径，如 {path}/config.json'],
   '.model/hub': [
     '这像是 Hugging Face hub 上的名字：不会下载模型；把它的 config.json 存在作业旁边，写 model: ./config.json',

@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { showBytes, worldOf } from '../../base/index.js'
 import { scheduleOf } from '../../compile/index.js'
-import { heldBytes } from '../../emit/index.js'
-import type { Job } from '../../plan/index.js'
+import { devicesPerNode, heldBytes } from '../../emit/index.js'
+import { formOf, type Job } from '../../plan/index.js'
 import { printSchedule } from '../../schedule/index.js'
 import { beginningOf, beginningWarnings } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
@@ -27,6 +27,7 @@ export interface EmitOptions {
   readonly cluster?: string
   readonly devices?: number
   readonly scheduleCsv?: boolean
+  readonly force?: boolean
   readonly json?: boolean
 }
 
@@ -48,7 +49,8 @@ export async function emitCommand(path: string, options: EmitOptions, io: Io): P
     if (beginning && !options.json) io.err(showProblems(beginningWarnings(beginning, changed.job), io, path))
     const others = options.also ? jobsOfRanks(changed.job, options.also) : []
     const loaded = { ...changed, job: withItsTokenizer(changed.job, beginning, io) }
-    return writeEmitted(loaded, { path, folder: options.out, beginning, carries: true, expected, others, io, watcher })
+    const { out: folder, force: replaces } = options
+    return writeEmitted(loaded, { path, folder, beginning, carries: true, expected, others, replaces, io, watcher })
   })
   io.out(options.json ? `${JSON.stringify({ ok: true, ...written }, null, 2)}\n` : told(changed, written, options))
   return 0
@@ -64,19 +66,32 @@ function writeSchedule({ job, schedule }: Loaded, folder: string, io: Io): Pick<
   return { folder, files: ['schedule.csv'] }
 }
 
-function told(
-  { program }: Loaded,
-  { folder, files }: Pick<EmittedFolder, 'folder' | 'files'>,
-  options: EmitOptions,
-): string {
+function told({ job, program }: Loaded, written: Partial<EmittedFolder>, options: EmitOptions): string {
+  const { out: folder } = options
   if (options.scheduleCsv) return `wrote ${join(folder, 'schedule.csv')}\n`
+  const { files = [], data } = written
   const world = worldOf(program.mesh)
   const held = heldBytes(program)
   const most = Math.max(...held)
   return [
-    `wrote ${files.length} files to ${folder}: ${program.streams.length} stages for ${world} rank${world > 1 ? 's' : ''}`,
-    `the ranks of pipeline stage ${held.indexOf(most)} need the most memory: tensors of ${showBytes(most)} in PyTorch`,
-    `next: cd ${folder} && sh launch.sh`,
+    `wrote ${files.length} files to ${folder}: ${counted(program.streams.length, 'pipeline stage')}, ${counted(world, 'rank')}`,
+    isSynthetic(job) ? syntheticLine : `data: ${data}`,
+    `largest memory: stage ${held.indexOf(most)}, tensors of ${showBytes(most)} per rank in PyTorch`,
+    `next: cd ${folder} && ${startOf(world)}`,
     '',
   ].join('\n')
+}
+
+const isSynthetic = ({ data }: Job): boolean => data === undefined || formOf(data) === 'synthetic'
+
+const syntheticLine = 'data: SYNTHETIC, generated from the seed; set data.source to train on your own'
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+
+/** The command for as many ranks as one node has GPUs, or for several nodes. */
+function startOf(world: number): string {
+  if (world <= devicesPerNode) return 'sh launch.sh   (without GPUs: --device cpu)'
+  const nodes = Math.ceil(world / devicesPerNode)
+  const perNode = `NNODES=${nodes} NODE_RANK=n MASTER_ADDR=host sh launch.sh`
+  return `sbatch slurm.sbatch   (${nodes} nodes; without Slurm, on each node: ${perNode})`
 }

@@ -3,12 +3,12 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { error, ProblemsError, sequencesUntil, type Watcher } from '../../base/index.js'
+import { error, ProblemsError, printable, sequencesUntil, type Watcher } from '../../base/index.js'
 import type { Checkpoint, Heading } from '../../checkpoint/index.js'
 import { compileJob } from '../../compile/index.js'
 import { type Dataset, heldOutFrom, type Ids } from '../../data/index.js'
 import { emitting, type Files, type Run, type RunData } from '../../emit/index.js'
-import { type Job, mostSkipsOf } from '../../plan/index.js'
+import { type Job, mappingOf, mostSkipsOf } from '../../plan/index.js'
 import {
   alignmentOf,
   type Beginning,
@@ -58,12 +58,14 @@ export interface Target {
   readonly expected?: Run['expected'] | undefined
   /** Plans for other numbers of ranks. */
   readonly others?: readonly Job[]
+  /** Whether the program of another job in the folder is overwritten (--force). */
+  readonly replaces?: boolean | undefined
   readonly io: Io
   readonly watcher: Watcher
 }
 
 export async function writeEmitted({ job, program, schedule }: Loaded, target: Target): Promise<EmittedFolder> {
-  const { path, folder, beginning, carries, expected, others = [], io, watcher } = target
+  const { path, folder, beginning, carries, expected, others = [], replaces, io, watcher } = target
   if (io.exists(join(folder, 'metrics.jsonl')))
     throw new ProblemsError([
       error('emit/exists', '', `${folder} holds the metrics of another run`, 'name another folder with --out'),
@@ -84,6 +86,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
     evaluation: evaluationOf(other, dataset, undefined),
     earlier: Object.fromEntries(earlierPrograms(other)),
   }))
+  if (!replaces) requireSameJob(folder, run, io)
   watcher.expect({ emitting: 1 })
   const files = await watcher.run('emitting', emitting(program, run, runtimeFiles(), evaluation, earlier, fewer))
   watcher.say('writing the files')
@@ -99,6 +102,35 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
   }
   writeFolder(folder, contents, { io, later: ['metrics.jsonl', 'torchrun.log'] })
   return { folder, files: Object.keys(contents), data: dataset.description }
+}
+
+/** Refuses a folder with the program of another job: one with another name or another model. */
+function requireSameJob(folder: string, { title, job }: Run, io: Io): void {
+  const before = jsonIn(join(folder, 'run.json'), io)
+  if (before === undefined) return
+  const theirs = jsonIn(join(folder, 'job.json'), io)
+  const model = JSON.stringify(mappingOf(theirs).model)
+  const ours = JSON.stringify(mappingOf(job).model)
+  const name = String(mappingOf(before).title)
+  if (name === title && model === ours) return
+  const which = name === title ? `another model under the name ${printable(name)}` : `the job ${printable(name)}`
+  throw new ProblemsError([
+    error(
+      'emit/exists',
+      '',
+      `${folder} holds the program of ${which}`,
+      'name another folder with --out, or overwrite it with emit --force',
+    ),
+  ])
+}
+
+function jsonIn(path: string, io: Io): unknown {
+  if (io.kindOf(path) !== 'file') return undefined
+  try {
+    return JSON.parse(io.read(path))
+  } catch {
+    return undefined // not ours: writeFolder says so
+  }
 }
 
 /** The files of the folder `init`, and those of the checkpoint they are copies of. */

@@ -27,10 +27,11 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--cluster <name>', 'predict the time of a step on it: a device of the catalog, or a cluster file')
     .option('--devices <n>', 'of the cluster (default: as many as the plan has ranks)', size)
     .option('--schedule-csv', 'only the schedule, as the CSV of PyTorch’s pipelining (schedule.csv)')
+    .option('--force', 'overwrite the program of another job in the folder')
     .option('--json', 'what was written, as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && sh launch.sh\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
+      '\nExample:\n  lockstep emit job.yaml --out run\n  cd run && sh launch.sh              (ranks of one node; --help lists the options)\n  cd run && sbatch slurm.sbatch       (several nodes)\n\nExit code 0: written, 1: the job has problems, 2: usage error.',
     )
     .action(async (path: string, options: EmitOptions) => {
       const { emitCommand } = await import('../commands/emit.js')

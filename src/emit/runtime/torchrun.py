@@ -6,8 +6,9 @@ import logging
 import os
 import signal
 import sys
-from typing import Dict, List, Set, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
+import torch
 from torch.distributed import run
 from torch.distributed.elastic.multiprocessing import Std
 from torch.distributed.elastic.multiprocessing.api import PContext, SignalException
@@ -33,6 +34,7 @@ TOLD_TO_END = {*STOPPED, -signal.SIGTERM, -PEER_FAILED}
 def main() -> None:
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     own = take_own(sys.argv)
+    require_gpus(sys.argv)
     suspended: Set[int] = set()
     mend_redirects()
     end_gently(suspended, LAST_WORDS_SECONDS if own else 30)
@@ -60,9 +62,30 @@ def metrics_of(words: List[str]) -> str:
     return dict(zip(words, words[1:])).get("--metrics", os.path.join(folder, "metrics.jsonl"))
 
 
+def require_gpus(words: List[str]) -> None:
+    """One GPU per rank of this node, unless --device says otherwise: a login node must not start hundreds of ranks on its CPU."""
+    device = option(words, "--device")
+    ranks = option(words, "--nproc_per_node") or ""
+    if device == "cpu" or not ranks.isdigit():
+        return
+    gpus = torch.cuda.device_count()
+    if gpus >= int(ranks) or (device == "auto" and gpus == 0):
+        return
+    have = "no GPU" if gpus == 0 else "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+    rest = "NNODES sets the number of nodes, --device cpu trains on the CPU with gloo"
+    end(f"{ranks} {'rank' if ranks == '1' else 'ranks'} on this node, which has {have}: {rest}", 2)
+
+
+def option(words: List[str], name: str) -> Optional[str]:
+    """The last value of an option, as `--name value` or `--name=value`."""
+    given = [after for word, after in zip(words, words[1:]) if word == name]
+    joined = [word[len(name) + 1 :] for word in words if word.startswith(name + "=")]
+    return (given + joined or [None])[-1]
+
+
 def on_cpu(words: List[str]) -> bool:
-    """Ranks are to use no GPU, whose driver would not survive a fork."""
-    return ("--device", "cpu") in zip(words, words[1:]) and hasattr(os, "fork")
+    """Whether ranks can be forked: the CUDA driver does not survive a fork."""
+    return option(words, "--device") == "cpu" and hasattr(os, "fork")
 
 
 def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str, Dict]:

@@ -31,6 +31,10 @@ from .trainer import Trainer
 from .watchdog import EXIT_CORRUPT, EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 
 
+# What a run reports once at its start; `data` of the job names real data.
+SYNTHETIC = "data: SYNTHETIC (generated from the seed). The job has no data.source; losses say nothing about your data."
+
+
 def meet(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device):
     """All ranks, or the names of those that did not come. Returns the store they share, and how many compute on this device."""
     store = dist.TCPStore(
@@ -176,6 +180,8 @@ def opened_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -
         return None
     device, restarted = trainer.here.device, "LOCKSTEP_RESTART" in os.environ
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    if trainer.settings["data"]["kind"] != "tokens" and not restarted:
+        print(SYNTHETIC, file=sys.stderr, flush=True)
     write_run(folder, trainer.here.mesh.world, name, trainer.settings.get("expected"), restarted)
     metrics = Metrics(options.metrics, TensorBoard(options.tensorboard, trainer.first + 1) if options.tensorboard else None)
     if restarted:
