@@ -170,28 +170,27 @@ const later = ['README', 'docs/', 'src/cli/', 'src/emit/', 'src/interop/']
 const folders = ['src', 'studio/text', 'docs']
 
 /** A value within a message: `{rank}`, `${rank}`. */
-const gap = /\$?\{\w+\}/g
+const gap = /\$?\{[^}]*\}/g
+const isComment = line => /^\s*(\/?\*|\/\/|#)/.test(line)
+const isSentence = text => /\s|\p{Script=Han}/u.test(text.replace(gap, ''))
 
-/** What users read in a file: texts with their lines. */
+const literals = { py: /"((?:[^"\\]|\\.)*)"/g, ts: /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g }
+
+/** What users read in a file, as texts with their lines: every line of a page, the sentences among the string literals of a source. */
 export function textsOf(path, source) {
-  const lines = source.split('\n')
-  if (path.endsWith('.md')) return lines.map((text, i) => ({ line: i + 1, text }))
-  const strings = path.endsWith('.py')
-    ? /"((?:[^"\\]|\\.)*)"/g
-    : /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g
-  return lines.flatMap((line, i) =>
-    /^\s*(\/?\*|\/\/|#|import |export \* )/.test(line)
-      ? []
-      : [...line.replace(/ \/\/ .*$/, '').matchAll(strings)]
-          .map(found => ({
-            line: i + 1,
-            text: found
-              .slice(1)
-              .find(text => text !== undefined)
-              .replace(gap, ' '),
-          }))
-          .filter(({ text }) => /\s|\p{Script=Han}/u.test(text)),
-  )
+  const lines = source.split('\n').map((text, i) => ({ line: i + 1, text }))
+  const literal = literals[path.split('.').at(-1)]
+  if (literal === undefined) return lines
+  return lines
+    .filter(({ text }) => !isComment(text))
+    .flatMap(({ line, text }) =>
+      [...text.replace(/ \/\/ .*$/, '').matchAll(literal)].map(found => ({
+        line,
+        text: found.slice(1).find(Boolean) ?? '',
+      })),
+    )
+    .filter(({ text }) => isSentence(text))
+    .map(({ line, text }) => ({ line, text: text.replace(gap, ' ') }))
 }
 
 /** `path:line: "word": write ...` for each forbidden word in a file. */
@@ -211,7 +210,7 @@ const filesIn = (root, folder) =>
     return entry.isDirectory() ? filesIn(root, path) : [path]
   })
 
-/** Of all that users read below `root`. */
+/** In all that users read below `root`. */
 export function findingsBelow(root) {
   const files = [...folders.flatMap(folder => filesIn(root, folder)), 'README.md', 'README.zh.md']
   return files
