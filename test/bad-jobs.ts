@@ -138,7 +138,7 @@ export const rows: readonly Row[] = [
   [plan('fsdp: true, ddp: 2'), 'schema/key plan.fsdp | write `zero: 3`', 'schema/key plan.ddp | write `dp: 2`'],
   [training('seq: 32, globalBatch: 16, tp: 2'), 'schema/key training.tp | write `plan.tp: 2`'],
   [training('seq: 32, globalBatch: 16, learning_rate: 1e-4'), 'schema/key training.learning_rate | write `optimizer.lr: 0.0001`'],
-  [training('seq: 32, global_batch_size: 16'), 'schema/missing training.globalBatch | sequences in one step', 'schema/key training.global_batch_size | write `globalBatch: 16`'],
+  [training('seq: 32, global_batch_size: 16'), 'schema/key training.global_batch_size | write `globalBatch: 16`'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: shampoo, lr: 1 }'), 'schema/name training.optimizer.kind | not supported yet; one of adamw, sgd, lion'],
   [training('seq: 32, globalBatch: 16, optimizer: { kind: sgd, lr: 1, nesterov: true, dampening: 0.5 }'), 'training/optimizer training.optimizer.nesterov | needs momentum, and momentum is 0; try momentum: 0.9', 'training/optimizer training.optimizer.dampening | needs momentum'],
   [plan('offload: { params: host, constructor: 1 }'), 'schema/key plan.offload.params | write `parameters: host`', 'schema/key plan.offload.constructor | unknown key'],
@@ -156,8 +156,13 @@ export const rows: readonly Row[] = [
   ['model: ./models/llama/\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./models/llama/config.json'],
   ['model: meta-llama/Llama-3.1-8B\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | a name on the Hugging Face hub'],
   ['model: mistral-7b\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | write model: ./config.json'],
-  [model('family: gpt, num_hidden_layers: 4, hidden_size: 32, heads: 4, vocab: 64'), 'schema/missing model.layers | blocks', 'schema/missing model.embed | width', 'schema/key model.num_hidden_layers | write `layers: 4`', 'schema/key model.hidden_size | write `embed: 32`'],
+  [model('family: gpt, num_hidden_layers: 4, hidden_size: 32, heads: 4, vocab: 64'), 'schema/key model.num_hidden_layers | write `layers: 4`', 'schema/key model.hidden_size | write `embed: 32`'],
   [`${good}data: text.txt`, 'schema/type data | write { source: text.txt }'],
+
+  ['n_layer: 12\nblock_size: 64\nbatch_size: 12', 'schema/key n_layer | write `model.layers: 12`', 'schema/key block_size | write `training.seq: 64`', 'schema/key batch_size | write `training.globalBatch: 12`'],
+  ['model: llama3-8b\ntraining: { seq: 8, globalBatch: 16 }\nplan: { dp_replicate: 2, dp_shard: 8 }', 'schema/key plan.dp_replicate | write `dp: 16`', 'schema/key plan.dp_shard | write `dp: 16` and `zero: 3`'],
+  ['model: llama3-8b\ntraining: { seq: 8, globalBatch: 16 }\nplan: { dp_replicate: 2 }', 'schema/key plan.dp_replicate | write `dp: 2`'],
+  ['model: m.pt\ntraining: { seq: 8, globalBatch: 8 }', 'model/preset model | a file of weights is not a model: write a preset or a Hugging Face config.json'],
 
   // Files of other frameworks
   ['{"train_batch_size": 256, "gradient_accumulation_steps": 8, "gradient_clipping": 1, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": "auto"}}}',

@@ -61,6 +61,9 @@ const modelPhrases = {
   '.model/experts': ['routed experts are part of the llama family alone: mixtral, qwen, deepseek, kimi'],
   '.model/encoder': ['only decoders that predict the next token are supported'],
   '.model/family': ['not supported; families: gpt, llama, mlp'],
+  '.model/weights': [
+    'a file of weights is not a model: write a preset or a Hugging Face config.json; `train --init` loads the weights of a Hugging Face folder or a checkpoint',
+  ],
   '.model/folder': ['a folder or another file is not read: write model: {path}/config.json'],
   '.model/hub': [
     'that looks like a name on the Hugging Face hub: nothing is downloaded, save its config.json beside the job and write model: ./config.json',

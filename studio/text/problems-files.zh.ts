@@ -161,6 +161,9 @@ const hints = {
   '.model/experts': ['路由专家只属于 llama 一族：mixtral、qwen、deepseek、kimi'],
   '.model/encoder': ['只支持预测下一个 token 的解码器'],
   '.model/family': ['不支持；有 gpt、llama、mlp 三族'],
+  '.model/weights': [
+    '权重文件不是模型：写预置名称或 Hugging Face 的 config.json；`train --init` 从 Hugging Face 文件夹或 checkpoint 加载权重',
+  ],
   '.model/folder': ['不读文件夹或其他文件：写 model: {path}/config.json'],
   '.model/hub': [
     '这像是 Hugging Face hub 上的名字：这里不下载，把它的 config.json 存在作业旁边，写 model: ./config.json',

@@ -99,7 +99,7 @@ export const nextCommands = [
   'Next:',
   '  npx lockstep verify examples/jobs/start.yaml     prove this program, and compare with one rank in f64',
   '  npx lockstep memory examples/jobs/start.yaml     what each rank needs, before anything runs',
-  '  npx lockstep rehearse examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
+  '  npx lockstep dry-run examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
   '  npx lockstep studio                              plan, run and learn in the browser',
   '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
 ].join('\n')

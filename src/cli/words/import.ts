@@ -4,39 +4,34 @@ import type { Command } from 'commander'
 import { foreignFrameworks } from '../../plan/foreign.js'
 import type { ImportOptions } from '../commands/import.js'
 import type { Io } from '../io.js'
-import { positive } from '../text/integer.js'
+import { size } from '../text/integer.js'
 import { pair } from '../text/pairs.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Makes a job of a configuration of another framework, and says what was carried, derived, assumed and not carried. Scripts are read, never executed.',
+      'Converts a config of another framework to a job and reports every key: mapped, derived, defaulted or dropped. Scripts are read, never executed.',
     )
-    .argument('<file>', 'the configuration (- for standard input), or the folder of a run that has written it')
-    .argument('[words...]', 'after --: arguments of the script, or options that stand above the file')
+    .argument('<file>', 'the config or launch script (- for standard input), or the folder of a run that contains it')
+    .argument('[words...]', 'after --: arguments of the script, or options that override the file')
     .addOption(
       command
-        .createOption('--from <framework>', 'whose it is (default: told by its content)')
+        .createOption('--from <framework>', 'the framework (default: detected from the content)')
         .choices(foreignFrameworks),
     )
-    .option('--world <n>', 'ranks, where the file does not say how many', positive)
-    .option('--model <name>', 'a preset, or a Hugging Face config.json, where the file has no model')
-    .option('--trainer <key=value>', 'an argument of the Hugging Face Trainer, for which auto stands', pair, {})
-    .option('--arg <word>', 'one such word (--arg=--training.steps)', word, [])
-    .option(
-      '--set <name=value>',
-      'a variable of the script, whatever it sets it to, or an argument of the function',
-      pair,
-      {},
-    )
-    .option('--env <name=value>', 'a variable of its environment', pair, {})
-    .option('--function <name>', 'of a Python file, the function that makes the configuration')
-    .option('--release <name>', 'of Megatron-LM: whose defaults hold (default: the newest that has all the flags)')
+    .option('--devices <n>', 'world size, if the file does not set it', size)
+    .option('--model <name>', 'a preset or a Hugging Face config.json, if the file has no model')
+    .option('--trainer <key=value>', 'an argument of the Hugging Face Trainer that replaces an auto', pair, {})
+    .option('--arg <word>', 'one argument, as after -- (--arg=--training.steps)', word, [])
+    .option('--set <name=value>', 'override a variable of the script, or an argument of the function', pair, {})
+    .option('--env <name=value>', 'an environment variable of the script', pair, {})
+    .option('--function <name>', 'the function of a Python file that returns the config')
+    .option('--release <name>', 'Megatron-LM release whose defaults apply (default: the newest with all the flags)')
     .option('--out <file>', 'write the job')
     .option('--json', 'job, world and problems as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep import ds_config.json --world 16 --trainer bf16=true --model llama3-8b --out job.yaml\n\nExit code 0: there is a job, 1: refused, or the job has errors, 2: usage error.',
+      '\nExample:\n  lockstep import ds_config.json --devices 16 --trainer bf16=true --model llama3-8b --out job.yaml\n\nExit code 0: there is a job, 1: refused, or the job has errors, 2: usage error.',
     )
     .action(async (path: string, words: readonly string[], options: ImportOptions) => {
       const { importCommand } = await import('../commands/import.js')
