@@ -225,7 +225,7 @@ test('three failures without a step of progress end the run, and the reason is s
   }
   await rejects(going, (e: unknown) => {
     ok(e instanceof ProblemsError)
-    match(e.message, /3 failures without a step of progress; the last: step 2: rank 1 failed/)
+    match(e.message, /3 failures without a completed step; the last: step 2: rank 1 failed/)
     return true
   })
   equal(heard.length, 2)
