@@ -37,7 +37,7 @@ test('steps whose grad norm is NaN or Inf change nothing, and three in a row sto
       ) ?? []
     ok(Number(first) > 1, err)
     deepEqual([Number(last) - Number(first), Number(first) - Number(left)], [2, 1])
-    match(err, /try a smaller lr, a warmup, or clip, look at the data of these steps, or allow more \[training\/norm\]/)
+    match(err, /try a smaller lr, a warmup, or clip, check the data of these steps, or allow more \[training\/norm\]/)
     const saved = readdirSync(saves).filter(name => /^step-\d+$/.test(name))
     equal(saved.length, Number(last))
     const tensorsOf = (step: string) => {

@@ -74,7 +74,7 @@ test('a rank that never sends is waited for by its receiver', async () => {
   assert.match(ranks[2].text, /waitRecv of step \d+ wait F0/)
 })
 
-test('a rank that stands still in the middle of its work is waited for by name', async () => {
+test('a rank that is stalled in the middle of its work is waited for by name', async () => {
   const sleeps = ({ lists, listAt, map }: LoweredProgram, memory: SharedArrayBuffer) => {
     const { words, starts } = lists[1]
     const list = new Float64Array(memory, listAt[1], words.length)

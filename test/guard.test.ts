@@ -194,7 +194,7 @@ test('as many skips in a row as the job allows end the run, with a word about wh
       e.message,
       /steps 4 to 5 were skipped: grad norm is NaN or Inf; parameters and optimizer state are unchanged since step 3/,
     )
-    match(e.message, /try a smaller lr, a warmup, or clip, look at the data of these steps, or allow more/)
+    match(e.message, /try a smaller lr, a warmup, or clip, check the data of these steps, or allow more/)
     return true
   })
   const said = 'grad norm is NaN or Inf'

@@ -213,7 +213,11 @@ test('unwise plans are warned of, with numbers', () => {
     /backward pass of 8 microbatches: .*MiB per rank.*`gather: step`/,
   )
   warns({ dp: 2, zero: 2, microbatches: 8 }, 'plan.reduce', /each of 8 microbatches: .*`reduce: step`/)
-  warns({ pp: 2, microbatches: 4, schedule: 'zb-h1', recompute: 'full' }, 'plan.recompute', /saves little under zb-h1/)
+  warns(
+    { pp: 2, microbatches: 4, schedule: 'zb-h1', recompute: 'full' },
+    'plan.recompute',
+    /saves little memory with zb-h1/,
+  )
   warns(
     { pp: 2, tp: 2, microbatches: 4, schedule: 'zb-v', sequenceParallel: true },
     'plan.sequenceParallel',

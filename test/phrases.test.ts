@@ -216,10 +216,10 @@ test('an event is said in Chinese from its line in metrics.jsonl', () => {
     { step: 3, severity: 'error', rank: 1, numbers: { seconds: 2 } },
     { rank: 1, still: clause('.seconds', { seconds: '2.0' }), before: '' },
   )
-  equal(event.message, 'rank 1 stands still for 2.0 s')
+  equal(event.message, 'rank 1 is stalled for 2.0 s')
   const read = eventOf(JSON.parse(JSON.stringify(event)))
   equal(
     read && eventZh(read),
-    '错误（第 3 步，rank 1）：rank 1 停着不动已 2.0 秒；飞行记录写着每个 rank 当时在做什么；加上 --keep-going 会从前一步继续',
+    '错误（第 3 步，rank 1）：rank 1 停滞已 2.0 秒；flight record 记录了每个 rank 当时的位置；加上 --keep-going 会从前一步继续',
   )
 })

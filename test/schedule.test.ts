@@ -236,7 +236,7 @@ test('counts that cannot be are refused with their equation', () => {
   match(problem('gpipe', 1e5, 1, 1e5), /= 10000000000 tasks, but at most/)
   equal(problem('gpipe', 1000, 1, 1000), '')
   match(problem('gpipe', 101, 1, 9901), /= 1000001 tasks, but at most 1000000/)
-  match(problem('1f1', 2, 1, 2), /no schedule '1f1'/)
+  match(problem('1f1', 2, 1, 2), /unknown schedule '1f1'/)
 })
 
 /** The schedule with one row changed. */

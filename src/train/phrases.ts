@@ -25,7 +25,7 @@ export const dataPhrases = {
 
 const remedy = 'try a smaller lr, a warmup, or clip'
 const leftAs = '{why}; parameters and optimizer state are unchanged since step {left}'
-const moreSkips = `${remedy}, look at the data of these steps, or allow more` as const
+const moreSkips = `${remedy}, check the data of these steps, or allow more` as const
 const ofIgnorance = 'an untrained model has {ignorant}'
 const resumeOr = 'resume with --resume {newest}, or set another folder with --save'
 

@@ -101,7 +101,7 @@ const engine = {
   ],
 } satisfies Phrases
 
-const remedy = '试试更小的 lr、warm-up 或 clip'
+const remedy = '试试更小的 lr、warmup 或 clip'
 const leftAs = '{why}；参数和优化器状态仍是第 {left} 步之后的'
 const moreSkips = `${remedy}，检查这些步的数据，或允许跳过更多步`
 const ignorance = '而未训练的模型是 {ignorant}'
