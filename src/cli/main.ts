@@ -69,7 +69,7 @@ const commands: Readonly<Record<string, Listed>> = {
   },
   case: { summary: 'published runs beside ours', words: () => import('./words/case.js') },
   bench: { summary: 'measure this machine', words: () => import('./words/bench.js') },
-  demo: { summary: 'a small 3D-parallel job, from plan to proof', words: () => import('./words/demo.js') },
+  demo: { summary: 'predict, train and check a small job on this machine', words: () => import('./words/demo.js') },
 }
 
 /** Words of earlier versions. */

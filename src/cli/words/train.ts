@@ -1,5 +1,4 @@
 /** What `lockstep train` is called with. */
-import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
 import { kernelNames } from '../../engine/kernel-names.js'
 import { flopsDefinition } from '../../model/flops-definition.js'
@@ -11,8 +10,6 @@ import { integer, port, positive } from '../text/integer.js'
 
 /** Steps whose spans are kept: enough to look at, and bounded. */
 export const stepsTraced = 5
-
-const demoJob = fileURLToPath(new URL('../../../../examples/jobs/start.yaml', import.meta.url))
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
@@ -34,7 +31,6 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
     .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
-    .option('--demo', 'a small GPT on the sources of lockstep itself')
   withCheckpointOptions(withSurvival(withMonitors(command)))
     .option('--json', 'one JSON object a step')
     .addHelpText(
@@ -42,10 +38,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string | undefined, options: TrainOptions) => {
-      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
+      if (path === undefined) command.error('error: <job> is missing: a job file; `lockstep demo` trains a small one')
       requireSaving(command, options)
       const { trainCommand } = await import('../commands/train.js')
-      done(await trainCommand(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+      done(await trainCommand(path, options, io))
     })
 }
 
