@@ -3,19 +3,18 @@ import { writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { processIo } from '../dist/src/cli/io.js'
 import { run } from '../dist/src/cli/main.js'
+import { groups } from '../dist/src/cli/table.js'
 
 const frames = {
   'docs/cli.md': [
     '# Commands',
     '',
-    'What `lockstep COMMAND --help` prints, of every command. Each has `--json`; exit code 0 is fine, 1 means problems were found, 2 a usage',
-    'error, 130 and 143 that it was interrupted. The page is written by `node scripts/cli-page.mjs`.',
+    'The help of every command, as `lockstep COMMAND --help` prints it. Every command has `--json`. `node scripts/cli-page.mjs` writes this page.',
   ],
   'docs/zh/cli.md': [
     '# 命令',
     '',
-    '每条命令的 `lockstep COMMAND --help` 输出（命令行使用英文）。所有命令都支持 `--json`；退出码 0 表示正常，1 表示发现问题，2 表示用法错误，',
-    '130 和 143 表示被中断。本页由 `node scripts/cli-page.mjs` 生成。',
+    '每条命令的 `lockstep COMMAND --help` 输出（命令行使用英文）。所有命令都支持 `--json`。本页由 `node scripts/cli-page.mjs` 生成。',
   ],
 }
 
@@ -28,17 +27,19 @@ async function helpOf(io, words) {
   return text.trimEnd()
 }
 
-/** Names under `Commands:`, without help itself. */
+/** Names in the lists of commands: the top help has one for each group, `Commands:` lists those below a command. */
 const commandsIn = help =>
-  [...(help.split('\nCommands:\n')[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}([a-z-]+)/gm)]
-    .map(([, name]) => name)
-    .filter(name => name !== 'help')
+  [...new Set(Object.values(groups)), 'Commands:'].flatMap(heading =>
+    [...(help.split(`\n${heading}\n`)[1]?.split('\n\n')[0] ?? '').matchAll(/^ {2}([a-z-]+)/gm)]
+      .map(([, name]) => name)
+      .filter(name => name !== 'help'),
+  )
 
 async function sections(io, words) {
   const help = await helpOf(io, words)
   const below = []
   for (const name of commandsIn(help)) below.push(...(await sections(io, [...words, name])))
-  const own = words.length > 0 ? ['', `## \`lockstep ${words.join(' ')}\``, '', '```text', help, '```'] : []
+  const own = ['', `## \`${['lockstep', ...words].join(' ')}\``, '', '```text', help, '```']
   return [...own, ...below]
 }
 

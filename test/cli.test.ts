@@ -1,5 +1,6 @@
 /** The commands as a user meets them: what they print, and with which exit code. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
+import { commands, groups } from '../src/cli/table.js'
 import * as api from '../src/index.js'
 import { parse } from '../src/ir/index.js'
 import { family, test } from './families.js'
@@ -11,13 +12,13 @@ training: { seq: 4, globalBatch: 8, clip: 1 }
 plan: { dp: 2, tp: 2, pp: 2, zero: 3, sequenceParallel: true, microbatches: 4, schedule: zb-h1, recompute: selective }
 `
 const files = { 'job.yaml': job }
-const commands = [
+const withExamples = [
   'check',
   'config',
   'init',
   'case',
   'models',
-  'price',
+  'cost',
   'import',
   'compile',
   'verify',
@@ -31,7 +32,7 @@ const commands = [
   'demo',
 ]
 
-for (const command of commands)
+for (const command of withExamples)
   test(`${command} --help has an example and the exit codes`, async () => {
     const { code, out } = await lockstep([command, '--help'])
     equal(code, 0)
@@ -40,13 +41,26 @@ for (const command of commands)
     match(out, /[Ee]xit codes?/)
   })
 
-test('the help lists every command', async () => {
+test('the help lists every command in its group, within 100 columns, and begins with where to start', async () => {
   const { out } = await lockstep(['--help'])
-  for (const command of commands) match(out, new RegExp(`\\n  ${command} `))
+  for (const [name, { group, summary }] of Object.entries(commands)) {
+    const section = out.split(`\n${groups[group]}\n`)[1].split('\n\n')[0]
+    match(section, new RegExp(`^  ${name} +${summary.replace(/[.+]/g, '\\$&')}$`, 'm'))
+  }
+  ok(out.indexOf(groups.start) < out.indexOf(groups.plan))
+  for (const line of out.split('\n')) ok(line.length <= 100, line)
+})
+
+test('the example of the help works in an empty folder', async () => {
+  const { out } = await lockstep(['--help'])
+  const [, example] = out.match(/Example:\n {2}lockstep (.*)\n/)!
+  const ran = await lockstep(example.split(' '))
+  equal(ran.code, 0)
+  match(ran.out, /MFU/)
 })
 
 for (const argv of [
-  ['compile'],
+  ['simulate'],
   ['verify', 'job.yaml', '--steps', 'few'],
   ['memory', 'job.yaml', '--tp', '2'],
   ['compile', 'job.yaml', '--rank', '8'],

@@ -112,8 +112,8 @@ const wrong: [argv: string[], code: number, message: RegExp][] = [
     1,
     /device: unknown device `h1000`[\s\S]*devices: must be at least 1[\s\S]*nics: unknown key `nics`/,
   ],
-  [['show', 'h100', '--devices', '0'], 2, /--devices: `0`: expected a whole number from 1 up/],
-  [['show', 'h100', '--devices', 'many'], 2, /whole number/],
+  [['show', 'h100', '--devices', '0'], 2, /--devices: `0`: expected an integer >= 1/],
+  [['show', 'h100', '--devices', 'many'], 2, /expected an integer/],
   [['show', 'tpu-v6e', '--devices', '257'], 1, /257 devices cannot be 2 slices of as many each/],
 ]
 for (const [argv, expected, message] of wrong)

@@ -51,6 +51,6 @@ test('help of a command, in both spellings, and of none', async () => {
   match(asked.out, /--global-batch/)
   equal((await lockstep(['help', 'plan'])).out, asked.out)
   match((await lockstep([])).err, /Usage: lockstep/)
-  match((await lockstep(['nonsense'])).err, /unknown command 'nonsense'/)
+  match((await lockstep(['nonsense'])).err, /unknown command `nonsense`/)
   match((await lockstep(['--', 'models'])).out, /llama3-405b/)
 })

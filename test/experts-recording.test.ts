@@ -67,7 +67,7 @@ const reference = ['--kernels', 'reference']
 for (const [i, plan] of plans.entries())
   test(`recorded on { ${plan} }, repeated on { ${plans[(i + 1) % plans.length]} }`, async () => {
     const file = at(`choices-${i}.jsonl`)
-    const made = await losses(jobOf(plan), ...reference, '--record-choices', file)
+    const made = await losses(jobOf(plan), ...reference, '--record-routing', file)
     equal(readFileSync(file, 'utf8').trimEnd().split('\n').length, 3)
     near(await losses(jobOf(plans[(i + 1) % plans.length], `choices: ${file}`), ...reference), made, 1e-12)
     deepEqual(readFileSync(file, 'utf8'), readFileSync(at('choices-0.jsonl'), 'utf8'), 'every plan chooses alike')
@@ -77,9 +77,9 @@ const documents = 'documents: { separator: 3, pad: 4 }'
 
 later('where documents are cut one by one, choices are those of tokens that follow each other', async () => {
   const [one, several] = [at('documents-one.jsonl'), at('documents.jsonl')]
-  const made = await losses(jobOf('', documents), ...reference, '--record-choices', one)
+  const made = await losses(jobOf('', documents), ...reference, '--record-routing', one)
   const cut = 'dp: 2, cp: 2, ep: 2, zigzag: documents'
-  near(await losses(jobOf(cut, documents), ...reference, '--record-choices', several), made, 1e-12)
+  near(await losses(jobOf(cut, documents), ...reference, '--record-routing', several), made, 1e-12)
   deepEqual(readFileSync(several, 'utf8'), readFileSync(one, 'utf8'))
   const ring = 'cp: 2, attention: ring, zigzag: documents'
   near(await losses(jobOf(ring, `${documents}, choices: ${several}`), ...reference), made, 1e-12)
@@ -88,17 +88,17 @@ later('where documents are cut one by one, choices are those of tokens that foll
 for (const kernels of fastKernels().slice(0, 2))
   later(`the ${kernels} kernels record, and the interpreter repeats`, async () => {
     const file = at(`choices-${kernels}.jsonl`)
-    const made = await losses(jobOf('dp: 2, cp: 2, tp: 2, ep: 4'), '--kernels', kernels, '--record-choices', file)
+    const made = await losses(jobOf('dp: 2, cp: 2, tp: 2, ep: 4'), '--kernels', kernels, '--record-routing', file)
     near(await losses(jobOf('', `choices: ${file}`), ...reference), made, 1e-5)
   })
 
 test('a resumed run goes on with the file it wrote, behind half a line too', async () => {
   const [file, saved] = [at('resumed.jsonl'), at('saved')]
-  const whole = await losses(jobOf('dp: 2'), ...reference, '--record-choices', at('whole.jsonl'))
-  await losses(jobOf('dp: 2'), ...reference, '--steps', '2', '--save', saved, '--record-choices', file)
+  const whole = await losses(jobOf('dp: 2'), ...reference, '--record-routing', at('whole.jsonl'))
+  await losses(jobOf('dp: 2'), ...reference, '--steps', '2', '--save', saved, '--record-routing', file)
   const first = readFileSync(file, 'utf8')
   writeFileSync(file, `${first}{"step":3,"layers.1":[[[0,`)
-  await losses(jobOf('ep: 2, dp: 2'), ...reference, '--resume', saved, '--record-choices', file)
+  await losses(jobOf('ep: 2, dp: 2'), ...reference, '--resume', saved, '--record-routing', file)
   ok(readFileSync(file, 'utf8').startsWith(first), 'what was there stays')
   near(await losses(jobOf('', `choices: ${file}`), ...reference), whole, 1e-12)
 })
@@ -132,7 +132,7 @@ const emitted = { skip: python ? false : noPython, timeout: 240_000 }
 const zigzag = 'cp: 2, ep: 2, zigzag: documents'
 
 const own = at('by-engine.jsonl')
-const made = once(() => losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-choices', own))
+const made = once(() => losses(jobOf('pp: 2, microbatches: 2', documents), ...reference, '--record-routing', own))
 
 later('emitted PyTorch repeats them, each rank its own part', emitted, async () => {
   const expected = await made()
@@ -158,7 +158,7 @@ test('what cannot be recorded is refused, with what to do', async () => {
   const there = at('there.jsonl')
   writeFileSync(there, 'kept\n')
   const refused = async (job: string, file: string, message: RegExp, ...more: string[]) => {
-    const { code, out, err } = await train(job, ...reference, '--record-choices', file, ...more)
+    const { code, out, err } = await train(job, ...reference, '--record-routing', file, ...more)
     equal(code, 1)
     match(out + err, message)
   }

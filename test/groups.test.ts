@@ -50,7 +50,7 @@ const groups = (text: string) => lockstep(['groups', ...text.split(' ')])
 const json = async (text: string) => JSON.parse((await groups(`${text} --json`)).out)
 
 for (const { dense, expert, pp_groups_match, ...f } of fixtures) {
-  const flags = `--world ${f.world} --tp ${f.tp} --cp ${f.cp} --ep ${f.ep} --etp ${f.etp} --pp ${f.pp} --order ${f.order}`
+  const flags = `--devices ${f.world} --tp ${f.tp} --cp ${f.cp} --ep ${f.ep} --etp ${f.etp} --pp ${f.pp} --order ${f.order}`
   test(`${flags} ${pp_groups_match ? 'gives the groups of Megatron' : 'is refused'}`, async () => {
     const { code, out, err } = await groups(`${flags} --json`)
     equal(code, pp_groups_match ? 0 : 1)
@@ -75,13 +75,13 @@ test('the fixtures were found', () => ok(fixtures.length > 0))
 
 test('the default order needs no flag, etp is tp unless given', async () => {
   deepEqual(
-    await json('--world 16 --tp 2 --cp 2 --pp 2'),
-    await json('--world 16 --tp 2 --cp 2 --ep 1 --etp 2 --pp 2 --order tp-cp-ep-dp-pp'),
+    await json('--devices 16 --tp 2 --cp 2 --pp 2'),
+    await json('--devices 16 --tp 2 --cp 2 --ep 1 --etp 2 --pp 2 --order tp-cp-ep-dp-pp'),
   )
 })
 
 test('torchtitan: pp, dp_replicate, dp_shard, cp, tp, slowest first; experts have ep fastest', async () => {
-  const { like, mapping, dense, expert } = await json('--world 16 --tp 2 --cp 2 --pp 2 --ep 4 --like torchtitan')
+  const { like, mapping, dense, expert } = await json('--devices 16 --tp 2 --cp 2 --pp 2 --ep 4 --like torchtitan')
   equal(like, 'torchtitan')
   deepEqual(mapping, { dense: 'rank = tp + 2 cp + 4 dp_shard + 8 pp', expert: 'rank = ep + 4 efsdp + 8 pp' })
   deepEqual(dense.fsdp, [
@@ -96,17 +96,17 @@ test('torchtitan: pp, dp_replicate, dp_shard, cp, tp, slowest first; experts hav
     [8, 9, 10, 11],
     [12, 13, 14, 15],
   ])
-  deepEqual((await json('--world 8 --tp 2 --dp-replicate 2 --like torchtitan')).dense.dp_replicate, [
+  deepEqual((await json('--devices 8 --tp 2 --dp-replicate 2 --like torchtitan')).dense.dp_replicate, [
     [0, 4],
     [1, 5],
     [2, 6],
     [3, 7],
   ])
-  equal((await groups('--world 8 --tp 2 --ep 3 --like torchtitan')).code, 1)
+  equal((await groups('--devices 8 --tp 2 --ep 3 --like torchtitan')).code, 1)
 })
 
 test('picotron: dp slowest, then pp, cp, tp', async () => {
-  const { mapping, dense } = await json('--world 16 --tp 2 --cp 2 --pp 2 --like picotron')
+  const { mapping, dense } = await json('--devices 16 --tp 2 --cp 2 --pp 2 --like picotron')
   equal(mapping.dense, 'rank = tp + 2 cp + 4 pp + 8 dp')
   deepEqual(dense.pp, [
     [0, 4],
@@ -131,7 +131,7 @@ test('picotron: dp slowest, then pp, cp, tp', async () => {
 })
 
 test('deepspeed: pipe slowest, then data, then model', async () => {
-  const { mapping, dense } = await json('--world 8 --tp 2 --pp 2 --like deepspeed')
+  const { mapping, dense } = await json('--devices 8 --tp 2 --pp 2 --like deepspeed')
   equal(mapping.dense, 'rank = tp + 2 dp + 4 pp')
   deepEqual(dense.pipe, [
     [0, 4],
@@ -140,12 +140,12 @@ test('deepspeed: pipe slowest, then data, then model', async () => {
     [3, 7],
   ])
   deepEqual(dense.data, dense.dp)
-  equal((await groups('--world 8 --cp 2 --like deepspeed')).code, 1)
+  equal((await groups('--devices 8 --cp 2 --like deepspeed')).code, 1)
 })
 
 test('every rank is in exactly one group of each kind', async () => {
   for (const like of ['megatron', 'torchtitan', 'picotron', 'deepspeed']) {
-    const { dense, expert } = await json(`--world 24 --tp 2 --pp 3 --like ${like}`)
+    const { dense, expert } = await json(`--devices 24 --tp 2 --pp 3 --like ${like}`)
     for (const [name, parts] of Object.entries({ ...dense, ...expert }) as [string, number[][]][]) {
       deepEqual(
         parts.flat().sort((a, b) => a - b),
@@ -158,11 +158,11 @@ test('every rank is in exactly one group of each kind', async () => {
 })
 
 test('people get a table, and one line per group kind at any size', async () => {
-  const { code, out } = await groups('--world 16 --tp 2 --cp 2 --pp 2')
+  const { code, out } = await groups('--devices 16 --tp 2 --cp 2 --pp 2')
   equal(code, 0)
   match(out, /dense: rank = tp \+ 2 cp \+ 4 dp \+ 8 pp\n/)
   match(out, /^tp-cp +4 +4 {2}\[0,1,2,3\] \[4,5,6,7\] \[8,9,10,11\] \[12,13,14,15\]$/m)
-  ok((await groups('--world 65536 --tp 8 --pp 8')).out.split('\n').every(line => line.length < 140))
+  ok((await groups('--devices 65536 --tp 8 --pp 8')).out.split('\n').every(line => line.length < 140))
 })
 
 test('wrong sizes are all named at once', async () => {
@@ -173,32 +173,32 @@ test('wrong sizes are all named at once', async () => {
     equal(err.trim().split('\n').length, fragments.length, err)
     for (const fragment of fragments) match(err, fragment)
   }
-  await refused('--world 0 --tp -1 --pp 1.5', /world: must be/, /tp: must be.*got -1/, /etp: /, /pp: .*got 1\.5/)
+  await refused('--devices 0 --tp -1 --pp 1.5', /world: must be/, /tp: must be.*got -1/, /etp: /, /pp: .*got 1\.5/)
   await refused(
-    '--world 16 --tp 3 --ep 5',
+    '--devices 16 --tp 3 --ep 5',
     /world 16 \/ \(tp 3 x cp 1 x pp 1 = 3\) = 5\.333/,
     /etp 3 x ep 5 x pp 1 = 15/,
   )
-  await refused('--world 99999999', /from 1 to 131072/)
-  await refused('--world 8 --order tp-xx-dp', /`xx` is not an axis/)
-  await refused('--world 8 --order tp-tp-dp', /`tp` is not an axis, or is named twice/)
-  await refused('--world 8 --pp 2 --order tp-dp', /pp missing/)
-  await refused('--world 8 --ep 2 --cp 2 --like deepspeed', /no expert axis/, /no context axis/)
+  await refused('--devices 99999999', /from 1 to 131072/)
+  await refused('--devices 8 --order tp-xx-dp', /`xx` is not an axis/)
+  await refused('--devices 8 --order tp-tp-dp', /`tp` is not an axis, or is named twice/)
+  await refused('--devices 8 --pp 2 --order tp-dp', /pp missing/)
+  await refused('--devices 8 --ep 2 --cp 2 --like deepspeed', /no expert axis/, /no context axis/)
 })
 
 test('what is not a number is a usage error', async () => {
-  for (const text of ['--world x', '--world 1e3x', '--tp 2', '--world 8 --like megatorn', '--world'])
+  for (const text of ['--devices x', '--devices 1e3x', '--tp 2', '--devices 8 --like megatorn', '--devices'])
     equal((await groups(text)).code, 2, text)
 })
 
 test('a reader that leaves early is no failure', () => {
-  const command = '{ node bin/lockstep.mjs groups --world 65536 --tp 8 --json | head -c 9; } 2>&1'
+  const command = '{ node bin/lockstep.mjs groups --devices 65536 --tp 8 --json | head -c 9; } 2>&1'
   const piped = execFileSync('sh', ['-c', command], { encoding: 'utf8' })
   equal(piped, '{"dense":')
 })
 
 test('--dp is derived: the message says from what', async () => {
-  const { code, err } = await lockstep(['groups', '--world', '8', '--dp', '4'], {})
+  const { code, err } = await lockstep(['groups', '--devices', '8', '--dp', '4'], {})
   equal(code, 2)
-  match(err, /--dp: .*dp = world \/ \(tp x cp x pp\)/)
+  match(err, /--dp: .*dp = devices \/ \(tp x cp x pp\)/)
 })

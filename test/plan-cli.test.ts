@@ -43,7 +43,7 @@ test('plan --quick: the first of what the whole search lists, alone, or as many 
   const all = await steps('--no-why', '--top', '5')
   deepEqual(await steps('--quick'), all.slice(0, 1))
   deepEqual(await steps('--quick', '--top', '3'), all.slice(0, 3))
-  match((await plan(...within, '--top', '0')).err, /--top: `0`: expected a whole number from 1 up/)
+  match((await plan(...within, '--top', '0')).err, /--top: `0`: expected an integer >= 1/)
 })
 
 later('plan --simulate: the best are compiled, and the program has the last word', async () => {

@@ -80,10 +80,10 @@ test('a problem in a cluster file names the file, the line and the column', asyn
 })
 
 for (const [command, says] of [
-  [`${asked} --cluster h100 --devices -3`, /expected a whole number/],
-  [`${asked} --cluster h100 --devices 0`, /expected a whole number from 1 up/],
+  [`${asked} --cluster h100 --devices -3`, /expected an integer/],
+  [`${asked} --cluster h100 --devices 0`, /expected an integer >= 1/],
   [`${asked} ${h100} --software foo`, /--software: `foo` is not one of its values; one of lockstep, /],
-  [`${asked} ${h100} --quick --simulate 3`, /--quick simulates no plan/],
+  [`${asked} ${h100} --quick --simulate 3`, /--quick cannot be combined with --simulate/],
   [`simulate job.yaml --cluster h100 --measured-step 0s`, /expected a time above 0/],
   [`simulate job.yaml --cluster h100 --measured-step -4s`, /expected a time/],
   [`simulate job.yaml --cluster h100 --mtbf 0h`, /expected a time above 0/],

@@ -68,7 +68,7 @@ const small = '{ model: gpt-tiny, training: { seq: 8, globalBatch: 4 }, plan: { 
 const request = ['--model', 'llama3-8b', '--cluster', 'h100', '--seq', '2048', '--global-batch', '32']
 const longOnes: string[][] = [
   ['verify', 'job.yaml'],
-  ['rehearse', 'job.yaml'],
+  ['dry-run', 'job.yaml'],
   ['plan', ...request, '--devices', '8'],
   ['scale', ...request, '--devices', '8,16'],
   ['explain', 'job.yaml', '--cluster', 'h100'],

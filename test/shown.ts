@@ -6,7 +6,7 @@
 
 /** Commands whose numbers are measured. */
 const measuring =
-  /^(lockstep (train|launch|watch|doctor|report|replan|bench|calibrate|compare|generate|eval|rehearse)|sh |torchrun)/
+  /^(lockstep (train|launch|watch|doctor|report|replan|bench|calibrate|compare|generate|eval|dry-run)|sh |torchrun)/
 
 const number = /-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?/g
 /** Parts of a line that come and go with the load of the machine. */

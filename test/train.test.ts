@@ -252,7 +252,7 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
   match(await failing(job(), [], { append: forbidden }), /cannot write runs\/job\/metrics\.jsonl: permission denied/)
   match(await failing(job(), [], { makeFolder: full }), /cannot write runs\/job: no space left/)
   match(
-    await failing(job(), ['--spans', 's.json'], { write: (path: string) => path === 's.json' && full() }),
+    await failing(job(), ['--trace', 's.json'], { write: (path: string) => path === 's.json' && full() }),
     /cannot write s\.json/,
   )
   for (const absent of kernelNames.filter(name => name !== 'reference' && !fastKernels().includes(name)))
@@ -304,7 +304,7 @@ test('a terminal gets a picture that is drawn over, and no line wraps', async ()
 
 test('spans become a trace that names ranks, lanes and instructions', async () => {
   const files = { 'job.yaml': job({ plan: 'pp: 2, dp: 2, microbatches: 2' }) }
-  const { written } = await train(['job.yaml', '--steps', '1', '--spans', 'trace.json'], files)
+  const { written } = await train(['job.yaml', '--steps', '1', '--trace', 'trace.json'], files)
   const { traceEvents } = JSON.parse(written['trace.json'])
   const named = (name: string) => traceEvents.filter((e: { name: string }) => e.name === name)
   deepEqual(

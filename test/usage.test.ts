@@ -1,5 +1,5 @@
 /** Command lines with mistakes: all of them are named at once, each with what was probably meant. */
-import { deepEqual, equal, match } from 'node:assert/strict'
+import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, openSync } from 'node:fs'
 import { describe, test } from 'node:test'
@@ -17,29 +17,28 @@ const files = {
 // biome-ignore format: one line is one command line
 const wrong: readonly [line: string, ...errors: string[]][] = [
   ['plan --seq 8x --global-batch many --cluster h100 --top',
-    '--seq: `8x`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
-    '--global-batch: `many`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
-    '--top needs a value: how many plans to list',
-    '--model <name> is missing: a preset (llama3-405b), or a Hugging Face config.json'],
+    '--seq: `8x`: expected an integer >= 1, such as 8192 or 8k (= 8192)',
+    '--global-batch: `many`: expected an integer >= 1, such as 8192 or 8k (= 8192)',
+    '--top needs a value: number of plans to list'],
   ['plan --model gpt2 --gpus 8 --seq_length 8k --global_batch_size 8 --cluster h100',
     'unknown option --gpus; did you mean `--devices`?',
     'unknown option --seq_length; did you mean `--seq`?',
     'unknown option --global_batch_size; did you mean `--global-batch`?'],
-  ['train job.yaml --out= --spans=',
-    '--out needs a value: the run folder (default: a new one below runs/)',
-    '--spans needs a value: the last 5 steps as a trace for ui.perfetto.dev'],
+  ['train job.yaml --out= --trace=',
+    '--out needs a value: the run folder (default: runs/DATE-NAME; runs/latest links to it)',
+    '--trace needs a value: write a trace of the last 5 steps for ui.perfetto.dev'],
   ['scale --model gpt2 --cluster h100 --seq=1k --global-batch=-3 --devices 8,many',
-    '--global-batch: `-3`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
+    '--global-batch: `-3`: expected an integer >= 1, such as 8192 or 8k (= 8192)',
     '--devices: `8,many`: expected numbers such as 8,16,1k'],
   ['explain job.yaml --cluster h100 --software megatron-2023 --measured-step soon',
     '--software: `megatron-2023` is not one of its values; did you mean `megatron-2021`?',
     '--measured-step: `soon`: expected a time, such as 4.2s, 120ms, 30min or 2h'],
   ['verify --stepps 3 --full', 'unknown option --stepps; did you mean `--steps`?'],
-  ['verify', '<job> is missing: job file (YAML or JSON; - for standard input)'],
+  ['explain', '--cluster <name> is missing: a device of the catalog (lockstep cluster list), or a cluster file'],
   ['memory job.yaml other.yaml', 'unexpected argument `other.yaml`'],
   ['cluster show --devices 0',
-    '--devices: `0`: expected a whole number from 1 up, such as 8192 or 8k (which is 8192)',
-    '<cluster> is missing: a device of the catalog, or a cluster file'],
+    '--devices: `0`: expected an integer >= 1, such as 8192 or 8k (= 8192)',
+    '<cluster> is missing: a device of the catalog (lockstep cluster list), or a cluster file'],
 ]
 
 describe('usage errors', () => {
@@ -49,7 +48,7 @@ describe('usage errors', () => {
       deepEqual([code, out], [2, ''])
       const [name] = line.split(' ')
       const named = errors.map(error => `error: ${error}`)
-      equal(err, `${[...named, `(lockstep ${name} --help has an example)`].join('\n')}\n`)
+      equal(err, `${[...named, `Run \`lockstep ${name} --help\` for its options and an example.`].join('\n')}\n`)
     })
 
   test('a value may follow =, a number may be below zero, and -- ends the options', async () => {
@@ -60,12 +59,55 @@ describe('usage errors', () => {
       equal((await lockstep(argv, files)).code, 0)
   })
 
+  test('an unknown command names the nearest one, also after help and below another command', async () => {
+    const list = 'Run `lockstep --help` for the list of commands.\n'
+    for (const [line, ...said] of [
+      ['plann', 'unknown command `plann`; did you mean `plan`?', list],
+      ['help nosuch', 'unknown command `nosuch`', list],
+      ['nosuch --help', 'unknown command `nosuch`', list],
+      ['bench kernel', 'unknown command `kernel`; did you mean `kernels`?', 'Run `lockstep bench --help` '],
+    ]) {
+      const { code, out, err } = await lockstep(line.split(' '), files)
+      deepEqual([code, out], [2, ''])
+      ok(err.startsWith(`error: ${said.join('\n')}`), err)
+    }
+  })
+
+  test('an unknown option shows what is like it, and never all options', async () => {
+    const near = await lockstep('train job.yaml --save-evry 2'.split(' '), files)
+    match(near.err, /unknown option --save-evry; did you mean `--save-every`\?\n/)
+    const alike = await lockstep('train job.yaml --every-snapshot 2'.split(' '), files)
+    match(
+      alike.err,
+      /unknown option --every-snapshot; did you mean `--hash-every`, `--replay-every` or `--snapshot-every`\?\n/,
+    )
+    const none = await lockstep('train job.yaml --zzzzzz'.split(' '), files)
+    match(none.err, /^error: unknown option --zzzzzz\nRun `lockstep train --help` /)
+  })
+
+  test('names that changed still work, with a note on standard error', async () => {
+    for (const [line, ...notes] of [
+      ['presets --json', '`lockstep presets` is now `lockstep models`'],
+      ['price all-reduce --ranks 8 --cluster h100', '`lockstep price` is now `lockstep cost`'],
+      ['groups --world 16 --tp 2', '`--world` is now `--devices`'],
+      ['groups --world=16 --json', '`--world` is now `--devices`'],
+      ['verify job.yaml --laws-only', '`--laws-only` is now `--static`'],
+      ['help rehearse', '`lockstep rehearse` is now `lockstep dry-run`'],
+    ]) {
+      const { code, out, err } = await lockstep(line.split(' '), files)
+      deepEqual([code, err], [0, notes.map(note => `note: ${note}\n`).join('')])
+      ok(out.length > 0)
+    }
+    const said = await lockstep('export nowhere --to hf --out x --average --adapters apart'.split(' '), files)
+    match(said.err, /`--average` is now `--ema`\n.*`--adapters apart` is now `--adapters separate`\n/)
+  })
+
   test('options that would do nothing are named, all of them', async () => {
     const { code, err } = await lockstep('train job.yaml --keep 2 --save-sync'.split(' '), files)
     equal(code, 2)
-    match(err, /--save-sync does nothing without --save[\s\S]*--keep does nothing without --save/)
+    match(err, /--save-sync has no effect without --save[\s\S]*--keep has no effect without --save/)
     const kept = await lockstep('launch job.yaml --save there --keep-every 5'.split(' '), files)
-    match(kept.err, /^error: --keep-every does nothing without --keep: all are kept\n/)
+    match(kept.err, /^error: --keep-every has no effect without --keep: all checkpoints are kept\n/)
   })
 
   test('what is wrong with model, cluster and constraints is said at once', async () => {
@@ -117,14 +159,14 @@ describe('with --json what is wrong is one line of JSON on standard output', () 
   const lines: readonly [line: string, code: number, problem: string][] = [
     ['check', 2, 'command/usage'],
     ['check bad.yaml --colour', 2, 'command/usage'],
-    ['presets', 2, 'command/usage'],
+    ['nosuch', 2, 'command/usage'],
     ['bench nothing', 2, 'command/usage'],
     ['bench kernels --kernels gpu', 2, 'command/usage'],
     ['train', 2, 'command/usage'],
     ['schedule gpipe --pp 2', 2, 'command/usage'],
     ['schedule gpipe --pp 0 --microbatches 2', 1, 'schedule/count'],
     ['schedule --file nowhere.csv', 1, 'file/unreadable'],
-    ['groups --world 7 --tp 2', 1, 'groups/indivisible'],
+    ['groups --devices 7 --tp 2', 1, 'groups/indivisible'],
     ['rehearse bad.yaml', 1, 'plan/batch'],
     ['train bad.yaml', 1, 'plan/batch'],
     ['report nowhere', 1, 'run/unreadable'],

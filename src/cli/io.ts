@@ -37,6 +37,8 @@ export interface Io extends Files {
   /** A thread that writes checkpoints while a run goes on; without one the run stands still meanwhile. */
   readonly startWriter?: (() => Writer) | undefined
   readonly colors: boolean
+  /** How much is printed, where a command line asks for less or more than usual. */
+  readonly verbosity?: 'quiet' | 'verbose'
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -73,6 +75,12 @@ function sayUnwritten(stream: NodeJS.WriteStream, e: NodeJS.ErrnoException): voi
 function hangUp(): void {
   process.removeAllListeners('SIGHUP')
   process.kill(process.pid, 'SIGHUP')
+}
+
+/** FORCE_COLOR decides where it is set (0: none), as in Node itself; then NO_COLOR, a dumb terminal, and pipes have none. */
+export function wantsColors({ FORCE_COLOR, NO_COLOR, TERM }: Io['env'], isTerminal = false): boolean {
+  if (FORCE_COLOR !== undefined) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false'
+  return isTerminal && TERM !== 'dumb' && !NO_COLOR
 }
 
 export function processIo(): Io {
@@ -122,7 +130,7 @@ export function processIo(): Io {
       return forget
     },
     startWriter,
-    colors: process.stdout.isTTY === true && process.env.TERM !== 'dumb' && !process.env.NO_COLOR,
+    colors: wantsColors(process.env, process.stdout.isTTY),
     env: process.env,
   }
 }

@@ -22,7 +22,7 @@ const simulated = (device: string) => [
   'lockstep check FILE',
   `lockstep simulate FILE --cluster ${device}`,
   `lockstep explain FILE --cluster ${device}`,
-  'lockstep rehearse FILE',
+  'lockstep dry-run FILE',
   'lockstep emit FILE --out run',
 ]
 

@@ -190,8 +190,14 @@ export const trainingInput = ({ shape, globalBatch, precision, said }: Omit<Trai
 })
 
 /** The request that a job is an answer to. */
-export function requestOfJob({ model, training, plan }: Job, cluster: Cluster, software?: FrameworkName): Request {
+export function requestOfJob(
+  { model, training, plan }: Job,
+  cluster: Cluster,
+  software?: FrameworkName,
+  asked: Pick<PlanQuery, 'constraints' | 'allow'> = {},
+): Request {
   const request = requestOf({
+    ...asked,
     ...{ model, seq: training.seq, globalBatch: training.globalBatch, cluster, precision: precisionOf(plan) },
     ...(software && { software }),
     // Its program has the vocabulary it says.

@@ -18,7 +18,7 @@ export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' |
   /** The path of a Hugging Face folder of the same model. */
   readonly like?: string | undefined
   /** Of a LoRA run: added to the weights, which is usual, or by themselves as PEFT reads them. */
-  readonly adapters?: 'merged' | 'apart' | undefined
+  readonly adapters?: 'merged' | 'separate' | undefined
 }
 
 /** `path`: a checkpoint, a folder of some, or a Hugging Face folder, which is written again. Throws all that keeps it from that. */
@@ -35,7 +35,7 @@ export function exportCheckpoint(
   const edges = tokenizer === undefined ? {} : edgesOf(tokenizer)
   const told = { ...options, files, like: followed, tokenizer, texts: checkpoint.texts(), edges }
   const from = beginning.path
-  if (adapters && how === 'apart') return { from, ...exportAdapters(checkpoint, trained, adapters, told) }
+  if (adapters && how === 'separate') return { from, ...exportAdapters(checkpoint, trained, adapters, told) }
   return { from, ...exportWeights(adapters ? mergedWeights(checkpoint, adapters) : checkpoint, trained, told) }
 }
 

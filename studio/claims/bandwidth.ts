@@ -31,7 +31,7 @@ export const bandwidth = [
       en: `1 GB over 8 H100: ${v.whole} at once, ${v.scatter} and ${v.gather} in two; the difference is one start of ${v.start}.`,
       zh: `8 张 H100 上 1 GB：一次做完 ${v.whole}，分两步为 ${v.scatter} 加 ${v.gather}；差别只是多一次 ${v.start} 的启动。`,
     }),
-    command: 'lockstep price all-reduce --size 1GB --ranks 8 --cluster h100',
+    command: 'lockstep cost all-reduce --size 1GB --ranks 8 --cluster h100',
   }),
   claim({
     id: 'ring-carries',
@@ -53,7 +53,7 @@ export const bandwidth = [
       en: `The ring carries ${v.eight} the data out of each of 8 ranks, ${v.two} out of each of 2.`,
       zh: `8 个 rank 的环上，每个 rank 发出 ${v.eight} 的数据量；2 个 rank 时为 ${v.two}。`,
     }),
-    command: 'lockstep price all-reduce --size 1GB --ranks 8 --cluster h100',
+    command: 'lockstep cost all-reduce --size 1GB --ranks 8 --cluster h100',
   }),
   claim({
     id: 'bus-bandwidth',
@@ -73,7 +73,7 @@ export const bandwidth = [
       en: `Of 4 ranks the factor is ${v.factor}; 16 GB then reach ${v.busbw}, where the links give at most ${v.link}.`,
       zh: `4 个 rank 时系数为 ${v.factor}；16 GB 达到 ${v.busbw}，而链路上限是 ${v.link}。`,
     }),
-    command: 'lockstep price all-reduce --size 16GB --ranks 4 --cluster h100',
+    command: 'lockstep cost all-reduce --size 16GB --ranks 4 --cluster h100',
   }),
   claim({
     id: 'alpha-beta',
@@ -96,7 +96,7 @@ export const bandwidth = [
       en: `Round a ring of 8 H100 1, 2 and 3 GB take ${v.first}, ${v.second} and ${v.third}: a straight line that begins at the ${v.small} of a kilobyte.`,
       zh: `8 张 H100 的环上，1、2、3 GB 用时 ${v.first}、${v.second}、${v.third}：一条直线，起点就是 1 kB 的 ${v.small}。`,
     }),
-    command: 'lockstep price all-reduce --sizes 1KiB..2GiB --ranks 8 --cluster h100',
+    command: 'lockstep cost all-reduce --sizes 1KiB..2GiB --ranks 8 --cluster h100',
   }),
   claim({
     id: 'algorithm-by-size',
@@ -116,6 +116,6 @@ export const bandwidth = [
       en: `A kilobyte takes ${v.shortTree} by trees and ${v.shortRing} round a ring; a gigabyte ${v.longTree} and ${v.longRing}.`,
       zh: `1 kB 用树 ${v.shortTree}、用环 ${v.shortRing}；1 GB 用树 ${v.longTree}、用环 ${v.longRing}。`,
     }),
-    command: 'lockstep price all-reduce --sizes 1KiB..1GiB --ranks 8 --cluster h100',
+    command: 'lockstep cost all-reduce --sizes 1KiB..1GiB --ranks 8 --cluster h100',
   }),
 ]

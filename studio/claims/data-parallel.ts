@@ -72,7 +72,7 @@ export const dataParallel = [
       en: `Out of each of 8 ranks, of the whole: all-reduce ${v.reduce}, reduce-scatter ${v.scatter}, all-gather ${v.gather}, all-to-all ${v.exchange}.`,
       zh: `8 个 rank 中每个发出的量（相对整体）：all-reduce ${v.reduce}，reduce-scatter ${v.scatter}，all-gather ${v.gather}，all-to-all ${v.exchange}。`,
     }),
-    command: 'lockstep price reduce-scatter --size 1GB --ranks 8 --cluster h100',
+    command: 'lockstep cost reduce-scatter --size 1GB --ranks 8 --cluster h100',
   }),
   claim({
     id: 'mean-gradient-is-the-whole-batch',

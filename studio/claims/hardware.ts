@@ -122,7 +122,7 @@ export const hardware = [
       en: `Ranks on eight nodes of H100 meet over InfiniBand, ${v.h100} each instead of ${v.inH100}; only in a rack such as NVL72 do ranks 8 apart stay on NVLink, at ${v.gb200}.`,
       zh: `分布在 8 个 H100 节点上的 rank 走 InfiniBand，每卡 ${v.h100}，而节点内是 ${v.inH100}；只有 NVL72 这样的机柜里，相隔 8 的 rank 才仍走 NVLink，为 ${v.gb200}。`,
     }),
-    command: 'lockstep price all-reduce --size 1GB --ranks 8 --stride 8 --cluster gb200',
+    command: 'lockstep cost all-reduce --size 1GB --ranks 8 --stride 8 --cluster gb200',
   }),
   claim({
     id: 'keep-groups-inside',
@@ -142,6 +142,6 @@ export const hardware = [
       en: `An all-reduce of 1 GB takes ${v.inside} inside a node of H100 and ${v.between} across eight: ${v.ratio}.`,
       zh: `1 GB 的 all-reduce，在一个 H100 节点内 ${v.inside}，跨 8 个节点 ${v.between}：${v.ratio}。`,
     }),
-    command: 'lockstep price all-reduce --size 1GB --ranks 8 --stride 8 --cluster h100',
+    command: 'lockstep cost all-reduce --size 1GB --ranks 8 --stride 8 --cluster h100',
   }),
 ]

@@ -50,7 +50,7 @@ export const overlap = [
       en: `25 MB over 64 H100 take ${v.one} at once and ${v.many} in a thousand pieces: ${v.ratio}.`,
       zh: `64 张 H100 上 25 MB：一次发完 ${v.one}，分一千次发 ${v.many}：${v.ratio}。`,
     }),
-    command: 'lockstep price all-reduce --sizes 16KiB..32MiB --ranks 64 --cluster h100',
+    command: 'lockstep cost all-reduce --sizes 16KiB..32MiB --ranks 64 --cluster h100',
   }),
   claim({
     id: 'parameters-are-fetched-ahead',

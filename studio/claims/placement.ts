@@ -71,7 +71,7 @@ export const placement = [
       en: `64 ranks with tp 8 and pp 1 leave dp groups of ${v.groups}; with tp 24 they cannot be dealt out (problems: ${v.indivisible}).`,
       zh: `64 个 rank、tp 8、pp 1，剩下的 dp 组每组 ${v.groups} 个；tp 24 则分不出来（问题数：${v.indivisible}）。`,
     }),
-    command: 'lockstep groups --world 64 --tp 8',
+    command: 'lockstep groups --devices 64 --tp 8',
   }),
   claim({
     id: 'experts-multiply-the-world',
@@ -94,7 +94,7 @@ export const placement = [
       en: `Only if data parallelism is counted without them: expert groups of ${v.experts} are taken out of dp, so tp x pp x dp is ${v.world} already, and a factor more would be ${v.withEp}.`,
       zh: `只有把 dp 按不含专家的部分来算才成立：${v.experts} 个一组的专家组是从 dp 里划出来的，tp × pp × dp 已是 ${v.world}，再乘就成了 ${v.withEp}。`,
     }),
-    command: 'lockstep groups --world 1024 --tp 8 --pp 8 --ep 4 --etp 8',
+    command: 'lockstep groups --devices 1024 --tp 8 --pp 8 --ep 4 --etp 8',
   }),
   claim({
     id: 'batch-is-a-resource',

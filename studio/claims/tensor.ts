@@ -65,7 +65,7 @@ export const tensor = [
       en: `For the feed-forward of one 7B layer and 4,096 tokens a rank of 8 sends ${v.gathered} with two gathers, ${v.reduced} with one all-reduce: ${v.ratio}.`,
       zh: `7B 一层的前馈、4096 个 token、8 个 rank：两次 all-gather 每个发 ${v.gathered}，一次 all-reduce 发 ${v.reduced}，相差 ${v.ratio}。`,
     }),
-    command: 'lockstep price all-reduce --size 33554432 --ranks 8 --cluster h100',
+    command: 'lockstep cost all-reduce --size 33554432 --ranks 8 --cluster h100',
   }),
   claim({
     id: 'tensor-parallel-to-eight',

@@ -41,7 +41,7 @@ export interface ExplainOptions {
   readonly cluster: string
   readonly software: FrameworkName
   readonly measuredStep?: number
-  readonly world?: number
+  readonly devices?: number
   readonly set?: Readonly<Record<string, string>>
   readonly json?: boolean
 }

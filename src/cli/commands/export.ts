@@ -12,10 +12,10 @@ export interface ExportOptions {
   readonly out: string
   readonly dtype?: FolderOptions['dtype']
   readonly shard?: number
-  readonly average?: boolean
+  readonly ema?: boolean
   readonly like?: string
   readonly release?: string
-  readonly adapters?: 'merged' | 'apart'
+  readonly adapters?: 'merged' | 'separate'
   readonly json?: boolean
 }
 
@@ -42,8 +42,8 @@ const exports: Readonly<Record<ExportTarget, Export>> = {
 export const exportCommand: Export = (path, options, io) => exports[options.to](path, options, io)
 
 async function exportFolder(path: string, options: ExportOptions, io: Io): Promise<number> {
-  const { out, dtype, shard, average, like, adapters, json } = options
-  const written = exportCheckpoint(path, io, { out, dtype, shardBytes: shard, average, like, adapters })
+  const { out, dtype, shard, ema, like, adapters, json } = options
+  const written = exportCheckpoint(path, io, { out, dtype, shardBytes: shard, average: ema, like, adapters })
   const { files, modelType, tensors, bytes, warnings, from } = written
   if (json) {
     io.out(`${JSON.stringify({ ok: true, ...written }, null, 2)}\n`)

@@ -6,7 +6,7 @@ import type { Io } from '../io.js'
 import { problemsJson, showProblems } from '../text/problems.js'
 
 export interface GroupsOptions {
-  readonly world: number
+  readonly devices: number
   readonly tp: number
   readonly cp: number
   readonly ep: number
@@ -19,7 +19,7 @@ export interface GroupsOptions {
 }
 
 export function groupsCommand(options: GroupsOptions, io: Io): number {
-  const sizes = { ...options, etp: options.etp ?? options.tp }
+  const sizes = { ...options, world: options.devices, etp: options.etp ?? options.tp }
   const { groups, problems } = rankGroups(sizes, options.like)
   if (options.json) io.out(groups ? `${JSON.stringify(asJson(groups, options.like))}\n` : problemsJson(problems))
   else if (groups) io.out(asText(groups, options))
@@ -31,11 +31,11 @@ export function groupsCommand(options: GroupsOptions, io: Io): number {
 const asJson = ({ dense, expert, mapping }: RankGroups, like: System) =>
   like === 'megatron' ? { dense, expert } : { like, mapping, dense, ...(expert && { expert }) }
 
-function asText({ dense, expert, mapping }: RankGroups, { world, like }: GroupsOptions): string {
+function asText({ dense, expert, mapping }: RankGroups, { devices, like }: GroupsOptions): string {
   const grid = (name: string, groups: Groups) =>
     `${name}: ${mapping[name]}\n${table(['group', 'count', 'ranks', ''], rows(groups))}\n`
   const grids = [grid('dense', dense), ...(expert ? [grid('expert', expert)] : [])]
-  return `${world} ranks as ${like} lays them out\n\n${grids.join('\n')}`
+  return `${devices} ranks in the rank order of ${like}\n\n${grids.join('\n')}`
 }
 
 const rows = (groups: Groups) =>

@@ -19,7 +19,7 @@ import { showProblems } from '../text/problems.js'
 
 export interface ImportOptions {
   readonly from?: ForeignFramework
-  readonly world?: number
+  readonly devices?: number
   readonly model?: string
   readonly trainer: Readonly<Record<string, string>>
   readonly arg: readonly string[]
@@ -75,9 +75,9 @@ function textOf(path: string, io: Io): string {
 }
 
 function givenBy(path: string, options: ImportOptions, io: Io): Given {
-  const { world, model, trainer, arg, set, env } = options
+  const { devices, model, trainer, arg, set, env } = options
   return {
-    ...(world !== undefined && { world }),
+    ...(devices !== undefined && { world: devices }),
     ...(model !== undefined && { model: isPreset(model) ? model : configOf(model, io) }),
     ...(options.function !== undefined && { function: options.function }),
     ...(options.release !== undefined && { release: options.release }),

@@ -8,7 +8,7 @@ import { whyText } from '../text/memory-why.js'
 
 export interface MemoryOptions {
   readonly why?: boolean
-  readonly world?: number
+  readonly devices?: number
   readonly set?: Readonly<Record<string, string>>
   readonly json?: boolean
 }

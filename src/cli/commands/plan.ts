@@ -11,6 +11,7 @@ import {
   precisionFacts,
   printable,
   save,
+  showSeconds,
   type Work,
 } from '../../base/index.js'
 import {
@@ -26,6 +27,7 @@ import {
   trainingInput,
 } from '../../search/index.js'
 import { requireOutputs } from '../files/outputs.js'
+import { planningOfJob } from '../files/planned-job.js'
 import type { Io } from '../io.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'
@@ -44,17 +46,19 @@ export interface PlanOptions extends PlanningOptions {
   readonly json?: boolean
 }
 
-export async function planCommand(options: PlanOptions, io: Io): Promise<number> {
-  const planning = planningOf(options, options.devices, io)
+export async function planCommand(path: string | undefined, options: PlanOptions, io: Io): Promise<number> {
+  const ofJob = path === undefined ? undefined : await planningOfJob(path, options, io)
+  const planning = ofJob?.planning ?? planningOf(options, options.devices, io)
   requireOutputs(io, options.out)
-  if (options.out !== undefined) requireWritable(options.precision)
+  if (options.out !== undefined) requireWritable(planning.request.precision)
   const told = await answerTo(planning.request, options, io)
   const [first = told.possible[0]] = told.listed
   if (!first) return refuse(planning, options, io)
   const { json, out } = options
   io.out(json ? `${JSON.stringify(asJson(planning, told), null, 2)}\n` : planText(planning, told, io))
   if (out !== undefined) {
-    save(out, jobText(planning, first, out), io)
+    const text = ofJob?.textWith(first, out) ?? jobText(planning, first, out)
+    save(out, `${provenance(planning, first)}\n${text}`, io)
     if (!json) io.out(`\nwritten: ${out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
@@ -152,18 +156,21 @@ function asJson({ request, notes }: Planning, answer: Told) {
 }
 
 /** A job file: what was asked, and the plan. Paths in it are relative to it. */
-export function jobText({ request, model }: Planning, { plan, fit, simulated }: RankedPlan, path: string): string {
+export function jobText({ request, model }: Planning, { plan }: RankedPlan, path: string): string {
   const named = typeof model === 'string' && model.endsWith('.json') ? relative(dirname(path), model) : model
   const job = {
     model: named,
     training: trainingInput(request),
     plan: planInput(plan.split, request.precision),
   }
-  const { cluster, software } = request
+  return stringify(job)
+}
+
+/** Comments at the top of a job that was written: what it is the answer to. */
+function provenance({ request: { cluster, software } }: Planning, { plan, fit, simulated }: RankedPlan): string {
   return [
     `# The fastest plan found for ${cluster.devices} x ${printable(cluster.device.title)}, as ${software.name} would run it:`,
-    `# ${(simulated?.step ?? plan.estimate.step).toPrecision(3)} s a step. Written by lockstep plan.`,
+    `# ${showSeconds(simulated?.step ?? plan.estimate.step)}/step. Written by lockstep plan.`,
     ...(fit.condition === undefined ? [] : [`# It fits if ${showSentence(fit.condition)}.`]),
-    stringify(job),
   ].join('\n')
 }

@@ -29,7 +29,6 @@ import { Progress, withProgress } from '../text/progress.js'
 export interface SimulateOptions extends ForecastOptions {
   readonly cluster: string
   readonly devices?: number
-  readonly world?: number
   readonly set?: Readonly<Record<string, string>>
   readonly slow?: ReadonlyMap<Rank, number>
   readonly jitter?: number

@@ -61,8 +61,8 @@ export async function startedSession(
     const asked = {
       ...{ program, schedule, beginning, kernels: options.kernels, faults, watcher },
       ...{ timeout: options.timeout, hashEvery: options.hashEvery, replayEvery: options.replayEvery },
-      ...(options.spans !== undefined && { measure: true }),
-      ...(options.recordChoices !== undefined && { choices: true }),
+      ...(options.trace !== undefined && { measure: true }),
+      ...(options.recordRouting !== undefined && { choices: true }),
       offloadFolder: options.offloadDir ?? dirname(resolve(options.out ?? 'runs')),
     }
     const session = options.keepGoing

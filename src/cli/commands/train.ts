@@ -50,8 +50,8 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly out?: string
   readonly offloadDir?: string
   readonly json?: boolean
-  readonly spans?: string
-  readonly recordChoices?: string
+  readonly trace?: string
+  readonly recordRouting?: string
   readonly fault?: readonly string[]
   readonly timeout?: number
   readonly hashEvery?: number
@@ -68,7 +68,7 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
 }
 
 export async function trainCommand(path: string, options: TrainOptions, io: Io): Promise<number> {
-  requireOutputs(io, options.spans)
+  requireOutputs(io, options.trace)
   const faults = faultsOf(options.fault ?? [])
   const { loaded, problems } = await tryProgram(path, io)
   if (loaded) {
@@ -140,7 +140,7 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   try {
     if (checkpoints?.note) io.err(`${checkpoints.note}\n`)
     // Opened when all that may refuse the run has had its say: the file is there from then on.
-    const choices = options.recordChoices === undefined ? undefined : openChoices(options.recordChoices, session, io)
+    const choices = options.recordRouting === undefined ? undefined : openChoices(options.recordRouting, session, io)
     const prediction = predictionFor(session, options, io)
     const folder = openRunFolder(place, job, infoOf(session, { run, prediction }, io), io)
     if (tokenizer !== undefined) folder.save('tokenizer.json', tokenizer)
@@ -204,7 +204,7 @@ async function shown(session: Session, places: Places, { path, options, hearing,
     if (rescued !== undefined) io.err(`checkpoint: ${rescued}\n`)
     throw e
   })
-  if (options.spans !== undefined) saveSpans(options.spans, session.program, traced, io)
+  if (options.trace !== undefined) saveSpans(options.trace, session.program, traced, io)
   if (!options.json || totals.steps === 0)
     for (const line of summaryOf(job, totals, behind, peak?.flops)) display.note(line)
   if (!options.json && totals.steps > 0)

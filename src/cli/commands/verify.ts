@@ -10,14 +10,14 @@ import { withProgress } from '../text/progress.js'
 
 export interface VerifyOptions {
   readonly steps: number
-  readonly lawsOnly?: boolean
+  readonly static?: boolean
   readonly full?: boolean
   readonly json?: boolean
 }
 
 export async function verifyCommand(path: string, options: VerifyOptions, io: Io): Promise<number> {
   const { full } = options
-  const steps = options.lawsOnly ? 0 : options.steps
+  const steps = options.static ? 0 : options.steps
   return withProgram(path, io, { ...options, fits: false }, async loaded => {
     const proved = (compiled: CompiledJob) => withProgress(io, watcher => prove(compiled, { steps, full, watcher }))
     const verdict = await proved(loaded)

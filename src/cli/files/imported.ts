@@ -10,14 +10,14 @@ const usualVocab = 51200
 
 interface Source {
   readonly path: string
-  readonly world: number | undefined
+  readonly devices: number | undefined
   readonly set?: Readonly<Record<string, string>> | undefined
 }
 
-export function importedJob(text: string, { path, world, set }: Source, io: Io): ParsedJob {
+export function importedJob(text: string, { path, devices, set }: Source, io: Io): ParsedJob {
   const imported = importConfig(text, {
     read: readBeside(path, io),
-    ...(world !== undefined && { world }),
+    ...(devices !== undefined && { world: devices }),
     ...(set && { set }),
   })
   const { job } = imported

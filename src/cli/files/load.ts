@@ -12,21 +12,21 @@ export function loadJob(path: string, io: Io): ParsedJob {
   return typeof text === 'string' ? jobIn(text, path, io) : text
 }
 
-/** Of a configuration of another framework. */
+/** For a config of another framework. */
 interface Importing {
-  /** Its ranks, where it does not say how many. */
-  readonly world?: number | undefined
-  /** Variables of its script, whatever it sets them to. */
+  /** World size, where it does not specify it. */
+  readonly devices?: number | undefined
+  /** Overridden variables of its script. */
   readonly set?: Readonly<Record<string, string>> | undefined
 }
 
-/** The same, or the job of a configuration of another framework. What imports is loaded where there is something to import. */
-export async function loadAnyJob(path: string, io: Io, { world, set }: Importing = {}): Promise<ParsedJob> {
+/** The same, or the job of a config of another framework. Importers are loaded only for such a config. */
+export async function loadAnyJob(path: string, io: Io, { devices, set }: Importing = {}): Promise<ParsedJob> {
   const text = textOf(path, io)
   if (typeof text !== 'string') return text
   if (detect(text)) {
     const { importedJob } = await import('./imported.js')
-    return importedJob(text, { path, world, set }, io)
+    return importedJob(text, { path, devices, set }, io)
   }
   return set ? { problems: [ownJob], locate: problem => problem } : jobIn(text, path, io)
 }

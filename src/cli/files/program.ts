@@ -26,9 +26,9 @@ export interface Tried {
 /** `fits: false` lets a program through that is too large for the plan's device. */
 interface Demands {
   readonly fits?: boolean
-  /** Ranks of a configuration of another framework that does not say how many. */
-  readonly world?: number | undefined
-  /** Variables of its script. */
+  /** World size, for a config of another framework that does not specify it. */
+  readonly devices?: number | undefined
+  /** Overridden variables of its script. */
   readonly set?: Readonly<Record<string, string>> | undefined
 }
 

@@ -46,7 +46,7 @@ export function positive(text: string): number {
 /** A share from 0 up: 0.02. */
 export function share(text: string): number {
   const value = text.trim() === '' ? Number.NaN : Number(text)
-  if (!(value >= 0) || value > 10) throw new InvalidArgumentError('expected a share, such as 0.02.')
+  if (!(value >= 0) || value > 10) throw new InvalidArgumentError('expected a fraction, such as 0.02.')
   return value
 }
 

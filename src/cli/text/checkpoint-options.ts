@@ -13,26 +13,26 @@ export interface CheckpointOptions extends Origin {
   readonly keepEvery?: number
 }
 
-export const adaptersHelp = 'with --init: adapters of PEFT to start with, as training.lora says them'
+export const adaptersHelp = 'with --init: PEFT adapters to start from (training.lora must match)'
 
 export const withCheckpointOptions = (command: Command): Command =>
   command
     .option('--save <folder>', 'write a checkpoint there after the last step')
-    .option('--save-every <n>', 'and after every n steps (into the run folder, where --save names no other)', positive)
-    .option('--save-sync', 'stand still until a checkpoint is written, which needs no memory for a copy')
+    .option('--save-every <n>', 'also every n steps (into the run folder, unless --save names another)', positive)
+    .option('--save-sync', 'block training while a checkpoint is written: needs no memory for a copy')
     .option(
       '--keep <n>',
-      'remove all but the last n checkpoints of this run and of those it resumes (default: none)',
+      'keep only the last n checkpoints of this run and of those it resumes (default: all)',
       positive,
     )
-    .option('--keep-every <n>', 'with --keep: leave those of every n steps too', positive)
+    .option('--keep-every <n>', 'with --keep: also keep those of every n-th step', positive)
     .addOption(
       new Option(
         '--resume <checkpoint>',
-        'resume from a checkpoint of any plan, or from the last whole one in a folder',
+        'resume from a checkpoint of any plan, or from the latest complete one in a folder',
       ).conflicts('init'),
     )
-    .option('--init <checkpoint>', 'start with the weights of a checkpoint, or of a Hugging Face folder, at step 1')
+    .option('--init <checkpoint>', 'start at step 1 with the weights of a checkpoint or a Hugging Face folder')
     .option('--adapters <folder>', adaptersHelp)
 
 /** Where checkpoints go, and how often. */
@@ -59,9 +59,9 @@ export function requireSaving(command: Command, options: CheckpointOptions): voi
   const saves = save !== undefined || saveEvery !== undefined
   const idle = saves ? [] : [...(saveSync ? ['--save-sync'] : []), ...(keep === undefined ? [] : ['--keep'])]
   const problems = [
-    ...idle.map(option => `${option} does nothing without --save or --save-every: no checkpoint is written`),
+    ...idle.map(option => `${option} has no effect without --save or --save-every: no checkpoints are written`),
     ...(keepEvery !== undefined && keep === undefined
-      ? ['--keep-every does nothing without --keep: all are kept']
+      ? ['--keep-every has no effect without --keep: all checkpoints are kept']
       : []),
   ]
   if (problems.length > 0) command.error(`error: ${problems.join('\nerror: ')}`)

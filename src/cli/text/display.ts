@@ -22,7 +22,13 @@ export interface Display {
 
 /** `peak`: the FLOP/s that utilisation is relative to, where they are known. */
 export const displayOf = (job: Job, io: Io, json: boolean, peak?: number): Display =>
-  json ? jsonLines(io) : io.terminal() ? livePicture(job, io, peak) : plainLines(job, io, peak)
+  json
+    ? jsonLines(io)
+    : io.verbosity === 'quiet'
+      ? eventLines(io)
+      : io.terminal() && io.verbosity !== 'verbose'
+        ? livePicture(job, io, peak)
+        : plainLines(job, io, peak)
 
 const jsonLines = (io: Io): Display => ({
   step: ({ events: _, ...record }) => io.out(`${JSON.stringify(record)}\n`),
@@ -31,11 +37,19 @@ const jsonLines = (io: Io): Display => ({
   finish: () => {},
 })
 
+/** Events and notes, no steps. */
+const eventLines = (io: Io): Display => ({
+  step: () => {},
+  event: event => io.out(`${showEvent(event)}\n`),
+  note: text => io.out(`${text}\n`),
+  finish: () => {},
+})
+
 /** About so many lines, however long the run is. */
 const mostLines = 50
 
 function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefined): Display {
-  const every = Math.max(1, Math.ceil(steps / mostLines))
+  const every = io.verbosity === 'verbose' ? 1 : Math.max(1, Math.ceil(steps / mostLines))
   let first = true
   return {
     step(record) {

@@ -8,13 +8,13 @@ const collected = (text: string, before: readonly string[] | undefined): string[
 export const faultOption = (): Option =>
   new Option(
     '--fault <kind:key=value,...>',
-    `something that is to go wrong, such as kill:rank=1,step=5 (${faultList()}; may be repeated)`,
+    `inject a fault, such as kill:rank=1,step=5 (${faultList()}; repeatable)`,
   ).argParser(collected)
 
 export const timeoutOption = (): Option =>
   new Option(
     '--timeout <seconds>',
-    'how long a rank may wait for another (default: by what each instruction took before)',
+    'how long a rank waits for another before the run fails (default: adapts to past durations)',
   ).argParser(positive)
 
 export const everyOption = (name: string, description: string): Option =>

@@ -24,7 +24,7 @@ export interface PlanningOptions {
 
 export interface Planning {
   readonly request: Request
-  /** The model as a job file names it. */
+  /** The model as a job file names it, or the path of a job. */
   readonly model: ModelReference
   /** The constraints as the user wrote them; the request has those of the software too. */
   readonly constraints: readonly string[]
@@ -40,7 +40,7 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   const { seq, globalBatch, precision, software } = options
   const training = { seq, globalBatch, ...(options.lora !== undefined && { lora: loraOf(options.lora) }) }
   const parsed = parseJob(JSON.stringify({ model: options.model, training }), { readModel: path => io.read(path) })
-  const { constraints, problems } = parseConstraints(options.constraint)
+  const { problems } = parseConstraints(options.constraint)
   const clusterAt = (count: number | undefined) => loadCluster(options.cluster, io, count)
   const { cluster, problems: unknown } = tryCluster(() => clusterAt(devices))
   const told = [...parsed.problems, ...(parsed.job ? loraProblems(parsed.job) : [])]
@@ -51,7 +51,6 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
     model,
     training: { lora },
   } = parsed.job
-  const able = abilitiesOf(software)
   const asked = {
     model,
     seq,
@@ -64,13 +63,25 @@ export function planningOf(options: PlanningOptions, devices: number | undefined
   }
   const request = requestOf({ ...asked, constraints: options.constraint })
   const { notes, reference } = padded(model, request.model, options.model)
+  return planningFor({ request, model: reference, clusterAt }, options, [
+    ...notes,
+    ...(lora ? [adaptersText(adaptersOf({ model, training: { lora } })!)] : []),
+  ])
+}
+
+type Asked = Pick<PlanningOptions, 'constraint' | 'software'>
+
+/** A request with what is printed about it; throws where a constraint cannot be read. */
+export function planningFor(
+  requested: Pick<Planning, 'request' | 'model' | 'clusterAt'>,
+  { constraint, software }: Asked,
+  notes: readonly string[] = [],
+): Planning {
+  const able = abilitiesOf(software)
   return {
-    ...{ request, model: reference, clusterAt, constraints: constraints.map(c => c.text) },
-    notes: [
-      ...notes,
-      ...(lora ? [adaptersText(adaptersOf({ model, training: { lora } })!)] : []),
-      ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : []),
-    ],
+    ...requested,
+    constraints: parseConstraints(constraint).constraints.map(c => c.text),
+    notes: [...notes, ...(able.length > 0 ? [`${software} has ${able.map(c => c.text).join(', ')}`] : [])],
   }
 }
 
@@ -85,7 +96,7 @@ function loraOf(settings: string | true): unknown {
 }
 
 const adaptersText = ({ rank, targets }: Adapters): string =>
-  `adapters of rank ${rank} beside ${either(targets, 'and')} are trained, the rest is frozen`
+  `LoRA adapters of rank ${rank} for ${either(targets, 'and')} are trained, the base model is frozen`
 
 /** What keeps the model from having these adapters, whatever the plan. */
 const loraProblems = (job: Job): Problem[] => check(job).filter(({ code }) => code === 'training/lora')

@@ -3,9 +3,10 @@
  * is read, and nothing is run; a line that is right here is then parsed by commander itself.
  */
 import { type Argument, type Command, CommanderError, type Option } from 'commander'
-import { didYouMean, nearest, shorten } from '../../base/index.js'
+import { didYouMean, either, nearest, shorten } from '../../base/index.js'
 // Not through the folder's index, which loads schemas and YAML.
 import { keyMeant } from '../../plan/synonyms.js'
+import type { Found } from '../files/found-job.js'
 
 interface Seen {
   readonly problems: string[]
@@ -15,10 +16,23 @@ interface Seen {
   readonly unclear: string[]
 }
 
-/** One sentence each, in the order of the line; what is missing comes last. */
-export function usageProblems(program: Command, argv: readonly string[]): string[] {
+interface Line {
+  /** The line as commander is to parse it. */
+  readonly words: readonly string[]
+  /** One sentence each, in the order of the line; what is missing comes last. */
+  readonly problems: readonly string[]
+}
+
+/** Where a command is given no argument, `find` may name its first one, say why it cannot, or leave that to the command. */
+export function readLine(
+  program: Command,
+  argv: readonly string[],
+  find: (command: Command) => Found | undefined,
+): Line {
+  const unknown = unknownCommand(program, argv)
+  if (unknown !== undefined) return { words: argv, problems: [unknown] }
   const [command, words] = commandOf(program, argv)
-  if (!command || words.some(word => word === '--help' || word === '-h')) return []
+  if (!command || words.some(word => word === '--help' || word === '-h')) return { words: argv, problems: [] }
   const seen: Seen = { problems: [], options: new Set(), operands: [], unclear: [] }
   for (let at = 0; at < words.length; at++) {
     if (words[at] === '--') {
@@ -27,7 +41,22 @@ export function usageProblems(program: Command, argv: readonly string[]): string
     }
     at += readWord(command, words.slice(at), seen)
   }
-  return [...seen.problems, ...missingOptions(command, seen), ...argumentProblems(command.registeredArguments, seen)]
+  const found = seen.operands.length + seen.unclear.length === 0 ? find(command) : undefined
+  const missing = found?.problem === undefined ? [] : [found.problem]
+  if (found?.job !== undefined) seen.operands.push(found.job)
+  const wrong = missing.length > 0 ? missing : argumentProblems(command.registeredArguments, seen)
+  return {
+    words: found?.job === undefined ? argv : [...argv, found.job],
+    problems: [...seen.problems, ...missingOptions(command, seen), ...wrong],
+  }
+}
+
+function unknownCommand(parent: Command, [first, ...rest]: readonly string[]): string | undefined {
+  if (first === undefined || isOption(first) || parent.commands.length === 0) return undefined
+  const named = parent.commands.find(command => command.name() === first)
+  if (named) return unknownCommand(named, rest)
+  const names = parent.commands.map(command => command.name())
+  return `unknown command \`${shorten(first, 60)}\`${suggestion(first, names)}`
 }
 
 /** The command that the first words name, and the words that are left; undefined where commander has a better answer. */
@@ -50,7 +79,7 @@ function readWord(command: Command, [word, ...rest]: readonly string[], seen: Se
     const meant = optionMeant(flag, command.options)
     if (meant) seen.options.add(meant)
     const flags = command.options.flatMap(({ long }) => (long ? [long] : []))
-    seen.problems.push(`unknown option ${shorten(flag, 60)}; ${didYouMean(meant?.long ?? flag, flags)}`)
+    seen.problems.push(`unknown option ${shorten(flag, 60)}${suggestion(meant?.long ?? flag, flags)}`)
     if (joined !== undefined || rest.length === 0 || isOption(rest[0])) return 0
     seen.unclear.push(rest[0])
     return 1
@@ -64,6 +93,18 @@ function readWord(command: Command, [word, ...rest]: readonly string[], seen: Se
     seen.problems.push(`${flag} needs a value: ${option.description}`)
   else seen.problems.push(...values.flatMap(value => valueProblems(option, value)))
   return values.length
+}
+
+/** At most so many are suggested. */
+const mostNames = 3
+
+/** The name that was probably meant, names that share a part with it, or nothing: `--help` lists them all. */
+function suggestion(word: string, names: readonly string[]): string {
+  const near = nearest(word, names)
+  if (near !== undefined) return `; did you mean \`${near}\`?`
+  const parts = (name: string) => name.split('-').filter(part => part.length > 2)
+  const alike = names.filter(name => parts(name).some(part => parts(word).includes(part)))
+  return alike.length === 0 ? '' : `; did you mean ${either(alike.slice(0, mostNames).map(name => `\`${name}\``))}?`
 }
 
 const splitAt = (word: string, mark: string): [string, string] => [

@@ -14,19 +14,19 @@ export const tokenTypes = ['f32', 'bf16', 'f16'] as const
 export type TokenType = (typeof tokenTypes)[number]
 
 export function register(bench: Command, io: Io, done: (code: number) => void): void {
-  bench.description('Measures what this machine can do.')
+  bench.description('Benchmarks the kernels and collectives of this machine.')
   bench
     .command('collectives')
-    .summary('time, algbw and busbw of collectives, in the form of nccl-tests')
+    .summary('time, algbw and busbw of collectives, as nccl-tests reports them')
     .description(
-      'Runs every collective on threads of this machine, operands rewritten before each operation, results checked.\n' +
-        '"copy" is the limit: every rank copies as many bytes at the same time.',
+      'Runs every collective on threads of this machine and checks the results. Operands are rewritten before each operation.\n' +
+        '"copy" is the upper limit: all ranks copy the same number of bytes at the same time.',
     )
-    .option('--ranks <n>', 'threads that take part', ranks, 2)
+    .option('--ranks <n>', 'number of ranks (threads)', ranks, 2)
     .option('--sizes <list>', 'sizes, such as 16Ki,1Mi,64Mi', sizes, sizes('16Ki,256Ki,1Mi,16Mi,64Mi'))
     .option('--ops <list>', `some of ${benchOps.join(', ')}`, ops, [...benchOps])
     .option('--kernels <kind>', 'auto, native or wasm', kernels, 'auto')
-    .option('--repeats <n>', 'operations timed of each kind and size', integer)
+    .option('--repeats <n>', 'operations to time per collective and size', integer)
     .option('--json', 'one JSON object per line')
     .addHelpText(
       'after',
@@ -44,26 +44,25 @@ function registerKernels(bench: Command, io: Io, done: (code: number) => void): 
     .command('kernels')
     .description('GFLOP/s and GB/s of each kernel on one core, on the shapes of a small GPT')
     .option('--kernels <targets>', `some of ${kernelTargets.join(',')} (default: all)`)
-    .option('--only <text>', 'kernels whose name contains it')
-    .option('--ms <time>', 'milliseconds to measure each (default: 100)')
+    .option('--only <text>', 'only kernels whose name contains this text')
+    .option('--ms <time>', 'milliseconds to measure each kernel (default: 100)')
     .addOption(
-      new Option('--dtype <name>', 'what tokens and parameters are in; 16 bits are raced against f32').choices(
+      new Option('--dtype <name>', 'type of tokens and parameters; 16-bit types are compared with f32').choices(
         tokenTypes,
       ),
     )
-    .option('--roofline', 'each against its limit, compute or memory, measured in turns with it')
-    .option('--json', 'one object per kernel and target')
+    .option('--roofline', 'compare each kernel with its compute or memory limit, measured alternately')
+    .option('--json', 'one JSON object per kernel and target')
     .addHelpText(
       'after',
       `
-Each kernel is compared with the reference before it is timed. Times are processor time. GB/s counts every operand read
-once and every result written once. --roofline holds each against the least it could take: a copy of as many bytes, or its
-arithmetic at the speed of a product of two matrices in cache.
+Each kernel is compared with the reference before it is timed. Times are CPU times. GB/s counts each operand read once and
+each result written once. --roofline divides by the lower bound: a copy of as many bytes, or the kernel's FLOPs at the rate
+of an in-cache matmul.
 
-The variants of matmul's register tile that were compiled, blocks around what the caches suggest, and ways to move the bytes
-of an all-reduce were timed on this machine, in turns of some milliseconds, when the kernels were built or first loaded. Of those
-that are within 5 % of the best in the middle of their turns the first listed is taken; GFLOP/s are those of the best turn. The
-choice holds until the CPU or the kernels change. LOCKSTEP_VARIANT=NAME,... takes those asked for instead, of each target the first it has.
+When kernels are built or first loaded, they are autotuned: register tiles of the matmul, cache block sizes and all-reduce
+copy loops are timed in turns. The first one within 5 % of the best median wins; the GFLOP/s shown are of its best turn.
+The result is cached until the CPU or the kernels change. LOCKSTEP_VARIANT=NAME,... overrides it.
 
 Example:
   lockstep bench kernels --kernels native --only matmul

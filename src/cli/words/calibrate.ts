@@ -6,12 +6,12 @@ import type { Io } from '../io.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Measures the kernels and collectives of this machine (about three minutes; nothing else should run) and writes a cluster file that --cluster reads, and by which train predicts from then on. --emit torch prints a script that measures a GPU machine with PyTorch; --read makes a cluster file of what it wrote.',
+      'Measures the kernels and collectives of this machine and writes a cluster file for --cluster. Takes about three minutes; run nothing else meanwhile. `lockstep train` uses the result for its predictions. For a GPU machine, --emit torch prints a PyTorch script that measures it, and --read converts the JSON it writes to a cluster file.',
     )
-    .option('--out <file>', 'write the cluster file there, instead of printing it')
+    .option('--out <file>', 'write the cluster file there (default: print it)')
     .addOption(new Option('--emit <kind>', 'print the script that measures a GPU machine').choices(['torch']))
-    .option('--read <file>', 'a JSON file that the script wrote')
-    .option('--quick', 'few and short measurements: to try it')
+    .option('--read <file>', 'the JSON file that the script wrote')
+    .option('--quick', 'few, short measurements: a trial')
     .option('--json', 'JSON instead of YAML')
     .addHelpText(
       'after',

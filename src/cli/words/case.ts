@@ -6,14 +6,14 @@ import type { Io } from '../io.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Runs that were published, beside what our prices say of the same plan on the same cluster, and beside the plan that we would choose there: Megatron-LM from 1.7B to 1T, Llama 3 405B, DeepSeek-V3, MaxText on TPUs; Yi, of which no times are published. Without a name, their list.',
+      'Compares a published training run with our estimate of the same plan on the same cluster, and with the plan our search would choose: Megatron-LM 1.7B to 1T, Llama 3 405B, DeepSeek-V3, MaxText on TPUs, Yi (no published times). Without a name: lists them.',
     )
-    .argument('[name]', 'a case of the list')
-    .option('--no-best', 'do not search for the plan we would choose')
+    .argument('[name]', 'a run of the list')
+    .option('--no-best', 'do not search for a better plan')
     .option('--json', 'numbers as JSON')
     .addHelpText(
       'after',
-      '\nExamples:\n  lockstep case\n  lockstep case llama3-405b-8k\n  lockstep case yi-34b\n\nExit code 0: fine, 1: there is no such case, 2: usage error.',
+      '\nExamples:\n  lockstep case\n  lockstep case llama3-405b-8k\n  lockstep case yi-34b\n\nExit code 0: fine, 1: no such run, 2: usage error.',
     )
     .action(async (name: string | undefined, options: CaseOptions) => {
       const { caseCommand } = await import('../commands/case.js')

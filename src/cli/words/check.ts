@@ -5,7 +5,7 @@ import type { Io } from '../io.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Reads a job file and reports every problem with its line, its equation and a suggestion, those with the data it names too; if there are none, prints what the job amounts to.',
+      'Reports every problem in a job file, and in the data it names, with line, equation and suggestion. If there are none, prints a summary of the job.',
     )
     .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--json', 'problems and summary as JSON')

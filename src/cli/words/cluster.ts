@@ -8,12 +8,14 @@ const examples = '\nExamples:\n  lockstep cluster list\n  lockstep cluster show 
 
 export function register(cluster: Command, io: Io, done: (code: number) => void): void {
   cluster
-    .description('Devices of the catalog with their rates, memory and price, and how clusters of them are joined.')
+    .description(
+      'Lists the devices of the catalog (FLOP/s, memory, bandwidth, price per hour), and draws clusters of them.',
+    )
     .addHelpText('after', `${examples}\n\nExit code 0: fine, 1: no such cluster, 2: usage error. Both have --json.`)
 
   cluster
     .command('list')
-    .description('Every device of the catalog.')
+    .description('Lists every device of the catalog.')
     .option('--json', 'devices as JSON')
     .action(async (options: { json?: boolean }) => {
       const { clusterList } = await import('../commands/cluster.js')
@@ -22,11 +24,11 @@ export function register(cluster: Command, io: Io, done: (code: number) => void)
 
   cluster
     .command('show')
-    .description('One cluster: a picture of how its devices are joined, what a device does, and the sources.')
-    .argument('<cluster>', 'a device of the catalog, or a cluster file')
-    .option('--devices <n>', 'how many', size)
-    .option('--svg <file>', 'write the picture there')
-    .option('--json', 'the cluster as JSON: a cluster file that can be changed')
+    .description('Draws the topology of a cluster and prints the rates of its devices and links, with their sources.')
+    .argument('<cluster>', 'a device of the catalog (lockstep cluster list), or a cluster file')
+    .option('--devices <n>', 'number of devices', size)
+    .option('--svg <file>', 'write the drawing there')
+    .option('--json', 'the cluster as JSON: a cluster file to edit')
     .addHelpText('after', examples)
     .action(async (given: string, options: ShowOptions) => {
       const { clusterShow } = await import('../commands/cluster.js')

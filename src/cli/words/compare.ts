@@ -7,25 +7,24 @@ import { positive } from '../text/integer.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Simulates a step of a job on the calibrated machine, runs it on the engine, and shows both: the step, each kind of instruction, every rank. For several jobs it prints one line each. Measuring the machine as well takes a minute or two.',
+      'Simulates a training step on the calibrated machine, runs it, and compares the two: step time, time per instruction type, timeline per rank. Several jobs print one line each. Without --cluster it also calibrates the machine, which takes a minute or two.',
     )
     .argument('<jobs...>', 'job files (YAML or JSON)')
     .option(
       '--cluster <file>',
-      'this machine, as lockstep calibrate wrote it (default: measured now, interleaved with the jobs)',
+      'cluster file written by lockstep calibrate (default: calibrate now, interleaved with the jobs)',
     )
-    .option('--quick', 'few and short measurements of the machine: to try it')
-    .option('--steps <n>', 'steps to measure of each job', positive, 60)
-    .option('--svg <file>', 'draw both on one timeline')
-    .option('--trace <file>', 'both for chrome://tracing or ui.perfetto.dev: measured ranks after the simulated ones')
+    .option('--quick', 'few, short measurements: a trial')
+    .option('--steps <n>', 'steps to measure per job', positive, 60)
+    .option('--svg <file>', 'draw both timelines, one above the other')
+    .option('--trace <file>', 'write both timelines as a trace for ui.perfetto.dev or chrome://tracing')
     .option('--json', 'the numbers as JSON')
     .addHelpText(
       'after',
       '\nExample:\n  lockstep compare job.yaml --cluster this-machine.yaml --svg both.svg\n\nExit code 0: fine, 1: problems, 2: usage error, 130: interrupted.',
     )
     .action(async (paths: string[], options: CompareOptions) => {
-      if (paths.length > 1 && (options.svg ?? options.trace))
-        command.error('error: a timeline is of one job: give one job with --svg and --trace')
+      if (paths.length > 1 && (options.svg ?? options.trace)) command.error('error: --svg and --trace take one job')
       const { compareCommand } = await import('../commands/compare.js')
       done(await compareCommand(paths, options, io))
     })

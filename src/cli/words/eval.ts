@@ -7,18 +7,19 @@ import type { Io } from '../io.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'How well the model of a checkpoint knows a text: loss (nats per token), perplexity, bits per byte. Sequences are as long as those of training.',
+      'Evaluates a model on a text: loss (nats/token), perplexity, bits/byte. Uses the sequence length of training.',
     )
     .argument(
       '<checkpoint>',
-      'a checkpoint, a folder of them, of which the newest whole one is taken, or a Hugging Face folder',
+      'a checkpoint, a folder of checkpoints (the latest complete one is used), or a Hugging Face folder',
     )
-    .option('--adapters <folder>', 'adapters of PEFT to put beside the weights')
-    .option('--data <file>', 'a text, a folder of texts, or a .bin file of ids (default: what the job holds out)')
+    .option('--adapters <folder>', 'PEFT adapters to apply')
+    .option(
+      '--data <file>',
+      'a text file, a folder of texts, or a .bin file of token ids (default: the validation data of the job)',
+    )
     .addOption(
-      new Option('--kernels <name>', 'the kernels that compute')
-        .choices(['auto', ...kernelNames])
-        .default('auto' as const),
+      new Option('--kernels <name>', 'which kernels to use').choices(['auto', ...kernelNames]).default('auto' as const),
     )
     .option('--json', 'the numbers as JSON')
     .addHelpText(

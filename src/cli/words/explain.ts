@@ -11,7 +11,7 @@ const help = `
 Examples:
   lockstep explain job.yaml --cluster h100
   lockstep explain job.yaml --cluster a100 --software megatron-2024 --measured-step 4.2s
-  lockstep explain pretrain.sh --world 64 --cluster h100
+  lockstep explain pretrain.sh --devices 64 --cluster h100
 
 Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 
@@ -19,12 +19,12 @@ export function register(command: Command, io: Io, done: (code: number) => void)
   withForeign(
     command
       .description(
-        'Prices the plan of a job on a cluster and every neighbouring plan: where the time goes, how the kernels and the network are used, what its choices of precision, optimizer, offload and compression cost, what would be faster and by how much, what is not possible and why.',
+        'Estimates a job on a cluster and every plan that differs by one decision: the verdict first, then where the time goes, kernel and network utilization, the cost of each decision, and which changes are faster, slower or impossible, and why. Takes configs of other frameworks too.',
       )
       .argument('<job>', 'job file (YAML or JSON; - for standard input)')
       .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
       .addOption(softwareOption())
-      .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime),
+      .option('--measured-step <time>', 'the measured step time of this job: all estimates are scaled to it', someTime),
   )
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)

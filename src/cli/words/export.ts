@@ -30,15 +30,15 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         .choices(['f32', 'bf16', 'f16', 'f64']),
     )
     .option('--shard <size>', 'maximum size of a safetensors file (default: 5GB)', bytes)
-    .option('--average', 'export the EMA of the weights (training.ema)')
+    .option('--ema', 'export the EMA of the weights (training.ema)')
     .option('--like <folder>', 'copy config.json, tokenizer and dtypes from a Hugging Face folder of the same model')
     .addOption(
       command
         .createOption(
           '--adapters <how>',
-          'LoRA adapters: merged into the weights (default), or apart, as PEFT reads them',
+          'LoRA adapters: merged into the weights (default), or separate, as PEFT reads them',
         )
-        .choices(['merged', 'apart']),
+        .choices(['merged', 'separate']),
     )
     .option('--release <name>', 'Megatron-LM release: refuse flags that it does not have')
     .option('--json', 'what was written, as JSON')

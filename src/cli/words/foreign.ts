@@ -1,14 +1,16 @@
-/** What commands that take configurations of other frameworks as jobs share. */
+/** Options of the commands that take configs of other frameworks in place of a job. */
 import { type Command, Option } from 'commander'
-import { positive } from '../text/integer.js'
+import { size } from '../text/integer.js'
 import { pair } from '../text/pairs.js'
 
-/** What is said beside such a file. */
-export const withForeign = (command: Command): Command =>
-  command
-    .addOption(
-      new Option('--world <n>', 'ranks, where the file is of another framework and does not say how many').argParser(
-        positive,
-      ),
-    )
-    .option('--set <name=value>', 'a variable of a script of another framework, whatever it sets it to', pair)
+const devices = () =>
+  new Option(
+    '--devices <n>',
+    'number of devices, for a config of another framework that does not specify it',
+  ).argParser(size)
+
+/** Where a command has `--devices` of its own, that serves for the config too. */
+export function withForeign(command: Command): Command {
+  if (!command.options.some(({ long }) => long === '--devices')) command.addOption(devices())
+  return command.option('--set <name=value>', 'override a variable in a launch script of another framework', pair)
+}

@@ -22,30 +22,28 @@ function share(text: string): number {
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Goes on from a prompt with the model of a checkpoint, of whatever plan and family: token by token, as text while it is made. Always the likeliest token, unless there is a temperature.',
+      'Generates text from a checkpoint of any plan and model family, and streams it. Greedy by default; --temperature samples.',
     )
     .argument(
       '<checkpoint>',
-      'a checkpoint, a folder of them, of which the newest whole one is taken, or a Hugging Face folder',
+      'a checkpoint, a folder of checkpoints (the latest complete one is used), or a Hugging Face folder',
     )
-    .addOption(new Option('--prompt <text>', 'the text to go on from').conflicts(['ids', 'chat']))
-    .addOption(new Option('--ids <ids>', 'the same as ids of tokens: 17,4,99').conflicts('chat'))
-    .option('--chat', 'read line by line from standard input, and answer each')
-    .option('--adapters <folder>', 'adapters of PEFT to put beside the weights')
-    .option('--tokens <n>', 'how many tokens to make at most (default: 128)', positive)
-    .option('--temperature <t>', 'draw tokens: below 1 the likely ones more often (default: 0, the likeliest)', amount)
-    .option('--top-k <k>', 'draw from the k likeliest tokens', positive)
-    .option('--top-p <p>', 'draw from the fewest tokens whose probabilities add up to p', share)
-    .option('--seed <n>', 'of what is drawn: the same seed, the same text (default: 0)', integer)
-    .option('--context <n>', 'tokens to remember at most (default: the length of training sequences)', size)
-    .option('--no-cache', 'read all tokens anew for every next one: slower, and the same text')
-    .option('--threads <n>', 'threads that compute (default: as many as pay)', positive)
+    .addOption(new Option('--prompt <text>', 'the prompt').conflicts(['ids', 'chat']))
+    .addOption(new Option('--ids <ids>', 'the prompt as token ids: 17,4,99').conflicts('chat'))
+    .option('--chat', 'chat: answer each line of standard input')
+    .option('--adapters <folder>', 'PEFT adapters to apply')
+    .option('--tokens <n>', 'maximum number of new tokens (default: 128)', positive)
+    .option('--temperature <t>', 'sampling temperature (default: 0, greedy)', amount)
+    .option('--top-k <k>', 'sample from the k most likely tokens', positive)
+    .option('--top-p <p>', 'nucleus sampling: from the smallest set of tokens with total probability p', share)
+    .option('--seed <n>', 'sampling seed (default: 0)', integer)
+    .option('--context <n>', 'maximum context in tokens (default: the sequence length of training)', size)
+    .option('--no-cache', 'recompute the full context for each token instead of using a KV cache (slower, same text)')
+    .option('--threads <n>', 'number of threads (default: chosen by model size)', positive)
     .addOption(
-      new Option('--kernels <name>', 'the kernels that compute')
-        .choices(['auto', ...kernelNames])
-        .default('auto' as const),
+      new Option('--kernels <name>', 'which kernels to use').choices(['auto', ...kernelNames]).default('auto' as const),
     )
-    .option('--json', 'text, ids and times as JSON; with --chat a line for each answer')
+    .option('--json', 'text, ids and times as JSON; with --chat one line per answer')
     .addHelpText(
       'after',
       '\nExample:\n  lockstep generate runs/start/checkpoints --prompt "export function " --temperature 0.8 --top-k 40\n\nExit code 0: fine, 1: problems found, 2: usage error, 130: interrupted.',

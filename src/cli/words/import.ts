@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { foreignFrameworks } from '../../plan/foreign.js'
 import type { ImportOptions } from '../commands/import.js'
 import type { Io } from '../io.js'
-import { positive } from '../text/integer.js'
+import { size } from '../text/integer.js'
 import { pair } from '../text/pairs.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
@@ -19,7 +19,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
         .createOption('--from <framework>', 'the framework (default: detected from the content)')
         .choices(foreignFrameworks),
     )
-    .option('--world <n>', 'world size, if the file does not set it', positive)
+    .option('--devices <n>', 'world size, if the file does not set it', size)
     .option('--model <name>', 'a preset or a Hugging Face config.json, if the file has no model')
     .option('--trainer <key=value>', 'an argument of the Hugging Face Trainer that replaces an auto', pair, {})
     .option('--arg <word>', 'one argument, as after -- (--arg=--training.steps)', word, [])
@@ -31,7 +31,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--json', 'job, world and problems as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep import ds_config.json --world 16 --trainer bf16=true --model llama3-8b --out job.yaml\n\nExit code 0: there is a job, 1: refused, or the job has errors, 2: usage error.',
+      '\nExample:\n  lockstep import ds_config.json --devices 16 --trainer bf16=true --model llama3-8b --out job.yaml\n\nExit code 0: there is a job, 1: refused, or the job has errors, 2: usage error.',
     )
     .action(async (path: string, words: readonly string[], options: ImportOptions) => {
       const { importCommand } = await import('../commands/import.js')

@@ -10,25 +10,23 @@ export const templateChoices = ['first-run', 'llama-8b', 'moe', 'long-context', 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Writes a job to begin with, every field with what it means. On a terminal it asks for the purpose, the model, the data and the devices; else it takes what is said here.',
+      'Writes a job file to start from, with a comment for every field. On a terminal it asks for purpose, model, data and devices; otherwise it uses the options and defaults.',
     )
-    .addOption(
-      command.createOption('--template <name>', 'what to begin with (default: first-run)').choices(templateChoices),
-    )
+    .addOption(command.createOption('--template <name>', 'template (default: first-run)').choices(templateChoices))
     .option('--model <name>', 'a preset, or a Hugging Face config.json')
-    .option('--data <path>', 'a text file or a folder of them, or a file of tokens')
-    .option('--devices <n>', 'devices of the cluster, or ranks of this machine', size)
-    .option('--out <file>', 'where to write it', 'job.yaml')
-    .option('--yes', 'ask nothing')
-    .option('--force', 'write over a file that is there')
-    .option('--json', 'what was written as JSON; asks nothing')
+    .option('--data <path>', 'a text file, a folder of text files, or a file of token ids')
+    .option('--devices <n>', 'number of devices of the cluster, or of ranks on this machine', size)
+    .option('--out <file>', 'where to write the job', 'job.yaml')
+    .option('--yes', 'do not ask, use defaults')
+    .option('--force', 'overwrite an existing file')
+    .option('--json', 'what was written, as JSON; does not ask')
     .addHelpText(
       'after',
       [
         '\nExamples:',
         '  lockstep init',
         '  lockstep init --template llama-8b --devices 128 --out llama.yaml',
-        '\nExit code 0: written, 1: there is such a file, or no such plan, 2: usage error.',
+        '\nExit code 0: written, 1: the file exists, or no such plan, 2: usage error.',
       ].join('\n'),
     )
     .action(async (options: InitOptions) => {

@@ -8,10 +8,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
   withForeign(
     command
       .description(
-        'Compiles a job and prints the peak memory of every pipeline rank by kind, and the arena they share.',
+        'Compiles a job and prints the exact peak memory of each pipeline stage by category, before anything runs.',
       )
       .argument('<job>', 'job file (YAML or JSON; - for standard input)')
-      .option('--why', 'by tensor, layer and kind, with the textbook formula beside the exact number'),
+      .option('--why', 'by tensor and layer, next to the analytic formulas of the literature'),
   )
     .option('--json', 'bytes as JSON')
     .addHelpText(

@@ -7,10 +7,11 @@ import type { PlanOptions } from '../commands/plan.js'
 import { compileSoon } from '../compile-soon.js'
 import type { Io } from '../io.js'
 import { integer, positive, size } from '../text/integer.js'
-import { planningOptions } from './planning.js'
+import { missingWithoutJob, planningOptions } from './planning.js'
 
 const help = `
 Examples:
+  lockstep plan job.yaml --cluster h100 --devices 64 --out planned.yaml
   lockstep plan --model llama3-70b --cluster h100 --devices 64 --seq 8192 --global-batch 256
   lockstep plan --model llama3-405b --cluster h100 --devices 16384 --seq 8192 --global-batch 2048 \\
     --software megatron-2024 --constraint 'tp<=8' 'memory<=70GiB' --out job.yaml
@@ -20,36 +21,41 @@ Exit code 0: a plan was found, 1: no plan works or the request has problems, 2: 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   planningOptions(
     command.description(
-      'Searches all ways to split a model over a cluster: the fastest that fit, what they cost, and why the others are not chosen.',
+      'Searches all parallelism plans for a model on a cluster: the fastest that fit in memory, with step time, MFU, memory and cost, and why the others are worse. A job file stands for --model, --seq and --global-batch; its precision, optimizer and LoRA settings hold too.',
     ),
+    { mayHaveJob: true },
   )
-    .option('--allow <list>', `what plans may do beside the usual: some of ${extraNames.join(', ')}`, allowed)
-    .option('--devices <n>', 'how many devices there are', size)
-    .option('--top <n>', 'how many plans to list', positive, 10)
-    .option(
-      '--simulate <n>',
-      'how many of the best plans to simulate, before those listed are compiled',
-      integer,
-      keptPlans,
-    )
-    .option('--no-simulate', 'prices in closed form alone: nothing is compiled, except for --out')
-    .option('--no-why', 'the plans alone, without neighbours and sensitivity')
-    .option(
-      '--quick',
-      'the best plan by price and nothing else: as --no-simulate --no-why --top 1, without the front of memory against time',
-    )
-    .option('--out <file>', 'write the best plan as a job file')
+    .argument('[job]', 'job file (YAML or JSON; - for standard input) whose plan is searched anew')
+    .option('--allow <list>', `also search plans with some of: ${extraNames.join(', ')}`, allowed)
+    .option('--devices <n>', 'number of devices (default: those of the cluster file, or of the plan of the job)', size)
+    .option('--top <n>', 'number of plans to list', positive, 10)
+    .option('--simulate <n>', 'number of candidates to simulate', integer, keptPlans)
+    .option('--no-simulate', 'cost model only: simulate and compile nothing (except for --out)')
+    .option('--no-why', 'only the plans: no ablations, no sensitivity analysis')
+    .option('--quick', 'only the best plan by the cost model: --no-simulate --no-why --top 1, no Pareto frontier')
+    .option('--out <file>', 'write a job file with the best plan; for a job, a copy with that plan')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
-    .action(async (options: PlanOptions) => {
+    .action(async (path: string | undefined, options: PlanOptions) => {
+      requireEither(command, path, options)
       const asked = options.simulate !== false && command.getOptionValueSource('simulate') === 'cli'
       if (options.quick && asked)
-        command.error('error: --quick simulates no plan, so it cannot be used with --simulate <n>')
+        command.error('error: --quick cannot be combined with --simulate <n>: it simulates nothing')
       compileSoon()
       const { planCommand } = await import('../commands/plan.js')
       const isTopAsked = command.getOptionValueSource('top') === 'cli'
-      done(await planCommand(options.quick && !isTopAsked ? { ...options, top: 1 } : options, io))
+      done(await planCommand(path, options.quick && !isTopAsked ? { ...options, top: 1 } : options, io))
     })
+}
+
+/** A job, or a model with its sizes. */
+function requireEither(command: Command, path: string | undefined, options: PlanOptions): void {
+  const ofJob = ['model', 'precision', 'lora'].filter(name => command.getOptionValueSource(name) === 'cli')
+  const problems =
+    path === undefined
+      ? missingWithoutJob({ ...options }).map(({ flags, description }) => `${flags} is missing: ${description}`)
+      : ofJob.map(name => `--${name} cannot be combined with a job, which specifies it`)
+  if (problems.length > 0) command.error(problems.map(problem => `error: ${problem}`).join('\n'))
 }
 
 function allowed(text: string): ExtraName[] {

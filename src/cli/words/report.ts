@@ -6,14 +6,14 @@ import type { Io } from '../io.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Writes a run as one HTML page that needs nothing else: loss and rates, time by part as predicted and measured, memory, collectives, events, checkpoints, the job. train writes the same page when it ends.',
+      'Writes a run as one self-contained HTML page: loss and learning rate, predicted and measured time breakdown, memory, collectives, events, checkpoints, the job. `train` writes the same page when it ends.',
     )
-    .argument('<run>', 'the run folder (train --out, or that of train.py)')
+    .argument('<run>', 'the run folder (default: runs/latest)')
     .option('--out <file>', 'where to write it (default: report.html in the run folder)')
-    .option('--json', 'where it was written as JSON')
+    .option('--json', 'where it was written, as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep report runs/start\n\nExit code 0: written, 1: no run there, 2: usage error.',
+      '\nExamples:\n  lockstep report\n  lockstep report runs/2026-11-18-start --out start.html\n\nExit code 0: written, 1: no run there, 2: usage error.',
     )
     .action(async (path: string, options: ReportOptions) => {
       const { reportCommand } = await import('../commands/report.js')

@@ -10,16 +10,17 @@ const help = `
 Example:
   lockstep scale --model llama3-70b --cluster h100 --devices 64,128,256,512,1024 --seq 8192 --global-batch 512
 
-Strong: the same batch on more devices. Weak: a batch that grows with them, the given one at the fewest devices.
+Strong scaling: the same global batch on more devices. Weak scaling: the global batch grows with the devices,
+starting from --global-batch at the smallest size.
+
 Exit code 0: fine, 1: the request has problems or nothing fits anywhere, 2: usage error.`
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   planningOptions(
-    command.description(
-      'Finds the best plan for each size of a cluster: how speed grows with devices, and where it stops growing.',
-    ),
+    command.description('Finds the best plan for each cluster size: strong and weak scaling, and where scaling stops.'),
+    { mayHaveJob: false },
   )
-    .requiredOption('--devices <list>', 'numbers of devices, such as 8,16,32', counts)
+    .requiredOption('--devices <list>', 'cluster sizes, such as 8,16,32', counts)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (options: ScaleOptions) => {

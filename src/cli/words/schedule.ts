@@ -7,13 +7,13 @@ import type { Io } from '../io.js'
 export const formats = ['csv', 'text', 'svg'] as const
 export type Format = (typeof formats)[number]
 
-/** The order that is searched for, beside those with a rule. */
+/** The schedule that is searched for; the others follow a rule. */
 export const auto = 'zb-auto'
 
 const help = `
 Schedules:
 ${scheduleNames.map(name => `  ${name.padEnd(15)} ${schedules[name].describe}`).join('\n')}
-  ${auto.padEnd(15)} zero bubble, ordered for --cost within --limit; its csv is a plan's schedule
+  ${auto.padEnd(15)} zero bubble, optimized for --cost within --limit; its CSV can be a plan's schedule
 
 Examples:
   lockstep schedule 1f1b --pp 4 --microbatches 8
@@ -26,29 +26,29 @@ Exit code 0: fine, 1: the schedule has problems, 2: usage error.`
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
-    .description('Makes, checks, times and draws a pipeline schedule.')
-    .argument('[name]', 'which schedule')
-    .option('--pp <ranks>', 'pipeline ranks')
-    .option('--microbatches <count>', 'microbatches of a step')
-    .option('--chunks <count>', 'chunks of layers on each rank (default: what the schedule needs)')
+    .description('Generates, checks, times and draws a pipeline schedule.')
+    .argument('[name]', 'schedule')
+    .option('--pp <ranks>', 'pipeline parallel size')
+    .option('--microbatches <count>', 'microbatches per step')
+    .option('--chunks <count>', 'virtual stages per rank (default: what the schedule needs)')
     .option('--format <form>', `${formats.join(', ')} (default: text)`)
-    .option('--comms', 'with messages, parameter gathers and gradient reductions')
+    .option('--comms', 'with P2P sends and receives, parameter all-gathers and gradient reductions')
     .option(
       '--cost <costs>',
-      'time of each task, and of a transfer between ranks, as F=1,I=1,W=1,C=0; or one for each rank, separated by ;',
+      'time of forward (F), input gradient (I), weight gradient (W) and transfer (C), as F=1,I=1,W=1,C=0; or one per rank, separated by ;',
     )
-    .option('--limit <amount>', 'zb-auto: the most a rank may hold (default: as many activations as there are ranks)')
+    .option('--limit <amount>', 'zb-auto: memory limit per rank, in activations (default: pp)')
     .option(
       '--held <amounts>',
-      'zb-auto: what an activation holds before its input gradient and before its weight gradient, as I=1,W=1',
+      'zb-auto: memory held until the input gradient (I) and the weight gradient (W), as I=1,W=1',
     )
     .option(
       '--goal <goal>',
-      'zb-auto: makespan, the whole step (default), or span, from the first task of a rank to its last',
+      'zb-auto: minimize makespan (the full step, default) or span (first to last task of a rank)',
     )
-    .option('--json', 'rows and timing as JSON; with --cost the timing only (zb-auto: both)')
-    .option('--file <csv>', "a schedule in PyTorch's CSV notation instead of a name")
-    .option('--out <file>', 'write there instead of printing')
+    .option('--json', 'rows and timing as JSON; with --cost only the timing (zb-auto: both)')
+    .option('--file <csv>', "a schedule in PyTorch's CSV format instead of a name")
+    .option('--out <file>', 'write to a file (default: print)')
     .addHelpText('after', help)
     .action(async (name: string | undefined, options: Omit<ScheduleOptions, 'name'>) => {
       const { scheduleCommand } = await import('../commands/schedule.js')

@@ -19,29 +19,31 @@ Exit code 0: fine, 1: the job or the cluster has problems, 2: usage error.`
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   withForeign(
     command
-      .description('Simulates a step of a job on a cluster: how long it takes, where the time goes, what a run costs.')
+      .description(
+        'Simulates a training step on a cluster: step time, MFU, where the time goes, and with --tokens the days and dollars of a run.',
+      )
       .argument('<job>', 'job file (YAML or JSON; - for standard input)')
       .requiredOption('--cluster <name>', 'a device of the catalog (lockstep cluster list), or a cluster file')
-      .option('--devices <n>', 'how many there are (default: as many as the plan has ranks)', size)
-      .option('--slow <rank:factor>', 'a rank (or first-last) that is slower by this factor', slowdowns)
-      .option('--jitter <share>', 'random spread of the time of every call, such as 0.02', share)
-      .option('--seed <n>', 'seed of the jitter', integer, 1)
-      .option('--tokens <count>', 'what the run trains on, such as 15T: days and money', count)
-      .option('--price <dollars>', "for an hour of one device (default: the catalog's)", positive)
-      .option('--mtbf <time>', 'mean time between failures of one device, such as 50000h: goodput', someTime)
-      .addOption(timeOption('--checkpoint <time>', 'how long training pauses for a checkpoint', '60s'))
-      .addOption(timeOption('--restart <time>', 'from a failure until training resumes', '10min'))
-      .option('--checkpoint-every <time>', 'time between checkpoints (default: the best)', someTime)
-      .option('--measured-step <time>', 'a step of this job as it was measured: all prices are scaled to it', someTime)
-      .option('--scale <factor>', 'factor for all prices, as --measured-step found for another plan', positive)
+      .option('--devices <n>', 'number of devices (default: the ranks of the plan)', size)
+      .option('--slow <rank:factor>', 'a rank (or first-last) slowed down by a factor', slowdowns)
+      .option('--jitter <share>', 'random variation of each call, such as 0.02', share)
+      .option('--seed <n>', 'jitter seed', integer, 1)
+      .option('--tokens <count>', 'training tokens, such as 15T: adds days and dollars', count)
+      .option('--price <dollars>', "price per device-hour (default: the catalog's)", positive)
+      .option('--mtbf <time>', 'mean time between failures per device, such as 50000h: adds goodput', someTime)
+      .addOption(timeOption('--checkpoint <time>', 'pause per checkpoint', '60s'))
+      .addOption(timeOption('--restart <time>', 'time from a failure until training resumes', '10min'))
+      .option('--checkpoint-every <time>', 'checkpoint interval (default: optimal)', someTime)
+      .option('--measured-step <time>', 'the measured step time of this job: all estimates are scaled to it', someTime)
+      .option('--scale <factor>', 'factor for all times, as --measured-step found for another plan', positive)
       .addOption(
-        new Option('--multiply <precision>', 'precision of products, where it is not that of what is stored').choices([
+        new Option('--multiply <precision>', 'matmul precision, where it differs from the storage precision').choices([
           ...precisions,
         ]),
       )
-      .option('--contention <share>', 'what compute loses while a collective runs beside it (default: 0.12)', share)
-      .option('--trace <file>', 'write the spans of a pipeline for chrome://tracing or ui.perfetto.dev')
-      .option('--svg <file>', 'draw the timeline of a pipeline'),
+      .option('--contention <share>', 'slowdown of compute while a collective runs (default: 0.12)', share)
+      .option('--trace <file>', 'write a trace of the pipeline for ui.perfetto.dev or chrome://tracing')
+      .option('--svg <file>', 'draw the timeline of the pipeline'),
   )
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)

@@ -8,34 +8,29 @@ import { requireSaving, withCheckpointOptions } from '../text/checkpoint-options
 import { everyOption, faultOption, timeoutOption } from '../text/fault-option.js'
 import { integer, port, positive } from '../text/integer.js'
 
-/** Steps whose spans are kept: enough to look at, and bounded. */
+/** Steps kept for `--trace`: enough to look at, and bounded. */
 export const stepsTraced = 5
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      `Trains a job: loss, gradient norm, tokens/s and FLOP/s (${flopsDefinition}) of every step, on the screen and in the run folder. Ctrl-C, SIGTERM or a terminal that is closed stops after the step, with a checkpoint where checkpoints are written; a second one stops at once.`,
+      `Trains a job on the CPU cores of this machine, one thread per rank. Prints loss, gradient norm, learning rate and tokens/s per step, and writes everything to the run folder. FLOP/s count ${flopsDefinition}. Ctrl-C or SIGTERM stops after the current step, with a checkpoint if checkpoints are on; a second one stops at once. For GPUs, use launch or emit.`,
     )
     .argument('[job]', 'job file (YAML or JSON; - for standard input)')
-    .option('--steps <n>', 'number of steps, instead of the job’s', positive)
+    .option('--steps <n>', 'number of steps (default: training.steps of the job)', positive)
     .addOption(
-      new Option('--kernels <name>', 'the kernels that compute')
-        .choices(['auto', ...kernelNames])
-        .default('auto' as const),
+      new Option('--kernels <name>', 'which kernels to use').choices(['auto', ...kernelNames]).default('auto' as const),
     )
-    .option('--out <folder>', 'the run folder (default: a new one below runs/)')
-    .option(
-      '--offload-dir <folder>',
-      'whose disk keeps what the plan offloads to one (default: that of the run folder)',
-    )
-    .option('--seed <n>', 'seed of weights, masks and data, instead of the job’s', integer)
-    .option('--record-choices <file>', 'the experts that tokens choose, as data.choices repeats them')
+    .option('--out <folder>', 'the run folder (default: runs/DATE-NAME; runs/latest links to it)')
+    .option('--offload-dir <folder>', 'folder for tensors that the plan offloads to disk (default: the run folder)')
+    .option('--seed <n>', 'seed of weights, dropout and data order (default: training.seed of the job)', integer)
+    .option('--record-routing <file>', 'write the experts chosen for each token; data.choices replays them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
   withCheckpointOptions(withSurvival(withMonitors(command)))
-    .option('--json', 'one JSON object a step')
+    .option('--json', 'one JSON object per step')
     .addHelpText(
       'after',
-      '\nExample:\n  lockstep train job.yaml --steps 200 --spans trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (a loss that diverged is one), 2: usage error, 130: interrupted, 143: terminated.',
+      '\nExamples:\n  lockstep train job.yaml --steps 200 --trace trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (such as a diverged loss), 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string | undefined, options: TrainOptions) => {
       if (path === undefined) command.error('error: <job> is missing: a job file; `lockstep demo` trains a small one')
@@ -45,42 +40,42 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     })
 }
 
-/** What a run tells of itself, and what it is compared with. */
+/** Metrics, traces and predictions. */
 const withMonitors = (command: Command): Command =>
   command
-    .option('--spans <file>', `the last ${stepsTraced} steps as a trace for ui.perfetto.dev`)
-    .option('--tensorboard <folder>', 'event files for TensorBoard, written as the run goes on')
+    .option('--trace <file>', `write a trace of the last ${stepsTraced} steps for ui.perfetto.dev`)
+    .option('--tensorboard <folder>', 'write TensorBoard event files')
     .option(
       '--prometheus <port>',
-      'metrics for Prometheus at http://127.0.0.1:<port>/metrics ([host:]port; 0: a free one)',
+      'serve Prometheus metrics at http://127.0.0.1:<port>/metrics ([host:]port; 0: any free port)',
       port,
     )
     .option(
       '--cluster <name or file>',
-      'what it runs on, as `calibrate` wrote it (default: this machine, as `calibrate` last found it): the step is predicted, and health, doctor and report compare with that',
+      'cluster file of this machine (default: the last result of `calibrate`): predicts the step, for comparison in health events, doctor and report',
     )
-    .option('--sample <prompt>', 'at each evaluation, a text of the model that goes on from this')
-    .option('--no-health', 'do not look for what is unusual: spikes, slow ranks, uneven stages')
+    .option('--sample <prompt>', 'generate a sample from this prompt at each evaluation')
+    .option('--no-health', 'no health checks (loss spikes, slow ranks, uneven stages)')
 
-/** What is to happen when something goes wrong, and what goes wrong on purpose. */
+/** Fault tolerance, and injected faults. */
 const withSurvival = (command: Command): Command =>
   command
     .addOption(timeoutOption())
-    .addOption(everyOption('--hash-every', 'compare the copies of parameters bit by bit after every n steps'))
-    .addOption(everyOption('--replay-every', 'run every n-th step twice before it is taken, and compare all bits'))
+    .addOption(everyOption('--hash-every', 'compare parameter replicas bit by bit every n steps'))
+    .addOption(everyOption('--replay-every', 'run every n-th step twice and compare the bits before applying it'))
     .addOption(faultOption())
     .option(
       '--keep-going',
-      'after a failure of ranks go on from the newest good state: a copy in the memory of ranks, or a checkpoint; three failures without a step of progress end the run',
+      'after a rank failure, resume from the latest good state: an in-memory snapshot, or a checkpoint; three failures without progress end the run',
     )
     .addOption(
-      new Option('--snapshot-every <n>', 'steps between two copies in the memory of ranks (default: 1)')
+      new Option('--snapshot-every <n>', 'steps between in-memory snapshots (default: 1)')
         .argParser(positive)
         .implies({ keepGoing: true }),
     )
     .addOption(
       new Option(
         '--shrink',
-        'replace no rank that died: go on with a plan for those that are left, with the same batch and data',
+        'continue on the remaining ranks with another plan instead of replacing dead ranks; same batch and data',
       ).implies({ keepGoing: true }),
     )

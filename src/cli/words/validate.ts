@@ -16,11 +16,11 @@ Exit code 0: compared, 1: nothing to compare, 2: usage error.`
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Prices every published training run that reports enough to be priced: the error of each study, the worst rows, what was set aside and why, and how much slower the plan we would choose was than the best one measured.',
+      'Estimates every published training run that reports enough detail: the error per study, the worst rows, the rows left out and why, and how the plan our search would pick compares with the best measured one.',
     )
-    .option('--source <study...>', 'these studies only')
-    .option('--rows <file...>', 'rows of your own instead, with the columns of validation/README.md')
-    .option('--worst <n>', 'how many of the worst rows to list', integer, 5)
+    .option('--source <study...>', 'only these studies')
+    .option('--rows <file...>', 'your own CSV files instead, with the columns of validation/README.md')
+    .option('--worst <n>', 'number of worst rows to list', integer, 5)
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (options: ValidateOptions) => {

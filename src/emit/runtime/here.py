@@ -123,9 +123,14 @@ class Here:
 
     def kept(
         self, rate: float, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int], order=None,
-        along: Sequence[int] = (),
+        along: Sequence[int] = (), batch: int = 0,
     ) -> torch.Tensor:
-        """What dropout leaves, by an element's index in the whole tensor: every plan leaves the same."""
+        """
+        The dropout mask, sampled by an element's index in the full tensor: every plan has the same. `starts` are those within a
+        microbatch of `batch` sequences. The microbatch is added here, outside of compiled code: torch.compile would compile the
+        function once per microbatch.
+        """
+        starts = (starts[0] + self.microbatch * batch, *starts[1:]) if batch else starts
         name = f"{self.block}.{key}" if self.block else key
         return drawing.kept(rate, starts, sizes, wholes, self.seed, name, self._step, order, along)
 

@@ -93,7 +93,7 @@ function dataRanks(
     const dp = world / inner
     if (Number.isInteger(dp)) {
       if (inner > 1) r.derive('tensor_parallel', 'plan.dp', dp, `dp ${dp} = world ${world} / ${product}`)
-      else r.assume('--world', 'plan.dp', dp, `dp ${dp} = world ${world}`)
+      else r.assume('--devices', 'plan.dp', dp, `dp ${dp} = world ${world}`)
       return dp
     }
     r.refuse(
@@ -103,7 +103,7 @@ function dataRanks(
     return undefined
   }
   if (total === undefined || micro === undefined || steps === undefined) {
-    r.refuse(batchKeys.total, 'the file does not say how many ranks there are: --world')
+    r.refuse(batchKeys.total, 'the file does not say how many ranks there are: --devices')
     return undefined
   }
   const dp = total / (micro * steps)

@@ -27,7 +27,7 @@ export function readMesh(t: Terms, world: number | undefined): Mesh | undefined 
   if (world === undefined) {
     t.reading.refuse(
       'world',
-      `how many ranks there are is not in the file: --world N, a multiple of tp ${tp} x pp ${pp} x cp ${cp}`,
+      `how many ranks there are is not in the file: --devices N, a multiple of tp ${tp} x pp ${pp} x cp ${cp}`,
     )
     return undefined
   }
@@ -40,7 +40,7 @@ function readData(t: Terms, { world, tp, pp, cp }: Mesh & { world: number }): nu
   if (world % ranks !== 0) {
     const equation = `world ${world} % (tp ${tp} x pp ${pp} x cp ${cp} = ${ranks}) = ${world % ranks}, must be 0`
     for (const term of ['tensor-model-parallel-size', 'pipeline-model-parallel-size', 'context-parallel-size', 'world'])
-      if (term === 'world' || t.has(term)) t.refuse(term, `${equation}; --world says how many ranks there are`)
+      if (term === 'world' || t.has(term)) t.refuse(term, `${equation}; --devices says how many ranks there are`)
     return undefined
   }
   const dp = world / ranks

@@ -136,7 +136,7 @@ function readMesh(r: Reading, keys: Keys, { world }: Given): Mesh | undefined {
   const others = replicate * cp * tp * pp
   const words = `dp_replicate ${replicate} x cp ${cp} x tp ${tp} x pp ${pp}`
   if (world === undefined && said === -1) {
-    r.refuse(shardKey, `-1 takes what is left of the ranks, and the file does not say how many there are: --world`)
+    r.refuse(shardKey, `-1 takes what is left of the ranks, and the file does not say how many there are: --devices`)
     return undefined
   }
   const shard = said === -1 ? (world ?? 0) / others : said

@@ -150,9 +150,9 @@ export default function AllReduce() {
       }}
       notice={words.notice}
       program={code && [...code[0]!, ...code[1]!]}
-      command={`lockstep price all-reduce --size 1GiB --ranks ${ranks} --cluster ${device}`}
+      command={`lockstep cost all-reduce --size 1GiB --ranks ${ranks} --cluster ${device}`}
       says={largest && { field: 'seconds', value: largest.direct }}
-      also={[{ line: `lockstep price all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}` }]}
+      also={[{ line: `lockstep cost all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}` }]}
     />
   )
 }

@@ -160,10 +160,10 @@ export default function Bandwidth() {
       }}
       notice={words.notice}
       program={code}
-      command={`lockstep price all-reduce --size 1GiB --ranks ${ranks} --cluster ${device}`}
+      command={`lockstep cost all-reduce --size 1GiB --ranks ${ranks} --cluster ${device}`}
       says={rows.length > 0 ? { field: 'seconds', value: rows.at(-1)!.seconds } : undefined}
       also={[
-        { line: `lockstep price all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}` },
+        { line: `lockstep cost all-reduce --sizes 1KiB..1GiB --ranks ${ranks} --cluster ${device}` },
         { line: `lockstep bench collectives --ranks ${here}` },
       ]}
     />

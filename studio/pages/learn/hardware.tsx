@@ -185,7 +185,7 @@ export default function Hardware() {
       notice={words.notice}
       program={code}
       listings={value ? [{ title: words.sources, what: '', code: value.sources.join('\n') }] : []}
-      command={`lockstep price all-reduce --size ${2 ** size} --ranks 8 --ranks-per-node ${8 / spread} --cluster ${device}`}
+      command={`lockstep cost all-reduce --size ${2 ** size} --ranks 8 --ranks-per-node ${8 / spread} --cluster ${device}`}
       says={chosen && network === 1 ? { field: 'seconds', value: chosen.seconds } : undefined}
     />
   )

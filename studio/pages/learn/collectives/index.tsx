@@ -209,7 +209,7 @@ export default function Collectives() {
         { title: words.ours, what: words.oursWhat, code: codeOf({ op, combine, root, x: grid }), open: true },
         { title: words.theirs, what: words.theirsWhat, code: pythonOf({ op, combine, root, x: grid }) },
       ]}
-      command={price ? `lockstep price ${price.kind} --size 1GiB --ranks ${price.ranks} --cluster h100` : bench}
+      command={price ? `lockstep cost ${price.kind} --size 1GiB --ranks ${price.ranks} --cluster h100` : bench}
       says={price ? { field: 'seconds', value: price.seconds } : undefined}
       also={price ? [{ line: bench }] : []}
     />

@@ -1,4 +1,4 @@
-/** lockstep price: what a collective takes on a cluster, and why. */
+/** lockstep cost: the time of a collective on a cluster, by algorithm. */
 import { showBytes, showPercent, showTime, table } from '../../base/index.js'
 import type { CollectiveKind } from '../../cluster/index.js'
 import { type Collective, groupOn, type Offer, type Quote, quote, sizesBetween } from '../../cost/index.js'
@@ -7,7 +7,7 @@ import { linkNames, showLatency } from '../../report/topology.js'
 import { loadCluster } from '../files/load-cluster.js'
 import type { Io } from '../io.js'
 
-export interface PriceOptions {
+export interface CostOptions {
   readonly cluster: string
   readonly ranks: number
   readonly size?: number
@@ -18,7 +18,7 @@ export interface PriceOptions {
   readonly json?: boolean
 }
 
-export function priceCommand(kind: CollectiveKind, options: PriceOptions, io: Io): number {
+export function costCommand(kind: CollectiveKind, options: CostOptions, io: Io): number {
   const { ranks, size = 2 ** 30, sizes, devices } = options
   const { group, cluster } = groupOn(n => loadCluster(options.cluster, io, n), { ...options, size: ranks, devices })
   const price = (bytes: number) => quote({ kind, bytes, group }, cluster)

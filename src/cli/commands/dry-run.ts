@@ -1,6 +1,6 @@
 /**
- * lockstep rehearse: a plan too large for this machine, made small enough to run here without becoming another program,
- * and run beside one rank: the dress rehearsal of a job of thousands of GPUs on a laptop.
+ * lockstep dry-run: scales a plan that is too large for this machine down without changing the program's structure, runs it
+ * and compares it with one rank.
  */
 import { printable, table } from '../../base/index.js'
 import { collectivesOf, type SegmentTally, type Tally } from '../../compile/index.js'
@@ -11,12 +11,12 @@ import type { Io } from '../io.js'
 import { withProgress } from '../text/progress.js'
 import { describe } from './verify.js'
 
-export interface RehearseOptions {
+export interface DryRunOptions {
   readonly steps: number
   readonly json?: boolean
 }
 
-export async function rehearseCommand(path: string, options: RehearseOptions, io: Io): Promise<number> {
+export async function dryRunCommand(path: string, options: DryRunOptions, io: Io): Promise<number> {
   return withProgram(path, io, { ...options, fits: false }, async loaded => {
     const rehearsal = await withProgress(io, progress => rehearse(loaded, options.steps, progress))
     io.out(options.json ? `${JSON.stringify(asJson(rehearsal), null, 2)}\n` : `${asText(loaded.job, rehearsal)}\n`)

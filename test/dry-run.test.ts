@@ -26,7 +26,7 @@ plan: { tp: 8, pp: 4, dp: 512, zero: 1, schedule: interleaved, microbatches: 8 }
 `
 
 later('16,384 ranks are rehearsed on 16: the same program, and equal to one rank', async () => {
-  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': llama405 })
+  const { code, out } = await lockstep(['dry-run', 'job.yaml', '--steps', '1'], { 'job.yaml': llama405 })
   equal(code, 0, out)
   match(out, /^llama3-405b: 16384 ranks rehearsed on 16\n/)
   match(out, /plan\.dp +512 +2 +copies do the same/)
@@ -37,7 +37,7 @@ later('16,384 ranks are rehearsed on 16: the same program, and equal to one rank
 
 later('a plan in bf16 is rehearsed in bf16', async () => {
   const text = llama405.replace('zero: 1', 'zero: 1, precision: bf16')
-  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
+  const { code, out } = await lockstep(['dry-run', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 0, out)
   match(out, /kernels in bf16: losses differ from one rank's by/)
   match(out, /the same program: all \d+ kinds of segments agree[\s\S]*equal: 16 ranks compute what one rank computes/)
@@ -51,7 +51,7 @@ plan: { dp: 8, tp: 16, pp: 2, zero: 3, sequenceParallel: true, recompute: full, 
 `
   const csv = printSchedule(makeSchedule('zb-h1', { ranks: 2, chunks: 1, microbatches: 4 }))
   const files = { 'job.yaml': text, 'mine.csv': csv }
-  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1', '--json'], files)
+  const { code, out } = await lockstep(['dry-run', 'job.yaml', '--steps', '1', '--json'], files)
   const { ok: fine, job, differences, ranks, verdict } = JSON.parse(out)
   equal(code, 0)
   deepEqual([fine, ranks, differences, verdict.violations], [true, 16, [], []])
@@ -60,7 +60,7 @@ plan: { dp: 8, tp: 16, pp: 2, zero: 3, sequenceParallel: true, recompute: full, 
 })
 
 test('a job with problems is not rehearsed', async () => {
-  const { code, err } = await lockstep(['rehearse', 'job.yaml'], { 'job.yaml': llama405.replace('tp: 8', 'tp: 7') })
+  const { code, err } = await lockstep(['dry-run', 'job.yaml'], { 'job.yaml': llama405.replace('tp: 8', 'tp: 7') })
   equal(code, 1)
   match(err, /plan\.tp/)
 })
@@ -256,7 +256,7 @@ later('experts on all of eight ranks are rehearsed on four, and proved narrower'
   const model =
     '{ family: llama, layers: 4, embed: 512, heads: 8, ffn: 1536, vocab: 512, moe: { experts: 16, chosen: 2, ffn: 512, dense: 3 } }'
   const text = `model: ${model}\ntraining: { seq: 512, globalBatch: 16 }\nplan: { dp: 4, cp: 2, ep: 8, zero: 1 }\n`
-  const { code, out } = await lockstep(['rehearse', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
+  const { code, out } = await lockstep(['dry-run', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 0, out)
   match(
     out,

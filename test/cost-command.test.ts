@@ -40,9 +40,9 @@ test('of each node one: 8 apart on nodes of 8', () => {
   equal(sizesBetween(1024, 2 ** 30).length, 21)
 })
 
-const priced = async (line: string) => lockstep(['price', ...line.split(' ')])
+const priced = async (line: string) => lockstep(['cost', ...line.split(' ')])
 
-test('lockstep price: in words, as a table of nccl-tests, as JSON, refused', async () => {
+test('lockstep cost: in words, as a table of nccl-tests, as JSON, refused', async () => {
   const { out } = await priced('all-reduce --size 1GiB --ranks 64 --cluster h100')
   match(
     out,
