@@ -260,7 +260,7 @@ class Here:
                 factor = math.ceil(100 * needed.item() / even) / 100
                 what = f"the experts of this rank get {needed.item()} rows, there is room for {room}; `rows: {factor:g}` would do"
                 raise RuntimeError(f"{place}: {what}")
-        raise RuntimeError("a peer has more rows of experts than it has room for")
+        raise RuntimeError("a peer's expert buffer overflowed (see the error of that rank)")
 
     def dispatch(self, x: torch.Tensor, to: torch.Tensor, group: str, rows: int, apart: bool, block: int = 0) -> comm.Pending:
         """Rows of choices to the ranks that hold their experts; `block` is how many one rank may have for another, if all fit."""
