@@ -73,7 +73,7 @@ describe('check looks at the data', () => {
     'ids.bin': new Uint8Array(40),
   }
   const rows: [data: string, code: number, says: RegExp][] = [
-    ['source: text', 0, /^gpt with/],
+    ['source: text', 0, /^gpt, 3\.00 k parameters, 1 rank; 1 stage of 1 layer; 1 microbatch of/],
     [
       'source: text/a.txt',
       0,
@@ -87,7 +87,7 @@ describe('check looks at the data', () => {
     ],
     ['source: nowhere.txt', 1, /job\.yaml:1:\d+: error: data\.source: cannot read nowhere\.txt: no such file/],
     ['source: text, tokenizer: no.json', 1, /data\.tokenizer: cannot read no\.json: no such file/],
-    ['source: synthetic', 0, /^gpt with/],
+    ['source: synthetic', 0, /^gpt, 3\.00 k parameters, 1 rank; 1 stage of 1 layer; 1 microbatch of/],
   ]
   for (const [data, code, says] of rows)
     test(data, async () => {
