@@ -9,11 +9,12 @@ runtime that all of them use. bench/gpu/conformance.py runs the same cases on a 
 import ast
 import faulthandler
 import gc
+import glob
 import hashlib
-import inspect
 import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import time
@@ -35,45 +36,86 @@ sys.path[:0] = [jobs[0]["folder"], os.path.join(os.path.dirname(__file__), "..",
 
 from assembled import assembled  # noqa: E402
 from runtime import losses  # noqa: E402
+from runtime.stage import COMPILED_PHASES  # noqa: E402
 from runtime.trainer import Trainer  # noqa: E402
 
 MOST = losses.MOST
+# Graphs that torch.compile may make of a function of a stage, and of an update, before a case fails.
+MOST_VARIANTS, MOST_SHAPES = 8, 64
 
 
-class CompiledOnce:
+class Compiled:
     """
-    What torch.compile returns on a CPU here: the first function with a statement that no case has compiled is compiled, others run
-    as written. Traced, made functional and decomposed as inductor has it, then run op by op: C++ for every kernel would take hours.
+    What torch.compile returns on a CPU here: functions that `to_compile` chose are compiled by the first rank that calls them, others
+    run as written. Traced, made functional and decomposed as inductor has it, then run op by op: C++ for every kernel would take hours.
     """
 
     compile = torch.compile
     folder = os.path.join(FOLDER, "compiled")
+    # Functions of stage files: (file, name).
+    chosen = set()
 
     def __init__(self, function, dynamic=None, options=None):
-        self.function, self.dynamic, self.chosen = function, dynamic, None
+        self.function, self.dynamic, self.taken = function, dynamic, None
 
     def __call__(self, *operands, **named):
-        if self.chosen is None:
-            self.chosen = self.compiled() if self.is_first([*operands, *named.items()]) else self.function
-        return self.chosen(*operands, **named)
+        if self.taken is None:
+            self.taken = self.compiled() if self.is_first([*operands, *named.items()]) else self.function
+        # An update is compiled for each shape, a function of the stage only for what it takes: another microbatch is nothing new.
+        with torch._dynamo.config.patch(recompile_limit=MOST_SHAPES if self.is_update() else MOST_VARIANTS):
+            return self.taken(*operands, **named)
 
     def compiled(self):
-        return CompiledOnce.compile(self.function, backend="aot_eager_decomp_partition", dynamic=self.dynamic)
+        return Compiled.compile(self.function, backend="aot_eager_decomp_partition", dynamic=self.dynamic)
 
     def is_first(self, operands):
-        """Of any of its statements, told apart by ops, options and how operands are stored; of an update kernel, of all together."""
-        source = inspect.getsource(self.function)
-        if self.function.__module__.startswith("stage_"):
-            stored = sorted({str(x.dtype) for x in operands if isinstance(x, torch.Tensor)})
-            keys = [(stored, statement) for statement in statements(source)]
-        else:
-            keys = [([kind_of(x) for x in operands], source)]
-        return any([taken(os.path.join(self.folder, hashlib.sha256(repr(key).encode()).hexdigest())) for key in keys])
+        """An update kernel is told apart by its operands."""
+        code = self.function.__code__
+        key = code.co_filename, code.co_name
+        if self.is_update():
+            key = *key, [kind_of(x) for x in operands]
+        elif key not in Compiled.chosen:
+            return False
+        return taken(os.path.join(self.folder, hashlib.sha256(repr(key).encode()).hexdigest()))
+
+    def is_update(self):
+        return not self.function.__module__.startswith("stage_")
 
 
-def statements(source):
-    """Those of a function, with the names of its variables and all numbers alike."""
-    (function,) = ast.parse(source).body
+def to_compile():
+    """Few and short functions with every kind of statement among them, in every precision: a greedy set cover."""
+    kinds = {}
+    for job in jobs:
+        if any(compiled for _, compiled in job["runs"]):
+            kinds.update(kinds_in(job))
+    missing, chosen = set().union(*kinds.values()), set()
+    while missing:
+        # What a function takes to compile before its first statement is what ten of them take.
+        best = max(kinds, key=lambda function: len(kinds[function] & missing) / (10 + len(kinds[function])))
+        chosen.add(best)
+        missing -= kinds[best]
+    return chosen
+
+
+def kinds_in(job):
+    """The kinds of statements of each function of a job that would be compiled."""
+    precision = next(precision for precision, compiled in job["runs"] if compiled)
+    with open(os.path.join(job["folder"], "job.json")) as file:
+        plan = json.load(file)["plan"]
+    stored = (plan["precision"] == "f32", plan["precision"] == "pure-bf16", plan.get("gradients")) if precision == "plan" else "f64"
+    stored = stored, plan["microbatches"] > MOST_VARIANTS
+    kinds = {}
+    for path in glob.glob(os.path.join(job["folder"], "stage*.py")):
+        with open(path) as file, open(path[:-2] + "json") as schedule:
+            phases = {name: phase for name, phase, *_ in json.load(schedule)["segments"]}
+            for function in ast.parse(file.read()).body:
+                if isinstance(function, ast.FunctionDef) and phases.get(function.name) in COMPILED_PHASES:
+                    kinds[path, function.name] = {(stored, kind) for kind in statements(function)}
+    return kinds
+
+
+def statements(function):
+    """Those of a function, with the names of its variables, of groups and dims, and all numbers alike."""
     return {ast.dump(Alike().visit(statement)) for statement in function.body[1:] if not isinstance(statement, ast.Return)}
 
 
@@ -82,6 +124,9 @@ class Alike(ast.NodeTransformer):
         return node if node.id in ("ops", "here") else ast.Name("_", node.ctx)
 
     def visit_Constant(self, node):
+        if isinstance(node.value, str):
+            letters = {}
+            return ast.Constant(re.sub(r"\w+", lambda dim: letters.setdefault(dim.group(), chr(ord("a") + len(letters))), node.value))
         return ast.Constant(0) if type(node.value) in (int, float) else node
 
 
@@ -104,13 +149,16 @@ def load_compiler():
     """What the first call of a compiled function imports takes seconds, in every fork."""
     from torch._inductor import config  # noqa: F401
 
-    CompiledOnce.compile(lambda x: torch.nn.functional.gelu(x) @ x, backend="aot_eager_decomp_partition")(torch.ones(2, 2))
+    Compiled.compile(lambda x: torch.nn.functional.gelu(x) @ x, backend="aot_eager_decomp_partition")(torch.ones(2, 2))
 
 
 if any(compiled for job in jobs for _, compiled in job["runs"]):
-    os.makedirs(CompiledOnce.folder, exist_ok=True)
+    os.makedirs(Compiled.folder, exist_ok=True)
+    Compiled.chosen = to_compile()
     load_compiler()
-    torch.compile = CompiledOnce
+    # Beyond the limit a function would run as written.
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+    torch.compile = Compiled
 
 
 def run(job, precision, compiled, groups):

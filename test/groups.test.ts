@@ -196,3 +196,9 @@ test('a reader that leaves early is no failure', () => {
   const piped = execFileSync('sh', ['-c', command], { encoding: 'utf8' })
   equal(piped, '{"dense":')
 })
+
+test('--dp is derived: the message says from what', async () => {
+  const { code, err } = await lockstep(['groups', '--devices', '8', '--dp', '4'], {})
+  equal(code, 2)
+  match(err, /--dp: .*dp = devices \/ \(tp x cp x pp\)/)
+})

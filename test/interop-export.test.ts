@@ -1,11 +1,12 @@
 /** Jobs written for other frameworks and read again: what comes back is the job, but for what was named. */
-import { deepEqual, equal, match, notEqual, ok } from 'node:assert/strict'
+import { deepEqual, doesNotMatch, equal, match, notEqual, ok } from 'node:assert/strict'
 import process from 'node:process'
 import { exportJob, importConfig } from '../src/interop/index.js'
 import { flagNamed } from '../src/interop/megatron/flags.js'
 import { type ForeignFramework, Job } from '../src/plan/index.js'
 import { family, test } from './families.js'
 import { changedFields } from './fuzz/exporting.js'
+import { lockstep } from './memory-io.js'
 
 /** Numbers that follow from a seed. */
 function drawing(seed: number) {
@@ -237,4 +238,43 @@ test('a setting of the model that a file cannot say is named by its own path', (
     unsaid.filter(({ path }) => path.startsWith('model')),
     [{ path: 'model.mla.eps', said: true, message: '0.00001 there, not 0.001' }],
   )
+})
+
+const recipe = ['training.optimizer', 'training.lrSchedule', 'training.clip', 'training.steps', 'training.seed']
+
+for (const to of ['megatron', 'deepspeed', 'accelerate', 'torchtitan', 'nanotron', 'picotron'] as const)
+  test(`${to}: a recipe that the job leaves out is left out of the files and named; what it states is there`, async () => {
+    const plan = to === 'picotron' ? 'precision: f32' : 'precision: bf16'
+    const jobText = (more: string) =>
+      `model: ${JSON.stringify(llama)}\ntraining: { seq: 128, globalBatch: 8${more} }\nplan: { dp: 2, ${plan} }\n`
+    const run = (text: string) => lockstep(['export', 'job.yaml', '--to', to, '--out', 'out'], { 'job.yaml': text })
+    const bare = await run(jobText(''))
+    equal(bare.code, 0, bare.err)
+    const text = Object.entries(bare.written)
+      .filter(([name]) => name.startsWith('out/'))
+      .map(([, file]) => file)
+      .join('\n')
+    doesNotMatch(text, /0\.001\b|\b1e-3|train-iters|max_steps|train_steps|clip|max_grad_norm|max_norm|weight.decay/)
+    for (const path of recipe) match(bare.out, new RegExp(`^  ${path}\\b`, 'm'))
+    doesNotMatch(bare.out, /: all of the job/)
+    const clip = to === 'picotron' ? '' : ', clip: 0.7'
+    const stated = await run(
+      jobText(
+        `, steps: 321, seed: 5, optimizer: { kind: adamw, lr: 0.00123, beta2: 0.999, weightDecay: 0.01 }, lrSchedule: { kind: constant }${clip}`,
+      ),
+    )
+    equal(stated.code, 0, stated.err)
+    const full = Object.entries(stated.written)
+      .filter(([name]) => name.startsWith('out/'))
+      .map(([, file]) => file)
+      .join('\n')
+    match(full, /0\.00123/)
+    if (clip) match(full, /0\.7\b/)
+    if (clip) doesNotMatch(stated.out, /add your own/)
+  })
+
+test('what no job can set is named where a file states it', async () => {
+  const files = { 'job.yaml': `model: ${JSON.stringify(llama)}\ntraining: { seq: 128, globalBatch: 8 }\n` }
+  const { out } = await lockstep(['export', 'job.yaml', '--to', 'megatron', '--out', 'out'], files)
+  match(out, /^set by default:\n {2}--init-method-std 0\.02: /m)
 })

@@ -252,6 +252,28 @@ test('a folder that a run has left: what it has resolved comes first, of checkpo
   match(none.err, /no configuration that is known was found in none/)
 })
 
+test('keys that name training data are dropped with a warning, and the report says what the run trains on', () => {
+  const flags =
+    '--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --vocab-size 64 --train-iters 5'
+  const script = `#!/bin/bash\ntorchrun --nproc_per_node 2 pretrain_gpt.py ${flags} --data-path 0.5 a 0.5 b --save-interval 10`
+  const imported = importConfig(script)
+  const of = (path: string) =>
+    imported.notes.filter(note => note.path === path).map(({ kind, message }) => [kind, message])
+  deepEqual(of('--data-path'), [
+    ['notCarried', 'training data is not imported: the job trains on synthetic data until data.source is set'],
+  ])
+  deepEqual(of('--save-interval'), [['cosmetic', '']])
+  const report = importReport(imported)
+  match(report, /^Dropped:\n( {2}.*\n)* {2}--data-path \(line 2\): training data is not imported/m)
+  match(report, /^Data: none imported; the job trains on synthetic data until data\.source is set\.$/m)
+  const nanotron = importConfig(
+    'data_stages:\n- data: { dataset: { hf_dataset_or_datasets: x } }\nparallelism: { dp: 1, pp: 1, tp: 1 }\n',
+    {},
+    'nanotron',
+  )
+  ok(nanotron.notes.some(({ path, kind }) => path === 'data_stages' && kind === 'notCarried'))
+})
+
 test('what is said beside a script that stands for a job', async () => {
   const script = `#!/bin/bash
 TP=2
@@ -260,7 +282,7 @@ torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 64 --nu
   const files = { 'train.sh': script, 'job.yaml': 'model: gpt-tiny\ntraining: { seq: 8, globalBatch: 8 }' }
   const parameters = async (...set: string[]) => {
     const { out, err } = await lockstep(['memory', 'train.sh', '--json', ...set], files)
-    match(err, /a configuration of Megatron-LM/)
+    match(err, /Megatron-LM config: \d+ keys mapped/)
     return JSON.parse(out).stages[0].peak.parameters
   }
   ok((await parameters('--set', 'TP=4')) < (await parameters()))

@@ -51,6 +51,10 @@ export interface Site {
   turned(ref: Ref, first: number): { readonly name: string; readonly lines: readonly string[] }
   /** Expressions: where the rank's part of the whole tensor begins along a dim; how long the dim is over all ranks. */
   first(ref: Ref, dim: Dim): string
+  /** The same, from where the microbatch begins. */
+  firstInMicrobatch(ref: Ref, dim: Dim): string
+  /** The batch of a microbatch, over all ranks. */
+  perMicrobatch(ref: Ref, batch: Dim): number
   whole(ref: Ref, dim: Dim): number
   along(axes: readonly Axis[]): string
   /** How many of these axes, from the first on, cut the dim in zigzag. */
@@ -225,10 +229,14 @@ export function keptBy(
 ): string {
   const along = parts.flatMap(([, { name }], i) => (name === 'seq' ? [i] : []))
   const lying = order === undefined ? '' : `, order=${ordered(site, order)}, along=${tuple(along)}`
-  const starts = parts.map(([ref, dim]) => site.first(ref, dim))
+  if (parts.some(([, { name }], i) => name === 'batch' && i > 0))
+    throw new Unwritten('dropout: batch is not the first dim')
+  const [batch] = parts
+  const starts = parts.map(([ref, dim]) => site.firstInMicrobatch(ref, dim))
+  const each = batch[1].name === 'batch' ? `, batch=${site.perMicrobatch(...batch)}` : ''
   const sizes = parts.map(([, dim]) => dim.size)
   const wholes = parts.map(([ref, dim]) => site.whole(ref, dim))
-  return `here.kept(${number(rate)}, ${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)}${lying})`
+  return `here.kept(${number(rate)}, ${quote(key)}, ${tuple(starts)}, ${tuple(sizes)}, ${tuple(wholes)}${lying}${each})`
 }
 
 /** A part of a join with a place for every dim of the whole but the last, along which they are joined. */

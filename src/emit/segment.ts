@@ -231,6 +231,8 @@ function siteOf(program: Program, segment: Segment, usage: Usage, { args, scale 
     },
     scale: (norm, options) => scale(norm, name(normalised(norm)), options),
     first: (ref, dim) => firstOf(mesh, buffer(ref), dim),
+    firstInMicrobatch: (ref, dim) => firstInMicrobatch(mesh, buffer(ref), dim) || '0',
+    perMicrobatch: (ref, batch) => perMicrobatch(mesh, buffer(ref), batch),
     whole: (ref, { name, size }) =>
       size * sizeOfAll(mesh, splitOf(buffer(ref).layout, name)) * (name === 'batch' ? microbatches : 1),
     ranks: axes => sizeOfAll(mesh, axes),
@@ -252,7 +254,17 @@ const zigzagOf = (mesh: Mesh, axes: readonly Axis[], dim: string): readonly Axis
   isZigzagCut(mesh, axes, dim) ? zigzagAxes(mesh, axes) : []
 
 /** Where the rank's part begins along a dim of the whole tensor, as an expression. */
-function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
+function firstOf(mesh: Mesh, buffer: Buffer, dim: Dim): string {
+  const before = dim.name === 'batch' ? [`here.microbatch * ${perMicrobatch(mesh, buffer, dim)}`] : []
+  const inside = firstInMicrobatch(mesh, buffer, dim)
+  return [...before, ...(inside ? [inside] : [])].join(' + ') || '0'
+}
+
+const perMicrobatch = (mesh: Mesh, { layout }: Buffer, { name, size }: Dim): number =>
+  size * sizeOfAll(mesh, splitOf(layout, name))
+
+/** The same of the microbatch alone; empty where it begins with it. */
+function firstInMicrobatch(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
   const axes = splitOf(layout, name)
   const parts = sizeOfAll(mesh, axes)
   const ring = layout.turn?.axes ?? []
@@ -263,13 +275,8 @@ function firstOf(mesh: Mesh, { layout }: Buffer, { name, size }: Dim): string {
     const major = zigzag.length === 1 ? quote(zigzag[0]) : tuple(zigzag.map(quote))
     return `here.zigzag(${[size, major, ...axes.slice(zigzag.length).map(quote), ...turned(1)].join(', ')})`
   }
-  const terms = [
-    ...(name === 'batch' ? [`here.microbatch * ${size * parts}`] : []),
-    ...(parts > 1
-      ? [`here.at(${[...axes.map(quote), ...turned(sizeOfAll(mesh, axes.slice(ring.length)))].join(', ')}) * ${size}`]
-      : []),
-  ]
-  return terms.join(' + ') || '0'
+  if (parts === 1) return ''
+  return `here.at(${[...axes.map(quote), ...turned(sizeOfAll(mesh, axes.slice(ring.length)))].join(', ')}) * ${size}`
 }
 
 /** One line for all of a loss and its gradients. */

@@ -11,6 +11,7 @@ import {
   Job,
   Plan,
 } from '../plan/index.js'
+import { withDataDropped } from './data-keys.js'
 import { modelGiven } from './given-model.js'
 import type { Given, Imported, JobDraft, Note } from './note.js'
 import { readers } from './readers.js'
@@ -23,7 +24,7 @@ export function importConfig(text: string, given: Given = {}, from?: ForeignFram
   if (!reader) return refused(found, `configurations of ${foreignNames[found.framework]} cannot be read`)
   if (given.release !== undefined && found.framework !== 'megatron')
     return refused(found, 'defaults are known by release of Megatron-LM alone', '--release')
-  const imported = withModel(reader(text, given, found.format), given)
+  const imported = withDataDropped(withModel(reader(text, given, found.format), given))
   return imported.job ? checked({ ...imported, job: withExperts(imported.job) }) : imported
 }
 

@@ -1,16 +1,17 @@
-/** What became of every key, in words: carried, derived, assumed, not carried, missing. */
+/** The import report: every key of the file is mapped, derived, defaulted, dropped, missing or ignored. */
 import { shorten } from '../base/index.js'
 import { foreignNames } from '../plan/index.js'
+import { syntheticNote, trainsOnSynthetic } from './data-keys.js'
 import type { Imported, Note, NoteKind } from './note.js'
 
 const titles: Readonly<Record<NoteKind, string>> = {
   refused: 'Refused',
   missing: 'Missing in the file',
-  notCarried: 'Not carried',
+  notCarried: 'Dropped',
   derived: 'Derived',
-  assumed: 'Assumed',
-  carried: 'Carried',
-  cosmetic: 'Without effect on the step',
+  assumed: 'Defaulted',
+  carried: 'Mapped',
+  cosmetic: 'Ignored (no effect on the step)',
 }
 
 export function importReport(imported: Imported): string {
@@ -24,17 +25,20 @@ export function importReport(imported: Imported): string {
     if (kind === 'cosmetic') lines.push(...wrapped(of.map(({ path }) => path)))
     else lines.push(...of.map(note => `  ${sentenceOf(note, imported)}`))
   }
-  if (problems.length > 0) lines.push('', 'The job, checked:')
+  if (trainsOnSynthetic(imported)) lines.push('', `Data: none imported; ${syntheticNote}.`)
+  if (problems.length > 0) lines.push('', 'Problems of the job (lockstep check):')
   for (const { severity, path, message } of problems) lines.push(`  ${severity} ${path}: ${message}`)
   return `${lines.join('\n')}\n`
 }
+
+const countTitle = (kind: NoteKind): string => titles[kind].toLowerCase().replace(/ [(].*| in the file/, '')
 
 function countsOf(notes: readonly Note[]): string {
   const count = (kind: NoteKind) => new Set(notes.filter(note => note.kind === kind).map(({ path }) => path)).size
   const said = (['carried', 'derived', 'assumed', 'notCarried', 'missing', 'refused', 'cosmetic'] as const).filter(
     kind => count(kind) > 0,
   )
-  return said.map(kind => `${count(kind)} ${titles[kind].toLowerCase()}`).join(', ') || 'no keys'
+  return said.map(kind => `${count(kind)} ${countTitle(kind)}`).join(', ') || 'no keys'
 }
 
 function sentenceOf({ path, line, field, message, kind }: Note, { job }: Imported): string {

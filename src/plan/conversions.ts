@@ -66,6 +66,17 @@ const perDevice: Convert = number((n, { number: of }) => {
   return batch === undefined ? undefined : whole('plan.microbatches', batch / (n * (of('plan.dp') ?? 1)))
 })
 
+/** torchtitan's two factors of dp: one is computed with the other. There is no HSDP here, so ZeRO-3 shards over their product. */
+const besideDp = (of: Beside['number'], ...keys: readonly string[]): number =>
+  keys.map(key => of(`plan.${key}`)).find(size => size !== undefined && size > 0) ?? 1
+const replicas: Convert = number((n, { number: of }) =>
+  whole('plan.dp', n * besideDp(of, 'dp_shard', 'data_parallel_shard_degree')),
+)
+const shards: Convert = number((n, { number: of }) => {
+  const dp = whole('plan.dp', n * besideDp(of, 'dp_replicate', 'data_parallel_replicate_degree'))
+  return dp && { ...dp, 'plan.zero': 3 }
+})
+
 /** What FSDP keeps gathered from forward to backward is ZeRO-3 here as well, gathered once a step. */
 const strategies: Convert = first(
   named('plan.zero', { fullshard: 3, noshard: 0, fullshardautowrap: 3, optimgradsparams: 3, optimgrads: 2, optim: 1 }),
@@ -164,7 +175,7 @@ const conversions: Readonly<Record<string, Convert>> = {
     named('plan.gather', { always: 'use', never: 'step' }),
   ),
   fsdpreshardafterforward: toggle('plan.gather', 'use', 'step'),
-  dataparallelsharddegree: number(n => ({ 'plan.dp': n, 'plan.zero': 3 })),
+  ...{ dataparallelsharddegree: shards, dpshard: shards, dataparallelreplicatedegree: replicas, dpreplicate: replicas },
   tpmode: named('plan.sequenceParallel', { reducescatter: true, allreduce: false }),
   ...{ trainmicrobatchsizepergpu: perDevice, perdevicetrainbatchsize: perDevice, microbatchsize: perDevice },
   ...{ microbatch: perDevice, perdevicebatchsize: perDevice, localbatchsize: perDevice },

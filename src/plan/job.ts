@@ -18,7 +18,7 @@ import { check, checkBeside } from './check.js'
 import { besideIn } from './conversions.js'
 import { parseText } from './document.js'
 import { foreignProblem, foreignText } from './foreign.js'
-import { isMapping, type Mapping } from './mapping.js'
+import { isMapping, type Mapping, mappingOf } from './mapping.js'
 import { LrSchedule, Optimizer } from './optimizer-schema.js'
 import { advised, clause, planPhrases, refused } from './phrases.js'
 import { Data, Job, Plan, Training } from './schema.js'
@@ -35,6 +35,8 @@ export interface ParsedJob {
   /** Present exactly if no problem is an error. */
   readonly job?: Job
   readonly problems: readonly Problem[]
+  /** What the file itself states, without defaults. */
+  readonly stated?: Mapping
   /** Adds line and column to a problem found later, by its path. */
   readonly locate: (problem: Problem) => Problem
 }
@@ -47,7 +49,12 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   if (unread.some(p => p.code !== 'file/duplicate')) return { problems: inOrder(unread), locate }
   const found = (more: readonly Problem[], job?: Job): ParsedJob => {
     const problems = [...unread, ...more.map(locate)]
-    return { ...(job && !hasErrors(problems) && { job }), problems: inOrder(problems), locate }
+    return {
+      ...(job && !hasErrors(problems) && { job }),
+      problems: inOrder(problems),
+      stated: mappingOf(value),
+      locate,
+    }
   }
   if (!isMapping(value)) return found([refused('', 'schema/type/job')])
   const foreign = foreignProblem(value, source.path)
@@ -62,8 +69,18 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const wrong = problemsOf(parsed.error.issues, Job, resolved, where).filter(
     p => !(hasErrors(problems) && /^model\b/.test(p.path)),
   )
-  return found([...problems, ...wrong, ...errorsOfTheRest(resolved, wrong)])
+  return found([...problems, ...wrong.filter(p => !isWritten(p, wrong)), ...errorsOfTheRest(resolved, wrong)])
 }
+
+/** Whether a missing field is what an unknown key should be written as: its suggestion names the field already. */
+const isWritten = (missing: Problem, all: readonly Problem[]): boolean =>
+  missing.code === 'schema/missing' &&
+  all.some(({ code, path, suggestion = '' }) => {
+    const section = path.includes('.') ? `${path.slice(0, path.lastIndexOf('.'))}.` : ''
+    const fields = [...suggestion.matchAll(/`([\w.]+): /g)].map(([, field]) => field)
+    const within = (field: string) => field === missing.path || field.startsWith(`${missing.path}.`)
+    return code === 'schema/key' && fields.some(field => within(field) || within(section + field))
+  })
 
 /** Words of other frameworks, with what the rest of the file says. */
 function hintsIn(root: unknown): Hints {

@@ -143,6 +143,7 @@ const families: readonly (readonly [name: RegExp, hint: Spoken])[] = [
 
 /** What to write instead of a model that has no preset. */
 export function modelHint(name: string): Spoken | undefined {
+  if (/\.(pt|pth|bin|ckpt|safetensors)$/.test(name)) return clause('.model/weights')
   if (isPath(name)) return clause('.model/folder', { path: name.replace(/\/+$/, '') })
   const [, hint] = families.find(([pattern]) => pattern.test(name)) ?? []
   return hint ?? (isHubName(name) ? clause('.model/hub') : undefined)

@@ -56,6 +56,8 @@ const laneHeight = 28
 const laneGap = 6
 const stripHeight = 6
 const stripGap = 1
+/** Points of a box that can be told from its neighbors. */
+const narrowest = 0.6
 const profileHeight = 16
 const top = 70
 const axisHeight = 26
@@ -138,12 +140,30 @@ function laneSvg(lane: Lane, { y, left, scale, end }: Frame & { readonly end: nu
     ...(lane.strips ?? []).map(({ label, spans }, i) => {
       const at = y + laneHeight + stripGap + i * (stripHeight + stripGap)
       const ground = `<rect class="lane" x="${round(left)}" y="${at}" width="${round(end * scale)}" height="${stripHeight}"/>`
-      const boxes = spans.map(span => spanSvg(span, { y: at, left, scale, height: stripHeight }))
+      const boxes = merged(spans, scale).map(span => spanSvg(span, { y: at, left, scale, height: stripHeight }))
       return `<g class="strip"><title>${escapeXml(label)}</title>${ground}${boxes.join('')}</g>`
     }),
     lane.profile ? profileSvg(lane.profile, { y: y + heightOf(lane) - laneGap - profileHeight, left, scale, end }) : '',
     note,
   ].join('')
+}
+
+/** Runs of spans of one kind that would be drawn as slivers, each run as one span: a strip of thousands of collectives stays small. */
+function merged(spans: readonly TimelineSpan[], scale: number): readonly TimelineSpan[] {
+  const runs: TimelineSpan[][] = []
+  for (const span of spans) {
+    const run = runs.at(-1)
+    const last = run?.at(-1)
+    const joins =
+      last?.kind === span.kind &&
+      last.band?.index === span.band?.index &&
+      Math.max(span.end - span.start, span.start - last.end) * scale < narrowest
+    if (run && joins) run.push(span)
+    else runs.push([span])
+  }
+  return runs.map(([first, ...more]) =>
+    more.length === 0 ? first : { ...first, end: more.at(-1)!.end, title: `${first.title}; ${more.length} more` },
+  )
 }
 
 function profileSvg(

@@ -1,7 +1,7 @@
 /** lockstep export job.yaml: a job as files of another framework. */
 import { join } from 'node:path'
 import { error, save } from '../../base/index.js'
-import { type Exported, exportJob } from '../../interop/index.js'
+import { type Exported, exportJob, unsetFields } from '../../interop/index.js'
 import type { ForeignFramework } from '../../plan/index.js'
 import { loadJob } from '../files/load.js'
 import type { Io } from '../io.js'
@@ -14,12 +14,12 @@ interface Options {
 }
 
 export async function exportFiles(path: string, to: ForeignFramework, options: Options, io: Io): Promise<number> {
-  const { job, problems } = loadJob(path, io)
+  const { job, problems, stated = {} } = loadJob(path, io)
   if (!job) {
     io.err(`${showProblems(problems, io, path)}${countProblems(problems)}\n`)
     return 1
   }
-  const exported = exportJob(job, to, options)
+  const exported = exportJob(job, to, { ...options, unset: unsetFields(stated) })
   if (exported.refused.length > 0) {
     const refused = exported.refused.map(({ path: at, message }) => error('export/refused', at, message))
     if (options.json) io.out(`${JSON.stringify({ ok: false, problems: refused }, null, 2)}\n`)
@@ -28,7 +28,8 @@ export async function exportFiles(path: string, to: ForeignFramework, options: O
   }
   write(exported, options.out, io)
   const files = [...exported.files.keys()]
-  if (options.json) io.out(`${JSON.stringify({ ok: true, files, unsaid: exported.unsaid }, null, 2)}\n`)
+  const { unsaid, unset, fixed } = exported
+  if (options.json) io.out(`${JSON.stringify({ ok: true, files, unsaid, unset, fixed }, null, 2)}\n`)
   else io.out(`${textOf(exported, options.out)}\n`)
   return 0
 }
@@ -38,8 +39,13 @@ function write({ files }: Exported, folder: string, io: Io): void {
   for (const [name, text] of files) save(join(folder, name), text, io)
 }
 
-function textOf({ files, unsaid }: Exported, folder: string): string {
-  const written = `wrote ${[...files.keys()].join(' and ')} to ${folder}`
-  if (unsaid.length === 0) return `${written}: all of the job`
-  return [`${written}; not in these files:`, ...unsaid.map(({ path, message }) => `  ${path}: ${message}`)].join('\n')
+function textOf({ files, unsaid, unset, fixed }: Exported, folder: string): string {
+  const section = (title: string, of: Exported['unsaid']) =>
+    of.length === 0 ? [] : [`${title}:`, ...of.map(({ path, message }) => `  ${path}${message && `: ${message}`}`)]
+  return [
+    `wrote ${[...files.keys()].join(' and ')} to ${folder}${unsaid.length + unset.length === 0 ? ': all of the job' : ''}`,
+    ...section('not set in the job, add your own', unset),
+    ...section('not in these files', unsaid),
+    ...section('set by default', fixed),
+  ].join('\n')
 }

@@ -1,11 +1,11 @@
-/** A configuration of another framework where a job is expected: its job, with a line on what became of the keys. */
+/** A config of another framework in place of a job: its job, and one line that counts mapped, defaulted and dropped keys. */
 import { stringify } from 'yaml'
 import { type Imported, importConfig, type NoteKind, problemOfRefusal } from '../../interop/index.js'
 import { foreignNames, isMapping, type ParsedJob, parseJob } from '../../plan/index.js'
 import type { Io } from '../io.js'
 import { readBeside } from './beside.js'
 
-/** Rows of the embedding table where only a tokenizer knows: those of GPT-2, filled up. */
+/** The vocabulary size where only the tokenizer knows it: GPT-2's, padded. */
 const usualVocab = 51200
 
 interface Source {
@@ -24,13 +24,13 @@ export function importedJob(text: string, { path, devices, set }: Source, io: Io
   if (!job) return { problems: problemOfRefusal(imported), locate: problem => problem }
   const { model } = job
   const open = isMapping(model) && model.vocab === undefined
-  io.err(`${path}: ${summaryOf(imported)}${open ? `; vocab ${usualVocab} is assumed` : ''}\n`)
+  io.err(`${path}: ${summaryOf(imported)}${open ? `; vocab defaults to ${usualVocab}` : ''}\n`)
   return parseJob(stringify(open ? { ...job, model: { ...model, vocab: usualVocab } } : job))
 }
 
 function summaryOf({ framework, notes }: Imported): string {
   const count = (...kinds: readonly NoteKind[]) =>
     new Set(notes.filter(({ kind }) => kinds.includes(kind)).map(({ path }) => path)).size
-  const taken = `${count('carried', 'derived')} keys taken over, ${count('assumed')} defaults, ${count('notCarried')} not carried`
-  return `a configuration of ${foreignNames[framework]}: ${taken} (lockstep import lists them)`
+  const taken = `${count('carried', 'derived')} keys mapped, ${count('assumed')} defaulted, ${count('notCarried')} dropped`
+  return `${foreignNames[framework]} config: ${taken} (lockstep import lists them)`
 }

@@ -19,28 +19,28 @@ export type ExportTarget = (typeof exportTargets)[number]
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Writes what another software reads: the weights of a checkpoint as a Hugging Face folder, or a job as the configuration of another framework, with what that cannot say.',
+      'Exports a checkpoint as a Hugging Face folder, or a job as the config of another framework, and lists what the config cannot express.',
     )
-    .argument('<source>', 'a checkpoint, a folder of them, or a Hugging Face folder; or a job file')
-    .addOption(command.createOption('--to <target>', 'what to write').choices(exportTargets).makeOptionMandatory())
-    .requiredOption('--out <folder>', 'where to write')
+    .argument('<source>', 'a checkpoint, a folder of checkpoints, a Hugging Face folder, or a job file')
+    .addOption(command.createOption('--to <target>', 'the target format').choices(exportTargets).makeOptionMandatory())
+    .requiredOption('--out <folder>', 'output folder')
     .addOption(
       command
-        .createOption('--dtype <dtype>', 'what numbers are rounded to (default: f32, or as --like has them)')
+        .createOption('--dtype <dtype>', 'dtype of the weights (default: f32, or that of --like)')
         .choices(['f32', 'bf16', 'f16', 'f64']),
     )
-    .option('--shard <size>', 'bytes of a safetensors file at most (default: 5GB)', bytes)
-    .option('--ema', 'the EMA weights (training.ema) instead of the weights')
-    .option('--like <folder>', 'take over config.json, tokenizer and dtypes of a Hugging Face folder of the same model')
+    .option('--shard <size>', 'maximum size of a safetensors file (default: 5GB)', bytes)
+    .option('--ema', 'export the EMA of the weights (training.ema)')
+    .option('--like <folder>', 'copy config.json, tokenizer and dtypes from a Hugging Face folder of the same model')
     .addOption(
       command
         .createOption(
           '--adapters <how>',
-          'of a LoRA run: merged into the weights (default), or separate, as a PEFT folder',
+          'LoRA adapters: merged into the weights (default), or separate, as PEFT reads them',
         )
         .choices(['merged', 'separate']),
     )
-    .option('--release <name>', 'of Megatron-LM: refuse flags that this release does not have')
+    .option('--release <name>', 'Megatron-LM release: refuse flags that it does not have')
     .option('--json', 'what was written, as JSON')
     .addHelpText(
       'after',

@@ -17,6 +17,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--etp <n>', 'tensor parallel size of expert layers (default: tp)', number)
     .option('--pp <n>', 'pipeline parallel size', number, 1)
     .option('--dp-replicate <n>', 'torchtitan: number of replicas of the sharded model (HSDP)', number, 1)
+    .addOption(command.createOption('--dp <n>').argParser(derived).hideHelp())
     .option('--order <axes>', 'rank order, fastest varying first', defaultGroupOrder)
     .addOption(
       command.createOption('--like <system>', 'framework whose rank order to use').choices(systems).default('megatron'),
@@ -35,4 +36,8 @@ export function register(command: Command, io: Io, done: (code: number) => void)
 const number = (text: string): number => {
   if (!/^-?\d+(\.\d+)?$/.test(text)) throw new InvalidArgumentError('expected a number.')
   return Number(text)
+}
+
+function derived(): never {
+  throw new InvalidArgumentError('dp follows from the others: dp = devices / (tp x cp x pp). Leave it out.')
 }

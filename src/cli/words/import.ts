@@ -10,28 +10,23 @@ import { pair } from '../text/pairs.js'
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Makes a job of a configuration of another framework, and says what was carried, derived, assumed and not carried. Scripts are read, never executed.',
+      'Converts a config of another framework to a job and reports every key: mapped, derived, defaulted or dropped. Scripts are read, never executed.',
     )
-    .argument('<file>', 'the configuration (- for standard input), or the folder of a run that has written it')
-    .argument('[words...]', 'after --: arguments of the script, or options that stand above the file')
+    .argument('<file>', 'the config or launch script (- for standard input), or the folder of a run that contains it')
+    .argument('[words...]', 'after --: arguments of the script, or options that override the file')
     .addOption(
       command
-        .createOption('--from <framework>', 'whose it is (default: told by its content)')
+        .createOption('--from <framework>', 'the framework (default: detected from the content)')
         .choices(foreignFrameworks),
     )
-    .option('--devices <n>', 'world size, where the file does not specify it', size)
-    .option('--model <name>', 'a preset, or a Hugging Face config.json, where the file has no model')
-    .option('--trainer <key=value>', 'an argument of the Hugging Face Trainer, for which auto stands', pair, {})
-    .option('--arg <word>', 'one such word (--arg=--training.steps)', word, [])
-    .option(
-      '--set <name=value>',
-      'a variable of the script, whatever it sets it to, or an argument of the function',
-      pair,
-      {},
-    )
-    .option('--env <name=value>', 'a variable of its environment', pair, {})
-    .option('--function <name>', 'of a Python file, the function that makes the configuration')
-    .option('--release <name>', 'of Megatron-LM: whose defaults hold (default: the newest that has all the flags)')
+    .option('--devices <n>', 'world size, if the file does not set it', size)
+    .option('--model <name>', 'a preset or a Hugging Face config.json, if the file has no model')
+    .option('--trainer <key=value>', 'an argument of the Hugging Face Trainer that replaces an auto', pair, {})
+    .option('--arg <word>', 'one argument, as after -- (--arg=--training.steps)', word, [])
+    .option('--set <name=value>', 'override a variable of the script, or an argument of the function', pair, {})
+    .option('--env <name=value>', 'an environment variable of the script', pair, {})
+    .option('--function <name>', 'the function of a Python file that returns the config')
+    .option('--release <name>', 'Megatron-LM release whose defaults apply (default: the newest with all the flags)')
     .option('--out <file>', 'write the job')
     .option('--json', 'job, world and problems as JSON')
     .addHelpText(

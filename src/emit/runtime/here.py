@@ -123,9 +123,14 @@ class Here:
 
     def kept(
         self, rate: float, key: str, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int], order=None,
-        along: Sequence[int] = (),
+        along: Sequence[int] = (), batch: int = 0,
     ) -> torch.Tensor:
-        """What dropout leaves, by an element's index in the whole tensor: every plan leaves the same."""
+        """
+        The dropout mask, sampled by an element's index in the full tensor: every plan has the same. `starts` are those within a
+        microbatch of `batch` sequences. The microbatch is added here, outside of compiled code: torch.compile would compile the
+        function once per microbatch.
+        """
+        starts = (starts[0] + self.microbatch * batch, *starts[1:]) if batch else starts
         name = f"{self.block}.{key}" if self.block else key
         return drawing.kept(rate, starts, sizes, wholes, self.seed, name, self._step, order, along)
 
@@ -253,9 +258,9 @@ class Here:
         for needed, room, even, place in guards:
             if needed > room:
                 factor = math.ceil(100 * needed.item() / even) / 100
-                what = f"the experts of this rank get {needed.item()} rows, there is room for {room}; `rows: {factor:g}` would do"
+                what = f"the experts of this rank receive {needed.item()} tokens, but their capacity is {room}; set `rows: {factor:g}`"
                 raise RuntimeError(f"{place}: {what}")
-        raise RuntimeError("a peer has more rows of experts than it has room for")
+        raise RuntimeError("another rank has more expert tokens than its capacity")
 
     def dispatch(self, x: torch.Tensor, to: torch.Tensor, group: str, rows: int, apart: bool, block: int = 0) -> comm.Pending:
         """Rows of choices to the ranks that hold their experts; `block` is how many one rank may have for another, if all fit."""

@@ -1,9 +1,21 @@
 /** A job as Accelerate's YAML (1.1, in which a plain NO is false), with the arguments of the Trainer beside it: batches and learning rates are theirs. */
 import { stringify } from 'yaml'
 import type { Job } from '../../plan/index.js'
+import { type KeysOf, withoutUnset } from './unset.js'
 import { json, microbatchOf, type Writer, worldOf } from './writing.js'
 
-export const writeAccelerate: Writer = (job, refuse) => {
+/** Keys of the Trainer's arguments. */
+const keys: KeysOf = {
+  'training.optimizer': ['learning_rate', 'adam_beta1', 'adam_beta2', 'adam_epsilon', 'weight_decay'],
+  'training.lrSchedule': ['lr_scheduler_type', 'warmup_steps'],
+  'training.clip': ['max_grad_norm'],
+  'training.steps': ['max_steps'],
+  'training.seed': ['seed'],
+}
+/** The one of them that Accelerate's own file states too. */
+const sectionKeys: KeysOf = { 'training.clip': ['deepspeed_config.gradient_clipping'] }
+
+export const writeAccelerate: Writer = (job, refuse, unset) => {
   const { plan } = job
   if (plan.pp > 1) refuse('plan.pp', 'Accelerate has no pipelines but those of its Megatron plugin')
   if (plan.sequenceParallel && plan.tp > 1)
@@ -31,13 +43,14 @@ export const writeAccelerate: Writer = (job, refuse) => {
     same_network: true,
     use_cpu: false,
   }
-  const trainer = trainerOf(job, refuse)
+  const trainer = withoutUnset(trainerOf(job, refuse), keys, unset)
   return {
     files: new Map([
-      ['accelerate.yaml', stringify(config, { version: '1.1' })],
+      ['accelerate.yaml', stringify(withoutUnset(config, sectionKeys, unset), { version: '1.1' })],
       ['training_arguments.json', json(trainer)],
     ]),
     given: { trainer },
+    keys,
   }
 }
 

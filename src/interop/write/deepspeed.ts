@@ -1,10 +1,17 @@
 /** A job as DeepSpeed's JSON: T, M and G all three, clipping even where there is none, warm-up in a line. */
 import type { Job } from '../../plan/index.js'
+import { type KeysOf, withoutUnset } from './unset.js'
 import { json, microbatchOf, type Writer, worldOf } from './writing.js'
+
+const keys: KeysOf = {
+  'training.optimizer': ['optimizer'],
+  'training.lrSchedule': ['scheduler'],
+  'training.clip': ['gradient_clipping'],
+}
 
 const devices = { device: 'none', host: 'cpu', disk: 'nvme' } as const
 
-export const writeDeepSpeed: Writer = (job, refuse) => {
+export const writeDeepSpeed: Writer = (job, refuse, unset) => {
   const { plan, training } = job
   if (plan.pp > 1 && plan.zero >= 2) refuse('plan.zero', `DeepSpeed refuses stage ${plan.zero} with pipelines`)
   if (plan.cp > 1 && plan.attention !== 'ulysses')
@@ -33,7 +40,8 @@ export const writeDeepSpeed: Writer = (job, refuse) => {
     ...(plan.ep > 1 && { expert_parallel: { autoep_size: plan.ep } }),
     steps_per_print: 10,
   }
-  return { files: new Map([['ds_config.json', json(config)]]), given: { world: worldOf(job) } }
+  const files = new Map([['ds_config.json', json(withoutUnset(config, keys, unset))]])
+  return { files, given: { world: worldOf(job) }, keys }
 }
 
 function precisionOf({ plan, training }: Job) {

@@ -8,6 +8,7 @@ import {
   isMapping,
   Job,
   layersPerStage,
+  type Mapping,
   mappingOf,
   Plan,
   Training,
@@ -21,6 +22,7 @@ import { writeDeepSpeed } from './deepspeed.js'
 import { writeMegatron } from './megatron.js'
 import { writeNanotron, writePicotron } from './small.js'
 import { writeTorchtitan } from './torchtitan.js'
+import type { RecipeField } from './unset.js'
 import type { Unsaid, Writers } from './writing.js'
 
 export const writers: Writers = {
@@ -37,6 +39,10 @@ export interface Exported {
   readonly files: ReadonlyMap<string, string>
   /** What the files cannot say, or say otherwise. */
   readonly unsaid: readonly Unsaid[]
+  /** Recipe fields that neither the job nor the files set. The message is the key to set; '' where the framework sets it elsewhere. */
+  readonly unset: readonly Unsaid[]
+  /** What the files state although no job can: the default of Lockstep. */
+  readonly fixed: readonly Unsaid[]
   readonly refused: readonly Unsaid[]
   /** What `import` must be told beside the first file. */
   readonly given: Given
@@ -63,21 +69,25 @@ const essential = [
 export interface ExportJobOptions {
   /** Of Megatron-LM: it must have every flag. */
   readonly release?: string | undefined
+  /** Recipe fields that the job file leaves out: the files leave them out too. */
+  readonly unset?: readonly RecipeField[]
 }
 
-export function exportJob(job: Job, to: ForeignFramework, { release }: ExportJobOptions = {}): Exported {
+export function exportJob(job: Job, to: ForeignFramework, { release, unset = [] }: ExportJobOptions = {}): Exported {
   const refused: Unsaid[] = []
   const writer = writers[to]
-  const nothing = { files: new Map<string, string>(), unsaid: [], given: {} }
+  const nothing = { files: new Map<string, string>(), unsaid: [], unset: [], fixed: [], given: {} }
   if (!writer) return { ...nothing, refused: [{ path: '', message: `nothing is written for ${foreignNames[to]}` }] }
-  const { files, given: told } = writer(job, (path, message) => refused.push({ path, message }))
+  const written = writer(job, (path, message) => refused.push({ path, message }), unset)
+  const { files, given: told, keys, fixed = [] } = written
   const given: Given = { ...told, ...(release !== undefined && { release }) }
   if (release !== undefined) refused.push(...releaseProblems([...files.values()][0] ?? '', to, release))
   if (refused.length > 0) return { ...nothing, refused }
-  const unsaid = differences(job, [...files.values()][0], given, to)
+  const unsaid = differences(job, [...files.values()][0], { given, to, unset })
   const wrong = unsaid.filter(({ path, said }) => said && essential.includes(path))
   if (wrong.length > 0) return { ...nothing, refused: wrong }
-  return { files, unsaid, refused, given }
+  const left = unset.map(path => ({ path, message: keys[path]?.[0] ?? '' }))
+  return { files, unsaid, unset: left, fixed, refused, given }
 }
 
 /** Flags that the release does not have. */
@@ -99,7 +109,7 @@ interface Difference extends Unsaid {
   readonly said: boolean
 }
 
-function differences(job: Job, text: string, given: Given, to: ForeignFramework): Difference[] {
+function differences(job: Job, text: string, { given, to, unset }: Reread): Difference[] {
   const back = importConfig(text, given, to)
   if (!back.job)
     return back.notes
@@ -116,7 +126,7 @@ function differences(job: Job, text: string, given: Given, to: ForeignFramework)
     })
   }
   const plan = Plan.parse(draft.plan ?? {})
-  const drafted = { ...mappingOf(draft.training) }
+  const drafted = withOurs(mappingOf(draft.training), job.training, unset)
   const training = Training.safeParse({
     ...drafted,
     seq: drafted.seq ?? job.training.seq,
@@ -148,6 +158,19 @@ function differences(job: Job, text: string, given: Given, to: ForeignFramework)
   for (const key of ['name', 'data'] as const)
     if (job[key] !== undefined) found.push({ path: key, said: false, message: 'not in these files' })
   return found
+}
+
+interface Reread {
+  readonly given: Given
+  readonly to: ForeignFramework
+  readonly unset: readonly RecipeField[]
+}
+
+/** Fields that are unset on both sides count as equal. A decay over all steps has no length where their number is not set. */
+function withOurs(drafted: Mapping, ours: Training, unset: readonly RecipeField[]): Mapping {
+  const keys = unset.map(path => path.split('.')[1] as keyof Training)
+  const all = unset.includes('training.steps') ? [...keys, 'lrSchedule' as const] : keys
+  return { ...drafted, ...Object.fromEntries(all.map(key => [key, ours[key]])) }
 }
 
 /** With the defaults of its family, where it is whole. */

@@ -4,12 +4,21 @@ import { type Job, layersPerStage } from '../../plan/index.js'
 import { layoutOf } from '../megatron/layout.js'
 import { modelFlags } from './megatron-model.js'
 import { rateFlags } from './megatron-rate.js'
+import { type KeysOf, withoutUnset } from './unset.js'
 import { microbatchOf, type Refuse, type Writer, worldOf } from './writing.js'
 
 /** By name without dashes; true is a switch that is on. */
 export type Flags = Readonly<Record<string, string | number | true | undefined>>
 
-export const writeMegatron: Writer = (job, refuse) => {
+export const writeMegatron: Writer = (job, refuse, unset) => {
+  const { decaySteps } = job.training.lrSchedule
+  const keys: KeysOf = {
+    'training.optimizer': ['lr', 'optimizer', 'weight-decay', 'adam-beta1', 'adam-beta2', 'adam-eps', 'sgd-momentum'],
+    'training.lrSchedule': ['lr-decay-style', ...Object.keys(rateFlags(job.training))],
+    'training.clip': ['clip-grad'],
+    'training.steps': ['train-iters', ...(decaySteps === undefined ? ['lr-decay-iters'] : [])],
+    'training.seed': ['seed'],
+  }
   const flags: Flags = {
     ...meshFlags(job, refuse),
     ...stageFlags(job, refuse),
@@ -21,7 +30,16 @@ export const writeMegatron: Writer = (job, refuse) => {
     ...optimizerFlags(job, refuse),
     ...rateFlags(job.training),
   }
-  return { files: new Map([['megatron.sh', scriptOf(worldOf(job), flags)]]), given: {} }
+  const script = scriptOf(worldOf(job), withoutUnset(flags, keys, unset))
+  const dashed = Object.fromEntries(
+    Object.entries(keys).map(([field, names]) => [field, names.map(name => `--${name}`)]),
+  )
+  const std = flags['init-method-std']
+  const fixed =
+    std === undefined
+      ? []
+      : [{ path: `--init-method-std ${std}`, message: 'how Lockstep initializes weights; no job field sets it' }]
+  return { files: new Map([['megatron.sh', script]]), given: {}, keys: dashed, fixed }
 }
 
 function scriptOf(world: number, flags: Flags): string {

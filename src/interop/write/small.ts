@@ -1,9 +1,26 @@
 /** A job for nanotron, and for picotron. */
 import { stringify } from 'yaml'
 import type { Job } from '../../plan/index.js'
+import { type KeysOf, withoutUnset } from './unset.js'
 import { json, microbatchOf, type Refuse, type Writer } from './writing.js'
 
-export const writeNanotron: Writer = (job, refuse) => {
+const scheduler = 'optimizer.learning_rate_scheduler'
+const nanotronKeys: KeysOf = {
+  'training.optimizer': [`${scheduler}.learning_rate`, 'optimizer.optimizer_factory', 'optimizer.weight_decay'],
+  'training.lrSchedule': [
+    'lr_warmup_steps',
+    'lr_warmup_style',
+    'lr_decay_style',
+    'lr_decay_starting_step',
+    'lr_decay_steps',
+    'min_decay_lr',
+  ].map(key => `${scheduler}.${key}`),
+  'training.clip': ['optimizer.clip_grad'],
+  'training.steps': ['tokens.train_steps'],
+  'training.seed': ['general.seed'],
+}
+
+export const writeNanotron: Writer = (job, refuse, unset) => {
   const { plan, training, model } = job
   if (plan.zero > 1) refuse('plan.zero', 'nanotron has ZeRO 0 and 1')
   if (plan.recompute !== 'none' && plan.recompute !== 'full')
@@ -56,7 +73,12 @@ export const writeNanotron: Writer = (job, refuse) => {
       batch_accumulation_per_replica: plan.microbatches,
     },
   }
-  return { files: new Map([['config.yaml', stringify(config)]]), given: {} }
+  const files = new Map([['config.yaml', stringify(withoutUnset(config, nanotronKeys, unset))]])
+  const std = config.model.init_method.std
+  const fixed = [
+    { path: `model.init_method.std ${std}`, message: 'how Lockstep initializes weights; no job field sets it' },
+  ]
+  return { files, given: {}, keys: nanotronKeys, fixed }
 }
 
 /** What neither has. */
@@ -115,7 +137,13 @@ function rateOf({
 /** picotron hands `model.name` to AutoConfig.from_pretrained, which reads the file of that name. */
 const modelFile = 'model.json'
 
-export const writePicotron: Writer = (job, refuse) => {
+const picotronKeys: KeysOf = {
+  'training.optimizer': ['training.learning_rate'],
+  'training.steps': ['training.total_train_steps'],
+  'training.seed': ['training.seed'],
+}
+
+export const writePicotron: Writer = (job, refuse, unset) => {
   const { plan, training, model } = job
   if (plan.zero > 0) refuse('plan.zero', 'picotron splits no state over dp')
   if (plan.sequenceParallel && plan.tp > 1)
@@ -154,9 +182,10 @@ export const writePicotron: Writer = (job, refuse) => {
   const sizes = { model_type: 'llama', ...sizesOf(model) }
   return {
     files: new Map([
-      ['config.json', json(config)],
+      ['config.json', json(withoutUnset(config, picotronKeys, unset))],
       [modelFile, json(sizes)],
     ]),
     given: { model: sizes },
+    keys: picotronKeys,
   }
 }

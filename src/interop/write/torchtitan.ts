@@ -2,14 +2,23 @@
 import type { ModelInput } from '../../model/index.js'
 import { type Job, stagesOf } from '../../plan/index.js'
 import { flavorOf } from '../torchtitan/models.js'
+import { type KeysOf, withoutUnset } from './unset.js'
 import { microbatchOf, toml, type Writer, worldOf } from './writing.js'
+
+const keys: KeysOf = {
+  'training.optimizer': ['optimizer', 'lr_scheduler.min_lr_factor'],
+  'training.lrSchedule': ['lr_scheduler'],
+  'training.clip': ['training.max_norm'],
+  'training.steps': ['training.steps'],
+  'training.seed': ['training.seed'],
+}
 
 const schedules: Readonly<Record<string, string>> = {
   ...{ '1f1b': '1F1B', gpipe: 'GPipe', 'looped-bfs': 'LoopedBFS', interleaved: 'Interleaved1F1B' },
   ...{ 'interleaved-zb': 'InterleavedZeroBubble', 'zb-v': 'ZBVZeroBubble', 'dualpipe-v': 'DualPipeV' },
 }
 
-export const writeTorchtitan: Writer = (job, refuse) => {
+export const writeTorchtitan: Writer = (job, refuse, unset) => {
   const { plan, training, model } = job
   if (plan.zero === 1 || plan.zero === 2) refuse('plan.zero', 'torchtitan has copies, or FSDP2, which is ZeRO-3')
   if (plan.tp > 1 && !plan.sequenceParallel)
@@ -25,7 +34,7 @@ export const writeTorchtitan: Writer = (job, refuse) => {
   const stages = stagesOf(plan)
   const [name, flavor] = flavorOf(one => isSame(one, model)) ?? ['custom', 'custom']
   const micro = microbatchOf(job)
-  const text = toml({
+  const config = {
     job: { description: job.name ?? 'exported by lockstep' },
     model: { name, flavor, ...(plan.fp8 && { converters: ['quantize.linear.float8'] }) },
     ...numbersOf(job),
@@ -60,12 +69,13 @@ export const writeTorchtitan: Writer = (job, refuse) => {
     },
     activation_checkpoint: { mode: plan.recompute === 'full' ? 'full' : 'none' },
     compile: { enable: false },
-  })
+  }
+  const text = toml(withoutUnset(config, keys, unset))
   if (plan.cp > 1 && typeof plan.attention === 'object')
     refuse('plan.attention', 'torchtitan gathers keys, or sends them round')
   if (plan.cp > 1 && plan.attention === 'ulysses')
     refuse('plan.attention', 'torchtitan gathers keys, or sends them round')
-  return { files: new Map([['train.toml', text]]), given: { world: worldOf(job) } }
+  return { files: new Map([['train.toml', text]]), given: { world: worldOf(job) }, keys }
 }
 
 /** The same sizes; lengths of sequences and scaling of positions are not torchtitan's. */

@@ -1,12 +1,17 @@
 /** A job as files of another framework, and what those cannot say. */
 import type { ForeignFramework, Job } from '../../plan/index.js'
 import type { Given } from '../note.js'
+import type { KeysOf, RecipeField } from './unset.js'
 
 export interface Written {
   /** The configuration first. */
   readonly files: ReadonlyMap<string, string>
   /** What an importer must be told beside the first file to read it as it is meant. */
   readonly given: Given
+  /** Keys of recipe fields in the files. */
+  readonly keys: KeysOf
+  /** What the files state although no job can. */
+  readonly fixed?: readonly Unsaid[]
 }
 
 /** What cannot be said, and where in the job it stands. */
@@ -18,7 +23,8 @@ export interface Unsaid {
 /** Adds to the list: all reasons are said at once. */
 export type Refuse = (path: string, message: string) => void
 
-export type Writer = (job: Job, refuse: Refuse) => Written
+/** `unset`: recipe fields that the job leaves out, and the file therefore too. */
+export type Writer = (job: Job, refuse: Refuse, unset: readonly RecipeField[]) => Written
 
 export type Writers = Readonly<Partial<Record<ForeignFramework, Writer>>>
 
