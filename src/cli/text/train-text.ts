@@ -95,13 +95,3 @@ export async function besideOneRank(session: Session, firstLosses: readonly numb
   const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(firstLosses[i] - loss) / Math.abs(loss)), 0)
   return `single rank on the same data: losses of the first ${counted(losses.length, 'step')} differ by at most ${worst.toExponential(1)} (relative)`
 }
-
-export const nextCommands = [
-  '',
-  'Next:',
-  '  npx lockstep verify examples/jobs/start.yaml     check this program, and compare it with one rank in f64',
-  '  npx lockstep memory examples/jobs/start.yaml     peak memory per rank, before anything runs',
-  '  npx lockstep dry-run examples/jobs/llama3-405b.yaml   a 16,384-GPU job, scaled down',
-  '  npx lockstep studio                              plan, run and learn in the browser',
-  '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
-].join('\n')

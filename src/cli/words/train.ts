@@ -1,5 +1,4 @@
 /** What `lockstep train` is called with. */
-import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
 import { kernelNames } from '../../engine/kernel-names.js'
 import { flopsDefinition } from '../../model/flops-definition.js'
@@ -12,14 +11,12 @@ import { integer, port, positive } from '../text/integer.js'
 /** Steps kept for `--trace`: enough to look at, and bounded. */
 export const stepsTraced = 5
 
-const demoJob = fileURLToPath(new URL('../../../../examples/jobs/start.yaml', import.meta.url))
-
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
       `Trains a job on the CPU cores of this machine, one thread per rank. Prints loss, gradient norm, learning rate and tokens/s per step, and writes everything to the run folder. FLOP/s count ${flopsDefinition}. Ctrl-C or SIGTERM stops after the current step, with a checkpoint if checkpoints are on; a second one stops at once. For GPUs, use launch or emit.`,
     )
-    .argument('[job]', 'job file (YAML or JSON; - for standard input)')
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'number of steps (default: training.steps of the job)', positive)
     .addOption(
       new Option('--kernels <name>', 'which kernels to use').choices(['auto', ...kernelNames]).default('auto' as const),
@@ -29,18 +26,16 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--seed <n>', 'seed of weights, dropout and data order (default: training.seed of the job)', integer)
     .option('--record-routing <file>', 'write the experts chosen for each token; data.choices replays them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
-    .option('--demo', 'a small GPT on the sources of lockstep itself')
   withCheckpointOptions(withSurvival(withMonitors(command)))
     .option('--json', 'one JSON object per step')
     .addHelpText(
       'after',
       '\nExamples:\n  lockstep train job.yaml --steps 200 --trace trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (such as a diverged loss), 2: usage error, 130: interrupted, 143: terminated.',
     )
-    .action(async (path: string | undefined, options: TrainOptions) => {
-      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
+    .action(async (path: string, options: TrainOptions) => {
       requireSaving(command, options)
       const { trainCommand } = await import('../commands/train.js')
-      done(await trainCommand(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+      done(await trainCommand(path, options, io))
     })
 }
 
