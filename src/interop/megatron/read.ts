@@ -123,7 +123,7 @@ function ofLog(text: string, given: Given): Imported {
   if (!found)
     return {
       ...source,
-      notes: [{ kind: 'refused', path: 'arguments', line: 1, message: 'no lines of arguments were found' }],
+      notes: [{ kind: 'refused', path: 'arguments', line: 1, message: 'no argument lines found' }],
     }
   return finish(readingOf(source, found, given))
 }
@@ -159,11 +159,9 @@ function nameOthers(reading: Reading, names: readonly string[], fork: boolean): 
     if (reading.isNoted(pathOf(name))) continue
     const flag = flagNamed(name)
     if (isWithout(name)) reading.cosmetic(pathOf(name))
-    else if (!flag && !fork)
-      reading.drop(pathOf(name), 'Megatron has no such flag and refuses it: a fork has it, or it is misspelt')
+    else if (!flag && !fork) reading.drop(pathOf(name), 'not a flag of Megatron-LM: a flag of a fork, or a typo')
   }
 }
 
 const known: KeyTable = restOf(pathOf)
-const finish = (reading: Reading): Imported =>
-  reading.finish(known, 'a flag of Megatron that no field of a job stands for')
+const finish = (reading: Reading): Imported => reading.finish(known, 'no job field corresponds to this flag')
