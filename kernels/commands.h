@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 2001343139
+#define LOCKSTEP_CONTRACT 500651130
 
 enum {
   CMD_END,
@@ -1220,7 +1220,7 @@ enum {
   LOCKSTEP_ABORTED,  // the abort flag was raised while it waited
   LOCKSTEP_TIMEOUT,  // gave up waiting
   LOCKSTEP_UNKNOWN,  // a command that no kernel knows
-  LOCKSTEP_WORKSPACE,  // a kernel needs more workspace than it was given
+  LOCKSTEP_WORKSPACE,  // a kernel needs more workspace than was allocated
   LOCKSTEP_ROWS,  // experts get more rows than there is room for
   LOCKSTEP_DISK,  // a file of the offload could not be read or written
   LOCKSTEP_COUNT

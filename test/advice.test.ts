@@ -59,7 +59,7 @@ describe('a plan that does not fit', () => {
     )
     match(
       suggestionFor(plan, least - 1),
-      /would still need .*: spread the model over more ranks, with a larger tp \(now 2\)/,
+      /would still need .*: shard the model over more ranks, with a larger tp \(now 2\)/,
     )
   })
 })
@@ -77,13 +77,13 @@ describe('check looks at the data', () => {
     [
       'source: text/a.txt',
       0,
-      /warning: data\.source: text\/a\.txt has at most 21 tokens, but a step of globalBatch 4 x seq 8 with 5 % held out takes 34: sequences repeat/,
+      /warning: data\.source: text\/a\.txt has at most 21 tokens, but one step of globalBatch 4 x seq 8 with 5 % for validation needs 34: sequences repeat/,
     ],
-    ['source: ids.bin, evalFraction: 0.5', 0, /at most 20 tokens.*takes 65/],
+    ['source: ids.bin, evalFraction: 0.5', 0, /at most 20 tokens.*needs 65/],
     [
       'source: ids.bin, width: u32, evalFraction: 0.5',
       1,
-      /error: data\.source: ids\.bin has at most 10 tokens, but a sequence of seq 8 with 50 % held out takes 17/,
+      /error: data\.source: ids\.bin has at most 10 tokens, but one sequence of seq 8 with 50 % for validation needs 17/,
     ],
     ['source: nowhere.txt', 1, /job\.yaml:1:\d+: error: data\.source: cannot read nowhere\.txt: no such file/],
     ['source: text, tokenizer: no.json', 1, /data\.tokenizer: cannot read no\.json: no such file/],

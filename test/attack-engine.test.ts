@@ -90,8 +90,8 @@ test('a program for more ranks than any machine holds is refused at once', async
 
 test('options that would wait for ever are refused', async () => {
   const refusal = await refusalOf(() => startEngine(program, { seed: 0.5, timeoutMs: Number.NaN, pool }))
-  assert.match(refusal, /seed: 0.5 is not a whole number/)
-  assert.match(refusal, /timeoutMs: NaN is not above 0/)
+  assert.match(refusal, /seed: 0.5 is not an integer/)
+  assert.match(refusal, /timeoutMs: NaN is not between 0/)
 })
 
 later('programs with slips in them (seed 5) are refused, or run and stop: no crash, no hang', async () => {
@@ -126,7 +126,7 @@ test('a step says everything that is wrong with its data, and the next one goes 
     const bad = (name: string) => data(0)(name).map((id, i) => (i === 3 ? (name === 'tokens' ? 8 : 1.5) : id))
     const refusal = await refusalOf(() => trainer.step({ inputs: bad, lr: Number.NaN, step: -1 }))
     assert.match(refusal, /lr: NaN is not a finite number of at least 0/)
-    assert.match(refusal, /step: -1 is not a whole number of at least 0/)
+    assert.match(refusal, /step: -1 is not an integer of at least 0/)
     assert.match(refusal, /inputs.tokens: 8 at 3 is outside vocab 8: ids are 0 to 7/)
     assert.match(refusal, /inputs.labels: 1.5 at 3 is outside vocab 8/)
     for (const lr of [-1, Number.POSITIVE_INFINITY])
@@ -155,7 +155,7 @@ async function withGroup(ranks: number, use: (group: Group) => Promise<void>): P
 }
 
 for (const [ranks, message] of [
-  [0, /createGroup: ranks is 0, not a whole number of at least 1/],
+  [0, /createGroup: ranks is 0, not an integer of at least 1/],
   [-3, /ranks is -3/],
   [2.5, /ranks is 2.5/],
   [Number.NaN, /ranks is NaN/],

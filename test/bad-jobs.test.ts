@@ -99,7 +99,7 @@ test('files that cannot be read are problems too', async () => {
   const reasons = [
     'no such file',
     'is a directory',
-    'is too big',
+    'is too large',
     'not a text file',
     'the name is too long',
     'no such file',

@@ -107,14 +107,14 @@ test('a group of four workers sums', options, async () => {
 later('a rank that does not come is named in a page as it is in Node', options, async () => {
   const page = await ownPage()
   const theirs = await inPage<string>(page, 'fail(false)')
-  match(theirs, /^the ranks stand still[\s\S]*waits for rank 1/)
+  match(theirs, /^the ranks stand still[\s\S]*waiting for rank 1/)
   equal(theirs, await suite.fail(false))
 })
 
 later('a worker that is ended mid-step ends the step', options, async () => {
   const page = await ownPage()
   const theirs = await inPage<string>(page, 'fail(true)')
-  match(theirs, /^rank 1 failed: its thread was ended[\s\S]*rank 0 waiting in .*waits for rank 1/)
+  match(theirs, /^rank 1 failed: its thread was terminated[\s\S]*rank 0 waiting in .*waiting for rank 1/)
 })
 
 later('a page that is not isolated is told which headers it needs', options, async () => {
@@ -131,7 +131,7 @@ later('examples/browser trains, and its loss falls', options, async () => {
   })
   const text = (await page.textContent('pre')) ?? ''
   const losses = Array.from(text.matchAll(/loss (\S+)/g), ([, loss]) => Number(loss))
-  match(text, /laws broken: 0\nWebAssembly, .*, 8 ranks, a thread each/)
+  match(text, /laws broken: 0\nWebAssembly, .*, 8 ranks, one thread each/)
   equal(losses.length, 20)
   ok(losses[19] < losses[0] - 0.5, `from ${losses[0]} to ${losses[19]}`)
   await page.close()

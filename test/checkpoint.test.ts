@@ -166,8 +166,8 @@ const bad: readonly (readonly [string, ReadonlyMap<string, Uint8Array>, RegExp])
   ['a shard that names no run', small([left, { ...right, said: { run: undefined } }]), /rank-1 .*: is a shard of run none/],
   ['a shard of another step', small([left, { ...right, said: { step: '2' } }]), /rank-1 .*: is a shard of step 2, but the manifest is of step 1/],
   ['another header', small(halves, { files: { 'rank-0': '00000000', 'rank-1': '00000000' } }), /rank-0 .*: is damaged: the CRC-32 of its header/],
-  ['NaN', small([left, { ...right, values: Float32Array.of(1, Number.NaN) }]), /rank-1 .*: tensor param.w holds 1 of 2 values that are not finite, the first \(NaN\) at element 1/],
-  ['infinity', small([left, { ...right, values: Float32Array.of(-1 / 0, Number.NaN) }]), /tensor param.w holds 2 of 2 values that are not finite, the first \(-Infinity\) at element 0/],
+  ['NaN', small([left, { ...right, values: Float32Array.of(1, Number.NaN) }]), /rank-1 .*: tensor param.w has 1 non-finite \(NaN\/Inf\) values of 2, the first \(NaN\) at element 1/],
+  ['infinity', small([left, { ...right, values: Float32Array.of(-1 / 0, Number.NaN) }]), /tensor param.w has 2 non-finite \(NaN\/Inf\) values of 2, the first \(-Infinity\) at element 0/],
 ]
 for (const [what, files, message] of bad)
   test(`a checkpoint is refused: ${what}`, () => throws(() => readFrom(files).tensor('param.w'), message))
@@ -187,13 +187,13 @@ test('a manifest somebody has changed is refused, whatever was changed', () => {
   }
 })
 
-test('values that are not finite are not written', () => {
+test('non-finite values are not written', () => {
   const program = compileJob(jobOf('mlp', {}))
   const held = ({ shape }: Shard) => new Float32Array(shape.reduce((n, size) => n * size, 1)).fill(Number.NaN)
   const printed = printCheckpoint(program, { step: 1, seed: 1, run, job: {} }, held)
   throws(
     () => [...printed],
-    /tensor param\.\S+ holds (\d+) of \1 values that are not finite, the first \(NaN\) at element 0/,
+    /tensor param\.\S+ has (\d+) non-finite \(NaN\/Inf\) values of \1, the first \(NaN\) at element 0/,
   )
 })
 

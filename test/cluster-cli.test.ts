@@ -114,7 +114,7 @@ const wrong: [argv: string[], code: number, message: RegExp][] = [
   ],
   [['show', 'h100', '--devices', '0'], 2, /--devices: `0`: expected an integer >= 1/],
   [['show', 'h100', '--devices', 'many'], 2, /expected an integer/],
-  [['show', 'tpu-v6e', '--devices', '257'], 1, /257 devices cannot be 2 slices of as many each/],
+  [['show', 'tpu-v6e', '--devices', '257'], 1, /257 devices cannot be divided into 2 equal slices/],
 ]
 for (const [argv, expected, message] of wrong)
   test(`cluster ${argv.join(' ')}: exit code ${expected}, ${message.source.slice(0, 40)}`, async () => {

@@ -54,12 +54,12 @@ describe('the catalog', () => {
   const asked: [ask: () => unknown, message: RegExp][] = [
     [() => deviceOf('h10'), /unknown device `h10`; did you mean `h100`\?/],
     [() => clusterOf('abacus', 8), /unknown device `abacus`; one of v100, a100-40/],
-    [() => clusterOf('tpu-v5e', 512, { slices: 1 }), /512 devices are more than the 256 of one slice; set slices to 2/],
-    [() => clusterOf('tpu-v5e', 512, { slices: 3 }), /512 devices cannot be 3 slices of as many each/],
-    [() => clusterOf('h100', 8, { dims: [2, 4] }), /joined by a tree, which has no dims/],
+    [() => clusterOf('tpu-v5e', 512, { slices: 1 }), /512 devices exceed the 256 of one slice; set slices to 2/],
+    [() => clusterOf('tpu-v5e', 512, { slices: 3 }), /512 devices cannot be divided into 3 equal slices/],
+    [() => clusterOf('h100', 8, { dims: [2, 4] }), /connected in a tree, which has no dims/],
     [
       () => clusterOf('tpu-v4', 64, { nicsPerNode: 1, dims: [4, 4] }),
-      /no nodes[\s\S]*4 x 4 = 16 devices, but there are 64/,
+      /no nodes[\s\S]*4 x 4 = 16 devices, but the cluster has 64/,
     ],
   ]
   for (const [ask, message] of asked)
@@ -139,13 +139,16 @@ describe('a cluster file', () => {
     [{ device: 'tpu-v4', devices: 64, perNode: 4, pod: 16 }, [/perNode: .* no nodes/, /pod: .* no nodes/]],
     [
       full('x100', 8, level('node', 4)),
-      [/device: unknown device/, /levels\[0\].size: the last level holds 4 devices, but there are 8/],
+      [/device: unknown device/, /levels\[0\].size: the last level has 4 devices, but the cluster has 8/],
     ],
     [
       full('h100', 8, level('node', 8), level('rack', 4)),
-      [/a rack of 4 devices cannot hold a node of 8/, /last level holds 4/],
+      [/a rack of 4 devices cannot hold a node of 8/, /last level has 4/],
     ],
-    [{ ...full('h100', 8), topology: { kind: 'torus', dims: [4, 4], link } }, [/4 x 4 = 16 devices, but there are 8/]],
+    [
+      { ...full('h100', 8), topology: { kind: 'torus', dims: [4, 4], link } },
+      [/4 x 4 = 16 devices, but the cluster has 8/],
+    ],
   ]
   for (const [value, expected] of wrong)
     test(`${JSON.stringify(value).slice(0, 60)} has ${expected.length} problems`, () => {

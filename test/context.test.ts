@@ -162,7 +162,7 @@ test('what cp cannot split is said with the equation', () => {
     check(jobOf(...args)).map(({ path, message }) => `${path} ${message}`)
   deepEqual(problems('gpt', { cp: 3 }), ['plan.cp seq 4 % cp 3 = 1, must be 0'])
   deepEqual(problems('gpt', { cp: 4, zigzag: true }), ['plan.zigzag seq 4 % (2 x cp 4) = 4, must be 0'])
-  deepEqual(problems('mlp', { cp: 2 }), ['plan.cp cp 2 splits a sequence, an mlp has none'])
+  deepEqual(problems('mlp', { cp: 2 }), ['plan.cp cp 2 shards sequences, but an mlp has none'])
   deepEqual(problems('gpt', { cp: 2, tp: 4, sequenceParallel: true }), [
     'plan.sequenceParallel seq 4 cannot be split cp 2 x tp 4 = 8 ways',
   ])

@@ -47,7 +47,7 @@ for (const plan of plans)
     const events = await deadIn(jobOf('mlp', plan, training), kill(5))
     equal(events.length, 1)
     deepEqual([events[0].where, events[0].numbers.units], ['layers.1', 5])
-    match(events[0].message, /^5 of its \d+ units have had no gradient for 40 steps/)
+    match(events[0].message, /^5 of \d+ units have had no gradient for 40 steps/)
     equal(events[0].command, 'lockstep check run/job.json')
   })
 
@@ -68,6 +68,6 @@ later('an expert that no token reaches is named; where all are reached, none is'
   })
   equal(events.length, 1)
   // The choice is by groups: who shares one with it may starve beside it.
-  match(events[0].message, /^no token reaches expert 0( and \d)?: no gradient for 40 steps/)
+  match(events[0].message, /^no token is routed to expert 0( and \d)?: no gradient for 40 steps/)
   deepEqual(await deadIn(job), [])
 })

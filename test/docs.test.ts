@@ -97,6 +97,17 @@ test('docs/index.md leads to every page', () => {
   }
 })
 
+test('docs/commands.md names every command, in both languages', () => {
+  const commands = [...textOf('docs/cli.md').matchAll(/^## `lockstep ([a-z-]+)`$/gm)].map(([, name]) => name)
+  ok(commands.length > 30)
+  for (const page of ['docs/commands.md', 'docs/zh/commands.md'])
+    deepEqual(
+      commands.filter(name => !new RegExp(`\`${name}[\` ]`).test(textOf(page))),
+      [],
+      page,
+    )
+})
+
 test('docs/cli.md is what the commands say of themselves, in both languages', async () => {
   const { cliPages } = await import(new URL('../../scripts/cli-page.mjs', import.meta.url).href)
   for (const [path, text] of Object.entries(await cliPages()))

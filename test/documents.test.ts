@@ -251,13 +251,13 @@ const problemsOf = (model: JobInput['model'], data: NonNullable<JobInput['data']
 test('documents that cannot be told apart are refused', () => {
   const gpt = { family: 'gpt', layers: 1, embed: 8, heads: 2, vocab: 300 } as const
   deepEqual(problemsOf({ family: 'mlp', layers: 1, embed: 4, ffn: 4 }, { documents: { separator: 0 } }), [
-    'data.documents: an mlp learns from vectors, not from documents; leave it out',
+    'data.documents: an mlp trains on vectors, not on documents; leave it out',
   ])
   deepEqual(problemsOf(gpt, { documents: {} }), [
-    'data.documents.separator: no tokenizer says which token ends a document of source `synthetic`; give the id of the token',
+    'data.documents.separator: no tokenizer defines an EOS token for source `synthetic`; set separator to the token id',
   ])
   deepEqual(problemsOf(gpt, { documents: { separator: 300 } }), [
-    'data.documents.separator: separator 300 >= model.vocab 300: no token ends a document; try 299',
+    'data.documents.separator: separator 300 >= model.vocab 300: no document would end; try 299',
   ])
   deepEqual(problemsOf(gpt, { source: 'a.txt', documents: {} }), [])
   equal(Data.safeParse({ documents: { separator: -1 } }).success, false)

@@ -189,7 +189,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     equal(found, 'checkpoints/step-00000004')
     equal(same, null)
     match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
-    match(data, /was trained on other data, or on sequences cut differently/)
+    match(data, /was trained on different data, or on different sequences/)
     match(batch, /has seen 64 sequences in 4 steps, not 5/)
   })
 
@@ -243,7 +243,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     match(said[3], /manifest\.json is damaged or was changed: its CRC-32/)
   })
 
-  later('values that are not finite are named: file, tensor and element', async () => {
+  later('non-finite values are named: file, tensor and element', async () => {
     const { said } = await asked(
       ...refusals,
       'import torch',
@@ -258,7 +258,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     )
     match(
       said,
-      /bad\/w: tensor w holds 2 of 3 values that are not finite, the first \(nan\) at element 1 \(written by rank 0\)/,
+      /bad\/w: tensor w has 2 non-finite \(NaN\/Inf\) values of 3, the first \(nan\) at element 1 \(written by rank 0\)/,
     )
   })
 
@@ -278,11 +278,11 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
       'print(json.dumps([*said, opened("checkpoints", 4), sorted(os.listdir("checkpoints"))]))',
     )
     const [held, left, fresh, early, after, names] = said
-    match(held, /held belongs to run mine \(process \d+ on .*, since now\), which is running; name another folder/)
+    match(held, /held is in use by run mine \(process \d+ on .*, since now\), which is running; set another folder/)
     equal(left, null)
     match(err, /run\.lock was that of run mine .*, which has ended: taken over/)
-    match(fresh, /holds checkpoints of another run, the last of them step-00000004; this run would start at step 1/)
-    match(early, /holds step-00000004 of another run, which is later than step 2 that this run resumes from/)
+    match(fresh, /has checkpoints of another run, the latest is step-00000004; this run would start at step 1/)
+    match(early, /has step-00000004 of another run, which is later than step 2, where this run resumes/)
     equal(after, null)
     deepEqual(names, ['run.lock', 'step-00000002', 'step-00000004'])
     // Python has ended without releasing the folder: train knows that process is gone.

@@ -125,7 +125,7 @@ train.main(__file__)
       equal(linesOf(join(folder, 'metrics.jsonl')).at(-1)?.event, 'failed')
       match(
         failed.err,
-        /replicas differ since step 4: checkpoints after step 2 are suspect; resume from the checkpoint of/,
+        /replicas differ since step 4: checkpoints after step 2 may be corrupt; resume from the checkpoint of/,
       )
       deepEqual(
         readdirSync(join(folder, 'fails'))

@@ -70,7 +70,7 @@ describe('emitted runs that restart', { skip }, () => {
       )
       const { rank, severity, message, numbers } = lines[3]
       deepEqual({ rank, severity }, { rank: 1, severity: 'warning' })
-      equal(message, 'rank 1 was killed by SIGKILL; goes on after step 2, 1 step run again')
+      equal(message, 'rank 1 was killed by SIGKILL; resumes after step 2, 1 step is repeated')
       deepEqual({ ...(numbers as object), seconds: 0 }, { restarts: 1, from: 2, lostSteps: 1, seconds: 0 })
       const { shares, ranks, collectives } = lines[6]
       deepEqual(Object.keys(shares as object), ['compute', 'communication', 'waiting', 'bubble'])

@@ -88,7 +88,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
         [[2, 'saveFailed', 'warning']],
       )
       match(events[0].message, /^cannot write \S+step-00000002: No space left on device/)
-      match(events[0].advice, /the run goes on, and tries again at the next checkpoint/)
+      match(events[0].advice, /the run continues, and retries at the next checkpoint/)
       deepEqual(
         readdirSync(saved).filter(name => name.startsWith('step-')),
         ['step-00000001', 'step-00000003'],
@@ -129,7 +129,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     const words = ended.map(({ err }) => err).join('')
     match(
       words,
-      /rank \d: layers\.\d, microbatch \d: the experts of this rank get \d+ rows, there is room for 32; `rows: 1\.\d+` would do\n/,
+      /rank \d: layers\.\d, microbatch \d: the experts of this rank receive \d+ tokens, but their capacity is 32; set `rows: 1\.\d+`\n/,
     )
     for (const { code, out } of ended) {
       notEqual(code, 0)

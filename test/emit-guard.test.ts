@@ -1,4 +1,4 @@
-/** Emitted runs skip a step whose gradient norm is not finite, on all ranks alike, scale their losses, and say so. */
+/** Emitted runs skip a step whose grad norm is NaN or Inf, on all ranks alike, scale their losses, and say so. */
 import { deepEqual, equal, match, ok } from 'node:assert/strict'
 import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -145,7 +145,7 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
       expected.map(({ taken, skipped, lr, scale }, i) => [
         i + 1,
         taken,
-        skipped ? 'gradient norm is not finite, scale 16 -> 8' : undefined,
+        skipped ? 'grad norm is NaN or Inf, loss scale 16 -> 8' : undefined,
         lr,
         scale!.before,
       ]),
@@ -178,7 +178,7 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
     const said = ended.map(({ err }) => err).join('')
     match(
       said,
-      /lockstep: steps 2 to 4 were skipped: gradient norm is not finite, scale 4 -> 2; .* as step 1 left them; try a smaller lr/,
+      /lockstep: steps 2 to 4 were skipped: grad norm is NaN or Inf, loss scale 4 -> 2; parameters and optimizer state are unchanged since step 1; try a smaller lr/,
     )
     deepEqual(
       recordsIn(ended).map(({ step, taken }) => [step, taken]),
@@ -194,7 +194,7 @@ describe('emitted runs that meet what is not finite', { skip: python ? false : n
     )
     match(
       ended.map(({ err }) => err).join(''),
-      /lockstep: the gradients of step 2 are not finite, and the loss scale is at its minimum, 16; .* or bf16/,
+      /lockstep: the gradients of step 2 are NaN or Inf with the loss scale at its minimum, 16; .* or bf16/,
     )
   })
 

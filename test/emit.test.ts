@@ -348,7 +348,7 @@ for (const model of ['llama', 'gpt tied'] as const)
       const { expected, losses, apart, replays } = JSON.parse(stdout.replaceAll('NaN', 'null'))
       deepEqual(losses, expected)
       const [, broken] = losses[4]
-      match(broken.message, /^the first such number is made in \S+ of microbatch 0 on rank 0, call \d+/)
+      match(broken.message, /^the first NaN or Inf is computed in \S+ of microbatch 0 on rank 0, call \d+/)
       deepEqual(
         losses.map(([, event]: [unknown, unknown]) => event !== null),
         [0, 1, 2, 3, 4, 5].map(step => step === 4),

@@ -64,7 +64,7 @@ test('a rank that never comes to a collective is waited for by name', async () =
   assert.equal(ranks[1].state, 'finished')
   assert.match(
     message,
-    /rank 0 waiting in wait\w+ of step \d+ call reduce .*: \[0\] all-reduce of \d+ tensors, .*, waits for rank 1/,
+    /rank 0 waiting in wait\w+ of step \d+ call reduce .*: \[0\] all-reduce of \d+ tensors, .*, waiting for rank 1/,
   )
 })
 
@@ -74,7 +74,7 @@ test('a rank that never sends is waited for by its receiver', async () => {
   assert.match(ranks[2].text, /waitRecv of step \d+ wait F0/)
 })
 
-test('a rank that stands still in the middle of its work is waited for by name', async () => {
+test('a rank that is stalled in the middle of its work is waited for by name', async () => {
   const sleeps = ({ lists, listAt, map }: LoweredProgram, memory: SharedArrayBuffer) => {
     const { words, starts } = lists[1]
     const list = new Float64Array(memory, listAt[1], words.length)
@@ -100,7 +100,7 @@ test('an engine that is stopped during a step ends it', async () => {
 
 test('a command no kernel knows names its rank, and the others stop', async () => {
   const { message } = await failure({ tamper: replace(3, 'matmul', 4321), timeoutMs: 60_000 })
-  assert.match(message, /^rank 3 failed: a command that no kernel knows/)
+  assert.match(message, /^rank 3 failed: a command that no kernel implements/)
   assert.match(message, /rank 3 failed in matmul of step \d+ call/)
 })
 
@@ -125,7 +125,7 @@ test('a thread that dies mid-step ends the step', async () => {
   })
   const step = engine.step(given(program))
   setTimeout(() => void threads[1].end(), 50)
-  await assert.rejects(step, /rank 1 failed: its thread ended[\s\S]*rank 0 waiting in .*waits for rank 1/)
+  await assert.rejects(step, /rank 1 failed: its thread exited[\s\S]*rank 0 waiting in .*waiting for rank 1/)
   await engine.stop()
   await own.close()
 })
@@ -142,7 +142,7 @@ later('a rank that does not come back from native code is left behind, and the p
 test('a rank that needs more memory than it may have is named before anything starts', async () => {
   await assert.rejects(
     startEngine(program, { seed: 1, memoryLimit: 1000 }),
-    /rank 0 needs .* \(parameters .*, gradients .*\), but may have 1000 B; most of it is \w+: try /,
+    /rank 0 needs .* \(parameters .*, gradients .*\), but the limit is 1000 B; the largest category is \w+: try /,
   )
 })
 
@@ -164,7 +164,7 @@ test('two steps at once are refused, and the first goes on', async () => {
 test('a group whose member does not come says who waits for whom', async () => {
   const { token } = await createGroup(3, { timeoutMs: 100, threads: false })
   const me = joinGroup(token, 1)
-  assert.throws(() => me.barrier(), /rank 1 waits for rank 0: it did not come in time/)
+  assert.throws(() => me.barrier(), /rank 1 is waiting for rank 0: it did not come in time/)
 })
 
 test('a member that died fails the collective of all', async () => {

@@ -143,9 +143,9 @@ test('rows that do not fit stop the step, say how many would, and leave paramete
   await assert.rejects(engine.step({ inputs, lr: 1e-3, step: 0 }), (error: Error) => {
     assert.match(
       error.message,
-      /rank \d failed: layers\.\d, microbatch 0: its experts get \d+ rows, there is room for 64/,
+      /rank \d failed: layers\.\d, microbatch 0: its experts receive \d+ tokens, but their capacity is 64/,
     )
-    assert.match(error.message, /`rows: 1\.\d+` would do/)
+    assert.match(error.message, /set `rows: 1\.\d+`/)
     return true
   })
   assert.deepEqual(

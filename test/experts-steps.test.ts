@@ -32,7 +32,7 @@ test('where rows do not fit the step stops, names rank, layer, microbatch and th
   })()
   match(
     message,
-    /^rank 0, .*layers\.0, microbatch 0: the experts of this rank get 64 rows, there is room for 48; `rows: 2` would do/,
+    /^rank 0, .*layers\.0, microbatch 0: the experts of this rank receive 64 tokens, but their capacity is 48; set `rows: 2`/,
   )
   deepEqual(
     program.params.map(({ name }) => [name, machine.parameter(name), machine.states(name)]),

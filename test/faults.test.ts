@@ -31,13 +31,13 @@ test('everything that is wrong with faults is said at once', () => {
   assert.deepEqual(
     said('kil:rank=1,step=2', 'kill:rnk=1,step=0,step=2', 'slow:rank=1.5,factor=0.5', 'flip:rank=0,step=1,parameter='),
     [
-      ['there is no fault `kil`', 'did you mean `kill`?'],
-      ['it has no key `rnk`', 'did you mean `rank`?'],
-      ['step=0 is not a whole number from 1 up', undefined],
-      ['step is given twice', 'give it once'],
+      ['unknown fault `kil`', 'did you mean `kill`?'],
+      ['unknown key `rnk`', 'did you mean `rank`?'],
+      ['step=0 is not an integer of at least 1', undefined],
+      ['step is set twice', 'set it once'],
       ['rank is missing', 'write it like kill:rank=0,step=1'],
-      ['rank=1.5 is not a whole number', undefined],
-      ['factor=0.5 is not a number from 1 up', undefined],
+      ['rank=1.5 is not an integer', undefined],
+      ['factor=0.5 is not a number of at least 1', undefined],
       ['parameter= has no value', 'write parameter=...'],
     ],
   )
@@ -117,10 +117,10 @@ test('a step that stands still is given up after many times what its commands ta
   const failure = await engine.step(given(2)).catch((e: unknown) => e)
   await engine.stop()
   assert.ok(failure instanceof EngineError)
-  assert.match(failure.message, /^nothing moved for 1\.\d s\n/)
+  assert.match(failure.message, /^no progress for 1\.\d s\n/)
   const { state, command, reason } = failure.ranks[2]
   assert.deepEqual([state, command], ['running', 30])
-  assert.match(reason ?? '', /^nothing for 1\.\d s, where it has never taken more than [\d.]+ m?s$/)
+  assert.match(reason ?? '', /^no progress for 1\.\d s, although it never took more than [\d.]+ m?s before$/)
 })
 
 test('a rank that is late, and computes, is waited for', async () => {
@@ -175,5 +175,5 @@ test('a bit is flipped in the copy of one rank', async () => {
 })
 
 test('a command that a rank does not have is refused before the first step', async () => {
-  await assert.rejects(run(['kill:rank=0,step=1,at=99999']), /rank 0 has \d+ commands a step; take at=0 to \d+/)
+  await assert.rejects(run(['kill:rank=0,step=1,at=99999']), /rank 0 has \d+ commands per step; use at=0 to \d+/)
 })

@@ -133,13 +133,13 @@ test('what experts on 8 bits need, and gain', () => {
     check(jobOf('mixtral', plan)).flatMap(({ path, severity, message }) =>
       path.startsWith('plan.fp8') ? [`${severity} ${path}: ${message}`] : [],
     )
-  match(said({ fp8: {} }).join('\n'), /warning plan.fp8: products of \d+ experts stay in bf16/)
+  match(said({ fp8: {} }).join('\n'), /warning plan.fp8: matmuls of the \d+ experts stay in bf16/)
   match(
     said({ fp8: { recipe: 'blocks', block: 2, experts: true } }).join('\n'),
     /warning plan.fp8.experts: .* gain nothing/,
   )
   const split = { tp: 2, etp: 2, fp8: { recipe: 'blocks', block: 3, experts: true } } as const
-  match(said(split).join('\n'), /error plan.fp8.recipe: moe.ffn \d+ \/ \(etp 2\) = \d+ is no multiple of/)
+  match(said(split).join('\n'), /error plan.fp8.recipe: moe.ffn \d+ \/ \(etp 2\) = \d+ is not a multiple of/)
 })
 
 test('blocks of tokens that the tp ranks of a routed layer would cut are refused, also without sequence parallelism', () => {
@@ -147,6 +147,6 @@ test('blocks of tokens that the tp ranks of a routed layer would cut are refused
     check(jobOf('mixtral', { fp8: { recipe: 'blocks', block: 4 }, ...plan })).flatMap(({ severity, message }) =>
       severity === 'error' && message.startsWith('seq') ? [message] : [],
     )
-  deepEqual(refusals({ tp: 4 }), ['seq 8 / (tp 4) = 2 is no multiple of 4: the split would cut a block of 4'])
+  deepEqual(refusals({ tp: 4 }), ['seq 8 / (tp 4) = 2 is not a multiple of 4: a block of 4 would be split'])
   deepEqual(refusals({ tp: 2 }), [])
 })

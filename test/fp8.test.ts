@@ -338,7 +338,7 @@ test('products take less time, scaling a pass each, and what is kept for backwar
 
 test('the engine says that it has no kernels for codes, the interpreter runs them', async () => {
   for (const kernels of ['native', 'wasm'] as const)
-    await rejects(startTrainer(program, { kernels, seed: 1 }), /kernels do not multiply 8-bit codes/)
+    await rejects(startTrainer(program, { kernels, seed: 1 }), /kernels do not support FP8/)
   const reference = await startTrainer(program, { kernels: 'reference', seed: 1 })
   await reference.stop()
 })
@@ -349,9 +349,9 @@ test('what 8 bits need of the rest of a plan', () => {
       path === 'plan.fp8' ? [`${severity}: ${message}`] : [],
     )
   deepEqual(problems({ precision: 'bf16' }), [])
-  match(problems({ fp8: {} })[0], /error: .* precision f32 keeps f32/)
-  match(problems({ precision: 'f16', fp8: {} })[0], /error: .* keeps f16/)
-  match(problems(fp8).join('\n'), /warning: embed = 8 is no multiple of 16/)
+  match(problems({ fp8: {} })[0], /error: .* precision f32 stores f32/)
+  match(problems({ precision: 'f16', fp8: {} })[0], /error: .* stores f16/)
+  match(problems(fp8).join('\n'), /warning: embed = 8 is not a multiple of 16/)
 })
 
 test('codes are known by their dtype', () => deepEqual(codeTypes.map(isCodeType), [true, true]))

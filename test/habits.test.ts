@@ -80,7 +80,7 @@ training | lr_scheduler_type: "constant_with_warmup" -> write \`lrSchedule.kind:
 training | lr_decay_iters: 100 -> write \`lrSchedule.decaySteps: 100\`
 training | max_steps: 500 -> write \`steps: 500\`
 training | train_samples: 6400 -> write \`steps: 100\`
-training | num_train_epochs: 3 -> did you mean \`steps\`? (a run is so many steps
+training | num_train_epochs: 3 -> did you mean \`steps\`? (a run is N steps
 training | max_grad_norm: 1 -> write \`clip: 1\`
 training | initial_scale_power: 16 -> write \`lossScale.initial: 65536\`
 training | rampup_batch_size: [16,16,1000] -> did you mean \`batchRamp\`?

@@ -191,14 +191,18 @@ test('unwise plans are warned of, with numbers', () => {
     deepEqual(show(problems), [`warning ${path}`], JSON.stringify(problems))
     match(`${problems[0].message}; ${problems[0].suggestion}`, fragment)
   }
-  warns({ pp: 4, microbatches: 2 }, 'plan.microbatches', /microbatches 2 < pp 4: about 60 % .*with 16 it would be 16 %/)
+  warns(
+    { pp: 4, microbatches: 2 },
+    'plan.microbatches',
+    /microbatches 2 < pp 4: .*about 60 % .*with microbatches 16 it would be 16 %/,
+  )
   warns({ pp: 4, microbatches: 2, schedule: 'zb-h1' }, 'plan.microbatches', /about 33 %/)
   warns(
     { precision: 'pure-bf16' },
     'plan.precision',
-    /below 1\/512 .* lr 0.001 moves no parameter above 0.512; try bf16, .*: 18 bytes a parameter instead of 8/,
+    /below 1\/512 .* lr 0.001 changes no parameter above 0.512; try bf16, .*: 18 bytes per parameter instead of 8/,
   )
-  warns({ pp: 3, microbatches: 4 }, 'plan.pp', /layers 8 = 3 \+ 3 \+ 2.*even would be 2 or 4 stages/)
+  warns({ pp: 3, microbatches: 4 }, 'plan.pp', /layers 8 = 3 \+ 3 \+ 2.*2 or 4 stages would be even/)
   warns({ zero: 1 }, 'plan.zero', /no effect with dp 1/)
   warns({ sequenceParallel: true }, 'plan.sequenceParallel', /no effect with tp 1/)
   warns({ dp: 2, zero: 1, gather: 'step' }, 'plan.gather', /below zero 3/)
@@ -206,10 +210,14 @@ test('unwise plans are warned of, with numbers', () => {
   warns(
     { dp: 2, zero: 3, microbatches: 8, reduce: 'step' },
     'plan.gather',
-    /backward of 8 microbatches: .*MiB per rank.*`gather: step`/,
+    /backward pass of 8 microbatches: .*MiB per rank.*`gather: step`/,
   )
   warns({ dp: 2, zero: 2, microbatches: 8 }, 'plan.reduce', /each of 8 microbatches: .*`reduce: step`/)
-  warns({ pp: 2, microbatches: 4, schedule: 'zb-h1', recompute: 'full' }, 'plan.recompute', /saves little under zb-h1/)
+  warns(
+    { pp: 2, microbatches: 4, schedule: 'zb-h1', recompute: 'full' },
+    'plan.recompute',
+    /saves little memory with zb-h1/,
+  )
   warns(
     { pp: 2, tp: 2, microbatches: 4, schedule: 'zb-v', sequenceParallel: true },
     'plan.sequenceParallel',

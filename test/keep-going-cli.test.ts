@@ -39,7 +39,7 @@ test('a rank dies, and Ctrl-C comes while the run starts again: it goes on, take
   }
   const keeping = ['--keep-going', '--fault', 'kill:rank=1,step=2,at=3', '--save', at('saved')]
   equal(await run(['train', at('job.yaml'), '--out', at('run'), ...keeping], io), 130, said)
-  match(said, /warning at step 2, rank 1: .*goes on after step 1, from the ranks’ memory \[restart\]/)
+  match(said, /warning at step 2, rank 1: .*resumes after step 1, from memory of the ranks \[restart\]/)
   match(said, /went on after 1 failure\n/)
   const lines = readFileSync(at('run', 'metrics.jsonl'), 'utf8').trim().split('\n')
   const told = lines.map(line => JSON.parse(line)).map(({ step, event = 'step' }) => `${event} ${step}`)
@@ -52,7 +52,7 @@ test('a rank dies, and Ctrl-C comes while the run starts again: it goes on, take
 })
 
 for (const more of [[], ['--keep-going']])
-  test(`a rank that stands still is an event of its own, and names it: train ${more.join(' ')}`, async () => {
+  test(`a rank that is stalled is an event of its own, and names it: train ${more.join(' ')}`, async () => {
     const folder = at(`still${more.join('')}`)
     const io: Io = { ...processIo(), out: () => {}, err: () => {}, colors: false, terminal: () => undefined }
     const still = ['--timeout', '1', '--fault', 'stall:rank=1,step=2,at=3', ...more]
@@ -63,7 +63,7 @@ for (const more of [[], ['--keep-going']])
     const [{ rank, step, where, message }, ...others] = told
     deepEqual([rank, step], [1, 2])
     match(where, / of step \d+ /)
-    match(message, /^rank 1 stands still/)
+    match(message, /^rank 1 is stalled/)
     equal(others[0]?.event, more.length > 0 ? 'restart' : undefined)
   })
 
@@ -81,7 +81,7 @@ test('a run that loses a rank says so in its folder: watch and doctor read how i
   const lines = readFileSync(join(folder, 'metrics.jsonl'), 'utf8').trim().split('\n')
   const { event, step, rank, severity, message } = JSON.parse(lines.at(-1)!)
   deepEqual([event, step, rank, severity], ['failed', 4, 1, 'error'])
-  match(message, /^the run ended here: step 4: rank 1 failed: its thread/)
+  match(message, /^the run failed here: step 4: rank 1 failed: its thread/)
   said = ''
   equal(await run(['watch', folder, '--once'], io), 0)
   match(said, /^\S+ended: failed after step 3 of 5, last seen/)

@@ -174,7 +174,7 @@ for (const [plan, lost, title] of [
           ['restart', lost[0], 2, 0],
         ],
       )
-      match(run.events[1].message, /^step 3: rank \d failed: .*; goes on after step 2, from the ranks’ memory$/)
+      match(run.events[1].message, /^step 3: rank \d failed: .*; resumes after step 2, from memory of the ranks$/)
     },
   )
 
@@ -208,8 +208,11 @@ for (const plan of [{ zero: 3 }, { compress: { reduce: 'topk', ratio: 0.1 } }] s
       run.events.map(({ event }) => event),
       ['checkpointDamaged', 'restart'],
     )
-    match(run.events[0].message, /the ranks’ memory: a part of .* was kept by ranks 0 and 1 alone, and lost with them/)
-    match(run.events[1].message, /goes on after step 1, from saved\/step-00000001, and repeats 2 steps$/)
+    match(
+      run.events[0].message,
+      /memory of the ranks: a part of .* was kept by ranks 0 and 1 alone, and lost with them/,
+    )
+    match(run.events[1].message, /resumes after step 1, from saved\/step-00000001, and repeats 2 steps$/)
   })
 
 test('three failures without a step of progress end the run, and the reason is said', async () => {
@@ -225,7 +228,7 @@ test('three failures without a step of progress end the run, and the reason is s
   }
   await rejects(going, (e: unknown) => {
     ok(e instanceof ProblemsError)
-    match(e.message, /3 failures without a step of progress; the last: step 2: rank 1 failed/)
+    match(e.message, /3 failures without a completed step; the last: step 2: rank 1 failed/)
     return true
   })
   equal(heard.length, 2)
@@ -261,8 +264,8 @@ later('8 -> 4 -> 6 ranks: the plan changes, the data and the result do not, to 1
   deepEqual(
     run.events.flatMap(({ event, message }) => (event === 'replanned' ? [message] : [])),
     [
-      '4 ranks are there: tp 2 x dp 2, zero 1, 2 microbatches, instead of tp 2 x pp 2 x dp 2, zero 1, 1f1b, 2 microbatches',
-      '6 ranks are there: tp 2 x dp 3, zero 1, 1 microbatch, instead of tp 2 x dp 2, zero 1, 2 microbatches',
+      '4 ranks are available: tp 2 x dp 2, zero 1, 2 microbatches, instead of tp 2 x pp 2 x dp 2, zero 1, 1f1b, 2 microbatches',
+      '6 ranks are available: tp 2 x dp 3, zero 1, 1 microbatch, instead of tp 2 x dp 2, zero 1, 2 microbatches',
     ],
   )
 })

@@ -186,7 +186,7 @@ for (const { name, load, skip } of contenders) {
       strideOut: 4,
     }
     writer.put('matmul', { out: x, a: x, b: x, ...square }).put('scale', { out: x, x, n: 4, by: 2 })
-    equal(execErrors[bench.run(writer) as 4], 'a kernel needs more workspace than it was given')
+    equal(execErrors[bench.run(writer) as 4], 'a kernel needs more workspace than was allocated')
     deepEqual([...bench.i32.slice(bench.status / 4, bench.status / 4 + 2)], [2, 4])
     deepEqual([...bench.read(x, 4)], [2, 4, 6, 8])
   })

@@ -224,12 +224,12 @@ test('sizes of latent attention that contradict others are problems', () => {
   const says = (change: object) =>
     check({ ...job, model: { ...(job.model as LlamaConfig), ...change } }).map(p => `${p.path} ${p.message}`)
   deepEqual(says({}), [])
-  deepEqual(says({ kvHeads: 2 }), ['model.kvHeads kvHeads 2, but latent attention has a key for each of heads 4'])
+  deepEqual(says({ kvHeads: 2 }), ['model.kvHeads kvHeads 2, but latent attention has a key for each of 4 heads'])
   deepEqual(says({ headDim: 4 }), ['model.headDim headDim 4, but plainDim 3 + ropeDim 2 = 5'])
   deepEqual(says({ mla: { ...models.latent.mla, ropeDim: 3, plainDim: 2 } }), [
-    'model.mla.ropeDim ropeDim 3 is odd, but rotary positions turn pairs',
+    'model.mla.ropeDim ropeDim 3 is odd, but rotary positions rotate pairs',
   ])
-  deepEqual(says({ qkNorm: true }), ['model.qkNorm latent attention has no norms of heads'])
+  deepEqual(says({ qkNorm: true }), ['model.qkNorm latent attention has no q/k norm'])
 })
 
 test('a rehearsal keeps latent attention, narrower', () => {

@@ -121,9 +121,9 @@ test('a run says where its number came from, and whether it was the hardware', a
   const job = jobOf('gpt', { dp: 2, pp: 2, microbatches: 2 }, { steps: 4, evalBatches: 0 })
   const [found, gone] = await eventsOf(job, ['nan:rank=1,step=1,at=40', 'nan:rank=2,step=3,at=40,transient=1'], 3)
   assert.deepEqual([found.event, found.step, found.rank], ['notFinite', 1, 1])
-  assert.match(found.message, /the first such number is made in \w+.* on rank 1 \(dp 1 pp 0\): \w+ gives NaN in %/)
+  assert.match(found.message, /the first NaN or Inf is computed in \w+.* on rank 1 \(dp 1 pp 0\): \w+ gives NaN in %/)
   assert.deepEqual([gone.event, gone.step], ['notFinite', 3])
-  assert.match(gone.message, /run again twice, the step is finite/)
+  assert.match(gone.message, /two replays of the step are finite/)
 })
 
 test('copies of which one has another bit are told from those that agree', async () => {
@@ -136,7 +136,7 @@ test('copies of which one has another bit are told from those that agree', async
       rank,
       message,
     ]),
-    [[2, 'replicasDiffer', 2, 'layers.1.mlp.up: rank 2 has other bits than rank 0 and 1, which agree']],
+    [[2, 'replicasDiffer', 2, 'layers.1.mlp.up: rank 2 differs from ranks 0 and 1, which agree']],
   )
 })
 
@@ -167,7 +167,7 @@ later('of two copies nobody can tell which is right', async () => {
   const two = jobOf('gpt', { dp: 2 }, { steps: 4, evalBatches: 0 })
   const [event] = await eventsOf(two, ['flip:rank=1,step=1,parameter=head.norm.gain'], 1, { hashEvery: 1 })
   assert.equal(event.rank, undefined)
-  assert.match(event.message, /head\.norm\.gain: ranks 0 and 1 should hold the same and do not/)
+  assert.match(event.message, /head\.norm\.gain: ranks 0 and 1 should be equal and differ/)
 })
 
 later('one flipped bit of any copy of any parameter is found (FLIPS of them a parameter)', async () => {
@@ -229,7 +229,7 @@ test('a run whose lr is absurd is not said to be the fault of the machine, on We
   const job = { ...rest, training: { ...training, optimizer: { ...training.optimizer, lr: 1e30 } } }
   const [event] = await eventsOf(job, [], 2, { kernels: 'wasm', hashEvery: 1 })
   assert.equal(event.event, 'notFinite')
-  assert.match(event.message, /^the first such number is made in /)
+  assert.match(event.message, /^the first NaN or Inf is computed in /)
 })
 
 test('every bit changes the hash, and pairs that cancel out elsewhere do not here', () => {

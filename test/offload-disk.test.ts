@@ -172,7 +172,7 @@ for (const kernels of ['native', 'wasm'] as const)
       async () => {
         const close = mock.method(disk, 'close', ({ edited }: RoomFile) => closeSync(edited))
         const engine = await startEngine(program, { seed: 1, pool, kernels, offloadFolder: folder, timeoutMs: 20_000 })
-        const says = /a file of the offload could not be read or written: no space left on device \(ENOSPC\)/
+        const says = /an offload file could not be read or written: no space left on device \(ENOSPC\)/
         await rejects(engine.step(given), says)
         await rejects(engine.step(given), says, 'it stays failed')
         await engine.stop()
@@ -248,7 +248,7 @@ later('a disk that fails between two checkpoints leaves the last one good', asyn
         },
       })
       equal(code, 1)
-      match(err, /a file of the offload could not be read or written: i\/o error \(EIO\)/)
+      match(err, /an offload file could not be read or written: i\/o error \(EIO\)/)
       doesNotMatch(err, /\n\s+at /)
     },
   )

@@ -112,7 +112,7 @@ test('a copier that fails ends the step, and is named', async () => {
   const program = compileJob(job)
   const options = { seed: 1, pool, copiers: true, timeoutMs: 20_000 }
   const engine = await startEngine(program, { ...options, tamper: copying(999) })
-  await rejects(run(engine, program, job), /what copies for rank [01] failed: a command that no kernel knows/)
+  await rejects(run(engine, program, job), /the copy thread of rank [01] failed: a command that no kernel implements/)
   await engine.stop()
 })
 

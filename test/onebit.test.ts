@@ -347,9 +347,9 @@ test('check warns of a v that is frozen before it has warmed up, with the step f
     ).flatMap(({ path, message, suggestion }) => (path === 'plan.compress.from' ? [`${message}; ${suggestion}`] : []))
   match(
     early(1)[0],
-    /stays at 0\.1 % of the mean square .* \(beta2 0\.999\), so steps stay 32 times as long .*; set from to 1000,/,
+    /is frozen at 0\.1 % of the mean squared .* \(beta2 0\.999\), so updates stay 32 times as large .*; set from to 1000,/,
   )
-  match(early(0)[0], /nothing would move; set from to .*, or 1000$/)
+  match(early(0)[0], /no parameter would change; set from to .*, or 1000$/)
   deepEqual(
     [287, 288, 1000].map(from => early(from).length),
     [1, 0, 0],

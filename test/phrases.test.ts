@@ -130,7 +130,7 @@ test('what becomes of a fault that a run is to have now is said in both language
   equal(happens.text, 'in step 7: kill:rank=1')
   equal(speakZh(happens.said!, problemPhrasesZh)[0], '第 7 步：kill:rank=1')
   const cannot = await injectNow('kil:rank=1', { behind: 6, inject: async () => {} })
-  equal(cannot.text, 'kil:rank=1 cannot happen: there is no fault `kil`')
+  equal(cannot.text, 'kil:rank=1 cannot happen: unknown fault `kil`')
   equal(speakZh(cannot.said!, problemPhrasesZh)[0], 'kil:rank=1 不会发生：没有 `kil` 这种故障')
 })
 
@@ -145,14 +145,14 @@ test('a step that failed is told in Chinese: which rank, why, and who waits for 
   const { problems, brief } = new EngineFailure(['step', 3], cause)
   equal(
     problems[0].message,
-    'step 3: rank 1 failed: its thread was ended\n' +
-      '  rank 0 waiting in meet of step 4 call layers.F microbatch 0, waits for rank 1\n' +
-      '  rank 1 dead in meet of step 5 call layers.F microbatch 0 (its thread was ended)',
+    'step 3: rank 1 failed: its thread was terminated\n' +
+      '  rank 0 waiting in meet of step 4 call layers.F microbatch 0, waiting for rank 1\n' +
+      '  rank 1 dead in meet of step 5 call layers.F microbatch 0 (its thread was terminated)',
   )
   equal(
     problemZh(problems[0]),
     '第 3 步：rank 1 失败：它的线程被终止了\n' +
-      '  rank 0 在等，停在 meet（序列第 4 项 call layers.F microbatch 0），等的是 rank 1\n' +
+      '  rank 0 在等，停在 meet（序列第 4 项 call layers.F microbatch 0），在等 rank 1\n' +
       '  rank 1 已终止，停在 meet（序列第 5 项 call layers.F microbatch 0）（它的线程被终止了）',
   )
   equal(speakZh(brief, eventPhrasesZh)[0], '第 3 步：rank 1 失败：它的线程被终止了')
@@ -216,10 +216,10 @@ test('an event is said in Chinese from its line in metrics.jsonl', () => {
     { step: 3, severity: 'error', rank: 1, numbers: { seconds: 2 } },
     { rank: 1, still: clause('.seconds', { seconds: '2.0' }), before: '' },
   )
-  equal(event.message, 'rank 1 stands still for 2.0 s')
+  equal(event.message, 'rank 1 is stalled for 2.0 s')
   const read = eventOf(JSON.parse(JSON.stringify(event)))
   equal(
     read && eventZh(read),
-    '错误（第 3 步，rank 1）：rank 1 停着不动已 2.0 秒；飞行记录写着每个 rank 当时在做什么；加上 --keep-going 会从前一步继续',
+    '错误（第 3 步，rank 1）：rank 1 停滞已 2.0 秒；flight record 记录了每个 rank 当时的位置；加上 --keep-going 会从前一步继续',
   )
 })

@@ -104,7 +104,7 @@ test('a plan that cannot be simulated is left out and named; the others are list
 test('programs of very many calls are not compiled: said with what would help', () => {
   const constraints = ['microbatch=1', 'dp=1']
   const request = requestOf({ devices: 8, batch: 65_536, software: 'lockstep', constraints })
-  throws(() => findPlans(request, options), /layers in a step: they are not compiled[\s\S]*microbatches<=\d+/)
+  throws(() => findPlans(request, options), /layer calls per step: they were not compiled[\s\S]*microbatches<=\d+/)
 })
 
 test('other software has no program: it is priced alone', () => {

@@ -308,10 +308,10 @@ test('windows are those of transformers: none in Llama, in all layers of Qwen or
     return [(config as { window?: number }).window, problems.map(p => `${p.path}: ${p.message}`).join()]
   }
   const said = (layers: number, all: number) =>
-    `sliding_window: ignored: ${layers} of ${all} layers have a window; here all layers have one or none`
+    `sliding_window: ignored: ${layers} of ${all} layers have a sliding window; only a window for all layers is supported`
   deepEqual(of({ ...llama, sliding_window: 64 }), [
     undefined,
-    'sliding_window: ignored: this family has no window, nor has it in transformers',
+    'sliding_window: ignored: this family has no sliding window in transformers either',
   ])
   const on = { ...qwen2, use_sliding_window: true, sliding_window: 64, max_window_layers: 0 }
   const types = (windowed: number) =>

@@ -79,7 +79,7 @@ test('hardware that corrupts the same steps again and again ends the run, althou
   }
   const { kept, events } = await keptRun([], { hashEvery: 2 }, ({ event }) => event === 'restart' && breaking(kept))
   breaking(kept)
-  await rejects(finished(kept), /3 failures without a step of progress; the last: step 6: replicas differ/)
+  await rejects(finished(kept), /3 failures without a completed step; the last: step 6: replicas differ/)
   await kept.stop()
   equal(events.filter(({ event }) => event === 'restart').length, 2)
 })
@@ -109,7 +109,10 @@ const comparing = ['--hash-every', '4', '--save-every', '2', '--keep', '1', '--f
 test('without --keep-going the run fails, the verified checkpoint stays, and the advice names it each time', async () => {
   const { code, err, saved, lines, out } = await trained('fails', comparing)
   equal(code, 1)
-  match(err, /replicas differ since step 8: checkpoints after step 4 are suspect; resume from the checkpoint of step 4/)
+  match(
+    err,
+    /replicas differ since step 8: checkpoints after step 4 may be corrupt; resume from the checkpoint of step 4/,
+  )
   // Those before the first mismatch are for whoever looks for the cause.
   deepEqual(stepsIn(saved), ['step-00000004', 'step-00000006', 'step-00000012'])
   const events = lines.filter(({ event }) => event === 'replicasDiffer')

@@ -103,7 +103,7 @@ test('documents that ended elsewhere are other data; without documents the weigh
   await steps(documents(0), '--save', saved)
   const { code, out, err } = await train(documents(1), ['--resume', saved])
   equal(code, 1)
-  match(`${out}${err}`, /the checkpoint was trained on other data/)
+  match(`${out}${err}`, /the checkpoint was trained on different data/)
   equal((await steps(jobOf(''), '--init', saved)).length, 4)
 })
 
@@ -213,7 +213,7 @@ describe('a folder of checkpoints', () => {
     ['fewer layers', jobOf('', { model: gpt.replace('layers: 2', 'layers: 1') }), untouched, /the checkpoint holds a parameter layers\.1\.\S+, the job’s model has none/],
     ['another optimizer', jobOf('', { optimizer: 'optimizer: { kind: sgd, lr: 1 }' }), untouched, /training.optimizer: .* the optimizer of the checkpoint keeps m and v, the job’s nothing; start from its weights with --init/],
     ['another seed', job, untouched, /training.seed: .* the checkpoint’s seed is 1, the job’s 2; try --seed 1, or start anew/, ['--seed', '2']],
-    ['other data', jobOf('', { more: ', seed: 1' }).replace('seq: 4', 'seq: 2'), untouched, /data: .* was trained on other data, or on sequences cut differently/],
+    ['other data', jobOf('', { more: ', seed: 1' }).replace('seq: 4', 'seq: 2'), untouched, /data: .* was trained on different data, or on different sequences/],
     ['another batch', jobOf('').replace('globalBatch: 8', 'globalBatch: 16'), untouched, /has seen 24 sequences in 3 steps, but 3 steps x globalBatch 16 = 48/],
   ]
   for (const [what, text, tamper, expected, args] of faults)

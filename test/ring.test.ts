@@ -50,7 +50,7 @@ test('experts that cut cp where the ring begins leave it whole', () => {
   const problems = (plan: PlanInput) => check(routed(plan)).map(({ message }) => message)
   deepEqual(problems({ cp: 4, attention: 'ring', ep: 2, zigzag: false }), [])
   deepEqual(problems({ cp: 6, attention: { ulysses: 3, ring: 2 }, ep: 2 }), [
-    'the grids tp 1 x cp 6 x dp 1 and etp 1 x ep 2 x 3 have no common factors: of 2, 3, 6 each must divide the next',
+    'the meshes tp 1 x cp 6 x dp 1 and etp 1 x ep 2 x 3 do not nest: each of 2, 3, 6 must divide the next',
   ])
 })
 
@@ -278,7 +278,7 @@ test('kinds that do not fit are told with the equation', () => {
     'plan.attention heads 4 cannot be split ulysses 8 ways | try attention { ulysses: 4, ring: 2 }, ring or gather',
   ])
   deepEqual(problems('llama', { cp: 4, tp: 2, attention: { ulysses: 4, ring: 1 } }), [
-    'plan.attention.ulysses ulysses 4 = 1 x 4: kvHeads 1 that tp 2 leaves a rank can be split 1 ways, but heads / kvHeads = 2 not 4 ways | try attention { ulysses: 2, ring: 2 }, ring or gather',
+    'plan.attention.ulysses ulysses 4 = 1 x 4: kvHeads 1 per rank (tp 2) can be split 1 ways, but heads / kvHeads = 2 not 4 ways | try attention { ulysses: 2, ring: 2 }, ring or gather',
   ])
   deepEqual(problems('gpt', { attention: 'ring' }), ['plan.attention has no effect with cp 1 | undefined'])
   deepEqual(problems('gpt', { cp: 2, attention: 'ulysses', zigzag: true }), [

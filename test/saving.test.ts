@@ -58,8 +58,11 @@ describe('two runs with one folder', () => {
     equal(first.code, 0, first.err)
     const { code, err } = await second!
     equal(code, 1)
-    match(err, new RegExp(`both belongs to run [\\w-]{36} \\(process ${process.pid} on ${hostname()}, since 20.*Z\\)`))
-    match(err, /, which is running; name another folder with --save \[checkpoint\/locked\]/)
+    match(
+      err,
+      new RegExp(`both is in use by run [\\w-]{36} \\(process ${process.pid} on ${hostname()}, since 20.*Z\\)`),
+    )
+    match(err, /, which is running; set another folder with --save \[checkpoint\/locked\]/)
     deepEqual(namesIn(saved), ['step-00000002', 'step-00000004'], 'the lock is gone with its run')
     equal(opened(join(saved, 'step-00000004')).seed, 1)
   })
@@ -125,7 +128,7 @@ describe('two runs with one folder', () => {
       },
     })
     equal(code, 1)
-    match(err, /taken belongs to run other \(process 1 on there, since now\)/)
+    match(err, /taken is in use by run other \(process 1 on there, since now\)/)
     deepEqual(namesIn(saved), ['run.lock'])
   })
 })
@@ -178,7 +181,7 @@ describe('locks that were left behind', () => {
     equal(fresh.code, 1)
     match(
       fresh.err,
-      /killed holds checkpoints of another run, the last of them step-\d+; this run would start at step 1; resume with --resume \S+, or name another folder with --save \[checkpoint\/exists\]/,
+      /killed has checkpoints of another run, the latest is step-\d+; this run would start at step 1; resume with --resume \S+, or set another folder with --save \[checkpoint\/exists\]/,
     )
     const last = Math.max(...namesIn(saved).flatMap(name => (/^step-\d+$/.test(name) ? [Number(name.slice(5))] : [])))
     const resumed = await train(['--resume', saved, '--save', saved, '--steps', String(last + 2)])
@@ -303,13 +306,10 @@ describe('checkpoints of another run', () => {
     for (const args of [[], ['--init', saved], ['--seed', '7']]) {
       const { code, err } = await train(['--save', saved, ...args])
       equal(code, 1)
-      match(
-        err,
-        /line holds checkpoints of another run, the last of them step-00000004; this run would start at step 1/,
-      )
+      match(err, /line has checkpoints of another run, the latest is step-00000004; this run would start at step 1/)
     }
     const early = await train(['--resume', join(saved, 'step-00000002'), '--save', saved])
-    match(early.err, /holds step-00000004 of another run, which is later than step 2 that this run resumes from/)
+    match(early.err, /has step-00000004 of another run, which is later than step 2, where this run resumes/)
     equal((await train(['--resume', saved, '--save', saved, '--steps', '6'])).code, 0)
     deepEqual(namesIn(saved), ['step-00000002', 'step-00000004', 'step-00000006'])
     equal(opened(join(saved, 'step-00000004')).run, before.run)

@@ -260,8 +260,8 @@ test('a run says what became of the scale, and goes on from a checkpoint as if i
     records.map(({ skipped, scale, taken }) => [skipped, scale, taken]),
     [
       [undefined, 65536, 1],
-      ['gradient norm is not finite', 65536, 1],
-      ['gradient norm is not finite, scale 65536 -> 32768', 65536, 1],
+      ['grad norm is NaN or Inf', 65536, 1],
+      ['grad norm is NaN or Inf, loss scale 65536 -> 32768', 65536, 1],
       [undefined, 32768, 2],
     ],
   )
@@ -287,11 +287,11 @@ test('a run that overflows at the minimum scale ends with the reason', async () 
     for await (const { skipped } of train(run)) seen.push(skipped)
   }
   await rejects(all(), (e: Error) => {
-    match(e.message, /the gradients of step 2 are not finite, and the loss scale is at its minimum, 2/)
-    match(e.message, /they overflow by themselves: .* or bf16/)
+    match(e.message, /the gradients of step 2 are NaN or Inf with the loss scale at its minimum, 2/)
+    match(e.message, /gradients overflow even unscaled: .* or bf16/)
     return true
   })
-  deepEqual(seen, ['gradient norm is not finite, scale 4 -> 2', 'gradient norm is not finite'])
+  deepEqual(seen, ['grad norm is NaN or Inf, loss scale 4 -> 2', 'grad norm is NaN or Inf'])
   await run.stop()
 })
 

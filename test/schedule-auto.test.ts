@@ -145,14 +145,14 @@ test('the earliest clock is the one a scan of all finds, however near the others
 })
 
 for (const [what, options, message] of [
-  ['no ranks', { ranks: 0, microbatches: 2, cost: unit }, /0 is not a whole number/],
+  ['no ranks', { ranks: 0, microbatches: 2, cost: unit }, /0 is not an integer/],
   ['too many cells', { ranks: 100, microbatches: 501, cost: unit }, /pp 100 x microbatches 501 > 50000/],
   ['a cost too few', { ranks: 3, microbatches: 2, cost: [unit, unit] }, /2 costs for 3 ranks/],
   ['a negative cost', { ranks: 2, microbatches: 2, cost: cost(1, -1, 1) }, /finite number of at least 0/],
   [
     'no room for one',
     { ranks: 2, microbatches: 2, cost: unit, limit: 0.5 },
-    /limit 0\.5 < 1, which one microbatch holds/,
+    /limit 0\.5 < 1, the memory of one microbatch/,
   ],
   ['no number for a limit', { ranks: 2, microbatches: 2, cost: unit, limit: Number.NaN }, /limit NaN < 1/],
   ['less than nothing held', { ranks: 2, microbatches: 2, cost: unit, held: { I: 1, W: -1 } }, /I 1, W -1/],

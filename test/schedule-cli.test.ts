@@ -111,7 +111,7 @@ test('every bad cell of a file is reported where it stands', async () => {
   match(err, /1:5 a.csv: row 1, cell 2: '0X0' is not an action/)
   match(err, /2:5 a.csv: row 2, cell 2: '1F' is not an action/)
   match(err, /2:8 a.csv: row 2, cell 3/)
-  match(err, /stages and microbatches end below/)
+  match(err, /stage and microbatch numbers must be below/)
 })
 
 test('files that are no schedule are refused, not survived', async () => {
@@ -137,13 +137,13 @@ test('a huge file of rubbish gives a hundred problems and ends', async () => {
 })
 
 const refusals: [ScheduleOptions, 1 | 2, RegExp][] = [
-  [{ ...small, pp: '0' }, 1, /pp: 0 is not a whole number of at least 1/],
-  [{ ...small, pp: '-4' }, 1, /-4 is not a whole number/],
-  [{ ...small, microbatches: '2.5' }, 1, /2\.5 is not a whole number/],
-  [{ ...small, microbatches: '1e300' }, 1, /not a whole number/],
-  [{ ...small, microbatches: 'Infinity' }, 1, /Infinity is not a whole number/],
-  [{ ...small, pp: '100000', microbatches: '100000' }, 1, /= 10000000000, but at most/],
-  [{ ...small, chunks: '2' }, 1, /chunks = 2, but this schedule has chunks = 1/],
+  [{ ...small, pp: '0' }, 1, /pp: 0 is not an integer of at least 1/],
+  [{ ...small, pp: '-4' }, 1, /-4 is not an integer/],
+  [{ ...small, microbatches: '2.5' }, 1, /2\.5 is not an integer/],
+  [{ ...small, microbatches: '1e300' }, 1, /not an integer/],
+  [{ ...small, microbatches: 'Infinity' }, 1, /Infinity is not an integer/],
+  [{ ...small, pp: '100000', microbatches: '100000' }, 1, /= 10000000000 tasks, but at most/],
+  [{ ...small, chunks: '2' }, 1, /chunks = 2, but this schedule needs chunks = 1/],
   [{ ...small, pp: 'four' }, 2, /--pp four: not a number/],
   [{ ...small, pp: undefined }, 2, /--pp is missing/],
   [
@@ -153,7 +153,7 @@ const refusals: [ScheduleOptions, 1 | 2, RegExp][] = [
   ],
   [{ pp: '2', microbatches: '2' }, 2, /name a schedule/],
   [{ ...small, name: '1f1' }, 2, /did you mean 1f1b/],
-  [{ ...small, name: 'constructor' }, 2, /no schedule 'constructor'/],
+  [{ ...small, name: 'constructor' }, 2, /unknown schedule 'constructor'/],
   [{ ...small, format: 'png' }, 2, /--format png/],
   [{ ...small, format: 'svg', comms: true }, 2, /--comms/],
   [{ ...small, cost: 'F=-1' }, 2, /--cost F=-1/],

@@ -230,13 +230,13 @@ test('counts that cannot be are refused with their equation', () => {
     scheduleProblems(name, { ranks, chunks, microbatches })
       .map(({ message }) => message)
       .join('; ')
-  match(problem('zb-v', 4, 3, 8), /chunks = 3, but this schedule has chunks = 2/)
-  match(problem('1f1b', 0, 1, 8), /0 is not a whole number/)
+  match(problem('zb-v', 4, 3, 8), /chunks = 3, but this schedule needs chunks = 2/)
+  match(problem('1f1b', 0, 1, 8), /0 is not an integer/)
   match(problem('1f1b', 2.5, 1, -3), /2.5 is not.*-3 is not/)
-  match(problem('gpipe', 1e5, 1, 1e5), /= 10000000000, but at most/)
+  match(problem('gpipe', 1e5, 1, 1e5), /= 10000000000 tasks, but at most/)
   equal(problem('gpipe', 1000, 1, 1000), '')
-  match(problem('gpipe', 101, 1, 9901), /= 1000001, but at most 1000000/)
-  match(problem('1f1', 2, 1, 2), /no schedule '1f1'/)
+  match(problem('gpipe', 101, 1, 9901), /= 1000001 tasks, but at most 1000000/)
+  match(problem('1f1', 2, 1, 2), /unknown schedule '1f1'/)
 })
 
 /** The schedule with one row changed. */
@@ -249,19 +249,19 @@ const broken = (schedule: Schedule, rank: number, change: (row: Action[]) => voi
 test('a dropped task is found', () =>
   deepEqual(
     broken(make('1f1b', 2, 2), 1, row => row.splice(1, 1)),
-    ['stage 1 microbatch 0 goes back never (0 B + 0 I)'],
+    ['stage 1 microbatch 0 has its backward 0 times (0 B + 0 I)'],
   ))
 
 test('a task done twice is found', () =>
   deepEqual(
     broken(make('1f1b', 2, 2), 0, row => row.push(row[0])),
-    ['stage 0 microbatch 0 goes forward 2 times'],
+    ['stage 0 microbatch 0 has its forward 2 times'],
   ))
 
 test('a backward before its forward is found', () =>
   deepEqual(
     broken(make('1f1b', 2, 2), 1, row => row.unshift(...row.splice(1, 1))),
-    ['stage 1 microbatch 0 goes back before it goes forward on rank 1'],
+    ['stage 1 microbatch 0 has its backward before its forward on rank 1'],
   ))
 
 test('a weight gradient before its input gradient is found', () =>
@@ -282,7 +282,7 @@ test('a microbatch spread over ranks is found', () => {
   const schedule = make('gpipe', 2, 1)
   const [[forward, back], other] = schedule.rows
   deepEqual(validate({ ...schedule, rows: [[forward], [...other, back]] }), [
-    'stage 0 microbatch 0 is spread over several ranks',
+    'stage 0 microbatch 0 is split over several ranks',
   ])
 })
 
@@ -292,16 +292,16 @@ test('ranks that wait for each other are found and named', () =>
       broken(make('1f1b', 2, 2), 1, row => row.splice(0, 4, row[2], row[3], row[0], row[1])),
     ),
     [
-      'rank 0 is deadlocked at 0B0: it needs the input gradient of stage 1 microbatch 0, on rank 1',
-      'rank 1 is deadlocked at 1F1: it needs 0F1, on rank 0',
+      'rank 0 is deadlocked at 0B0: it waits for the input gradient of stage 1 microbatch 0, on rank 1',
+      'rank 1 is deadlocked at 1F1: it waits for 0F1, on rank 0',
     ],
   ))
 
 test('a stage outside, an idle rank, a wrong pair and a missing stage are found', () => {
   const one = make('gpipe', 1, 1)
-  match(validate({ ...one, rows: [...one.rows, []] })[0], /rank 1 has nothing to do/)
-  match(validate({ ...one, stages: 2 })[0], /stage 1 microbatch 0 is nowhere/)
-  match(validate({ ...one, microbatches: 0 })[0], /0F0 is outside/)
+  match(validate({ ...one, rows: [...one.rows, []] })[0], /rank 1 has no tasks/)
+  match(validate({ ...one, stages: 2 })[0], /stage 1 microbatch 0 is missing/)
+  match(validate({ ...one, microbatches: 0 })[0], /0F0 is out of range/)
   const [forward, back] = one.rows[0] as Task[]
   match(validate({ ...one, rows: [[{ kind: 'overlap', tasks: [back, forward] }]] })[0], /must pair a forward/)
 })

@@ -62,8 +62,8 @@ test('a plan that has room for the worst case has it, and is dearer', () => {
 
 test('constraints on rows that cannot be are refused', () => {
   const said = (text: string) => parseConstraints([text]).problems.map(({ message }) => message)
-  match(said('rows=0.5')[0], /0\.5 is no room for rows: a number of at least 1, or worst/)
-  match(said('rows=best')[0], /best is no room for rows/)
+  match(said('rows=0.5')[0], /0\.5 is not an expert capacity: a number of at least 1, or worst/)
+  match(said('rows=best')[0], /best is not an expert capacity/)
   deepEqual(said('rows=worst'), [])
 })
 

@@ -48,7 +48,7 @@ test('a session is stepped, saved, and resumed under another plan as if it had n
 
   const first = await started(jobOf({ dp: 2 }), files)
   const checkpoints = openCheckpoints('saved', first, { files, run: 'a' })
-  throws(() => openCheckpoints('saved', first, { files, run: 'b' }), /saved belongs to run a/)
+  throws(() => openCheckpoints('saved', first, { files, run: 'b' }), /saved is in use by run a/)
   deepEqual(
     [await first.step(), await first.step()].map(({ loss }) => loss),
     expected.slice(0, 2).map(({ loss }) => loss),

@@ -239,7 +239,7 @@ test('a job names data below the working folder only, links and imported files i
     const { body, status } = await start({ job: job(1, `data: { source: ${source}, tokenizer: bytes }`) })
     const [problem] = JSON.parse(body).problems
     deepEqual([status, problem.path, problem.line], [422, 'data.source', 6], source)
-    match(problem.message, /^cannot read .*: it lies outside the folder that the studio was started in$/)
+    match(problem.message, /^cannot read .*: it is outside the folder that the studio was started in$/)
     const io = confined(processIo(), folder)
     for (const read of [io.read, io.readBytes, io.list]) throws(() => read(source), /outside the folder/, source)
     equal(io.exists(source), false)
@@ -337,10 +337,7 @@ test('two runs go on at once, not three; one that is stopped stops', async () =>
   const two = await Promise.all([start({ job: job(100_000) }), start({ job: job(100_000), save: false })])
   const ids = two.map(({ body }) => JSON.parse(body).id)
   const third = await start({ job: job(1) })
-  deepEqual(
-    [third.status, JSON.parse(third.body).message],
-    [409, '2 runs are going on already: stop one of them first'],
-  )
+  deepEqual([third.status, JSON.parse(third.body).message], [409, '2 runs are active already: stop one of them first'])
   await stateOf(ids[0], 'running')
   await liveFiles(ids[0])
   equal(JSON.parse((await stop(ids[0])).body).state, 'stopped')
@@ -353,13 +350,13 @@ test('a fault that is injected into a run names the rank that failed, and who wa
   const { id } = JSON.parse((await start({ job: job(100_000) })).body)
   await stateOf(id, 'running')
   const inject = (fault: string) => ask(`/runs/${id}/faults`, { method: 'POST', body: { fault } })
-  match((await inject('kil:rank=3')).body, /there is no fault `kil`/)
+  match((await inject('kil:rank=3')).body, /unknown fault `kil`/)
   match((await inject('kill:rank=9')).body, /there is no rank 9: the plan has 4/)
   equal((await inject('lr:factor=100')).status, 202)
   await until(async () => /"lr":0\.3[,}]/.test((await ask(`/runs/${id}/metrics`)).body))
   equal((await inject('kill:rank=3')).status, 202)
   const { problems } = await stateOf(id, 'failed')
-  match(problems[0].message, /rank 3 failed: its thread ended[\s\S]*rank \d waiting in .*waits for rank 3/)
+  match(problems[0].message, /rank 3 failed: its thread exited[\s\S]*rank \d waiting in .*waiting for rank 3/)
   equal((await inject('kill:rank=3')).status, 409)
 })
 

@@ -182,7 +182,7 @@ refuses(
 )
 refuses('a buffer without a place', ' @stash+0', '', /expected a place such as @stash\+128/)
 refuses('a frame without a place', / @0$/, '', /expected a place such as @128/)
-refuses('half a microbatch', 'microbatches 2', 'microbatches 2.5', /'2.5' is not a whole number/)
+refuses('half a microbatch', 'microbatches 2', 'microbatches 2.5', /'2.5' is not an integer/)
 refuses('a segment written twice', 'segment up.B ', 'segment up.F ', /segment up.F is written twice/)
 refuses('a buffer declared twice', 'buffer %h ', 'buffer %x ', /%x is declared twice/)
 refuses('a quote that is never closed', 'program toy', 'program "toy', /" is never closed/)

@@ -164,7 +164,10 @@ test('the run folder has the job as it was run, and a line of metrics for every 
   const again = parseJob(written['runs/a/job.json']).job!
   equal(again.training.steps, 3)
   match(again.data!.source, /^\/.*jobs\/text$/)
-  match(out, /Data: text \(bytes\): 241 tokens, 38 sequences to train on, 1 held out\.\nKernels: reference interpreter/)
+  match(
+    out,
+    /Data: text \(bytes\): 241 tokens, 38 training sequences, 1 validation sequences\.\nKernels: reference interpreter/,
+  )
   match(out, /step 3\/3 {2}loss \d\.\d{4} {2}held-out \d\.\d{4} {2}norm .* lr 2\.00e-2 .* tokens\/s .*FLOP\/s\n/)
   match(out, /peak memory of a rank: parameters .* \(as planned, to the byte, on every rank\)/)
 })
@@ -200,7 +203,7 @@ test('data that cannot be used is refused in one line, and nothing is written', 
     [
       job({ data: '{ source: a.txt }', model: wide }),
       { 'a.txt': 'abc' },
-      /4 tokens, but a sequence needs seq 6 \+ 1 = 7/,
+      /4 tokens, but one training sequence needs seq 6 \+ 1 = 7/,
     ],
     [job({ data: '{ source: a.bin }' }), { 'a.bin': new Uint8Array(3) }, /a\.bin: 3 bytes are no whole number of u16/],
     [
@@ -241,7 +244,7 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
   }
   match(
     await failing(wild, []),
-    /steps \d+ to \d+ were skipped: gradient norm is not finite; .* try a smaller lr, a warm-up, or clip/,
+    /steps \d+ to \d+ were skipped: grad norm is NaN or Inf; .* try a smaller lr, a warmup, or clip/,
   )
   const full = () => {
     throw new Error('no space left on the disk')
@@ -256,10 +259,7 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
     /cannot write s\.json/,
   )
   for (const absent of kernelNames.filter(name => name !== 'reference' && !fastKernels().includes(name)))
-    match(
-      await failing(job(), ['--kernels', absent]),
-      /there are no \w+ kernels in this build; try --kernels .*reference/,
-    )
+    match(await failing(job(), ['--kernels', absent]), /this build has no \w+ kernels; try --kernels .*reference/)
   equal((await train(['job.yaml', '--kernels', 'gpu'], { 'job.yaml': job() })).code, 2)
   equal((await lockstep(['train'])).code, 2)
   equal((await train(['job.yaml', '--steps', '0'], { 'job.yaml': job() })).code, 2)

@@ -126,12 +126,15 @@ test('weights whose config says what is not computed here are refused, though a 
   const some = { use_sliding_window: true, sliding_window: 4, max_window_layers: 1, layer_types: null }
   throws(
     () => opened(some),
-    /sliding_window: 2 of 3 layers have a window; .*these weights would compute something else/,
+    /sliding_window: 2 of 3 layers have a sliding window; .*these weights would compute something else/,
   )
   const scaled = (type: string) => ({
     rope_scaling: { rope_type: type, factor: 2, long_factor: [1], short_factor: [1] },
   })
-  throws(() => opened(scaled('longrope')), /without the scaling `longrope`; these weights would compute something else/)
+  throws(
+    () => opened(scaled('longrope')),
+    /the RoPE scaling `longrope` is not supported; these weights would compute something else/,
+  )
   deepEqual(opened(scaled('dynamic')), ['rope_scaling']) // within the positions of the config it changes nothing
   deepEqual(opened({ final_logit_softcapping: 30 }), ['final_logit_softcapping'])
 })

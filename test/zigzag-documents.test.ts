@@ -293,7 +293,7 @@ test('documents that ranks cannot share equally are refused', () => {
   const documents = { separator: 0, pad: 4 }
   deepEqual(problemsOf({ data: { documents } }), [])
   deepEqual(problemsOf({}), [
-    'plan/documents plan.zigzag: the data does not tell documents apart; try data: { documents: { pad: 4 } }, or zigzag: true',
+    'plan/documents plan.zigzag: the data has no document boundaries; try data: { documents: { pad: 4 } }, or zigzag: true',
   ])
   deepEqual(problemsOf({ data: { documents: { separator: 0 } } }), [
     'plan/documents data.documents.pad: pad 1 % (2 x cp 2) = 1, must be 0; try pad 4 or zigzag: true',
@@ -303,7 +303,7 @@ test('documents that ranks cannot share equally are refused', () => {
   ])
   const pairs = { source: 'pairs.jsonl', pairs: { prompt: 'q', answer: 'a' }, documents: { separator: 0 } } as const
   deepEqual(problemsOf({ model: { ...sizes, vocab: 256 }, data: { ...pairs, tokenizer: 'bytes' } }), [
-    'plan/documents plan.zigzag: pairs lie whole in sequences, of any number of tokens; try zigzag: true',
+    'plan/documents plan.zigzag: prompt/completion pairs are never split, and have any number of tokens; try zigzag: true',
   ])
   deepEqual(problemsOf({ model: { ...sizes, moe: { ...moe, capacity: { factor: 1 } } }, data: { documents } }), [])
 })

@@ -43,21 +43,21 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
     data: false,
     supported: true,
     title: 'tensor parallel',
-    counts: 'ranks that split every matmul',
+    counts: 'tensor parallelism: ranks that shard every matmul',
   },
   pp: {
     dims: [],
     data: false,
     supported: true,
     title: 'pipeline messages',
-    counts: 'pipeline ranks; each holds a run of layers',
+    counts: 'pipeline parallelism: ranks that each hold a range of layers',
   },
   dp: {
     dims: ['batch'],
     data: true,
     supported: true,
     title: 'data parallel',
-    counts: 'copies of the model that share the batch',
+    counts: 'data parallelism: replicas that share the batch',
   },
   cp: {
     dims: ['seq'],
@@ -65,7 +65,7 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
     data: true,
     supported: true,
     title: 'context parallel',
-    counts: 'ranks that split the sequence',
+    counts: 'context parallelism: ranks that shard the sequence',
   },
   ep: {
     dims: ['expert'],
@@ -73,7 +73,7 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
     data: false,
     supported: true,
     title: 'expert parallel',
-    counts: 'ranks of dp x cp x tp that share the experts',
+    counts: 'expert parallelism: ranks of dp x cp x tp that shard the experts',
   },
 }
 

@@ -1,4 +1,4 @@
-/** What a run computes with and learns from, for people, in English. */
+/** Descriptions of a run's kernels and data, in English. */
 import { english, type Filling, type Spoken, speak, spoken } from './phrase.js'
 import type { ProblemPhrases } from './phrasing.js'
 
@@ -7,15 +7,15 @@ export const descriptionPhrases = {
   '.kernels/tiles': ['native, {target}, {bits}-bit vectors, AMX tiles'],
   '.kernels/relaxed': ['WebAssembly, relaxed SIMD'],
   '.kernels/plain': ['WebAssembly, SIMD'],
-  '.run/ranks': ['{kernels}, {ranks} ranks, a thread each'],
+  '.run/ranks': ['{kernels}, {ranks} ranks, one thread each'],
   '.run/rank': ['{kernels}, one rank'],
-  '.run/in-turns': ['reference interpreter in {digits}, {ranks} ranks taking turns in one thread'],
+  '.run/in-turns': ['reference interpreter in {digits}, {ranks} ranks interleaved in one thread'],
   '.run/alone': ['reference interpreter in {digits}, one rank in one thread'],
-  '.data/tokens': ['{name}: {tokens} tokens, {train} sequences to train on, {heldOut} held out'],
+  '.data/tokens': ['{name}: {tokens} tokens, {train} training sequences, {heldOut} validation sequences'],
   '.data/strides': ['synthetic: counting by strides'],
-  '.data/vectors': ['synthetic: vectors turned by one place'],
-  '.data/documents': ['{data}; documents end with token {separator}'],
-  '.data/filled': ['{data}; documents end with token {separator}, filled up to multiples of {pad}'],
+  '.data/vectors': ['synthetic: vectors rotated by one element'],
+  '.data/documents': ['{data}; EOS token {separator} ends documents'],
+  '.data/filled': ['{data}; EOS token {separator} ends documents, padded to multiples of {pad}'],
 } as const satisfies ProblemPhrases
 
 export type DescriptionPhrases = typeof descriptionPhrases

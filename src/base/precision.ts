@@ -26,8 +26,8 @@ export const planPrecisionFacts: Readonly<Record<PlanPrecision, PlanPrecisionFac
     words: 'tokens and parameters in bf16, gradients and optimizer state with master weights in f32',
   },
   f16: { token: 'f16', state: 'f32', words: 'as bf16, in f16' },
-  'bf16-no-masters': { token: 'bf16', state: 'f32', withoutMasters: true, words: 'as bf16, without masters' },
-  'pure-bf16': { token: 'bf16', state: 'bf16', words: 'all of these in bf16, without masters' },
+  'bf16-no-masters': { token: 'bf16', state: 'f32', withoutMasters: true, words: 'as bf16, without master weights' },
+  'pure-bf16': { token: 'bf16', state: 'bf16', words: 'everything in bf16, without master weights' },
 }
 
 /** What gradients of parameters may be summed in. */

@@ -1,4 +1,4 @@
-/** What schemas refuse, in English. What a schema says of a field or of its kinds stands in gaps, as it is written there. */
+/** Messages about values that a schema rejects, in English. Descriptions of fields are inserted as the schema has them. */
 import type { ProblemPhrases } from './phrasing.js'
 
 export const schemaPhrases = {
@@ -8,9 +8,9 @@ export const schemaPhrases = {
   'schema/type/kind': ['expected {kind}, got {got}', '{instead}'],
   'schema/type/said': ['{expected}, got {got}', '{instead}'],
   'schema/value': ['{expected}'],
-  'schema/value/count': ['expected a whole number, such as 8192 or 8k, got `{got}`'],
-  'schema/value/memory': ['`{got}` is not an amount of memory; write it like {example}'],
-  'schema/value/experts': ['is missing: how many experts there are, and how many a token meets'],
+  'schema/value/count': ['expected an integer, such as 8192 or 8k, got `{got}`'],
+  'schema/value/memory': ['`{got}` is not a memory size; write it like {example}'],
+  'schema/value/experts': ['is missing: number of experts, and experts per token (top-k)'],
   'schema/value/twice': ['{value}, but {other} is {got}'],
   'schema/key': ['unknown key `{key}`', '{instead}'],
   'schema/name/word': ['unknown {field} `{word}`', '{instead}'],
@@ -20,7 +20,7 @@ export const schemaPhrases = {
   'schema/range/most': ['must be at most {limit}, got {got}', '{instead}'],
   'schema/range/below': ['must be less than {limit}, got {got}', '{instead}'],
 
-  '.int': ['a whole number'],
+  '.int': ['an integer'],
   '.number': ['a number'],
   '.string': ['a string'],
   '.boolean': ['true or false'],

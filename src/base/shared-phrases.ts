@@ -1,4 +1,4 @@
-/** What stands within phrases of several families, in English. */
+/** Clauses that messages of several areas share, in English. */
 import type { ProblemPhrases } from './phrasing.js'
 
 /** Kinds of memory, and how much of each. */
@@ -12,8 +12,8 @@ export const memoryPhrases = {
   '.kind/data': ['data'],
 } as const satisfies ProblemPhrases
 
-/** Instead of a name that nobody has. */
+/** Instead of an unknown name. */
 export const namePhrases = {
   '.meant': ['did you mean {word}?'],
-  '.there-are': ['there are {words}'],
+  '.there-are': ['available: {words}'],
 } as const satisfies ProblemPhrases

@@ -79,7 +79,7 @@ export const Topology = z.discriminatedUnion('kind', [
 export const Cluster = z.strictObject({
   name: z.string().describe('what to call it'),
   device: Device.describe('what its devices can do, or the name of one of the catalog'),
-  devices: z.int().min(1).describe('how many there are in all'),
+  devices: z.int().min(1).describe('number of devices'),
   /**
    * Where ranks are threads of one machine: so many of them run at once, more take turns; and they carry their own bytes,
    * so that no collective is hidden behind compute.

@@ -1,4 +1,4 @@
-/** What is said of clusters, in English. */
+/** Messages about clusters, in English. */
 import { type ProblemPhrases, phrasing, schemaPhrases } from '../base/index.js'
 
 const leaveOut = 'leave it out'
@@ -8,23 +8,20 @@ export const clusterPhrases = {
   'schema/type/cluster': ['a cluster is a mapping', 'such as {example}'],
   'cluster/device': ['unknown device `{name}`', '{instead}'],
   'cluster/devices/least': ['must be at least 1, got {devices}'],
-  'cluster/devices/slice': [
-    '{devices} devices are more than the {most} of one slice',
-    'set slices to {slices} or more',
-  ],
-  'cluster/devices/slices': ['{devices} devices cannot be {slices} slices of as many each'],
-  'cluster/precision': ['{device} does not multiply in {precision}', 'it has {precisions}'],
-  'cluster/dims/tree': ['these devices are joined by a tree, which has no {key}', leaveOut],
-  'cluster/dims/product': ['{dims} = {product} devices, but there are {devices}'],
-  'cluster/dims/many': ['{dims} dims, but the torus of these devices has {most}'],
-  'cluster/override': ['these devices are joined by a torus, which has no nodes', leaveOut],
+  'cluster/devices/slice': ['{devices} devices exceed the {most} of one slice', 'set slices to {slices} or more'],
+  'cluster/devices/slices': ['{devices} devices cannot be divided into {slices} equal slices'],
+  'cluster/precision': ['{device} does not support {precision} matmuls', 'it supports {precisions}'],
+  'cluster/dims/tree': ['these devices are connected in a tree, which has no {key}', leaveOut],
+  'cluster/dims/product': ['{dims} = {product} devices, but the cluster has {devices}'],
+  'cluster/dims/many': ['{dims} dims, but the torus of these devices has at most {most}'],
+  'cluster/override': ['these devices are connected in a torus, which has no nodes', leaveOut],
   'cluster/levels/shrink': [
     'a {outer} of {size} devices cannot hold a {inner} of {within}',
-    'levels go from the innermost out, sizes count all devices within',
+    'list levels from the innermost outward; each size counts all devices inside',
   ],
   'cluster/levels/last': [
-    'the last level holds {size} devices, but there are {devices}',
-    'the last level holds them all',
+    'the last level has {size} devices, but the cluster has {devices}',
+    'the last level must include all devices',
   ],
 } as const satisfies ProblemPhrases
 

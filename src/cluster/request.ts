@@ -9,7 +9,7 @@ const rate = z.number().positive()
 export const ClusterRequest = z.strictObject({
   name: z.string().optional().describe('what to call it'),
   device: z.string().describe('a device of the catalog, such as h100'),
-  devices: z.int().min(1).describe('how many there are in all'),
+  devices: z.int().min(1).describe('number of devices'),
   perNode: z.int().min(1).optional().describe('devices of one node, or of one rack of NVLink'),
   nodeBandwidth: rate.optional().describe('bytes per second one way between the devices of a node'),
   nicsPerNode: z.int().min(1).optional().describe('network cards that the devices of a node share'),

@@ -65,9 +65,7 @@ const lrProblems = (lr: number): Problem[] =>
   Number.isFinite(lr) && lr >= 0 ? [] : [error('step/data', 'lr', `${lr} is not a finite number of at least 0`)]
 
 const stepProblems = (step: number): Problem[] =>
-  Number.isSafeInteger(step) && step >= 0
-    ? []
-    : [error('step/data', 'step', `${step} is not a whole number of at least 0`)]
+  Number.isSafeInteger(step) && step >= 0 ? [] : [error('step/data', 'step', `${step} is not an integer of at least 0`)]
 
 /** What the ids of an input choose among. */
 interface Limit {

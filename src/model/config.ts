@@ -7,16 +7,16 @@ import { refusal, roomOrders, scorings } from '../base/index.js'
 
 /** Sizes have a ceiling, so that a slip of the keyboard is a problem and not an hour of compiling. */
 const size = (most: number) => z.int().min(1).max(most)
-const layers = size(10_000).describe('blocks, one after the other')
-const embed = size(2 ** 20).describe('width of the residual stream')
+const layers = size(10_000).describe('number of layers (blocks)')
+const embed = size(2 ** 20).describe('hidden size (d_model)')
 const heads = size(2 ** 14).describe('query heads')
-const kvHeads = heads.optional().describe('key-value heads; as many as heads if not given')
-const ffn = size(2 ** 24).describe('width of the feed-forward layer')
+const kvHeads = heads.optional().describe('key-value heads; defaults to heads')
+const ffn = size(2 ** 24).describe('intermediate size of the feed-forward layer')
 const vocab = size(2 ** 24).describe('tokens in the vocabulary')
 const eps = z.number().positive().max(1).default(1e-5).describe('added to the variance in norms')
 const positions = size(2 ** 30)
   .optional()
-  .describe('longest sequence the model was made for')
+  .describe('maximum sequence length')
 
 const losses = z.strictObject({
   sequence: z
@@ -24,56 +24,56 @@ const losses = z.strictObject({
     .min(0)
     .max(1e3)
     .default(0)
-    .describe('of the balance within each sequence, the mean over sequences'),
+    .describe('load-balancing loss per sequence'),
   microbatch: z
     .number()
     .min(0)
     .max(1e3)
     .default(0)
-    .describe('of the balance within each microbatch, the mean over them'),
-  z: z.number().min(0).max(1e3).default(0).describe('of the square of the logarithm of the sum of exp(logits)'),
+    .describe('load-balancing loss per microbatch'),
+  z: z.number().min(0).max(1e3).default(0).describe('router z-loss'),
 })
 
 const capacity = z.strictObject({
-  factor: z.number().positive().max(1e6).describe('room of an expert, over its even share of the choices'),
+  factor: z.number().positive().max(1e6).describe('capacity factor: capacity of an expert relative to a balanced load'),
   order: z
     .enum(roomOrders)
     .default('choice')
-    .describe('who comes first: first choices, earlier tokens, or higher scores'),
-  renormalise: z.boolean().default(false).describe('weights are divided by the sum of those that are kept'),
+    .describe('which tokens are kept: first choices, earlier tokens, or higher scores'),
+  renormalise: z.boolean().default(false).describe('normalize the weights of the kept choices'),
   group: z
     .union([z.literal('sequence'), size(2 ** 30)])
     .default('sequence')
-    .describe('tokens that share the room: a sequence, or so many that follow each other'),
+    .describe('tokens that share the capacity: a sequence, or a number of consecutive tokens'),
   least: z
     .int()
     .min(0)
     .max(2 ** 30)
     .default(0)
-    .describe('room that an expert has at least'),
+    .describe('minimum capacity of an expert'),
 })
 
 /** The feed-forward of a layer, routed to experts. */
 export const MoeConfig = z.strictObject({
-  experts: size(2 ** 16).describe('experts of a routed layer'),
-  chosen: size(2 ** 10).describe('experts that a token is sent to'),
-  ffn: ffn.describe('width of one expert; as a dense layer if not given'),
-  scores: z.enum(scorings).default('softmax').describe('what the router makes of its logits'),
-  normalise: z.boolean().default(true).describe('weights of the chosen are divided by their sum'),
-  scale: z.number().positive().max(1e6).default(1).describe('what weights are multiplied with'),
+  experts: size(2 ** 16).describe('experts per routed layer'),
+  chosen: size(2 ** 10).describe('experts per token (top-k)'),
+  ffn: ffn.describe('intermediate size of an expert; defaults to ffn'),
+  scores: z.enum(scorings).default('softmax').describe('router score function'),
+  normalise: z.boolean().default(true).describe('normalize the top-k weights'),
+  scale: z.number().positive().max(1e6).default(1).describe('scaling factor of the top-k weights'),
   groups: size(2 ** 16)
     .optional()
-    .describe('groups of experts, of which some may be chosen from'),
+    .describe('expert groups (group-limited routing)'),
   chosenGroups: size(2 ** 16)
     .optional()
-    .describe('groups that may be chosen from'),
-  bias: z.number().positive().max(1e3).optional().describe('rate at which a bias of the choice follows the load'),
-  shared: ffn.optional().describe('width of the expert that sees every token'),
-  sharedGate: z.boolean().default(false).describe('the shared expert times the sigmoid of a product with the token'),
-  dense: z.int().min(0).max(10_000).default(0).describe('the first so many layers are not routed'),
-  every: size(10_000).default(1).describe('of the others every so many is routed'),
-  loss: losses.optional().describe('coefficients of the losses that balance the experts'),
-  capacity: capacity.optional().describe('room of the experts; without it nothing is dropped'),
+    .describe('groups per token (top-k groups)'),
+  bias: z.number().positive().max(1e3).optional().describe('update rate of the router bias (auxiliary-loss-free balancing)'),
+  shared: ffn.optional().describe('intermediate size of the shared expert'),
+  sharedGate: z.boolean().default(false).describe('sigmoid gate on the shared expert'),
+  dense: z.int().min(0).max(10_000).default(0).describe('number of dense layers at the start'),
+  every: size(10_000).default(1).describe('every n-th of the other layers is routed'),
+  loss: losses.optional().describe('coefficients of the auxiliary (load-balancing) losses'),
+  capacity: capacity.optional().describe('expert capacity; without it no token is dropped'),
 })
 
 /** As it is written: how many experts there are, and a token meets, may stand among the other sizes of the model. */
@@ -106,21 +106,21 @@ export const MlpConfig = z
     family: z.literal('mlp').describe('matmul, GELU, matmul, added to the residual; mean-square loss'),
     layers,
     embed,
-    ffn: ffn.optional().describe('width of the hidden layer; 4 x embed if not given'),
+    ffn: ffn.optional().describe('width of the hidden layer; default 4 x embed'),
   })
   .transform(c => ({ ...c, ffn: c.ffn ?? 4 * c.embed }))
 
 export const GptConfig = z
   .strictObject({
-    family: z.literal('gpt').describe('learned positions, LayerNorm, GELU, biases everywhere'),
+    family: z.literal('gpt').describe('learned position embeddings, LayerNorm, GELU, biases everywhere'),
     layers,
     embed,
     heads,
     kvHeads,
-    ffn: ffn.optional().describe('width of the feed-forward layer; 4 x embed if not given'),
+    ffn: ffn.optional().describe('intermediate size; default 4 x embed'),
     vocab,
-    tied: z.boolean().default(true).describe('the head uses the embedding table'),
-    dropout: z.number().min(0).lt(1).default(0).describe('chance that an element is dropped'),
+    tied: z.boolean().default(true).describe('tie the output head to the embedding'),
+    dropout: z.number().min(0).lt(1).default(0).describe('dropout probability'),
     eps,
     positions,
   })
@@ -130,8 +130,8 @@ const slower = z
   .number()
   .min(1)
   .max(2 ** 20)
-  .describe('so many times more slowly')
-const original = size(2 ** 30).describe('positions the model was trained on before')
+  .describe('scaling factor')
+const original = size(2 ** 30).describe('original context length')
 const turns = (what: string) =>
   z
     .number()
@@ -141,41 +141,41 @@ const turns = (what: string) =>
 const share = z.number().min(0).max(100)
 
 const RopeScaling = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('linear').describe('every pair turns more slowly'), factor: slower }),
+  z.strictObject({ kind: z.literal('linear').describe('linear position interpolation'), factor: slower }),
   z.strictObject({
-    kind: z.literal('llama3').describe('slow pairs turn more slowly (Llama 3.1)'),
+    kind: z.literal('llama3').describe('Llama 3.1: low frequencies are scaled'),
     factor: slower,
     low: turns('pairs with fewer turns in the original positions are slowed').default(1),
     high: turns('pairs with more turns in the original positions stay').default(4),
     original,
   }),
   z.strictObject({
-    kind: z.literal('yarn').describe('slow pairs turn more slowly, and what is turned grows (YaRN)'),
+    kind: z.literal('yarn').describe('YaRN: low frequencies are scaled, with an attention temperature'),
     factor: slower,
     original,
     fast: turns('pairs with more turns in the original positions stay').default(32),
     slow: turns('pairs with fewer turns in the original positions are slowed').default(1),
-    scale: share.default(1).describe('m of 0.1 m ln(factor) + 1, by which queries and keys grow'),
+    scale: share.default(1).describe('mscale: queries and keys are multiplied by 0.1 mscale ln(factor) + 1'),
     scaleAll: share
       .default(0)
-      .describe('m of what they are divided by; latent attention multiplies its scores by it twice'),
+      .describe('mscale_all_dim: divides that factor; latent attention applies it twice to its scores'),
   }),
 ])
 
 const Latent = z.strictObject({
   queryRank: size(2 ** 16)
     .optional()
-    .describe('width of the latent of queries; they are projected at once if not given'),
-  keyValueRank: size(2 ** 16).describe('width of the latent of keys and values'),
-  ropeDim: size(2 ** 14).describe('of a query or key, the part that has positions; one key for all heads'),
-  plainDim: size(2 ** 14).describe('the part that has none'),
-  valueDim: size(2 ** 14).describe('width of a value'),
+    .describe('q_lora_rank: rank of the query latent; default: no query latent'),
+  keyValueRank: size(2 ** 16).describe('kv_lora_rank: rank of the key-value latent'),
+  ropeDim: size(2 ** 14).describe('qk_rope_head_dim: rotary dims per head; one key for all heads'),
+  plainDim: size(2 ** 14).describe('qk_nope_head_dim: dims without rotary embedding'),
+  valueDim: size(2 ** 14).describe('v_head_dim: value dims per head'),
   eps: z
     .number()
     .positive()
     .max(1)
     .optional()
-    .describe('added to the variance in the norms of both latents; eps of the model if not given')
+    .describe('added to the variance in the latent norms; defaults to eps')
     .meta({ examples: [1e-6] }),
 })
 
@@ -188,16 +188,16 @@ export const LlamaConfig = z
     kvHeads,
     headDim: size(2 ** 14)
       .optional()
-      .describe('width of one head; embed / heads if not given'),
+      .describe('dims per head; default embed / heads'),
     ffn,
     vocab,
-    ropeTheta: z.number().positive().max(1e15).default(10000).describe('base of the rotary angles'),
-    ropeScaling: RopeScaling.optional().describe('rotary angles for longer sequences than those trained on before'),
+    ropeTheta: z.number().positive().max(1e15).default(10000).describe('base of the rotary frequencies'),
+    ropeScaling: RopeScaling.optional().describe('RoPE scaling for longer contexts'),
     eps,
-    tied: z.boolean().default(false).describe('the head uses the embedding table'),
+    tied: z.boolean().default(false).describe('tie the output head to the embedding'),
     qkvBias: z.boolean().default(false).describe('biases on query, key and value (Qwen 2)'),
     qkNorm: z.boolean().default(false).describe('RMSNorm on each head of query and key (Qwen 3)'),
-    mla: Latent.optional().describe('latent attention (DeepSeek): keys and values from one narrow latent'),
+    mla: Latent.optional().describe('multi-head latent attention (DeepSeek)'),
     window: size(2 ** 30)
       .optional()
       .describe('sliding window: attention sees this many positions'),
@@ -207,7 +207,7 @@ export const LlamaConfig = z
     topK: size(2 ** 10)
       .optional()
       .describe('experts that a token is sent to: short for moe.chosen'),
-    moe: MoeWritten.optional().describe('the feed-forward of layers is routed to experts'),
+    moe: MoeWritten.optional().describe('mixture of experts in the feed-forward layers'),
     positions,
   })
   // A fractional headDim is how `check` knows that it was left out and that heads do not divide embed.

@@ -1,27 +1,29 @@
-/** What is said of a config.json of Hugging Face, in English. */
+/** Messages about a Hugging Face config.json, in English. */
 import { type ProblemPhrases, phrasing, schemaPhrases } from '../base/index.js'
 
 const ignoredPhrases = {
-  'model/ignored/dropout': ['ignored: there is no dropout in this family'],
-  'model/ignored/mlp-bias': ['ignored: feed-forward layers have no biases here'],
-  'model/ignored/quantised': ['ignored: parameters are trained unquantised'],
-  'model/ignored/scaled': ['ignored: scores are scaled by 1/sqrt(headDim) in every layer'],
-  'model/ignored/cross': ['ignored: there is no cross attention'],
+  'model/ignored/dropout': ['ignored: this family has no dropout'],
+  'model/ignored/mlp-bias': ['ignored: feed-forward biases are not supported'],
+  'model/ignored/quantised': ['ignored: training does not quantize parameters'],
+  'model/ignored/scaled': ['ignored: attention scores are scaled by 1/sqrt(headDim) in every layer'],
+  'model/ignored/cross': ['ignored: cross-attention is not supported'],
   'model/ignored/exact-gelu': [
-    'GELU is computed by its tanh form, 5e-4 from the exact one at most: losses differ a little',
+    'GELU uses the tanh approximation, within 5e-4 of the exact one: losses differ slightly',
   ],
-  'model/ignored/rates': ['one rate serves all dropouts: {rate} of resid_pdrop'],
-  'model/ignored/output-bias': ['only query, key and value get a bias, the output does not'],
-  'model/ignored/window': ['ignored: {layers} of {all} layers have a window; here all layers have one or none'],
-  'model/ignored/no-window': ['ignored: this family has no window, nor has it in transformers'],
-  'model/ignored/foreign': ['ignored: {family} has no such setting, nor has it in transformers'],
-  'model/ignored/rotated': ['ignored: whole heads are rotated'],
-  'model/ignored/scaling': ['ignored: positions are rotated without the scaling `{scaling}`'],
-  'model/ignored/dynamic': ['ignored: up to {positions} positions it changes nothing; further ones would be scaled'],
-  'model/ignored/ramp': ['ignored: the ramp begins and ends at whole pairs'],
-  'model/ignored/jitter': ['ignored: the router sees its tokens as they are'],
-  'model/ignored/one-token': ['ignored: one token is predicted, not several'],
-  'model/ignored/groups': ['a group counts by its best {chosen} / {groups} experts; transformers takes the best 2'],
+  'model/ignored/rates': ['all dropouts use one rate: {rate}, from resid_pdrop'],
+  'model/ignored/output-bias': ['only query, key and value have a bias, the output projection has none'],
+  'model/ignored/window': [
+    'ignored: {layers} of {all} layers have a sliding window; only a window for all layers is supported',
+  ],
+  'model/ignored/no-window': ['ignored: this family has no sliding window in transformers either'],
+  'model/ignored/foreign': ['ignored: {family} has no such setting in transformers either'],
+  'model/ignored/rotated': ['ignored: rotary embeddings rotate the full head'],
+  'model/ignored/scaling': ['ignored: the RoPE scaling `{scaling}` is not supported, positions are not scaled'],
+  'model/ignored/dynamic': ['ignored: it changes nothing up to {positions} positions; beyond that it would scale them'],
+  'model/ignored/ramp': ['ignored: the ramp begins and ends at integer pairs'],
+  'model/ignored/jitter': ['ignored: router jitter is not supported'],
+  'model/ignored/one-token': ['ignored: multi-token prediction is not supported'],
+  'model/ignored/groups': ['a group is scored by its top {chosen} / {groups} experts; transformers uses the top 2'],
 } as const satisfies ProblemPhrases
 
 const configPhrases = {
@@ -31,17 +33,20 @@ const configPhrases = {
   'model/config/file': ['{file}: {key}{what}', '{instead}'],
   'model/heads/hidden': ['{width} / num_attention_heads {heads} is not an integer'],
   'model/unsupported/type': ['`{type}` is not supported', '{instead}'],
-  '.nearest': ['nearest is `{name}`'],
+  '.nearest': ['the closest is `{name}`'],
   '.supported': ['supported: {families}'],
   'model/unsupported/activation': ['activation `{activation}` is not supported', 'it must be {allowed}'],
   'model/unsupported/layers': [
-    'layers {layers} are not routed',
-    'only the first layers may be so, and then all others are',
+    'layers {layers} are dense',
+    'only the first layers may be dense; all later ones must be routed',
   ],
   'model/unsupported/scores': ['`{scores}` is not supported', 'it must be sigmoid or softmax'],
-  'model/unsupported/frequency': ['{frequency}: here every layer after the dense ones is routed', 'try 1'],
-  'model/unsupported/biases': ['latent attention has no biases here', 'it must be false'],
-  'model/unsupported/unscaled': ['scores are divided by sqrt(headDim) here', 'it must be true'],
+  'model/unsupported/frequency': [
+    '{frequency}: only routing in every layer after the dense ones is supported',
+    'try 1',
+  ],
+  'model/unsupported/biases': ['latent attention with biases is not supported', 'it must be false'],
+  'model/unsupported/unscaled': ['unscaled attention scores are not supported', 'it must be true'],
 } as const satisfies ProblemPhrases
 
 export const modelPhrases = { ...schemaPhrases, ...ignoredPhrases, ...configPhrases } as const

@@ -16,29 +16,29 @@ export const Compression = z.strictObject({
   reduce: z
     .enum(['bf16', 'f16', 'int8', 'powersgd', 'topk', 'onebit'])
     .optional()
-    .describe('gradients, where they are summed over the data axes'),
-  gather: z.enum(['bf16', 'int8']).optional().describe('parameters, where ZeRO-3 gathers them'),
-  rank: z.int().min(1).max(256).default(4).describe('powersgd: columns of the two factors of a matrix'),
+    .describe('compression of data-parallel gradient reductions'),
+  gather: z.enum(['bf16', 'int8']).optional().describe('compression of ZeRO-3 parameter all-gathers'),
+  rank: z.int().min(1).max(256).default(4).describe('powersgd: rank of the low-rank factors'),
   rate: z
     .number()
     .min(0.5)
     .max(1000)
     .default(2)
-    .describe('powersgd: so many times fewer numbers must factors be than their matrix'),
-  ratio: z.number().min(1e-6).max(1).default(0.01).describe('topk: the share of numbers that a rank sends of a matrix'),
+    .describe('powersgd: minimum compression rate; matrices below it are sent uncompressed'),
+  ratio: z.number().min(1e-6).max(1).default(0.01).describe('topk: fraction of the elements of a matrix that are sent'),
   from: z
     .int()
     .min(0)
     .max(2 ** 40)
     .default(0)
-    .describe('steps before this one send gradients as they are'),
-  waiting: z.boolean().optional().describe('the program of those steps: it keeps what a later one remembers, as it is'),
+    .describe('warmup: steps before this one send uncompressed gradients'),
+  waiting: z.boolean().optional().describe('internal: the program of the warmup steps'),
   run: z
     .int()
     .min(1)
     .max(2 ** 20)
     .default(usualRun)
-    .describe('int8: numbers that share a unit'),
+    .describe('int8: elements per quantization scale'),
   virtual: z
     .strictObject({
       ...sizes,
@@ -47,11 +47,11 @@ export const Compression = z.strictObject({
         .int()
         .min(1)
         .default(1)
-        .describe('theirs: each of them is one for every rank that has sequences of its own'),
-      exact: z.array(z.string()).default([]).describe('parameters whose gradients they send as they are'),
+        .describe('their microbatches'),
+      exact: z.array(z.string()).default([]).describe('parameters whose gradients they send uncompressed'),
     })
     .optional()
-    .describe('one rank does to numbers what so many ranks would: int8, topk and onebit depend on how they are cut'),
+    .describe('simulate the compression of these ranks on a single rank: int8, topk and onebit depend on the sharding'),
 })
 
 export type Compression = z.output<typeof Compression>

@@ -11,7 +11,7 @@ export const Fp8 = z.strictObject({
     .enum(fp8Recipes)
     .default('current')
     .describe(
-      'what a tensor is scaled by: current, the greatest absolute value that is in it now; delayed, those of the steps before; blocks, that of each block of it, in E4M3 throughout; mx, likewise, of blocks of 32 in a row, of weights too',
+      'scaling recipe: current, amax of the tensor; delayed, amax history of earlier steps; blocks, amax per block, E4M3 throughout; mx, blocks of 32 elements, also for weights',
     ),
   block: z
     .int()
@@ -19,26 +19,26 @@ export const Fp8 = z.strictObject({
     .max(2 ** 16)
     .optional()
     .describe(
-      'blocks and mx: so many numbers along what is summed; 128, and squares of a weight, which is what GPUs multiply, or 32 with mx',
+      'blocks and mx: block size along the summed dim; 128 (128 x 128 for weights) or 32 with mx, as GPUs support',
     ),
   scales: z
     .enum(['powers', ...scaleRules])
     .default('powers')
     .describe(
-      'what follows from the greatest absolute value: powers, the greatest power of two that keeps all in range (RCEIL); exact, the greatest code / it; floor, ceil and even, powers of two as MX has them; delayed scales are exact',
+      'scale from amax: powers, the largest power of two without overflow (RCEIL); exact, max FP8 value / amax; floor, ceil and even, the rounding modes of MX; delayed scales are exact',
     ),
-  experts: z.boolean().default(false).describe('products of rows with the weights of experts read codes too'),
+  experts: z.boolean().default(false).describe('also use FP8 in the matmuls of experts'),
   history: z
     .int()
     .min(1)
     .max(2 ** 16)
     .default(1024)
-    .describe('delayed: steps whose greatest absolute value is remembered'),
+    .describe('delayed: length of the amax history'),
   algo: z
     .enum(trackingAlgos)
     .default('max')
-    .describe('delayed: the scale is that of the greatest in the history, or of the most recent'),
-  margin: z.int().min(0).max(64).default(0).describe('delayed: powers of two that are left free'),
+    .describe('delayed: use the maximum of the amax history, or the most recent value'),
+  margin: z.int().min(0).max(64).default(0).describe('delayed: margin, in powers of two'),
 })
 
 export type Fp8 = z.infer<typeof Fp8>

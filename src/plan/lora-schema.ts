@@ -5,15 +5,15 @@ import { adapterTargets } from '../model/index.js'
 const everything = 'all-linear'
 
 export const Lora = z.strictObject({
-  rank: z.int().min(1).max(4096).default(8).describe('how many numbers wide adapters are between their two factors'),
-  alpha: z.number().positive().max(1e6).default(16).describe('what adapters add is multiplied by alpha / rank'),
+  rank: z.int().min(1).max(4096).default(8).describe('rank of the adapters'),
+  alpha: z.number().positive().max(1e6).default(16).describe('the output of adapters is scaled by alpha / rank'),
   targets: z
     .union([z.literal(everything), z.array(z.enum(adapterTargets)).min(1)], {
       error: `expected ${everything}, or a list of ${adapterTargets.join(', ')}`,
     })
     .default(['q', 'v'])
-    .describe(`matrices that have adapters: ${adapterTargets.join(', ')}; or ${everything}`),
-  dropout: z.number().min(0).lt(1).default(0).describe('share of what enters adapters that is left out at random'),
+    .describe(`matrices that get adapters: ${adapterTargets.join(', ')}; or ${everything}`),
+  dropout: z.number().min(0).lt(1).default(0).describe('dropout probability of adapter inputs'),
 })
 
 export type Lora = z.output<typeof Lora>

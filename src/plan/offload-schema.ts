@@ -6,16 +6,16 @@ export const Offload = z.strictObject({
   optimizer: z
     .enum(spaces)
     .default('device')
-    .describe('where masters and moments live; elsewhere than on the device, the host updates parameters'),
+    .describe('where master weights and moments are stored; off the device, the host updates parameters'),
   activations: z
     .enum(['none', 'boundaries'])
     .default('none')
-    .describe('boundaries: what layers hand to each other waits elsewhere for the backward pass'),
-  boundaries: z.enum(elsewheres).default('host').describe('where that waits'),
+    .describe('boundaries: offload the input activations of layers until the backward pass'),
+  boundaries: z.enum(elsewheres).default('host').describe('where they are stored'),
   parameters: z
     .enum(spaces)
     .default('device')
-    .describe('ZeRO-3: where the parts of parameters live between their gathers'),
+    .describe('ZeRO-3: where parameter shards are stored between all-gathers'),
 })
 
 export type Offload = z.output<typeof Offload>

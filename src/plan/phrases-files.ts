@@ -1,4 +1,4 @@
-/** What is said of the text of a job, of the model and the data that it names, and of how it trains, in English. */
+/** Messages about the text of a job, its model, its data and its training settings, in English. */
 import type { ErrorCode } from 'yaml'
 import type { Phrase, ProblemPhrases } from '../base/index.js'
 
@@ -9,28 +9,28 @@ const filePhrases = {
   'file/yaml': ['not valid YAML: {why}'],
   'file/documents': ['more than one document', 'one {name} per file'],
   'file/size': [
-    '{bytes} is too big for a {name} file; at most {most}',
-    'a {name} is a screen of text: is this the right file?',
+    '{bytes} is too large for a {name} file; the maximum is {most}',
+    'a {name} is usually one screen of text: is this the right file?',
   ],
   'file/binary': ['not a text file', 'a {name} is YAML or JSON in UTF-8'],
   'file/empty': ['the file is empty', '{holds}'],
   'file/alias/many': ['more than {most} values, aliases counted each time'],
   'file/alias/none': ['no anchor `&{name}` before this alias'],
   'file/alias/circle': ['the alias `*{name}` contains itself'],
-  'file/key': ['a key must be a word'],
+  'file/key': ['a key must be a string'],
   'file/duplicate': ['the key `{key}` is written twice', 'keep one of them'],
   'file/more': ['and {more} more problems'],
   'file/foreign': [
     'this is a configuration of {framework}, not a job',
-    'lockstep import {path} --out job.yaml makes one of it',
+    'convert it with lockstep import {path} --out job.yaml',
   ],
   'file/foreign/model': [
-    'this is the Hugging Face configuration of a model{type}, not a job',
-    'write a job beside it: {job}',
+    'this is a Hugging Face model configuration{type}, not a job',
+    'write a job that names it: {job}',
   ],
-  'file/foreign/cluster': ['this is a cluster file, not a job', 'give it to --cluster, and a job in its place'],
+  'file/foreign/cluster': ['this is a cluster file, not a job', 'pass it with --cluster, and a job here'],
   'schema/type/job': ['a job is a mapping with model, training and plan'],
-  'schema/type/preset': ['expected the name of a preset', '{instead}'],
+  'schema/type/preset': ['expected a preset name', '{instead}'],
   'model/preset': ['unknown model `{name}`', '{instead}'],
   'model/file': ['{path}: {why}'],
   'model/file/json': ['{path}: not valid JSON: {why}'],
@@ -40,7 +40,7 @@ const filePhrases = {
   '.preset-or-file': ['{meant} (or the path of a Hugging Face config.json)'],
 } as const satisfies ProblemPhrases
 
-/** The parser of YAML speaks English: what it says is told by its code where another language is spoken. */
+/** The YAML parser reports in English; other languages translate its error codes. */
 const yamlPhrases = {
   '.yaml/ALIAS_PROPS': ['{why}'],
   '.yaml/BAD_ALIAS': ['{why}'],
@@ -69,51 +69,48 @@ const yamlPhrases = {
 
 const dataPhrases = {
   'data/vocab': ['model.vocab {vocab} < {tokens} tokens of {of}', 'try vocab {tokens}'],
-  'data/vocab/bpe': ['a bpe has 256 bytes + 1 end of text = {least} tokens, got {vocab}'],
-  'data/labels': ['seq 1 - 1 first label = 0 labels to learn on the synthetic task', 'try 2'],
-  'data/family/vectors': ['an mlp learns from vectors, but `{source}` holds tokens', 'try source synthetic'],
-  'data/family/experts': ['the model has no experts to choose', leaveOut],
-  'data/family/documents': ['an mlp learns from vectors, not from documents', leaveOut],
-  'data/no-effect/vocab': ['has no effect unless a text is read with tokenizer bpe'],
+  'data/vocab/bpe': ['a BPE vocabulary needs 256 bytes + 1 EOS = {least} tokens, got {vocab}'],
+  'data/labels': ['seq 1 - 1 masked label = 0 labels in the loss of the synthetic task', 'try 2'],
+  'data/family/vectors': ['an mlp trains on vectors, but `{source}` holds tokens', 'try source synthetic'],
+  'data/family/experts': ['the model has no experts to route to', leaveOut],
+  'data/family/documents': ['an mlp trains on vectors, not on documents', leaveOut],
+  'data/no-effect/vocab': ['has no effect except for text with tokenizer bpe'],
   'data/no-effect/width': ['has no effect unless the source is a .bin file'],
-  'data/pairs/lines': ['`{source}` holds no lines of JSON', 'name a .jsonl file'],
-  'data/pairs/pad': ['pairs lie whole in sequences already', leaveOut],
-  'data/documents/end': [
-    'no tokenizer says which token ends a document of source `{source}`',
-    'give the id of the token',
-  ],
-  'data/documents/separator': ['separator {separator} >= model.vocab {vocab}: no token ends a document', 'try {near}'],
+  'data/pairs/lines': ['`{source}` is not a JSON Lines file', 'pass a .jsonl file'],
+  'data/pairs/pad': ['has no effect: prompt/completion pairs are never split across sequences', leaveOut],
+  'data/documents/end': ['no tokenizer defines an EOS token for source `{source}`', 'set separator to the token id'],
+  'data/documents/separator': ['separator {separator} >= model.vocab {vocab}: no document would end', 'try {near}'],
   'data/documents/pad': ['seq {seq} % pad {pad} = {rest}, must be 0', 'try {fitting}'],
 } as const satisfies ProblemPhrases
 
 const trainingPhrases = {
-  'training/optimizer/momentum': ['needs momentum, and momentum is 0', 'try momentum: 0.9'],
-  'training/optimizer/nesterov': ['nesterov looks ahead by the whole gradient', 'leave one out'],
+  'training/optimizer/momentum': ['requires momentum > 0, but momentum is 0', 'try momentum: 0.9'],
+  'training/optimizer/nesterov': ['nesterov requires dampening 0', 'leave one of the two out'],
   'training/lr/least': ['minLr {minLr} > lr {lr} of the optimizer', 'try {near}'],
   'training/lr/no-effect': ['has no effect with kind {kind}'],
   'training/lr/from': ['warmupFrom {warmupFrom} > lr {lr} of the optimizer'],
   'training/lr/cooldown': ['warmup {warmup} + cooldown {cooldown} > {steps} steps', 'try {near}'],
   'training/lr/warmup': ['warmup {warmup} > steps {steps}: the learning rate never reaches {lr}'],
   'training/scale/least': [
-    'min {min} > initial {initial}: the scale cannot begin below its minimum',
+    'min {min} > initial {initial}: the loss scale cannot start below its minimum',
     'set min to at most {initial}',
   ],
   'training/scale/power': [
-    '{name} {value} is not a power of two: scaling rounds gradients, and results change in the last bits',
+    '{name} {value} is not a power of two: scaling rounds gradients, which changes the last bits of results',
     'try {near}',
   ],
-  'training/lora/none': ['a {family} model has no matrix {matrices}', 'set targets to [{can}], or some of them'],
+  'training/lora/none': ['a {family} model has no matrix {matrices}', 'set targets to [{can}], or a subset'],
   'training/lora/rows': [
-    'what enters {matrices} are rows of experts, which lie elsewhere under every plan: none could leave out the same',
-    'set dropout to 0, or targets to [{can}], or some of them',
+    'inputs of {matrices} are tokens dispatched to experts, whose placement depends on the plan: a dropout mask would too',
+    'set dropout to 0, or targets to [{can}] or a subset',
   ],
   'plan/unwise/bf16': [
-    '{what} in bf16 lose every update below 1/{share} of what they hold{example}',
-    'try bf16, with gradients, moments and master weights in f32: {less} bytes a parameter instead of {more}; or rounding: stochastic, which adds them up on average',
+    '{what} in bf16 lose every update below 1/{share} of their value{example}',
+    'try bf16, with gradients, moments and master weights in f32: {less} bytes per parameter instead of {more}; or rounding: stochastic, which keeps small updates on average',
   ],
   '.parameters': ['parameters'],
-  '.sums': ['sums, moments and parameters'],
-  '.still-above': [': a step of lr {lr} moves no parameter above {above}'],
+  '.sums': ['accumulated gradients, moments and parameters'],
+  '.still-above': [': an update with lr {lr} changes no parameter above {above}'],
 } as const satisfies ProblemPhrases
 
 export const jobPhrases = { ...filePhrases, ...yamlPhrases, ...dataPhrases, ...trainingPhrases } as const

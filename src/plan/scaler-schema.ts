@@ -11,27 +11,27 @@ const factor = z
   .gt(1)
   .max(2 ** 20)
   .default(2)
-  .describe('what the scale is multiplied with when it grows')
-const backoff = z.number().positive().lt(1).default(0.5).describe('what it is multiplied with after an overflow')
-const min = scale.default(1).describe('no overflow takes it below; one that would ends the run')
+  .describe('growth factor of the loss scale')
+const backoff = z.number().positive().lt(1).default(0.5).describe('backoff factor after an overflow')
+const min = scale.default(1).describe('minimum loss scale; an overflow at the minimum ends the run')
 const interval = (usual: number) =>
   z
     .int()
     .min(1)
     .max(2 ** 24)
     .default(usual)
-    .describe('clean steps after which the scale grows')
+    .describe('steps without overflow before the loss scale grows')
 const hysteresis = z
   .int()
   .min(1)
   .max(2 ** 20)
   .default(2)
-  .describe('overflows until the scale falls')
-const initial = (usual: number) => scale.default(usual).describe('the scale of the first step')
+  .describe('overflows before the loss scale falls')
+const initial = (usual: number) => scale.default(usual).describe('initial loss scale')
 
 /** Each machine with its own settings and defaults. */
 const scalers = {
-  static: z.strictObject({ kind: z.literal('static'), scale: scale.describe('the scale, which stays') }),
+  static: z.strictObject({ kind: z.literal('static'), scale: scale.describe('fixed loss scale') }),
   torch: z.strictObject({
     ...{ kind: z.literal('torch'), initial: initial(2 ** 16), growth: factor, backoff, interval: interval(2000) },
   }),
@@ -42,7 +42,7 @@ const scalers = {
   deepspeed: z.strictObject({
     ...{ kind: z.literal('deepspeed'), initial: initial(2 ** 16), min, growth: factor },
     ...{ interval: interval(1000), hysteresis },
-    consecutive: z.boolean().default(false).describe('every clean step refills the hysteresis'),
+    consecutive: z.boolean().default(false).describe('every step without overflow resets the hysteresis'),
   }),
 } satisfies { readonly [K in ScalerKind]: z.ZodType<{ readonly kind: K }> }
 

@@ -59,7 +59,7 @@ const amount = (k: 1000 | 1024, most = 2 ** 30) =>
           return z.NEVER
         }),
       ],
-      { error: 'expected a whole number, such as 8192 or 8k' },
+      { error: 'expected an integer, such as 8192 or 8k' },
     )
     .pipe(count.max(most))
 
@@ -74,12 +74,12 @@ const schedule = z
         .string()
         .regex(/\.csv$/)
         .transform(file => ({ file })),
-      z.strictObject({ file: z.string().min(1).describe('a CSV file in the notation of PyTorch') }),
+      z.strictObject({ file: z.string().min(1).describe('a CSV file in PyTorch notation') }),
     ],
     { error: `expected a schedule (${scheduleNames.join(', ')}) or a .csv file` },
   )
   .default('1f1b')
-  .describe('order of the pipeline tasks: a name, or a CSV file in the notation of PyTorch')
+  .describe('pipeline schedule: a name, or a CSV file in PyTorch notation')
 
 /** What is computed again, by one word. */
 export const recomputePolicies = ['none', 'cheap', 'selective', 'full'] as const
@@ -89,7 +89,7 @@ const recompute = z
     error: 'expected none, cheap, selective, full or a list of op names',
   })
   .default('none')
-  .describe('forward values computed again in backward instead of kept')
+  .describe('activation checkpointing: activations recomputed in the backward pass instead of kept')
 
 /** Ways to let queries meet the keys of other ranks. */
 export const attentionKinds = ['gather', 'ring', 'ulysses'] as const
@@ -99,15 +99,15 @@ const attention = z
     [
       z.enum(attentionKinds),
       z.strictObject({
-        ulysses: axis.describe('ranks that exchange sequence for heads'),
-        ring: axis.describe('ranks whose keys go round'),
+        ulysses: axis.describe('Ulysses degree: ranks that shard heads by all-to-all'),
+        ring: axis.describe('ring degree: ranks whose keys and values rotate around the ring'),
       }),
     ],
     { error: 'expected gather, ring, ulysses or { ulysses, ring }' },
   )
   .default('gather')
   .describe(
-    'cp: keys and values are gathered, go round in a ring, or are exchanged so that ranks split heads; or both, { ulysses, ring }',
+    'cp: all-gather keys and values, ring attention, Ulysses (all-to-all to heads), or both: { ulysses, ring }',
   )
 
 const layersPerStage = z.int().min(0).max(10_000)
@@ -124,7 +124,7 @@ const layers = z
     { error: 'expected even, a list of layers per stage, or { first, last }' },
   )
   .default('even')
-  .describe('layers of each stage: even, a list, or how many the first and the last stage get')
+  .describe('layers per stage: even, a list, or the number of layers of the first and the last stage')
 
 const amountOfMemory = (example: string) =>
   z.union(
@@ -140,7 +140,7 @@ const amountOfMemory = (example: string) =>
         return z.NEVER
       }),
     ],
-    { error: `expected an amount of memory such as ${example}, or a number of bytes` },
+    { error: `expected a memory size such as ${example}, or a number of bytes` },
   )
 
 /** What a plan that does not say does. */
@@ -149,7 +149,7 @@ export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 export const Plan = z
   .strictObject({
     ...axes,
-    etp: axis.describe('ranks of dp x cp x tp that split every expert'),
+    etp: axis.describe('expert tensor parallelism: ranks that shard each expert'),
     rows: z
       .union(
         [
@@ -162,34 +162,34 @@ export const Plan = z
         { error: 'expected worst, or a number of at least 1' },
       )
       .default(usualRows)
-      .describe('room for rows of experts, over an even share: a number, or worst; more stops the step'),
+      .describe('expert buffer capacity as a multiple of a balanced load: a number, or worst; overflow stops the step'),
     zero: z
       .int()
       .min(0)
       .max(3)
       .default(0)
-      .describe('1 splits optimizer state over dp, 2 gradients too, 3 parameters too'),
-    sequenceParallel: z.boolean().default(false).describe('split the sequence over tp where no matmul needs it whole'),
+      .describe('1 shards optimizer state over dp, 2 also gradients, 3 also parameters (FSDP)'),
+    sequenceParallel: z.boolean().default(false).describe('shard the sequence over tp outside of matmuls'),
     zigzag: z
       .union([z.boolean(), z.literal('documents')], { error: 'expected true, false or documents' })
       .optional()
       .describe(
-        'cp: each rank gets an early and a late chunk of the sequence, for equal work; on where 2 cp divides seq; documents: of each document',
+        'cp: load-balanced causal sharding, an early and a late chunk per rank; default: on where 2 cp divides seq; documents: within each document',
       ),
     attention,
     microbatches: count
       .max(2 ** 16)
       .default(1)
-      .describe('pieces a batch is cut into, one after the other'),
+      .describe('microbatches per step (gradient accumulation)'),
     schedule,
-    chunks: count.max(64).optional().describe('stages each pipeline rank holds; what the schedule wants if not given'),
+    chunks: count.max(64).optional().describe('virtual pipeline stages per rank; by default what the schedule needs'),
     recompute,
     layers,
-    gather: z.enum(['use', 'step']).default('use').describe('ZeRO-3 gathers parameters at each use, or once a step'),
+    gather: z.enum(['use', 'step']).default('use').describe('ZeRO-3 all-gathers parameters at each use, or once per step'),
     reduce: z
       .enum(['microbatch', 'step'])
       .default('microbatch')
-      .describe('ZeRO-2/3 reduce gradients after each microbatch, or once a step'),
+      .describe('ZeRO-2/3 reduce-scatter gradients after each microbatch, or once per step'),
     precision: z
       .enum(planPrecisions)
       .default('f32')
@@ -199,32 +199,32 @@ export const Plan = z
           .join('; '),
       ),
     fp8: Fp8.optional().describe(
-      'products of linear layers on 8 bits, E4M3 forward and E5M2 for gradients; the rest as precision says',
+      'FP8 matmuls in linear layers: E4M3 in forward, E5M2 for gradients; everything else in plan.precision',
     ),
     gradients: z
       .enum(gradientTypes)
       .optional()
-      .describe('what gradients of parameters are summed in; as wide as the optimizer state if not given'),
+      .describe('dtype in which gradients are accumulated; defaults to that of the optimizer state'),
     rounding: z
       .enum(['nearest', 'stochastic'])
       .default('nearest')
       .describe(
-        'pure-bf16: what a step makes of a parameter is rounded to the nearest, or up or down by chance, so that small steps add up',
+        'pure-bf16: round updated parameters to nearest, or stochastically, so that small updates add up',
       ),
-    overlap: z.boolean().default(true).describe('start collectives early and wait late'),
+    overlap: z.boolean().default(true).describe('overlap communication with computation'),
     bucket: amountOfMemory('25MiB')
       .default(usualFlights.bucket)
-      .describe('bytes of gradients that are reduced together, and of ZeRO-1 and ZeRO-2 parameters gathered together'),
+      .describe('bucket size of gradient reductions, and of ZeRO-1 and ZeRO-2 parameter all-gathers'),
     prefetch: z
       .int()
       .min(0)
       .max(64)
       .default(usualFlights.prefetch)
-      .describe('layers ahead of which ZeRO-3 gathers parameters'),
+      .describe('ZeRO-3 prefetch: number of layers whose parameters are all-gathered ahead'),
     compress: Compression.optional().describe(
-      'what crosses the wire in fewer bits: { reduce: bf16 } for gradients, { gather: bf16 } for parameters',
+      'communication compression: { reduce: bf16 } for gradients, { gather: bf16 } for parameters',
     ),
-    offload: Offload.optional().describe('what lives elsewhere than on the device: { optimizer: host }'),
+    offload: Offload.optional().describe('offload to host or disk: { optimizer: host }'),
     order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })
@@ -237,72 +237,72 @@ type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
 
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
-  globalBatch: amount(1024).describe('sequences in one step, over all ranks; 2k is 2048'),
+  globalBatch: amount(1024).describe('sequences per step, over all ranks; 2k is 2048'),
   batchRamp: z
     .array(
       z.strictObject({
-        globalBatch: amount(1024).describe('sequences in one step'),
-        until: amount(1000).optional().describe('so many sequences have been seen; 10k is 10,000'),
-        tokens: tokens.optional().describe('or so many tokens; 2B is 2,000,000,000'),
+        globalBatch: amount(1024).describe('sequences per step'),
+        until: amount(1000).optional().describe('sequences after which it ends; 10k is 10,000'),
+        tokens: tokens.optional().describe('or tokens after which it ends; 2B is 2,000,000,000'),
       }),
     )
     .max(1024)
     .optional()
-    .describe('batches before globalBatch, each until so much was seen: [{ globalBatch: 8, until: 10k }]'),
+    .describe('batch-size ramp before globalBatch: [{ globalBatch: 8, until: 10k }]'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
   roles: z
     .strictObject(Object.fromEntries(paramRoles.map(role => [role, Multipliers.optional()])) as RoleShape)
     .optional()
-    .describe('what the optimizer is told else for some parameters: { norm: { lr: 0.5 } }'),
+    .describe('parameter groups with other settings: { norm: { lr: 0.5 } }'),
   ema: z
     .strictObject({
-      decay: z.number().min(0).lt(1).default(0.999).describe('the part of the average that stays, in each step'),
+      decay: z.number().min(0).lt(1).default(0.999).describe('decay rate of the moving average per step'),
     })
     .optional()
-    .describe('a moving average of the weights, which evaluations read: { decay: 0.999 }'),
+    .describe('EMA of the weights, used for validation: { decay: 0.999 }'),
   lora: Lora.optional().describe(
-    'all parameters stay as they are but for adapters beside some matrices: { rank: 8, alpha: 16, targets: [q, v] }',
+    'LoRA: freeze the model and train adapters: { rank: 8, alpha: 16, targets: [q, v] }',
   ),
-  clip: z.number().positive().max(1e9).optional().describe('greatest norm of the whole gradient'),
+  clip: z.number().positive().max(1e9).optional().describe('maximum global gradient norm'),
   skipAbove: z
     .number()
     .positive()
     .max(1e18)
     .optional()
-    .describe('a step whose gradient norm is not below it changes nothing; nor does one whose norm is not finite'),
+    .describe('skip a step if the grad norm is at least this; NaN and Inf always skip'),
   spikes: z
     .enum(['note', 'skip'])
     .optional()
-    .describe('a step whose gradient norm is far above those before it is noted (if not given), or changes nothing'),
+    .describe('grad-norm spikes: report them (note, the default), or skip the step'),
   lossScale: LossScale.optional().describe(
-    'gradients are computed so many times as large: a number that stays, or how it moves; f16 needs it',
+    'loss scaling: a fixed number, or a dynamic scaler; required for f16',
   ),
   mostSkips: z
     .int()
     .min(1)
     .max(2 ** 30)
     .optional()
-    .describe('so many steps skipped in a row end the run; 3 if not given, 64 where the loss scale moves'),
+    .describe('skipped steps in a row that end the run; default 3, or 64 with dynamic loss scaling'),
   seed: z
     .int()
     .min(0)
     .max(2 ** 32 - 1)
     .default(1)
-    .describe('fixes the weights, the masks and the data'),
-  steps: amount(1000).default(100).describe('steps of a run; 10k is 10,000'),
-  lrSchedule: LrSchedule.prefault({}).describe('the learning rate over the steps'),
+    .describe('random seed of weights, dropout and data order'),
+  steps: amount(1000).default(100).describe('number of training steps; 10k is 10,000'),
+  lrSchedule: LrSchedule.prefault({}).describe('learning-rate schedule'),
   evalEvery: z
     .int()
     .min(0)
     .max(2 ** 30)
     .default(0)
-    .describe('steps between evaluations; 0: only after the last step'),
+    .describe('steps between validations; 0: only after the last step'),
   evalBatches: z
     .int()
     .min(0)
     .max(2 ** 20)
     .default(4)
-    .describe('global batches of an evaluation; 0: never evaluate'),
+    .describe('global batches per validation; 0: never validate'),
 })
 
 /** What tells the documents of a sequence apart. */
@@ -316,7 +316,7 @@ export const Documents = z.strictObject({
         .max(2 ** 24),
     ])
     .default('end')
-    .describe('the token that ends a document: its id, or end, which the tokenizer puts after each text'),
+    .describe('EOS token of documents: its id, or end for the EOS token of the tokenizer'),
   labels: z
     .enum(['all', 'within'])
     .default('all')
@@ -324,13 +324,13 @@ export const Documents = z.strictObject({
   pad: count
     .max(2 ** 16)
     .default(1)
-    .describe('documents are filled up to a multiple of so many tokens, which predict nothing'),
+    .describe('pad documents to a multiple of this many tokens; padding is masked in the loss'),
 })
 
 /** Members of a line that hold a prompt and its answer. */
 const PairNames = z.strictObject({
-  prompt: z.string().min(1).max(256).describe('what is read'),
-  answer: z.string().min(1).max(256).describe('what is learned'),
+  prompt: z.string().min(1).max(256).describe('prompt field'),
+  answer: z.string().min(1).max(256).describe('completion field'),
 })
 
 /** Where the tokens come from. Paths are relative to the job file. */
@@ -344,7 +344,7 @@ export const Data = z.strictObject({
   pairs: z
     .union([z.boolean(), PairNames])
     .optional()
-    .describe('a line of the source is a JSON object with a prompt and an answer, of which only the answer is learned'),
+    .describe('JSON Lines with prompt/completion pairs (SFT); the loss is masked to the completion'),
   tokenizer: z
     .string()
     .max(4096)
@@ -356,26 +356,26 @@ export const Data = z.strictObject({
   vocab: count
     .max(2 ** 24)
     .optional()
-    .describe('tokens of a bpe to be trained; as many as the model has if not given'),
-  width: z.enum(['u16', 'u32']).default('u16').describe('the ids of a .bin file, least byte first'),
+    .describe('vocabulary size of the BPE tokenizer to train; defaults to that of the model'),
+  width: z.enum(['u16', 'u32']).default('u16').describe('integer type of token ids in a .bin file, little-endian'),
   choices: z
     .string()
     .min(1)
     .max(4096)
     .optional()
-    .describe('choices of experts to repeat, a line of JSON per step: { "layers.0": [[[..]]] } for each routed layer'),
+    .describe('recorded routing to replay, one line of JSON per step: { "layers.0": [[[..]]] } for each routed layer'),
   documents: Documents.optional().describe(
-    'sequences hold several documents: attention and positions stay within each; without it a sequence is one',
+    'sequence packing: attention and positions stay within each document; default: one document per sequence',
   ),
-  evalFraction: z.number().min(0).lt(1).default(0.05).describe('share of the tokens held out for evaluation'),
+  evalFraction: z.number().min(0).lt(1).default(0.05).describe('fraction of the tokens used for validation'),
 })
 
 export const Job = z.strictObject({
-  name: z.string().max(200).optional().describe('what to call it'),
+  name: z.string().max(200).optional().describe('name of the job'),
   model: ModelConfig.describe('a preset, a Hugging Face config.json, or sizes'),
-  training: Training.describe('what one step is'),
-  data: Data.optional().describe('what it is trained on; the synthetic task if not given'),
-  plan: Plan.prefault({}).describe('how the model is laid on the mesh'),
+  training: Training.describe('batch, sequence length, optimizer and schedule'),
+  data: Data.optional().describe('training data; defaults to a synthetic task'),
+  plan: Plan.prefault({}).describe('parallelism, precision and memory'),
 })
 
 export type Plan = z.output<typeof Plan>

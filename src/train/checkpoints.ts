@@ -176,7 +176,7 @@ function positionProblems(position: Position, training: Job['training'], { train
           error(
             'checkpoint/data',
             'data',
-            'the checkpoint was trained on other data, or on sequences cut differently',
+            'the checkpoint was trained on different data, or on different sequences',
             anew,
           ),
         ]),

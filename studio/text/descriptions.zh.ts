@@ -9,13 +9,13 @@ export const descriptionPhrasesZh: Translated<DescriptionPhrases> = {
   '.kernels/plain': ['WebAssembly，SIMD'],
   '.run/ranks': ['{kernels}，{ranks} 个 rank，各占一个线程'],
   '.run/rank': ['{kernels}，1 个 rank'],
-  '.run/in-turns': ['参考解释器，{digits}，{ranks} 个 rank 在一个线程里轮流运行'],
+  '.run/in-turns': ['参考解释器，{digits}，{ranks} 个 rank 在一个线程里交替运行'],
   '.run/alone': ['参考解释器，{digits}，1 个 rank，一个线程'],
-  '.data/tokens': ['{name}：{tokens} 个 token，{train} 条序列用于训练，{heldOut} 条留出'],
+  '.data/tokens': ['{name}：{tokens} 个 token，{train} 条训练序列，{heldOut} 条验证序列'],
   '.data/strides': ['合成数据：按步长数数'],
   '.data/vectors': ['合成数据：向量移动一位'],
-  '.data/documents': ['{data}；文档以 token {separator} 结尾'],
-  '.data/filled': ['{data}；文档以 token {separator} 结尾，补齐到 {pad} 的倍数'],
+  '.data/documents': ['{data}；文档以 EOS token {separator} 结尾'],
+  '.data/filled': ['{data}；文档以 EOS token {separator} 结尾，补齐到 {pad} 的倍数'],
 }
 
 export const describedZh = (said: Spoken): string => speakZh(said, descriptionPhrasesZh)[0]

@@ -5,7 +5,7 @@ const zero = '，必须为 0'
 const leaveOut = '不写它'
 const order = '按从快到慢的次序，把 {order} 各写一次'
 const batch = `globalBatch {globalBatch} % ({divisor} = {pieces}) = {rest}${zero}`
-const pairs = '转得快的维度对不变，慢的再放慢'
+const pairs = '高频的维度对不变，低频的放慢'
 
 const model = {
   'model/heads/kv': [`heads {heads} % kvHeads {kvHeads} = {rest}${zero}`, '试试 {near}'],
@@ -15,7 +15,7 @@ const model = {
   'model/latent/width': ['headDim 是 {headDim}，而 plainDim {plainDim} + ropeDim {ropeDim} = {sum}', leaveOut],
   'model/latent/odd': ['ropeDim {ropeDim} 是奇数，而旋转位置编码成对旋转', '试试 {near}'],
   'model/latent/biases': ['latent attention 没有偏置', leaveOut],
-  'model/latent/norms': ['latent attention 没有各头的归一化', leaveOut],
+  'model/latent/norms': ['latent attention 没有 q/k norm', leaveOut],
   'model/rope/low': ['low {low} 必须小于 high {high}', pairs],
   'model/rope/slow': ['slow {slow} 不能大于 fast {fast}', pairs],
   'model/positions': ['seq {seq} > 模型的位置数 {positions}', '试试 seq {positions}'],
@@ -32,7 +32,7 @@ const model = {
   'model/experts/none': ['{layers} 层中没有一层有路由', '减小 dense 或 every'],
   'model/experts/shared': ['没有共享专家', '写 shared，即它的宽度'],
   'model/experts/group': [`seq {seq} % group {group} = {rest}${zero}`, '试试 {near}，或 sequence'],
-  'model/experts/room': ['专家一点容量也没有', '写 least，或更大的 factor'],
+  'model/experts/room': ['专家的容量是 0', '设置 least，或更大的 factor'],
 } satisfies Phrases
 
 const mesh = {
@@ -66,14 +66,14 @@ const mesh = {
   ],
   '.stages': ['pp {pp} = {pp} 个 stage'],
   '.stages-of-chunks': ['pp {pp} x chunks {chunks} = {stages} 个 stage'],
-  'plan/uneven': ['{layers} 层 = {parts}：层最多的 stage 决定快慢', '均分要 {near} 个 stage'],
-  'plan/bubble': ['微批次 {microbatches} 个，少于 pp {pp}：一步中约有 {share}% 的时间在等待', '{more} 个时是 {less}%'],
+  'plan/uneven': ['{layers} 层 = {parts}：层最多的 stage 决定一步的时间', '均分要 {near} 个 stage'],
+  'plan/bubble': ['微批次 {microbatches} 个，少于 pp {pp}：流水线气泡约占一步的 {share}%', '{more} 个时是 {less}%'],
   'plan/traffic/gather': [
-    '参数在 {microbatches} 个微批次的前向和反向中各收集一次：每个 rank 每步 {moved}',
+    '参数在 {microbatches} 个微批次的前向和反向中各 all-gather 一次：每个 rank 每步 {moved}',
     '`gather: step` 只传 {bytes}，但要多占同样多的显存',
   ],
   'plan/traffic/reduce': [
-    '梯度在 {microbatches} 个微批次之后各归约一次：每个 rank 每步 {moved}',
+    '梯度在 {microbatches} 个微批次之后各 reduce-scatter 一次：每个 rank 每步 {moved}',
     '`reduce: step` 只传 {bytes}，但要多占同样多的显存',
   ],
   'plan/batch-ramp/file': [
@@ -93,7 +93,7 @@ const split = {
   'plan/indivisible': ['{what} {size} 不能由 tp {tp} 切成 {tp} 份', '试试 tp {near}'],
   'plan/indivisible/vocab': [
     'vocab {size} 不能由 tp {tp} 切成 {tp} 份',
-    '从头训练时，补齐到 128 x tp 的下一个倍数：vocab {padded}；从 {size} 个词元的权重开始时，试试 tp {near}',
+    '从头训练时，补齐到 128 x tp 的下一个倍数：vocab {padded}；要加载 {size} 个 token 的权重时，试试 tp {near}',
   ],
   'plan/indivisible/groups': [
     'tp {tp} = {own} x {more}：kvHeads {kvHeads} 可以切成 {own} 份，但 heads / kvHeads = {group} 不能切成 {more} 份',
@@ -112,24 +112,24 @@ const split = {
     'ulysses {ulysses} = {own} x {more}：kvHeads {kvHeads}{left} 可以切成 {own} 份，但 heads / kvHeads = {group} 不能切成 {more} 份',
     '试试 attention {instead}ring 或 gather',
   ],
-  '.left': ['（tp {tp} 留给一个 rank 的）'],
-  'plan/documents/none': ['数据没有区分各个文档', '试试 {fitting}，或 zigzag: true'],
+  '.left': ['（每个 rank，tp {tp}）'],
+  'plan/documents/none': ['数据没有文档边界', '试试 {fitting}，或 zigzag: true'],
   'plan/documents/pad': [`pad {pad} % (2 x {ranks}) = {rest}${zero}`, '试试 {fitting}'],
-  'plan/documents/pairs': ['问答对完整地放在序列里，token 数任意', '试试 zigzag: true'],
+  'plan/documents/pairs': ['问答对不会被切开，token 数任意', '试试 zigzag: true'],
   'plan/experts/none': ['ep {ep} x etp {etp} 切分专家，而模型没有专家', '两者都保持 1'],
   'plan/experts/ranks': [
     `dp {dp} x cp {cp} x tp {tp} = {ranks} % (ep {ep} x etp {etp} = {ways}) = {rest}${zero}`,
     '试试 {fitting}',
   ],
   'plan/experts/grids': [
-    '网格 tp {tp} x cp {cp} x dp {dp} 与 etp {etp} x ep {ep} x {copies} 没有公共的因子：{ends} 中每个都要整除下一个',
+    '网格 tp {tp} x cp {cp} x dp {dp} 与 etp {etp} x ep {ep} x {copies} 不能嵌套：{ends} 中每个都要整除下一个',
     '试试 {fitting}',
   ],
   'plan/experts/order': ['专家只能按 {usual} 的次序切分，不能按 {order}', '不写 order'],
   'plan/experts/each': [`experts {experts} % ep {ep} = {rest}${zero}`, '试试 {fitting}'],
   'plan/experts/width': [`每个专家的 ffn {ffn} % etp {etp} = {rest}${zero}`, '试试 {fitting}'],
   'plan/experts/rows': [
-    `seq {seq} % ({divisor} = {ways}) = {rest}${zero}：每个 rank 把自己的 token 送往专家`,
+    `seq {seq} % ({divisor} = {ways}) = {rest}${zero}：每个 rank 把自己的 token 分发给专家`,
     '试试 seq {next}',
   ],
 } satisfies Phrases

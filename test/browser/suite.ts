@@ -46,7 +46,7 @@ export async function allReduce(): Promise<number[][]> {
   return results
 }
 
-/** The report on a rank that never comes to its first collective; with `kill`, because its thread was ended. */
+/** The report on a rank that never comes to its first collective; with `kill`, because its thread was terminated. */
 export async function fail(kill: boolean): Promise<string> {
   const model = { family: 'mlp', layers: 2, embed: 4, ffn: 8 } as const
   const program = compileJob(Job.parse({ model, training: { seq: 4, globalBatch: 4 }, plan: { dp: 2 } }))

@@ -295,7 +295,7 @@ def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
     if manifest["seed"] != position["seed"]:
         raise Damaged(f"{folder}: the checkpoint's seed is {manifest['seed']}, the run's {position['seed']}{anew}")
     if data["fingerprint"] != position["data"]["fingerprint"]:
-        raise Damaged(f"{folder}: the checkpoint was trained on other data, or on sequences cut differently{anew}")
+        raise Damaged(f"{folder}: the checkpoint was trained on different data, or on different sequences{anew}")
     if data["samples"] != position["data"]["samples"]:
         seen = f"{data['samples']} sequences in {manifest['step']} steps, not {position['data']['samples']}"
         raise Damaged(f"{folder}: the checkpoint has seen {seen}{anew}")

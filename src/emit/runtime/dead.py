@@ -112,14 +112,14 @@ class Units:
         numbers = {"units": found["units"], "of": found["of"], "experts": len(experts), "steps": found["steps"]}
         say = {"step": step, "event": "deadUnits", "severity": "warning", "where": layer, "numbers": numbers}
         if experts:
-            advice = "balance the experts: a higher rate of their biases (model.moe.bias), or coefficients of a loss (model.moe.loss)"
+            advice = "balance the load: a higher update rate of the router bias (model.moe.bias), or a load-balancing loss (model.moe.loss)"
             words = phrase("deadUnits/experts", experts={"joint": "and", "of": experts}, steps=found["steps"])
-            return {**say, **words, "message": f"no token reaches expert {listed(experts)}: no gradient for {found['steps']} steps", "advice": advice}
+            return {**say, **words, "message": f"no token is routed to expert {listed(experts)}: no gradient for {found['steps']} steps", "advice": advice}
         advice = (
-            "go back to a checkpoint before it with a smaller lr, a longer warm-up or clip: "
-            "a step that was too large leaves units where nothing moves them"
+            "resume from an earlier checkpoint with a smaller lr, a longer warmup or clip: "
+            "an update that is too large can leave units without a gradient"
         )
-        message = f"{found['units']} of its {found['of']} units have had no gradient for {found['steps']} steps: they no longer learn"
+        message = f"{found['units']} of {found['of']} units have had no gradient for {found['steps']} steps: they are dead"
         words = phrase("deadUnits", units=found["units"], of=found["of"], steps=found["steps"])
         return {**say, **words, "message": message, "advice": advice}
 

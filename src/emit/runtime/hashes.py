@@ -50,33 +50,33 @@ class Unlike(NamedTuple):
         others = [rank for rank in self.holders if rank not in odd]
         kind = "all" if self.odd is None else "odd" if len(odd) == 1 else "several"
         message = (
-            f"{what}: ranks {listed(others)} should hold the same and do not; which is right nobody can tell"
+            f"{what}: ranks {listed(others)} should be equal and differ; there is no majority"
             if self.odd is None
-            else f"{what}: rank {listed(odd)} {'has' if kind == 'odd' else 'have'} other bits than rank {listed(others)}, which agree"
+            else f"{what}: {'rank' if kind == 'odd' else 'ranks'} {listed(odd)} {'differs' if kind == 'odd' else 'differ'} from ranks {listed(others)}, which agree"
         )
-        whose = "these ranks" if kind == "all" else "that rank"
+        whose = "that rank" if kind == "odd" else "these ranks"
         resume = phrase(".resume", step=equal) if equal else phrase(".start-again")
         values = {"what": gap, "others": {"joint": "and", "of": others}, "resume": resume}
         return {
             **{"step": step, "event": "replicasDiffer", "severity": "error", "message": message},
             **({"rank": odd[0]} if len(odd) == 1 else {}),
             "numbers": {"holders": len(self.holders), "odd": len(odd) or len(self.holders), "equal": equal},
-            "advice": f"{resume_from(equal)}, and suspect the machine of {whose}",
+            "advice": f"{resume_from(equal)}, and suspect the hardware of {whose}",
             **phrase(f"replicasDiffer/{kind}", **values, **({} if self.odd is None else {"odd": {"joint": "and", "of": odd}})),
         }
 
 
 def resume_from(equal: int) -> str:
     if equal:
-        return f"resume from the checkpoint of step {equal}, after which all replicas were equal, or an earlier one"
-    return "start the run again: no comparison of replicas was equal before"
+        return f"resume from the checkpoint of step {equal}, where all replicas were equal, or an earlier one"
+    return "restart the run from scratch: no earlier comparison of replicas was equal"
 
 
 class ReplicasDiffer(Exception):
     """Silent data corruption: the state of every step after `equal` is suspect. All ranks know."""
 
     def __init__(self, differ: int, equal: int):
-        super().__init__(f"replicas differ since step {differ}: checkpoints after step {equal} are suspect; {resume_from(equal)}")
+        super().__init__(f"replicas differ since step {differ}: checkpoints after step {equal} may be corrupt; {resume_from(equal)}")
 
 
 class Replicas:

@@ -258,9 +258,9 @@ class Here:
         for needed, room, even, place in guards:
             if needed > room:
                 factor = math.ceil(100 * needed.item() / even) / 100
-                what = f"the experts of this rank get {needed.item()} rows, there is room for {room}; `rows: {factor:g}` would do"
+                what = f"the experts of this rank receive {needed.item()} tokens, but their capacity is {room}; set `rows: {factor:g}`"
                 raise RuntimeError(f"{place}: {what}")
-        raise RuntimeError("a peer's expert buffer overflowed (see the error of that rank)")
+        raise RuntimeError("another rank has more expert tokens than its capacity")
 
     def dispatch(self, x: torch.Tensor, to: torch.Tensor, group: str, rows: int, apart: bool, block: int = 0) -> comm.Pending:
         """Rows of choices to the ranks that hold their experts; `block` is how many one rank may have for another, if all fit."""

@@ -116,4 +116,4 @@ def held(folder: str, holder: Dict) -> str:
     here = holder["host"] == socket.gethostname()
     hint = "" if here else f", or delete {os.path.join(folder, FILE)} if that run has ended"
     running = ", which is running" if here else ""
-    return f"{folder} belongs to {told(holder)}{running}; name another folder with --save{hint}"
+    return f"{folder} is in use by {told(holder)}{running}; set another folder with --save{hint}"

@@ -29,14 +29,14 @@ class Found(NamedTuple):
     def event(self) -> Dict:
         where = f"{self.segment}{f' of {self.block}' if self.block else ''}"
         microbatch = f" of microbatch {self.microbatch}" if self.microbatch >= 0 else ""
-        said = f": {self.line}" if self.line else ", which is given finite numbers alone"
+        said = f": {self.line}" if self.line else ", from finite inputs"
         in_microbatch = phrase(".microbatch", microbatch=self.microbatch) if self.microbatch >= 0 else ""
         return {
             "rank": self.rank,
             "where": f"{self.block or self.segment}{microbatch}",
             "place": phrase(".place", where=self.block or self.segment, microbatch=in_microbatch),
-            "message": f"the first such number is made in {where}{microbatch} on rank {self.rank}, call {self.at}{said}",
-            "advice": "try a smaller lr, a warm-up or clip, or look at the data of this step",
+            "message": f"the first NaN or Inf is computed in {where}{microbatch} on rank {self.rank}, call {self.at}{said}",
+            "advice": "try a smaller lr, a warmup or clip, or check the data of this step",
             **phrase(
                 "notFinite/call",
                 where=phrase(".segment-of", segment=self.segment, block=self.block) if self.block else self.segment,

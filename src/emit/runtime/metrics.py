@@ -59,20 +59,20 @@ class Metrics:
         """What the launcher tells of the failure, and what it cost."""
         told = json.loads(os.environ["LOCKSTEP_RESTART"])
         lost = max(0, last_step(self.path) - first)
-        again = f"{lost} step{'' if lost == 1 else 's'} run again" if lost else "no step is lost"
+        again = f"{lost} {'step is' if lost == 1 else 'steps are'} repeated" if lost else "no step is lost"
         cost = phrase(".lost-step" if lost == 1 else ".lost-steps", steps=lost) if lost else phrase(".nothing-lost")
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
         numbers = {"restarts": restarts, "from": first, "lostSteps": lost, "seconds": round(time.time() - told["at"], 3)}
         why, failure = told["why"], told["failure"]
         if told["stalled"]:
             said = phrase("timeout/emitted", why=failure)
-            self.event(first, "timeout", "error", f"nothing moved for longer than a rank waits: {why}", {}, **said)
+            self.event(first, "timeout", "error", f"no progress for longer than the timeout: {why}", {}, **said)
         said = phrase("restart/emitted", **{"failure": failure, "from": first, "again": cost})
-        self.event(first, "restart", "warning", f"{why}; goes on after step {first}, {again}", numbers, told["rank"], **said)
+        self.event(first, "restart", "warning", f"{why}; resumes after step {first}, {again}", numbers, told["rank"], **said)
         if "ranks" in told:
             ranks = told["ranks"]
             said = phrase("replanned/emitted", ranks=ranks)
-            self.event(first, "replanned", "note", f"goes on with the plan for {ranks} ranks", {"ranks": ranks}, **said)
+            self.event(first, "replanned", "note", f"continues with the plan for {ranks} ranks", {"ranks": ranks}, **said)
 
     def _append(self, said: Dict) -> None:
         with open(self.path, "a") as file:
@@ -96,4 +96,4 @@ def tell_end(path: str, rank: Optional[int], why: str, failure: Dict) -> None:
     """By the launcher, when a run has failed: how it ended, for those who read its lines later."""
     if os.path.exists(path):
         step = last_step(path) + 1
-        Metrics(path).event(step, "failed", "error", f"the run ended here: {why}", {}, rank, **phrase("failed", why=failure))
+        Metrics(path).event(step, "failed", "error", f"the run failed here: {why}", {}, rank, **phrase("failed", why=failure))

@@ -43,7 +43,7 @@ def require_finite(name: str, values: torch.Tensor) -> None:
     if not finite.all():
         flat, bad = values.reshape(-1), (~finite).reshape(-1).nonzero().reshape(-1)
         first = f"the first ({flat[bad[0]].item()}) at element {bad[0].item()}"
-        raise NotFinite(f"tensor {name} holds {len(bad)} of {len(flat)} values that are not finite, {first}")
+        raise NotFinite(f"tensor {name} has {len(bad)} non-finite (NaN/Inf) values of {len(flat)}, {first}")
 
 
 def write(path: str, tensors: Dict[str, Held], metadata: Dict[str, str]) -> None:

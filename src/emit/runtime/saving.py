@@ -154,11 +154,11 @@ def require_no_later(folder: str, taken: int) -> None:
     if not later:
         return
     last = name_of(max(later))
-    hint = f"resume with --resume {os.path.join(folder, last)}, or name another folder with --save"
+    hint = f"resume with --resume {os.path.join(folder, last)}, or set another folder with --save"
     if taken == 0:
         start = "this run would start at step 1"
-        raise Refused(f"{folder} holds checkpoints of another run, the last of them {last}; {start}; {hint}")
-    raise Refused(f"{folder} holds {last} of another run, which is later than step {taken} that this run resumes from; {hint}")
+        raise Refused(f"{folder} has checkpoints of another run, the latest is {last}; {start}; {hint}")
+    raise Refused(f"{folder} has {last} of another run, which is later than step {taken}, where this run resumes; {hint}")
 
 
 def texts_of(source: str) -> Dict[str, str]:

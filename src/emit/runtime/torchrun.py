@@ -103,7 +103,7 @@ def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str, Dict]:
     if code < 0:
         name = signal.Signals(-code).name
         return rank, f"rank {rank} was killed by {name}", phrase(".killed", rank=rank, signal=name)
-    return rank, f"the first to fail was rank {rank}, with exit code {code}", phrase(".first-to-fail", rank=rank, code=code)
+    return rank, f"rank {rank} failed first, with exit code {code}", phrase(".first-to-fail", rank=rank, code=code)
 
 
 def end_gently(suspended: Set[int], patience: int) -> None:

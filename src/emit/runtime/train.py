@@ -198,7 +198,7 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
         if metrics and "skipped" not in record and not math.isfinite(record["loss"]):
             said = phrase("notFinite/loss", loss=str(record["loss"]))
             metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]}, **said)
-            raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a lower lr, a warmup, or gradient clipping")
+            raise RuntimeError(f"the loss of step {step} is {record['loss']}; try a smaller lr, a warmup, or clip")
         whence = trainer.whence(step)
         if evaluation and is_due(step, steps, evaluation["every"]):
             record["evalLoss"] = trainer.evaluate()
@@ -267,8 +267,8 @@ def too_many_skips(trainer: Trainer, step: int) -> Skipped:
         which = f"steps {first} to {step} were" if step > first else f"step {step} was"
         norm = trainer.stage.result("normSquared").item()
         why, _ = trainer.why(math.sqrt(norm) if norm >= 0 else math.nan)
-        left = f"parameters and optimizer state are those of step {first - 1}"
-        hint = "try a lower lr, a warmup or gradient clipping, inspect the data of these steps, or raise training.mostSkips"
+        left = f"parameters and optimizer state are unchanged since step {first - 1}"
+        hint = "try a smaller lr, a warmup, or clip, check the data of these steps, or allow more (mostSkips)"
         print(f"lockstep: {which} skipped: {why}; {left}; {hint}", file=sys.stderr, flush=True)
     all_here()
     return Skipped()
@@ -277,8 +277,8 @@ def too_many_skips(trainer: Trainer, step: int) -> Skipped:
 def least_scale(trainer: Trainer, step: int) -> Skipped:
     """All ranks agree: the loss scale cannot be reduced further."""
     if trainer.here.rank == 0:
-        why = f"the gradients of step {step} are not finite, and the loss scale is at its minimum, {trainer.before['scale']:.9g}"
-        hint = "gradients overflow without scaling: try a lower lr, a warmup, gradient clipping, or bf16, which has the range of f32"
+        why = f"the gradients of step {step} are NaN or Inf with the loss scale at its minimum, {trainer.before['scale']:.9g}"
+        hint = "gradients overflow even unscaled: try a smaller lr, a warmup, or clip, or bf16, which has the range of f32"
         print(f"lockstep: {why}; {hint}", file=sys.stderr, flush=True)
     all_here()
     return Skipped()

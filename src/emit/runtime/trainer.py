@@ -74,7 +74,7 @@ def dtypes_of(precision: str) -> Dict[str, torch.dtype]:
 def not_saved(outcome: Dict) -> Dict:
     """As an event."""
     said = {"step": outcome["step"], "event": "saveFailed", "severity": "warning", "numbers": {}}
-    advice = "the run goes on, and tries again at the next checkpoint"
+    advice = "the run continues, and retries at the next checkpoint"
     path, error = outcome["path"], str(outcome["error"])
     words = phrase("saveFailed/path", path=path, why=error)
     return {**said, "message": f"cannot write {path}: {error}", "advice": advice, **words}
@@ -269,16 +269,16 @@ class Trainer:
         seen = f"{norm:.3g}"
         if math.isfinite(norm) and norm * norm >= self.limit:
             most = f"{math.sqrt(self.limit):.3g}"
-            text = f"gradient norm {seen} is a spike: by the steps before it should be below {most}"
+            text = f"grad norm {seen} is a spike: expected below {most}, from earlier steps"
             return text, phrase("skipped/spike", norm=seen, limit=most)
         limit = self.settings.get("skipAbove")
         if math.isfinite(norm) and limit is not None:
-            return f"gradient norm {seen} is not below {limit:g}", phrase("skipped/above", norm=seen, limit=f"{limit:g}")
+            return f"grad norm {seen} >= {limit:g}", phrase("skipped/above", norm=seen, limit=f"{limit:g}")
         was, scale = self.before.get("scale"), self.scalars.get("scale")
         if was == scale:
-            return "gradient norm is not finite", phrase("skipped/not-finite")
+            return "grad norm is NaN or Inf", phrase("skipped/not-finite")
         before, now = f"{was:.9g}", f"{scale:.9g}"
-        return f"gradient norm is not finite, scale {before} -> {now}", phrase("skipped/scale", before=before, now=now)
+        return f"grad norm is NaN or Inf, loss scale {before} -> {now}", phrase("skipped/scale", before=before, now=now)
 
     def overflows(self) -> bool:
         """Whether the last step was skipped although the scale is the least that is allowed, and would fall."""
@@ -361,11 +361,11 @@ class Trainer:
         if found is not None:
             return {**say, **found.event()}
         if math.isfinite(again):
-            text = "run again, the step is finite: what broke it was not the data, nor the program"
-            advice = "suspect the machine of a rank: memory or a core that fails now and then"
+            text = "a replay of the step is finite: the cause was neither the data nor the program"
+            advice = "suspect the hardware of a rank: intermittent memory or core errors"
             return {**say, "message": text, "advice": advice, **phrase("notFinite/once")}
-        advice = "try a smaller lr, a warm-up, or clip, and look at the data of this step"
-        message = "the first such number is made where gradients are summed, or their norm"
+        advice = "try a smaller lr, a warmup, or clip, and check the data of this step"
+        message = "the first NaN or Inf appears in the reduction of gradients or in the grad norm"
         return {**say, "message": message, "advice": advice, **phrase("notFinite/sum")}
 
     def progress(self) -> int:

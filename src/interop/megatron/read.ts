@@ -24,7 +24,7 @@ export const readMegatron: Reader = (text, given, format) =>
       ? ofYaml(text, given)
       : ofScript(text, given)
 
-const pathOf = (name: string): string => `--${name}`
+const pathOf = (name: string): string => (name === 'world' ? name : `--${name}`)
 
 function ofScript(text: string, given: Given): Imported {
   const source = { framework: 'megatron', format: 'script' } as const

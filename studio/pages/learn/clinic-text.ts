@@ -45,7 +45,7 @@ export const text = defineText(
       title: 'Loss of a small model, trained here on two ranks',
       step: 'step',
       fine: (first: string, last: string, n: number) => `In ${n} steps the loss goes from ${first} to ${last}.`,
-      ill: (step: number, where: string) => `Step ${step} is not finite: the first such number is made in ${where}.`,
+      ill: (step: number, where: string) => `Step ${step} is not finite: the first NaN or Inf is computed in ${where}.`,
       ended: 'The run ended',
       said: 'What the engine says',
       head: ['Step', 'Loss'],

@@ -15,7 +15,7 @@ export function refuse(call: string, problems: readonly string[]): void {
 const isCount = (n: unknown, least = 0): n is number => Number.isSafeInteger(n) && (n as number) >= least // just tested
 
 export const countProblems = (what: string, n: unknown, least = 0): string[] =>
-  isCount(n, least) ? [] : [`${what} is ${n}, not a whole number of at least ${least}`]
+  isCount(n, least) ? [] : [`${what} is ${n}, not an integer of at least ${least}`]
 
 export const rankProblems = (rank: unknown, ranks: number): string[] =>
   isCount(rank) && rank < ranks ? [] : [`there is no rank ${rank} in a group of ${ranks}`]

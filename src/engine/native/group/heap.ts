@@ -200,7 +200,7 @@ export class Heap {
     const status = new Int32Array(this.token.memory.buffer, this.token.statuses[rank], 16)
     const missing = status[Status.waitingFor]
     const peer = list.peers.get(status[Status.command])?.[missing - 1]
-    return peer === undefined ? undefined : `rank ${rank} waits for rank ${peer}`
+    return peer === undefined ? undefined : `rank ${rank} is waiting for rank ${peer}`
   }
 }
 

@@ -41,7 +41,7 @@ export const execErrors = {
   1: 'the run was aborted',
   2: 'a peer did not come in time',
   3: 'unknown command',
-  4: 'a kernel needs more workspace than it was given',
+  4: 'a kernel needs more workspace than was allocated',
   5: 'experts get more rows than there is room for',
   6: 'a file of the offload could not be read or written',
 } as const

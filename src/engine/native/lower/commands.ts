@@ -376,7 +376,7 @@ export const errorMeanings = {
   aborted: 'the abort flag was raised while it waited',
   timeout: 'gave up waiting',
   unknown: 'a command that no kernel knows',
-  workspace: 'a kernel needs more workspace than it was given',
+  workspace: 'a kernel needs more workspace than was allocated',
   rows: 'experts get more rows than there is room for',
   disk: 'a file of the offload could not be read or written',
 } as const
