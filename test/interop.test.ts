@@ -302,7 +302,7 @@ test('releases of Megatron-LM: whose defaults hold, and which flags there are', 
   deepEqual([zero('0.14'), zero('0.19')], [0, 3])
   match(
     read(script, { world: 2, release: '7' }).notes.find(({ kind }) => kind === 'refused')!.message,
-    /7 is none of 1\.0, /,
+    /unknown release 7; use one of 1\.0, /,
   )
   match(read(picotron, { release: '0.14' }).notes[0].message, /applies to Megatron-LM only/)
   const job = 'model: gpt-tiny\ntraining: { seq: 8, globalBatch: 8 }\nplan: { dp: 2 }\n'

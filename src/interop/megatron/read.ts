@@ -135,7 +135,7 @@ export function readingOf(source: Foreign, found: Found, given: Given): Reading 
   const release = (asked !== undefined && isRelease(asked) ? asked : undefined) ?? releaseOf(names) ?? '2026-08'
   const reading = new Reading(source, treeOf(found))
   if (asked !== undefined && !isRelease(asked))
-    reading.refuse('--release', `${asked} is none of ${releases.join(', ')}`)
+    reading.refuse('--release', `unknown release ${asked}; use one of ${releases.join(', ')}`)
   const t = new Terms(reading, pathOf, megatronDefaults(release, found.fork))
   for (const { name, message } of found.remarks) reading.remark(pathOf(name), found.lineOf(name), message)
   const { world } = found
