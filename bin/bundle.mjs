@@ -14,13 +14,13 @@ export const bundlePath = at('dist/cli/lockstep.cjs')
 export const keptBeside = at('dist/cli/kept')
 
 /**
- * What a bundle is made of, by the times at which it was written; undefined where the package is installed and nothing of it changes.
- * `tsc -b` touches the record of src/cli whatever it builds, since the command line stands on all other folders.
+ * What a bundle is made of, by modification times; undefined where the package is installed and nothing of it changes.
+ * `tsc -b` touches the record of src/cli whatever it builds, since the command line depends on all other folders; build-modules.mjs has one of its own.
  */
 export function sources() {
-  const built = written('dist/info/cli.json')
+  const built = ['dist/info/cli.json', 'dist/info/modules.json'].map(written).join()
   const others = ['node_modules/.package-lock.json', 'bin/bundle.mjs', 'scripts/build-cli.mjs']
-  return built && [built, ...others.map(written)].join()
+  return built === ',' ? undefined : [built, ...others.map(written)].join()
 }
 
 /** The bundle, whose first line is a comment that says what it was made of; undefined where there is none of the modules of today. */

@@ -16,8 +16,10 @@ function loadModules() {
 
 const [command = ''] = process.argv.slice(2)
 // `npm start` does not build the pages.
-if (command === 'studio' && isThere('../studio/vite.config.ts') && !isThere('../dist/studio/page/index.html'))
+if (command === 'studio' && isThere('../studio/vite.config.ts') && !isThere('../dist/studio/page/index.html')) {
+  console.error('lockstep: building the studio, once')
   await import('../scripts/build-studio.mjs')
+}
 const bundle = process.env.LOCKSTEP_DEBUG ? undefined : freshBundle()
 const { run } = bundle ? await loadBundle(bundle, /^[a-z]+$/.test(command) ? command : 'none') : await loadModules()
 process.exitCode = await run(process.argv.slice(2))

@@ -1,4 +1,4 @@
-// Bundles the command line, as `tsc -b` left it in dist/src, into dist/cli/lockstep.cjs, with the licences of the packages it takes in
+// Bundles the command line, as `tsc -b` or build-modules.mjs left it in dist/src, into dist/cli/lockstep.cjs, with the licences of the packages it takes in
 // beside it. bin/bundle.mjs loads it while it is of the modules of today, which this script asks too.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -59,7 +59,6 @@ function licences(modules) {
 }
 
 if (!freshBundle()) {
-  console.error('setup: bundling the command line')
   const from = sources()
   const { code, moduleIds } = await bundle()
   const wrapped = `(function (exports, require, placeOf, importLater) {${ascii(code)}\n})\n`

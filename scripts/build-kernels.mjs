@@ -4,13 +4,14 @@
 // variants that kernels/variants.mjs has for the target, or, with --all, in all that the CPU has the vectors for.
 // LOCKSTEP_MARCH names another target than this CPU: x86-64-v3 has AVX2 and no more, x86-64 plain SSE.
 // --to FOLDER builds elsewhere.
+// With --native the variants are timed for the native kernels only: WebAssembly times its own when it is first loaded.
 // With --cached it builds into the user's cache folder, one folder per version, sources, compiler and CPU, and prints where
 // the kernels are or why there are none: an installed package cannot count on writing to its own folder.
 import { execFile, execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { cpus } from 'node:os'
+import { availableParallelism, cpus } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
@@ -98,13 +99,16 @@ async function compile(addon, hash) {
   mkdirSync(scratch, { recursive: true, mode: cached ? 0o700 : 0o777 })
   try {
     const run = promisify(execFile)
-    const objects = await Promise.all(
-      units(hash).map(async ({ object, source, more }) => {
-        const path = join(scratch, `${object}.o`)
-        await run(compiler, [...flags, ...more, '-c', join(root, 'kernels', source), '-o', path])
-        return path
-      }),
-    )
+    const waiting = units(hash)
+    const objects = []
+    const compileNext = async () => {
+      for (let unit = waiting.shift(); unit; unit = waiting.shift()) {
+        const path = join(scratch, `${unit.object}.o`)
+        objects.push(path)
+        await run(compiler, [...flags, ...unit.more, '-c', join(root, 'kernels', unit.source), '-o', path])
+      }
+    }
+    await Promise.all(Array.from({ length: availableParallelism() }, compileNext))
     const undefinedIsNode = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : []
     await run(compiler, ['-shared', ...undefinedIsNode, ...objects, '-o', join(scratch, 'lockstep.node')])
     renameSync(join(scratch, 'lockstep.node'), addon) // at once: another process may be loading it, or building it too
@@ -148,7 +152,8 @@ async function chooseVariants() {
   const engine = join(root, 'dist/src/engine/native/index.js')
   if (!existsSync(engine)) return
   const { chosenFor } = await import(pathToFileURL(engine))
-  for (const target of ['native', 'relaxed', 'plain'])
+  const targets = process.argv.includes('--native') ? ['native'] : ['native', 'relaxed', 'plain']
+  for (const target of targets)
     try {
       chosenFor(target)
     } catch {} // it cannot run here; who asks for it is told why

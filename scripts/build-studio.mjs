@@ -1,4 +1,5 @@
-// Builds the studio into dist/studio/page where a source is newer than the last build: checks its types, then bundles it.
+// Builds the studio into dist/studio/page where a source is newer than the last build: checks its types (where `tsc -b` has written
+// those it stands on), then bundles it.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -19,9 +20,8 @@ if (!existsSync(built) || statSync(built).mtimeMs < newest() || process.argv.inc
       cwd: root,
       stdio: ['ignore', 2, 'inherit'],
     })
-  console.error('setup: building the studio')
   try {
-    run('typescript/bin/tsc', ['-p', 'studio'])
+    if (existsSync(join(root, 'dist/info/cli.json'))) run('typescript/bin/tsc', ['-p', 'studio'])
     run('vite/bin/vite.js', ['build', '--config', 'studio/vite.config.ts', '--logLevel', 'warn'])
   } catch (error) {
     process.exit(error.status ?? 1) // the tool has said why

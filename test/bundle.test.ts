@@ -1,7 +1,18 @@
 /** The command line in one file: taken while it is of the modules of today, with what V8 compiled of it, wherever that can be kept. */
-import { deepEqual, equal, notEqual } from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { deepEqual, equal, match, notEqual } from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after } from 'node:test'
@@ -48,6 +59,37 @@ test('a checkout takes its bundle until a module is compiled anew', async () => 
   equal(run(), 'modules')
   writeFileSync(at('dist/cli/lockstep.cjs'), '') // a disk that was full
   equal(run(), 'modules')
+})
+
+test('modules without type checking make a checkout too: its bundle lasts until one is written', async () => {
+  const { at, bundle, run } = await packageAt('stripped', false)
+  mkdirSync(at('dist/info'), { recursive: true })
+  writeFileSync(at('dist/info/modules.json'), '{}')
+  bundle('bundle')
+  equal(run(), 'bundle')
+  utimesSync(at('dist/info/modules.json'), 1, 1)
+  equal(run(), 'modules')
+})
+
+test('types are removed where a source is newer than its module, and a slip names the file', async () => {
+  const root = join(made, 'sources')
+  for (const path of ['scripts/build-modules.mjs', 'package.json']) cpSync(path, join(root, path))
+  symlinkSync(join(process.cwd(), 'node_modules'), join(root, 'node_modules'))
+  mkdirSync(join(root, 'src/inner'), { recursive: true })
+  const write = (text: string) => writeFileSync(join(root, 'src/inner/one.ts'), text)
+  const build = () => spawnSync(process.execPath, [join(root, 'scripts/build-modules.mjs')], { encoding: 'utf8' })
+  write('import type { A } from "./a.js"\nexport const one: number = 1 satisfies number\nexport type B = A\n')
+  equal(build().status, 0)
+  const { one } = await import(pathToFileURL(join(root, 'dist/src/inner/one.js')).href)
+  equal(one, 1)
+  const record = join(root, 'dist/info/modules.json')
+  utimesSync(record, 1, 1)
+  equal(build().status, 0)
+  equal(statSync(record).mtimeMs, 1000, 'nothing had changed')
+  write('export const = 2\n')
+  const failed = build()
+  notEqual(failed.status, 0)
+  match(failed.stderr, /src\/inner\/one\.ts: /)
 })
 
 test('what V8 compiled is kept beside it, and made anew where it is not taken or of another bundle', async () => {

@@ -90,7 +90,7 @@ describe('emitted runs that restart', { skip }, () => {
     const faults = ['--fault', 'damage:file=rank-0*,step=2', '--fault', 'kill:rank=1,step=4,at=3']
     const { code, err } = await run('spoilt', ['--elastic'], '--elastic', '--save-every', '2', ...faults)
     equal(code, 0, err)
-    match(err, /no checkpoint in spoilt is whole: begins anew with the first step\n/)
+    match(err, /no complete checkpoint in spoilt: restarting from the first step\n/)
     deepEqual(tensorsIn(join(folder, 'spoilt', 'step-00000006')), undisturbed)
     const damaged = linesOf(join(folder, 'metrics.jsonl')).findLast(({ event }) => event === 'checkpointDamaged')
     equal(damaged?.advice, 'the first step is used instead')

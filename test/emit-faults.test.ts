@@ -109,7 +109,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     equal(second.code, 1)
     match(
       second.err,
-      /rank 1: out of memory: 2 GiB more were asked for; the program needs 0\.0 GiB; is somebody else on this device\?\n/,
+      /rank 1: out of memory \(2 GiB requested\); the program needs 0\.0 GiB; is another process using this device\?\n/,
     )
     match(second.err, /at step 2: layers_F of layers\.0, microbatch 0\n +stage0\.py:\d+: if here/)
   })

@@ -127,10 +127,10 @@ test('a step that comes again drops what was written of it', () => {
   const board = openTensorBoard(folder, options)
   for (const step of [1, 2, 3, 2]) board.step({ ...line, step, loss: Number.NaN })
   board.event(health)
-  const told = tagsIn(readFileSync(board.path)).filter(([, tag]) => !/^(optimizer|speed|memory)/.test(tag))
+  const told = tagsIn(readFileSync(board.path)).filter(([, tag]) => !/^(optimizer|perf|memory|train\/(lr|grad_norm))/.test(tag))
   deepEqual(
     told.map(([step, tag]) => `${step} ${tag}`),
-    ['0 job', '1 loss/train', '2 loss/train', '3 loss/train', '2 restart', '2 loss/train', '2 events/straggler'],
+    ['0 job', '1 train/loss', '2 train/loss', '3 train/loss', '2 restart', '2 train/loss', '2 events/straggler'],
   )
   const again = openTensorBoard(folder, { ...options, first: 3 })
   deepEqual(tagsIn(readFileSync(again.path))[0], [3, 'restart'])
@@ -180,10 +180,10 @@ test('train --tensorboard writes the curves of a run', async () => {
   const tags = tagsIn(Buffer.from(text, 'latin1'))
   deepEqual(tags[0], [0, 'job'])
   deepEqual(
-    tags.flatMap(([step, tag]) => (tag === 'loss/train' ? [step] : [])),
+    tags.flatMap(([step, tag]) => (tag === 'train/loss' ? [step] : [])),
     [1, 2, 3],
   )
-  for (const curve of ['loss/eval', 'memory/peak GiB'])
+  for (const curve of ['val/loss', 'memory/peak_gib'])
     ok(
       tags.some(([step, tag]) => step === 3 && tag === curve),
       curve,
@@ -195,7 +195,7 @@ import json, sys
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 board = EventAccumulator(sys.argv[1]); board.Reload()
 tags = board.Tags()
-print(json.dumps({"losses": [[e.step, e.value] for e in board.Scalars("loss/train")],
+print(json.dumps({"losses": [[e.step, e.value] for e in board.Scalars("train/loss")],
   "scalars": sorted(tags["scalars"]), "texts": sorted(tags["tensors"])}))`
 const hasBoard = (python: string) => spawnSync(python, ['-c', 'import tensorboard']).status === 0
 const python = [process.env.LOCKSTEP_TENSORBOARD_PYTHON, process.env.LOCKSTEP_PYTHON, 'python3'].find(

@@ -33,7 +33,7 @@ export const commands: Readonly<Record<string, Listed>> = {
   },
   demo: {
     group: 'start',
-    summary: 'compile, check and run a small 3D-parallel job',
+    summary: 'predict, train and check a small job on this machine',
     words: () => import('./words/demo.js'),
   },
   studio: {

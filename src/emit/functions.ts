@@ -57,7 +57,7 @@ function linesOf(name: string, group: readonly SegmentFunction[]): string[] {
   ]
 }
 
-/** A tuple also of one: the runtime need not look. */
+/** Always a tuple, so that the runtime need not check. */
 function returned(groups: readonly (readonly string[])[]): string[] {
   const items = groups.flat()
   if (items.length < 2) return [`    return (${items.map(item => `${item},`).join('')})`]
@@ -66,23 +66,23 @@ function returned(groups: readonly (readonly string[])[]): string[] {
 
 const phases: Readonly<Record<Segment['phase'], string>> = {
   F: 'Forward',
-  I: 'Gradient of the input',
-  W: 'Gradients of the weights',
+  I: 'Backward (input gradients)',
+  W: 'Backward (weight gradients)',
   B: 'Backward',
-  C: 'Codes of the weights',
+  C: 'Quantized weights',
   begin: 'Start of the step',
   load: 'Data',
-  count: 'What the loss is divided by',
-  gather: 'Parameters made whole',
-  reduce: 'Summed over those who hold a part',
-  add: 'Summed gradients added up',
-  norm: 'Norm of the gradient',
-  move: 'Taken to another space',
+  count: 'Loss denominator',
+  gather: 'All-gather of parameters',
+  reduce: 'Reduction',
+  add: 'Accumulation of reduced gradients',
+  norm: 'Gradient norm',
+  move: 'Offload copy',
   update: 'Optimizer',
 }
 
 function titleOf(group: readonly SegmentFunction[]): string {
   const [{ segment, lists }, ...others] = group
   const name = `${segment.name}${others.length > 0 ? ` and ${others.length} more` : ''}`
-  return `${phases[segment.phase]}: ${name}${lists.length > 0 ? ', in lists' : ''}.`
+  return `${phases[segment.phase]}: ${name}${lists.length > 0 ? ' (foreach)' : ''}.`
 }

@@ -40,7 +40,7 @@ import { type Display, displayOf } from '../text/display.js'
 import { faultsOf } from '../text/fault-option.js'
 import { countProblems, problemsJson, showProblems } from '../text/problems.js'
 import { RunTotals, summaryOf } from '../text/summary.js'
-import { besideOneRank, introduction, kernelsText, memoryLine, nextCommands, peakOf } from '../text/train-text.js'
+import { besideOneRank, introduction, kernelsText, memoryLine, peakOf } from '../text/train-text.js'
 import { stepsTraced } from '../words/train.js'
 import { type Guest, keptLines, type Rehearsed, type Started, startedSession } from './train-session.js'
 
@@ -61,7 +61,6 @@ export interface TrainOptions extends CheckpointOptions, MonitorOptions {
   readonly shrink?: boolean
   readonly seed?: number
   readonly beside?: number
-  readonly demo?: boolean
   readonly health?: boolean
   readonly cluster?: string
   readonly sample?: string
@@ -131,7 +130,7 @@ async function recorded(session: Session, setting: Setting): Promise<number> {
   const { path, place, tokenizer, options, faults, io } = setting
   const [job, plan] = [portable(session.job, path), savePlanOf(options, place)]
   requireUnused(place, io)
-  const prompt = options.sample ?? (options.demo ? demoPrompt : undefined)
+  const prompt = options.sample
   const sampler = prompt === undefined ? undefined : await samplerOf(session.job, tokenizer, { prompt })
   const run = randomUUID()
   const writer = plan && !options.saveSync ? io.startWriter?.() : undefined
@@ -212,7 +211,6 @@ async function shown(session: Session, places: Places, { path, options, hearing,
     for (const line of [memoryLine(session), ...keptLines(session, totals.seconds)]) display.note(line)
   if (options.beside && stopped === undefined && totals.steps > 0)
     display.note(await besideOneRank(session, totals.firstLosses))
-  if (options.demo && !options.json) display.note(nextCommands)
   const problems = [...replicaProblems(session), ...divergenceOf(totals.lastLosses, session.standing.divergenceLimit)]
   if (problems.length > 0 && options.json) io.out(problemsJson(problems))
   else if (problems.length > 0) io.err(showProblems(problems, io, path))
@@ -330,9 +328,6 @@ const notesOf = ({ warning, sample }: StepRecord): string[] => [
   ...(warning ? [showProblem(warning)] : []),
   ...(sample === undefined ? [] : [`it writes: ${sample}`]),
 ]
-
-/** What the sources of lockstep, which the demo learns from, are full of. */
-const demoPrompt = 'export function '
 
 async function sampled(session: Session, sampler: Sampler | undefined, record: StepRecord): Promise<StepRecord> {
   const { steps, evalEvery } = session.job.training

@@ -93,13 +93,3 @@ export async function besideOneRank(session: Session, firstLosses: readonly numb
   const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(firstLosses[i] - loss) / Math.abs(loss)), 0)
   return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
 }
-
-export const nextCommands = [
-  '',
-  'Next:',
-  '  npx lockstep verify examples/jobs/start.yaml     prove this program, and compare with one rank in f64',
-  '  npx lockstep memory examples/jobs/start.yaml     what each rank needs, before anything runs',
-  '  npx lockstep dry-run examples/jobs/llama3-405b.yaml   the dress rehearsal of a 16,384-GPU job',
-  '  npx lockstep studio                              plan, run and learn in the browser',
-  '  npx lockstep train your-job.yaml                 your own text: data: { source: your-folder }',
-].join('\n')

@@ -1,15 +1,19 @@
 /** What `lockstep demo` is called with. */
 import type { Command } from 'commander'
+import type { DemoOptions } from '../commands/demo.js'
 import type { Io } from '../io.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
     .description(
-      'Compiles a small job over dp, tp and pp, shows its schedule and memory, and compares a run of it with one rank.',
+      'Predicts memory and step time of a small job, trains it on four ranks of this machine, compares both with a single rank, and plans Llama 3 70B on 512 GPUs. `npm start` runs it.',
     )
-    .option('--json', 'the verdict as JSON')
-    .addHelpText('after', '\nExample:\n  lockstep demo\n\nExit code 0: lawful and equal, 1: not, 2: usage error.')
-    .action(async (options: { json?: boolean }) => {
+    .option('--json', 'predictions, measurements and checks as JSON')
+    .addHelpText(
+      'after',
+      '\nExample:\n  lockstep demo\n\nExit code 0: memory as planned and losses as on a single rank, 1: not, 2: usage error.',
+    )
+    .action(async (options: DemoOptions) => {
       const { demoCommand } = await import('../commands/demo.js')
       done(await demoCommand(options, io))
     })

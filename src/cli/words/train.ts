@@ -1,5 +1,4 @@
 /** What `lockstep train` is called with. */
-import { fileURLToPath } from 'node:url'
 import { type Command, Option } from 'commander'
 import { kernelNames } from '../../engine/kernel-names.js'
 import { flopsDefinition } from '../../model/flops-definition.js'
@@ -11,8 +10,6 @@ import { integer, port, positive } from '../text/integer.js'
 
 /** Steps kept for `--trace`: enough to look at, and bounded. */
 export const stepsTraced = 5
-
-const demoJob = fileURLToPath(new URL('../../../../examples/jobs/start.yaml', import.meta.url))
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
   command
@@ -29,7 +26,6 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .option('--seed <n>', 'seed of weights, dropout and data order (default: training.seed of the job)', integer)
     .option('--record-routing <file>', 'write the experts chosen for each token; data.choices replays them')
     .option('--beside <n>', 'repeat the first n steps on one rank and compare the losses', integer)
-    .option('--demo', 'a small GPT on the sources of lockstep itself')
   withCheckpointOptions(withSurvival(withMonitors(command)))
     .option('--json', 'one JSON object per step')
     .addHelpText(
@@ -37,10 +33,10 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       '\nExamples:\n  lockstep train job.yaml --steps 200 --trace trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (such as a diverged loss), 2: usage error, 130: interrupted, 143: terminated.',
     )
     .action(async (path: string | undefined, options: TrainOptions) => {
-      if ((path === undefined) !== (options.demo === true)) command.error('error: give a job file, or --demo')
+      if (path === undefined) command.error('error: <job> is missing: a job file; `lockstep demo` trains a small one')
       requireSaving(command, options)
       const { trainCommand } = await import('../commands/train.js')
-      done(await trainCommand(path ?? demoJob, options.demo ? { beside: 3, ...options } : options, io))
+      done(await trainCommand(path, options, io))
     })
 }
 

@@ -1,6 +1,6 @@
 """
-The samples of a run, by number. Which samples a step holds depends on the seed and the step alone, and a rank reads
-only its own: the same order as Lockstep's engine, under every plan.
+The samples of a run, by index. The samples of a step depend only on the seed and the step, and a rank reads only its
+own: the same order as in Lockstep's engine, under every plan.
 """
 import json
 import os
@@ -51,7 +51,7 @@ class Tokens(Samples):
 
 
 class Progressions(Samples):
-    """Tokens count upwards by a stride that each sequence chooses; the first label cannot be known."""
+    """Synthetic: arithmetic progressions with a random stride per sequence; the first label is not predictable and ignored."""
 
     def __init__(self, vocab: int, seq: int, seed: int):
         self.vocab, self.seq, self.seed = vocab, seq, seed
@@ -66,7 +66,7 @@ class Progressions(Samples):
 
 
 class Rotations(Samples):
-    """Vectors, to be turned by one place and halved."""
+    """Synthetic: random vectors; the target is the vector rotated by one place and halved."""
 
     def __init__(self, embed: int, seq: int, seed: int):
         self.embed, self.seq, self.seed = embed, seq, seed
@@ -176,7 +176,7 @@ class Batches:
         self.samples, self.sizes, self.seed = samples, sizes, seed
 
     def sample(self, number: int) -> int:
-        """Every epoch passes every sample once, in an order of its own."""
+        """Each epoch visits every sample once, in its own random order."""
         epoch, place = divmod(number, self.samples.count)
         return counter.permutation(place, self.samples.count, self.seed, "order", epoch)
 
@@ -226,26 +226,26 @@ class Repeating(Batches):
         return parts.narrow(rows, 1, starts[1], sizes[1])
 
     def _whole(self, step: int, layer: str, batch: int, chosen: int) -> torch.Tensor:
-        said = f"step {step + 1} of {self.path}, choices of {layer}"
+        said = f"step {step + 1} of {self.path}, routing of {layer}"
         try:
             whole = torch.tensor(self.choices(step, layer), dtype=torch.int64).reshape(batch, -1, chosen)
         except (TypeError, ValueError, RuntimeError) as wrong:
             raise RuntimeError(f"{said}: not {chosen} numbers for each token of {batch} sequences ({wrong})") from None
         if (whole < 0).any():
-            raise RuntimeError(f"{said}: {int(whole.min())} is no expert")
+            raise RuntimeError(f"{said}: {int(whole.min())} is not an expert index")
         if chosen > 1 and (whole.sort(-1).values.diff(dim=-1) == 0).any():
-            raise RuntimeError(f"{said}: a token chooses an expert twice")
+            raise RuntimeError(f"{said}: a token selects an expert twice")
         return whole
 
     def choices(self, step: int, layer: str):
         if not self.has(step):
-            raise RuntimeError(f"{self.path} has {len(self.places)} steps, step {step + 1} is asked for")
+            raise RuntimeError(f"{self.path} has {len(self.places)} steps, but step {step + 1} is needed")
         if self.known[0] != step:
             with open(self.path, "rb") as file:
                 file.seek(self.places[step])
                 self.known = (step, json.loads(file.readline()))
         if layer not in self.known[1]:
-            raise RuntimeError(f"step {step + 1} of {self.path} has no choices of {layer}")
+            raise RuntimeError(f"step {step + 1} of {self.path} has no routing of {layer}")
         return self.known[1][layer]
 
     def has(self, step: int) -> bool:

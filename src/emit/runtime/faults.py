@@ -46,7 +46,7 @@ class Fault(NamedTuple):
 def parse(text: str) -> Fault:
     kind, _, rest = text.partition(":")
     if kind not in KEYS:
-        raise ValueError(f"there is no fault {kind!r}; try {', '.join(KEYS)}")
+        raise ValueError(f"unknown fault {kind!r}; use one of {', '.join(KEYS)}")
     must, may = KEYS[kind]
     said: Dict = {}
     for part in filter(None, rest.split(",")):
@@ -100,7 +100,7 @@ class Faults:
 
     def happens(self, fault: Fault) -> None:
         """Written down before it does: a rank that is killed has no time for it afterwards."""
-        print(f"lockstep: rank {self.rank}: fault on purpose: {fault.text}", file=sys.stderr, flush=True)
+        print(f"lockstep: rank {self.rank}: injected fault: {fault.text}", file=sys.stderr, flush=True)
         self.happened.append(fault.text)
         with open(self.record, "w") as file:
             file.write(json.dumps(self.happened))

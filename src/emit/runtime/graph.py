@@ -38,11 +38,11 @@ class Recorded:
     def _record(self) -> None:
         """Nothing is computed here: what was recorded must be replayed to happen."""
         if grouped.asked or self.stage.guarded_until is not None:
-            return _say("the host asks how many rows the experts have")
+            return _say("the host reads the number of tokens per expert")
         if self.stage.on_host:
-            return _say("something lives on the host")
+            return _say("tensors are offloaded to the host")
         if documents.asked:
-            return _say("the host asks where documents end")
+            return _say("the host reads document boundaries")
         self.stage.forget_gradients()
         torch.cuda.empty_cache()
         graph = torch.cuda.CUDAGraph()
@@ -57,4 +57,4 @@ class Recorded:
 
 
 def _say(why: str) -> None:
-    print(f"lockstep: steps run call by call, not as a CUDA graph: {why}", file=sys.stderr, flush=True)
+    print(f"lockstep: no CUDA graph: {why}", file=sys.stderr, flush=True)

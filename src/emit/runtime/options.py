@@ -1,50 +1,51 @@
-"""What a run can be told."""
+"""Command line options of train.py."""
 import argparse
 import os
 from typing import Optional
 
 from . import faults
 
-# What a run that restarts by itself loses at most, if nobody says otherwise.
+# Steps between checkpoints with --elastic: what a failure loses at most.
 ELASTIC_SAVE_EVERY = 20
-# And what it keeps: the one before the last is there where the last is damaged.
+# Checkpoints kept with --elastic: earlier ones are there if the latest is corrupt.
 ELASTIC_KEEP = 3
-# What all ranks have to meet, and, where there is a time-out, what a start takes beside it on a busy machine.
+# Limit of the rendezvous, and what a start may add to --timeout on a busy machine.
 RENDEZVOUS_SECONDS = 600
 START_SECONDS = 20
 
 
 def arguments(folder: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Trains the program in this folder; started by torchrun.")
-    parser.add_argument("--steps", type=int, help="steps, instead of the run's")
+    parser.add_argument("--steps", type=int, help="number of steps (default: that of run.json)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument("--precision", choices=["plan", "f64"], default="plan", help="f64: everything in double")
+    parser.add_argument("--precision", choices=["plan", "f64"], default="plan", help="f64: compute and store everything in double precision")
     parser.add_argument(
         "--timeout", type=float,
-        help="seconds without progress before a rank gives up (else: ten times what the very call has ever taken, at least 10)",
+        help="seconds without progress before a rank gives up (default: 10 x the longest time the same call has taken, at least 10)",
     )
     parser.add_argument(
         "--rendezvous", type=float,
-        help=f"seconds in which all ranks must have come (--timeout and {START_SECONDS} more; without that {RENDEZVOUS_SECONDS})",
+        help=f"seconds within which all ranks must arrive (default: --timeout + {START_SECONDS}, or {RENDEZVOUS_SECONDS})",
     )
     add_gpu(parser)
     add_checkpoints(parser, folder)
     parser.add_argument(
-        "--record-choices", help="a new file: what tokens chose, a line a step, which data.choices repeats; segments run as written"
+        "--record-routing", "--record-choices", dest="record_choices",
+        help="write the experts chosen for each token to a new file, which data.choices replays; turns torch.compile off",
     )
-    parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="a line of JSON a step")
+    parser.add_argument("--metrics", default=os.path.join(folder, "metrics.jsonl"), help="file for metrics, one line of JSON per step")
     parser.add_argument(
         "--profile-every", type=int, default=0,
-        help="in every so many steps: what ranks compute, communicate and wait, and what each collective achieves",
+        help="profile every N-th step: compute, communication and waiting per rank, and the bandwidth of each collective",
     )
     parser.add_argument(
         "--hash-every", type=int, default=0,
-        help="after every so many steps: hash what ranks hold, and compare the copies (on a GPU with --same-bits)",
+        help="after every N steps: hash parameters and optimizer state and compare the replicas (on GPUs turns --same-bits on)",
     )
-    parser.add_argument("--tensorboard", help="a folder: event files for TensorBoard")
+    parser.add_argument("--tensorboard", help="folder for TensorBoard event files")
     parser.add_argument(
         "--fault", action="append", default=[], type=known_fault, metavar="KIND:KEY=VALUE,...",
-        help=f"a fault on purpose ({', '.join(faults.KEYS)}), such as kill:rank=1,step=5; may be repeated",
+        help=f"inject a fault ({', '.join(faults.KEYS)}), such as kill:rank=1,step=5; may be repeated",
     )
     options = parser.parse_args()
     if options.rendezvous is None:
@@ -59,32 +60,32 @@ def arguments(folder: str) -> argparse.Namespace:
 
 
 def add_gpu(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--attention", default="", help="on a GPU: cudnn, flash or math; else the first that works")
-    parser.add_argument("--no-compile", action="store_true", help="run segments as they are written")
-    parser.add_argument("--tune", action="store_true", help="try more kernels before the first step, for faster ones after")
+    parser.add_argument("--attention", default="", help="attention backend on GPUs: cudnn, flash or math (default: the first that works)")
+    parser.add_argument("--no-compile", action="store_true", help="do not use torch.compile")
+    parser.add_argument("--tune", action="store_true", help="autotune longer before the first step, for faster kernels")
     parser.add_argument(
-        "--same-bits", action="store_true", help="on a GPU: no choice of kernels by time, so that every run has the same bits"
+        "--same-bits", action="store_true", help="on GPUs: do not choose kernels by timing, so that runs are bitwise reproducible"
     )
-    parser.add_argument("--no-graph", action="store_true", help="on one GPU: run call by call, not as a CUDA graph")
+    parser.add_argument("--no-graph", action="store_true", help="on a single GPU: do not capture the step as a CUDA graph")
 
 
 def add_checkpoints(parser: argparse.ArgumentParser, folder: str) -> None:
-    parser.add_argument("--save", help="a folder: write a checkpoint there after the last step")
+    parser.add_argument("--save", help="folder for checkpoints; one is written after the last step")
     parser.add_argument(
         "--save-every", type=int, default=0,
-        help="and after every so many steps (into checkpoints/, where --save names no other folder)",
+        help="also save after every N steps (default folder: checkpoints/)",
     )
-    parser.add_argument("--save-sync", action="store_true", help="stand still until a checkpoint is written: no memory for a copy")
+    parser.add_argument("--save-sync", action="store_true", help="block until a checkpoint is written, instead of copying the state first")
     parser.add_argument(
         "--keep", type=int,
-        help=f"remove all but the last so many checkpoints of this line of runs (0: none; with --elastic {ELASTIC_KEEP}, if nobody says)",
+        help=f"keep only the last N checkpoints of this run and those it resumes (0: all; default with --elastic: {ELASTIC_KEEP})",
     )
-    parser.add_argument("--keep-every", type=int, default=0, help="with --keep: leave those of every so many steps too")
-    parser.add_argument("--resume", help="resume from a checkpoint of any plan, or from the last whole one in a folder")
-    parser.add_argument("--init", default=default_init(folder), help="a checkpoint whose weights to start with, at step 1")
+    parser.add_argument("--keep-every", type=int, default=0, help="with --keep: also keep those of every N-th step")
+    parser.add_argument("--resume", help="resume from a checkpoint, written under any plan, or from the latest complete one in a folder")
+    parser.add_argument("--init", default=default_init(folder), help="start at step 1 with the weights of a checkpoint")
     parser.add_argument(
         "--elastic", action="store_true",
-        help=f"go on from the newest checkpoint in the folder of --save, if there is one (saves every {ELASTIC_SAVE_EVERY} steps, keeps {ELASTIC_KEEP})",
+        help=f"resume from the latest checkpoint in --save, if there is one (saves every {ELASTIC_SAVE_EVERY} steps, keeps {ELASTIC_KEEP})",
     )
 
 
@@ -97,6 +98,6 @@ def known_fault(text: str) -> str:
 
 
 def default_init(folder: str) -> Optional[str]:
-    """Weights that were emitted with the program."""
+    """Weights that were written with the program."""
     init = os.path.join(folder, "init")
     return init if os.path.isdir(init) else None

@@ -1,4 +1,4 @@
-"""The plans of a folder: its own, and those for other numbers of ranks in folders of their own."""
+"""The plans of a folder: its own, and those for other world sizes in ranks-*/."""
 import glob
 import json
 import os
@@ -6,7 +6,7 @@ from typing import Dict
 
 
 def plans_in(folder: str) -> Dict[int, str]:
-    """By the number of ranks, the folder that holds the program."""
+    """World size -> folder of the program."""
     others = sorted(glob.glob(os.path.join(glob.escape(folder), "ranks-*")))
     return {world_of(place): place for place in (*others, folder)}
 

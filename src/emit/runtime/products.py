@@ -156,7 +156,7 @@ def start(device) -> None:
     try:
         library = Library(device)
     except (StopIteration, OSError, AttributeError, RuntimeError) as error:
-        print(f"lockstep: products are as PyTorch chooses them: {error or 'no cuBLASLt'}", file=sys.stderr, flush=True)
+        print(f"lockstep: matmul algorithms are left to PyTorch: {error or 'no cuBLASLt'}", file=sys.stderr, flush=True)
 
 
 def mm(

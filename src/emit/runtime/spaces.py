@@ -129,7 +129,7 @@ class File:
             self._bypass_cache(path)
         except OSError as error:
             told = f"there is no room for {room} bytes of {what} in {self.folder}: {error.strerror}"
-            raise DiskFailed(f"offload: {told}; let TMPDIR name a folder of another disk") from error
+            raise DiskFailed(f"offload: {told}; set TMPDIR to a folder on another disk") from error
         finally:
             os.unlink(path)
 

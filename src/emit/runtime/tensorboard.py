@@ -72,17 +72,17 @@ def text(tag: str, said: str) -> bytes:
 
 # The curves of `lockstep train --tensorboard`: tag, field of the record, factor.
 CURVES = [
-    ("loss/train", "loss", 1),
-    ("loss/eval", "evalLoss", 1),
-    ("optimizer/lr", "lr", 1),
-    ("optimizer/gradient norm", "gradientNorm", 1),
-    ("optimizer/loss scale", "scale", 1),
-    ("optimizer/steps taken", "taken", 1),
-    ("speed/seconds a step", "seconds", 1),
-    ("speed/tokens a second", "tokensPerSecond", 1),
-    ("speed/FLOPs a second", "flopsPerSecond", 1),
-    ("batch/sequences", "globalBatch", 1),
-    ("memory/peak GiB", "peakBytes", 2**-30),
+    ("train/loss", "loss", 1),
+    ("val/loss", "evalLoss", 1),
+    ("train/lr", "lr", 1),
+    ("train/grad_norm", "gradientNorm", 1),
+    ("train/loss_scale", "scale", 1),
+    ("optimizer/applied_steps", "taken", 1),
+    ("perf/step_time", "seconds", 1),
+    ("perf/tokens_per_sec", "tokensPerSecond", 1),
+    ("perf/flops_per_sec", "flopsPerSecond", 1),
+    ("train/global_batch", "globalBatch", 1),
+    ("memory/peak_gib", "peakBytes", 2**-30),
 ]
 
 

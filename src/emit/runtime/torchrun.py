@@ -1,6 +1,6 @@
 """
-torchrun for launch.sh and `lockstep launch`. A rank that fails has said why: what the launcher adds is whose fault it was,
-not a traceback of itself.
+torchrun for launch.sh and `lockstep launch`. Ranks report their own errors; the launcher adds which rank failed first, without a
+traceback of its own.
 """
 import logging
 import os
@@ -20,11 +20,11 @@ from .metrics import tell_end
 from .restarts import LAST_WORDS_SECONDS, Restarts, script_in, take_own
 from .spoken import phrase
 
-# What a rank exits with when a peer was lost: it is not the one to blame.
+# Exit code of a rank that lost a peer: it did not cause the failure.
 EXIT_PEER_LOST = 76
-# What ranks are sent when one of them has failed (watchdog.py knows it too): SIGTERM lets a run save first.
+# Sent to ranks when another has failed (see watchdog.py); SIGTERM would let them save first.
 PEER_FAILED = signal.SIGUSR2
-# What ranks have to save a checkpoint before they are killed; their own watchdogs end those that are stuck.
+# Time to save a checkpoint before ranks are killed; their watchdogs end those that are stuck.
 SAVING_SECONDS = 3600
 
 STOPPED = {128 + number: number.name for number in (signal.SIGTERM, signal.SIGINT)}
@@ -53,7 +53,7 @@ def main() -> None:
         end(why)
     except SignalException as error:
         end(f"stopped by {error.sigval.name}", 128 + error.sigval)
-    except Exception as error:  # nodes that did not meet
+    except Exception as error:  # the rendezvous failed
         end(f"torchrun: {(str(error).splitlines() or [type(error).__name__])[0]}")
 
 
@@ -89,7 +89,7 @@ def on_cpu(words: List[str]) -> bool:
 
 
 def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str, Dict]:
-    """Whose fault it was, in words and as a phrase: of a rank that was suspended, else of one that was killed, else of the first that failed by itself."""
+    """The rank to blame, as text and as a message template: a suspended rank, else a killed one, else the first that failed on its own."""
 
     def order(rank: int) -> Tuple[int, int]:
         code = failures[rank].exitcode
@@ -108,8 +108,8 @@ def blame(failures: Dict, suspended: Set[int]) -> Tuple[int, str, Dict]:
 
 def end_gently(suspended: Set[int], patience: int) -> None:
     """
-    Ranks that are asked to end have the time to save; when one has failed, the others are told so. A rank that was
-    suspended (SIGSTOP) hears either only when it continues, and is remembered.
+    Ranks that are asked to end get time to save; if one has failed, the others are notified. A suspended rank (SIGSTOP)
+    receives signals only when it continues, so it is resumed and recorded.
     """
     close = PContext.close
 
@@ -128,7 +128,7 @@ def end_gently(suspended: Set[int], patience: int) -> None:
 
 
 def mend_redirects() -> None:
-    """PyTorch 1.13 finds no name for "redirect nothing" under Python 3.11."""
+    """Works around PyTorch 1.13 under Python 3.11, which cannot parse "redirect nothing"."""
     if Std.from_str("0") is None:
         Std.from_str = classmethod(lambda cls, text: cls(0))
 

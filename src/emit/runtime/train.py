@@ -1,4 +1,4 @@
-"""A run: every rank starts here, meets the others, trains, and ends with a word about why if it must."""
+"""The entry point of every rank: rendezvous, training, and an error message if the run fails."""
 import argparse
 import math
 import os
@@ -36,7 +36,7 @@ SYNTHETIC = "data: SYNTHETIC (generated from the seed). The job has no data.sour
 
 
 def meet(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device):
-    """All ranks, or the names of those that did not come. Returns the store they share, and how many compute on this device."""
+    """Rendezvous of all ranks; raises with the missing ones. Returns the shared store and the number of ranks on this device."""
     store = dist.TCPStore(
         os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "29400")), world,
         is_master=rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
@@ -56,7 +56,7 @@ def meet(rank: int, world: int, backend: str, timeout: timedelta, device: torch.
 
 
 def name_of(device: torch.device, rank: int) -> str:
-    """What no other device is called; one that does not say counts as the rank's own."""
+    """A name unique to the device. Without a UUID each rank counts as having its own."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None) if device.type == "cuda" else None
     return f"device/{uuid or rank}"
 
@@ -84,7 +84,7 @@ def main(script: str) -> None:
         watchdog.watch(trainer)
         begin(trainer, folder, options, store)
         train(trainer, options, opened_metrics(trainer, folder, options))
-    except BaseException as error:  # also an interrupt: nobody ends without a word
+    except BaseException as error:  # also an interrupt: every rank reports why it ends
         watchdog.quiet = True
         code = report(error, watchdog)
         watchdog.close()
@@ -96,7 +96,7 @@ def main(script: str) -> None:
 
 
 def start(folder: str, rank: int, world: int, options: argparse.Namespace, watchdog: Watchdog) -> Tuple:
-    """The rank, and the store it shares with the others."""
+    """This rank's trainer, and the store shared by all ranks."""
     programs = plan_for(folder, world)
     cuda = options.device == "cuda" or (options.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
@@ -107,24 +107,24 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
         os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
     else:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
-    # The store itself may never answer: it is on the first rank where no launcher has one.
+    # The store itself may never answer: without a launcher it runs on rank 0.
     watchdog.enter(f"the rendezvous of {world} ranks (is rank 0 there?)", options.rendezvous + START_SECONDS)
     store, sharing = meet(rank, world, "nccl" if cuda else "gloo", timedelta(seconds=options.rendezvous), device)
-    watchdog.enter(f"the start of {world} ranks: making their groups", watchdog.patience.most + START_SECONDS)
+    watchdog.enter(f"the start of {world} ranks: creating process groups", watchdog.patience.most + START_SECONDS)
     # PyTorch 1 has no compiler.
     compiled = cuda and not options.no_compile and not options.record_choices and hasattr(torch, "compile")
-    # Ranks that compute the same by themselves have the same bits only with the same kernels.
+    # Replicas are bitwise equal only if they use the same kernels.
     products.choosing = not (options.same_bits or options.hash_every) and sharing == 1
     if options.tune:
         stage.COMPILE["options"] = {"coordinate_descent_tuning": True}
-    # Later than the watchdog, which has more to say.
+    # Longer than the watchdog's limit, whose message is more specific.
     patience = timedelta(seconds=2 * watchdog.patience.most + 60)
     recorded = cuda and world == 1 and not (options.no_graph or options.record_choices or options.fault)
     return Trainer(folder, rank, device, options.precision, compiled, recorded, patience, programs=programs), store
 
 
 def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> None:
-    """Where the run starts, and where it saves."""
+    """Loads the checkpoint to start from, and opens the one to save to."""
     trainer.settings["steps"] = options.steps or trainer.settings["steps"]
     found, weights_only = beginning(trainer, options, store)
     begun = Beginning(damaged=[path for path, _ in trainer.passed])
@@ -146,12 +146,12 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
         trainer.load(found.folder, found.manifest, weights_only)
     if trainer.first >= trainer.settings["steps"] and trainer.here.rank == 0:
         taken, steps = trainer.first, trainer.settings["steps"]
-        say = f"the checkpoint has taken {taken} steps, the run has {steps}: nothing is left to train; try --steps"
+        say = f"the checkpoint is at step {taken} and the run ends at step {steps}: nothing left to train; raise --steps"
         print(f"lockstep: {say}", file=sys.stderr)
 
 
 def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
-    """The checkpoint to begin with, if any, and whether it gives weights alone."""
+    """The checkpoint to start from, if any, and whether only its weights are loaded."""
     own = options.elastic and steps_in(options.save)
     asked, weights_only = (options.resume or options.init, not options.resume)
     if not own:
@@ -159,7 +159,7 @@ def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
     try:
         return trainer.find(options.save, store), False
     except AllDamaged as error:
-        # Who starts a run looks at what it says; one that restarts by itself has nobody to ask.
+        # A user who starts a run reads the error; an automatic restart must continue without one.
         if "LOCKSTEP_RESTART" not in os.environ:
             raise
         trainer.passed = error.passed
@@ -167,7 +167,7 @@ def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
         if trainer.here.rank == 0:
             for _, text in error.passed:
                 print(f"lockstep: {text}", file=sys.stderr, flush=True)
-            print(f"lockstep: no checkpoint in {options.save} is whole: begins anew with {trainer.begun}", file=sys.stderr, flush=True)
+            print(f"lockstep: no complete checkpoint in {options.save}: restarting from {trainer.begun}", file=sys.stderr, flush=True)
         passed = trainer.passed
         found = trainer.find(asked, dist.PrefixStore("anew", store), weights_only) if asked else None
         trainer.passed = passed + (found.passed if found else [])
@@ -175,7 +175,7 @@ def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
 
 
 def opened_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -> Optional[Metrics]:
-    """On the rank that reports."""
+    """Of the rank that writes metrics; None on all others."""
     if trainer.here.rank != trainer.program["reporter"]:
         return None
     device, restarted = trainer.here.device, "LOCKSTEP_RESTART" in os.environ
@@ -194,7 +194,7 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
     steps, evaluation = trainer.settings["steps"], trainer.settings.get("evaluation")
     for step in range(trainer.first + 1, steps + 1):
         record = trainer.step(step - 1)
-        # Before the others write: what they would save is of no use. A step that was skipped has changed nothing.
+        # Before any rank saves: a state with a NaN loss is of no use. A skipped step has changed nothing.
         if metrics and "skipped" not in record and not math.isfinite(record["loss"]):
             said = phrase("notFinite/loss", loss=str(record["loss"]))
             metrics.event(step, "notFinite", "error", f"the loss is {record['loss']}", {"loss": record["loss"]}, **said)
@@ -243,14 +243,14 @@ def train(trainer: Trainer, options: argparse.Namespace, metrics: Optional[Metri
 
 
 def give_up_suspect(trainer: Trainer) -> None:
-    """What the run goes on from is the newest checkpoint: those of a suspect state are removed, before any rank ends."""
+    """Removes checkpoints of a suspect state before any rank ends, since the run resumes from the latest one."""
     if trainer.saving and trainer.here.rank == 0:
         trainer.saving.take_back(trainer.replicas.equal)
     all_here()
 
 
 def ends_after(trainer: Trainer, step: int, stop: int, elastic: bool) -> Optional[Exception]:
-    """Why a run ends before its last step, on all ranks alike."""
+    """Why a run ends before its last step; the same on all ranks."""
     if elastic and trainer.replicas and trainer.replicas.differ is not None:
         return trainer.replicas.failure()
     if trainer.overflows():
@@ -261,7 +261,7 @@ def ends_after(trainer: Trainer, step: int, stop: int, elastic: bool) -> Optiona
 
 
 def too_many_skips(trainer: Trainer, step: int) -> Skipped:
-    """All ranks know of it. The first says so before any of them ends."""
+    """All ranks agree; rank 0 reports before any rank ends."""
     if trainer.here.rank == 0:
         first = step - trainer.skips + 1
         which = f"steps {first} to {step} were" if step > first else f"step {step} was"
@@ -275,7 +275,7 @@ def too_many_skips(trainer: Trainer, step: int) -> Skipped:
 
 
 def least_scale(trainer: Trainer, step: int) -> Skipped:
-    """All ranks know of it: nothing is left to make gradients smaller."""
+    """All ranks agree: the loss scale cannot be reduced further."""
     if trainer.here.rank == 0:
         why = f"the gradients of step {step} are NaN or Inf with the loss scale at its minimum, {trainer.before['scale']:.9g}"
         hint = "gradients overflow even unscaled: try a smaller lr, a warmup, or clip, or bf16, which has the range of f32"
@@ -289,12 +289,12 @@ def is_due(step: int, steps: int, every: int) -> bool:
 
 
 def report(error: BaseException, watchdog: Watchdog) -> int:
-    """Says what was wrong. Returns what to exit with: a rank that has lost a peer is not the one to blame."""
+    """Reports the error and returns the exit code. A rank that lost a peer has its own code, so that it is not blamed."""
     lost = peer_was_lost(error)
     if isinstance(error, Stopped):
         watchdog.trainer.stopping.close()
         if watchdog.rank == 0:
-            print(f"lockstep: {error}, which is saved", file=sys.stderr)
+            print(f"lockstep: {error}; a checkpoint was written", file=sys.stderr)
         return error.code
     if isinstance(error, ReplicasDiffer):
         if watchdog.rank == 0:
@@ -314,16 +314,16 @@ def report(error: BaseException, watchdog: Watchdog) -> int:
 
 
 def peer_was_lost(error: BaseException) -> bool:
-    """gloo, NCCL and the store say it in many ways."""
+    """Whether a peer was lost: gloo, NCCL and the store each have their own wording."""
     ours = isinstance(error, (Damaged, Refused))
     words = r"connection|broken pipe|peer|socket|nccl|timed? ?out|heartbeat"
     return isinstance(error, RuntimeError) and not ours and re.search(words, str(error), re.IGNORECASE) is not None
 
 
 def out_of_memory(what: str, trainer: Optional[Trainer]) -> str:
-    """What was asked for, what the program needs, what there is, and what would help."""
+    """An out-of-memory message: what was requested, what the program needs, what the GPU has, and what helps."""
     asked = re.search(r"to allocate ([\d.]+ \w+)", what)
-    parts = ["out of memory" + (f": {asked[1]} more were asked for" if asked else "")]
+    parts = ["out of memory" + (f" ({asked[1]} requested)" if asked else "")]
     if trainer is None:
         return f"{parts[0]} before the first step"
     needs = trainer.program["memory"][trainer.stage.pp]["held"]
@@ -331,7 +331,7 @@ def out_of_memory(what: str, trainer: Optional[Trainer]) -> str:
     has = torch.cuda.get_device_properties(trainer.here.device).total_memory if cuda else math.inf
     parts.append(f"the program needs {needs / 2**30:.1f} GiB" + (f", the GPU has {has / 2**30:.1f}" if cuda else ""))
     if needs < 0.95 * has:
-        parts.append("is somebody else on this device?")
+        parts.append("is another process using this device?")
     else:
-        parts.append("more microbatches, more recomputed, or more ranks (tp, pp, zero) need less; lockstep plan finds one")
+        parts.append("use more microbatches, more recomputation or more ranks (tp, pp, zero); lockstep plan finds a plan that fits")
     return "; ".join(parts)
