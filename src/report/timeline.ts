@@ -98,7 +98,7 @@ export function timelineSvg(timeline: Timeline): string {
       timeline.showTime ?? (time => String(Number(time.toPrecision(6)))),
     ),
   ]
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeXml(timeline.title)}">
 <style>${styles()}</style>
 <rect class="page" width="${width}" height="${height}"/>
 ${body.join('\n')}
