@@ -287,6 +287,6 @@ test('a simulated step waits for a slow disk, and is told so', async () => {
   const said = { out: '' }
   const io: Io = { ...processIo(), colors: false, out: text => void (said.out += text), err: () => {} }
   equal(await run(['simulate', at('disk.yaml'), '--cluster', 'h100'], io), 0)
-  match(said.out, /memory of the disk, for the rank with most there: .*KiB/)
-  match(said.out, /the disk is too slow: ranks wait .* of .* for it; try plan.offload.optimizer host/)
+  match(said.out, /Peak disk memory per rank: .*KiB/)
+  match(said.out, /The disk is too slow: ranks wait .* of .* for it\. Try plan\.offload\.optimizer: host/)
 })
