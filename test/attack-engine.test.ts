@@ -67,7 +67,7 @@ refuses(
   swap(/^( {2}frame 0 .* @)\d+$/m, '$11000000000000'),
   /\[L2\].*stream 0 \(rank 0\)/,
 )
-refuses('an arena that is too small', swap(/^stream 0 arena=\d+/m, 'stream 0 arena=64'), /\[L2\].*the arena at 64/)
+refuses('an arena that is too small', swap(/^stream 0 arena=\d+/m, 'stream 0 arena=64'), /\[L2\].*beyond the arena of 64 bytes/)
 refuses('a frame at an odd byte', swap(/^( {2}frame 0 .* @)\d+$/m, '$11'), /\[L9\].*not a multiple of 4/)
 refuses(
   'a parameter larger than its frame',
@@ -253,7 +253,7 @@ test('ranks that both send first are named when the time they may wait is over',
   const body = (peer: number) => `me.send(me.tensor('f32', 2), ${peer})`
   const said = await inThreads([body(1), body(0)], 1000)
   assert.match(said.join('\n'), /rank \d is waiting for rank \d: it did not arrive in time/)
-  for (const text of said) assert.match(text, /rank \d waits for rank \d/)
+  for (const text of said) assert.match(text, /rank \d is waiting for rank \d/)
 })
 
 test('a send and a receive of different shapes are refused at both ends', async () => {

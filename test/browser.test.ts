@@ -107,7 +107,7 @@ test('a group of four workers sums', options, async () => {
 later('a rank that does not come is named in a page as it is in Node', options, async () => {
   const page = await ownPage()
   const theirs = await inPage<string>(page, 'fail(false)')
-  match(theirs, /^the ranks stand still[\s\S]*waiting for rank 1/)
+  match(theirs, /^all ranks are stalled[\s\S]*waiting for rank 1/)
   equal(theirs, await suite.fail(false))
 })
 

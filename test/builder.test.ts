@@ -56,7 +56,7 @@ refuses(
     b.meanSquare(x(b), b.input('target', ['batch', 'seq', 'embed']))
     return { x: x(b) }
   }),
-  /the block with the loss is the last: nobody takes the x it hands on/,
+  /the block with the loss must be the last: its outputs x are unused/,
 )
 refuses(
   'two losses',

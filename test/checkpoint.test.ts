@@ -153,7 +153,7 @@ const [left, right] = halves
 // biome-ignore format: a fault a line
 const bad: readonly (readonly [string, ReadonlyMap<string, Uint8Array>, RegExp])[] = [
   ['no JSON', new Map([['manifest.json', text('{')]]), /manifest.json is not JSON/],
-  ['format 1', new Map([['manifest.json', text('{"format":"lockstep checkpoint 1"}')]]), /a checkpoint of format 1, which an earlier lockstep wrote; .* resume it with the version that wrote it/],
+  ['format 1', new Map([['manifest.json', text('{"format":"lockstep checkpoint 1"}')]]), /a checkpoint of format 1, written by an earlier version; .* resume it with the version that wrote it/],
   ['a later format', new Map([['manifest.json', text('{"format":"lockstep checkpoint 3"}')]]), /its format is "lockstep checkpoint 3", but this version of lockstep reads "lockstep checkpoint 2"/],
   ['another format', new Map([['manifest.json', text('{"format":"something"}')]]), /is not that of a lockstep checkpoint 2/],
   ['a path out of the folder', small([{ ...left, file: '../w' }]), /lacks step, run, files, tensors or their shards/],

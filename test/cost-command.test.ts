@@ -54,7 +54,7 @@ test('lockstep cost: in words, as a table of nccl-tests, as JSON, refused', asyn
   for (const [line, code, says] of [
     ['all-reduce --ranks 8 --ranks-per-node 3 --cluster h100', 1, /a node has 8 devices, which 3 does not divide/],
     ['all-reduce --ranks 8 --ranks-per-node 2 --cluster tpu-v5p', 1, /a torus, which has no nodes/],
-    ['all-reduce --ranks 64 --devices 32 --cluster h100', 1, /64 ranks 1 apart are 64 devices, but there are 32/],
+    ['all-reduce --ranks 64 --devices 32 --cluster h100', 1, /64 ranks 1 apart are 64 devices, but the cluster has 32/],
     ['all-reduce --ranks 64 --sizes 1GiB --cluster h100', 2, /such as 1KiB\.\.1GiB/],
   ] as const) {
     const refused = await priced(line)

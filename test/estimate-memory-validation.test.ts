@@ -30,7 +30,7 @@ test('few rows chose the constants, and few are set aside, each with its reason'
   deepEqual(
     aside.map(({ row, reason }) => `${row.line}: ${reason}`),
     [
-      '20: no shape of the model',
+      '20: model shape unknown',
       '7: stages of 26 = 26 are not 32 layers, an embedding and a head',
       ...[16, 17, 18, 19].map(line => `${line}: different devices in one job`),
     ],
@@ -43,7 +43,7 @@ test('out of memory or not: recall of at least 95 %, precision of at least 85 %'
     const { recall, precision } = recallAndPrecision(counted)
     ok(recall >= 0.95 && precision >= 0.85, `recall ${recall}, precision ${precision}`)
   }
-  ok(failed.every(({ reason }) => reason === 'failed for another reason than memory'))
+  ok(failed.every(({ reason }) => reason === 'failed for a reason other than memory'))
 })
 
 test('rows are read as written: quotes, percentages, nothing where nothing is', () => {

@@ -162,7 +162,7 @@ test('what cannot be recorded is refused, with what to do', async () => {
     equal(code, 1)
     match(out + err, message)
   }
-  await refused(jobOf(''), there, /there\.jsonl exists already/)
+  await refused(jobOf(''), there, /there\.jsonl already exists/)
   equal(readFileSync(there, 'utf8'), 'kept\n')
   await refused(jobOf(''), at('no/such/folder'), /cannot write .*no\/such\/folder: no such file/)
   await refused(jobOf(''), folder, /exists already/)

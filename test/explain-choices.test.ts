@@ -192,7 +192,7 @@ test('compression that makes a step longer over NVLink is noted with both times,
   const fast = clusterFor(job)
   match(
     notesOn(fast).join(),
-    /^compress.reduce powersgd makes a step longer on these links: 6\.\d+ ms instead of 4\.\d+ ms \(\+4\d\.\d %, both simulated\)/,
+    /^compress.reduce powersgd makes the step slower on these links: 6\.\d+ ms instead of 4\.\d+ ms \(\+4\d\.\d %, both simulated\)/,
   )
   const { topology } = fast
   ok(topology.kind === 'tree')

@@ -125,7 +125,7 @@ caught(
       ? { ...instr, ins: instr.ins.map(ref => (ref === "rows.amax'1" ? 'rows.amax' : ref)) }
       : instr,
   ),
-  /%rows.amax is .*its codes are/,
+  /%rows.amax is .*its quantized values are/,
 )
 
 test('what experts on 8 bits need, and gain', () => {

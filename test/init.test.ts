@@ -15,7 +15,7 @@ for (const template of templateNames)
       [],
     )
     ok(job && next.length >= 2)
-    match(text, /globalBatch: \d+ +# sequences in one step/)
+    match(text, /globalBatch: \d+ +# sequences per step/)
     match(text, /# Next:\n# {3}lockstep check job\.yaml/)
   })
 

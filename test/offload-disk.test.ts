@@ -146,7 +146,7 @@ for (const [law, what, job, from, to, says] of brokenThere)
 test('a disk that is too full is a problem before anything starts', async () => {
   const free = mock.method(disk, 'free', () => 1000)
   await rejects(start(), ({ message }: Error) => {
-    match(message, /is to keep 2 ranks of up to .* = .*KiB, but has 1000 B free; make room there, name a folder/)
+    match(message, /is to keep 2 ranks of up to .* = .*KiB, but has 1000 B free; free space there, set a folder/)
     return true
   })
   free.mock.restore()

@@ -285,7 +285,7 @@ const broken = [
     'an arena of the host that is too small',
     /elsewhere host arena=\d+/,
     'elsewhere host arena=8',
-    /the arena at 8/,
+    /beyond the arena of 8/,
   ],
   [
     'L3',

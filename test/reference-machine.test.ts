@@ -201,7 +201,7 @@ test('a member that never comes is named', () => {
   const error = failing(() => runTiny(program, { x: range(2) }))
   ok(error instanceof StallError)
   equal(error.blocked.length, 1)
-  match(error.message, /rank 0, step 0 \[2\] call meet .*wait y waits for ranks 1 of 0 1 to start/)
+  match(error.message, /rank 0, step 0 \[2\] call meet .*wait y is waiting for ranks 1 of 0 1 to start/)
 })
 
 const send = (frame: number, peer: number, tag: string): Step => ({ kind: 'send', frame, peer, tag })

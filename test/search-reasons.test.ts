@@ -81,7 +81,7 @@ test('a batch that a neighbour cannot share makes it impossible, with the reason
   const from = priceOf(odd, { ...split, microbatches: 3 })
   const doubled = neighboursOf(odd, from).find(({ move }) => showSentence(move.change) === 'dp x2, tp /2')
   deepEqual(doubled?.verdict, { kind: 'impossible', why: { code: 'reason/batch', values: { batch: 6, dp: 4 } } })
-  equal(showSentence(reasonSentence(doubled!)), 'a batch of 6 cannot be shared by dp 4')
+  equal(showSentence(reasonSentence(doubled!)), 'a batch of 6 is not divisible by dp 4')
 })
 
 test('sensitivity: more memory and a faster network are never slower', () => {

@@ -159,7 +159,7 @@ const refused: readonly [text: string, message: RegExp, suggestion?: RegExp][] =
   ['tpp<=8', /no field tpp/, /did you mean tp/],
   ['tp<=many', /many is not an integer/],
   ['memory>=70GiB', /only be limited/],
-  ['memory<=lots', /lots is not an amount/],
+  ['memory<=lots', /lots is not a memory size/],
   ['schedule=1f1', /no schedule 1f1/, /did you mean 1f1b/],
   ['recompute<=full', /only be = or !=/],
 ]

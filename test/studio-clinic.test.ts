@@ -55,7 +55,7 @@ later(
     await open('learn/clinic?patient=hang&lang=en')
     await page.getByText('recv F0.0 x has no send').first().waitFor()
     await page.getByRole('button', { name: 'Lose a message in step 2' }).click()
-    await page.getByText('waits for rank').first().waitFor()
+    await page.getByText('waiting for rank').first().waitFor()
     match((await page.locator('.lost-message').textContent())!, /all ranks are stalled: 2 of 2 are waiting/)
     isFine()
     await page.close()
