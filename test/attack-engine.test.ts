@@ -67,7 +67,11 @@ refuses(
   swap(/^( {2}frame 0 .* @)\d+$/m, '$11000000000000'),
   /\[L2\].*stream 0 \(rank 0\)/,
 )
-refuses('an arena that is too small', swap(/^stream 0 arena=\d+/m, 'stream 0 arena=64'), /\[L2\].*beyond the arena of 64 bytes/)
+refuses(
+  'an arena that is too small',
+  swap(/^stream 0 arena=\d+/m, 'stream 0 arena=64'),
+  /\[L2\].*beyond the arena of 64 bytes/,
+)
 refuses('a frame at an odd byte', swap(/^( {2}frame 0 .* @)\d+$/m, '$11'), /\[L9\].*not a multiple of 4/)
 refuses(
   'a parameter larger than its frame',

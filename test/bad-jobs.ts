@@ -54,7 +54,7 @@ export const rows: readonly Row[] = [
   ['{a: '.repeat(20_000), 'file/deep - | 64 levels deep'],
   ['- '.repeat(50_000), 'file/deep - | 64 levels deep'],
   [`${[...Array(300).keys()].map(i => `${' '.repeat(i)}a:`).join('\n')}`, 'file/deep - | 64 levels deep'],
-  [[...Array(9000).keys()].map(i => `k${i}: 1`).join('\n'), 'schema/missing model | preset', 'schema/missing training | step', ...Array.from({ length: 48 }, (_, i) => `schema/key k${i} | unknown key` as const), 'file/more - | and 8952 more'],
+  [[...Array(9000).keys()].map(i => `k${i}: 1`).join('\n'), 'schema/missing model | preset', 'schema/missing training | batch', ...Array.from({ length: 48 }, (_, i) => `schema/key k${i} | unknown key` as const), 'file/more - | and 8952 more'],
 
   // Shape: what is missing, unknown, or of the wrong kind
   ['{}', 'schema/missing model | a preset', 'schema/missing training | batch, sequence length, optimizer and schedule'],

@@ -165,7 +165,7 @@ test('what cannot be recorded is refused, with what to do', async () => {
   await refused(jobOf(''), there, /there\.jsonl already exists/)
   equal(readFileSync(there, 'utf8'), 'kept\n')
   await refused(jobOf(''), at('no/such/folder'), /cannot write .*no\/such\/folder: no such file/)
-  await refused(jobOf(''), folder, /exists already/)
+  await refused(jobOf(''), folder, /already exists/)
   const file = at('choices-0.jsonl')
   await refused(jobOf('', `choices: ${file}`), at('new.jsonl'), /routing is replayed from .*: nothing is chosen/)
   await refused(jobOf('').replace(`, ${moe}`, ''), at('new.jsonl'), /the model has no experts to route to/)

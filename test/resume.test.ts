@@ -163,7 +163,7 @@ describe('a folder of checkpoints', () => {
   test('nothing left to train is said, and is no failure', async () => {
     const { code, err } = await train(job, ['--resume', saved])
     equal(code, 0)
-    match(err, /the checkpoint has taken 4 steps, the job has 4: nothing is left to train; try --steps/)
+    match(err, /the checkpoint is at step 4 and the job has 4 steps: nothing left to train; try --steps/)
   })
 
   test('two beginnings, or a checkpoint every 0 steps, are usage errors', async () => {
@@ -206,10 +206,10 @@ describe('a folder of checkpoints', () => {
     ['a shard is cut short', job, rewritten(first, bytes => bytes.subarray(0, -40)), /rank-00000.safetensors \(written by rank 0\): tensor \S+ is truncated: \d+ of \d+ bytes/],
     ['a shard is missing', job, folder => rmSync(join(folder, second)), /rank-00001.safetensors \(written by rank 1\), tensor param\.embed\.tokens: no such file, and of \d+ more tensors/],
     ['the manifest is cut short', job, rewritten('manifest.json', bytes => bytes.subarray(0, -9)), /manifest.json is not JSON/],
-    ['the manifest is missing', job, folder => rmSync(join(folder, 'manifest.json')), /holds no checkpoint; pass a folder with a manifest.json in it/],
+    ['the manifest is missing', job, folder => rmSync(join(folder, 'manifest.json')), /holds no checkpoint; pass a folder with a manifest.json/],
     ['a tensor is not in the manifest', job, manifest(value => delete (value.tensors as Record<string, unknown>)['v.embed.tokens']), /the checkpoint holds no v\.embed\.tokens/],
     ['another model', jobOf('', { model: gpt.replace('ffn: 8', 'ffn: 16') }), untouched, /parameter layers\.0\.mlp\.up is 8 x 8 in the checkpoint, but 8 x 16 in the job/],
-    ['a padded vocabulary', jobOf('', { model: gpt.replace('vocab: 8', 'vocab: 16') }), untouched, /embed\.tokens is 8 x 8 in the checkpoint, but 16 x 8 in the job; weights are not padded, .*: take vocab 8 and a tp that divides it/],
+    ['a padded vocabulary', jobOf('', { model: gpt.replace('vocab: 8', 'vocab: 16') }), untouched, /embed\.tokens is 8 x 8 in the checkpoint, but 16 x 8 in the job; weights are not padded, .*: set vocab 8 and a tp that divides it/],
     ['fewer layers', jobOf('', { model: gpt.replace('layers: 2', 'layers: 1') }), untouched, /the checkpoint has parameter layers\.1\.\S+, which is not in the job’s model/],
     ['another optimizer', jobOf('', { optimizer: 'optimizer: { kind: sgd, lr: 1 }' }), untouched, /training.optimizer: .* the optimizer of the checkpoint keeps m and v, the job’s nothing; start from its weights with --init/],
     ['another seed', job, untouched, /training.seed: .* the seed of the checkpoint is 1, the job’s 2; try --seed 1, or start a new run/, ['--seed', '2']],
@@ -232,7 +232,7 @@ describe('a folder of checkpoints', () => {
     writeFileSync(at('file'), '')
     mkdirSync(at('empty'))
     for (const [name, expected] of [
-      ['nowhere', /^there is no .*nowhere$/],
+      ['nowhere', /nowhere: no such file or directory/],
       ['file', /file holds no checkpoint$/],
       ['empty', /empty holds no checkpoint$/],
     ] as const) {

@@ -155,13 +155,13 @@ for (const [text, split, expected] of kept)
   })
 
 const refused: readonly [text: string, message: RegExp, suggestion?: RegExp][] = [
-  ['tp', /no comparison/, /tp<=8/],
-  ['tpp<=8', /no field tpp/, /did you mean tp/],
+  ['tp', /not a comparison/, /tp<=8/],
+  ['tpp<=8', /unknown field tpp/, /did you mean tp/],
   ['tp<=many', /many is not an integer/],
-  ['memory>=70GiB', /only be limited/],
+  ['memory>=70GiB', /only an upper limit/],
   ['memory<=lots', /lots is not a memory size/],
-  ['schedule=1f1', /no schedule 1f1/, /did you mean 1f1b/],
-  ['recompute<=full', /only be = or !=/],
+  ['schedule=1f1', /unknown schedule 1f1/, /did you mean 1f1b/],
+  ['recompute<=full', /only be compared with = or !=/],
 ]
 for (const [text, message, suggestion = /.*/] of refused)
   test(`--constraint '${text}' is refused`, () => {

@@ -92,7 +92,10 @@ later('in the page: a rank that is ended is named with those who wait for it; St
   await press(page, 'Start')
   await press(page, 'End rank 3')
   await state(page, 'failed')
-  match((await page.textContent('.trouble'))!, /rank 3 failed: its thread[\s\S]*rank \d waiting in .*waiting for rank 3/)
+  match(
+    (await page.textContent('.trouble'))!,
+    /rank 3 failed: its thread[\s\S]*rank \d waiting in .*waiting for rank 3/,
+  )
   await press(page, 'Start')
   await state(page, 'running')
   await page.locator('.status strong', { hasText: 'step' }).waitFor()

@@ -209,7 +209,7 @@ const swapped = (kind: 'attention' | 'attentionGrad', at: number) => (segment: S
 // biome-ignore format: a slip a line
 const slips: readonly (readonly [what: string, segment: string, RegExp, (segment: Segment) => Segment])[] = [
   ['attention takes slots for places', 'layers.F', /^T1 attention: each document is sharded separately, but the instruction lacks the order/, changed('attention', instr => ({ ...instr, ins: instr.ins.slice(0, 4) }))],
-  ['its gradient does', 'layers.B', /^T1 attentionGrad: .* not told the order/, changed('attentionGrad', instr => ({ ...instr, ins: instr.ins.slice(0, 7) }))],
+  ['its gradient does', 'layers.B', /^T1 attentionGrad: .* the instruction lacks the order/, changed('attentionGrad', instr => ({ ...instr, ins: instr.ins.slice(0, 7) }))],
   ['rotary positions are those of slots', 'layers.F', /^T1 rope: .* the instruction lacks the positions/, changed('rope', instr => ({ ...instr, ins: instr.ins.slice(0, 1) }))],
   ['another table is taken for the order', 'layers.F', /^T3 attention: the order has dims \[batch seq\]/, swapped('attention', 4)],
   ['the order is a table of real numbers', 'layers.F', /^T3 attention: /, changed('attention', instr => ({ ...instr, ins: instr.ins.with(4, instr.ins[0]) }))],
