@@ -48,13 +48,7 @@ describe('the line of progress', () => {
 
   test('counts the phases that were expected, names the others, and is gone at the end', async t => {
     t.mock.method(performance, 'now', () => 0) // a phase that takes a tenth of a second is drawn again
-    deepEqual(await shown(80), [
-      '',
-      'one ...',
-      'something else ...',
-      '━━━━━─────────────── 25 %: three',
-      '',
-    ])
+    deepEqual(await shown(80), ['', 'one ...', 'something else ...', '━━━━━─────────────── 25 %: three', ''])
   })
 
   test('is cut to the screen', async () => {
