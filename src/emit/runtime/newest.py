@@ -75,7 +75,7 @@ def candidates(asked: str) -> Dict:
     doubtful = [path for path in paths if crashes[path] >= 2]
     if len(doubtful) == len(paths):
         return {"paths": paths, "doubtful": []}
-    say = "{}: all of it is as it was written, but {} processes have ended while they loaded it"
+    say = "{}: its checksums are correct, but {} processes have ended while they loaded it"
     return {
         "paths": [path for path in paths if path not in doubtful] + doubtful,
         "doubtful": [(path, say.format(path, crashes[path])) for path in doubtful],
@@ -94,7 +94,7 @@ def before(path: str, weights_only: bool, rank: int, store) -> str:
         names = sorted((name for name in os.listdir(beside or ".") if 0 <= step_in(name) < step), key=step_in, reverse=True)
         earlier = (os.path.join(beside, name) for name in names)
         whole = next((path for path in earlier if not damages(path, 0, 1, weights_only)), None)
-        store.set("before", f"; the one before it is whole: {whole}" if whole else "")
+        store.set("before", f"; the previous checkpoint is complete: {whole}" if whole else "")
     return store.get("before").decode() if step >= 0 else ""
 
 
