@@ -9,12 +9,26 @@ const frames = {
   'docs/cli.md': [
     '# Commands',
     '',
-    'The help of every command, as `lockstep COMMAND --help` prints it. Every command has `--json`. `node scripts/cli-page.mjs` writes this page.',
+    'The help of every command, as `lockstep COMMAND --help` prints it. `node scripts/cli-page.mjs` writes this page.',
+    '',
+    '- **Job**: where `<job>` is not given, commands take `job.yaml`, `job.yml` or `job.json` of the current folder; `-` reads standard input.',
+    '- **Run**: runs go to `runs/DATE-NAME`, and `runs/latest` links to the newest. `watch`, `doctor`, `report` and `replan` take it by default.',
+    '- **Output**: `--json` everywhere, `--quiet`, `--verbose`, `--no-color` (or `NO_COLOR=1`; `FORCE_COLOR=1` colors pipes).',
+    '- **Pager**: on a terminal, output longer than the screen goes through `$LOCKSTEP_PAGER`, `$PAGER` or `less -FRX`. `--no-pager` or `LOCKSTEP_PAGER=` turns it off.',
+    '- **Completion**: `lockstep completion bash`, `zsh` or `fish` prints a script for the shell.',
+    '- **Exit codes**: 0 success, 1 problems found, 2 usage error, 129 hangup, 130 interrupted, 143 terminated.',
   ],
   'docs/zh/cli.md': [
     '# 命令',
     '',
-    '每条命令的 `lockstep COMMAND --help` 输出（命令行使用英文）。所有命令都支持 `--json`。本页由 `node scripts/cli-page.mjs` 生成。',
+    '每条命令的 `lockstep COMMAND --help` 输出（命令行使用英文）。本页由 `node scripts/cli-page.mjs` 生成。',
+    '',
+    '- **作业**：未给出 `<job>` 时，命令使用当前目录下的 `job.yaml`、`job.yml` 或 `job.json`；`-` 表示标准输入。',
+    '- **运行目录**：每次运行写入 `runs/日期-名称`，`runs/latest` 指向最新的一次；`watch`、`doctor`、`report` 和 `replan` 默认使用它。',
+    '- **输出**：所有命令都支持 `--json`、`--quiet`、`--verbose`、`--no-color`（或 `NO_COLOR=1`；`FORCE_COLOR=1` 在管道中也使用颜色）。',
+    '- **分页**：在终端上，超过一屏的输出经过 `$LOCKSTEP_PAGER`、`$PAGER` 或 `less -FRX`；`--no-pager` 或 `LOCKSTEP_PAGER=` 关闭分页。',
+    '- **补全**：`lockstep completion bash`、`zsh` 或 `fish` 输出相应 shell 的补全脚本。',
+    '- **退出码**：0 成功，1 发现问题，2 用法错误，129 终端关闭，130 被中断，143 被终止。',
   ],
 }
 

@@ -71,9 +71,10 @@ describe('check looks at the data', () => {
     'text/a.txt': 'a'.repeat(20),
     'text/b.txt': 'b'.repeat(20),
     'ids.bin': new Uint8Array(40),
+    'shards/a.bin': new Uint8Array(40),
   }
   const rows: [data: string, code: number, says: RegExp][] = [
-    ['source: text', 0, /^gpt with/],
+    ['source: text', 0, /^gpt, 3\.00 k parameters, 1 rank; 1 stage of 1 layer; 1 microbatch of/],
     [
       'source: text/a.txt',
       0,
@@ -85,9 +86,10 @@ describe('check looks at the data', () => {
       1,
       /error: data\.source: ids\.bin has at most 10 tokens, but one sequence of seq 8 with 50 % for validation needs 17/,
     ],
+    ['source: shards', 1, /error: data\.source: there is no text file in shards/],
     ['source: nowhere.txt', 1, /job\.yaml:1:\d+: error: data\.source: cannot read nowhere\.txt: no such file/],
     ['source: text, tokenizer: no.json', 1, /data\.tokenizer: cannot read no\.json: no such file/],
-    ['source: synthetic', 0, /^gpt with/],
+    ['source: synthetic', 0, /^gpt, 3\.00 k parameters, 1 rank; 1 stage of 1 layer; 1 microbatch of/],
   ]
   for (const [data, code, says] of rows)
     test(data, async () => {

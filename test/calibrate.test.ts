@@ -309,7 +309,10 @@ describe('lockstep calibrate', () => {
         env: { HOME: '/home' },
       })
       equal(code, 0, err)
-      return { said: /^Predicted: .*$/m.exec(out)?.[0], told: JSON.parse(written['runs/job/about.json']).prediction }
+      return {
+        said: /^Predicted: .*$/m.exec(out)?.[0],
+        told: JSON.parse(written['runs/2026-01-02-job/about.json']).prediction,
+      }
     }
     const { said, told } = await trained(titleOf(thisHost()))
     match(said ?? '', /^Predicted: \S+ \S+ a step, by \/home\/\.cache\/lockstep\/calibration-here\.yaml\.$/)

@@ -91,7 +91,7 @@ for (const precision of ['bf16', 'pure-bf16'])
     const outputs = {
       check: new RegExp(`selective recompute, ${precision};`),
       compile: /./,
-      verify: /lawful[\s\S]*equal: 8 ranks/,
+      verify: /static checks passed[\s\S]*numeric check passed: 8 ranks/,
       memory: /optimizer/,
     }
     for (const [command, expected] of Object.entries(outputs)) {
@@ -101,10 +101,13 @@ for (const precision of ['bf16', 'pure-bf16'])
     }
   })
 
-test('verify says lawful and equal, and the same as JSON', async () => {
+test('verify passes both checks in words, and the same as JSON', async () => {
   const text = await lockstep(['verify', 'job.yaml'], files)
   equal(text.code, 0)
-  match(text.out, /lawful[\s\S]*equal: 8 ranks compute what one rank computes/)
+  match(
+    text.out,
+    /^static checks passed \(8 ranks, full size\)\n[\s\S]*numeric check passed: 8 ranks match the single-rank reference/,
+  )
   const verdict = JSON.parse((await lockstep(['verify', 'job.yaml', '--json'], files)).out)
   deepEqual([verdict.ok, verdict.violations, verdict.numbers.memory, verdict.numbers.steps.length], [true, [], [], 3])
   ok(verdict.numbers.worst <= 1e-12)

@@ -34,7 +34,7 @@ describe('the picture', () => {
       const text = lines.join('\n')
       const numbers = [
         '123.4 ms/step',
-        '123k tokens/s',
+        '123k tok/s',
         '456 GFLOP/s',
         'MFU 38 %',
         'compute 41 %',

@@ -156,7 +156,7 @@ test('a folder of texts is trained on document by document, alike on one rank an
   ok(alone.some((loss, i) => Math.abs(loss - one[i]) > 1e-6))
   const { code, out } = await train(documents, 'cp: 2', '--beside', '2')
   equal(code, 0)
-  match(out, /one rank/)
+  match(out, /single rank/)
 })
 
 test('a tokenizer that ends no text leaves it to the job', async () => {

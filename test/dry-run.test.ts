@@ -25,14 +25,14 @@ training: { seq: 8192, globalBatch: 4096 }
 plan: { tp: 8, pp: 4, dp: 512, zero: 1, schedule: interleaved, microbatches: 8 }
 `
 
-later('16,384 ranks are rehearsed on 16: the same program, and equal to one rank', async () => {
+later('16,384 ranks are scaled down to 16: the same program, and equal to one rank', async () => {
   const { code, out } = await lockstep(['dry-run', 'job.yaml', '--steps', '1'], { 'job.yaml': llama405 })
   equal(code, 0, out)
-  match(out, /^llama3-405b: 16384 ranks rehearsed on 16\n/)
+  match(out, /^llama3-405b: 16384 ranks scaled down to 16\n/)
   match(out, /plan\.dp +512 +2 +copies do the same/)
   match(out, /layers\.F +all-reduce tp x2 +1008 +64\n/)
-  match(out, /the same program: all \d+ kinds of segments agree, instruction for instruction\nlawful/)
-  match(out, /equal: 16 ranks compute what one rank computes/)
+  match(out, /identical program structure: (\d+)\/\1 functions match\nstatic checks passed/)
+  match(out, /numeric check passed: 16 ranks match the single-rank reference/)
 })
 
 later('a plan in bf16 is rehearsed in bf16', async () => {
@@ -40,7 +40,7 @@ later('a plan in bf16 is rehearsed in bf16', async () => {
   const { code, out } = await lockstep(['dry-run', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 0, out)
   match(out, /kernels in bf16: losses differ from one rank's by/)
-  match(out, /the same program: all \d+ kinds of segments agree[\s\S]*equal: 16 ranks compute what one rank computes/)
+  match(out, /identical program structure: (\d+)\/\1 functions match[\s\S]*numeric check passed: 16 ranks match/)
 })
 
 later('what makes tp two factors, a short pipeline and a file of a schedule are kept', async () => {
@@ -260,7 +260,7 @@ later('experts on all of eight ranks are rehearsed on four, and proved narrower'
   equal(code, 0, out)
   match(
     out,
-    /8 ranks rehearsed on 4\n[\s\S]*plan\.ep +8 +4 +each axis[\s\S]*the same program[\s\S]*equal: 4 ranks compute/,
+    /8 ranks scaled down to 4\n[\s\S]*plan\.ep +8 +4 +each axis[\s\S]*identical program structure[\s\S]*numeric check passed: 4 ranks match/,
   )
   const proof = await lockstep(['verify', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(proof.code, 0, proof.out)

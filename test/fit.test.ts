@@ -127,7 +127,7 @@ test('plan: those that surely fit, and apart the faster ones with their chance a
     chances.toSorted((a: number, b: number) => a - b),
   )
   const text = (await plan()).out
-  match(text, /Faster, fits if\n.*chance/)
+  match(text, /Faster, may fit\n.*chance/)
   match(text, /1 fits if (it|fragmentation|context)/)
   for (const line of text.split('\n')) ok(line.length <= 110, `${line.length}: ${line}`)
 })
@@ -138,7 +138,7 @@ test('plan: where nothing surely fits, what may is shown and written with its co
   deepEqual([best.length, tight.code], [0, 0])
   ok(possible.length > 0)
   const { out, written } = await plan('--constraint', 'memory<=43GiB', '--out', 'job.yaml')
-  match(out, /No plan surely fits\.\n\nFits if\n/)
+  match(out, /No plan fits with certainty\.\n\nMay fit\n/)
   match(written['job.yaml'], /# It fits if it takes /)
 })
 

@@ -31,7 +31,7 @@ test('without a job the command that writes one is named', async () => {
   equal(code, 2)
   match(
     err,
-    /^error: <job> is missing, and this folder has no job\.yaml, job\.yml or job\.json; `lockstep init` writes one\n/,
+    /^error: <job> is missing, and this folder has no job\.yaml, job\.yml or job\.json; `lockstep init` writes one, `lockstep demo` runs one\n/,
   )
 })
 

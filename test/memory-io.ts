@@ -60,6 +60,9 @@ export function memoryIo(files: Files, changes: Partial<Io> = {}): MemoryIo {
     async *lines() {
       for (const line of (Object.hasOwn(files, '-') ? io.read('-') : '').split('\n')) if (line !== '') yield line
     },
+    now: () => new Date(2026, 0, 2, 12),
+    link: () => {},
+    page: () => false,
     copy: (from, to) => io.write(to, io.readBytes(from)),
     create: (path, content) => {
       if (io.exists(path)) return false

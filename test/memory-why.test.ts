@@ -88,6 +88,9 @@ test('lockstep memory --why', async () => {
   const { out } = await lockstep(['memory', 'job.yaml', '--why'], {
     'job.yaml': JSON.stringify(job({ dp: 2, zero: 1 })),
   })
-  match(out, /Term by term[\s\S]*input of GeLU +[\d.]+ KiB +[\d.]+ KiB +8 s b h[\s\S]*masks are drawn again/)
+  match(
+    out,
+    /By term, at the peak of each category[\s\S]*input of GeLU +[\d.]+ KiB +[\d.]+ KiB +8 s b h[\s\S]*masks are drawn again/,
+  )
   match(out, /optimizer .*12 x \d+ \/ tp 1 \/ dp x cp 2[\s\S]*layers\.0 to layers\.3, each +norm1\.gain/)
 })

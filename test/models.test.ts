@@ -46,5 +46,5 @@ test('the list, one in detail, as JSON, a config.json, and one that is none', as
   const unknown = await lockstep(['models', 'lama3-8b'])
   equal(unknown.code, 1)
   match(unknown.err, /did you mean `llama3-8b`/)
-  match((await lockstep(['presets'])).err, /`lockstep presets` is `lockstep models` now/)
+  match((await lockstep(['presets'])).err, /^note: `lockstep presets` is now `lockstep models`\n/)
 })

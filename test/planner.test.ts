@@ -161,6 +161,6 @@ test('plan --no-simulate --out: what is written was compiled', async () => {
     'job.yaml',
   ])
   equal(code, 0, err)
-  match(out, /those listed are compiled/)
+  match(out, /the plans listed are compiled/)
   equal((await lockstep(['compile', 'job.yaml'], written)).code, 0)
 })

@@ -65,7 +65,10 @@ test('train leaves the page in its folder', async () => {
   const { written } = await lockstep(['train', 'job.json', '--kernels', 'reference'], {
     'job.json': JSON.stringify(job),
   })
-  match(written['runs/job/report.html'], /gpt with [\s\S]*<h2>Memory of the fullest rank<\/h2>/)
+  match(
+    written['runs/2026-01-02-job/report.html'],
+    /gpt, [\d.]+ [kM]? ?parameters[\s\S]*<h2>Memory of the fullest rank<\/h2>/,
+  )
 })
 
 test('a chart of a hundred thousand points draws some of them, gaps and ends', () => {

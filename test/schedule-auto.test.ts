@@ -185,7 +185,7 @@ for (const given of ['F=5,I=6,W=4,C=0.2', 'F=4,I=4,W=2;F=5,I=6,W=4;F=5,I=6,W=4;F
       'zb.csv': made.written['zb.csv'],
     })
     equal(code, 0, err)
-    match(out, /lawful[\s\S]*equal: 8 ranks/)
+    match(out, /static checks passed[\s\S]*numeric check passed: 8 ranks/)
   })
 
 test('zb-auto --json has the rows and the timing', async () => {

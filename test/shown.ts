@@ -13,8 +13,10 @@ const number = /-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?/g
 const shares = / {2}(?:compute|communication|waiting|bubble) \d+ %/g
 /** Lines that tell of the health of a run, such as a rank that is slow: they come where the machine is busy. */
 const event = /^(?:note|warning) at step /
+/** The day in the name of a run folder. */
+const day = /runs\/\d{4}-\d\d-\d\d-/g
 /** What follows a number that is the machine's own. */
-const unit = /^ ?(?:[kMGT]? ?(?:tokens|FLOP|B|characters)\/s|[kMG]iB\/s|%|ms|us|s|min|h)(?![\w-])/
+const unit = /^ ?(?:[kMGT]? ?(?:tokens|tok|FLOP|B|characters)\/s|[kMG]iB\/s|%|ms|us|s|min|h)(?![\w-])/
 
 interface Numbered {
   readonly text: string
@@ -24,9 +26,12 @@ interface Numbered {
 /** A line as its text, with # for numbers, and its numbers. Columns are as wide as their numbers, so spaces count once. */
 function numbered(given: string): Numbered {
   const numbers: { value: string; own: boolean }[] = []
-  const line = given.replace(shares, '')
+  const line = given.replace(shares, '').replace(day, 'runs/DATE-')
   const text = line.replace(number, (value, at: number) => {
-    numbers.push({ value, own: unit.test(line.slice(at + value.length)) || / norm $/.test(line.slice(0, at)) })
+    numbers.push({
+      value,
+      own: unit.test(line.slice(at + value.length)) || / (?:grad_)?norm $/.test(line.slice(0, at)),
+    })
     return '#'
   })
   return {

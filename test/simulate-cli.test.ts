@@ -24,12 +24,12 @@ const json = async (...argv: string[]) => {
 test('it says how long a step takes, where the time goes, what is needed, and draws it', async () => {
   const { code, out } = await simulate('job.yaml', '--cluster', 'h100', '--tokens', '1T', '--mtbf', '50000h')
   equal(code, 0)
-  match(out, /^small on 16 x NVIDIA H100.*: [\d.]+ ms a step, [\d.]+[kM] tokens\/s\nMFU [\d.]+ % .*HFU [\d.]+ %/)
+  match(out, /^small on 16 x NVIDIA H100.*: [\d.]+ ms\/step, [\d.]+[kM] tokens\/s\nMFU [\d.]+ % .*HFU [\d.]+ %/)
   for (const part of ['compute', 'recomputation', 'tensor parallel', 'data parallel', 'pipeline bubble', 'optimizer'])
     match(out, new RegExp(`\n${part} +[\\d.]+ [mu]?s +[\\d.]+ %`))
-  match(out, /memory of the heaviest rank \(pp \d\): [\d.]+ GiB of [\d.]+ GiB usable, fits\n {2}parameters/)
-  match(out, /a failure every .* days: checkpoints every .* \(Young .*, Daly .*\) leave 9\d\.\d % goodput/)
-  match(out, /1\.00 T tokens: 30,517,579 steps, [\d.]+ days, [\d.]+ k device hours, \$[\d.]+ k/)
+  match(out, /Peak memory \(pp \d, the largest\): [\d.]+ GiB of [\d.]+ GiB usable, fits\n {2}parameters/)
+  match(out, /Goodput 9\d\.\d %: a failure every .* days, a checkpoint every .* \(Young .*, Daly .*\)/)
+  match(out, /1\.00 T tokens: 30,517,579 steps, [\d.]+ days, [\d.]+ k device-hours, \$[\d.]+ k/)
   match(out, /\nrank 12 ·+F+[FIW·]*/)
 })
 

@@ -305,7 +305,7 @@ test('a run streams its steps, held-out losses, samples and memory, and leaves i
   ok(count > 10 && ends.every(time => time > 0 && time <= measured.seconds))
   ok(collectives.some((one: { kind: string; axis: string; bytes: number }) => one.axis === 'pp' && one.bytes > 0))
 
-  equal((await ask(`/runs/${id}/metrics`)).body, readFileSync('runs/tiny/metrics.jsonl', 'utf8'))
+  equal((await ask(`/runs/${id}/metrics`)).body, readFileSync('runs/latest/metrics.jsonl', 'utf8'))
   match((await ask(`/runs/${id}/job.yaml`)).body, /name: tiny/)
   ok((await json(`/runs/${id}/trace.json`)).traceEvents.length > 100)
   const tar = await ask(`/runs/${id}/checkpoint.tar`)

@@ -127,7 +127,9 @@ test('a step that comes again drops what was written of it', () => {
   const board = openTensorBoard(folder, options)
   for (const step of [1, 2, 3, 2]) board.step({ ...line, step, loss: Number.NaN })
   board.event(health)
-  const told = tagsIn(readFileSync(board.path)).filter(([, tag]) => !/^(optimizer|perf|memory|train\/(lr|grad_norm))/.test(tag))
+  const told = tagsIn(readFileSync(board.path)).filter(
+    ([, tag]) => !/^(optimizer|perf|memory|train\/(lr|grad_norm))/.test(tag),
+  )
   deepEqual(
     told.map(([step, tag]) => `${step} ${tag}`),
     ['0 job', '1 train/loss', '2 train/loss', '3 train/loss', '2 restart', '2 train/loss', '2 events/straggler'],

@@ -33,10 +33,11 @@ test('as much is kept of 20 000 steps as of 100', () => {
 test('the summary counts every step', () => {
   const totals = totalsOf(100)
   const job = jobOf('mlp', {}, { steps: 100 })
-  const [what, rate, skipped, saved] = summaryOf(job, totals, 0)
-  match(what, /^trained 100 of 100 steps in 50 s: loss 10\.0000 -> 0\.1000, held-out loss 100\.0000 after step 100$/)
-  match(rate, /^500\.\d+ ms a step, 100 tokens\/s, 1\.00 GFLOP\/s/)
-  equal(skipped, 'skipped 14 of these steps (7, 14, 21, 28, 35, ...): norm 7')
+  const [what, rate, definition, skipped, saved] = summaryOf(job, totals, 0)
+  match(definition, /^ {2}FLOP\/s count 6 x parameters/)
+  match(what, /^trained 100 of 100 steps in 50 s: loss 10\.0000 -> 0\.1000, validation loss 100\.0000 after step 100$/)
+  match(rate, /^500\.\d+ ms\/step, 100 tokens\/s, 1\.00 GFLOP\/s/)
+  equal(skipped, 'skipped 14 steps (7, 14, 21, 28, 35, ...): norm 7')
   equal(saved, 'checkpoint: saved/step-100')
   deepEqual(totals.firstLosses, [10, 5, 10 / 3])
   deepEqual(

@@ -82,10 +82,10 @@ for (const command of ['simulate', 'explain'])
     const job = '{ model: gpt-tiny, training: { seq: 8, globalBatch: 8 }, plan: { dp: 2, tp: 2 } }'
     const { out, code } = await lockstep([command, 'job.yaml', '--cluster', 'h100'], { 'job.yaml': job })
     equal(code, 0)
-    match(out, /network, a rank of pp 0 +link +count +bytes +each alone +together\n.*nvlink/)
-    match(out, /kernels, a rank of pp 0 +count +FLOP\/byte +each alone +together +bound by\n/)
-    match(out, /ridge point \d+\.?\d* FLOP\/byte: a kernel above it/)
-    const tables = out.split('\n').filter(line => /together|nvlink|memory$|arithmetic$/.test(line))
+    match(out, /network \(a rank of pp 0\) +link +calls +bytes +per call +total\n.*nvlink/)
+    match(out, /kernels \(a rank of pp 0\) +calls +FLOP\/byte +per call +total +bound\n/)
+    match(out, /ridge point \d+\.?\d* FLOP\/byte: kernels above it are compute-bound/)
+    const tables = out.split('\n').filter(line => /total|nvlink|memory$|compute$/.test(line))
     for (const line of tables) ok(line.length <= 80, line)
   })
 
@@ -93,7 +93,7 @@ test('memory prints what a block keeps for its backward, term by term', async ()
   const job = '{ model: gpt-tiny, training: { seq: 8, globalBatch: 8 }, plan: { tp: 2 } }'
   const told = async (...more: string[]) => (await lockstep(['memory', 'job.yaml', ...more], { 'job.yaml': job })).out
   ok(
-    /kept for the backward of one microbatch[\s\S]*layers\.F +gelu +batch 8 x seq 8 x ffn 32 +f32 +8\.00 KiB/.test(
+    /Activations saved for backward, per microbatch and rank[\s\S]*layers\.F +gelu +batch 8 x seq 8 x ffn 32 +f32 +8\.00 KiB/.test(
       await told(),
     ),
   )

@@ -144,12 +144,12 @@ test('the run folder has the job as it was run, and a line of metrics for every 
   const { code, out, written } = await train(['jobs/a.yaml', '--steps', '3'], { ...files, ...text })
   equal(code, 0, out)
   deepEqual(Object.keys(written).sort(), [
-    'runs/a/about.json',
-    'runs/a/job.json',
-    'runs/a/metrics.jsonl',
-    'runs/a/report.html',
+    'runs/2026-01-02-a/about.json',
+    'runs/2026-01-02-a/job.json',
+    'runs/2026-01-02-a/metrics.jsonl',
+    'runs/2026-01-02-a/report.html',
   ])
-  const lines = written['runs/a/metrics.jsonl']
+  const lines = written['runs/2026-01-02-a/metrics.jsonl']
     .trimEnd()
     .split('\n')
     .map(line => JSON.parse(line))
@@ -161,15 +161,15 @@ test('the run folder has the job as it was run, and a line of metrics for every 
       [3, 24],
     ],
   )
-  const again = parseJob(written['runs/a/job.json']).job!
+  const again = parseJob(written['runs/2026-01-02-a/job.json']).job!
   equal(again.training.steps, 3)
   match(again.data!.source, /^\/.*jobs\/text$/)
   match(
     out,
     /Data: text \(bytes\): 241 tokens, 38 training sequences, 1 validation sequences\.\nKernels: reference interpreter/,
   )
-  match(out, /step 3\/3 {2}loss \d\.\d{4} {2}held-out \d\.\d{4} {2}norm .* lr 2\.00e-2 .* tokens\/s .*FLOP\/s\n/)
-  match(out, /peak memory of a rank: parameters .* \(as planned, to the byte, on every rank\)/)
+  match(out, /step 3\/3 {2}loss \d\.\d{4} {2}val \d\.\d{4} {2}grad_norm \S+ {2}lr 2\.00e-2 {2}\S+ tok\/s\n/)
+  match(out, /peak memory per rank: parameters [\s\S]* \(equal to the prediction, to the byte, on every rank\)/)
 })
 
 test('a tokenizer is trained on the text, saved, and read back for another run', async () => {
@@ -205,7 +205,7 @@ test('data that cannot be used is refused in one line, and nothing is written', 
       { 'a.txt': 'abc' },
       /4 tokens, but one training sequence needs seq 6 \+ 1 = 7/,
     ],
-    [job({ data: '{ source: a.bin }' }), { 'a.bin': new Uint8Array(3) }, /a\.bin: 3 bytes are no whole number of u16/],
+    [job({ data: '{ source: a.bin }' }), { 'a.bin': new Uint8Array(3) }, /a\.bin: 3 bytes are not a multiple of u16/],
     [
       job({ data: '{ source: a.bin }' }),
       { 'a.bin': new Uint8Array(99).fill(9).subarray(1) },
@@ -252,8 +252,11 @@ test('a loss that is no number, a full disk, kernels that are not there: one lin
   const forbidden = () => {
     throw new Error('permission denied')
   }
-  match(await failing(job(), [], { append: forbidden }), /cannot write runs\/job\/metrics\.jsonl: permission denied/)
-  match(await failing(job(), [], { makeFolder: full }), /cannot write runs\/job: no space left/)
+  match(
+    await failing(job(), [], { append: forbidden }),
+    /cannot write runs\/2026-01-02-job\/metrics\.jsonl: permission denied/,
+  )
+  match(await failing(job(), [], { makeFolder: full }), /cannot write runs\/2026-01-02-job: no space left/)
   match(
     await failing(job(), ['--trace', 's.json'], { write: (path: string) => path === 's.json' && full() }),
     /cannot write s\.json/,
@@ -280,7 +283,7 @@ test('an interrupt ends the run after the step, with its summary', async () => {
     if (text.startsWith('step  3/')) for (const stop of interrupts) stop(130)
   }
   equal(await run(['train', '--kernels', 'reference', 'job.yaml'], { ...io, out }), 130)
-  equal(written['runs/job/metrics.jsonl'].trimEnd().split('\n').length, 3)
+  equal(written['runs/2026-01-02-job/metrics.jsonl'].trimEnd().split('\n').length, 3)
   match(said.out, /stopping after this step; Ctrl-C again stops at once\nstopped after 3 of 50 steps in \d+ s/)
   equal(interrupts.size, 0)
 })
@@ -290,16 +293,19 @@ test('a terminal gets a picture that is drawn over, and no line wraps', async ()
   const files = { 'job.yaml': job({ training: 'steps: 3, evalEvery: 1' }) }
   const { code, out } = await train(['job.yaml', '--beside', '2'], files, { terminal })
   equal(code, 0)
-  match(out, /loss \d\.\d{4} {2}held-out \d\.\d{4}\n *\d\.\d+ │[\u2800-\u28ff]+\n/)
+  match(out, /loss \d\.\d{4} {2}val \d\.\d{4}\n *\d\.\d+ │[\u2800-\u28ff]+\n/)
   match(out, /━+ 3\/3 {2}done\n/)
   ok(
-    out.split('\x1b[').every(piece => piece.split('\n').length <= 12 + 3),
+    out
+      .slice(0, out.indexOf('trained 3 of 3'))
+      .split('\x1b[')
+      .every(piece => piece.split('\n').length <= 12 + 3),
     'no picture is higher than the screen',
   )
   const drawn = out.split('\n').filter(line => /│|━|─/.test(line))
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what moves the cursor takes no room
   ok(drawn.every(line => line.replace(/\x1b\[\d*[A-Z]/g, '').length < 60))
-  match(out, /one rank on the same data: losses of the first 2 steps differ by at most \d/)
+  match(out, /single rank on the same data: losses of the first 2 steps differ by at most \d/)
 })
 
 test('spans become a trace that names ranks, lanes and instructions', async () => {

@@ -72,10 +72,10 @@ describe('lockstep watch', () => {
     const metrics = `${[line(1), line(2, { evalLoss: 2.25, checkpoint: 'saved/step-2' }), straggler, line(3)].join('\n')}\n{"st`
     const { code, out } = await lockstep(['watch', 'run', '--once'], folder(metrics), past)
     equal(code, 0)
-    match(out, /^run: no step for 4[34] s, usually 2\.000 s; step 3 of 300\nloss 1\.6667 {2}held-out 2\.2500\n/)
+    match(out, /^run: no step for 4[34] s, usually 2\.000 s; step 3 of 300\nloss 1\.6667 {2}val 2\.2500\n/)
     match(
       out,
-      /20\.0k tokens\/s[\s\S]* 3\/300 {2}9 min 54 s left\n1 checkpoint, the last saved\/step-2\nwarning at step 2, rank 3: /,
+      /20\.0k tok\/s[\s\S]* 3\/300 {2}9 min 54 s left\n1 checkpoint, latest saved\/step-2\nwarning at step 2, rank 3: /,
     )
     ok(!out.includes('\x1b'))
   })

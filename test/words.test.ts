@@ -25,7 +25,8 @@ test('every rule catches its example and says what to write instead', () => {
 })
 
 test('a forbidden word in a message or on a page is found with its line', () => {
-  const table = "/** nobody reads this */\nconst phrases = {\n  'run/x': ['nobody can tell', \"4 bytes a parameter\"],\n}"
+  const table =
+    "/** nobody reads this */\nconst phrases = {\n  'run/x': ['nobody can tell', \"4 bytes a parameter\"],\n}"
   deepEqual(findingsIn('src/run/phrases.ts', table), [
     'src/run/phrases.ts:3: "nobody": write no rank, another process, all ranks, the caller',
     'src/run/phrases.ts:3: "bytes a parameter": write per',

@@ -21,8 +21,20 @@ export function table(header: readonly string[], rows: readonly (readonly Cell[]
 export const either = (words: readonly (string | number)[], joint = 'or'): string =>
   words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} ${joint} ${words.at(-1)}`
 
-/** "1 rank", "2 ranks" */
-export const counted = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+/** "1 rank", "2 ranks", "2 microbatches" */
+export const counted = (n: number, noun: string): string =>
+  `${n} ${noun}${n === 1 ? '' : /(?:ch|s|x)$/.test(noun) ? 'es' : 's'}`
+
+/** Lines of at most so many columns, broken at spaces; those after the first are indented. */
+export function wrapped(text: string, columns = 100, indent = '  '): string[] {
+  const lines: string[] = []
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1)
+    if (last !== undefined && last.length + 1 + word.length <= columns) lines[lines.length - 1] = `${last} ${word}`
+    else lines.push(last === undefined ? word : `${indent}${word}`)
+  }
+  return lines
+}
 
 /**
  * A name on one line, as it can be shown: characters that a terminal obeys, that turn the direction of text, or that are

@@ -1,5 +1,6 @@
 /** The world as commands see it. Tests pass their own; nothing else in the project touches streams or the environment. */
-import { copyFileSync, statSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, renameSync, rmSync, statSync, symlinkSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { isatty } from 'node:tty'
 import type { Files } from '../base/index.js'
@@ -17,6 +18,12 @@ export interface Io extends Files {
   /** Standard input, line by line as it comes. */
   lines(): AsyncIterable<string>
   copy(from: string, to: string): void
+  /** The time, by the clock of this machine. */
+  now(): Date
+  /** Makes a link, in place of one that is there; does nothing where links cannot be made. */
+  link(path: string, target: string): void
+  /** Shows a long text in a pager; false: there is none. */
+  page(pager: string, text: string): boolean
   /** When a file was last written, in seconds since 1970 by the clock of its disk; undefined: there is none. */
   modified(path: string): number | undefined
   /** What has this name: a link is one, wherever it leads. */
@@ -71,6 +78,22 @@ function sayUnwritten(stream: NodeJS.WriteStream, e: NodeJS.ErrnoException): voi
   if (stream === process.stdout) process.stderr.write(`error: cannot write standard output: ${reasonOf(e)}\n`)
 }
 
+function linkTo(path: string, target: string): void {
+  const fresh = `${path}.${process.pid}`
+  try {
+    symlinkSync(target, fresh)
+    renameSync(fresh, path)
+  } catch {
+    rmSync(fresh, { force: true })
+  }
+}
+
+/** As the shell runs it, so that $PAGER may have options; 127 is the shell's word for a command that is not there. */
+function showInPager(pager: string, text: string): boolean {
+  const { status, error } = spawnSync(pager, { shell: true, input: text, stdio: ['pipe', 'inherit', 'inherit'] })
+  return error === undefined && status !== 127
+}
+
 /** Node puts the terminal back as it was before it exits, and aborts where that is gone: the signal itself ends the process. */
 function hangUp(): void {
   process.removeAllListeners('SIGHUP')
@@ -99,6 +122,9 @@ export function processIo(): Io {
     ...nodeFiles(),
     kindOf,
     lines: () => createInterface({ input: process.stdin }),
+    now: () => new Date(),
+    link: linkTo,
+    page: showInPager,
     copy: (from, to) => plainly(to, () => copyFileSync(from, to)),
     modified: path => {
       const stats = plainly(path, () => statSync(path, { throwIfNoEntry: false }))

@@ -8,6 +8,7 @@ import { error, FileError, type Problem, ProblemsError, shorten } from '../base/
 import { foundJob } from './files/found-job.js'
 import { globalOptions, withGlobalOptions } from './global-options.js'
 import { type Io, processIo } from './io.js'
+import { paged } from './pager.js'
 import { commands, groups, isCommand, type Register, renamedCommands } from './table.js'
 import { onTerminal } from './text/colors.js'
 import { problemsJson, showProblems } from './text/problems.js'
@@ -16,8 +17,19 @@ import { withNewOptions } from './text/renamed.js'
 import { readLine } from './text/usage.js'
 
 export async function run(argv: readonly string[], given: Io = processIo()): Promise<number> {
+  const { words, io, pager } = withGlobalOptions(argv, guarded(given))
+  const isLive = isCommand(words[0]) && commands[words[0]].live && !words.includes('--help')
+  if (pager === undefined || isLive) return runWith(words, io)
+  const { io: kept, show } = paged(io, pager)
+  try {
+    return await runWith(words, kept)
+  } finally {
+    show()
+  }
+}
+
+async function runWith(line: readonly string[], io: Io): Promise<number> {
   let code = 0
-  const { words: line, io } = withGlobalOptions(argv, guarded(given))
   const json = line.includes('--json')
   const note = (text: string) => io.verbosity === 'quiet' || io.err(`note: ${text}\n`)
   const asked = withNewNames(line, note)
@@ -76,6 +88,7 @@ const guarded = (io: Io): Io => ({
   ...io,
   out: text => io.out(onTerminal(text)),
   err: text => io.err(onTerminal(text)),
+  page: (pager, text) => io.page(pager, onTerminal(text)),
 })
 
 const example = '  lockstep plan --model llama3-8b --cluster h100 --devices 64 --seq 8k --global-batch 128 --quick'

@@ -21,6 +21,8 @@ export const groups = {
 export interface Listed {
   readonly group: keyof typeof groups
   readonly summary: string
+  /** It prints while it runs, or asks: no pager keeps its output until the end. */
+  readonly live?: true
   /** Loads its options, whose actions load what the command does. */
   readonly words: () => Promise<{ readonly register: Register }>
 }
@@ -29,16 +31,19 @@ export const commands: Readonly<Record<string, Listed>> = {
   init: {
     group: 'start',
     summary: 'write a job file to start from',
+    live: true,
     words: () => import('./words/init.js'),
   },
   demo: {
     group: 'start',
     summary: 'predict, train and check a small job on this machine',
+    live: true,
     words: () => import('./words/demo.js'),
   },
   studio: {
     group: 'start',
     summary: 'plan, run and learn in the browser',
+    live: true,
     words: () => import('./words/studio.js'),
   },
 
@@ -102,11 +107,13 @@ export const commands: Readonly<Record<string, Listed>> = {
   train: {
     group: 'run',
     summary: 'train on the CPU cores of this machine',
+    live: true,
     words: () => import('./words/train.js'),
   },
   launch: {
     group: 'run',
     summary: 'generate PyTorch and run it here with torchrun',
+    live: true,
     words: () => import('./words/launch.js'),
   },
   emit: {
@@ -117,6 +124,7 @@ export const commands: Readonly<Record<string, Listed>> = {
   watch: {
     group: 'run',
     summary: 'follow a run live, here or on a shared disk',
+    live: true,
     words: () => import('./words/watch.js'),
   },
   doctor: {
@@ -138,6 +146,7 @@ export const commands: Readonly<Record<string, Listed>> = {
   generate: {
     group: 'use',
     summary: 'generate text from a checkpoint',
+    live: true,
     words: () => import('./words/generate.js'),
   },
   eval: {
@@ -200,7 +209,13 @@ export const commands: Readonly<Record<string, Listed>> = {
   bench: {
     group: 'reference',
     summary: 'benchmark kernels and collectives of this machine',
+    live: true,
     words: () => import('./words/bench.js'),
+  },
+  completion: {
+    group: 'reference',
+    summary: 'print a completion script for bash, zsh or fish',
+    words: () => import('./words/completion.js'),
   },
 }
 

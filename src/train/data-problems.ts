@@ -1,6 +1,6 @@
 /** What is wrong with the data that a job names, seen without reading all of it: files that are missing, or too short. */
 import type { Files, Problem } from '../base/index.js'
-import { stepsRecorded } from '../data/index.js'
+import { looksBinary, stepsRecorded } from '../data/index.js'
 import { formOf, type Job } from '../plan/index.js'
 import { advised, clause, refused } from './phrases.js'
 
@@ -20,6 +20,7 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
     const width = formOf(data) === 'text' ? 1 : data.width === 'u32' ? 4 : 2
     const wanted = Math.min(mostBytes, tokensFor(training.globalBatch, job) * width)
     const { bytes, texts } = sizeOf(locate(data.source), files, wanted)
+    if (texts === 0) return [...problems, refused('data.source', 'data/empty', { source: data.source })]
     // Documents that are filled up have at most so many times as many.
     const tokens = Math.floor(bytes / width) + (width === 1 ? texts : 0)
     if (!data.pairs) problems.push(...shortProblems(job, tokens * (data.documents?.pad ?? 1)))
@@ -59,13 +60,16 @@ function shortProblems(job: Job, tokens: number): Problem[] {
 
 const reasonOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))
 
-/** Bytes of a file, or of all files in a folder; once there are `enough`, the rest is not looked at. */
+/** Bytes of a file, or of all text files in a folder; once there are `enough`, the rest is not looked at. */
 function sizeOf(path: string, files: Files, enough: number): { bytes: number; texts: number } {
-  const found = files.list(path) ?? [path]
-  if (found.length === 0) throw new Error('the folder holds no files')
+  const listed = files.list(path)
+  if (listed?.length === 0) throw new Error('the folder holds no files')
   let [bytes, texts] = [0, 0]
-  for (const file of found) {
-    bytes += files.readBytes(file, 0, enough - bytes).length
+  for (const file of listed ?? [path]) {
+    const read = files.readBytes(file, 0, enough - bytes)
+    // As training does: of a folder, only text is read.
+    if (listed && (read.length === 0 || looksBinary(read))) continue
+    bytes += read.length
     texts++
     if (bytes >= enough) break
   }

@@ -89,7 +89,7 @@ export const problemsOf = ({ path, damages }: DamagedCheckpoint): Problem[] =>
 
 /** What is asked for: a checkpoint, or a folder of some. Throws all that is wrong where none is whole. */
 export function foundAt(asked: string, files: Files, share: Share): Newest & Required<Pick<Newest, 'good'>> {
-  if (!files.exists(asked)) throw refusal(`there is no ${asked}`)
+  if (!files.exists(asked)) throw new ProblemsError([notThere(asked, files)])
   const newest = files.exists(within(asked, 'manifest.json'))
     ? onlyOne(asked, files, share)
     : listing(asked, () => newestGood(asked, files, { share }))
@@ -98,6 +98,16 @@ export function foundAt(asked: string, files: Files, share: Share): Newest & Req
     throw new ProblemsError(withHint(newest.damaged.flatMap(problemsOf), before(newest.damaged, files, share)))
   const hint = 'name a folder with a manifest.json in it, or the folder of such folders'
   throw refusal(`${asked} holds no checkpoint`, hint)
+}
+
+/** 'gpt2' and 'meta-llama/Llama-3.1-8B' are models of the hub; where the first folder of a path is there, it is a slip of the path. */
+function notThere(asked: string, files: Files): Problem {
+  const [, owner, name] = /^(?:([\w.-]+)\/)?(\w[\w.-]*)$/.exec(asked) ?? []
+  const isHubModel = name !== undefined && !asked.startsWith('.') && !(owner !== undefined && files.exists(owner))
+  const hint = isHubModel
+    ? `Lockstep does not download models: \`hf download ${asked} --local-dir ${name}\``
+    : undefined
+  return error('file/unreadable', '', `${asked}: no such file or directory`, hint)
 }
 
 function onlyOne(path: string, files: Files, share: Share): Newest {

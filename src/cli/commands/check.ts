@@ -1,5 +1,15 @@
-/** lockstep check: is this job sound, and what does it amount to? */
-import { either, hasErrors, isSparing, meshAxes, type Problem, printable, showCount } from '../../base/index.js'
+/** lockstep check: every problem of a job, or its summary. */
+import {
+  counted,
+  either,
+  hasErrors,
+  isSparing,
+  meshAxes,
+  type Problem,
+  printable,
+  showCount,
+  wrapped,
+} from '../../base/index.js'
 import { parametersOf } from '../../model/index.js'
 import { type Job, layersPerStage, type ParsedJob, stagesOf, worldOfPlan } from '../../plan/index.js'
 import { dataProblems } from '../../train/data-problems.js'
@@ -71,17 +81,17 @@ const asJson = (problems: readonly Problem[], job?: Job) => ({
 
 function asText(path: string, problems: readonly Problem[], io: Io, job?: Job): string {
   const listed = showProblems(problems, io, path)
-  return job ? `${listed}${paragraph(job)}\n` : `${listed}${countProblems(problems)}\n`
+  return job ? `${listed}${wrapped(paragraph(job)).join('\n')}\n` : `${listed}${countProblems(problems)}\n`
 }
 
-/** How the ranks of cp meet, where they do not gather. */
+/** How attention gets the keys and values of other cp ranks, unless by all-gather. */
 function attentionOf({ plan: { cp, attention } }: Job): string {
   if (cp === 1 || attention === 'gather') return ''
   const kind = typeof attention === 'string' ? attention : `ulysses ${attention.ulysses} x ring ${attention.ring}`
   return `${kind} attention`
 }
 
-/** What the job amounts to, to be read before a cluster is paid for. */
+/** The summary of a job: model, mesh, stages and batch. */
 export function paragraph(job: Job): string {
   const s = summarise(job)
   const { ep, ...factors } = s.mesh
@@ -91,21 +101,20 @@ export function paragraph(job: Job): string {
   const schedule = typeof job.plan.schedule === 'string' ? job.plan.schedule : job.plan.schedule.file
   const { zero, sequenceParallel, recompute, precision, fp8, etp, compress } = job.plan
   const extras = [
-    ep * etp > 1 ? `experts shared by ${ep} ranks${etp > 1 ? ` and split by ${etp}` : ''}` : '',
+    ep * etp > 1 ? `ep ${ep}${etp > 1 ? ` x etp ${etp}` : ''}` : '',
     zero > 0 ? `ZeRO ${zero}` : '',
     sequenceParallel ? 'sequence parallel' : '',
     attentionOf(job),
     recompute === 'none' ? '' : `${Array.isArray(recompute) ? recompute.join('+') : recompute} recompute`,
     precision === 'f32' ? '' : precision,
-    fp8 ? 'products in fp8' : '',
+    fp8 ? 'fp8 matmuls' : '',
     ...(['reduce', 'gather'] as const).map(what =>
       compress?.[what] ? `${what} ${isSparing(compress[what]) ? 'by' : 'in'} ${compress[what]}` : '',
     ),
   ].filter(extra => extra !== '')
   return [
-    `${job.name ? `${printable(job.name)}: ` : ''}${job.model.family} with ${s.parameters} (${showCount(s.parameters).trim()}) parameters`,
-    `on ${s.ranks} rank${s.ranks > 1 ? 's' : ''}${mesh};`,
-    `${s.stages} stage${s.stages > 1 ? 's' : ''} of ${either(sizes)} layers in ${schedule} order${extras.length > 0 ? `, ${extras.join(', ')}` : ''};`,
-    `${s.microbatches} microbatch${s.microbatches > 1 ? 'es' : ''} of ${s.microbatchSize} x ${job.training.seq} tokens per copy, ${s.tokensPerStep} tokens a step.`,
+    `${job.name ? `${printable(job.name)}: ` : ''}${job.model.family}, ${showCount(s.parameters)} parameters, ${counted(s.ranks, 'rank')}${mesh};`,
+    `${counted(s.stages, 'stage')} of ${either(sizes)} ${sizes.every(n => n === 1) ? 'layer' : 'layers'}${s.stages > 1 ? ` (${schedule})` : ''}${extras.length > 0 ? `, ${extras.join(', ')}` : ''};`,
+    `${counted(s.microbatches, 'microbatch')} of ${s.microbatchSize} x ${job.training.seq} tokens per replica, ${s.tokensPerStep} tokens/step`,
   ].join(' ')
 }

@@ -57,16 +57,16 @@ function listText(): string {
       device.pricePerHour === undefined ? '-' : device.pricePerHour.toFixed(2),
     ]
   })
-  return table(['name', 'device', 'TFLOP/s', 'memory', 'bandwidth', 'joined', 'NICs', '$/h'], rows)
+  return table(['name', 'device', 'TFLOP/s', 'memory', 'bandwidth', 'intra-node', 'NICs', '$/h'], rows)
 }
 
 /** The peak rate in the 16 bits it trains in. */
 const halfPeak = ({ peak }: Device): number => peak.bf16 ?? peak.f16 ?? Math.max(...Object.values(peak))
 
 function headline({ name, device, devices }: Cluster): { title: string; subtitle: string } {
-  const price = device.pricePerHour === undefined ? [] : [`$${scaled(device.pricePerHour * devices)} an hour`]
+  const price = device.pricePerHour === undefined ? [] : [`$${scaled(device.pricePerHour * devices)} /hour`]
   const total = [`${scaled(halfPeak(device) * devices, ' ')}FLOP/s`, showBytes(device.memory * devices), ...price]
-  return { title: `${name}: ${devices} x ${device.title}`, subtitle: `together ${total.join(', ')}` }
+  return { title: `${name}: ${devices} x ${device.title}`, subtitle: `total: ${total.join(', ')}` }
 }
 
 function showText(cluster: Cluster): string {
@@ -113,7 +113,7 @@ function linkTable({ topology, host }: Cluster): string {
         ],
       ]
     : []
-  return table(['level', 'link', 'one way', ''], [...rows, ...behind])
+  return table(['level', 'link', 'bandwidth', ''], [...rows, ...behind])
 }
 
 function deviceTable(device: Device): string {
@@ -133,12 +133,12 @@ function deviceTable(device: Device): string {
     [
       ...rates.map((text, i) => [i === 0 ? 'matmul' : '', text]),
       ['', `tiles of ${matmul.tile.join(' x ')} on ${matmul.units} units, half the rate at k = ${matmul.halfK}`],
-      ...(matmul.measured.length > 0 ? [['', `${matmul.measured.length} products measured`]] : []),
+      ...(matmul.measured.length > 0 ? [['', `${matmul.measured.length} matmul shapes measured`]] : []),
       ['attention', `${percent(attention.forward)} forward, ${percent(attention.backward)} backward`],
-      ['memory', `${showBytes(device.memory)}, of which ${showBytes(bytes)} and ${percent(fraction)} are held back`],
+      ['memory', `${showBytes(device.memory)}, of which ${showBytes(bytes)} and ${percent(fraction)} are reserved`],
       ['bandwidth', `${showRate(device.bandwidth)}, ${percent(memory.efficiency)} reached${half}`],
       ['kernel', `at least ${showLatency(floor)}`],
-      ...(device.pricePerHour === undefined ? [] : [['price', `$${device.pricePerHour} an hour`]]),
+      ...(device.pricePerHour === undefined ? [] : [['price', `$${device.pricePerHour} /hour`]]),
     ],
   )
 }

@@ -1,5 +1,5 @@
 /** lockstep compile: the program as a value, in numbers or as text. */
-import { save, showBytes, worldOf } from '../../base/index.js'
+import { counted, save, showBytes, worldOf } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { type Program, print, printRank } from '../../ir/index.js'
 import { withProgram } from '../files/program.js'
@@ -57,13 +57,13 @@ export function summarise(program: Program) {
 
 const describe = (s: ReturnType<typeof summarise> & { seconds: number }): string =>
   [
-    `${s.ranks} ranks (${
+    `${counted(s.ranks, 'rank')} (${
       Object.entries(s.mesh)
         .filter(([, size]) => size > 1)
         .map(([axis, size]) => `${axis} ${size}`)
-        .join(', ') || 'one rank'
-    }), ${s.stages} stages, ${s.microbatches} microbatches`,
-    `${s.segments} segments of ${s.instructions} instructions serve ${s.blocks} blocks and ${s.params} parameters`,
-    `${s.streams.length} streams of ${Math.max(...s.streams.map(({ steps }) => steps))} steps at most; heaviest pp ${s.heaviest.pp} with ${showBytes(s.heaviest.arena)}`,
+        .join(', ') || 'no parallelism'
+    }), ${counted(s.stages, 'stage')}, ${counted(s.microbatches, 'microbatch')}`,
+    `${counted(s.segments, 'function')} with ${counted(s.instructions, 'instruction')} for ${counted(s.blocks, 'block')} and ${counted(s.params, 'parameter tensor')}`,
+    `${counted(s.streams.length, 'schedule')} of at most ${counted(Math.max(...s.streams.map(({ steps }) => steps)), 'step')}; largest memory: pp ${s.heaviest.pp}, ${showBytes(s.heaviest.arena)}`,
     `compiled in ${s.seconds.toFixed(2)} s`,
   ].join('\n')

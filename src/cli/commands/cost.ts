@@ -32,12 +32,12 @@ export function costCommand(kind: CollectiveKind, options: CostOptions, io: Io):
 const gigabytes = (rate: number): string => (rate / 1e9).toFixed(2)
 
 function headline({ collective: { kind, group }, hops }: Quote, cluster: string): string[] {
-  const where = group.stride === 1 ? 'side by side' : `${group.stride} apart`
+  const where = group.stride === 1 ? 'consecutive ranks' : `stride ${group.stride}`
   const inside = hops.map(
     ({ link, fan, inner, bandwidth, latency }) =>
-      `  ${fan} ${inner === 1 ? 'ranks' : `parts of ${inner} ranks`} over ${linkNames[link]}: ${gigabytes(bandwidth)} GB/s out of each, ${showLatency(latency)} a step`,
+      `  ${fan} ${inner === 1 ? 'ranks' : `groups of ${inner} ranks`} over ${linkNames[link]}: ${gigabytes(bandwidth)} GB/s egress per ${inner === 1 ? 'rank' : 'group'}, ${showLatency(latency)} per step`,
   )
-  const others = group.stride === 1 ? '' : '; the ranks between meet at the same time, in groups of their own'
+  const others = group.stride === 1 ? '' : '; the other ranks run the same collective in their own groups'
   return [`${kind} of ${group.size} ranks, ${where}, on ${cluster}${others}`, ...inside]
 }
 
@@ -60,8 +60,8 @@ function quoteText(of: Quote, cluster: string): string {
       : []),
     ...whyText(of),
     ...offers.map(({ algorithm, words }) => `${algorithm}: ${words}`),
-    `No message of this group passes ${gigabytes(mostBusbw)} GB/s of busbw; this one reaches ${showPercent(mostBusbw > 0 ? busbw / mostBusbw : 0)} of that. None takes less than ${showTime(start + least(offers))}.`,
-    'Bytes are those out of one part; start is the launch and ranks that do not arrive together. GB is 1e9 bytes.',
+    `Upper bound of busbw for this group: ${gigabytes(mostBusbw)} GB/s (reached: ${showPercent(mostBusbw > 0 ? busbw / mostBusbw : 0)}). Lower bound of time: ${showTime(start + least(offers))}.`,
+    'Bytes per rank or group; start: kernel launch and stragglers; 1 GB is 1e9 bytes.',
     '',
   ].join('\n')
 }
@@ -69,17 +69,14 @@ function quoteText(of: Quote, cluster: string): string {
 const least = (offers: readonly Offer[]): number => Math.min(...offers.map(({ latency }) => latency), Infinity)
 
 function whyText({ chosen, offers, seconds }: Quote): string[] {
-  if (chosen === 'measured')
-    return [
-      `* such collectives were timed on this cluster: ${showTime(seconds)} is what was measured, no algorithm was asked`,
-    ]
+  if (chosen === 'measured') return [`* measured on this cluster: ${showTime(seconds)}; no algorithm was modeled`]
   const [best, next] = offers
-  if (best === undefined) return ['a rank alone has nobody to meet']
+  if (best === undefined) return ['a single rank has no collective']
   const bound = best.latency > best.transfer ? 'latency' : 'bandwidth'
   const other = next
-    ? `, ${showPercent(next.seconds / seconds - 1)} ahead of ${next.algorithm}`
-    : ', the only one the model has'
-  return [`* ${best.algorithm} is chosen: the quickest${other}; ${bound} takes most of it`]
+    ? `, ${showPercent(next.seconds / seconds - 1)} faster than ${next.algorithm}`
+    : ', the only one modeled'
+  return [`* ${best.algorithm} is the fastest${other}; ${bound}-bound`]
 }
 
 /** The columns of nccl-tests, of which `count` is that of one rank where the whole is split over them. */

@@ -1,6 +1,6 @@
-/** lockstep doctor: what ails a run, and what to change. */
+/** lockstep doctor: diagnoses a run and suggests fixes. */
 import { join } from 'node:path'
-import { ProblemsError, showPercent, showTime } from '../../base/index.js'
+import { counted, ProblemsError, showPercent, showTime } from '../../base/index.js'
 import { compileJob } from '../../compile/index.js'
 import { type Diagnosis, diagnose } from '../../doctor/index.js'
 import { readRun, showEvent } from '../../health/index.js'
@@ -24,7 +24,7 @@ export function doctorCommand(path: string, options: DoctorOptions, io: Io): num
   const cluster = options.cluster === undefined ? undefined : loadCluster(options.cluster, io, worldOfPlan(job.plan))
   const diagnosis = diagnose({ run, job, program: compileJob(job), cluster, times: readTimes(path, io) })
   io.out(options.json ? `${JSON.stringify({ ok: true, ...diagnosis }, null, 2)}\n` : textOf(diagnosis))
-  return diagnosis.findings.some(({ severity }) => severity !== 'note') ? 1 : 0
+  return diagnosis.findings.some(({ severity }) => severity === 'error') ? 1 : 0
 }
 
 function textOf({ steps, seconds, predicted, parts, findings }: Diagnosis): string {
@@ -35,10 +35,10 @@ function textOf({ steps, seconds, predicted, parts, findings }: Diagnosis): stri
       : [],
   )
   return [
-    steps === 0 ? 'No step was taken.' : `${steps} steps, ${showTime(seconds)} each${against}`,
-    ...(spent.length > 0 ? [`predicted: ${spent.join(', ')}`] : []),
+    steps === 0 ? 'No step was completed.' : `${counted(steps, 'step')}, ${showTime(seconds)}/step${against}`,
+    ...(spent.length > 0 ? [`predicted time: ${spent.join(', ')}`] : []),
     '',
-    ...(findings.length === 0 ? ['Nothing unusual.'] : findings.map((one, i) => `${i + 1}. ${showEvent(one)}`)),
+    ...(findings.length === 0 ? ['No problems found.'] : findings.map((one, i) => `${i + 1}. ${showEvent(one)}`)),
     '',
   ].join('\n')
 }

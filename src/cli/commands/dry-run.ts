@@ -2,7 +2,7 @@
  * lockstep dry-run: scales a plan that is too large for this machine down without changing the program's structure, runs it
  * and compares it with one rank.
  */
-import { printable, table } from '../../base/index.js'
+import { counted, printable, table } from '../../base/index.js'
 import { collectivesOf, type SegmentTally, type Tally } from '../../compile/index.js'
 import { type Change, type Job, worldOfPlan } from '../../plan/index.js'
 import { isFine, type Rehearsal, rehearse } from '../../prove/index.js'
@@ -25,47 +25,47 @@ export async function dryRunCommand(path: string, options: DryRunOptions, io: Io
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  'model.layers': 'layers of a kind share their segments; every stage that has any keeps one',
-  'model.moe.dense': 'one layer of each kind',
-  'model.moe.every': 'one layer of each kind',
-  'training.seq': 'numbers inside instructions',
-  'training.globalBatch': 'one sequence for each microbatch and copy',
-  'plan.dp': 'copies do the same; two of them reduce, split and gather as many do',
-  'plan.tp': 'each factor of tp splits the same dims, in two',
-  'plan.cp': 'two ranks cut, gather and exchange a sequence as many do; a ring keeps its ranks',
-  'plan.attention': 'as many ranks as cp has left',
-  'plan.ep': 'each axis that experts are spread over is there, in two',
-  'plan.etp': 'each axis that splits experts is there, in two',
-  'plan.rows': 'of few tokens chance decides how many rows a rank has: room for all, so that none is stopped',
-  'plan.zigzag': 'said, so that a shorter sequence is cut in the same way',
-  'data.documents.pad': 'two chunks of a document for each rank, of a token each',
-  'plan.pp': 'as deep as there is room for; the rows follow the same rule',
-  'plan.microbatches': 'warm-up, steady state and drain stay; only rounds are left out',
-  'plan.layers': 'every stage that has layers keeps one',
-  'plan.deviceMemory': 'what is rehearsed is the program, not its bytes',
+  'model.layers': 'equal layers share their functions; every stage keeps at least one layer',
+  'model.moe.dense': 'one layer of each type',
+  'model.moe.every': 'one layer of each type',
+  'training.seq': 'only sizes inside instructions',
+  'training.globalBatch': 'one sequence per microbatch and replica',
+  'plan.dp': 'replicas are identical; two reduce, shard and gather as many do',
+  'plan.tp': 'each factor of tp shards the same dims, in two',
+  'plan.cp': 'two ranks shard, gather and exchange a sequence as many do; a ring keeps its size',
+  'plan.attention': 'as many ranks as cp has here',
+  'plan.ep': 'each axis that distributes experts is kept, in two',
+  'plan.etp': 'each axis that shards experts is kept, in two',
+  'plan.rows': 'few tokens route unevenly: capacity for all of them, so that no step stops',
+  'plan.zigzag': 'explicit, so that a shorter sequence is sharded the same way',
+  'data.documents.pad': 'two chunks of one token per rank',
+  'plan.pp': 'as deep as fits here; the schedule follows the same rule',
+  'plan.microbatches': 'warm-up, steady state and drain stay; only repetitions are left out',
+  'plan.layers': 'every stage with layers keeps one',
+  'plan.deviceMemory': 'the dry run checks the program, not its memory',
 }
 const reasonOf = ({ path }: Change): string =>
-  reasons[path] ?? (path.startsWith('model.') ? 'numbers inside instructions' : '')
+  reasons[path] ?? (path.startsWith('model.') ? 'only sizes inside instructions' : '')
 
 function asText(job: Job, rehearsal: Rehearsal): string {
   const { job: small, changes, verdict, engine, full, here } = rehearsal
-  const show = (value: unknown) => (value === undefined ? 'not given' : JSON.stringify(value))
+  const show = (value: unknown) => (value === undefined ? 'default' : JSON.stringify(value))
   return [
-    `${printable(job.name ?? job.model.family)}: ${worldOfPlan(job.plan)} ranks rehearsed on ${worldOfPlan(small.plan)}`,
+    `${printable(job.name ?? job.model.family)}: ${worldOfPlan(job.plan)} ranks scaled down to ${worldOfPlan(small.plan)}`,
     '',
     table(
-      ['shrunk', 'from', 'to', 'why it is still the same program'],
+      ['field', 'full', 'here', 'why the program structure is the same'],
       changes.map(change => [change.path, show(change.from), show(change.to), reasonOf(change)]),
     ),
     '',
-    table(['segment', 'collectives of one call', 'calls, full plan', 'calls, here'], rowsOf(full, here)),
-    `${quiet(full)} others have no collectives; messages between stages: ${full.messages} in the full plan, ${here.messages} here`,
+    table(['function', 'collectives per call', 'calls (full)', 'calls (here)'], rowsOf(full, here)),
+    `${counted(quiet(full), 'other function')} without collectives; P2P sends between stages: ${full.messages} (full), ${here.messages} (here)`,
     '',
     ...samenessOf(rehearsal),
     describe(verdict),
     ...(engine
       ? [
-          `${engine.kernels} kernels in ${small.plan.precision}: losses differ from one rank's by ${engine.error.toExponential(1)}`,
+          `${engine.kernels} kernels in ${small.plan.precision}: losses differ from a single rank's by ${engine.error.toExponential(1)}`,
         ]
       : []),
   ].join('\n')
@@ -73,12 +73,12 @@ function asText(job: Job, rehearsal: Rehearsal): string {
 
 function samenessOf({ full, differences }: Rehearsal): string[] {
   if (differences.length === 0)
-    return [`the same program: all ${full.segments.size} kinds of segments agree, instruction for instruction`]
+    return [`identical program structure: ${full.segments.size}/${full.segments.size} functions match`]
   const show = (instrs: readonly string[] | undefined) =>
     instrs ? collectivesOf({ instrs }) || `${instrs.length} instructions, no collective` : 'not there'
   return [
     ...differences.map(({ name, full, here }) => `${name}: full plan ${show(full)}; here ${show(here)}`),
-    `NOT the same program: ${differences.length} of ${full.segments.size} kinds of segments differ`,
+    `ANOTHER program structure: ${differences.length} of ${counted(full.segments.size, 'function')} differ`,
   ]
 }
 
@@ -113,7 +113,7 @@ function add(rows: Map<string, Row>, { name, calls }: SegmentTally, collectives:
 
 /** 'update of 12 parameters' */
 const title = (names: readonly string[]): string =>
-  names.length === 1 ? names[0] : `${names[0].split(' ')[0]} of ${names.length} kinds of parameters`
+  names.length === 1 ? names[0] : `${names[0].split(' ')[0]} (${names.length} functions)`
 
 const asJson = (rehearsal: Rehearsal) => {
   const { job, changes, full, here, differences, verdict, engine } = rehearsal

@@ -1,4 +1,4 @@
-/** lockstep explain: what limits a plan, what to try next, and why the rest is not worth it. */
+/** lockstep explain: what limits a plan, which changes would help, and why the others would not. */
 import { printable, scaled, showCount, showGiB, showPercent, showSeconds } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { type FrameworkName, frameworks } from '../../estimate/index.js'
@@ -73,7 +73,7 @@ export async function explainCommand(path: string, options: ExplainOptions, io: 
   return 0
 }
 
-/** The order of a file and a list of ops to recompute are priced by their programs alone. */
+/** A schedule from a file and a list of ops to recompute are estimated from their programs. */
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
 function asText(explained: Explanation, load: RankLoad | undefined, io: Io): string {
@@ -85,10 +85,11 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
   const gains = neighbours.filter(({ verdict }) => verdict.kind === 'timed' && verdict.ratio < 0.9995)
   const others = neighbours.filter(one => !gains.includes(one))
   return [
-    `${bold(job.name ? printable(job.name) : `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
+    `${bold(job.name ? printable(job.name) : `${showCount(parametersOf(job.model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, modeled for ${software.name}`,
     showPlan(plan.split),
     '',
-    `${bold(showSeconds(plan.estimate.step))} a step${scale === 1 ? '' : dim(` (as measured; priced ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} a rank`,
+    `${bold(`${showSeconds(plan.estimate.step)}/step`)}${scale === 1 ? '' : dim(` (measured; estimated ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} per rank`,
+    ...bestLines(plan, best, bold),
     ...fitSentence(request, plan, fit).map(showSentence).map(red),
     ...noteSentences(explained).map(note => dim(`note: ${showSentence(note)}`)),
     '',
@@ -96,40 +97,40 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
     ...(load ? [...trafficLines(load), ...kernelLines(load), dim(whereElse), ''] : []),
-    bold('Read by the rule of thumb'),
+    bold('Rules of thumb'),
     ...indent(readingLines(readingOf(request, plan))),
     '',
     ...choicesText(choices, colorsOf(io)),
-    gains.length > 0 ? bold('What to try next') : 'No single decision taken differently is faster.',
+    gains.length > 0 ? bold('What to try next') : 'No single change is faster.',
     ...indent(neighbourLines(gains)),
     '',
-    bold('What not to try'),
+    bold('What does not help'),
     ...indent(neighbourLines(others)),
     '',
-    ...bestLines(plan, best, bold),
   ].join('\n')
 }
 
 function choicesText(choices: Explanation['choices'], { bold, dim }: ReturnType<typeof colorsOf>): string[] {
   const section = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : [bold(title), ...lines.map(line => `  ${line}`), '']
-  const taken = choices.some(one => isPriced(one) && one.simulated) ? ', both simulated' : ', by price'
+  const taken = choices.some(one => isPriced(one) && one.simulated) ? ' (simulated)' : ' (cost model)'
   return [
-    ...section(`What its choices cost, against the same plan without each${taken}`, choiceLines(choices, true)),
-    ...section('What others would cost, by price', choiceLines(choices, false)),
+    ...section(`Cost of each choice, against the plan without it${taken}`, choiceLines(choices, true)),
+    ...section('Cost of other choices (cost model)', choiceLines(choices, false)),
     ...(choices.length > 0 ? [dim(choiceLegend), ''] : []),
   ]
 }
 
-const whereElse = 'lockstep memory lists the activations kept, lockstep simulate draws the step'
+const whereElse = '`lockstep memory` lists saved activations, `lockstep simulate` draws the timeline'
 
 function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) => string): string[] {
   const said = bestSentence(plan, best)
   const differences = best && said.code === 'best/faster' ? differencesOf(plan.split, best.split) : undefined
   return [
-    `${bold('The best of all plans')}: ${showSentence(said)}`,
-    ...(differences ? [`  ${showSentence(differenceSentence(differences))}`] : []),
-    '',
+    `${bold('Best plan found')}: ${showSentence(said)}`,
+    ...(differences
+      ? [`  ${showSentence(differenceSentence(differences))}`, '  `lockstep plan` with this job and --out writes it']
+      : []),
   ]
 }
 

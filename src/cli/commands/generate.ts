@@ -1,5 +1,5 @@
 /** lockstep generate: a checkpoint goes on from a prompt, or answers line by line. */
-import { error, ProblemsError, type Work } from '../../base/index.js'
+import { counted, error, ProblemsError, scaled, type Work } from '../../base/index.js'
 import { type ChatText, type ChatTurn, encodingOf, type Tokenizer } from '../../data/index.js'
 import type { KernelName } from '../../engine/index.js'
 import {
@@ -154,7 +154,7 @@ async function answer(speaker: Speaker, prompt: readonly number[], { echo, isSto
   const seconds = (performance.now() - begun) / 1000
   const rate = made.length / seconds
   if (json) io.out(`${JSON.stringify(jsonOf(speaker, { prompt, made, text: text + rest, seconds }))}\n`)
-  else io.err(`${made.length} tokens, ${rate.toPrecision(3)} a second; ${decoder.description}\n`)
+  else io.err(`${counted(made.length, 'token')}, ${scaled(rate)} tokens/s; ${decoder.description}\n`)
   return text + rest
 }
 

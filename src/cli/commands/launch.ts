@@ -1,6 +1,6 @@
 /** lockstep launch: emit a job and run it here, every rank a process of torchrun on gloo (or on this machine's GPUs). */
 import { join, resolve } from 'node:path'
-import { error, faultProblems, type Problem, ProblemsError, parseFaults, worldOf } from '../../base/index.js'
+import { error, faultProblems, type Problem, ProblemsError, parseFaults, worldOf, wrapped } from '../../base/index.js'
 import { eventOf } from '../../health/index.js'
 import type { Program } from '../../ir/index.js'
 import {
@@ -13,10 +13,10 @@ import {
   stepsBehind,
 } from '../../train/index.js'
 import { type EmittedFolder, writeEmitted } from '../files/emit-folder.js'
+import { freeFolder, markLatest } from '../files/latest-run.js'
 import { withItsTokenizer } from '../files/load.js'
 import { fewerRanks, jobsOfRanks } from '../files/other-ranks.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { freeFolder } from '../files/run-folder.js'
 import { type Listeners, pythonWithTorch, startTorchrun } from '../files/torchrun.js'
 import type { Io } from '../io.js'
 import { type CheckpointOptions, savePlanOf } from '../text/checkpoint-options.js'
@@ -73,6 +73,7 @@ export async function launchCommand(path: string, asked: LaunchOptions, io: Io):
   const emitted = await withProgress(io, watcher =>
     writeEmitted({ ...loaded, job }, { path, folder, beginning, others, io, watcher }),
   )
+  markLatest(folder, io)
   return follow({ ...loaded, job }, emitted, { python, options, beginning, io })
 }
 
@@ -130,7 +131,7 @@ async function follow(loaded: Loaded, { folder, data }: EmittedFolder, session: 
   if (!options.json)
     io.out(
       [
-        paragraph(loaded.job),
+        ...wrapped(paragraph(loaded.job)),
         `Data: ${data}.`,
         ...(beginning ? [beginningText(beginning)] : []),
         `${ranks} processes of torchrun. Folder: ${folder}\n`,

@@ -1,4 +1,4 @@
-/** lockstep memory: what each rank needs, by kind, before anything runs. */
+/** lockstep memory: the peak memory of each rank by category, before anything runs. */
 import { type Elsewhere, elsewheres, showBytes, table } from '../../base/index.js'
 import { heaviest, memoryWhy } from '../../compile/index.js'
 import { bytesPer, kinds, type Program, roomIn } from '../../ir/index.js'
@@ -53,8 +53,8 @@ function keptText(program: Program): string[] {
     ? []
     : [
         '',
-        'Activations kept for the backward of one microbatch, on one rank:',
-        table(['by', 'term', 'dims', '', 'bytes'], rows),
+        'Activations saved for backward, per microbatch and rank:',
+        table(['function', 'tensor', 'dims', 'dtype', 'size'], rows),
       ]
 }
 
@@ -68,7 +68,7 @@ function elsewhereText({ streams }: Program, space: Elsewhere): string[] {
     ...used.map(kind => showBytes(peak[kind])),
     showBytes(arena),
   ])
-  return ['', table([`on the ${space}`, ...used, 'arena'], rows)]
+  return ['', table([`${space} memory`, ...used, 'total'], rows)]
 }
 
 /** One row per pipeline rank; ranks that differ on the other axes only need the same. */
@@ -80,12 +80,13 @@ export function memoryText(program: Program): string {
     ...used.map(kind => showBytes(peak[kind])),
     showBytes(arena),
   ])
-  const each = ranksPerStage > 1 ? `; the ${ranksPerStage} ranks of a pipeline rank need the same` : ''
+  const each = ranksPerStage > 1 ? ` (each of its ${ranksPerStage} ranks)` : ''
   return [
-    table(['rank', ...used, 'arena'], rows),
-    `heaviest: pp ${most} with ${showBytes(program.streams[most].arena)}${each}`,
+    `largest: pp ${most}, ${showBytes(program.streams[most].arena)}${each}`,
+    '',
+    table(['rank', ...used, 'total'], rows),
     ...elsewheres.flatMap(space => elsewhereText(program, space)),
-    'A kind is shown at its own peak; kinds peak at different times, and the arena holds them all at once.',
+    'Columns are per-category peaks, at different times; "total" is the peak of all together.',
     ...keptText(program),
   ].join('\n')
 }

@@ -1,4 +1,4 @@
-/** lockstep models: the models that a job can name, and what each amounts to. */
+/** lockstep models: the model presets, and the sizes of each. */
 import { ProblemsError, scaled, showBytes, showCount, showWhole, table } from '../../base/index.js'
 import {
   flopsDefinition,
@@ -51,8 +51,8 @@ function listText(models: readonly Listed[]): string {
   const header = ['name', 'family', 'parameters', 'active', 'FLOPs/token', 'in bf16', 'context', 'KV/token', 'layers']
   return [
     table([...header, 'embed'], rows),
-    `FLOPs of training on one token at that context: ${flopsDefinition}. KV: keys and values of one token, all layers, bf16.`,
-    'lockstep models NAME shows one in detail; in a job: model: NAME, or model: { preset: NAME, layers: 4 }\n',
+    `Training FLOPs/token at that context: ${flopsDefinition}. KV/token: KV cache of all layers in bf16.`,
+    '`lockstep models NAME` shows one in detail. In a job: `model: NAME`, or `model: { preset: NAME, layers: 4 }`.\n',
   ].join('\n')
 }
 
@@ -77,22 +77,19 @@ function detailText(name: string, model: ModelConfig, sizes: ModelSizes): string
   ])
   const facts: (readonly [string, string])[] = [
     ['parameters', `${showWhole(parameters)} (${showCount(parameters)})`],
-    ['active', `${showWhole(active)} that a token meets`],
+    ['active', `${showWhole(active)} per token`],
     ['context', `${seq} tokens`],
-    [
-      'FLOPs a token',
-      `${scaled(flops.training)} to train on it, ${scaled(flops.forward)} forward (${flopsDefinition})`,
-    ],
+    ['FLOPs/token', `${scaled(flops.training)} training, ${scaled(flops.forward)} forward (${flopsDefinition})`],
     ['weights', weightTypes.map(type => `${showBytes(weights[type])} in ${type}`).join(', ')],
-    ['training', `${showBytes(trained)} in bf16 with AdamW (18 bytes a parameter), activations apart`],
-    ['KV cache', `${showBytes(cache)} a token in bf16, ${showBytes(cache * seq)} for ${seq} tokens`],
+    ['training', `${showBytes(trained)} in bf16 with AdamW (18 bytes/parameter), without activations`],
+    ['KV cache', `${showBytes(cache)}/token in bf16, ${showBytes(cache * seq)} for ${seq} tokens`],
   ]
   return [
     `${name}: ${sizesText(model)}`,
     '',
     ...facts.map(([what, text]) => `${what.padEnd(14)} ${text}`),
     '',
-    table(['parameter', 'dims', 'times', 'all of them', 'share'], parts),
+    table(['tensor', 'dims', 'count', 'parameters', 'share'], parts),
     '',
   ].join('\n')
 }

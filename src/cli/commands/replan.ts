@@ -1,7 +1,17 @@
 /** lockstep replan: whether another plan would be better on the machine that a run has measured. */
 import { join } from 'node:path'
 import { stringify } from 'yaml'
-import { error, ProblemsError, printable, save, scaled, showPercent, showTime, table } from '../../base/index.js'
+import {
+  counted,
+  error,
+  ProblemsError,
+  printable,
+  save,
+  scaled,
+  showPercent,
+  showTime,
+  table,
+} from '../../base/index.js'
 import { type Change, machineOfRun, predictedStep, type Refit, type RunTimes, refit } from '../../calibrate/index.js'
 import { type Cluster, findEntry } from '../../cluster/index.js'
 import { compileJob } from '../../compile/index.js'
@@ -141,17 +151,17 @@ function asText(answer: Answer, { out }: ReplanOptions): string {
   const off = present.predicted / measured - 1
   const saved = savedBy(answer)
   return [
-    `${present.plan}: ${showTime(measured)} a step measured (${steps} steps), ${showTime(present.predicted)} predicted with the rates below (${signed(off)})`,
+    `${present.plan}: ${showTime(measured)}/step measured (${counted(steps, 'step')}), ${showTime(present.predicted)} predicted with the rates below (${signed(off)})`,
     ...(changes.length === 0
-      ? ['Every rate is what it was said to be.']
-      : [table(['rate', 'said', 'measured', ''], changes.map(changeRow))]),
+      ? ['All measured rates agree with the cluster file.']
+      : [table(['rate', 'specified', 'measured', 'difference'], changes.map(changeRow))]),
     '',
     ...(best && saved > worthIt
       ? [
           `better: ${best.plan}`,
-          `  ${showTime(best.predicted)} predicted, ${showTime(expectedOf(answer) ?? 0)} expected: ${showPercent(saved)} less than now`,
+          `  ${showTime(best.predicted)}/step predicted, ${showTime(expectedOf(answer) ?? 0)} expected: ${showPercent(saved)} less than now`,
         ]
-      : ['The plan it has is still the best; no other saves more than 2 %.']),
+      : ['The current plan is still the best: no other saves more than 2 %.']),
     ...(best && out !== undefined ? [`written: ${out}`] : []),
     '',
   ].join('\n')
@@ -165,4 +175,4 @@ const changeRow = ({ what, given, measured }: Change): string[] => {
 const signed = (share: number): string => `${share >= 0 ? '+' : '-'}${showPercent(Math.abs(share))}`
 
 const jobText = (job: Job, run: string): string =>
-  `# ${printable(run)} with another plan, by the rates that were measured. Written by lockstep replan.\n${stringify(JSON.parse(JSON.stringify(job)))}`
+  `# ${printable(run)} with another plan, by the measured rates. Written by lockstep replan.\n${stringify(JSON.parse(JSON.stringify(job)))}`

@@ -1,4 +1,4 @@
-/** lockstep scale: how a job grows with the cluster, strong and weak, and the limit Amdahl's law sets. */
+/** lockstep scale: strong and weak scaling, and the limit of Amdahl's law. */
 import { scaled, showPercent, showSeconds, showWhole, table } from '../../base/index.js'
 import type { Precision } from '../../cluster/index.js'
 import { type Amdahl, planInput, type ScalePoint, type Scaling, scaling } from '../../search/index.js'
@@ -32,10 +32,10 @@ function asText(planning: Planning, { strong, weak, amdahl }: Scaling, io: Io): 
   return [
     headline(planning, bold),
     '',
-    `${bold('Strong scaling')}: the same batch`,
+    `${bold('Strong scaling')} (same global batch)`,
     ...curve(strong),
     '',
-    `${bold('Weak scaling')}: a batch that grows with the devices`,
+    `${bold('Weak scaling')} (global batch grows with the devices)`,
     ...curve(weak),
     '',
     ...(amdahl ? [`${bold("Amdahl's limit")}: ${limit(amdahl)}`] : []),
@@ -66,10 +66,10 @@ function curve(points: readonly ScalePoint[]): string[] {
 }
 
 function limit({ serial, fraction, limit }: Amdahl): string {
-  if (serial === 0) return 'none in sight: no part of the step stays as it is'
+  if (serial === 0) return 'none found: the whole step scales'
   return (
-    `${showSeconds(serial)} of a step stay however many devices share it ` +
-    `(${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first):\n  it never gets more than ${showWhole(Math.round(limit))} times as fast`
+    `${showSeconds(serial)}/step do not scale (${showPercent(fraction, fraction < 0.001 ? 3 : 1)} of the first point): ` +
+    `at most ${showWhole(Math.round(limit))}x faster`
   )
 }
 

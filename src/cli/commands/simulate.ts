@@ -1,6 +1,7 @@
 /** lockstep simulate: how long a step takes on a cluster nobody has rented yet, and where the time goes. */
 import {
   asPart,
+  counted,
   error,
   ProblemsError,
   type Rank,
@@ -160,8 +161,8 @@ function* simulatingScaled(program: Program, cluster: Cluster, options: Circumst
 function pictureOf({ job, program }: Loaded, cluster: Cluster, simulation: Simulation, ranks: readonly Rank[]) {
   const mesh = program.mesh.axes.filter(({ size }) => size > 1).map(({ name, size }) => `${name} ${size}`)
   return {
-    title: `${job.name ?? program.name} on ${worldOf(program.mesh)} x ${cluster.device.title}: ${showTime(simulation.step)} a step`,
-    subtitle: `${mesh.join(', ') || 'one rank'}; ${program.microbatches} microbatches; one rank of each pipeline stage, boxes hold the microbatch; thin lanes are links, grey is memory`,
+    title: `${job.name ?? program.name} on ${worldOf(program.mesh)} x ${cluster.device.title}: ${showTime(simulation.step)}/step`,
+    subtitle: `${mesh.join(', ') || 'one rank'}; ${counted(program.microbatches, 'microbatch')}; one rank per pipeline stage; numbers are microbatches, thin lanes links, gray memory`,
     ...{ program, spansOf: simulation.spansOf, ranks, end: simulation.step },
   }
 }

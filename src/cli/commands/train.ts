@@ -26,12 +26,13 @@ import {
   type StepRecord,
   train,
 } from '../../train/index.js'
+import { freeFolder } from '../files/latest-run.js'
 import { portable } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
 import { type MonitorOptions, type Monitors, openMonitors } from '../files/monitors.js'
 import { requireOutputs } from '../files/outputs.js'
 import { type Loaded, tryProgram } from '../files/program.js'
-import { FolderTaken, freeFolder, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
+import { FolderTaken, openRunFolder, type RunFolder, requireUnused } from '../files/run-folder.js'
 import { type RunSaving, runSaving } from '../files/run-saving.js'
 import { keptCalibration } from '../files/this-machine.js'
 import type { Io } from '../io.js'

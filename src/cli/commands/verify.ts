@@ -1,5 +1,5 @@
-/** lockstep verify: is the program lawful, and does it compute what one rank computes? */
-import { counted } from '../../base/index.js'
+/** lockstep verify: static checks of the program, then a numeric comparison with a single rank. */
+import { counted, wrapped } from '../../base/index.js'
 import { compileJob } from '../../compile/index.js'
 import { showViolation } from '../../ir/index.js'
 import { earlierJobs, type Job } from '../../plan/index.js'
@@ -47,7 +47,7 @@ const describeAll = (verdict: Verdict, smaller: readonly Smaller[]): string =>
     describe(verdict),
     ...smaller.map(
       each =>
-        `\nsteps of ${each.globalBatch} sequences${each.waiting ? ', not compressed yet' : ', of batchRamp'}:\n${describe(each)}`,
+        `\nsteps with ${each.globalBatch} sequences (${each.waiting ? 'before compression starts' : 'batchRamp'}):\n${describe(each)}`,
     ),
   ].join('\n')
 
@@ -55,29 +55,29 @@ export function describe({ ok, ranks: proved, violations, numbers }: Verdict): s
   if (violations.length > 0)
     return [
       ...violations.slice(0, 20).map(showViolation),
-      `${violations.length} violation${violations.length > 1 ? 's' : ''} of the laws`,
+      `static checks FAILED: ${counted(violations.length, 'violation')} of the rules of SPEC.md`,
     ].join('\n')
-  if (!numbers) return 'lawful: no law of SPEC.md is broken'
+  if (!numbers) return `static checks passed (${counted(proved, 'rank')}, full size)`
   const { steps, parameter, memory, shrunk, worst, ranks, spread } = numbers
   const show = (error: number) => error.toExponential(1)
   return [
-    `lawful: no law of SPEC.md is broken${shrunk.length > 0 ? `, at full size on ${counted(proved, 'rank')}` : ''}`,
+    `static checks passed (${counted(proved, 'rank')}, full size)`,
     ...(shrunk.length > 0 ? describeSmaller(numbers) : []),
     ...steps.map(
       (s, i) =>
-        `step ${i + 1}: loss ${s.loss.toFixed(6)}, one rank ${s.serial.toFixed(6)}; loss differs by ${show(s.error)}, gradients by ${show(s.gradient.error)}${s.gradient.name && ` (${s.gradient.name})`}`,
+        `step ${i + 1}: loss ${s.loss.toFixed(6)}, single rank ${s.serial.toFixed(6)}; difference: loss ${show(s.error)}, gradients ${show(s.gradient.error)}${s.gradient.name && ` (${s.gradient.name})`}`,
     ),
-    `parameters after ${steps.length} steps differ by ${show(parameter.error)}${parameter.name && ` (${parameter.name})`}`,
-    ...(spread.error > 0 ? [`ranks that should hold the same ${spread.name} differ by ${show(spread.error)}`] : []),
+    `parameters after ${counted(steps.length, 'step')}: difference ${show(parameter.error)}${parameter.name && ` (${parameter.name})`}`,
+    ...(spread.error > 0 ? [`replicas of ${spread.name} differ by ${show(spread.error)}`] : []),
     memory.length === 0
-      ? 'peak memory measured equals the plan, on every rank and kind'
-      : `peak memory differs from the plan: ${memory
+      ? 'measured peak memory equals the prediction on every rank, in every category'
+      : `measured peak memory differs from the prediction: ${memory
           .slice(0, 5)
-          .map(m => `rank ${m.rank} ${m.kind} ${m.measured} instead of ${m.planned}`)
+          .map(m => `rank ${m.rank} ${m.kind} ${m.measured} B instead of ${m.planned} B`)
           .join(', ')}`,
     ok
-      ? `equal: ${ranks} ranks compute what one rank computes (worst ${show(worst)}, allowed ${show(tolerance)})`
-      : `NOT equal: worst ${show(worst)}, allowed ${show(tolerance)}`,
+      ? `numeric check passed: ${counted(ranks, 'rank')} ${ranks === 1 ? 'matches' : 'match'} the single-rank reference (worst ${show(worst)}, tolerance ${show(tolerance)})`
+      : `numeric check FAILED: worst difference ${show(worst)}, tolerance ${show(tolerance)}`,
   ].join('\n')
 }
 
@@ -85,7 +85,10 @@ function describeSmaller({ ranks, shrunk, kinds, differing }: Numbers): string[]
   const changes = shrunk.map(({ path, from, to }) => `${path} ${JSON.stringify(from)} -> ${JSON.stringify(to)}`)
   const same =
     differing.length === 0
-      ? `the same program (all ${kinds} kinds of segments agree, instruction for instruction)`
-      : `NOT the same program (${differing.length} of ${counted(kinds, 'kind')} of segments differ: ${differing.join(', ')})`
-  return [`run smaller on ${counted(ranks, 'rank')}, ${same}: ${changes.join(', ')}`]
+      ? `identical program structure (${kinds}/${kinds} functions match)`
+      : `ANOTHER program structure (${differing.length} of ${counted(kinds, 'function')} differ: ${differing.join(', ')})`
+  return [
+    `numeric check on a reduced model, ${counted(ranks, 'rank')}, ${same}:`,
+    ...wrapped(`  ${changes.join(', ')}`),
+  ]
 }

@@ -6,7 +6,7 @@ import type { Io } from '../io.js'
 const names = ['job.yaml', 'job.yml', 'job.json']
 
 /** Options that take the place of a job file, in commands where it is optional. */
-const instead = ['--demo', '--model']
+const instead = ['--model']
 
 export interface Found {
   readonly job?: string
@@ -27,6 +27,6 @@ export function foundJob(command: Command, given: readonly string[], io: Io): Fo
     problem:
       here.length > 1
         ? `this folder has several jobs, ${either(here, 'and')}: name one`
-        : `<job> is missing, and this folder has no ${either(names)}; \`lockstep init\` writes one${orElse}`,
+        : `<job> is missing, and this folder has no ${either(names)}; \`lockstep init\` writes one, \`lockstep demo\` runs one${orElse}`,
   }
 }

@@ -1,10 +1,11 @@
 /** The folder of a run: the job as it was run, its metrics line by line, and what else it made. */
-import { basename, extname, join } from 'node:path'
+import { join } from 'node:path'
 import { error, isNoRoom, noRoom, ProblemsError, save, writing } from '../../base/index.js'
 import type { RunInfo } from '../../health/index.js'
 import type { Job } from '../../plan/index.js'
 import type { Io } from '../io.js'
 import { folderProblems } from './folder-record.js'
+import { markLatest } from './latest-run.js'
 
 export interface RunFolder {
   readonly path: string
@@ -53,6 +54,7 @@ export function openRunFolder(path: string, job: Job, info: RunInfo, io: Io): Ru
   if (!writing(metrics, () => io.create(metrics, ''))) throw new FolderTaken(path)
   saveHere('job.json', `${JSON.stringify(job, null, 2)}\n`)
   saveHere('about.json', `${JSON.stringify(info, null, 2)}\n`)
+  markLatest(path, io)
   return {
     path,
     save: saveHere,
@@ -82,14 +84,5 @@ function lineWriter(path: string, io: Io): RunFolder['log'] {
       isFull = true
       if (waiting.length > mostWaiting) waiting = waiting.slice(waiting.indexOf('\n', waiting.length - mostWaiting) + 1)
     }
-  }
-}
-
-/** A folder below runs/ that does not exist yet. */
-export function freeFolder({ name }: Job, jobPath: string, io: Io): string {
-  const stem = (name ?? basename(jobPath, extname(jobPath))).replace(/[^\w.-]+/g, '-').replace(/^[.-]+/, '') || 'run'
-  for (let i = 1; ; i++) {
-    const path = join('runs', i === 1 ? stem : `${stem}-${i}`)
-    if (!io.exists(path)) return path
   }
 }

@@ -1,8 +1,8 @@
-/** What `lockstep case` prints: published rows beside prices, and the plans we would choose beside theirs. */
+/** What `lockstep case` prints: published runs next to our estimates, and their plans next to those of our search. */
 import { scaled, showPercent, showSeconds, table } from '../../base/index.js'
 import type { Priced, Request } from '../../search/index.js'
 import type { Timed, Times, UntimedCase } from '../../validate/index.js'
-import { legend, numberCells, numberHeader, planColumns } from './plan-words.js'
+import { legendOf, numberCells, numberHeader, planColumns } from './plan-words.js'
 
 /** A plan, and the best there is in its place by the same prices: undefined, none fits by price. */
 export interface PlanBeside {
@@ -36,16 +36,16 @@ export function caseText(title: string, { timed, aside }: Times, besides: readon
       ...[showSeconds(measured), showSeconds(predicted), `${showPercent(error)}${fitted ? ' *' : ''}`],
     ]
   })
-  const header = ['devices', 'plan', 'seq', 'batch', 'TFLOP/s', 'ours', 'step', 'ours', 'differs by']
+  const header = ['devices', 'plan', 'seq', 'batch', 'TFLOP/s', 'ours', 'step', 'ours', 'error']
   const softwares = [...new Set(timed.map(({ setup }) => setup.software.name))]
   return [
     ...[title, ''],
     ...(rows.length > 0 ? [table(header, rows), ''] : []),
     ...(softwares.length > 0
-      ? [`TFLOP/s a device and step as published, and ours: the same plan priced as ${softwares.join(', ')} runs it.`]
+      ? [`TFLOP/s per device and step time: published, and our estimate for ${softwares.join(', ')}.`]
       : []),
-    ...(timed.some(({ fitted }) => fitted) ? ['* a constant of the prices was fitted on this row'] : []),
-    ...aside.map(({ row, reason }) => `row ${row.line} is set aside: ${reason}`),
+    ...(timed.some(({ fitted }) => fitted) ? ['* a constant of the cost model was fitted on this row'] : []),
+    ...aside.map(({ row, reason }) => `row ${row.line} is left out: ${reason}`),
     ...[...new Set(timed.map(({ row }) => `source: ${row.source}`))],
     ...(besides.length > 0 ? ['', ...besideText(timed.map(devicesOf), besides)] : []),
   ].join('\n')
@@ -65,19 +65,19 @@ function besideText(names: readonly string[], besides: readonly PlanBeside[]): s
           ...numberCells(request, best).slice(0, shown),
           ...cells(best.split),
         ]
-      : ['', 'ours', 'none fits by price'],
+      : ['', 'ours', 'none fits'],
   ])
   return [
-    'The plan we would choose for the same batch on the same devices, run by the same software, both by price:',
-    table(['devices', 'plan', 'faster by', ...numberHeader.slice(0, shown), ...header], rows),
-    ...legend,
+    'The plan our search chooses for the same batch, devices and software (cost model):',
+    table(['devices', 'plan', 'faster', ...numberHeader.slice(0, shown), ...header], rows),
+    ...legendOf(splits),
   ]
 }
 
 /** Of the numbers of a plan all but what tokens cost: step, MFU, tokens a second, GiB. */
 const shown = 4
 
-const fasterBy = (share: number): string => (Math.abs(share) < 5e-4 ? 'as fast' : showPercent(share))
+const fasterBy = (share: number): string => (Math.abs(share) < 5e-4 ? 'same' : showPercent(share))
 
 export function untimedText(
   { title, source, published, tokens, on }: UntimedCase,
@@ -86,8 +86,9 @@ export function untimedText(
   const facts = Object.entries(published).map(([what, said]) => [what, said])
   return [
     ...[title, '', table(['published', ''], facts), `source: ${source}`, ''],
-    `No time of a step was published, so there is none to compare with. Ours, on ${on.devices} ${on.device} with ${on.globalBatch} sequences a step, as lockstep runs it, by price:`,
-    ...(beside ? oursText(beside, tokens) : ['no plan of its kind fits']),
+    'No step time was published. Our estimate (cost model, modeled for lockstep)',
+    `on ${on.devices} ${on.device}, global batch ${on.globalBatch}:`,
+    ...(beside ? oursText(beside, tokens) : ['no such plan fits']),
   ].join('\n')
 }
 
@@ -100,7 +101,7 @@ function oursText({ request, plan, best }: PlanBeside, tokens: number): string[]
   return [
     table(['', ...numberHeader, ...header], [row('as published', plan), ...(best ? [row('our best', best)] : [])]),
     ...(gain === undefined ? [] : [`Our best is ${gain < 5e-4 ? 'as fast' : `${showPercent(gain)} faster`}.`]),
-    `${scaled(tokens)} tokens are ${hours(plan)} device hours as published${best ? `, ${hours(best)} by our best` : ''}.`,
-    ...legend,
+    `${scaled(tokens)} tokens are ${hours(plan)} device-hours as published${best ? `, ${hours(best)} with our best` : ''}.`,
+    ...legendOf([plan.split, ...(best ? [best.split] : [])]),
   ]
 }

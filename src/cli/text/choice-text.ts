@@ -9,10 +9,10 @@ import {
   showSentence,
 } from '../../search/index.js'
 
-const header = ['', 'instead of', 'step', '', 'memory', 'state', 'sent', 'moved', 'most of its time']
+const header = ['', 'instead of', 'step', '', 'memory', 'state', 'sent', 'moved', 'main difference']
 
 export const choiceLegend =
-  'state: bytes of a parameter, its gradient and its states, wherever they lie; sent to other ranks, moved between spaces: by one rank'
+  'state: bytes per parameter (weight, gradient, optimizer state); sent: to other ranks, moved: to host or disk, per rank'
 
 /** Those that the job has, and those that it has not; choices that cannot be otherwise are named with the reason. */
 export function choiceLines(choices: readonly JudgedChoice[], taken: boolean): string[] {
@@ -24,9 +24,7 @@ export function choiceLines(choices: readonly JudgedChoice[], taken: boolean): s
   const refused = taken ? asked.filter(one => !isPriced(one)) : []
   return [
     ...(rows.length > 0 ? table(shown(header), rows.map(shown)).split('\n') : []),
-    ...refused.map(
-      one => `${one.name} ${one.chosen}: not without it${isPriced(one) ? '' : `: ${showSentence(one.why)}`}`,
-    ),
+    ...refused.map(one => `${one.name} ${one.chosen}: required${isPriced(one) ? '' : `: ${showSentence(one.why)}`}`),
   ]
 }
 

@@ -56,7 +56,7 @@ function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefin
       const due = first || record.step % every === 0 || record.step === steps
       first = false
       if (due || record.evalLoss !== undefined || record.checkpoint !== undefined || record.skipped !== undefined)
-        io.out(`${lineOf(record, steps, peak)}\n`)
+        io.out(`${lineOf(record, steps, io.verbosity === 'verbose' ? numbersOf(record, peak) : undefined)}\n`)
     },
     event: event => io.out(`${showEvent(event)}\n`),
     note: text => io.out(`${text}\n`),
@@ -64,13 +64,14 @@ function plainLines({ training: { steps } }: Job, io: Io, peak: number | undefin
   }
 }
 
-export function lineOf(record: StepLine, steps: number, peak?: number): string {
+/** `step 10/100  loss 2.3026  grad_norm 1.23  lr 1.5e-3  12.3k tok/s`, or with other numbers. */
+export function lineOf(record: StepLine, steps: number, numbers = shortNumbers(record)): string {
   const { step, evalLoss, checkpoint } = record
   return [
     `step ${String(step).padStart(String(steps).length)}/${steps}`,
     lossText(record),
-    ...(evalLoss === undefined ? [] : [`held-out ${evalLoss.toFixed(4)}`]),
-    ...numbersOf(record, peak),
+    ...(evalLoss === undefined ? [] : [`val ${evalLoss.toFixed(4)}`]),
+    ...numbers,
     ...(checkpoint === undefined ? [] : [`saved ${checkpoint}`]),
   ].join('  ')
 }
@@ -83,8 +84,8 @@ const percent = (share: number): string => showPercent(share, 0)
 
 const sharesText = ({ compute, communication, waiting, bubble }: Shares): string[] => [
   `compute ${percent(compute)}`,
-  `communication ${percent(communication)}`,
-  `waiting ${percent(waiting)}`,
+  ...(communication < 0.005 ? [] : [`communication ${percent(communication)}`]),
+  ...(waiting < 0.005 ? [] : [`waiting ${percent(waiting)}`]),
   ...(bubble < 0.005 ? [] : [`bubble ${percent(bubble)}`]),
 ]
 
@@ -163,8 +164,8 @@ export function pictureOf(picture: Picture, io: Io): string[] {
   const lanes = ranks.length > 0 && rows >= ranks.length + others + 4 ? lanesText(spans, ranks, columns - 1) : []
   const curveRows = Math.max(2, Math.min(mostCurveRows, rows - lanes.length - others))
   const curve = curveText(losses, { columns: columns - 1, rows: curveRows, steps: [first, record.step] })
-  const legend = `rank, one step: ${laneLetters.compute} computes ${laneLetters.communication} collective ${laneLetters.wait} waits`
-  const evaluated = held === undefined ? '' : `  held-out ${held.toFixed(4)}`
+  const legend = `rank, one step: ${laneLetters.compute} compute ${laneLetters.communication} collective ${laneLetters.wait} wait`
+  const evaluated = held === undefined ? '' : `  val ${held.toFixed(4)}`
   return [
     cut(`${lossText(record)}${evaluated}`, columns, bold),
     ...curve.map(line => cut(line, columns, cyan)),
@@ -174,15 +175,20 @@ export function pictureOf(picture: Picture, io: Io): string[] {
   ]
 }
 
+const known = (value: number | undefined, words: (value: number) => string) =>
+  value === undefined ? [] : [words(value)]
+
+const shortNumbers = ({ gradientNorm, lr, tokensPerSecond }: StepLine): string[] => [
+  ...known(gradientNorm, norm => `grad_norm ${norm < 1e4 ? norm.toPrecision(3) : norm.toExponential(2)}`),
+  ...known(lr, lr => `lr ${lr.toExponential(2)}`),
+  ...known(tokensPerSecond, rate => `${scaled(rate)} tok/s`),
+]
+
 const numbersOf = (record: StepLine, peak: number | undefined): string[] => {
-  const { seconds, gradientNorm, lr, tokensPerSecond, flopsPerSecond, shares } = record
-  const known = (value: number | undefined, words: (value: number) => string) =>
-    value === undefined ? [] : [words(value)]
+  const { seconds, flopsPerSecond, shares } = record
   return [
-    ...known(gradientNorm, norm => `norm ${norm.toPrecision(3)}`),
-    ...known(lr, lr => `lr ${lr.toExponential(2)}`),
+    ...shortNumbers(record),
     `${showTime(seconds)}/step`,
-    ...known(tokensPerSecond, rate => `${scaled(rate)} tokens/s`),
     ...known(flopsPerSecond, rate => `${scaled(rate, ' ')}FLOP/s`),
     ...known(peak && flopsPerSecond && flopsPerSecond / peak, share => `MFU ${percent(share)}`),
     ...(shares ? sharesText(shares) : []),

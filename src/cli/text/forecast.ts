@@ -11,6 +11,7 @@ import {
   showTime,
   showWhole,
   table,
+  wrapped,
 } from '../../base/index.js'
 import { kinds, type Program } from '../../ir/index.js'
 import { boxesOf, idleLetter, stepRow } from '../../report/index.js'
@@ -39,14 +40,13 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
   const percent = (share: number) => `${(100 * share).toFixed(1)} %`
   const lines = [
     bold(
-      `${printable(name)} on ${cluster.devices} x ${cluster.device}: ${showTime(step)} a step, ${scaled(tokensPerSecond)} tokens/s`,
+      `${printable(name)} on ${cluster.devices} x ${cluster.device}: ${showTime(step)}/step, ${scaled(tokensPerSecond)} tokens/s`,
     ),
-    `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} without the masked half of attention), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s a device, ${precision}`,
-    dim(`MFU counts ${forecast.flopsDefinition} (PaLM);`),
-    dim('HFU counts what is executed, recomputation included'),
+    `MFU ${percent(mfu.palm)} (${percent(mfu.causal)} with causal attention FLOPs), HFU ${percent(hfu)}; ${scaled(flopsPerDevice, ' ')}FLOP/s per device, ${precision}`,
+    ...wrapped(`MFU counts ${forecast.flopsDefinition} (PaLM); HFU counts executed FLOPs, with recomputation`).map(dim),
     ...calibration(forecast),
     '',
-    bold('where the time goes, of all ranks on average'),
+    bold('Time breakdown (mean over ranks)'),
     partsTable(forecast),
     '',
     ...trafficLines(forecast.load),
@@ -61,9 +61,9 @@ export function forecastText(forecast: Forecast, shown: Shown, io: Io): string {
 }
 
 function calibration({ scale, measuredStep }: Forecast): string[] {
-  if (measuredStep === undefined) return scale === 1 ? [] : [`all prices x ${scale.toFixed(3)}`]
+  if (measuredStep === undefined) return scale === 1 ? [] : [`all estimates x ${scale.toFixed(3)}`]
   return [
-    `measured ${showTime(measuredStep)}: all prices x ${scale.toFixed(3)}; for other plans on this cluster: --scale ${scale.toFixed(3)}`,
+    `measured ${showTime(measuredStep)}/step: all estimates x ${scale.toFixed(3)}; for other plans on this cluster: --scale ${scale.toFixed(3)}`,
   ]
 }
 
@@ -87,9 +87,9 @@ function partsTable({ parts, step }: Forecast): string {
 function memoryLines(forecast: Forecast): string[] {
   const { pp, arena, peak, usable, ...elsewhere } = forecast.memory
   const parts = kinds.filter(kind => peak[kind] > arena / 1000).map(kind => `${kind} ${showBytes(peak[kind])}`)
-  const verdict = arena <= usable ? 'fits' : `does not fit: ${showBytes(arena - usable)} too much`
+  const verdict = arena <= usable ? 'fits' : `does not fit: ${showBytes(arena - usable)} over`
   return [
-    `memory of the heaviest rank (pp ${pp}): ${showBytes(arena)} of ${showBytes(usable)} usable, ${verdict}`,
+    `Peak memory (pp ${pp}, the largest): ${showBytes(arena)} of ${showBytes(usable)} usable, ${verdict}`,
     `  ${parts.join(', ')}`,
     ...roomLines('host', elsewhere.host, elsewhere.usableHost),
     ...roomLines('disk', elsewhere.disk, elsewhere.usableDisk),
@@ -100,28 +100,29 @@ function memoryLines(forecast: Forecast): string[] {
 /** Where the cluster does not say what is behind a device, there is nothing to compare with. */
 function roomLines(space: Elsewhere, bytes: number | undefined, usable: number | undefined): string[] {
   if (bytes === undefined) return []
-  const most = `memory of the ${space}, for the rank with most there: ${showBytes(bytes)}`
+  const most = `Peak ${space} memory per rank: ${showBytes(bytes)}`
   if (usable === undefined) return [most]
   return [
-    `${most} of ${showBytes(usable)}, ${bytes <= usable ? 'fits' : `does not fit: ${showBytes(bytes - usable)} too much`}`,
+    `${most} of ${showBytes(usable)}, ${bytes <= usable ? 'fits' : `does not fit: ${showBytes(bytes - usable)} over`}`,
   ]
 }
 
-/** A disk from which states come, and to which they go, more slowly than all the rest is done. */
+/** A disk whose transfers take more than half of the step. */
 function slowDisk({ memory: { disk }, parts: { offload }, step }: Forecast): string[] {
   if (disk === undefined || 2 * offload < step) return []
   const share = `${showTime(offload)} of ${showTime(step)}`
   return [
-    `the disk is too slow: ranks wait ${share} for it; try plan.offload.optimizer host, zero 1 over more dp, larger batches, or faster disks (disk.read and disk.write of the cluster)`,
+    `The disk is too slow: ranks wait ${share} for it. Try plan.offload.optimizer: host, zero 1 with more dp,`,
+    '  larger batches, or faster disks (disk.read and disk.write of the cluster).',
   ]
 }
 
 function failureLines({ failures }: Forecast): string[] {
   if (!failures) return []
   const { mtbf, interval, young, daly, share } = failures
-  const given = interval === daly ? '' : `, best every ${longTime(daly)}`
+  const given = interval === daly ? '' : `, optimal every ${longTime(daly)}`
   return [
-    `a failure every ${longTime(mtbf)}: checkpoints every ${longTime(interval)}${given} (Young ${longTime(young)}, Daly ${longTime(daly)}) leave ${(100 * share).toFixed(1)} % goodput`,
+    `Goodput ${(100 * share).toFixed(1)} %: a failure every ${longTime(mtbf)}, a checkpoint every ${longTime(interval)}${given} (Young ${longTime(young)}, Daly ${longTime(daly)})`,
   ]
 }
 
@@ -129,7 +130,7 @@ function runLines({ run }: Forecast): string[] {
   if (!run) return []
   const money = run.dollars === undefined ? '' : `, $${showCount(run.dollars)}`
   return [
-    `${showCount(run.tokens)} tokens: ${showWhole(run.steps)} steps, ${run.days.toFixed(1)} days, ${showCount(run.deviceHours)} device hours${money}`,
+    `${showCount(run.tokens)} tokens: ${showWhole(run.steps)} steps, ${run.days.toFixed(1)} days, ${showCount(run.deviceHours)} device-hours${money}`,
   ]
 }
 
@@ -139,7 +140,7 @@ function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] 
   const { dim, blue, yellow, green, magenta } = colorsOf(io)
   const ranks = all.slice(0, mostRows)
   const label = Math.max(...ranks.map(rank => String(rank).length))
-  const columns = Math.max(20, Math.min(160, io.terminal()?.columns ?? 100) - label - 8)
+  const columns = Math.max(20, Math.min(160, io.terminal()?.columns ?? 100) - label - 6)
   const paint = (text: string) =>
     text
       .replaceAll(/F+/g, run => blue(run))
@@ -153,8 +154,8 @@ function timeline({ program, simulation, ranks: all }: Shown, io: Io): string[] 
     return `rank ${String(rank).padStart(label)} ${io.colors ? paint(row) : row}`
   })
   return [
-    dim('one rank of each pipeline stage:'),
-    dim(`F forward, B backward (I input, W weight gradient), o optimizer, - other, ${idleLetter} waits`),
+    dim('Timeline, one rank per pipeline stage:'),
+    dim(`F forward, B backward (I input, W weight gradient), o optimizer, - other, ${idleLetter} idle`),
     ...rows,
   ]
 }

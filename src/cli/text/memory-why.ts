@@ -1,4 +1,4 @@
-/** `memory --why` in words: kinds beside their formulas, then layers and tensors. */
+/** `memory --why`: categories next to the analytic formulas, then layers and tensors. */
 import { shorten, showBytes, showPercent, table } from '../../base/index.js'
 import type { MemoryWhy, TensorBytes, TermWhy } from '../../compile/index.js'
 
@@ -9,15 +9,15 @@ export function whyText({ pp, kinds, terms, tensors }: MemoryWhy): string {
     formula ?? '',
   ])
   return [
-    `Why the ranks of pp ${pp} need it: exact, and by the textbook`,
-    table(['kind', 'exact', 'textbook', 'differs by', 'formula'], rows),
+    `Peak memory of a rank of pp ${pp}: exact, and by the analytic formulas of the literature`,
+    table(['category', 'exact', 'analytic', 'difference', 'formula'], rows),
     ...kinds.flatMap(({ kind, source, because }) => (because ? [`${kind}: ${because} (${source})`] : [])),
     '',
-    'Term by term, at the peak of each kind:',
-    table(['kind', 'term', 'exact', 'textbook', 'formula', 'tensors'], terms.map(termRow)),
+    'By term, at the peak of each category:',
+    table(['category', 'term', 'exact', 'analytic', 'formula', 'tensors'], terms.map(termRow)),
     ...terms.flatMap(({ term, because }) => (because ? [`${term}: ${because}`] : [])),
     '',
-    'What lives from step to step, on one rank:',
+    'Persistent state of one rank:',
     table(['layer', 'tensor', 'parameters', 'gradients', 'optimizer'], layerRows(tensors)),
   ].join('\n')
 }

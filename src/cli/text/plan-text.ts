@@ -23,7 +23,7 @@ import {
 } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { colorsOf, type Paint } from './colors.js'
-import { legend, numberCells, numberHeader, planColumns, showPlan } from './plan-words.js'
+import { legendOf, numberCells, numberHeader, planColumns, showPlan } from './plan-words.js'
 import type { Planning } from './planning.js'
 import { readingLines } from './sentences.js'
 
@@ -36,11 +36,11 @@ export function planText(planning: Planning, answer: Told, io: Io): string {
   return [
     headline(planning, bold),
     '',
-    listed.length > 0 ? bestTable(request, listed) : 'No plan surely fits.',
-    ...section(bold(listed.length > 0 ? 'Faster, fits if' : 'Fits if'), possibleText(request, possible)),
+    listed.length > 0 ? bestTable(request, listed) : 'No plan fits with certainty.',
+    ...section(bold(listed.length > 0 ? 'Faster, may fit' : 'May fit'), possibleText(request, possible)),
     '',
     ...countsLines(answer).map(dim),
-    ...section(bold('Time against memory'), frontTable(request, front)),
+    ...section(bold('Pareto frontier: memory against step time'), frontTable(request, front)),
     ...(why ? whySections(answer, why, bold) : []),
     '',
   ].join('\n')
@@ -52,8 +52,8 @@ export function headline({ request, constraints, notes }: Planning, bold: Paint)
   const { model, shape, cluster, globalBatch, precision, software } = request
   const tokens = globalBatch * shape.seq
   return [
-    `${bold(`${showCount(parametersOf(model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, as ${software.name} runs it`,
-    `${globalBatch} sequences x ${shape.seq} = ${scaled(tokens)} tokens a step`,
+    `${bold(`${showCount(parametersOf(model, shape.seq))} parameters`)} on ${bold(`${cluster.devices} x ${cluster.device.title}`)}, ${precision}, modeled for ${software.name}`,
+    `${globalBatch} sequences x ${shape.seq} = ${scaled(tokens)} tokens/step`,
     ...(constraints.length > 0 ? [`with ${constraints.join(', ')}`] : []),
     ...notes.map(note => `note: ${note}`),
   ].join('\n')
@@ -64,7 +64,7 @@ const columnsOf = (ranked: readonly RankedPlan[]) => planColumns(ranked.map(({ p
 function bestTable(request: Request, ranked: readonly RankedPlan[]): string {
   const { header, cells } = columnsOf(ranked)
   return table(
-    ['', ...numberHeader, ...header],
+    ['#', ...numberHeader, ...header],
     ranked.map(({ plan, simulated }, i) => [
       String(i + 1),
       ...numberCells(request, plan, simulated),
@@ -84,7 +84,7 @@ function possibleText(request: Request, possible: readonly RankedPlan[]): string
   const conditions = possible.map(
     ({ fit }, i) => `${i + 1} fits if ${fit.condition ? showSentence(fit.condition) : ''}`,
   )
-  return [table(['', 'step', 'MFU', 'GiB', 'chance', ...header], rows), ...conditions].join('\n')
+  return [table(['#', 'step', 'MFU', 'GiB', 'chance', ...header], rows), ...conditions].join('\n')
 }
 
 function frontTable(request: Request, front: readonly RankedPlan[]): string {
@@ -98,23 +98,23 @@ function frontTable(request: Request, front: readonly RankedPlan[]): string {
 }
 
 const unoutlined = ({ software }: Request): string =>
-  software.own ? ', plans with experts are not outlined yet' : ', there is no program to compile'
+  software.own ? ', plans with experts are not simulated here' : ''
 
 function countsLines(answer: Answer): string[] {
-  const { considered, pruned, priced, unfit } = answer.found.counts
-  const left = [
-    ...(pruned.memory > 0 ? [`${showWhole(pruned.memory)} cannot fit`] : []),
-    ...(pruned.time > 0 ? [`${showWhole(pruned.time)} cannot be faster`] : []),
+  const { listed, found } = answer
+  const { considered, pruned, priced, unfit } = found.counts
+  const fits = unfit > 0 ? ` (${showWhole(unfit)} do not fit)` : ''
+  const counts = [
+    ...(pruned.memory > 0 ? [`${showWhole(pruned.memory)} pruned (do not fit)`] : []),
+    ...(pruned.time > 0 ? [`${showWhole(pruned.time)} pruned (lower bound above the best)`] : []),
+    `${showWhole(priced)} estimated${fits}`,
   ]
-  const bounds = left.length > 0 ? `: ${left.join(' and ')} (by bounds)` : ''
-  const fits = unfit > 0 ? `, of which ${showWhole(unfit)} do not fit` : ''
   return [
-    `${showWhole(considered)} plans${bounds};`,
-    `${showWhole(priced)} priced${fits}`,
+    `${showWhole(considered)} candidates: ${counts.join(', ')}`,
     ...simulatedLines(answer),
     ...leftOutLines(answer),
     ...(answer.request.allowed ?? []).map(name => `${name}: ${extraFacts[name].words}`),
-    ...legend,
+    ...legendOf(listed.map(({ plan }) => plan.split)),
   ]
 }
 
@@ -122,17 +122,17 @@ function simulatedLines({ request, found, outlined, compiled }: Answer): string[
   if (compiled.length === 0) {
     const { spread } = memoryProfileOf(request.software)
     return [
-      `prices alone: nothing was compiled${canSimulate(request) ? '' : unoutlined(request)}`,
-      `memory estimates have a spread of ${showPercent(spread)}: those listed need at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}`,
+      `cost-model estimates only, nothing compiled${canSimulate(request) ? '' : unoutlined(request)}`,
+      `memory estimates are within ${showPercent(spread)}: the plans listed need at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}`,
     ]
   }
   const count = outlined.length
   const off = outlined.reduce((sum, { step, plan }) => sum + Math.abs(step / plan.estimate.step - 1), 0) / count
   const unfit = compiled.filter(({ fits }) => !fits).length
-  const tooLarge = unfit > 0 ? `; ${unfit} more turned out too large` : ''
+  const tooLarge = unfit > 0 ? `; ${unfit} more do not fit once compiled` : ''
   return [
-    ...(count > 0 ? [`${count} of the best simulated, ${showPercent(off)} from their prices`] : []),
-    `those listed are compiled, their memory is that of the program${tooLarge}`,
+    ...(count > 0 ? [`top ${count} simulated (estimates within ${showPercent(off)} on average)`] : []),
+    `the plans listed are compiled: their memory is exact${tooLarge}`,
   ]
 }
 
@@ -145,7 +145,7 @@ function leftOutLines({ failed, tooLong }: Answer): string[] {
   return [
     ...named,
     ...(failed.length > mostNamed ? [`left out: ${failed.length - mostNamed} more that could not be simulated`] : []),
-    ...(tooLong > 0 ? [`left out: ${tooLong} plans of too many microbatches x layers to be compiled`] : []),
+    ...(tooLong > 0 ? [`left out: ${tooLong} plans with too many microbatches x layers to compile`] : []),
   ]
 }
 
@@ -155,13 +155,13 @@ function whySections({ listed, found }: Answer, { reading, neighbours, sensitivi
   const [{ plan: best, simulated }] = listed
   const [cheapest] = found.best
   const indent = (lines: readonly string[]) => lines.map(line => `  ${line}`).join('\n')
-  const byPrice = best === cheapest ? '' : ', by price'
-  const prices = best === cheapest ? [] : [`prices alone would choose ${showPlan(cheapest.split)}`]
+  const byPrice = best === cheapest ? '' : ' (cost model)'
+  const prices = best === cheapest ? [] : [`the cost model alone would choose ${showPlan(cheapest.split)}`]
   const { step, parts } = simulated ?? best.estimate
   return [
-    ...section(bold('Why the first'), indent(readingLines(reading))),
-    ...section(`${bold('Where its step goes')}${simulated ? ', simulated' : ''}`, indent(partsLines(step, parts))),
-    ...section(`${bold('One decision taken differently')}${byPrice}`, indent(neighbourLines(neighbours))),
+    ...section(bold('Why this plan'), indent(readingLines(reading))),
+    ...section(`${bold('Time breakdown')}${simulated ? ' (simulated)' : ''}`, indent(partsLines(step, parts))),
+    ...section(`${bold('With one decision changed')}${byPrice}`, indent(neighbourLines(neighbours))),
     ...section(`${bold('What would change it')}${byPrice}`, indent([...prices, ...sensitivityLines(sensitivity)])),
   ]
 }

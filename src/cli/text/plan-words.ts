@@ -26,20 +26,28 @@ export function showAxis(split: Split, axis: MeshAxis): string {
   return [split[axis], ...(more[axis] ?? []).filter(Boolean)].join(' ')
 }
 
-/** 'interleaved x4 ends 7': so many chunks a rank, so many layers in the first and in the last stage. */
+/** 'interleaved v4 ends 7': virtual stages per rank, layers of the first and the last stage. */
 export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
   if (pp === 1) return '-'
   const ends = layers ? ` ends ${[...new Set([layers[0], layers[layers.length - 1]])].join('/')}` : ''
-  return `${schedule}${scheduleFacts[schedule].chunksFixed ? '' : ` x${chunks}`}${ends}`
+  return `${schedule}${scheduleFacts[schedule].chunksFixed ? '' : ` v${chunks}`}${ends}`
 }
 
-export const legend = [
-  'sp: sequence parallel; batch: microbatches x their size; recompute: what backward computes again',
-  'zero 2 r, 3 rg: gradients are reduced, parameters gathered once a step, not at each microbatch or use',
-  'x4: chunks a rank; ends 3/2: layers of the first and of the last stage (0: embedding or head alone)',
-]
+/** What the cells of these plans mean, as far as they have them. */
+export function legendOf(splits: readonly Split[]): string[] {
+  const some = (has: (split: Split) => unknown, text: string) => (splits.some(has) ? [text] : [])
+  const ends = 'ends 3/2: layers of the first and last stage (0: embedding or head only)'
+  return [
+    `batch: microbatches x microbatch size; recompute: activation checkpointing${splits.some(s => s.sequenceParallel) ? '; sp: sequence parallel' : ''}`,
+    ...some(s => s.reduce || s.gather, 'zero 2 r, 3 rg: gradients reduced (r), parameters gathered (g) once per step'),
+    ...some(
+      ({ pp, schedule, layers }) => pp > 1 && (!scheduleFacts[schedule].chunksFixed || layers),
+      `v4: virtual stages per rank; ${ends}`,
+    ),
+  ]
+}
 
-/** '3 rg': gradients reduced and parameters gathered once a step. */
+/** '3 rg': gradients reduced and parameters gathered once per step. */
 const showZero = ({ zero, reduce, gather }: Split): string =>
   `${zero}${reduce || gather ? ` ${reduce ? 'r' : ''}${gather ? 'g' : ''}` : ''}`
 
@@ -54,7 +62,7 @@ export function planColumns(splits: readonly Split[]) {
   const axes = shownAxes(splits)
   const beside = splits.some(split => extraWords(split).length > 0)
   return {
-    header: [...axes, 'zero', 'batch', 'schedule', 'recompute', ...(beside ? ['beside'] : [])],
+    header: [...axes, 'zero', 'batch', 'schedule', 'recompute', ...(beside ? ['extras'] : [])],
     cells: (split: Split): string[] => [
       ...axes.map(axis => showAxis(split, axis)),
       ...planCells(split),

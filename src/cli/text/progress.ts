@@ -102,7 +102,7 @@ const leastShare = 0.02
 const barWidth = 20
 
 export function lineOf(phase: string, share: number | undefined, elapsed: number): string {
-  if (share === undefined) return `${phase} ...`
+  if (!share) return `${phase} ...` // a bar that stays at 0 % looks stuck
   const full = Math.floor(barWidth * share)
   const left = (elapsed * (1 - share)) / share
   const time = elapsed >= leastSeconds && share >= leastShare ? `, ${duration(left)} left` : ''

@@ -1,8 +1,9 @@
-/** A run in two sentences, whoever ran it: the steps it took and what came of them, and how fast it was. */
+/** The summary of a run: its steps and losses, its speed and where the time went. */
 
-import { duration, scaled, showPercent, showTime } from '../../base/index.js'
+import { counted, duration, scaled, showPercent, showTime } from '../../base/index.js'
 import { flopsDefinitionOf, windowOf } from '../../model/index.js'
-import type { Job } from '../../plan/index.js'
+import { type Job, worldOfPlan } from '../../plan/index.js'
+import type { Shares } from '../../trace/index.js'
 import { judgedLosses, type StepRecord } from '../../train/index.js'
 
 /** Skipped steps that are named. */
@@ -24,6 +25,9 @@ export class RunTotals {
   lastLosses: readonly number[] = []
   /** Of the first steps, whatever became of them. */
   readonly firstLosses: number[] = []
+  /** Time shares of steps that were measured, and the seconds these took. */
+  shares: Pick<Shares, 'compute' | 'communication' | 'waiting' | 'bubble'> | undefined
+  sharedSeconds = 0
   readonly #firsts: number
 
   /** `firsts`: of how many first steps the losses are kept. */
@@ -31,7 +35,18 @@ export class RunTotals {
     this.#firsts = firsts
   }
 
-  add({ step, loss, seconds, tokensPerSecond, flopsPerSecond, skipped, evalLoss, checkpoint }: StepRecord): void {
+  add({
+    step,
+    loss,
+    seconds,
+    tokensPerSecond,
+    flopsPerSecond,
+    skipped,
+    evalLoss,
+    checkpoint,
+    shares,
+  }: StepRecord): void {
+    if (shares) this.#addShares(shares, seconds)
     this.steps++
     this.seconds += seconds
     this.tokens += tokensPerSecond * seconds
@@ -48,6 +63,18 @@ export class RunTotals {
     }
   }
 
+  #addShares({ compute, communication, waiting, bubble }: Shares, seconds: number): void {
+    const before = this.shares ?? { compute: 0, communication: 0, waiting: 0, bubble: 0 }
+    this.sharedSeconds += seconds
+    const mean = (share: number, of: number) => of + ((share - of) * seconds) / this.sharedSeconds
+    this.shares = {
+      compute: mean(compute, before.compute),
+      communication: mean(communication, before.communication),
+      waiting: mean(waiting, before.waiting),
+      bubble: mean(bubble, before.bubble),
+    }
+  }
+
   /** The last step, and where it was saved. */
   saved({ step, checkpoint }: Pick<StepRecord, 'step' | 'checkpoint'>): void {
     this.last = { step, ...(checkpoint !== undefined && { checkpoint }) }
@@ -60,16 +87,33 @@ export function summaryOf(job: Job, totals: RunTotals, behind: number, peak?: nu
   const { steps } = job.training
   const { last, held, seconds, checkpoint } = totals
   if (!last && behind >= steps)
-    return [`the checkpoint has taken ${behind} steps, the job has ${steps}: nothing is left to train; try --steps`]
-  if (!last) return ['not one step was taken']
+    return [
+      `the checkpoint is at step ${behind} and the job has ${counted(steps, 'step')}: nothing left to train; try --steps`,
+    ]
+  if (!last) return ['no step was completed']
   const flops = totals.flops / seconds
   const which = behind > 0 ? `${behind + 1} to ${last.step}` : `${last.step}`
   return [
-    `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(totals)}${held ? `, held-out loss ${held.loss.toFixed(4)} after step ${held.step}` : ''}`,
-    `${showTime(seconds / totals.steps)} a step, ${scaled(totals.tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`} (${definitionFor(job)})`,
+    `${last.step === steps ? 'trained' : 'stopped after'} ${which} of ${steps} steps in ${duration(seconds)}: ${lossesText(totals)}${held ? `, validation loss ${held.loss.toFixed(4)} after step ${held.step}` : ''}`,
+    `${showTime(seconds / totals.steps)}/step, ${scaled(totals.tokens / seconds)} tokens/s, ${scaled(flops, ' ')}FLOP/s${peak === undefined ? '' : `, MFU ${showPercent(flops / peak)}`}`,
+    `  FLOP/s count ${definitionFor(job)}`,
+    ...sharesText(job, totals),
     ...skipsText(totals),
     ...(checkpoint === undefined ? [] : [`checkpoint: ${checkpoint}`]),
   ]
+}
+
+/** One rank neither communicates nor waits, and a bubble is a pipeline's. */
+function sharesText({ plan }: Job, { shares }: RunTotals): string[] {
+  if (!shares || worldOfPlan(plan) === 1) return []
+  const { compute, communication, waiting, bubble } = shares
+  const parts = [
+    `compute ${showPercent(compute, 0)}`,
+    `communication ${showPercent(communication, 0)}`,
+    `waiting ${showPercent(waiting, 0)}`,
+    ...(plan.pp > 1 ? [`bubble ${showPercent(bubble, 0)}`] : []),
+  ]
+  return [`time: ${parts.join(', ')}`]
 }
 
 const definitionFor = ({ model, training: { lora, seq }, data }: Job): string =>
@@ -90,6 +134,6 @@ function skipsText({ skipped }: RunTotals): string[] {
   if (!skipped) return []
   const { count, named, why } = skipped
   return [
-    `skipped ${count} of these steps (${[...named, ...(count > named.length ? ['...'] : [])].join(', ')}): ${why}`,
+    `skipped ${counted(count, 'step')} (${[...named, ...(count > named.length ? ['...'] : [])].join(', ')}): ${why}`,
   ]
 }

@@ -1,5 +1,5 @@
 /** What `lockstep train` says before its first step and after its last. */
-import { duration, scaled, showBytes, showTime } from '../../base/index.js'
+import { counted, duration, scaled, showBytes, showTime, wrapped } from '../../base/index.js'
 import { loadKernels, nativeMissing, type Trainer } from '../../engine/index.js'
 import { peakSize, productRate } from '../../engine/native/kernels/peak.js'
 import type { Prediction } from '../../health/index.js'
@@ -12,7 +12,7 @@ import { paragraph } from '../commands/check.js'
 import type { Monitors } from '../files/monitors.js'
 import type { RunFolder } from '../files/run-folder.js'
 
-/** What stands beside a session when it begins. */
+/** What is printed next to a session when it begins. */
 interface Introduced {
   readonly folder: RunFolder
   readonly choices: ChoiceFile | undefined
@@ -20,7 +20,7 @@ interface Introduced {
   readonly prediction: Prediction | undefined
 }
 
-/** Whoever did not ask for WebAssembly is told why it runs. */
+/** Says why WebAssembly runs, where native kernels are missing. */
 export const kernelsText = ({ trainer, kernels }: Session): string => {
   const missing = kernels === 'wasm' ? nativeMissing() : undefined
   return missing === undefined ? trainer.description : `${trainer.description} (no native kernels: ${missing})`
@@ -29,11 +29,11 @@ export const kernelsText = ({ trainer, kernels }: Session): string => {
 export const introduction = (session: Session, { folder, choices, monitors, prediction }: Introduced): string[] => {
   const { job, trainer, dataset, beginning } = session
   return [
-    paragraph(job),
+    ...wrapped(paragraph(job)),
     `Data: ${dataset.description}.`,
     ...(beginning ? [beginningText(beginning)] : []),
     `Kernels: ${kernelsText(session)}. Run folder: ${folder.path}`,
-    ...(choices ? [`Choices of experts are recorded in ${choices.path}.`] : []),
+    ...(choices ? [`Expert routing is recorded in ${choices.path}.`] : []),
     ...monitors.notes,
     ...(prediction ? [predictionLine(prediction)] : []),
     ...sharing(job, trainer),
@@ -42,9 +42,9 @@ export const introduction = (session: Session, { folder, choices, monitors, pred
 }
 
 const predictionLine = ({ cluster, file, seconds }: Prediction): string =>
-  `Predicted: ${showTime(seconds)} a step, by ${file ?? cluster}.`
+  `Predicted: ${showTime(seconds)}/step (${file ?? cluster}).`
 
-/** What this machine could do at most, by its own kernels: there is no data sheet to compare with. */
+/** The baseline of MFU: what the matmul kernel reaches on this machine. */
 export function peakOf({
   job,
   kernels,
@@ -53,17 +53,18 @@ export function peakOf({
   if (!trainer.concurrent || kernels === 'reference') return undefined
   const rate = productRate(loadKernels(kernels))
   const cores = Math.min(worldOfPlan(job.plan), thisHost().cores)
-  const product = `${peakSize} x ${peakSize} x ${peakSize}`
   return {
     flops: cores * rate,
-    words: `MFU is relative to ${cores} x ${scaled(rate, ' ')}FLOP/s: what a product of ${product} reaches on a core here.`,
+    words: `MFU baseline: ${counted(cores, 'core')} x ${scaled(rate, ' ')}FLOP/s (measured ${peakSize}^3 matmul).`,
   }
 }
 
 function sharing({ plan }: Job, { concurrent }: Trainer): string[] {
   const [ranks, { cores }] = [worldOfPlan(plan), thisHost()]
   return concurrent && ranks > cores
-    ? [`${ranks} ranks share ${cores} cores: what they spend waiting for a core counts as waiting or communication.`]
+    ? [
+        `${ranks} ranks share ${counted(cores, 'core')}: time spent waiting for a core counts as waiting or communication.`,
+      ]
     : []
 }
 
@@ -74,22 +75,23 @@ function patience({ model, training }: Job, { concurrent }: Trainer): string[] {
   const seconds = (training.globalBatch * training.seq * flopsPerToken(model, training.seq)) / interpretedFlops
   return concurrent || seconds < 10
     ? []
-    : [`The interpreter is made for small models: about ${duration(seconds)} a step.`]
+    : [`The reference interpreter is for small models: about ${duration(seconds)}/step.`]
 }
 
-/** The plan's promise, kept: what each kind took at its peak, on the rank where it took the most. */
+/** The measured peak of each category, on the rank where it is largest, against the prediction. */
 export function memoryLine(session: Session): string {
   const { measured: peaks, wrong } = peaksOf(session)
   const most = kinds.flatMap(kind => {
     const bytes = peaks.reduce((most, peak) => Math.max(most, peak[kind]), 0)
     return bytes > 0 ? [`${kind} ${showBytes(bytes)}`] : []
   })
-  const verdict = wrong < 0 ? 'as planned, to the byte, on every rank' : `NOT as planned on rank ${wrong}`
-  return `peak memory of a rank: ${most.join(', ')} (${verdict})`
+  const verdict =
+    wrong < 0 ? 'equal to the prediction, to the byte, on every rank' : `NOT as predicted on rank ${wrong}`
+  return wrapped(`peak memory per rank: ${most.join(', ')} (${verdict})`).join('\n')
 }
 
 export async function besideOneRank(session: Session, firstLosses: readonly number[]): Promise<string> {
   const losses = await oneRankLosses(session, firstLosses.length)
   const worst = losses.reduce((most, loss, i) => Math.max(most, Math.abs(firstLosses[i] - loss) / Math.abs(loss)), 0)
-  return `one rank on the same data: losses of the first ${losses.length} steps differ by at most ${worst.toExponential(1)} (relative)`
+  return `single rank on the same data: losses of the first ${counted(losses.length, 'step')} differ by at most ${worst.toExponential(1)} (relative)`
 }

@@ -64,13 +64,11 @@ function timesText(times: Times): string {
   const rows = counted(times.timed).filter(usual)
   const spread = counted(times.timed).filter(({ setup }) => setup.shape.experts || setup.split.cp > 1)
   return [
-    'Step times, predicted against measured. Rows a constant was fitted on are not counted.\n',
-    table(['study', '', 'rows', 'mean error', 'bias', 'fitted on', 'set aside'], lines),
+    'Step times, predicted against measured. Rows used to fit a constant do not count.\n',
+    table(['study', '', 'rows', 'mean error', 'bias', 'fitted on', 'left out'], lines),
     ...(rows.length > 0 ? [`\nA100 and H100: ${rows.length} rows, mean error ${percent(meanAbsolute(rows))}`] : []),
     ...(spread.length > 0
-      ? [
-          `Experts, or a sequence over several ranks: ${spread.length} rows, mean error ${percent(meanAbsolute(spread))}`,
-        ]
+      ? [`MoE or context parallel: ${spread.length} rows, mean error ${percent(meanAbsolute(spread))}`]
       : []),
   ].join('\n')
 }
@@ -84,13 +82,13 @@ function choicesText({ choices, countedChoices }: Validation): string {
     return [name, own.length, plans, ...regrets.map(percent)]
   })
   return [
-    'Where many plans of one model were measured: how much slower the one we choose was than the best.\n',
+    'Where several plans of a model were measured: how much slower the plan we choose is than the best (regret).\n',
     table(['study', 'choices', 'plans', 'mean', 'median', 'worst'], lines),
     `\nAll: ${choices.length} choices, mean ${percent(meanRegret(choices))}, median ${percent(medianRegret(choices))}`,
     ...(countedChoices.length === 0
       ? []
       : [
-          `Without rows that constants were fitted on: ${countedChoices.length} choices, mean ${percent(meanRegret(countedChoices))}`,
+          `Without rows used to fit constants: ${countedChoices.length} choices, mean ${percent(meanRegret(countedChoices))}`,
         ]),
   ].join('\n')
 }
@@ -117,7 +115,7 @@ function layoutsText(layouts: readonly Classified[]): string {
   const expected = near.reduce((sum, { chance }) => sum + chance, 0)
   return [
     `Out of memory or not, ${layouts.length} layouts: recall ${percent(recall)}, precision ${percent(precision)}`,
-    `Of ${near.length} with a chance between 5 and 95 %, ${ran} ran; ${expected.toFixed(1)} were expected to`,
+    `${near.length} layouts with a probability between 5 and 95 % to fit: ${ran} ran, ${expected.toFixed(1)} expected`,
   ].join('\n')
 }
 
@@ -126,7 +124,7 @@ function attentionText(rows: AttentionRows): string {
     ...[variant, pass, milliseconds(measured), milliseconds(predicted), percent(error)],
   ])
   return [
-    'Attention of a sequence over 8 ranks, by itself.\n',
+    'Context-parallel attention over 8 ranks, in isolation.\n',
     table(['split', 'pass', 'measured', 'predicted', 'error'], lines),
     ...meanAndAside(rows),
   ].join('\n')
@@ -137,7 +135,7 @@ const milliseconds = (seconds: number): string => `${(1e3 * seconds).toFixed(1)}
 function meanAndAside({ compared, aside }: PartRows<ComparedPart>): string[] {
   return [
     `\nAll: mean error ${percent(meanAbsolute(compared))}`,
-    ...aside.map(({ reason, rows }) => `Set aside: ${rows} rows, ${reason}`),
+    ...aside.map(({ reason, rows }) => `Left out: ${rows} rows, ${reason}`),
   ]
 }
 
@@ -147,7 +145,7 @@ function exchangesText(rows: ExchangeRows): string {
     ...[device, kind, phase, ep, microseconds(measured), microseconds(predicted), percent(error)],
   ])
   return [
-    'Rows of 4,096 tokens a rank to experts and back, by themselves.\n',
+    'MoE dispatch and combine of 4,096 tokens per rank, in isolation.\n',
     table(['device', 'by', 'phase', 'ep', 'measured', 'predicted', 'error'], lines),
     ...meanAndAside(rows),
   ].join('\n')
@@ -176,7 +174,7 @@ function splitText(split: Split): string {
 function asideText({ aside }: Times): string {
   if (aside.length === 0) return ''
   const lines = reasonsOf(aside).map(({ study, reason, rows }) => [study, rows, reason])
-  return `Set aside: ${aside.length} rows\n\n${table(['study', 'rows', 'reason'], lines)}`
+  return `Left out: ${aside.length} rows\n\n${table(['study', 'rows', 'reason'], lines)}`
 }
 
 const namesOf = <T>(items: readonly T[], name: (item: T) => string): readonly string[] => [...new Set(items.map(name))]

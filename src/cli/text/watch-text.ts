@@ -1,6 +1,6 @@
 /** A run that somebody else runs, on the screen. */
 
-import { duration, showTime } from '../../base/index.js'
+import { counted, duration, showTime } from '../../base/index.js'
 import { type HealthEvent, type Severity, showEvent } from '../../health/index.js'
 import { type Pace, paceOf, type RunProgress } from '../../monitor/index.js'
 import type { Io } from '../io.js'
@@ -54,7 +54,7 @@ function curves({ run, steps }: Watched, pace: Pace, size: { columns: number; ro
   return steps === undefined || run.failed ? lines.slice(0, -1) : lines
 }
 
-/** `runs/gpt: step 120 of 300, 2.100 s a step, 6 min 18 s left` */
+/** `runs/gpt: step 120 of 300, 2.100 s/step, 6 min 18 s left` */
 export function statusText({ path, run, steps }: Watched, { status, usual, age, left }: Pace): string {
   const last = run.steps.at(-1)
   const ago = age === undefined ? '' : `, last seen ${duration(age)} ago`
@@ -62,7 +62,7 @@ export function statusText({ path, run, steps }: Watched, { status, usual, age, 
     return `${path}: failed after step ${last?.step ?? 0}${steps === undefined ? '' : ` of ${steps}`}${ago}`
   if (!last) return `${path}: no step yet${ago}`
   const at = `step ${last.step}${steps === undefined ? '' : ` of ${steps}`}`
-  const pace = usual === undefined ? '' : `, ${showTime(usual)} a step`
+  const pace = usual === undefined ? '' : `, ${showTime(usual)}/step`
   if (status === 'done') return `${path}: done, ${at}${pace}`
   if (status === 'silent' && age !== undefined && usual !== undefined)
     return `${path}: no step for ${duration(age)}, usually ${showTime(usual)}; ${at}`
@@ -72,11 +72,11 @@ export function statusText({ path, run, steps }: Watched, { status, usual, age, 
 function checkpointText({ steps }: RunProgress): string[] {
   const saved = steps.filter(({ checkpoint }) => checkpoint !== undefined)
   const last = saved.at(-1)
-  return last ? [`${saved.length} checkpoint${saved.length > 1 ? 's' : ''}, the last ${last.checkpoint}`] : []
+  return last ? [`${counted(saved.length, 'checkpoint')}, latest ${last.checkpoint}`] : []
 }
 
 const restartText = ({ restarts }: RunProgress): string[] =>
-  restarts === 0 ? [] : [`went back ${restarts === 1 ? 'once' : `${restarts} times`} to an earlier step`]
+  restarts === 0 ? [] : [`${counted(restarts, 'restart')} from an earlier step`]
 
 /** A line that wraps by itself cannot be drawn over: it is cut where it would. */
 const clipped = (line: string, columns: number): string[] => [line.slice(0, columns - 1)]

@@ -1,6 +1,7 @@
 /** What `lockstep replan` is called with. */
 import type { Command } from 'commander'
 import type { ReplanOptions } from '../commands/replan.js'
+import { latestRun } from '../files/latest-run.js'
 import type { Io } from '../io.js'
 
 export function register(command: Command, io: Io, done: (code: number) => void): void {
@@ -8,7 +9,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .description(
       'Searches again with the hardware rates measured in a run (measured.json in its folder), and reports whether another plan would be faster and by how much.',
     )
-    .argument('<run>', 'the run folder (default: runs/latest)')
+    .argument('[run]', 'the run folder', latestRun)
     .option(
       '--cluster <name>',
       'the cluster it runs on: a device of the catalog, or a cluster file (default: this machine)',

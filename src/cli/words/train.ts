@@ -16,7 +16,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .description(
       `Trains a job on the CPU cores of this machine, one thread per rank. Prints loss, gradient norm, learning rate and tokens/s per step, and writes everything to the run folder. FLOP/s count ${flopsDefinition}. Ctrl-C or SIGTERM stops after the current step, with a checkpoint if checkpoints are on; a second one stops at once. For GPUs, use launch or emit.`,
     )
-    .argument('[job]', 'job file (YAML or JSON; - for standard input)')
+    .argument('<job>', 'job file (YAML or JSON; - for standard input)')
     .option('--steps <n>', 'number of steps (default: training.steps of the job)', positive)
     .addOption(
       new Option('--kernels <name>', 'which kernels to use').choices(['auto', ...kernelNames]).default('auto' as const),
@@ -32,8 +32,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'after',
       '\nExamples:\n  lockstep train job.yaml --steps 200 --trace trace.json\n  lockstep train job.yaml --save saved --save-every 50\n  lockstep train job.yaml --resume saved\n  lockstep train job.yaml --keep-going --save saved --save-every 50\n\nExit code 0: trained, 1: problems (such as a diverged loss), 2: usage error, 130: interrupted, 143: terminated.',
     )
-    .action(async (path: string | undefined, options: TrainOptions) => {
-      if (path === undefined) command.error('error: <job> is missing: a job file; `lockstep demo` trains a small one')
+    .action(async (path: string, options: TrainOptions) => {
       requireSaving(command, options)
       const { trainCommand } = await import('../commands/train.js')
       done(await trainCommand(path, options, io))

@@ -1,6 +1,7 @@
 /** What `lockstep watch` is called with. */
 import { type Command, Option } from 'commander'
 import type { WatchOptions } from '../commands/watch.js'
+import { latestRun } from '../files/latest-run.js'
 import type { Io } from '../io.js'
 import { duration } from '../text/amounts.js'
 
@@ -9,7 +10,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     .description(
       'Follows a run live: loss, throughput, events, checkpoints, and the time since the last step. Reads only the run folder, so the run may be on another machine (shared disk), from `train`, `launch` or a generated program. Ends with the run, or at Ctrl-C.',
     )
-    .argument('<run>', 'the run folder, or its metrics.jsonl (default: runs/latest)')
+    .argument('[run]', 'the run folder, or its metrics.jsonl', latestRun)
     .option('--once', 'show the current state and exit')
     .addOption(new Option('--every <time>', 'refresh interval').argParser(duration).default(duration('1s'), '1s'))
     .option('--json', 'one JSON object per line, whenever something changes')

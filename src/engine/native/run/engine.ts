@@ -141,7 +141,7 @@ const mostPanels: Readonly<Record<Kernels['kind'], number>> = { native: 2 ** 27,
 const panelsOf = ({ kind, panelColumns }: Kernels): PanelOptions | undefined =>
   panelColumns > 0 ? { columns: panelColumns, mostBytes: mostPanels[kind] } : undefined
 
-const phase = 'drawing the initial weights'
+const phase = 'initializing weights'
 const millisecondsBetweenLooks = 20
 
 /** The ranks get ready, by themselves; whoever watches may stop them. */
