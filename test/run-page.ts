@@ -57,9 +57,7 @@ async function runLine(line: string, folder: string): Promise<Printed> {
   const env = { ...oneThread, ...(python && { LOCKSTEP_PYTHON: python, PYTHON: python }), UPDATE: '' }
   const words = wordsOf(line.replace(/^npx /, ''))
   if (words?.[0] === 'lockstep') return inProcess(words.slice(1), env)
-  const PATH = [join(folder, '.bin'), python && dirname(python), process.env.PATH]
-    .filter(Boolean)
-    .join(delimiter)
+  const PATH = [join(folder, '.bin'), python && dirname(python), process.env.PATH].filter(Boolean).join(delimiter)
   const { status, stdout, stderr } = spawnSync('sh', ['-c', line], { env: { ...env, PATH }, encoding: 'utf8' })
   return { code: status ?? 1, text: stdout + stderr }
 }
