@@ -54,13 +54,10 @@ function wordsOf(line: string): string[] | undefined {
 }
 
 async function runLine(line: string, folder: string): Promise<Printed> {
-  if (python === null) python = findPython()
-  const env = { ...oneThread, ...(python && { LOCKSTEP_PYTHON: resolve(python), PYTHON: resolve(python) }), UPDATE: '' }
+  const env = { ...oneThread, ...(python && { LOCKSTEP_PYTHON: python, PYTHON: python }), UPDATE: '' }
   const words = wordsOf(line.replace(/^npx /, ''))
   if (words?.[0] === 'lockstep') return inProcess(words.slice(1), env)
-  const PATH = [join(folder, '.bin'), python && dirname(resolve(python)), process.env.PATH]
-    .filter(Boolean)
-    .join(delimiter)
+  const PATH = [join(folder, '.bin'), python && dirname(python), process.env.PATH].filter(Boolean).join(delimiter)
   const { status, stdout, stderr } = spawnSync('sh', ['-c', line], { env: { ...env, PATH }, encoding: 'utf8' })
   return { code: status ?? 1, text: stdout + stderr }
 }
@@ -94,7 +91,10 @@ export async function runPage(blocks: readonly Block[]): Promise<{ blocks: Block
     return now
   }
   try {
-    if (python === null) python = findPython()
+    if (python === null) {
+      const found = findPython()
+      python = found && resolve(found) // commands run in another folder
+    }
     for (const block of blocks) {
       const file = fileOf(block)
       if (file) {
