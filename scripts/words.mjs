@@ -159,7 +159,7 @@ export const allowed = [
 ]
 
 /** Areas that are still being rewritten: delete a row when its area is done. */
-const later = ['README.zh.md', 'docs/', 'src/cli/', 'src/emit/', 'src/interop/']
+const later = ['docs/', 'src/cli/', 'src/emit/', 'src/interop/']
 
 /** Folders whose string literals and pages users read. */
 const folders = ['src', 'studio/text', 'docs']
