@@ -37,10 +37,10 @@ test('bf16 is the upper half of f32', () => {
 
 const changed = (at: number): Uint8Array => file.map((byte, i) => (i === at ? byte ^ 1 : byte))
 const damages: readonly (readonly [string, Uint8Array, RegExp])[] = [
-  ['empty', new Uint8Array(0), /is cut short: there is no header/],
+  ['empty', new Uint8Array(0), /is truncated: there is no header/],
   ['cut in the header', file.subarray(0, 40), /the header is longer than the file/],
-  ['cut in a tensor', file.subarray(0, -4), /tensor w is cut short: 12 of 16 bytes are there/],
-  ['one bit of a tensor', changed(file.length - 1), /tensor w is damaged: its CRC-32/],
+  ['cut in a tensor', file.subarray(0, -4), /tensor w is truncated: 12 of 16 bytes are there/],
+  ['one bit of a tensor', changed(file.length - 1), /tensor w is corrupt: its CRC-32/],
   ['one bit of the header', changed(8), /has a header that is not JSON/],
 ]
 for (const [what, bytes, message] of damages)
@@ -165,7 +165,7 @@ const bad: readonly (readonly [string, ReadonlyMap<string, Uint8Array>, RegExp])
   ['a shard of another run', small([left, { ...right, said: { run: 'other' } }]), /rank-1 \(written by rank 1\): is a shard of run other, but the manifest is of run 0000/],
   ['a shard that names no run', small([left, { ...right, said: { run: undefined } }]), /rank-1 .*: is a shard of run none/],
   ['a shard of another step', small([left, { ...right, said: { step: '2' } }]), /rank-1 .*: is a shard of step 2, but the manifest is of step 1/],
-  ['another header', small(halves, { files: { 'rank-0': '00000000', 'rank-1': '00000000' } }), /rank-0 .*: is damaged: the CRC-32 of its header/],
+  ['another header', small(halves, { files: { 'rank-0': '00000000', 'rank-1': '00000000' } }), /rank-0 .*: is corrupt: the CRC-32 of its header/],
   ['NaN', small([left, { ...right, values: Float32Array.of(1, Number.NaN) }]), /rank-1 .*: tensor param.w has 1 non-finite \(NaN\/Inf\) values of 2, the first \(NaN\) at element 1/],
   ['infinity', small([left, { ...right, values: Float32Array.of(-1 / 0, Number.NaN) }]), /tensor param.w has 2 non-finite \(NaN\/Inf\) values of 2, the first \(-Infinity\) at element 0/],
 ]
@@ -183,7 +183,7 @@ test('a manifest somebody has changed is refused, whatever was changed', () => {
   ]) {
     ok(whole.includes(from), from)
     files.set('manifest.json', text(whole.replace(from, to)))
-    throws(() => readFrom(files), /manifest.json is damaged or was changed: its CRC-32/)
+    throws(() => readFrom(files), /manifest.json is corrupt or was changed: its CRC-32/)
   }
 })
 

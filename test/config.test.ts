@@ -56,7 +56,10 @@ test('words typed from habit lead to fields that there are', () => {
 })
 
 test('lockstep config: a section, JSON schema, a field that is none', async () => {
-  match((await lockstep(['config', 'job', 'plan'])).out, /plan\.tp +1 +4 +whole number, 1 or more +ranks that split/)
+  match(
+    (await lockstep(['config', 'job', 'plan'])).out,
+    /plan\.tp +1 +4 +integer, 1 or more +tensor parallelism: ranks that shard/,
+  )
   const schema = JSON.parse((await lockstep(['config', 'job', '--schema'])).out)
   equal(schema.properties.plan.properties.zero.maximum, 3)
   equal(schema.properties.plan.properties.schedule.default, '1f1b')

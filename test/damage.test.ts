@@ -84,7 +84,7 @@ test('what is damaged is said with file, tensor and rank; a checkpoint that was 
   const [{ message, suggestion }] = passedOver(beginningOf({ resume: 'saved' }, files)!)
   match(
     message,
-    /^saved\/step-00000002: rank-00001\.safetensors \(written by rank 1\): tensor v\.\S+ is damaged: its CRC-32/,
+    /^saved\/step-00000002: rank-00001\.safetensors \(written by rank 1\): tensor v\.\S+ is corrupt: its CRC-32/,
   )
   equal(suggestion, 'saved/step-00000001 is used instead')
   throws(() => beginningOf({ resume: last }, files), /the one before it is whole: saved\/step-00000001/)

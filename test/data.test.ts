@@ -157,7 +157,7 @@ test('token files are u16 or u32, least byte first, with or without the header o
   headed.set([7, 0, 8, 0], 1024)
   deepEqual([...readIds(headed, 'u16')], [7, 8])
   deepEqual([...readIds(new Uint8Array(9).subarray(1, 5), 'u16')], [0, 0])
-  throws(() => readIds(new Uint8Array(3), 'u16'), /3 bytes are no whole number of u16/)
+  throws(() => readIds(new Uint8Array(3), 'u16'), /3 bytes are not a multiple of u16/)
   ok(looksBinary(Uint8Array.of(65, 0, 66)) && !looksBinary(utf8('text')))
 })
 

@@ -213,7 +213,7 @@ const slips: readonly (readonly [what: string, segment: string, RegExp, (segment
   ['attention looks beyond its document', 'layers.F', /^I1 /, changed('attention', instr => ({ ...instr, ins: instr.ins.slice(0, 3) }))],
   ['its gradient does', 'layers.B', /^I[12] /, changed('attentionGrad', instr => ({ ...instr, ins: instr.ins.slice(0, 6) }))],
   ['positions are those of the sequence', 'layers.F', /^I1 /, changed('rope', instr => ({ ...instr, ins: instr.ins.slice(0, 1) }))],
-  ['positions are those of another rank', 'layers.F', /^T1 attention: %turned .*it has gone round along cp/, turned],
+  ['positions are those of another rank', 'layers.F', /^T1 attention: %turned .*it is rotated along cp/, turned],
   ['positions are real numbers', 'layers.F', /^T3 rope: /, changed('rope', ({ ins: [x], ...instr }) => ({ ...instr, ins: [x, x] }))],
 ]
 for (const [what, segment, law, change] of slips)

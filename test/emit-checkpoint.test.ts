@@ -240,7 +240,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     equal(said[0], null)
     match(said[1], /rank-00001\.safetensors is a shard of step 4, but the manifest is of step 2 \(written by rank 1\)/)
     match(said[2], /rank-00001\.safetensors is a shard of run 00000000-.*, but the manifest is of run [\w-]{36}/)
-    match(said[3], /manifest\.json is damaged or was changed: its CRC-32/)
+    match(said[3], /manifest\.json is corrupt or was changed: its CRC-32/)
   })
 
   later('non-finite values are named: file, tensor and element', async () => {
@@ -320,7 +320,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     )
     match(
       (await emitted({ 'saved/rank-00000.safetensors': damaged })).err,
-      /rank-00000\.safetensors \(written by rank 0\): tensor param\.\S+ is damaged/,
+      /rank-00000\.safetensors \(written by rank 0\): tensor param\.\S+ is corrupt/,
     )
     match(
       (await emitted({}, { model: { ...job.model, ffn: 16 } })).err,

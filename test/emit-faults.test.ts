@@ -64,7 +64,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     writeFileSync(shard, bytes)
     const resumed = await ranks([0, 1], ['--resume', checkpoint, '--timeout', '5'])
     const [, second] = await Promise.all(resumed.map(({ done }) => done))
-    match(second.err, /rank 1: .*rank-00001\.safetensors: tensor [\w.]+ is damaged: its CRC-32 .*\(written by rank 1\)/)
+    match(second.err, /rank 1: .*rank-00001\.safetensors: tensor [\w.]+ is corrupt: its CRC-32 .*\(written by rank 1\)/)
   })
 
   later(

@@ -170,7 +170,7 @@ describe('lockstep launch', { skip }, () => {
     writeFileSync(join(root, 'damaged', 'rank-00000.safetensors'), bytes)
     const { code, err } = await launch('--resume', 'damaged', '--steps', '4', '--out', 'resumed-damaged').done
     equal(code, 1)
-    match(err, /damaged: rank-00000\.safetensors \(written by rank 0\): tensor \S+ is damaged/)
+    match(err, /damaged: rank-00000\.safetensors \(written by rank 0\): tensor \S+ is corrupt/)
     deepEqual(processesIn(join(root, 'resumed-damaged')), [])
   })
 

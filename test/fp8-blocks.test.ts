@@ -202,7 +202,7 @@ caught(
   'B1',
   'as it is coded',
   withBlocks('quantize', { batch: 3, seq: 1, embed: 2 }),
-  /of batch on a rank, which cuts blocks of 3/,
+  /of batch per rank, which splits blocks of 3/,
 )
 caught(
   'T3',

@@ -204,7 +204,7 @@ caught(
       return sum
     },
   ),
-  /is a partial max, of which it takes the sum/,
+  /is a partial max, but the instruction reduces with sum/,
 )
 caught(
   'T4',
@@ -226,7 +226,7 @@ caught(
       return other
     },
   ),
-  /was scaled by %\S+ as scale, and is read with it as amax/,
+  /was scaled by %\S+ as scale, but is read with it as amax/,
 )
 caught(
   'I3',
@@ -235,7 +235,7 @@ caught(
     name => name.startsWith('update') && name.endsWith('.scale'),
     instr => (instr.kind === 'track' ? { ...instr, margin: 1 } : instr),
   ),
-  /is updated differently/,
+  /the update of .* differs from the single-rank reference/,
 )
 caught(
   'P3',

@@ -227,7 +227,7 @@ caught(
       ? { kind: 'all-reduce', ins: instr.ins, outs: instr.outs, group: instr.group, combine: 'sum' }
       : instr,
   ),
-  /it adds up codes, %norm1.codes/,
+  /it sums quantized values, %norm1.codes/,
 )
 caught(
   'T1',
@@ -243,7 +243,7 @@ caught(
   edited('layers.C', instr =>
     instr.kind === 'quantize' && instr.ins[0] === 'attn.k' ? { ...instr, ins: ['attn.k', "attn.v.amax'1"] } : instr,
   ),
-  /computes something the serial program does not/,
+  /computes a value that the single-rank reference does not have/,
 )
 
 const isParam = (role: number) => program.segments['layers.C'].roles[role].name.is === 'param'
@@ -311,7 +311,7 @@ caught(
       ),
     })),
   },
-  /layers.1, microbatch 0 computes something the serial program does not/,
+  /layers.1, microbatch 0 computes a value that the single-rank reference does not have/,
 )
 
 const wide = { embed: 1024, heads: 8, ffn: 4096, vocab: 8 }

@@ -78,7 +78,7 @@ const broken = [
     'a state that is not written back',
     /(segment "up [\s\S]*?)\n {2}%m.moved = move %m\n/,
     '$1\n',
-    /is left for the next step, but .* has been written since it was moved/,
+    /is stale at the end of the step: .* was written after the copy/,
   ],
   ['L4', 'a state that is used before it has come', /\n {2}wait tag="down (?!scalars)[^\n]*/, '', /in flight/],
 ] as const
@@ -119,7 +119,7 @@ const brokenThere = [
     paramsThere,
     /\n {2}call "up [^\n]*\n/,
     '\n',
-    /disk\.\S+ is left for the next step/,
+    /disk\.\S+ is stale at the end of the step/,
   ],
   ['L4', 'a part that is gathered before it was read', paramsThere, /\n {2}wait tag="lift gather 1"/, '', /in flight/],
   [

@@ -295,7 +295,7 @@ const broken = [
     /on the host, declared 7/,
   ],
   ['L4', 'a gradient read before it has come', /(\n {2}wait tag="down )(scalars)"/, '', /in flight/],
-  ['L10', 'a parameter that is never moved up', /\n {2}call "up [^\n]*\n/, '\n', /has been written since it was moved/],
+  ['L10', 'a parameter that is never moved up', /\n {2}call "up [^\n]*\n/, '\n', /was written after the copy/],
 ] as const
 
 /** Of parameters on the host, with the optimizer's state on the device. */
@@ -313,7 +313,7 @@ const brokenParameters = [
     'a parameter that the device updates and nobody moves down',
     /\n {2}call "up [^\n]*\n/,
     '\n',
-    /host\.\S+ is left for the next step, but \S+ has been written since it was moved/,
+    /host\.\S+ is stale at the end of the step: \S+ was written after the copy/,
   ],
 ] as const
 
@@ -342,5 +342,5 @@ test('[L10] a part that is gathered once more, after its parameter was updated',
   const again = [{ ...gather, tag: 'again' }, { kind: 'wait', tag: 'again' } as const]
   const steps = [...stream.steps.filter(step => !isLate(step)), ...again, ...stream.steps.filter(isLate)]
   const [found] = verify({ ...program, streams: [{ ...stream, steps }] }).filter(({ law }) => law === 'L10')
-  match(found?.message ?? '', /part\.\S+ is read, but \S+ has been written since it was moved/)
+  match(found?.message ?? '', /part\.\S+ is stale when read: \S+ was written after the copy/)
 })

@@ -98,7 +98,7 @@ const mutations: readonly [string, string, Parameters<typeof broken>[1], RegExp]
       const [first, next] = merges(all)
       return instr === next ? { ...next, ins: [...next.ins.slice(0, 2), ...first.ins.slice(2)] } : instr
     },
-    /T1 attentionMerge: the share of turn 1 is added twice/,
+    /T1 attentionMerge: the partial output of ring step 1 is merged twice/,
   ],
   [
     'two steps that are swapped',
@@ -114,7 +114,7 @@ const mutations: readonly [string, string, Parameters<typeof broken>[1], RegExp]
     'keys that go round within a part of the ring',
     'routed.F',
     (instr, all) => another(instr, shifts(all)[0], { group: { axes: ['cp.0.1'] } }),
-    /T1 shift: .*no part of it goes round along cp\.0\.1/,
+    /T1 shift: .*it is not rotated along cp\.0\.1/,
   ],
   [
     'keys that go round between the parts only',
@@ -126,7 +126,7 @@ const mutations: readonly [string, string, Parameters<typeof broken>[1], RegExp]
     'keys that go round in another order of the ranks',
     'routed.F',
     (instr, all) => another(instr, shifts(all)[0], { group: { axes: ['cp.0.1', 'cp.0.0'] } }),
-    /T1 shift: .*no part of it goes round along cp\.0\.1,cp\.0\.0/,
+    /T1 shift: .*it is not rotated along cp\.0\.1,cp\.0\.0/,
   ],
   [
     'gradients that come home to another rank',
@@ -159,7 +159,11 @@ test('a turn along several axes is written down and read back', () => {
     const program = parse(text.replaceAll(from, to))
     return verify(program, serial).map(({ law, message }) => `${law} ${message}`)
   }
-  ok(said('cp.0.0,cp.0.1+3', 'cp.0.0,cp.0.1+4').some(line => /W3 .*4 is not a turn along cp\.0\.0,cp\.0\.1/.test(line)))
+  ok(
+    said('cp.0.0,cp.0.1+3', 'cp.0.0,cp.0.1+4').some(line =>
+      /W3 .*4 is not a ring step along cp\.0\.0,cp\.0\.1/.test(line),
+    ),
+  )
 })
 
 for (const model of Object.keys(expertModels) as (keyof typeof expertModels)[])

@@ -180,7 +180,7 @@ const mutations: readonly [string, string, Parameters<typeof broken>[1], RegExp]
       const [first, next] = merges(all)
       return instr === next ? { ...next, ins: [...next.ins.slice(0, 2), ...first.ins.slice(2)] } : instr
     },
-    /T1 attentionMerge: the share of turn 1 is added twice/,
+    /T1 attentionMerge: the partial output of ring step 1 is merged twice/,
   ],
   [
     'keys of one rank with the values of another',
@@ -190,7 +190,7 @@ const mutations: readonly [string, string, Parameters<typeof broken>[1], RegExp]
       const steps = all.filter(other => other.kind === 'attention')
       return instr === steps[2] ? { ...instr, ins: [...instr.ins.slice(0, 2), steps[1].ins[2]] } : instr
     },
-    /T1 attention: keys and values are not those of one rank/,
+    /T1 attention: keys and values come from different ranks/,
   ],
   [
     'keys that go too far',
@@ -210,7 +210,7 @@ const mutations: readonly [string, string, Parameters<typeof broken>[1], RegExp]
     'layers.B',
     (instr, all) =>
       instr.kind === 'attentionGrad' ? { ...instr, ins: [...instr.ins.slice(0, 4), ...merges(all)[0].outs] } : instr,
-    /T1 attentionGrad: .*it has the shares of turns 0,1 of 0,1,2,3/,
+    /T1 attentionGrad: .*it has the partial outputs of ring steps 0,1 of 0,1,2,3/,
   ],
   [
     'a share that is taken for the value',
@@ -219,7 +219,7 @@ const mutations: readonly [string, string, Parameters<typeof broken>[1], RegExp]
       instr.kind === 'contract' && instr.ins.includes(merges(all)[2].outs[0])
         ? { ...instr, ins: instr.ins.map(ref => (ref === merges(all)[2].outs[0] ? merges(all)[1].outs[0] : ref)) }
         : instr,
-    /T1 contract: .*it has the shares of turns 0,1,2 of 0,1,2,3/,
+    /T1 contract: .*it has the partial outputs of ring steps 0,1,2 of 0,1,2,3/,
   ],
 ]
 
@@ -258,13 +258,13 @@ test('turns and shares are written down and read back', () => {
   equal(print(parse(text)), text)
   names(
     verify(parse(text.replace('seq:2/cp+3', 'seq:2/cp+4')), serial).map(({ law, message }) => `${law} ${message}`),
-    /W3 .*4 is not a turn along cp/,
+    /W3 .*4 is not a ring step along cp/,
   )
   names(
     verify(parse(text.replace('share:cp=0/0,1,2,3', 'share:cp=5/0,1,2,3')), serial).map(
       ({ law, message }) => `${law} ${message}`,
     ),
-    /W3 .*it cannot have the shares 5 of 0,1,2,3 along cp/,
+    /W3 .*it cannot have the partial outputs 5 of 0,1,2,3 along cp/,
   )
 })
 

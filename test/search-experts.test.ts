@@ -118,10 +118,10 @@ test('a reading says which imbalance a price assumes', () => {
   }
   match(
     said(routed(), { imbalance: 2 }) ?? '',
-    /^ep 8 shares 16 experts, 2 a rank; priced with 2 times an even share of rows \(rows: 2\); a step that has more stops before its update, rows: worst has room for 8/,
+    /^ep 8 shards 16 experts, 2 per rank; estimated with 2 times a balanced load \(rows: 2\); a step above that stops before its update, rows: worst allows 8/,
   )
   match(said(routed(), { imbalance: 8, rows: 'worst' }) ?? '', /room for all rows that may come, 8 times an even share/)
-  match(said(routed({ software: 'megatron-2025' }), {}) ?? '', /priced as if all were chosen equally often/)
+  match(said(routed({ software: 'megatron-2025' }), {}) ?? '', /estimated for a balanced load/)
   equal(said(requestOf({ software: 'lockstep' }), { ep: 1 }), undefined)
 })
 

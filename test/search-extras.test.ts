@@ -129,5 +129,5 @@ test('plan --allow is for our own program', async () => {
   const asked = ['plan', '--model', 'gpt2', '--cluster', 'h100', '--seq', '64', '--global-batch', '4', '--devices', '2']
   const { code, err } = await lockstep([...asked, '--software', 'megatron-2024', '--allow', 'offload'])
   equal(code, 1)
-  match(err, /--allow: has no prices for plans of megatron-2024; leave it out/)
+  match(err, /--allow: is not in the cost model of megatron-2024; leave it out/)
 })

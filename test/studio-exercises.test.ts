@@ -38,7 +38,7 @@ later('tp-backward: laws and lines until the all-reduce and its wait are back', 
   match(await said(page, start), /L6.*%d\.x'1.*line 12/)
   const lines = start.split('\n')
   const started = lines.toSpliced(9, 0, "%d.x'1 = all-reduce %d.x over=tp combine=sum")
-  match(await said(page, started.join('\n')), /L8.*nobody waits for %d\.x'1 line 10/s)
+  match(await said(page, started.join('\n')), /L8.*%d\.x'1 is never waited for line 10/s)
   match(await said(page, started.join('\n').replace('over=tp', 'over=dp')), /T2.*line 10/s)
   await page.getByRole('button', { name: 'line 10' }).first().click()
   match(await page.evaluate('getSelection().toString()'), /all-reduce/)

@@ -174,14 +174,9 @@ refuses('a call without a microbatch', / microbatch=-1/, '', /microbatch= is mis
 refuses('a buffer in a role that is none', '@stash+0', '@stach+0', /unknown role 'stach'/)
 refuses('a line of noise', 'stages 1', '~~~', /unknown line/)
 refuses('a line without its words', /^input x .*/, 'input', /a name is missing/)
-refuses(
-  'an input without a dtype',
-  /^input x .*/,
-  'input x',
-  /one of f32, bf16, f16, i32, i8, f8e4m3, f8e5m2 is missing/,
-)
-refuses('a buffer without a place', ' @stash+0', '', /expected a place such as @stash\+128/)
-refuses('a frame without a place', / @0$/, '', /expected a place such as @128/)
+refuses('an input without a dtype', /^input x .*/, 'input x', /expected one of f32, bf16, f16, i32, i8, f8e4m3, f8e5m2/)
+refuses('a buffer without a place', ' @stash+0', '', /expected an offset such as @stash\+128/)
+refuses('a frame without a place', / @0$/, '', /expected an offset such as @128/)
 refuses('half a microbatch', 'microbatches 2', 'microbatches 2.5', /'2.5' is not an integer/)
 refuses('a segment written twice', 'segment up.B ', 'segment up.F ', /segment up.F is written twice/)
 refuses('a buffer declared twice', 'buffer %h ', 'buffer %x ', /%x is declared twice/)

@@ -205,7 +205,7 @@ test('data that cannot be used is refused in one line, and nothing is written', 
       { 'a.txt': 'abc' },
       /4 tokens, but one training sequence needs seq 6 \+ 1 = 7/,
     ],
-    [job({ data: '{ source: a.bin }' }), { 'a.bin': new Uint8Array(3) }, /a\.bin: 3 bytes are no whole number of u16/],
+    [job({ data: '{ source: a.bin }' }), { 'a.bin': new Uint8Array(3) }, /a\.bin: 3 bytes are not a multiple of u16/],
     [
       job({ data: '{ source: a.bin }' }),
       { 'a.bin': new Uint8Array(99).fill(9).subarray(1) },

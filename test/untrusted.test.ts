@@ -63,7 +63,7 @@ test('ids that are none are refused when the file is read', async () => {
   for (const id of [-1, 1.5, 1e308, 2 ** 31, 2 ** 24, null, '3'])
     await rejects(
       readTokenizer(tokenizer({}, { odd: id }), 'mine'),
-      /gives token "odd" the id .*, not a whole number below/,
+      /gives token "odd" the id .*, not an integer below/,
     )
   const added = [{ id: 2 ** 31, content: '<s>', special: true }]
   await rejects(readTokenizer(tokenizer({ added_tokens: added }), 'mine'), /gives token "<s>" the id 2147483648/)

@@ -234,7 +234,7 @@ test('llm-foundry: recomputation stops early on PyTorch 2.1, not in the table ma
 test('a source nobody knows is not priced as another', () => {
   const row = rowOf(sc21.replace('SC21 Table 2', 'my cluster'))
   equal(studyOf(row), undefined)
-  match(compareTimes([row]).aside[0].reason, /`my cluster` is of no study.*sc21-table2/)
+  match(compareTimes([row]).aside[0].reason, /`my cluster` belongs to no study.*sc21-table2/)
   equal(studyOf({ source: 'megatron-h100' })?.[0], 'megatron-h100')
 })
 

@@ -103,12 +103,12 @@ test('all that is wrong with a folder is said at once', () => {
   throws(
     () => weightSource('f', memory),
     (e: Error) => {
-      match(e.message, /there is no tensor model.norm.weight, of which head.norm.gain is made/)
+      match(e.message, /missing tensor model.norm.weight, needed for head.norm.gain/)
       match(
         e.message,
         /k_proj.weight is 32 x 16, but 16 x 32 by config.json: \(kvHeads headDim\) embed of layers.0.attn.k/,
       )
-      match(e.message, /nothing in the model is made of tensor model.more/)
+      match(e.message, /unexpected tensor model.more/)
       return true
     },
   )
@@ -126,14 +126,14 @@ test('weights whose config says what is not computed here are refused, though a 
   const some = { use_sliding_window: true, sliding_window: 4, max_window_layers: 1, layer_types: null }
   throws(
     () => opened(some),
-    /sliding_window: 2 of 3 layers have a sliding window; .*these weights would compute something else/,
+    /sliding_window: 2 of 3 layers have a sliding window; .*these weights would give different results/,
   )
   const scaled = (type: string) => ({
     rope_scaling: { rope_type: type, factor: 2, long_factor: [1], short_factor: [1] },
   })
   throws(
     () => opened(scaled('longrope')),
-    /the RoPE scaling `longrope` is not supported; these weights would compute something else/,
+    /the RoPE scaling `longrope` is not supported; these weights would give different results/,
   )
   deepEqual(opened(scaled('dynamic')), ['rope_scaling']) // within the positions of the config it changes nothing
   deepEqual(opened({ final_logit_softcapping: 30 }), ['final_logit_softcapping'])

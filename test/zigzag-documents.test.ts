@@ -131,7 +131,7 @@ test('room that goes by slots, or by another table, is found', () => {
     return verify({ ...program, segments }).map(({ law, message }) => `${law} ${message}`)
   }
   const [slots] = brokenBy(ins => ins.slice(0, 2))
-  equal(slots, 'T1 assign: documents are cut one by one, but it is not told the order')
+  equal(slots, 'T1 assign: each document is sharded separately, but the instruction lacks the order')
   const [table] = brokenBy(ins => ins.with(2, 'positions'))
   match(table, /^T3 assign: the order has dims \[batch seq\]/)
 })
@@ -208,7 +208,7 @@ const swapped = (kind: 'attention' | 'attentionGrad', at: number) => (segment: S
 
 // biome-ignore format: a slip a line
 const slips: readonly (readonly [what: string, segment: string, RegExp, (segment: Segment) => Segment])[] = [
-  ['attention takes slots for places', 'layers.F', /^T1 attention: documents are cut one by one, but it is not told the order/, changed('attention', instr => ({ ...instr, ins: instr.ins.slice(0, 4) }))],
+  ['attention takes slots for places', 'layers.F', /^T1 attention: each document is sharded separately, but the instruction lacks the order/, changed('attention', instr => ({ ...instr, ins: instr.ins.slice(0, 4) }))],
   ['its gradient does', 'layers.B', /^T1 attentionGrad: .* not told the order/, changed('attentionGrad', instr => ({ ...instr, ins: instr.ins.slice(0, 7) }))],
   ['rotary positions are those of slots', 'layers.F', /^T1 rope: .* not told the positions/, changed('rope', instr => ({ ...instr, ins: instr.ins.slice(0, 1) }))],
   ['another table is taken for the order', 'layers.F', /^T3 attention: the order has dims \[batch seq\]/, swapped('attention', 4)],
@@ -228,14 +228,17 @@ test('dropout that takes slots for places is found', () => {
   const alone = changed('dropout', instr => ({ ...instr, ins: instr.ins.slice(0, 1) }))
   const segments = { ...program.segments, 'layers.F': alone(program.segments['layers.F']) }
   const [first] = verify({ ...program, segments })
-  equal(`${first.law} ${first.message}`, 'T1 dropout: documents are cut one by one, but it is not told the order')
+  equal(
+    `${first.law} ${first.message}`,
+    'T1 dropout: each document is sharded separately, but the instruction lacks the order',
+  )
 })
 
 test('documents that cannot be cut so, or whose tokens have no order, are found', () => {
   const inputs = program.inputs.map(({ every: _, ...input }) => input)
-  deepEqual(brokenBy({ inputs }), ['W1 documents are cut in 2 x 2 chunks, but begin at multiples of 1'])
+  deepEqual(brokenBy({ inputs }), ['W1 documents are sharded in 2 x 2 chunks, but start at multiples of 1'])
   const others = program.inputs.filter(({ name }) => name !== 'order')
-  ok(brokenBy({ inputs: others }).includes('W1 documents are cut one by one, but tokens have no order'))
+  ok(brokenBy({ inputs: others }).includes('W1 each document is sharded separately, but tokens have no order'))
 })
 
 test('a microbatch in the order of another is found', () => {

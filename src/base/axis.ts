@@ -49,7 +49,7 @@ export const axisFacts: Readonly<Record<MeshAxis, AxisFacts>> = {
     dims: [],
     data: false,
     supported: true,
-    title: 'pipeline messages',
+    title: 'pipeline P2P',
     counts: 'pipeline parallelism: ranks that each hold a range of layers',
   },
   dp: {

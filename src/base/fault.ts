@@ -61,9 +61,9 @@ const place = { rank: count(0, true), step: count(1, true), at: count(0) }
 export const faultKinds: Readonly<
   Record<FaultKind, { readonly does: string; readonly keys: Readonly<Record<string, Key>> }>
 > = {
-  kill: { does: 'the rank ends before command `at` of the step', keys: place },
+  kill: { does: 'the rank dies before command `at` of the step', keys: place },
   stall: {
-    does: 'the rank stands still before command `at`, for so many seconds or for good',
+    does: 'the rank hangs before command `at`, for `seconds` or forever',
     keys: { ...place, seconds: { is: 'number', least: 0 } },
   },
   slow: {
@@ -75,11 +75,11 @@ export const faultKinds: Readonly<
     keys: { factor: { is: 'number', least: 1, needed: true }, from: count(1), to: count(1) },
   },
   nan: {
-    does: 'the result of command `at` gets a NaN; with `transient=1` not when the step is run again',
+    does: 'the result of command `at` gets a NaN; with `transient=1` not when the step is replayed',
     keys: { ...place, transient: { is: 'count', least: 0, most: 1 } },
   },
   flip: {
-    does: 'after the step, one bit of the rank’s copy of a parameter is another',
+    does: 'one bit of the rank’s replica of a parameter flips after the step',
     keys: {
       rank: count(0, true),
       step: count(1, true),
@@ -88,10 +88,10 @@ export const faultKinds: Readonly<
       bit: { is: 'count', least: 0, most: 63 },
     },
   },
-  lose: { does: 'the message, or the arrival at a collective, of command `at` never comes', keys: place },
+  lose: { does: 'the message of command `at`, or the arrival at its collective, is lost', keys: place },
   'full-disk': { does: 'the writes of the next checkpoint fail: the disk is full', keys: { step: count(1) } },
   damage: {
-    does: 'a byte of a checkpoint file that matches the pattern is another after it was written',
+    does: 'a byte of a checkpoint file that matches the pattern is corrupted after the write',
     keys: { file: { is: 'text', needed: true }, step: count(1) },
   },
 }

@@ -129,7 +129,7 @@ function takenBy(schema: JsonSchema): string {
 }
 
 const kinds: Readonly<Record<string, (schema: JsonSchema) => string>> = {
-  integer: schema => `whole number${range(schema)}`,
+  integer: schema => `integer${range(schema)}`,
   number: schema => `number${range(schema)}`,
   string: ({ pattern }) => (pattern === '\\.csv$' ? 'a .csv file' : 'text'),
   boolean: () => 'true | false',

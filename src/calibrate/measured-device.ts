@@ -20,7 +20,7 @@ import { fitAttention, fitMatmul } from '../cost/index.js'
 export function measuredDevice(measured: Measurements): Device {
   const known = knownAs(measured) ?? unknownDevice(measured)
   const base: Device = { ...known, curves: { ...known.curves, floor: digits(measured.launch.floor) } }
-  const evidence = `measured on ${measured.device} with PyTorch ${measured.torch}, ${measured.date}: ${measured.matmul.length} products, ${measured.attention.length} attentions, ${measured.memory.length} kernels bound by memory`
+  const evidence = `measured on ${measured.device} with PyTorch ${measured.torch}, ${measured.date}: ${measured.matmul.length} matmuls, ${measured.attention.length} attention kernels, ${measured.memory.length} memory-bound kernels`
   return {
     ...base,
     ...(measured.total !== undefined && { memory: measured.total }),

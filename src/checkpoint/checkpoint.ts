@@ -175,7 +175,7 @@ function disagreement(manifest: Manifest, part: Part, name: string, { file, part
   if (step !== String(manifest.step)) return `is a shard of step ${step}, but the manifest is of step ${manifest.step}`
   if (rank !== String(part.rank)) return `was written by rank ${rank}`
   if (file.headSum !== manifest.files[part.file])
-    return 'is damaged: the CRC-32 of its header is not the one in the manifest'
+    return 'is corrupt: the CRC-32 of its header is not the one in the manifest'
   const { rank: _, file: __, ...box } = part
   const held = JSON.stringify(parts?.[name])
   return held === JSON.stringify(box)
@@ -207,7 +207,7 @@ export function requireFinite(name: string, values: Numbers): void {
 function textOf(file: string, { files }: Manifest, read: ReadFile): string | undefined {
   if (!Object.hasOwn(files, file)) return undefined
   const bytes = read(file, 0, Number.MAX_SAFE_INTEGER)
-  if (sumOf(bytes) !== files[file]) throw new Error('is damaged: its CRC-32 is not the one in the manifest')
+  if (sumOf(bytes) !== files[file]) throw new Error('is corrupt: its CRC-32 is not the one in the manifest')
   return new TextDecoder().decode(bytes)
 }
 

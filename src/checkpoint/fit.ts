@@ -15,12 +15,14 @@ export function checkpointProblems(program: Program, { tensors }: Checkpoint, sh
       const held = tensors.get(`param.${name}`)?.map(({ size }) => size)
       const wanted = dims.map(({ size }) => size)
       if (!held && share === 'weights' && mayStart(program, name)) return []
-      if (!held) return [error('checkpoint/missing', '', `the checkpoint holds no parameter ${name}`)]
+      if (!held) return [error('checkpoint/missing', '', `the checkpoint lacks parameter ${name}`)]
       return sizes(held) === sizes(wanted) ? [] : [shapeProblem(name, dims, held)]
     }),
     ...held
       .filter(name => !named.has(name))
-      .map(name => error('checkpoint/model', '', `the checkpoint holds a parameter ${name}, the job’s model has none`)),
+      .map(name =>
+        error('checkpoint/model', '', `the checkpoint has parameter ${name}, which is not in the job’s model`),
+      ),
     ...(share === 'weights' ? [] : optimizerProblems(program, tensors)),
   ]
 }

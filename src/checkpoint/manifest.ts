@@ -64,7 +64,7 @@ export function parseManifest(text: string): Manifest {
   if (manifest?.format !== format) throw new Error(unknownFormat(manifest?.format))
   const [end, written] = /,\n "checksum": "([0-9a-f]{8})"\n\}\n$/.exec(text) ?? ['', '']
   if (written !== sumOf(new TextEncoder().encode(text.slice(0, text.length - end.length))))
-    throw new Error('manifest.json is damaged or was changed: its CRC-32 is not the one that was written')
+    throw new Error('manifest.json is corrupt or was changed: its CRC-32 is not the one that was written')
   if (!isSound(manifest)) throw new Error('manifest.json lacks step, run, files, tensors or their shards')
   return manifest
 }

@@ -73,11 +73,11 @@ export const parseSafetensors = (bytes: Uint8Array): Safetensors =>
 /** `read` gives the bytes from `begin` to `end`, or as many of them as there are. */
 export function openSafetensors(read: (begin: number, end: number) => Uint8Array): Safetensors {
   const length = read(0, 8)
-  if (length.length < 8) refuse('is cut short: there is no header')
+  if (length.length < 8) refuse('is truncated: there is no header')
   const size = Number(new DataView(length.buffer, length.byteOffset, 8).getBigUint64(0, true))
   if (size > mostHeader) refuse(`has a header of ${size} bytes, more than ${mostHeader}`)
   const head = read(0, 8 + size)
-  if (head.length < 8 + size) refuse('is cut short: the header is longer than the file')
+  if (head.length < 8 + size) refuse('is truncated: the header is longer than the file')
   const header = headerOf(new TextDecoder().decode(head.subarray(8)))
   const metadata = metadataOf(header)
   const sums = metadata.crc32 === undefined ? undefined : headerOf(metadata.crc32)
@@ -92,16 +92,16 @@ export function openSafetensors(read: (begin: number, end: number) => Uint8Array
       const offsets = isMapping(header[name]) ? header[name].data_offsets : undefined
       const begin = isSizes(offsets) ? 8 + size + offsets[0] : refuse(`there is no tensor ${name}`)
       const raw = new Uint8Array(read(begin + first * each, begin + last * each))
-      return raw.length === (last - first) * each ? raw : refuse(`tensor ${name} is cut short`)
+      return raw.length === (last - first) * each ? raw : refuse(`tensor ${name} is truncated`)
     },
     tensor(name) {
       const { dtype, shape, begin, end } = entryOf(header, name)
       // A copy begins at a whole word, whatever the file's place in memory. (A Buffer's slice would be no copy.)
       const raw = new Uint8Array(read(8 + size + begin, 8 + size + end))
       if (raw.length < end - begin)
-        refuse(`tensor ${name} is cut short: ${raw.length} of ${end - begin} bytes are there`)
+        refuse(`tensor ${name} is truncated: ${raw.length} of ${end - begin} bytes are there`)
       if (sums && sums[name] !== crc32(raw))
-        refuse(`tensor ${name} is damaged: its CRC-32 is not the one that was written`)
+        refuse(`tensor ${name} is corrupt: its CRC-32 is not the one that was written`)
       return { dtype, shape, values: decode[dtype](raw) }
     },
   }

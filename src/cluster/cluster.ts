@@ -12,11 +12,11 @@ const linkKinds = ['memory', 'nvlink', 'xgmi', 'pcie', 'infiniband', 'ethernet',
 export type LinkKind = (typeof linkKinds)[number]
 
 const Link = z.strictObject({
-  kind: z.enum(linkKinds).describe('what joins them'),
+  kind: z.enum(linkKinds).describe('kind of link'),
   bandwidth: z.number().positive().describe('bytes per second in one direction, of one port'),
-  efficiency: z.number().positive().max(1).describe('the share of it that long messages reach'),
-  latency: z.number().min(0).describe('seconds of one step of a collective, and of one message'),
-  half: z.number().min(0).default(0).describe('bytes of a message at which half of the bandwidth is reached'),
+  efficiency: z.number().positive().max(1).describe('fraction of the bandwidth that large messages reach'),
+  latency: z.number().min(0).describe('latency of one collective step, and of one message, in seconds'),
+  half: z.number().min(0).default(0).describe('message size in bytes that reaches half of the bandwidth'),
 })
 
 /** One collective that was timed: `bytes` is the whole, what is reduced or what is there after a gather. */
@@ -28,11 +28,11 @@ export const CollectivePoint = z.strictObject({
 })
 
 export const Level = z.strictObject({
-  name: z.string().describe('what one domain is called'),
+  name: z.string().describe('name of one domain'),
   size: z
     .int()
     .min(1)
-    .describe('devices in one domain, those of the levels below included; the last level holds them all'),
+    .describe('devices in one domain, including those of inner levels; the last level has all devices'),
   link: Link,
   ports: z
     .int()
@@ -44,7 +44,7 @@ export const Level = z.strictObject({
     .number()
     .min(1)
     .default(1)
-    .describe('bytes in for each byte out at the top of a domain: 1 is a full fat tree'),
+    .describe('oversubscription at the top of a domain: 1 is a full fat tree'),
   measured: z
     .array(CollectivePoint)
     .optional()
@@ -57,45 +57,43 @@ export const Topology = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('tree'), levels: z.array(Level).min(1) }),
   z.strictObject({
     kind: z.literal('torus'),
-    dims: z.array(z.int().min(1)).min(1).max(3).describe('devices along each dim, of one slice'),
+    dims: z.array(z.int().min(1)).min(1).max(3).describe('devices along each dim of one slice'),
     /** Along each dim one link to either neighbour. */
     link: Link,
-    wrapsFrom: z
-      .int()
-      .min(1)
-      .default(1)
-      .describe('a dim shorter than this is a line: it has no link from its last device to its first'),
+    wrapsFrom: z.int().min(1).default(1).describe('a dim shorter than this has no wraparound link'),
     slices: z
       .strictObject({
-        count: z.int().min(2).describe('how many there are, all alike'),
+        count: z.int().min(2).describe('number of slices, all equal'),
         /** Every device of a slice has one port. */
         link: Link,
       })
       .optional()
-      .describe('several such tori, joined by a network'),
+      .describe('several slices, connected by a network'),
   }),
 ])
 
 export const Cluster = z.strictObject({
   name: z.string().describe('what to call it'),
-  device: Device.describe('what its devices can do, or the name of one of the catalog'),
+  device: Device.describe('device description, or the name of a device in the catalog'),
   devices: z.int().min(1).describe('number of devices'),
   /**
    * Where ranks are threads of one machine: so many of them run at once, more take turns; and they carry their own bytes,
    * so that no collective is hidden behind compute.
    */
-  cores: z.int().min(1).optional().describe('ranks are threads of one machine, of which so many run at once'),
-  topology: Topology.describe('how devices are joined: levels of a tree, innermost first, or a torus'),
+  cores: z.int().min(1).optional().describe('ranks are threads of one machine with this many cores'),
+  topology: Topology.describe('topology: levels of a tree, innermost first, or a torus'),
   /** What is behind one device: its share of the host's memory, and the link to it, each way. */
   host: z
     .strictObject({
-      memory: z.number().positive().describe('bytes of the host for one device'),
+      memory: z.number().positive().describe('host memory per device, in bytes'),
       link: Link,
       bandwidth: z
         .number()
         .positive()
         .optional()
-        .describe('bytes per second that the host reads and writes, together, while all ranks of a node compute there'),
+        .describe(
+          'host memory bandwidth per device in bytes per second, reads plus writes, while all ranks of a node compute on the host',
+        ),
     })
     .optional(),
   /** One device's share of the disks of its node: bytes per second of each way, and what they hold. */
@@ -103,11 +101,11 @@ export const Cluster = z.strictObject({
     .strictObject({
       read: z.number().positive().describe('bytes per second'),
       write: z.number().positive().describe('bytes per second'),
-      latency: z.number().min(0).default(1e-4).describe('seconds of one access'),
-      memory: z.number().positive().optional().describe('bytes it holds'),
+      latency: z.number().min(0).default(1e-4).describe('access latency in seconds'),
+      memory: z.number().positive().optional().describe('capacity in bytes'),
     })
     .optional(),
-  sources: z.array(z.string()).min(1).describe('where its figures are from'),
+  sources: z.array(z.string()).min(1).describe('sources of these numbers'),
 })
 
 export type Link = z.output<typeof Link>

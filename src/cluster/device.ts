@@ -40,65 +40,58 @@ export const MemoryPoint = z.tuple([rate, rate])
  * Time of a kernel between the others of a training step, over its time in a loop of its own: a loop of products runs into
  * the limit of power that a step does not reach, and a loop of attentions finds its operands in the cache.
  */
-const inStep = z.number().positive().describe('its time within a training step, over its time in a loop of its own')
+const inStep = z
+  .number()
+  .positive()
+  .describe('its time within a training step relative to its time in a microbenchmark')
 
 export const Curves = z.strictObject({
   matmul: z.strictObject({
     efficiency: z
       .partialRecord(z.enum(precisions), fraction)
-      .describe('the share of the peak that very large products reach. Absent precisions use that of bf16'),
+      .describe('fraction of the peak that very large matmuls reach. Missing precisions use that of bf16'),
     tile: z
       .tuple([z.int().min(1), z.int().min(1)])
       .default([128, 128])
       .describe(
-        'a product is cut in tiles of m x n, dealt out to `units` in waves: a last wave that is not full costs a whole one',
+        'matmuls are split in tiles of m x n, which run on `units` in waves (wave quantization: a partial last wave costs a full one)',
       ),
-    units: z.int().min(1).describe('processors that work on one tile each'),
+    units: z.int().min(1).describe('processors (SMs) that work on one tile each'),
     halfK: z
       .number()
       .min(0)
       .default(0)
-      .describe('the k at which half of the efficiency is reached: filling and emptying the pipeline of a tile'),
+      .describe('k at which half of the efficiency is reached (pipeline fill and drain of a tile)'),
     packing: z
       .tuple([z.number().min(0), z.number().min(0)])
       .optional()
       .describe(
-        'what putting the operands in order takes, as so many more rows of m (the right one) and columns of n (the left one)',
+        'cost of packing the operands, as additional rows of m (right operand) and columns of n (left operand)',
       ),
     unaligned: fraction
       .optional()
       .describe(
         'the share of the rate that is left where rows of n or of k elements do not begin at multiples of 16 bytes: a vocabulary of 50257',
       ),
-    measured: z
-      .array(MatmulPoint)
-      .default([])
-      .describe('what was measured, as evidence; where there are points the curve goes through them'),
+    measured: z.array(MatmulPoint).default([]).describe('measured points; the curve passes through them'),
     inStep: inStep.optional(),
   }),
   /** Shares of the peak, on the products a causal mask leaves. */
   attention: z.strictObject({
-    forward: fraction.describe('share of the peak of a forward pass'),
-    backward: fraction.describe('share of the peak of a backward pass'),
+    forward: fraction.describe('fraction of the peak in the forward pass'),
+    backward: fraction.describe('fraction of the peak in the backward pass'),
     half: z
       .number()
       .min(0)
       .optional()
-      .describe('the headDim at which half of the rate is reached: the work on a score that is no product'),
-    lanes: z
-      .int()
-      .min(1)
-      .optional()
-      .describe('a headDim counts as the next multiple of this: the elements of a vector'),
-    measured: z
-      .array(AttentionPoint)
-      .optional()
-      .describe('what was measured; where there are points the curve goes through them'),
+      .describe('headDim at which half of the rate is reached (softmax work per score)'),
+    lanes: z.int().min(1).optional().describe('headDim is padded to a multiple of this: the elements of a vector'),
+    measured: z.array(AttentionPoint).optional().describe('measured points; the curve passes through them'),
     inStep: inStep.optional(),
   }),
   memory: z.strictObject({
-    efficiency: fraction.describe('of the bandwidth, by large kernels bound by memory'),
-    half: z.number().min(0).default(0).describe('bytes at which a kernel reaches half of that'),
+    efficiency: fraction.describe('fraction of the bandwidth that large memory-bound kernels reach'),
+    half: z.number().min(0).default(0).describe('bytes at which a kernel reaches half of that efficiency'),
     kernels: z
       .record(z.string(), z.array(MemoryPoint).min(1))
       .optional()
@@ -106,27 +99,27 @@ export const Curves = z.strictObject({
         'kernels that were timed, by name of the op and by size; those that were not are bound by the bandwidth alone',
       ),
   }),
-  floor: z.number().min(0).describe('the least time of a kernel, however little it does, in seconds'),
+  floor: z.number().min(0).describe('minimum time of a kernel in seconds'),
 })
 
 export const Device = z.strictObject({
   name: z
     .string()
     .regex(/^[a-z0-9.-]+$/)
-    .describe('what commands call it'),
-  title: z.string().describe('what people call it'),
+    .describe('name used in commands'),
+  title: z.string().describe('display name'),
   peak: z.partialRecord(z.enum(precisions), rate).describe('FLOP/s without sparsity'),
-  bandwidth: rate.describe('bytes per second of its memory, read and written together'),
-  memory: rate.describe('bytes as sold'),
+  bandwidth: rate.describe('memory bandwidth in bytes per second, reads plus writes'),
+  memory: rate.describe('memory in bytes, as specified'),
   reserve: z
     .strictObject({
       bytes: z.number().min(0).describe('context, libraries, communicators'),
-      fraction: z.number().min(0).lt(1).describe('of the memory, lost to fragmentation'),
+      fraction: z.number().min(0).lt(1).describe('fraction of the memory lost to fragmentation'),
     })
-    .describe('memory that programs do not get'),
-  curves: Curves.describe('how much of its rates kernels reach'),
-  pricePerHour: z.number().min(0).optional().describe('US dollars, on demand'),
-  sources: z.array(z.string()).min(1).describe('where its figures are from'),
+    .describe('memory that is not available to programs'),
+  curves: Curves.describe('efficiency curves of kernels'),
+  pricePerHour: z.number().min(0).optional().describe('on-demand price in US dollars'),
+  sources: z.array(z.string()).min(1).describe('sources of these numbers'),
 })
 
 export type Device = z.output<typeof Device>

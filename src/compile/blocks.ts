@@ -308,7 +308,7 @@ class PhaseWriter {
       case 'scale':
         return { layout: whole, slot: scalarSlot('scale') }
       case 'node':
-        throw new Error(`internal: ${label} was neither kept nor computed again`)
+        throw new Error(`internal: ${label} was neither kept nor recomputed`)
     }
   }
 

@@ -89,9 +89,9 @@ function byTheBook(kind: StateKind, term: string, { job, params, bytes, bytesOf 
 
 const differing = ({ plan }: Job, share: number): string | undefined =>
   plan.offload?.optimizer || plan.offload?.parameters
-    ? 'some of it lies on the host or on a disk'
+    ? 'partly offloaded to host or disk'
     : plan.tp > 1
-      ? 'what tp does not split is whole on every rank'
+      ? 'parameters that tp does not shard are replicated'
       : share > 1
         ? 'parts are padded to equal size; room for all parts is kept where they are gathered in place'
         : undefined

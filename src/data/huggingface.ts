@@ -138,7 +138,7 @@ function requireIds({ model, ...tokenizer }: object & { readonly model: unknown 
   for (const [token, id] of [...ofModel, ...more])
     if (!(Number.isInteger(id) && id >= 0 && id < mostTokens))
       throw new Error(
-        `gives token ${shorten(JSON.stringify(token) ?? '', 60)} the id ${shorten(JSON.stringify(id) ?? '', 60)}, not a whole number below ${mostTokens}`,
+        `gives token ${shorten(JSON.stringify(token) ?? '', 60)} the id ${shorten(JSON.stringify(id) ?? '', 60)}, not an integer below ${mostTokens}`,
       )
 }
 

@@ -13,7 +13,9 @@ export function readIds(bytes: Uint8Array, width: 'u16' | 'u32'): Ids {
   const body = headed ? bytes.subarray(llmcHeader) : bytes
   const size = width === 'u16' ? 2 : 4
   if (body.length % size !== 0)
-    throw new Error(`${body.length} bytes are no whole number of ${width}: the file is cut short or of another width`)
+    throw new Error(
+      `${body.length} bytes are not a multiple of ${width}: the file is truncated or has a different width`,
+    )
   const own = body.slice().buffer // a fresh buffer begins at a whole word, whatever the file's place in memory
   return width === 'u16' ? new Uint16Array(own) : new Uint32Array(own)
 }

@@ -17,7 +17,7 @@ export function readReplay(file: Uint8Array): Replay {
     const place = places.get(step)
     if (place === undefined)
       throw refuse(
-        `it has ${places.size} steps, step ${step + 1} is asked for`,
+        `it has ${places.size} steps, but step ${step + 1} is needed`,
         `train --steps ${places.size}, or record more`,
       )
     if (last?.step !== step) last = { step, choices: readLine(text(lines[place].bytes), lines[place].number) }

@@ -27,12 +27,12 @@ export interface ConditionValues {
 export type Condition = Said<ConditionValues>
 
 export const conditionWords: Wording<ConditionValues> = {
-  'fits-if/little-more': ({ share }) => `it takes less than ${showPercent(share)} more than estimated`,
+  'fits-if/little-more': ({ share }) => `actual use is less than ${showPercent(share)} above the estimate`,
   'fits-if/little-fragmentation': ({ share, reserved }) =>
     `fragmentation stays below ${showPercent(share)} of the memory (${showPercent(reserved)} is reserved)`,
   'fits-if/small-context': ({ bytes, reserved }) =>
     `context and fragmentation stay below ${showBytes(bytes)} (${showBytes(reserved)} is reserved)`,
-  'fits-if/less': ({ share }) => `it takes at least ${showPercent(share)} less than estimated`,
+  'fits-if/less': ({ share }) => `actual use is at least ${showPercent(share)} below the estimate`,
 }
 
 /** The chance from which a plan surely fits; with as little of the opposite it surely does not. */

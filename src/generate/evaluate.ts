@@ -86,8 +86,8 @@ function requireTokens({ data }: Job, { path, job, checkpoint }: TrainedModel): 
     error(
       'generate/tokenizer',
       'data',
-      `${path} has no tokenizer: its model learned from ids, and ${data.source} is text`,
-      'give a .bin file of ids',
+      `${path} has no tokenizer: its model was trained on token ids, but ${data.source} is text`,
+      'pass a .bin file of token ids',
     ),
   ])
 }
@@ -95,7 +95,7 @@ function requireTokens({ data }: Job, { path, job, checkpoint }: TrainedModel): 
 const nothing = ({ job }: TrainedModel, { data }: EvaluateOptions): ProblemsError =>
   new ProblemsError([
     data === undefined
-      ? error('data/empty', 'data', 'the job holds nothing out', 'name a text with --data')
+      ? error('data/empty', 'data', 'the job has no validation data', 'pass a text with --data')
       : error('data/short', 'data', `${data} has fewer than seq ${job.training.seq} + 1 tokens`),
   ])
 

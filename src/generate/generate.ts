@@ -54,6 +54,6 @@ const tooLong = ({ past, context }: Decoder, prompt: number) =>
   error(
     'generate/prompt',
     'prompt',
-    `${past > 0 ? `${past} tokens so far + ` : ''}a prompt of ${prompt} tokens > a context of ${context}`,
+    `${past > 0 ? `${past} tokens so far + ` : ''}a prompt of ${prompt} tokens > context ${context}`,
     'shorten it',
   )

@@ -55,7 +55,7 @@ function jobOf({ path, checkpoint }: { readonly path: string; readonly checkpoin
   const message = found
     ? `${path}: its job.json is not a job of this version: ${parsed.error.issues[0]?.message ?? ''}`
     : `${path} does not say which model it is of: it has no job.json`
-  throw new ProblemsError([error('checkpoint/model', '', message, 'write it again with this version of lockstep')])
+  throw new ProblemsError([error('checkpoint/model', '', message, 'save it again with this version of lockstep')])
 }
 
 /** What the model's text was made of; undefined: it learned from ids alone. */

@@ -176,7 +176,7 @@ export const eventPhrases = {
   ],
   'prediction/step': [
     'the step time is {times} times the prediction on {cluster}',
-    'measure it: train --spans, or replan, shows what is slower than predicted',
+    'measure it: train --trace, or replan, shows what is slower than predicted',
   ],
   axisOrder: [
     'rank order {order} puts communication-heavy axes on slow links: with {usual} the step would take {gain} % less',

@@ -75,12 +75,7 @@ export function readRun(path: string, files: Pick<Files, 'read' | 'exists'>): Ru
   if (text === undefined) {
     const what = files.exists(path) ? 'holds no metrics.jsonl' : 'does not exist'
     throw new ProblemsError([
-      error(
-        'run/unreadable',
-        '',
-        `${path} ${what}`,
-        'name the folder that `lockstep train --out` or train.py wrote to',
-      ),
+      error('run/unreadable', '', `${path} ${what}`, 'pass a folder that `lockstep train --out` or train.py wrote'),
     ])
   }
   const values = linesOf(text)

@@ -296,9 +296,7 @@ export class BlockBuilder<D extends string> {
   graph(exports: Carry): Graph {
     const ids = Object.fromEntries(Object.entries(exports).map(([name, value]) => [name, value.id]))
     if (this.#loss && Object.keys(ids).length > 0)
-      throw new Error(
-        `the block with the loss is the last: nobody takes the ${Object.keys(ids).join(', ')} it hands on`,
-      )
+      throw new Error(`the block with the loss must be the last: its outputs ${Object.keys(ids).join(', ')} are unused`)
     const end = this.#loss && this.#count ? { loss: this.#loss.id, count: this.#count.id } : {}
     const terms = this.#terms.length > 0 ? { terms: this.#terms.map(({ id }) => id) } : {}
     const counted = Object.fromEntries([...this.#tallies].map(([param, { id }]) => [param, id]))

@@ -19,18 +19,8 @@ const positions = size(2 ** 30)
   .describe('maximum sequence length')
 
 const losses = z.strictObject({
-  sequence: z
-    .number()
-    .min(0)
-    .max(1e3)
-    .default(0)
-    .describe('load-balancing loss per sequence'),
-  microbatch: z
-    .number()
-    .min(0)
-    .max(1e3)
-    .default(0)
-    .describe('load-balancing loss per microbatch'),
+  sequence: z.number().min(0).max(1e3).default(0).describe('load-balancing loss per sequence'),
+  microbatch: z.number().min(0).max(1e3).default(0).describe('load-balancing loss per microbatch'),
   z: z.number().min(0).max(1e3).default(0).describe('router z-loss'),
 })
 
@@ -67,7 +57,12 @@ export const MoeConfig = z.strictObject({
   chosenGroups: size(2 ** 16)
     .optional()
     .describe('groups per token (top-k groups)'),
-  bias: z.number().positive().max(1e3).optional().describe('update rate of the router bias (auxiliary-loss-free balancing)'),
+  bias: z
+    .number()
+    .positive()
+    .max(1e3)
+    .optional()
+    .describe('update rate of the router bias (auxiliary-loss-free balancing)'),
   shared: ffn.optional().describe('intermediate size of the shared expert'),
   sharedGate: z.boolean().default(false).describe('sigmoid gate on the shared expert'),
   dense: z.int().min(0).max(10_000).default(0).describe('number of dense layers at the start'),

@@ -29,7 +29,7 @@ const architectures: Readonly<Record<string, string>> = {
 export function toHuggingFace(model: ModelConfig, { seq }: { readonly seq: number }): ModelExport {
   const type = typeOf(model)
   if (model.family === 'mlp' || type === undefined)
-    return { problems: [error('weights/family', 'model', 'transformers has no mlp of vectors')] }
+    return { problems: [error('weights/family', 'model', 'transformers has no model family mlp')] }
   const config = {
     ...{ model_type: type, architectures: [architectures[type]], vocab_size: model.vocab },
     ...{ tie_word_embeddings: model.tied, use_cache: true },
@@ -151,7 +151,7 @@ const lostProblem = (path: string, type: string): Problem => {
   const message = `config.json of ${type} has no field for it`
   return ofTraining.some(known => path.startsWith(known))
     ? warning('weights/family', `model.${path}`, `${message}; only training reads it`)
-    : error('weights/family', `model.${path}`, `${message}: transformers would compute something else`)
+    : error('weights/family', `model.${path}`, `${message}: transformers would give different results`)
 }
 
 /** Settings in which two models compute something else, by their paths. */

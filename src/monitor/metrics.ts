@@ -19,7 +19,7 @@ export const metricTable = {
   lockstep_tokens_total: { type: 'counter', help: 'Tokens since this process began' },
   lockstep_checkpoints_total: { type: 'counter', help: 'Checkpoints since this process began' },
   lockstep_loss: { type: 'gauge', help: 'Loss of the last step that was taken' },
-  lockstep_eval_loss: { type: 'gauge', help: 'Last loss over held-out samples' },
+  lockstep_eval_loss: { type: 'gauge', help: 'Last validation loss' },
   lockstep_learning_rate: { type: 'gauge', help: 'Learning rate of the last step' },
   lockstep_gradient_norm: { type: 'gauge', help: 'Gradient norm of the last step' },
   lockstep_loss_scale: { type: 'gauge', help: 'What gradients were multiplied with in the last step' },

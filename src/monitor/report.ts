@@ -73,7 +73,7 @@ function factsOf({ steps, info, events, job }: RunRead): string {
   const facts: (readonly [string, string | undefined])[] = [
     ['steps', `${steps.at(-1)?.step ?? 0}${typeof planned === 'number' ? ` of ${planned}` : ''}`],
     ['loss', first && last && `${first.loss.toFixed(4)} → ${last.loss.toFixed(4)}`],
-    ['held-out loss', held?.evalLoss?.toFixed(4)],
+    ['validation loss', held?.evalLoss?.toFixed(4)],
     [
       'seconds a step',
       steps.length > 0 ? String(Number(median(steps.map(({ seconds }) => seconds)).toPrecision(4))) : undefined,
@@ -112,7 +112,7 @@ function charts({ steps, events }: RunRead): string[] {
       title: 'Loss',
       series: [
         { label: 'training', points: losses },
-        ...(held.length > 0 ? [{ label: 'held out', points: held, dots: true }] : []),
+        ...(held.length > 0 ? [{ label: 'validation', points: held, dots: true }] : []),
       ],
       marks: steps.length > 0 ? marks : [],
     }),
@@ -173,7 +173,7 @@ function bar(name: string, shares: Shares): string {
 const memoryRows = (memory: Readonly<Record<string, number>>): string[][] =>
   Object.entries(memory).flatMap(([kind, bytes]) => (bytes > 0 ? [[kind, showBytes(bytes)]] : []))
 
-const collectiveHead = ['what', 'ranks', 'bytes', 'time', 'bytes a second']
+const collectiveHead = ['what', 'ranks', 'bytes', 'time', 'bytes/s']
 const collectiveRow = ({ name, ranks, bytes, seconds }: MeasuredCollective): string[] => [
   ...[name, String(ranks), showBytes(bytes), `${Number((1e3 * seconds).toPrecision(3))} ms`],
   seconds > 0 ? `${showBytes(bytes / seconds)}/s` : '',

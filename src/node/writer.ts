@@ -23,7 +23,7 @@ export function startWriter(): Writer {
       message: ({ problems }) => end(problems),
       death(reason) {
         thread = undefined
-        end([error('run/write', '', `the thread that writes checkpoints has ended: ${sayFailure(reason)}`)])
+        end([error('run/write', '', `the checkpoint writer thread exited: ${sayFailure(reason)}`)])
       },
     })
   return {

@@ -36,7 +36,7 @@ function* withoutEffect({ cp, zigzag, attention }: Plan): Iterable<Problem> {
   if (cp === 1 && zigzag !== undefined) yield say('zigzag', 'cp 1')
   if (cp === 1 && (attention === 'ring' || attention === 'ulysses')) yield say('attention', 'cp 1')
   if (cp > 1 && zigzag && contextOf({ cp, attention }).outer === 1)
-    yield say('zigzag', 'ulysses, whose ranks attend to the whole sequence')
+    yield say('zigzag', 'ulysses, whose ranks attend to the full sequence')
 }
 
 /** The ranks of a plan's kind of attention are cp, and those that exchange heads have heads enough. */

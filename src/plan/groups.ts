@@ -105,7 +105,7 @@ function axesOf(sizes: GroupSizes): { axes: string[]; problems: Problem[] } {
   const left = axisNames.filter(axis => !named.includes(axis))
   const needed = left.filter(axis => axis === 'dp' || sizes[axis as 'tp' | 'cp' | 'ep' | 'pp'] > 1) // the others are sizes
   const refuse = (message: string) =>
-    error('groups/order', 'order', message, `name ${either(axisNames, 'and')} once each`)
+    error('groups/order', 'order', message, `list ${either(axisNames, 'and')} once each`)
   return {
     axes: [...named, ...left],
     problems: [
@@ -239,7 +239,7 @@ export function rankGroups(sizes: GroupSizes, like: System = 'megatron'): Groups
   const bad = counted.flatMap(name => {
     const n = sizes[name]
     if (Number.isInteger(n) && n >= 1 && n <= mostGroupedRanks) return []
-    return [error('groups/range', name, `must be a whole number from 1 to ${mostGroupedRanks}, got ${n}`)]
+    return [error('groups/range', name, `must be an integer from 1 to ${mostGroupedRanks}, got ${n}`)]
   })
   if (bad.length > 0) return { problems: bad }
   const found = layouts[like](sizes)

@@ -52,9 +52,7 @@ const optimizers = {
       .omit({ kind: true })
       .partial({ lr: true })
       .prefault({})
-      .describe(
-        'AdamW settings for all other parameters; lr defaults to that of muon',
-      ),
+      .describe('AdamW settings for all other parameters; lr defaults to that of muon'),
   }),
   adafactor: z.strictObject({
     kind: z.literal('adafactor'),
@@ -72,12 +70,7 @@ const optimizers = {
       .max(1)
       .default(2 ** -23)
       .describe('eps1: minimum root of the second moment'),
-    least: z
-      .number()
-      .positive()
-      .max(1000)
-      .default(1e-3)
-      .describe('eps2: minimum RMS of a parameter'),
+    least: z.number().positive().max(1000).default(1e-3).describe('eps2: minimum RMS of a parameter'),
     most: z.number().positive().max(1000).default(1).describe('clip_threshold: maximum RMS of an update'),
   }),
   lion: z.strictObject({

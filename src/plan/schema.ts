@@ -106,9 +106,7 @@ const attention = z
     { error: 'expected gather, ring, ulysses or { ulysses, ring }' },
   )
   .default('gather')
-  .describe(
-    'cp: all-gather keys and values, ring attention, Ulysses (all-to-all to heads), or both: { ulysses, ring }',
-  )
+  .describe('cp: all-gather keys and values, ring attention, Ulysses (all-to-all to heads), or both: { ulysses, ring }')
 
 const layersPerStage = z.int().min(0).max(10_000)
 const layers = z
@@ -185,7 +183,10 @@ export const Plan = z
     chunks: count.max(64).optional().describe('virtual pipeline stages per rank; by default what the schedule needs'),
     recompute,
     layers,
-    gather: z.enum(['use', 'step']).default('use').describe('ZeRO-3 all-gathers parameters at each use, or once per step'),
+    gather: z
+      .enum(['use', 'step'])
+      .default('use')
+      .describe('ZeRO-3 all-gathers parameters at each use, or once per step'),
     reduce: z
       .enum(['microbatch', 'step'])
       .default('microbatch')
@@ -208,9 +209,7 @@ export const Plan = z
     rounding: z
       .enum(['nearest', 'stochastic'])
       .default('nearest')
-      .describe(
-        'pure-bf16: round updated parameters to nearest, or stochastically, so that small updates add up',
-      ),
+      .describe('pure-bf16: round updated parameters to nearest, or stochastically, so that small updates add up'),
     overlap: z.boolean().default(true).describe('overlap communication with computation'),
     bucket: amountOfMemory('25MiB')
       .default(usualFlights.bucket)
@@ -260,9 +259,7 @@ export const Training = z.strictObject({
     })
     .optional()
     .describe('EMA of the weights, used for validation: { decay: 0.999 }'),
-  lora: Lora.optional().describe(
-    'LoRA: freeze the model and train adapters: { rank: 8, alpha: 16, targets: [q, v] }',
-  ),
+  lora: Lora.optional().describe('LoRA: freeze the model and train adapters: { rank: 8, alpha: 16, targets: [q, v] }'),
   clip: z.number().positive().max(1e9).optional().describe('maximum global gradient norm'),
   skipAbove: z
     .number()
@@ -274,9 +271,7 @@ export const Training = z.strictObject({
     .enum(['note', 'skip'])
     .optional()
     .describe('grad-norm spikes: report them (note, the default), or skip the step'),
-  lossScale: LossScale.optional().describe(
-    'loss scaling: a fixed number, or a dynamic scaler; required for f16',
-  ),
+  lossScale: LossScale.optional().describe('loss scaling: a fixed number, or a dynamic scaler; required for f16'),
   mostSkips: z
     .int()
     .min(1)

@@ -41,7 +41,7 @@ export async function rehearse(
       error(
         'plan/rehearsal',
         'plan.schedule',
-        `a schedule from a file keeps its pp ${job.plan.pp}: too many ranks here`,
+        `a schedule from a file keeps its pp ${job.plan.pp}: too many ranks for this machine`,
       ),
     ])
   const verdict = await prove({ job: small.job, schedule, program: small.program }, { steps, full: true, watcher })

@@ -1,6 +1,6 @@
 /**
  * Colours of what ranks do, in two themes: a fill for each kind of span, and the lane they lie on. Kinds that lie side by side can be told
- * apart by readers with any colour vision, boxes from their lane and letters from their box: test/palette.test.ts has the figures.
+ * apart by readers with any color vision, boxes from their lane and letters from their box: test/palette.test.ts has the figures.
  */
 import type { SpanKind } from '../trace/index.js'
 
@@ -41,17 +41,17 @@ export function shadeOf(kind: SpanKind, theme: Theme, chunk: number): string {
 }
 
 /** Letters on a fill: white or black, whichever is read better; that is never less than 4.5 : 1. */
-export const inkOn = (colour: string): string =>
-  contrast(colour, '#ffffff') >= contrast(colour, '#000000') ? '#ffffff' : '#000000'
+export const inkOn = (color: string): string =>
+  contrast(color, '#ffffff') >= contrast(color, '#000000') ? '#ffffff' : '#000000'
 
-const channelsOf = (colour: string): number[] => [1, 3, 5].map(at => Number.parseInt(colour.slice(at, at + 2), 16))
+const channelsOf = (color: string): number[] => [1, 3, 5].map(at => Number.parseInt(color.slice(at, at + 2), 16))
 
 const hexOf = (channels: readonly number[]): string =>
   `#${channels.map(channel => Math.round(channel).toString(16).padStart(2, '0')).join('')}`
 
 /** Red, green and blue as amounts of light, from 0 to 1. */
-export const lightOf = (colour: string): number[] =>
-  channelsOf(colour).map(channel => {
+export const lightOf = (color: string): number[] =>
+  channelsOf(color).map(channel => {
     const share = channel / 255
     return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
   })
@@ -62,7 +62,7 @@ export function contrast(a: string, b: string): number {
   return (more + 0.05) / (less + 0.05)
 }
 
-const luminance = (colour: string): number => {
-  const [red, green, blue] = lightOf(colour)
+const luminance = (color: string): number => {
+  const [red, green, blue] = lightOf(color)
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }

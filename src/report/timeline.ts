@@ -1,5 +1,5 @@
 /**
- * A timeline as SVG: one lane per rank, one box per span, coloured by kind. It knows nothing of where spans come
+ * A timeline as SVG: one lane per rank, one box per span, colored by kind. It knows nothing of where spans come
  * from, so schedules on paper, simulated and measured runs are all drawn here. Colours follow the reader's light or
  * dark preference.
  */
@@ -7,7 +7,7 @@ import type { SpanKind } from '../trace/index.js'
 import { inkOn, laneFill, mostShades, palette, shadeOf, type Theme } from './palette.js'
 import { escapeXml, round } from './svg.js'
 
-/** Every kind that has a colour: to load them from the trace would load the whole program's types with them. */
+/** Every kind that has a color: to load them from the trace would load the whole program's types with them. */
 const kinds = Object.keys(palette) as SpanKind[] // its keys are the kinds
 
 export interface TimelineSpan {
@@ -98,7 +98,7 @@ export function timelineSvg(timeline: Timeline): string {
       timeline.showTime ?? (time => String(Number(time.toPrecision(6)))),
     ),
   ]
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escapeXml(timeline.title)}">
 <style>${styles()}</style>
 <rect class="page" width="${width}" height="${height}"/>
 ${body.join('\n')}
@@ -220,8 +220,8 @@ const rulesOf = (theme: Theme): string =>
   kinds
     .flatMap(kind =>
       shadesOf(kind).map(chunk => {
-        const [colour, name] = [shadeOf(kind, theme, chunk), classOf(kind, chunk)]
-        return `.k${name}{fill:${colour}}.t${name}{fill:${inkOn(colour)}}`
+        const [color, name] = [shadeOf(kind, theme, chunk), classOf(kind, chunk)]
+        return `.k${name}{fill:${color}}.t${name}{fill:${inkOn(color)}}`
       }),
     )
     .join('')

@@ -72,7 +72,7 @@ function planned(
   const { seq, globalBatch } = Training.parse(job.training)
   if (typeof job.model !== 'string')
     throw new ProblemsError([
-      error('plan/unwritable', '--devices', 'this template has a plan for its own number of devices alone'),
+      error('plan/unwritable', '--devices', 'this template has a plan only for its own number of devices'),
     ])
   const { model, problems } = modelNamed(job.model, readModel)
   if (!model) throw new ProblemsError(problems)
@@ -85,7 +85,7 @@ function planned(
         'plan/memory',
         '--devices',
         `no plan of ${job.model} fits on ${on.devices} x ${cluster.device}`,
-        'more devices, or a smaller model',
+        'use more devices, or a smaller model',
       ),
     ])
   return { ...job, model: padded(job.model, request.model, model), plan: planInput(best.plan.split, 'bf16') }

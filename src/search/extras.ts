@@ -23,18 +23,18 @@ interface ExtraFacts {
 
 export const extraFacts: Readonly<Record<ExtraName, ExtraFacts>> = {
   compress: {
-    words: 'gradients are summed over data ranks, and ZeRO-3 gathers parameters, in bf16',
+    words: 'bf16 compression of data-parallel gradient reductions and of ZeRO-3 parameter all-gathers',
     extras: { wire: { reduce: 'bf16', gather: 'bf16' } },
     isOfUse: ({ dp, cp }) => dp * cp > 1,
   },
   offload: {
     words:
-      'states of the optimizer, parts of parameters (ZeRO-3), what layers hand to each other live on the host, or on a disk where it has no room',
+      'offload of optimizer state, parameter shards (ZeRO-3) and layer activations to the host, or to a disk if the host memory is too small',
     extras: { offload: 'host' },
     isOfUse: () => true,
   },
   fp8: {
-    words: `products of linear layers read 8-bit codes, with each of the recipes ${searchedRecipes.join(', ')}`,
+    words: `FP8 matmuls in linear layers, with the recipes ${searchedRecipes.join(', ')}`,
     extras: { fp8: 'current' },
     isOfUse: () => true,
   },

@@ -1,4 +1,4 @@
-/** What a plan next to another decides differently, what becomes of it and why, as data; and how that is said in English. */
+/** Single-change alternatives of a plan: the change, the verdict and the reason, as data and in English. */
 import {
   type MeshAxis,
   meshAxes,
@@ -63,17 +63,17 @@ const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} co
   string
 > // all of them
 
-/** Names of the parts of a price, and of a simulation. */
+/** Names of the parts of a step, estimated or simulated. */
 export const partWords: Readonly<Record<Part, string>> = {
   compute: 'compute',
   recompute: 'recompute',
   bubble: 'bubble',
   ...communication,
-  pp: 'pp messages',
+  pp: 'pp communication',
   optimizer: 'optimizer',
   stragglers: 'stragglers',
-  offload: 'moves between spaces',
-  other: 'launches and stragglers',
+  offload: 'offload transfers',
+  other: 'launch overhead and stragglers',
 }
 
 /** In whole percent. */
@@ -97,12 +97,12 @@ export const moveWords: Wording<MoveValues> = {
 }
 
 export const verdictWords: Wording<VerdictValues> = {
-  'verdict/same': () => 'the same',
-  'verdict/slower': ({ by }) => `slower by ${showPercent(by)}`,
-  'verdict/faster': ({ by }) => `faster by ${showPercent(by)}`,
+  'verdict/same': () => 'no change',
+  'verdict/slower': ({ by }) => `${showPercent(by)} slower`,
+  'verdict/faster': ({ by }) => `${showPercent(by)} faster`,
   'verdict/may-not-fit': ({ chance }) => `may not fit (${showChance(chance)})`,
   'verdict/unfit': () => 'does not fit',
-  'verdict/unwanted': () => 'not wanted',
+  'verdict/unwanted': () => 'excluded by constraint',
   'verdict/impossible': () => 'impossible',
 }
 
@@ -112,8 +112,8 @@ export const reasonWords: Wording<ReasonValues> = {
   'reason/memory': ({ bytes, over, grew }) => `needs ${showGiB(bytes)}, ${showGiB(over)} too much (${grew})`,
   'reason/constraint': ({ constraint }) => constraint,
   'reason/refused': ({ problem: { message, suggestion } }) => `${message}${suggestion ? `; ${suggestion}` : ''}`,
-  'reason/batch': ({ batch, dp }) => `a batch of ${batch} cannot be shared by dp ${dp}`,
+  'reason/batch': ({ batch, dp }) => `a batch of ${batch} is not divisible by dp ${dp}`,
   'reason/stages': ({ layers, stages }) => `${layers} layers do not fill ${stages} stages`,
   'reason/layers': () => 'no layer split is possible',
-  'reason/unwritable': () => 'no such job can be written down',
+  'reason/unwritable': () => 'a job file cannot express it',
 }

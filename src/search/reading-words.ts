@@ -1,4 +1,4 @@
-/** What a reading of a plan says, with its numbers, and how that is said in English. */
+/** Explanations of a plan, decision by decision, as data and in English. */
 import { type Nothing, showBytes, showCount, showPercent, type Wording } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
 
@@ -92,16 +92,16 @@ const state = ({ parameters, each, bytes }: State): string =>
 const sequence = ({ sequenceParallel }: Tensor): string => (sequenceParallel ? ', with sequence parallelism' : '')
 
 const shared = ({ ep, experts }: Experts): string =>
-  ep > 1 ? `ep ${ep} shares ${experts} experts, ${experts / ep} a rank` : 'experts are not shared'
+  ep > 1 ? `ep ${ep} shards ${experts} experts, ${experts / ep} per rank` : 'experts are not sharded'
 
-const split = ['each whole', 'optimizer state split over them', 'gradients split too', 'parameters split too'] as const
+const split = ['nothing sharded', 'optimizer state sharded', 'gradients sharded too', 'parameters sharded too'] as const
 
 const again = {
-  none: 'nothing is computed again',
-  cheap: 'norms and activations are computed again',
-  selective: 'attention is computed again',
-  full: 'every forward is computed again',
-  'per-op': 'some ops are computed again',
+  none: 'no recomputation',
+  cheap: 'norms and activation functions are recomputed',
+  selective: 'attention is recomputed',
+  full: 'the full forward pass is recomputed',
+  'per-op': 'some ops are recomputed',
 } as const
 
 /** 'first 5, last none' */
@@ -113,29 +113,29 @@ export function showEnds({ first, last }: Ends): string {
 export const endsOf = (layers: readonly number[]): Ends => ({ first: layers[0] ?? 0, last: layers.at(-1) ?? 0 })
 
 export const readingWords: Wording<ReadingValues> = {
-  'fit/one-device': v => `${state(v)}: one device could hold them`,
-  'fit/shared': v => `${state(v)}: at least ${v.devices} devices must share them`,
-  'tp/none': () => 'no tensor parallelism: no layer is worth its collectives',
+  'fit/one-device': v => `${state(v)}: fits on one device`,
+  'fit/shared': v => `${state(v)}: needs at least ${v.devices} devices`,
+  'tp/none': () => 'no tensor parallelism: its collectives would cost more than they save',
   'tp/torus': v => `tp ${v.tp} along the torus${sequence(v)}`,
   'tp/within-node': v => `tp ${v.tp} stays within the ${v.node} of ${v.size} (${v.link})${sequence(v)}`,
-  'tp/across-nodes': v => `tp ${v.tp} leaves the ${v.node} of ${v.size} (${v.link})${sequence(v)}`,
+  'tp/across-nodes': v => `tp ${v.tp} extends beyond the ${v.node} of ${v.size} (${v.link})${sequence(v)}`,
   'cp/cut': ({ cp, tokens, each, across, attention }) =>
-    `cp ${cp} cuts ${tokens} tokens into ${each} a rank${across ? `, across ${across}s` : ''}${attention ? `, attention ${attention}` : ''}`,
-  'ep/busiest': v => `${shared(v)}; the busiest rank has ${v.times} times the mean`,
-  'ep/even': v => `${shared(v)}; priced as if all were chosen equally often`,
-  'ep/all-rows': v => `${shared(v)}; room for all rows that may come, ${v.times} times an even share`,
-  'ep/every-row': v => `${shared(v)}; every rank has room for its rows`,
+    `cp ${cp} shards ${tokens} tokens into ${each} per rank${across ? `, across ${across}s` : ''}${attention ? `, attention ${attention}` : ''}`,
+  'ep/busiest': v => `${shared(v)}; the busiest rank has ${v.times} times the average`,
+  'ep/even': v => `${shared(v)}; estimated for a balanced load`,
+  'ep/all-rows': v => `${shared(v)}; buffers for the worst case, ${v.times} times a balanced load`,
+  'ep/every-row': v => `${shared(v)}; every rank has buffers for the worst case`,
   'ep/priced': v =>
-    `${shared(v)}; priced with ${v.times} times an even share of rows (rows: ${v.rows}); a step that has more stops before its update, rows: worst has room for ${v.worst}`,
+    `${shared(v)}; estimated with ${v.times} times a balanced load (rows: ${v.rows}); a step above that stops before its update, rows: worst allows ${v.worst}`,
   'pp/none': () => 'no pipeline: every rank has all layers',
-  'pp/zero': () => 'no pipeline: ZeRO-3 shares the parameters instead',
+  'pp/zero': () => 'no pipeline: ZeRO-3 shards the parameters instead',
   'pp/shared': ({ pp, layers, chunks, schedule, ends }) =>
-    `pp ${pp} shares out the ${layers} layers (${ends ? showEnds(ends) : 'evenly'})${chunks > 1 ? `, each rank ${chunks} times` : ''}, ${schedule}`,
-  'dp/none': () => 'no copies: all devices hold one model',
-  'dp/context': ({ zero }) => `no copies but the ranks of cp, which share (ZeRO ${zero})`,
-  'dp/copies': ({ dp, zero }) => `dp ${dp} copies for throughput, ${split[zero]} (ZeRO ${zero})`,
+    `pp ${pp} splits the ${layers} layers (${ends ? showEnds(ends) : 'evenly'})${chunks > 1 ? `, ${chunks} virtual stages per rank` : ''}, ${schedule}`,
+  'dp/none': () => 'no data parallelism: all devices hold one model',
+  'dp/context': ({ zero }) => `no data parallelism; the cp ranks shard instead (ZeRO ${zero})`,
+  'dp/copies': ({ dp, zero }) => `dp ${dp} replicas for throughput, ${split[zero]} (ZeRO ${zero})`,
   'batch/shared': ({ batch, dp, share, microbatches, microbatch, bubble }) =>
     `${batch} sequences / dp ${dp} = ${share} = ${microbatches} microbatches of ${microbatch}${bubble === undefined ? '' : `; the bubble takes ${showPercent(bubble)} of the step`}`,
-  'memory/spare': v => `${showBytes(v.bytes)} a rank, ${showBytes(v.left)} to spare; ${again[v.recompute]}`,
-  'memory/over': v => `${showBytes(v.bytes)} a rank, ${showBytes(v.over)} too much; ${again[v.recompute]}`,
+  'memory/spare': v => `${showBytes(v.bytes)} per rank, ${showBytes(v.left)} free; ${again[v.recompute]}`,
+  'memory/over': v => `${showBytes(v.bytes)} per rank, ${showBytes(v.over)} too much; ${again[v.recompute]}`,
 }

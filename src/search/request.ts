@@ -100,7 +100,7 @@ const unpriced = refused('model', 'plan/model')
 
 /** Of others' programs nobody knows what these would do. */
 const unpricedBy = (software: FrameworkName, option: string) =>
-  error('plan/unsupported', option, `has no prices for plans of ${software}`, 'leave it out, or plan for lockstep')
+  error('plan/unsupported', option, `is not in the cost model of ${software}`, 'leave it out, or plan for lockstep')
 
 /** One microbatch of one sequence on one device: what every other plan is written as a change of. */
 export const plainSplit: Split = {

@@ -1,5 +1,5 @@
 /**
- * All that a search has to say about plans, as a code and its values: pages say it in languages of their own, this table in English.
+ * Explanations of a search, as codes with values. This table has the English text; pages have other languages.
  */
 import {
   either,
@@ -68,7 +68,7 @@ interface WhatIfValues {
   'what-if/memory': { readonly by: number }
   'what-if/batch': { readonly by: number }
   'what-if/nothing-fits': Nothing
-  /** Tokens a second, as a share of those before. */
+  /** Relative change of tokens/s. */
   'what-if/speed': { readonly gain: number }
   'plan/same': Nothing
   'plan/differs': { readonly differences: readonly Difference[] }
@@ -110,22 +110,22 @@ export interface SentenceValues
 export type SentenceCode = keyof SentenceValues
 export type Sentence = Said<SentenceValues>
 
-const keepsTo = (keeps: readonly string[]): string => (keeps.length > 0 ? ` and keeps to ${keeps.join(', ')}` : '')
+const keepsTo = (keeps: readonly string[]): string => (keeps.length > 0 ? ` with ${keeps.join(', ')}` : '')
 
 const few = (counts: readonly number[]): (number | string)[] =>
   counts.length > 6 ? [...counts.slice(0, 5), `... ${counts.at(-1)}`] : [...counts]
 
 const noPlanWords: Wording<NoPlanValues> = {
   'no-plan/memory': ({ bytes, capacity }) =>
-    `the lightest plan needs ${showBytes(bytes)} a device, and ${showBytes(capacity)} may be used`,
+    `the smallest plan needs ${showBytes(bytes)} per device, but only ${showBytes(capacity)} can be used`,
   'no-plan/tp': ({ devices, keeps, possible }) =>
-    `no tp divides ${devices} devices and the model${keepsTo(keeps)}; without that tp could be ${either(possible)}`,
+    `no tp divides ${devices} devices and the model${keepsTo(keeps)}; otherwise tp could be ${either(possible)}`,
   'no-plan/stages': ({ devices, stages, keeps, tps }) =>
     `no tp x pp x dp = ${devices} has at most ${stages} stages${keepsTo(keeps)}; tp could be ${either(tps)}`,
   'no-plan/batch': ({ devices, batch, context, copies }) =>
-    `dp = ${devices} / (tp x ${context ? 'cp x ' : ''}pp) would be ${either(few(copies))}, and none divides a batch of ${batch}`,
+    `dp = ${devices} / (tp x ${context ? 'cp x ' : ''}pp) would be ${either(few(copies))}, but none divides a batch of ${batch}`,
   'no-plan/constraints': ({ devices, batch, constraints }) =>
-    `no way to cut ${devices} devices and a batch of ${batch} keeps to ${constraints.join(', ')}`,
+    `no plan for ${devices} devices and a batch of ${batch} meets ${constraints.join(', ')}`,
 }
 
 const insteadWords: Wording<InsteadValues> = {
@@ -152,23 +152,23 @@ const whatIfWords: Wording<WhatIfValues> = {
 }
 
 const summaryWords: Wording<SummaryValues> = {
-  'limit/arithmetic': ({ share }) => `arithmetic; nothing else takes more than ${showPercent(share)}`,
+  'limit/arithmetic': ({ share }) => `compute; nothing else takes more than ${showPercent(share)}`,
   'limit/part': ({ part, share, rest }) =>
-    `${partWords[part]} takes ${showPercent(share)} of the step, all that is not arithmetic ${showPercent(rest)}`,
+    `${partWords[part]}, ${showPercent(share)} of the step; everything except compute takes ${showPercent(rest)}`,
   'fit/unlikely': ({ chance, condition }) =>
-    `may not fit (chance ${showChance(chance)}): it fits if ${sayIn<ConditionValues>(conditionWords, condition)}`,
-  'fit/over': ({ over, room }) => `does not fit: ${showGiB(over)} more than the ${showGiB(room)} that may be used`,
-  'best/none': () => 'none fits; lockstep plan says what would',
-  'best/this': () => 'this one, by price',
-  'best/faster': ({ step, gain }) => `${showSeconds(step)}, faster by ${showPercent(gain)}, by price`,
+    `may not fit (${showChance(chance)} probability of fitting): it fits if ${sayIn<ConditionValues>(conditionWords, condition)}`,
+  'fit/over': ({ over, room }) => `does not fit: ${showGiB(over)} more than the usable ${showGiB(room)}`,
+  'best/none': () => 'no plan fits; run lockstep plan for alternatives',
+  'best/this': () => 'this one, by estimate',
+  'best/faster': ({ step, gain }) => `${showSeconds(step)}, ${showPercent(gain)} faster, by estimate`,
   'note/own-order': ({ file, simulated }) =>
     simulated
-      ? `${file} is simulated; plans next to it are priced, as 1f1b where they keep the schedule`
-      : `${file} is priced as 1f1b: its order is not known to this software`,
+      ? `${file} is simulated; alternatives are estimated, as 1f1b where they keep the schedule`
+      : `${file} is estimated as 1f1b: this software cannot run its order`,
   'note/own-recompute': ({ simulated }) =>
-    `${simulated ? 'this plan is simulated; in plans next to it ' : ''}a list of ops to recompute is priced as half of the forward, without saving memory`,
+    `${simulated ? 'this plan is simulated; in alternatives ' : ''}a list of ops to recompute is estimated as half of the forward pass, without memory savings`,
   'note/slow-compression': ({ name, chosen, simulated, step, without }) =>
-    `${name} ${chosen} makes a step longer on these links: ${showSeconds(step)} instead of ${showSeconds(without)} (+${showPercent(step / without - 1)}, ${simulated ? 'both simulated' : 'by price'}); it is for slower ones`,
+    `${name} ${chosen} makes the step slower on these links: ${showSeconds(step)} instead of ${showSeconds(without)} (+${showPercent(step / without - 1)}, ${simulated ? 'both simulated' : 'by estimate'}); it pays off on slower links`,
 }
 
 /** Every code in English. */

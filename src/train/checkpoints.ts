@@ -114,7 +114,7 @@ function trainedOf({ path, checkpoint }: Beginning): Trained {
 
 function weightsAt(path: string, files: Files, isStart: boolean, job: Job | undefined): Beginning {
   if (!isStart) {
-    const message = `${path} is a Hugging Face folder, with weights and nothing to go on from`
+    const message = `${path} is a Hugging Face folder: it has weights, but no state to resume from`
     throw new ProblemsError([error('weights/model', '', message, 'start from its weights with --init')])
   }
   const weights = weightSource(path, files, job && { seq: job.training.seq })
@@ -158,7 +158,7 @@ export const inCheckpoint = ({ path }: Beginning, problems: readonly Problem[]):
 function positionProblems(position: Position, training: Job['training'], { train, fingerprint }: Dataset): Problem[] {
   const { step, seed, data } = position
   const { samples } = cursorAt(train, training, { step, fingerprint })
-  const anew = 'start anew from its weights with --init'
+  const anew = 'start a new run from its weights with --init'
   return [
     ...(seed === training.seed
       ? []

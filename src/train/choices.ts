@@ -22,7 +22,7 @@ export interface ChoiceFile {
 /** Of a session that keeps choices: a new file; a run that resumes may go on with the one it wrote before. */
 export function openChoices(path: string, session: Session, files: Files): ChoiceFile {
   if (files.exists(path) && session.behind === 0)
-    throw new ProblemsError([error('run/exists', '', `${path} exists already`, 'name another file')])
+    throw new ProblemsError([error('run/exists', '', `${path} already exists`, 'set another file')])
   const append = (text: string) => writing(path, () => files.append(path, text))
   append(files.exists(path) && !endsLine(path, files) ? '\n' : '') // before hours are spent
   return { path, write: () => append(printChoices(session.behind - 1, session.trainer.choices)) }

@@ -40,7 +40,7 @@ export function exportCheckpoint(
 }
 
 const withoutAdapters = (path: string) =>
-  error('weights/adapters', '', `${path} holds no adapters`, 'training.lora trains some; leave --adapters out')
+  error('weights/adapters', '', `${path} has no adapters`, 'training.lora trains adapters; leave --adapters out')
 
 interface Exportable {
   readonly trained: Trained

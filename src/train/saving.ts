@@ -137,7 +137,7 @@ function setAside(folder: string, { behind, run, files }: { behind: number; run:
   return laterSteps(folder, behind, files).map(step => {
     const [path, aside] = [within(folder, nameOf(step)), within(folder, `${nameOf(step)}.${run}.damaged`)]
     writing(aside, () => files.rename(path, aside))
-    return `${path}, which is damaged, is now called ${aside}`
+    return `${path}, which is corrupt, was renamed to ${aside}`
   })
 }
 

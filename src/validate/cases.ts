@@ -84,10 +84,10 @@ export const untimedCases: Readonly<Record<string, UntimedCase>> = {
     title: 'Yi 34B, Yi: Open Foundation Models by 01.AI (arXiv 2403.04652)',
     source: 'arXiv 2403.04652 and config.json of 01-ai/Yi-34B',
     published: {
-      model: '60 layers of 7168, 56 heads that share 8 of keys and values, feed-forward 20480, vocabulary 64000',
-      data: '3.1T tokens, in sequences of 4096',
-      plan: 'ZeRO-1, tensor parallel and pipeline parallel; how many ranks of each is not said',
-      'not said': 'devices, batch, time of a step, utilisation',
+      model: '60 layers, hidden size 7168, 56 heads, 8 KV heads, feed-forward 20480, vocabulary 64000',
+      data: '3.1T tokens, sequence length 4096',
+      plan: 'ZeRO-1, tensor parallel and pipeline parallel; degrees not published',
+      'not published': 'devices, batch, step time, utilization',
     },
     tokens: 3.1e12,
     shape: {
@@ -105,7 +105,7 @@ export function caseNamed(name: string): Case | UntimedCase {
   if (Object.hasOwn(cases, name)) return cases[name]
   if (Object.hasOwn(untimedCases, name)) return untimedCases[name]
   const names = [...caseNames, ...Object.keys(untimedCases)]
-  throw new ProblemsError([error('validate/study', 'name', `there is no case \`${name}\``, didYouMean(name, names))])
+  throw new ProblemsError([error('validate/study', 'name', `unknown case \`${name}\``, didYouMean(name, names))])
 }
 
 export const isUntimed = (found: Case | UntimedCase): found is UntimedCase => 'published' in found

@@ -37,7 +37,7 @@ export function compareMemory(rows: readonly Row[], unseen = false): { compared:
 
 function compareRow(row: Row, reported: number, unseen: boolean): Compared | string {
   const origin = measuredOrigins.find(({ source }) => source.test(row.source))
-  if (!origin) return 'a source that nobody has told how to read'
+  if (!origin) return 'a source without a reader'
   const placed = meshProblem(row) ?? origin.placed(row)
   if (typeof placed === 'string') return placed
   const measured = reported * origin.unit

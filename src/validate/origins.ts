@@ -77,8 +77,8 @@ const zeroBubbleSchedules: Readonly<Record<string, Split['schedule']>> = {
 function zeroBubble(row: Row): Placed | string {
   const { pp = 1, layers = zeroBubbleLayers[row.model] } = row
   const schedule = zeroBubbleSchedules[row.schedule]
-  if (layers === undefined) return 'no number of layers'
-  if (schedule === undefined) return `no such schedule: ${row.schedule}`
+  if (layers === undefined) return 'number of layers unknown'
+  if (schedule === undefined) return `unknown schedule: ${row.schedule}`
   const each = (layers + 2) / pp
   const chunks = schedule === 'interleaved' ? each : schedule === 'zb-v' ? 2 : 1
   return {
@@ -93,7 +93,7 @@ function zeroBubble(row: Row): Placed | string {
 const deepspeedBf16: Software = { ...frameworks['megatron-deepspeed'], memory: { gradient: 6, state: 12 } }
 
 function bigscience(row: Row): Placed | string {
-  if (row.hidden === undefined) return 'no shape of the model'
+  if (row.hidden === undefined) return 'model shape unknown'
   const { pp = 1, heads = 96 } = row // 96 where a table leaves it to the text
   const shape = gptOf({ ...row, heads }, { positions: 'alibi' })
   // Where embedding and head count as layers to balance the stages, the ends hold one layer less.
@@ -172,10 +172,10 @@ const kernels: Readonly<Record<string, Software>> = {
 
 /** A layout of the study that ran or ran out of memory. */
 export function layoutPlaced(row: Row): Placed | string {
-  if (/Kernel not available|Other Error/.test(row.notes)) return 'failed for another reason than memory'
+  if (/Kernel not available|Other Error/.test(row.notes)) return 'failed for a reason other than memory'
   const kernel = /attention kernel: ([^;]*)/.exec(row.notes)?.[1] ?? ''
   const software = kernels[kernel]
-  if (!software) return `no such attention kernel: ${kernel}`
+  if (!software) return `unknown attention kernel: ${kernel}`
   return {
     shape: llamaOf(row),
     split: splitOf(row, { zero: 1 }),

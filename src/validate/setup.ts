@@ -70,9 +70,9 @@ function splitOf(sizes: Sizes): Split | string {
   const world = tp * pp * dp * cp
   if (world !== devices) return `tp ${tp} x pp ${pp} x dp ${dp} x cp ${cp} = ${world}, not ${devices} devices`
   const microbatches = batch / (microbatch * dp)
-  if (!Number.isInteger(microbatches)) return `batch ${batch} / (microbatch ${microbatch} x dp ${dp}) is not whole`
+  if (!Number.isInteger(microbatches)) return `batch ${batch} / (microbatch ${microbatch} x dp ${dp}) is not an integer`
   if (!isRecompute(recompute)) return `recompute ${recompute ?? 'not printed'}`
-  if (schedule === undefined) return 'schedule: no price for it'
+  if (schedule === undefined) return 'schedule: not in the cost model'
   if (pp > 1 && schedule === 'interleaved' && sizes.chunks === undefined) return 'not printed: chunks'
   const chunks = pp === 1 ? 1 : (sizes.chunks ?? 1)
   const all = layers + (sizes.further ?? 0)

@@ -390,4 +390,4 @@ export const studyOf = ({ source }: Pick<Row, 'source'>): readonly [name: string
   Object.entries(studies).find(([, study]) => study.source.test(source))
 
 export const unknownSource = ({ source }: Pick<Row, 'source'>): string =>
-  `source \`${shorten(source, 60)}\` is of no study, so its software is not known; name one as the source: ${Object.keys(studies).join(', ')}`
+  `source \`${shorten(source, 60)}\` belongs to no study, so its software is unknown; set the source to one of ${Object.keys(studies).join(', ')}`

@@ -39,7 +39,7 @@ export function compareTimes(rows: readonly Row[], unseen = false): Times {
     const setup = 'setup' in made ? made.setup : undefined
     const measured = setup && secondsOf(row, setup.shape, study.figure, setup.cluster.device.peak.bf16 ?? 0)
     if (!setup || measured === undefined) {
-      aside.push({ row, study: name, reason: 'aside' in made ? made.aside : 'no time, rate or utilisation' })
+      aside.push({ row, study: name, reason: 'aside' in made ? made.aside : 'no time, rate or utilization' })
       continue
     }
     const predicted = estimate(setup).step

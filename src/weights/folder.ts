@@ -90,7 +90,7 @@ function ofNumbers(problem: Problem): Problem {
   const { path, phrase, message } = problem
   if (phrase === undefined || !otherNumbers.has(phrase)) return problem
   const what = message.replace(/^ignored: /, '')
-  return error('model/unsupported', path, `${what}; these weights would compute something else`)
+  return error('model/unsupported', path, `${what}; these weights would give different results`)
 }
 
 interface ReadConfig extends Pick<WeightFolder, 'raw' | 'config' | 'modelType'> {
@@ -137,7 +137,7 @@ function openFiles(path: string, files: Files): Held {
     try {
       const held = openSafetensors((begin, end) => files.readBytes(file, begin, end))
       if (files.readBytes(file, held.end - 1, held.end).length === 0 && held.end > 0)
-        throw new Error('is cut short: it ends before its last tensor does')
+        throw new Error('is truncated: it ends before its last tensor does')
       opened.set(name, held)
     } catch (e) {
       problems.push(error('weights/file', '', `${file}: ${e instanceof Error ? e.message : e}`))
@@ -150,7 +150,7 @@ function openFiles(path: string, files: Files): Held {
   for (const [name, file] of Object.entries(names.listed ? names.tensors : {}))
     if (opened.has(file) && there.get(name)?.file !== file)
       problems.push(
-        error('weights/missing', '', `${within(path, indexFile)} says that ${file} holds ${name}, which it does not`),
+        error('weights/missing', '', `${within(path, indexFile)} lists ${name} in ${file}, where it is missing`),
       )
   return { files: opened, tensors: there, problems }
 }
@@ -176,8 +176,8 @@ function fileNames(path: string, files: Files): { tensors: Readonly<Record<strin
     error(
       'weights/file',
       '',
-      `${path} holds neither ${onlyFile} nor ${indexFile}`,
-      pickled ? 'load it with transformers and save_pretrained it again: that writes safetensors' : undefined,
+      `${path} has neither ${onlyFile} nor ${indexFile}`,
+      pickled ? 'load it with transformers and call save_pretrained, which writes safetensors' : undefined,
     ),
   ])
 }
@@ -200,7 +200,7 @@ function tensorProblems({ map, stored, formOf }: Found, held: Held, bare: (name:
     formOf(param).flatMap((place): Problem[] => {
       const { name } = stored(place.tensor) ?? {}
       if (name === undefined)
-        return [error('weights/missing', '', `there is no tensor ${place.tensor}, of which ${param.name} is made`)]
+        return [error('weights/missing', '', `missing tensor ${place.tensor}, needed for ${param.name}`)]
       used.add(name)
       const { shape, dtype } = held.tensors.get(name)!
       return [...shapeProblem(param, place, shape), ...dtypeProblem(name, dtype, held)]
@@ -258,11 +258,11 @@ function unexpected(names: readonly string[], { config }: WeightMap, bare: (name
           warning(
             'weights/unexpected',
             '',
-            `${further.length} tensors of layers from ${config.layers} on are left out: config.json has ${config.layers} layers`,
+            `${further.length} tensors of layers from ${config.layers} on are ignored: config.json has ${config.layers} layers`,
           ),
         ]
       : []),
-    ...rest.map(name => error('weights/unexpected', '', `nothing in the model is made of tensor ${name}`)),
+    ...rest.map(name => error('weights/unexpected', '', `unexpected tensor ${name}: it is not in the model`)),
   ]
 }
 

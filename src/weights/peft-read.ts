@@ -67,7 +67,7 @@ function configOf(path: string, files: Files): PeftConfig {
   const file = within(path, adapterFiles.config)
   if (!files.exists(file))
     throw new ProblemsError([
-      error('weights/file', '', `${path} holds no ${adapterFiles.config}`, 'name a folder that PEFT has saved'),
+      error('weights/file', '', `${path} has no ${adapterFiles.config}`, 'pass a folder that PEFT saved'),
     ])
   try {
     return Object(JSON.parse(files.read(file)))
@@ -107,7 +107,7 @@ function storedIn(path: string, files: Files): ReadonlyMap<string, Stored> {
   const file = within(path, adapterFiles.weights)
   if (!files.exists(file))
     throw new ProblemsError([
-      error('weights/file', '', `${path} holds no ${adapterFiles.weights}`, 'save it with safe_serialization=True'),
+      error('weights/file', '', `${path} has no ${adapterFiles.weights}`, 'save it with safe_serialization=True'),
     ])
   try {
     const held = openSafetensors((begin, end) => files.readBytes(file, begin, end))
@@ -134,8 +134,8 @@ function modulesOf(
   const places = new Map(tensorsOf(map).map(({ name, parts }) => [name.replace(/\.weight$/, ''), parts] as const))
   const problems = odd
     .slice(0, 1)
-    .map(key => error('weights/unexpected', '', `${key} is no factor of an adapter of a matrix${more(odd)}`))
-  if (stored.size === 0) problems.push(error('weights/adapters', '', `${adapterFiles.weights} holds no tensor`))
+    .map(key => error('weights/unexpected', '', `${key} is not an adapter factor of a matrix${more(odd)}`))
+  if (stored.size === 0) problems.push(error('weights/adapters', '', `${adapterFiles.weights} has no tensors`))
   const modules = [...factors].flatMap(([name, { A: a, B: b }]): AdaptedModule[] => {
     const parts = (places.get(name) ?? []).map(partOf)
     const wrong = moduleProblem(name, parts, a, b)

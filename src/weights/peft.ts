@@ -52,7 +52,7 @@ export function exportAdapters(
   const { map, problems } = targetOf(trained, like)
   const modules = modulesOf(map, new Set(adaptedIn(weights)))
   const wrong: Problem[] = [
-    ...(modules.length > 0 ? [] : [error('weights/adapters', '', 'the checkpoint holds no adapters')]),
+    ...(modules.length > 0 ? [] : [error('weights/adapters', '', 'the checkpoint has no adapters')]),
     ...folderProblems(out, files),
   ]
   if (wrong.length > 0) throw new ProblemsError(wrong)

@@ -128,17 +128,10 @@ const mapOptions = ({ raw }: WeightFolder, seq: number) => ({ seq, halvesApart: 
 
 function weightProblems({ tensors }: Weights, { params }: WeightMap, state: string): Problem[] {
   if (state === 'ema' && ![...tensors.keys()].some(name => name.startsWith('ema.')))
-    return [
-      error(
-        'checkpoint/missing',
-        '',
-        'the checkpoint holds no moving average of its weights',
-        'training.ema keeps one',
-      ),
-    ]
+    return [error('checkpoint/missing', '', 'the checkpoint has no EMA weights', 'set training.ema to keep them')]
   return params.flatMap(({ name, dims }) => {
     const [held, wanted] = [tensors.get(`${state}.${name}`), dims].map(all => all && sizes(all.map(({ size }) => size)))
-    if (held === undefined) return [error('checkpoint/missing', '', `the checkpoint holds no parameter ${name}`)]
+    if (held === undefined) return [error('checkpoint/missing', '', `the checkpoint lacks parameter ${name}`)]
     if (held === wanted) return []
     return [error('checkpoint/shape', '', `parameter ${name} is ${held} in the checkpoint, but ${wanted} in its model`)]
   })
@@ -154,7 +147,7 @@ function left({ tensors }: Weights, { params, modelType }: WeightMap): Problem[]
     warning(
       'weights/unexpected',
       '',
-      `${modelType} has no tensor for ${others[0].slice('param.'.length)}${more}: not written`,
+      `${modelType} has no tensor for ${others[0].slice('param.'.length)}${more}: it is not written`,
     ),
   ]
 }
@@ -162,7 +155,7 @@ function left({ tensors }: Weights, { params, modelType }: WeightMap): Problem[]
 /** A folder that holds anything is somebody's. */
 export function folderProblems(out: string, files: Files): Problem[] {
   const isFree = !files.exists(out) || files.list(out)?.length === 0
-  return isFree ? [] : [error('run/foreign', '', `${out} is not an empty folder`, 'name another with --out')]
+  return isFree ? [] : [error('run/foreign', '', `${out} is not an empty folder`, 'set another folder with --out')]
 }
 
 interface Written extends MappedTensor {

@@ -143,7 +143,7 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
   ],
   'prediction/step': [
     '一步的用时是 {cluster} 上预测的 {times} 倍',
-    '测一测：train --spans 或 replan 会显示哪里比预测的慢',
+    '测一测：train --trace 或 replan 会显示哪里比预测的慢',
   ],
   axisOrder: [
     'rank 按 {order} 排列时，通信多的轴落在慢链路上：按 {usual} 排列一步会少 {gain}%',

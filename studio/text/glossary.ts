@@ -19,7 +19,7 @@ export const glossary = {
   dp: term(
     'data parallelism',
     '数据并行',
-    'copies of the model, each with its share of the batch; gradients are summed',
+    'model replicas, each with its share of the batch; gradients are summed',
     '模型有多份副本，各自处理一部分 batch，梯度再求和',
   ),
   tp: term(
@@ -103,7 +103,7 @@ export const glossary = {
   recompute: term(
     'recomputation',
     '重计算',
-    'activations are thrown away and made again in the backward pass: time for memory',
+    'activations are dropped and recomputed in the backward pass: trades time for memory',
     '丢弃激活值，反向时再算一遍：用时间换显存',
   ),
   optimizer: term(
@@ -166,7 +166,7 @@ export const glossary = {
   checkpoint: term(
     'checkpoint',
     '检查点',
-    'parameters and optimizer state on disk, from which any plan can go on',
+    'parameters and optimizer state on disk; a run can resume from it under any plan',
     '磁盘上的参数和优化器状态，任何方案都能从它继续',
   ),
   goodput: term(

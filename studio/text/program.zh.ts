@@ -13,7 +13,7 @@ export const lawTitlesZh: Readonly<Record<Violation['law'], string>> = {
   M2: '一条消息两端的字节数相同',
   M3: '每个 send、每个 recv、每个只负责启动的调用都恰好被等待一次',
   M4: '一个 tag 只对应一条消息，或一个流的一次调用',
-  G1: '一个组的各 stage 以同样的次序、为同一件事相遇',
+  G1: '一个组的各 stage 以同样的次序参与同样的集合通信',
   G2: '组中的 stage 都存在，并且都参与',
   S1: '没有死锁',
   S2: '即使 send 要等到对方的 recv 就绪才返回，也没有死锁',

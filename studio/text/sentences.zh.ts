@@ -37,7 +37,7 @@ const again = {
   'per-op': '重算部分算子',
 } as const satisfies Record<SentenceValues['memory/over']['recompute'], string>
 
-const zeroes = ['每份都完整', '优化器状态分摊到各副本', '梯度也分摊', '参数也分摊'] as const
+const zeroes = ['都不切分', '优化器状态切分', '梯度也切分', '参数也切分'] as const
 
 const state = ({ parameters, each, bytes: all }: SentenceValues['fit/one-device']): string =>
   `${many(parameters)}个参数 × 每个 ${each} 字节的状态 = ${bytes(all)}`
@@ -67,24 +67,24 @@ const scaled = ({ by }: { readonly by: number }): string => (by < 1 ? `÷${1 / b
 export const sentencesZh: Wording<SentenceValues> = {
   'fit/one-device': v => `${state(v)}：一张卡就放得下`,
   'fit/shared': v => `${state(v)}：至少要 ${v.devices} 张卡来分摊`,
-  'tp/none': () => '不用张量并行：没有哪一层值得付出它的集合通信',
+  'tp/none': () => '不用张量并行：它的集合通信得不偿失',
   'tp/torus': v => `tp ${v.tp} 沿 torus 展开${sequence(v)}`,
   'tp/within-node': v => `tp ${v.tp} 不出${level(v.node)}（每个 ${v.size} 张卡，${v.link}）${sequence(v)}`,
   'tp/across-nodes': v => `tp ${v.tp} 跨出了${level(v.node)}（每个 ${v.size} 张卡，${v.link}）${sequence(v)}`,
   'cp/cut': v =>
-    `cp ${v.cp} 把 ${v.tokens} 个 token 切开，每个 rank ${v.each} 个${v.across ? `，跨${level(v.across)}` : ''}${v.attention ? `，注意力用 ${v.attention}` : ''}`,
+    `cp ${v.cp} 把 ${v.tokens} 个 token 切分，每个 rank ${v.each} 个${v.across ? `，跨${level(v.across)}` : ''}${v.attention ? `，注意力用 ${v.attention}` : ''}`,
   'ep/busiest': v => `${experts(v)}；最忙的 rank 是平均值的 ${v.times} 倍`,
-  'ep/even': v => `${experts(v)}；估价时假定各专家被选中的次数相同`,
-  'ep/all-rows': v => `${experts(v)}；为所有可能到来的行都留了位置，是均分时的 ${v.times} 倍`,
-  'ep/every-row': v => `${experts(v)}；每个 rank 都放得下自己的行`,
+  'ep/even': v => `${experts(v)}；按负载均衡估算`,
+  'ep/all-rows': v => `${experts(v)}；缓冲区按最坏情况分配，是负载均衡时的 ${v.times} 倍`,
+  'ep/every-row': v => `${experts(v)}；每个 rank 的缓冲区按最坏情况分配`,
   'ep/priced': v =>
-    `${experts(v)}；按均分行数的 ${v.times} 倍估价（rows: ${v.rows}）；某一步超出时会在更新之前停下，rows: worst 可容纳 ${v.worst} 倍`,
+    `${experts(v)}；按负载均衡的 ${v.times} 倍估算（rows: ${v.rows}）；某一步超出时会在更新之前停下，rows: worst 允许 ${v.worst} 倍`,
   'pp/none': () => '不用流水线：每个 rank 都有全部的层',
-  'pp/zero': () => '不用流水线：改由 ZeRO-3 分摊参数',
+  'pp/zero': () => '不用流水线：改由 ZeRO-3 切分参数',
   'pp/shared': v =>
-    `pp ${v.pp} 分摊 ${v.layers} 层（${v.ends ? ends(v.ends) : '均分'}）${v.chunks > 1 ? `，每个 rank 轮到 ${v.chunks} 次` : ''}，调度 ${v.schedule}`,
-  'dp/none': () => '没有副本：所有卡合起来只放一个模型',
-  'dp/context': v => `除了 cp 的各个 rank 之外没有副本，由它们分摊（ZeRO ${v.zero}）`,
+    `pp ${v.pp} 分摊 ${v.layers} 层（${v.ends ? ends(v.ends) : '均分'}）${v.chunks > 1 ? `，每个 rank ${v.chunks} 个虚拟 stage` : ''}，调度 ${v.schedule}`,
+  'dp/none': () => '不用数据并行：所有卡合起来只放一个模型',
+  'dp/context': v => `不用数据并行；由 cp 的各个 rank 切分（ZeRO ${v.zero}）`,
   'dp/copies': v => `dp ${v.dp} 份副本提高吞吐量，${zeroes[v.zero]}（ZeRO ${v.zero}）`,
   'batch/shared': v =>
     `${v.batch} 条序列 ÷ dp ${v.dp} = ${v.share} 条 = ${v.microbatches} 个微批次，每个 ${v.microbatch} 条${v.bubble === undefined ? '' : `；气泡占一步的 ${percent(v.bubble)}`}`,
@@ -103,17 +103,17 @@ export const sentencesZh: Wording<SentenceValues> = {
   'move/recompute': v => again[v.recompute],
   'move/sequence-parallel': v => (v.on ? '开启序列并行' : '关闭序列并行'),
   'move/attention': v => `注意力改用 ${v.meeting}`,
-  'move/rows': v => (v.rows === 'worst' ? '按最坏情况给专家的行留位置' : `给专家的行留 ${v.rows} 倍位置`),
+  'move/rows': v => (v.rows === 'worst' ? '专家缓冲区按最坏情况分配' : `专家缓冲区按 ${v.rows} 倍均衡负载分配`),
   'move/schedule': v => `调度 ${v.schedule}${v.chunks === undefined ? '' : `，每个 rank ${v.chunks} 个 chunk`}`,
   'move/layers': v => `层的划分：${ends(v)}`,
   'move/layers-even': () => '层均分',
 
-  'verdict/same': () => '一样快',
+  'verdict/same': () => '没有变化',
   'verdict/slower': v => `慢 ${percent(v.by)}`,
   'verdict/faster': v => `快 ${percent(v.by)}`,
   'verdict/may-not-fit': v => `不一定放得下（${percent(v.chance, 0)}）`,
   'verdict/unfit': () => '放不下',
-  'verdict/unwanted': () => '不符合要求',
+  'verdict/unwanted': () => '被约束排除',
   'verdict/impossible': () => '不可行',
 
   'reason/changes': v => v.changes.map(({ part, seconds: by }) => `${partsZh[part]} ${signedSeconds(by)}`).join('，'),
@@ -123,7 +123,7 @@ export const sentencesZh: Wording<SentenceValues> = {
   'reason/batch': v => `${v.batch} 条序列的 batch 不能由 dp ${v.dp} 均分`,
   'reason/stages': v => `${v.layers} 层填不满 ${v.stages} 个 stage`,
   'reason/layers': () => '没有可行的层划分',
-  'reason/unwritable': () => '这样的作业写不出来',
+  'reason/unwritable': () => '作业文件无法表达',
 
   'no-plan/memory': v => `最省显存的方案每张卡也要 ${bytes(v.bytes)}，而可用的只有 ${bytes(v.capacity)}`,
   'no-plan/tp': v =>
@@ -132,8 +132,7 @@ export const sentencesZh: Wording<SentenceValues> = {
     `没有哪组 tp × pp × dp = ${v.devices} 的 stage 不超过 ${v.stages} 个${keeps(v.keeps)}；tp 可以是 ${oneOf(v.tps)}`,
   'no-plan/batch': v =>
     `dp = ${v.devices} ÷ (tp × ${v.context ? 'cp × ' : ''}pp) 只能是 ${oneOf(v.copies)}，都不能整除 ${v.batch} 条序列的 batch`,
-  'no-plan/constraints': v =>
-    `${v.devices} 张卡、${v.batch} 条序列的 batch，没有一种切法满足 ${v.constraints.join('、')}`,
+  'no-plan/constraints': v => `${v.devices} 张卡、${v.batch} 条序列的 batch，没有方案满足 ${v.constraints.join('、')}`,
 
   'instead/constraint': v => `去掉约束 ${v.constraint}`,
   'instead/no-constraints': () => '去掉所有约束',
@@ -157,16 +156,16 @@ export const sentencesZh: Wording<SentenceValues> = {
   'fit/unlikely': v => `不一定放得下（概率 ${percent(v.chance, 0)}）；放得下的条件：${sentenceZh(v.condition)}`,
   'fit/over': v => `放不下：比可用的 ${gibibytes(v.room)} 多 ${gibibytes(v.over)}`,
   'best/none': () => '没有放得下的方案；lockstep plan 会说明怎样才行',
-  'best/this': () => '按估价就是这一个',
-  'best/faster': v => `${seconds(v.step)}，按估价快 ${percent(v.gain)}`,
+  'best/this': () => '按估算就是这一个',
+  'best/faster': v => `${seconds(v.step)}，按估算快 ${percent(v.gain)}`,
   'note/own-order': v =>
     v.simulated
-      ? `${v.file} 是模拟得出的；邻近方案只估价，沿用该调度的按 1f1b 计`
-      : `${v.file} 按 1f1b 估价：这套软件不知道它的次序`,
+      ? `${v.file} 是模拟得出的；其他方案只做估算，沿用该调度的按 1f1b 计`
+      : `${v.file} 按 1f1b 估算：这套软件不能按它的次序运行`,
   'note/own-recompute': v =>
-    `${v.simulated ? '本方案是模拟得出的；在邻近方案中，' : ''}逐个指定的重计算算子按半个前向估价，且不计节省的显存`,
+    `${v.simulated ? '本方案是模拟得出的；在其他方案中，' : ''}逐个指定的重计算算子按半个前向估算，且不计节省的显存`,
   'note/slow-compression': v =>
-    `在这些链路上，${v.name} ${v.chosen} 反而让一步变长：${seconds(v.step)}，不用它则是 ${seconds(v.without)}（+${percent(v.step / v.without - 1)}，${v.simulated ? '两者都经模拟' : '按估价'}）；它适合更慢的链路`,
+    `在这些链路上，${v.name} ${v.chosen} 反而让一步变长：${seconds(v.step)}，不用它则是 ${seconds(v.without)}（+${percent(v.step / v.without - 1)}，${v.simulated ? '两者都经模拟' : '按估算'}）；它适合更慢的链路`,
 }
 
 /** Fields of a plan keep the word of the job file, but for those that are not words of it. */

@@ -268,7 +268,7 @@ export const h200Measured: { readonly curves: Curves; readonly sources: readonly
     floor: 9.724e-7,
   },
   sources: [
-    'measured on NVIDIA H200 with PyTorch 2.11.0+cu130, 2026-11-15: 121 products, 60 attentions, 37 kernels bound by memory',
+    'measured on NVIDIA H200 with PyTorch 2.11.0+cu130, 2026-11-15: 121 matmuls, 60 attention kernels, 37 memory-bound kernels',
     'inStep: two emitted steps on such a GPU, profiled and stretched to the time they take unprofiled: of llama-1b-pure of bench/gpu, nothing recomputed, products 136.5 ms where loops of their own say 161.3, attention 47.7 ms for 37.1; of llama-7b-width-pure 121.2 for 130.3 and 19.1 for 16.6; of llama-16k-7b-width, qwen3-0.6b-8k and llama-0.7b-lion-cheap attention 124.5 for 114.3, 105.4 for 107.8 and 17.9 for 18.3',
   ],
 }

@@ -243,7 +243,7 @@ def read_manifest(folder: str) -> Dict:
         raise Damaged(f"{folder}: manifest.json cannot be read: {error}") from None
     end = re.search(rb',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', data)
     if end is None or sum_of(data[: end.start()]) != end[1].decode():
-        raise Damaged(f"{folder}: manifest.json is damaged or was changed: its CRC-32 is not the one that was written")
+        raise Damaged(f"{folder}: manifest.json is corrupt or was changed: its CRC-32 is not the one that was written")
     return manifest
 
 
@@ -268,7 +268,7 @@ class Shards:
             if said.get("rank") != str(part["rank"]):
                 raise Damaged(f"{path} was written by rank {said.get('rank')}, not by rank {part['rank']}")
             if self.manifest.get("files", {}).get(part["file"], reader.head_sum) != reader.head_sum:
-                raise Damaged(f"{path} is damaged: the CRC-32 of its header is not the one in the manifest")
+                raise Damaged(f"{path} is corrupt: the CRC-32 of its header is not the one in the manifest")
             self.readers[part["file"]], self.held[part["file"]] = reader, json.loads(said["parts"])
         return self.readers[part["file"]]
 

@@ -69,7 +69,7 @@ def _value(text: str, key: str, value: str):
         number = -1
     least = 1 if key in ("factor", "step", "from", "to") else 0
     if not (least <= number < math.inf):
-        raise ValueError(f"{text}: {key}={value} is not {'a number' if key in NUMBERS else 'a whole number'} from {least} on")
+        raise ValueError(f"{text}: {key}={value} is not {'a number' if key in NUMBERS else 'an integer'} of at least {least}")
     return number
 
 

@@ -131,7 +131,7 @@ def _texts(path: str, manifest: Dict) -> List[str]:
         try:
             with open(os.path.join(path, name), "rb") as file:
                 if sum_of(file.read()) != manifest["files"][name]:
-                    wrong.append(f"{os.path.join(path, name)} is damaged: its CRC-32 is not the one in the manifest")
+                    wrong.append(f"{os.path.join(path, name)} is corrupt: its CRC-32 is not the one in the manifest")
         except OSError as error:
             wrong.append(f"{os.path.join(path, name)} cannot be read: {error.strerror}")
     return wrong

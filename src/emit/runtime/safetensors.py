@@ -97,9 +97,9 @@ class Reader:
         self.file.seek(self.start + begin)
         raw = bytearray(self.file.read(end - begin))
         if len(raw) != end - begin:
-            raise Damaged(f"{self.path}: tensor {name} is cut short: {len(raw)} of {end - begin} bytes are there")
+            raise Damaged(f"{self.path}: tensor {name} is truncated: {len(raw)} of {end - begin} bytes are there")
         if zlib.crc32(raw) != self.sums.get(name):
-            raise Damaged(f"{self.path}: tensor {name} is damaged: its CRC-32 is not the one that was written")
+            raise Damaged(f"{self.path}: tensor {name} is corrupt: its CRC-32 is not the one that was written")
         return torch.frombuffer(raw, dtype=dtype).reshape(shape) if raw else torch.empty(shape, dtype=dtype)
 
     def _entry(self, name: str) -> Tuple:

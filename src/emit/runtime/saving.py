@@ -139,7 +139,7 @@ def set_aside(folder: str, damaged: List[str], run: str) -> None:
     for path in damaged:
         aside = f"{path}.{run}.damaged"
         os.rename(path, aside)
-        print(f"lockstep: {path}, which is damaged, is now called {aside}", file=sys.stderr)
+        print(f"lockstep: {path}, which is corrupt, was renamed to {aside}", file=sys.stderr)
 
 
 def remove_remains(folder: str) -> None:

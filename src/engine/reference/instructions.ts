@@ -90,7 +90,7 @@ const compute: Rule<Compute> = (instr, station) => {
 function dithering({ world, at, seat, memory: { cells } }: Station, ref: Ref) {
   const buffer = seat.prepared.segment.buffers[ref]
   if (!isRounded(cells, buffer.dtype)) return undefined
-  if (buffer.dtype !== 'bf16') throw new Error(`${buffer.dtype} is not rounded by chance`)
+  if (buffer.dtype !== 'bf16') throw new Error(`${buffer.dtype} does not support stochastic rounding`)
   const indexOf = indexIn(world.program.mesh, buffer, at)
   return ({ seed, step }: Moment, name: string): void => {
     const draw = draws({ seed, name, step })

@@ -11,7 +11,7 @@ const text = defineText(
     cp: 'waiting for cp',
     ep: 'waiting for experts',
     dp: 'waiting for dp',
-    pp: 'pipeline messages',
+    pp: 'pipeline P2P',
     bubble: 'bubble',
     stragglers: 'slower ranks',
     optimizer: 'optimizer',

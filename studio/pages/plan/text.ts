@@ -27,7 +27,7 @@ export const text = defineText(
     estimate: '≈ estimate; the program is being compiled',
     estimateOnly: '≈ estimate',
     exact: 'exact: compiled and simulated',
-    fits: (room: string) => `fits, ${room} to spare`,
+    fits: (room: string) => `fits, ${room} free`,
     unfit: (over: string) => `does not fit: ${over} too much`,
     where: 'Where the time goes',
     whereCaption: (step: string, part: string, share: string, exact: boolean) =>
@@ -112,7 +112,7 @@ export const text = defineText(
       cp: 'cp communication',
       ep: 'ep communication',
       dp: 'dp communication',
-      pp: 'pp messages',
+      pp: 'pp communication',
       bubble: 'bubble',
       stragglers: 'slower ranks',
       optimizer: 'optimizer',

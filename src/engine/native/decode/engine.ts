@@ -76,7 +76,7 @@ const tooLarge = (bytes: number) =>
     'engine/memory',
     '',
     `weights and caches need ${showBytes(bytes)}, but this machine has ${showBytes(platform.memoryBytes)}`,
-    'take a shorter context',
+    'use a shorter context',
   )
 
 const syncBytes = (threads: number): number => Sync.lineBytes * (threads + 1)

@@ -35,7 +35,7 @@ function dither(s: Site, param: Ref, { stochastic = false }: Rounding): void {
   if (!stochastic) return
   const { mesh, place } = s
   const { dims, layout, dtype } = s.buffer(param)
-  if (dtype !== 'bf16') refuse(`${dtype} is not rounded by chance`)
+  if (dtype !== 'bf16') refuse(`${dtype} does not support stochastic rounding`)
   const { flat, ...block } = layout
   const [whole, parts] = [wholeDims(mesh, dims, block), partsOf(mesh, dims, block, place)]
   const { n0: _, ...counter } = counterOf(dims, whole, parts)

@@ -41,7 +41,7 @@ export const isPrefix = (part: Dims, all: Dims): boolean =>
 
 /** The elements of a tensor that must lie as those of `like` do. */
 export function dense(dims: Dims, like: Dims, what: string): number {
-  if (!same(dims, like)) refuse(`${what} is ${showDims(dims)}, which does not lie as ${showDims(like)} does`)
+  if (!same(dims, like)) refuse(`${what} is ${showDims(dims)}, which does not have the layout of ${showDims(like)}`)
   return elementsOf(dims)
 }
 

@@ -7,7 +7,7 @@ import { dims, type Site, size } from './site.js'
 /** Of how many numbers how many are kept. */
 function cutOf(s: Site, x: Ref, how: Kept) {
   const { lines, line, kept } = keptSizes(elementsOf(summedDims(dims(s, x))), how)
-  if (lines > 1) refuse('the greatest of blocks that other ranks would have')
+  if (lines > 1) refuse('the largest elements of blocks that other ranks would have')
   return { n: line, kept }
 }
 
