@@ -49,7 +49,7 @@ test('surely, possibly and surely not: at 95 and 5 %', () => {
 const said = ({ condition }: Fit): string => (condition ? showSentence(condition) : '')
 
 for (const [gib, condition] of [
-  [70, /^it takes less than 4\.3 % more than estimated$/],
+  [70, /^actual use is less than 4\.3 % above the estimate$/],
   [75, /^fragmentation stays below 2\.5 % of the memory \(5\.0 % is reserved\)$/],
   [78, /^context and fragmentation stay below 2\.00 GiB \(7\.00 GiB is reserved\)$/],
 ] as const)
@@ -57,7 +57,7 @@ for (const [gib, condition] of [
     match(said(fitOf(GiB(gib), room, device, megatron)), condition))
 
 test('where a user allows less than the device has, only the estimate can be wrong', () =>
-  match(said(fitOf(GiB(41), GiB(40), device, megatron)), /^it takes at least 2\.4 % less than estimated$/))
+  match(said(fitOf(GiB(41), GiB(40), device, megatron)), /^actual use is at least 2\.4 % below the estimate$/))
 
 test('a profile that counts the context needs no reserve for it', () => {
   equal(roomOf(device, megatron), room)
@@ -128,7 +128,7 @@ test('plan: those that surely fit, and apart the faster ones with their chance a
   )
   const text = (await plan()).out
   match(text, /Faster, may fit\n.*chance/)
-  match(text, /1 fits if (it|fragmentation|context)/)
+  match(text, /1 fits if (actual use|fragmentation|context)/)
   for (const line of text.split('\n')) ok(line.length <= 110, `${line.length}: ${line}`)
 })
 
@@ -139,7 +139,7 @@ test('plan: where nothing surely fits, what may is shown and written with its co
   ok(possible.length > 0)
   const { out, written } = await plan('--constraint', 'memory<=43GiB', '--out', 'job.yaml')
   match(out, /No plan fits with certainty\.\n\nMay fit\n/)
-  match(written['job.yaml'], /# It fits if it takes /)
+  match(written['job.yaml'], /# It fits if actual use is /)
 })
 
 test('plan: a compiled program fits for certain', async () => {
