@@ -2,7 +2,7 @@
 #pragma once
 
 // Of all below: kernels that were compiled for other tables are not run.
-#define LOCKSTEP_CONTRACT 500651130
+#define LOCKSTEP_CONTRACT 160502183
 
 enum {
   CMD_END,
@@ -1218,11 +1218,11 @@ COMMAND(waitDisk);
 enum {
   LOCKSTEP_OK,  // done
   LOCKSTEP_ABORTED,  // the abort flag was raised while it waited
-  LOCKSTEP_TIMEOUT,  // gave up waiting
-  LOCKSTEP_UNKNOWN,  // a command that no kernel knows
+  LOCKSTEP_TIMEOUT,  // timed out waiting
+  LOCKSTEP_UNKNOWN,  // a command that no kernel implements
   LOCKSTEP_WORKSPACE,  // a kernel needs more workspace than was allocated
-  LOCKSTEP_ROWS,  // experts get more rows than there is room for
-  LOCKSTEP_DISK,  // a file of the offload could not be read or written
+  LOCKSTEP_ROWS,  // experts receive more tokens than their capacity
+  LOCKSTEP_DISK,  // an offload file could not be read or written
   LOCKSTEP_COUNT
 };
 

@@ -252,7 +252,7 @@ async function inThreads(bodies: readonly string[], timeoutMs: number): Promise<
 test('ranks that both send first are named when the time they may wait is over', async () => {
   const body = (peer: number) => `me.send(me.tensor('f32', 2), ${peer})`
   const said = await inThreads([body(1), body(0)], 1000)
-  assert.match(said.join('\n'), /rank \d waits for rank \d: it did not come in time/)
+  assert.match(said.join('\n'), /rank \d is waiting for rank \d: it did not arrive in time/)
   for (const text of said) assert.match(text, /rank \d waits for rank \d/)
 })
 

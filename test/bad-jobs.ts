@@ -43,7 +43,7 @@ export const rows: readonly Row[] = [
   ['%YAML 9.9\n---\nmodel: gpt2', 'file/yaml - | unsupported YAML version'],
   ['model: !!js/function "x"', 'file/yaml - | unresolved tag'],
   ['model: gpt2\n---\nmodel: gpt2', 'file/documents - | one job per file'],
-  ['model: gpt2\nmodel: gpt2', 'file/duplicate model | written twice', 'schema/missing training | what one step is'],
+  ['model: gpt2\nmodel: gpt2', 'file/duplicate model | written twice', 'schema/missing training | batch, sequence length, optimizer'],
   [plan('tp: 2, dp: 3, tp: 4'), 'file/duplicate plan.tp | `tp` is written twice', 'plan/batch training.globalBatch | dp 3'],
   ['? [a, b]\n: c', 'file/key - | a key must be a string'],
   ['plan: *missing', 'file/alias plan | no anchor `&missing`'],
@@ -54,10 +54,10 @@ export const rows: readonly Row[] = [
   ['{a: '.repeat(20_000), 'file/deep - | 64 levels deep'],
   ['- '.repeat(50_000), 'file/deep - | 64 levels deep'],
   [`${[...Array(300).keys()].map(i => `${' '.repeat(i)}a:`).join('\n')}`, 'file/deep - | 64 levels deep'],
-  [[...Array(9000).keys()].map(i => `k${i}: 1`).join('\n'), 'schema/missing model | preset', 'schema/missing training | step', ...Array.from({ length: 48 }, (_, i) => `schema/key k${i} | unknown key` as const), 'file/more - | and 8952 more'],
+  [[...Array(9000).keys()].map(i => `k${i}: 1`).join('\n'), 'schema/missing model | preset', 'schema/missing training | batch, sequence length', ...Array.from({ length: 48 }, (_, i) => `schema/key k${i} | unknown key` as const), 'file/more - | and 8952 more'],
 
   // Shape: what is missing, unknown, or of the wrong kind
-  ['{}', 'schema/missing model | a preset', 'schema/missing training | what one step is'],
+  ['{}', 'schema/missing model | a preset', 'schema/missing training | batch, sequence length, optimizer'],
   ['model:\ntraining: []\nplan: 3', 'schema/type model | got nothing (null)', 'schema/type training | got a list', 'schema/type plan | got 3'],
   [`${good}plann: {}`, 'schema/key plann | did you mean `plan`?'],
   [`${good}name: 7`, 'schema/type name | expected a string, got 7'],

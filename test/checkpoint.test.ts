@@ -82,7 +82,7 @@ const malformed: readonly (readonly [string, Uint8Array, RegExp])[] = [
   [
     'bytes behind the last tensor',
     handmade(`{${entry('a', 0, 8)}}`, 9),
-    /is longer than the \d+ bytes that its header tells of/,
+    /is longer than the \d+ bytes that its header declares/,
   ],
   ['a tensor twice', handmade(`{${entry('a', 0, 8)},${entry('a', 8, 16)}}`, 16), /has "a" twice in its header/],
   [
@@ -154,7 +154,7 @@ const [left, right] = halves
 const bad: readonly (readonly [string, ReadonlyMap<string, Uint8Array>, RegExp])[] = [
   ['no JSON', new Map([['manifest.json', text('{')]]), /manifest.json is not JSON/],
   ['format 1', new Map([['manifest.json', text('{"format":"lockstep checkpoint 1"}')]]), /a checkpoint of format 1, which an earlier lockstep wrote; .* resume it with the version that wrote it/],
-  ['a later format', new Map([['manifest.json', text('{"format":"lockstep checkpoint 3"}')]]), /its format is "lockstep checkpoint 3", and this version of lockstep reads "lockstep checkpoint 2"/],
+  ['a later format', new Map([['manifest.json', text('{"format":"lockstep checkpoint 3"}')]]), /its format is "lockstep checkpoint 3", but this version of lockstep reads "lockstep checkpoint 2"/],
   ['another format', new Map([['manifest.json', text('{"format":"something"}')]]), /is not that of a lockstep checkpoint 2/],
   ['a path out of the folder', small([{ ...left, file: '../w' }]), /lacks step, run, files, tensors or their shards/],
   ['no run', small(halves, { run: 7 }), /lacks step, run, files/],

@@ -87,7 +87,7 @@ test('what is damaged is said with file, tensor and rank; a checkpoint that was 
     /^saved\/step-00000002: rank-00001\.safetensors \(written by rank 1\): tensor v\.\S+ is corrupt: its CRC-32/,
   )
   equal(suggestion, 'saved/step-00000001 is used instead')
-  throws(() => beginningOf({ resume: last }, files), /the one before it is whole: saved\/step-00000001/)
+  throws(() => beginningOf({ resume: last }, files), /the previous checkpoint is complete: saved\/step-00000001/)
   // Moments are not what a run with other weights starts from.
   equal(beginningOf({ init: last }, files)?.path, last)
 })

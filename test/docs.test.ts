@@ -138,9 +138,10 @@ function checkWords(line: string): void {
   const words = line.replace(/#.*/, '').split(/\s+/)
   const own = words.includes('--') ? words.slice(0, words.indexOf('--')) : words
   const options = own.filter(word => /^--[a-z]/.test(word)).map(word => word.split('=')[0])
-  const at = words.indexOf('lockstep')
+  // The command, not the folder of a clone.
+  const at = words.findIndex((word, i) => word === 'lockstep' && (i === 0 || ['npx', '&&'].includes(words[i - 1])))
   const runtime = /launch\.sh|train\.py/.test(line)
-  if (at < 0 && !runtime) return
+  if ((at < 0 && !runtime) || /^--(help|version)$/.test(words[at + 1])) return
   const file = at < 0 ? 'src/emit/runtime/options.py' : `src/cli/words/${words[at + 1]}.ts`
   const text = [file, 'src/cli/text/checkpoint-options.ts', 'src/cli/text/fault-option.ts']
     .map(name => readFileSync(name, 'utf8'))

@@ -90,7 +90,7 @@ describe('lockstep launch', { skip }, () => {
       near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), [expected.loss])
       const refused = await launch('--resume', 'trained', '--seed', '9', '--out', 'refused').done
       equal(refused.code, 1)
-      match(refused.err, /training\.seed: .*: the checkpoint’s seed is 1, the job’s 9; try --seed 1/)
+      match(refused.err, /training\.seed: .*: the seed of the checkpoint is 1, the job’s 9; try --seed 1/)
     },
   )
 

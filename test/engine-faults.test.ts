@@ -164,7 +164,7 @@ test('two steps at once are refused, and the first goes on', async () => {
 test('a group whose member does not come says who waits for whom', async () => {
   const { token } = await createGroup(3, { timeoutMs: 100, threads: false })
   const me = joinGroup(token, 1)
-  assert.throws(() => me.barrier(), /rank 1 is waiting for rank 0: it did not come in time/)
+  assert.throws(() => me.barrier(), /rank 1 is waiting for rank 0: it did not arrive in time/)
 })
 
 test('a member that died fails the collective of all', async () => {

@@ -167,7 +167,7 @@ test('what cannot be recorded is refused, with what to do', async () => {
   await refused(jobOf(''), at('no/such/folder'), /cannot write .*no\/such\/folder: no such file/)
   await refused(jobOf(''), folder, /exists already/)
   const file = at('choices-0.jsonl')
-  await refused(jobOf('', `choices: ${file}`), at('new.jsonl'), /choices are repeated from .*: nothing is chosen/)
+  await refused(jobOf('', `choices: ${file}`), at('new.jsonl'), /routing is replayed from .*: nothing is chosen/)
   await refused(jobOf('').replace(`, ${moe}`, ''), at('new.jsonl'), /the model has no experts to route to/)
   // Checkpoints that cannot be saved: the file is not there when the run is tried again.
   await refused(jobOf(''), at('new.jsonl'), /there\.jsonl/, '--save', there)

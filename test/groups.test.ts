@@ -181,7 +181,7 @@ test('wrong sizes are all named at once', async () => {
   )
   await refused('--devices 99999999', /from 1 to 131072/)
   await refused('--devices 8 --order tp-xx-dp', /`xx` is not an axis/)
-  await refused('--devices 8 --order tp-tp-dp', /`tp` is not an axis, or is named twice/)
+  await refused('--devices 8 --order tp-tp-dp', /`tp` is not an axis, or is listed twice/)
   await refused('--devices 8 --pp 2 --order tp-dp', /pp missing/)
   await refused('--devices 8 --ep 2 --cp 2 --like deepspeed', /no expert axis/, /no context axis/)
 })

@@ -264,7 +264,7 @@ test('Megatron: layers of the first and the last rank are counted from those of 
   const chunked = read(sized('--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 4'), { model })
   equal(field(chunked, 'plan.chunks'), 4)
   const [left] = read(sized(uneven)).notes.filter(({ path }) => path === '--decoder-last-pipeline-num-layers')
-  match(left.message, /--model names the model/)
+  match(left.message, /set --model/)
 })
 
 test('Megatron: a model without experts keeps no ranks for them', () => {

@@ -302,14 +302,14 @@ test('releases of Megatron-LM: whose defaults hold, and which flags there are', 
   deepEqual([zero('0.14'), zero('0.19')], [0, 3])
   match(
     read(script, { world: 2, release: '7' }).notes.find(({ kind }) => kind === 'refused')!.message,
-    /7 is none of 1\.0, /,
+    /unknown release 7; use one of 1\.0, /,
   )
-  match(read(picotron, { release: '0.14' }).notes[0].message, /of Megatron-LM alone/)
+  match(read(picotron, { release: '0.14' }).notes[0].message, /applies to Megatron-LM only/)
   const job = 'model: gpt-tiny\ntraining: { seq: 8, globalBatch: 8 }\nplan: { dp: 2 }\n'
   const exported = (release: string) =>
     lockstep(['export', 'job.yaml', '--to', 'megatron', '--out', 'out', '--release', release], { 'job.yaml': job })
   equal((await exported('2026-08')).code, 0)
   const older = await exported('2.0')
   equal(older.code, 1)
-  match(older.err, /--[a-z-]+: not in 2\.0: it is there from /)
+  match(older.err, /--[a-z-]+: not in 2\.0, only from /)
 })

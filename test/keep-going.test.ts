@@ -210,7 +210,7 @@ for (const plan of [{ zero: 3 }, { compress: { reduce: 'topk', ratio: 0.1 } }] s
     )
     match(
       run.events[0].message,
-      /memory of the ranks: a part of .* was kept by ranks 0 and 1 alone, and lost with them/,
+      /memory of the ranks: a shard of .* was held only by ranks 0 and 1, and was lost with them/,
     )
     match(run.events[1].message, /resumes after step 1, from saved\/step-00000001, and repeats 2 steps$/)
   })

@@ -199,7 +199,7 @@ test('explain: a plan that does not fit says by how much', async () => {
   const heavy = job.replace('tp: 8', 'tp: 1').replace('recompute: full', 'recompute: none')
   const { out } = await lockstep(['explain', 'job.yaml', '--cluster', 'h100'], { 'job.yaml': heavy })
   match(out, /does not fit: [\d.]+ GiB more than/)
-  match(out, /memory +[\d.]+ GiB a rank, [\d.]+ [GM]iB too much;/)
+  match(out, /memory +[\d.]+ GiB per rank, [\d.]+ [GM]iB too much;/)
 })
 
 test('scale: strong, weak, and the limit', async () => {

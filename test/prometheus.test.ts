@@ -39,7 +39,7 @@ const told = () => {
 test('names, help, types, labels and what is not finite', () => {
   const text = told()
   for (const line of [
-    '# HELP lockstep_loss Loss of the last step that was taken\n# TYPE lockstep_loss gauge\nlockstep_loss 2.5\n',
+    '# HELP lockstep_loss Loss of the last applied step\n# TYPE lockstep_loss gauge\nlockstep_loss 2.5\n',
     'lockstep_info{run="a \\"b\\"\\\\c\\nd",name="gpt",plan="dp 2",kernels="native"} 1\n',
     'lockstep_steps_total 2\n',
     'lockstep_skipped_steps_total 1\n',

@@ -67,7 +67,7 @@ test('train leaves the page in its folder', async () => {
   })
   match(
     written['runs/2026-01-02-job/report.html'],
-    /gpt, [\d.]+ [kM]? ?parameters[\s\S]*<h2>Memory of the fullest rank<\/h2>/,
+    /gpt, [\d.]+ [kM]? ?parameters[\s\S]*<h2>Memory of the rank with the highest peak<\/h2>/,
   )
 })
 
@@ -92,7 +92,7 @@ test('a chart of a hundred thousand points draws some of them, gaps and ends', (
     }).match(/M/g)?.length,
     2,
   )
-  match(chartSvg({ title: 'none', series: [] }), /nothing was written down/)
+  match(chartSvg({ title: 'none', series: [] }), /no data/)
 })
 
 const executablePath = findChromium()

@@ -212,7 +212,7 @@ describe('a folder of checkpoints', () => {
     ['a padded vocabulary', jobOf('', { model: gpt.replace('vocab: 8', 'vocab: 16') }), untouched, /embed\.tokens is 8 x 8 in the checkpoint, but 16 x 8 in the job; weights are not padded, .*: take vocab 8 and a tp that divides it/],
     ['fewer layers', jobOf('', { model: gpt.replace('layers: 2', 'layers: 1') }), untouched, /the checkpoint holds a parameter layers\.1\.\S+, the job’s model has none/],
     ['another optimizer', jobOf('', { optimizer: 'optimizer: { kind: sgd, lr: 1 }' }), untouched, /training.optimizer: .* the optimizer of the checkpoint keeps m and v, the job’s nothing; start from its weights with --init/],
-    ['another seed', job, untouched, /training.seed: .* the checkpoint’s seed is 1, the job’s 2; try --seed 1, or start a new run/, ['--seed', '2']],
+    ['another seed', job, untouched, /training.seed: .* the seed of the checkpoint is 1, the job’s 2; try --seed 1, or start a new run/, ['--seed', '2']],
     ['other data', jobOf('', { more: ', seed: 1' }).replace('seq: 4', 'seq: 2'), untouched, /data: .* was trained on different data, or on different sequences/],
     ['another batch', jobOf('').replace('globalBatch: 8', 'globalBatch: 16'), untouched, /has seen 24 sequences in 3 steps, but 3 steps x globalBatch 16 = 48/],
   ]

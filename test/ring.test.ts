@@ -282,7 +282,7 @@ test('kinds that do not fit are told with the equation', () => {
   ])
   deepEqual(problems('gpt', { attention: 'ring' }), ['plan.attention has no effect with cp 1 | undefined'])
   deepEqual(problems('gpt', { cp: 2, attention: 'ulysses', zigzag: true }), [
-    'plan.zigzag has no effect with ulysses, whose ranks attend to the whole sequence | undefined',
+    'plan.zigzag has no effect with ulysses, whose ranks attend to the full sequence | undefined',
   ])
   deepEqual(problems('gpt', { cp: 4, attention: { ulysses: 1, ring: 4 }, zigzag: true }), [
     'plan.zigzag seq 4 % (2 x cp 4) = 4, must be 0 | try seq 8, cp 2 or zigzag: false',

@@ -120,7 +120,7 @@ test('a reading says which imbalance a price assumes', () => {
     said(routed(), { imbalance: 2 }) ?? '',
     /^ep 8 shards 16 experts, 2 per rank; estimated with 2 times a balanced load \(rows: 2\); a step above that stops before its update, rows: worst allows 8/,
   )
-  match(said(routed(), { imbalance: 8, rows: 'worst' }) ?? '', /room for all rows that may come, 8 times an even share/)
+  match(said(routed(), { imbalance: 8, rows: 'worst' }) ?? '', /buffers for the worst case, 8 times a balanced load/)
   match(said(routed({ software: 'megatron-2025' }), {}) ?? '', /estimated for a balanced load/)
   equal(said(requestOf({ software: 'lockstep' }), { ep: 1 }), undefined)
 })

@@ -85,7 +85,10 @@ test('a checkpoint of another job is refused, and the trainer is not left runnin
   await session.step()
   checkpoints.save()
   await session.stop()
-  await rejects(started(jobOf({}, { seed: 2 }), files, { resume: 'saved' }), /the checkpoint’s seed is 1, the job’s 2/)
+  await rejects(
+    started(jobOf({}, { seed: 2 }), files, { resume: 'saved' }),
+    /the seed of the checkpoint is 1, the job’s 2/,
+  )
   const fresh = await started(jobOf({}, { seed: 2 }), files, { init: 'saved' })
   equal(fresh.taken, 0)
   await fresh.stop()

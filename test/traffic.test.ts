@@ -67,7 +67,7 @@ test('kernels have all FLOPs of the step, and the intensity of a product is 2mnk
         : [],
     ),
   )
-  const { count, flops, bytes } = loads.find(({ what }) => what === 'product, forward')!
+  const { count, flops, bytes } = loads.find(({ what }) => what === 'matmul, forward')!
   const sum = (of: (elements: readonly number[]) => number) => sizes.reduce((all, elements) => all + of(elements), 0)
   deepEqual([count, bytes], [sizes.length, sum(([a, b, out]) => 4 * (a + b + out))])
   equal(

@@ -182,7 +182,7 @@ for (const [what, line, reason] of [
   [
     'a batch that does not divide',
     sc21.replace(',1536,1,', ',1537,1,'),
-    /batch 1537 \/ \(microbatch 1 x dp 4\) is not whole/,
+    /batch 1537 \/ \(microbatch 1 x dp 4\) is not an integer/,
   ],
   ['no layers', sc21.replace(',96,12288', ',,12288'), /not printed: layers/],
   ['an unknown device', sc21.replace('A100-80GB', 'Abacus'), /device Abacus is not in the catalog/],

@@ -161,5 +161,5 @@ function damageOf(part: CopiedPart): Damage[] {
 
 const lossOf = ({ shard, keepers }: CopiedPart): string =>
   keepers.length > 1
-    ? `a part of ${shard.tensor} was kept by ranks ${keepers.join(' and ')} alone, and lost with them`
-    : `a part of ${shard.tensor} was kept by rank ${keepers[0]} alone, and lost with it`
+    ? `a shard of ${shard.tensor} was held only by ranks ${keepers.join(' and ')}, and was lost with them`
+    : `a shard of ${shard.tensor} was held only by rank ${keepers[0]}, and was lost with it`

@@ -40,7 +40,7 @@ function shapeProblem(name: string, dims: readonly Dim[], held: readonly number[
     `parameter ${name} is ${sizes(held)} in the checkpoint, but ${sizes(wanted)} in the job`,
     padded < 0
       ? undefined
-      : `weights are not padded, as further tokens would change the loss: take vocab ${held[padded]} and a tp that divides it`,
+      : `weights are not padded, because extra tokens would change the loss: set vocab ${held[padded]} and a tp that divides it`,
   )
 }
 

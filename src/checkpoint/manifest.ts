@@ -72,9 +72,9 @@ export function parseManifest(text: string): Manifest {
 /** Format 1 had neither a run nor checksums: nothing says that its shards belong together. */
 const unknownFormat = (found: unknown): string =>
   found === 'lockstep checkpoint 1'
-    ? 'this is a checkpoint of format 1, which an earlier lockstep wrote; it has no checksums and is no longer read: resume it with the version that wrote it, or train anew'
+    ? 'this is a checkpoint of format 1, written by an earlier version; it has no checksums and is no longer supported: resume it with the version that wrote it, or restart from scratch'
     : typeof found === 'string' && /^lockstep checkpoint \d+$/.test(found)
-      ? `its format is "${found}", and this version of lockstep reads "${format}": resume it with the version that wrote it`
+      ? `its format is "${found}", but this version of lockstep reads "${format}": resume it with the version that wrote it`
       : `manifest.json is not that of a ${format}`
 
 const isSound = ({ step, seed, run, software = '', line = [], files, tensors, scalars, norms }: Manifest): boolean =>

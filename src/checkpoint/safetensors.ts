@@ -82,7 +82,7 @@ export function openSafetensors(read: (begin: number, end: number) => Uint8Array
   const metadata = metadataOf(header)
   const sums = metadata.crc32 === undefined ? undefined : headerOf(metadata.crc32)
   const end = 8 + size + lastOf(header)
-  if (read(end, end + 1).length > 0) refuse(`is longer than the ${end} bytes that its header tells of`)
+  if (read(end, end + 1).length > 0) refuse(`is longer than the ${end} bytes that its header declares`)
   return {
     metadata,
     headSum: crc32(head).toString(16).padStart(8, '0'),

@@ -35,7 +35,7 @@ const bookTerms = {
   norms: { of: 'inputs of the two norms', factor: 4, inside: false },
   qkv: { of: 'input of q, k and v', factor: 2, inside: false },
   queriesKeys: { of: 'queries and keys', factor: 4, inside: true },
-  scores: { of: 'softmax, its mask, what is left of it', factor: 0, inside: true },
+  scores: { of: 'softmax, its dropout mask and output', factor: 0, inside: true },
   values: { of: 'values', factor: 2, inside: true },
   projection: { of: 'input of the projection', factor: 2, inside: true },
   first: { of: 'input of the first linear', factor: 2, inside: false },
@@ -48,10 +48,10 @@ const bookNames = Object.keys(bookTerms) as readonly BookTerm[] // its own keys
 
 /** What no term of the book stands for. */
 const others = {
-  head: 'embedding and head: the formula is of layers',
-  handed: 'gradients on their way to the layer before',
-  call: 'of a call while it runs',
-  other: 'kept beside the terms',
+  head: 'embedding and head: the formula covers layers only',
+  handed: 'gradients passed to the previous layer',
+  call: 'temporaries of one call',
+  other: 'kept in addition to the formula',
 } as const
 type OtherTerm = keyof typeof others
 

@@ -36,9 +36,9 @@ export function stateTerms(job: Job, program: Program, pp: number): TermWhy[] {
 
 /** What comes and goes within a step, at its most. */
 const fleeting: Readonly<Record<StateKind, string>> = {
-  parameters: 'gathered whole while they are used',
-  gradients: 'of one microbatch, until they are added or reduced',
-  optimizer: 'what states become, while they are updated',
+  parameters: 'all-gathered while they are used',
+  gradients: 'of one microbatch, until they are accumulated or reduced',
+  optimizer: 'new values while they are updated',
 }
 
 interface Counted {
@@ -93,5 +93,5 @@ const differing = ({ plan }: Job, share: number): string | undefined =>
     : plan.tp > 1
       ? 'parameters that tp does not shard are replicated'
       : share > 1
-        ? 'parts are padded to equal size; room for all parts is kept where they are gathered in place'
+        ? 'shards are padded to equal size; buffers hold all shards where they are all-gathered in place'
         : undefined

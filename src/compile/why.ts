@@ -85,17 +85,17 @@ function statesByTheBook(
     parameters: one(
       halves ? 2 : 4,
       3,
-      stage === 3 ? 'layers are gathered whole while they are used' : 'what tp does not split is whole on every rank',
+      stage === 3 ? 'layers are all-gathered while they are used' : 'parameters that tp does not shard are replicated',
     ),
     gradients: one(
       plan.gradients === 'bf16' ? 2 : 4,
       2,
-      `they are summed in ${plan.gradients ?? 'f32'}; those that one microbatch makes are there until they are ${stage >= 2 ? 'reduced' : 'added'}`,
+      `they are summed in ${plan.gradients ?? 'f32'}; those of one microbatch are kept until they are ${stage >= 2 ? 'reduced' : 'added'}`,
     ),
     optimizer: one(
       moments + (halves ? 4 : 0),
       1,
-      'what tp does not split is whole on every rank; parts are padded to equal size',
+      'parameters that tp does not shard are replicated; shards are padded to equal size',
     ),
   }
 }
@@ -124,6 +124,6 @@ function activationsByTheBook(job: Job, terms: readonly TermWhy[], pp: number): 
     textbook: wide * factor * sbh * layers * open,
     formula: `${wide === 2 ? '2 x ' : ''}s b h (${words}) x ${layers} layers x ${open} microbatches, s ${s} b ${b} h ${h}`,
     source: korthikanti,
-    because: `a layer keeps ${ours.toFixed(1)} s b h here, ${(wide * factor).toFixed(1)} there: attention is fused and keeps no scores, and the formula has a feed-forward of 4 h, dropout and 1f1b`,
+    because: `a layer keeps ${ours.toFixed(1)} s b h here, ${(wide * factor).toFixed(1)} there: fused attention keeps no scores, and the formula has a feed-forward of 4 h, dropout and 1f1b`,
   }
 }

@@ -48,7 +48,7 @@ export interface Algorithm {
 /** Everything passes around once each round: n-1 steps of an n-th. */
 const ring = (rounds: 1 | 2): Algorithm => ({
   name: 'ring',
-  words: `${rounds === 2 ? 'round a ring twice' : 'round a ring once'}, an n-th of the bytes in each step`,
+  words: `${rounds === 2 ? 'round a ring twice' : 'round a ring once'}, 1/n of the bytes per step`,
   seconds: (bytes, size, hops) => {
     const around = sum(hops, hop => hop.steps * hop.link.latency)
     const step = slowest(hops, hop => transfer(bytes / size, hop))
@@ -60,7 +60,7 @@ const ring = (rounds: 1 | 2): Algorithm => ({
 /** Sums go up a tree and come down again, half of the bytes on each of two trees: few steps, a little less bandwidth. */
 const tree: Algorithm = {
   name: 'tree',
-  words: 'up and down two trees, half of the bytes on each',
+  words: 'double binary tree, half of the bytes on each',
   seconds: (bytes, size, hops) =>
     sum(hops, hop => 2 * Math.log2(hop.fan) * hop.link.latency) +
     slowest(hops, hop => transfer(tree.carried(bytes, size, hop, false), hop)) / treeShare,
@@ -68,10 +68,10 @@ const tree: Algorithm = {
 }
 const treeShare = 0.9
 
-/** Level by level: scattered inside, reduced outside, gathered inside. */
+/** Level by level: hierarchical: reduce-scatter inside, all-reduce across, all-gather inside. */
 const hierarchical: Algorithm = {
   name: 'hierarchical',
-  words: 'scattered inside, reduced outside, gathered inside',
+  words: 'hierarchical: reduce-scatter inside, all-reduce across, all-gather inside',
   seconds: (bytes, _, hops) =>
     sum(hops, hop => 2 * (hop.fan - 1) * (hop.link.latency + transfer(bytes / hop.fan, hop))),
   carried: (bytes, _, { fan }) => (2 * (fan - 1) * bytes) / fan,
@@ -80,7 +80,7 @@ const hierarchical: Algorithm = {
 /** From one rank to all, in pieces that follow each other down a chain. */
 const chain: Algorithm = {
   name: 'chain',
-  words: 'in pieces that follow each other from rank to rank',
+  words: 'pipelined chain, in chunks',
   seconds: (bytes, _, hops) =>
     sum(hops, hop => hop.steps * hop.link.latency) + slowest(hops, hop => transfer(bytes, hop)),
   carried: bytes => bytes,
@@ -89,7 +89,7 @@ const chain: Algorithm = {
 /** Every rank sends an n-th of what it holds to every other; what stays inside a part does not go through its ports. */
 const pairwise: Algorithm = {
   name: 'pairwise',
-  words: 'every rank to every other, an n-th of its bytes each',
+  words: 'every rank to every other, 1/n of its bytes each',
   seconds: (bytes, size, hops) =>
     slowest(hops, hop => (hop.fan - 1) * hop.link.latency + transfer(pairwise.carried(bytes, size, hop, false), hop)),
   carried: (bytes, size, { inner }) => (inner * bytes * (size - inner)) / size,

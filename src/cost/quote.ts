@@ -125,13 +125,13 @@ export function groupOn(
   const spread = stride ?? (ranksPerNode === undefined ? 1 : strideOf(clusterAt(256), ranksPerNode))
   const needed = size * spread
   if (devices !== undefined && devices < needed)
-    throw refused('--devices', `${size} ranks ${spread} apart are ${needed} devices, but there are ${devices}`)
+    throw refused('--devices', `${size} ranks ${spread} apart are ${needed} devices, but the cluster has ${devices}`)
   return { group: { size, stride: spread }, cluster: clusterAt(devices ?? needed) }
 }
 
 function strideOf({ topology }: Cluster, perNode: number): number {
   if (topology.kind === 'torus')
-    throw refused('--ranks-per-node', 'these devices are joined by a torus, which has no nodes', 'say --stride')
+    throw refused('--ranks-per-node', 'these devices are connected in a torus, which has no nodes', 'say --stride')
   const { size, name } = topology.levels[0]
   if (perNode > size || size % perNode !== 0)
     throw refused('--ranks-per-node', `a ${name} has ${size} devices, which ${perNode} does not divide`)

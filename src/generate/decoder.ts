@@ -67,7 +67,7 @@ export async function createDecoder(model: ModelConfig, fill: FillWeight, option
     },
     rewind(to) {
       if (!Number.isSafeInteger(to) || to < 0 || to > past)
-        throw new Error(`${to} is not one of the ${past} tokens that are remembered`)
+        throw new Error(`${to} is not one of the ${past} cached tokens`)
       past = to
     },
     stop: () => engine.stop(),

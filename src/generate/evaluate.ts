@@ -69,7 +69,7 @@ async function samplesOf(trained: TrainedModel, { data, files, watcher = unwatch
       watcher,
     })
     const most = job.training.evalBatches * job.training.globalBatch
-    return { samples: dataset.heldOut, most, description: 'what the job holds out' }
+    return { samples: dataset.heldOut, most, description: 'validation data of the job' }
   }
   const named = { ...job, data: { ...(job.data ?? Data.parse({})), source: data, evalFraction: 0 } }
   requireTokens(named, trained)

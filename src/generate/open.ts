@@ -54,7 +54,7 @@ function jobOf({ path, checkpoint }: { readonly path: string; readonly checkpoin
   if (parsed.success) return parsed.data
   const message = found
     ? `${path}: its job.json is not a job of this version: ${parsed.error.issues[0]?.message ?? ''}`
-    : `${path} does not say which model it is of: it has no job.json`
+    : `${path} has no job.json, so its model is unknown`
   throw new ProblemsError([error('checkpoint/model', '', message, 'save it again with this version of lockstep')])
 }
 
@@ -106,6 +106,6 @@ export function openDecoder(trained: TrainedModel, options: OpenDecoderOptions =
 /** Rotary positions go on; learned ones end. */
 function requireContext(model: ModelConfig, context: number, seq: number): void {
   if (model.family !== 'gpt' || context <= seq) return
-  const message = `a context of ${context} tokens > the ${seq} positions that the model has learned`
+  const message = `a context of ${context} tokens > the ${seq} position embeddings of the model`
   throw new ProblemsError([error('generate/options', 'context', message, `try ${seq}`)])
 }

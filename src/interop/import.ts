@@ -21,9 +21,9 @@ export function importConfig(text: string, given: Given = {}, from?: ForeignFram
   const found = sourceOf(text, from)
   if (!found) return nothing(text)
   const reader = readers[found.framework]
-  if (!reader) return refused(found, `configurations of ${foreignNames[found.framework]} cannot be read`)
+  if (!reader) return refused(found, `configs of ${foreignNames[found.framework]} cannot be read`)
   if (given.release !== undefined && found.framework !== 'megatron')
-    return refused(found, 'defaults are known by release of Megatron-LM alone', '--release')
+    return refused(found, '--release applies to Megatron-LM only', '--release')
   const imported = withDataDropped(withModel(reader(text, given, found.format), given))
   return imported.job ? checked({ ...imported, job: withExperts(imported.job) }) : imported
 }
@@ -50,7 +50,7 @@ const usualFormats: Readonly<Record<ForeignFramework, Foreign['format']>> = {
 const nothing = (text: string): Imported =>
   refused(
     { framework: 'megatron', format: 'script' },
-    `${text.trim() === '' ? 'the file is empty' : 'this is no configuration that is known'}; --from says what it is: ${either(foreignFrameworks)}`,
+    `${text.trim() === '' ? 'the file is empty' : 'not a config of a supported framework'}; set --from: ${either(foreignFrameworks)}`,
   )
 
 const refused = (source: Foreign, message: string, path = ''): Imported => ({
@@ -64,7 +64,7 @@ function withModel(imported: Imported, { model }: Given): Imported {
   if (!job || job.model !== undefined) return imported
   const note = (one: Note): Imported => ({ ...imported, notes: [...imported.notes, one] })
   if (model === undefined)
-    return note({ kind: 'missing', path: 'model', field: 'model', message: '--model names a preset, or a config.json' })
+    return note({ kind: 'missing', path: 'model', field: 'model', message: 'set --model to a preset or a config.json' })
   const sizes = modelGiven({ model })
   const name = typeof model === 'string' ? model : 'config.json'
   if (!sizes)
@@ -72,7 +72,7 @@ function withModel(imported: Imported, { model }: Given): Imported {
       kind: 'missing',
       path: 'model',
       field: 'model',
-      message: `${name} is no model that can be trained here`,
+      message: `${name} is not a model that Lockstep can train`,
     })
   const carried: Note = { kind: 'carried', path: '--model', field: 'model', message: '' }
   return { ...imported, job: { model: sizes, ...job }, notes: [...imported.notes, carried] }

@@ -26,7 +26,7 @@ export class Reading {
     for (const { path, line, message } of tree.refused) this.#note('refused', path, message, undefined, line)
     if (tree.refused.length === 0 && !isMapping(tree.value)) this.refuse('', 'expected a mapping of keys to values')
     for (const { path, line } of tree.twice)
-      this.#notes.push({ kind: 'notCarried', path, line, message: 'the key stands twice: the later one counts' })
+      this.#notes.push({ kind: 'notCarried', path, line, message: 'duplicate key: the last value is used' })
   }
 
   /** The value as it is written; undefined where there is none. */
@@ -55,7 +55,7 @@ export class Reading {
   whole(path: string, least = 0): number | undefined {
     const value = this.number(path)
     if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return value
-    return this.#wrong(path, `a whole number of at least ${least}`, value)
+    return this.#wrong(path, `an integer of at least ${least}`, value)
   }
 
   /** YAML 1.1 reads `no` as false and YAML 1.2 as a word: both are. */
@@ -179,7 +179,7 @@ export class Reading {
   }
 
   /** Everything that was found. Keys without a note are looked up in the table, then reported as unknown. */
-  finish(known: KeyTable = {}, unknown = 'nothing is known of this key'): Imported {
+  finish(known: KeyTable = {}, unknown = 'unknown key'): Imported {
     const patterns = Object.entries(known).map(([path, message]) => [patternOf(path), message] as const)
     for (const path of leavesOf(this.value)) {
       if (this.#isNoted(path)) continue

@@ -18,7 +18,7 @@ const ignoredPhrases = {
   'model/ignored/no-window': ['ignored: this family has no sliding window in transformers either'],
   'model/ignored/foreign': ['ignored: {family} has no such setting in transformers either'],
   'model/ignored/rotated': ['ignored: rotary embeddings rotate the full head'],
-  'model/ignored/scaling': ['ignored: the RoPE scaling `{scaling}` is not supported, positions are not scaled'],
+  'model/ignored/scaling': ['ignored: the RoPE scaling `{scaling}` is not supported'],
   'model/ignored/dynamic': ['ignored: it changes nothing up to {positions} positions; beyond that it would scale them'],
   'model/ignored/ramp': ['ignored: the ramp begins and ends at integer pairs'],
   'model/ignored/jitter': ['ignored: router jitter is not supported'],

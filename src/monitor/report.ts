@@ -31,7 +31,7 @@ export function reportHtml({ run, about, memory, collectives = [] }: RunReport):
     factsOf(run),
     ...charts(run),
     timeTable(run),
-    memory ? section('Memory of the fullest rank', rows(['kind', 'bytes'], memoryRows(memory))) : '',
+    memory ? section('Memory of the rank with the highest peak', rows(['kind', 'bytes'], memoryRows(memory))) : '',
     collectives.length > 0
       ? section('Collectives, as measured', rows(collectiveHead, collectives.map(collectiveRow)))
       : '',
@@ -75,7 +75,7 @@ function factsOf({ steps, info, events, job }: RunRead): string {
     ['loss', first && last && `${first.loss.toFixed(4)} → ${last.loss.toFixed(4)}`],
     ['validation loss', held?.evalLoss?.toFixed(4)],
     [
-      'seconds a step',
+      'seconds per step',
       steps.length > 0 ? String(Number(median(steps.map(({ seconds }) => seconds)).toPrecision(4))) : undefined,
     ],
     [
@@ -118,11 +118,11 @@ function charts({ steps, events }: RunRead): string[] {
     }),
     ...(
       [
-        ['Gradient norm', 'gradientNorm'],
+        ['Grad norm', 'gradientNorm'],
         ['Learning rate', 'lr'],
         ['Loss scale', 'scale'],
-        ['Tokens a second', 'tokensPerSecond'],
-        ['Seconds of a step', 'seconds'],
+        ['Tokens/s', 'tokensPerSecond'],
+        ['Seconds per step', 'seconds'],
       ] as const
     ).flatMap(([title, field]) => {
       const points = curve(field)

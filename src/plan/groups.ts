@@ -109,7 +109,7 @@ function axesOf(sizes: GroupSizes): { axes: string[]; problems: Problem[] } {
   return {
     axes: [...named, ...left],
     problems: [
-      ...(wrong.length > 0 ? [refuse(`\`${shorten(wrong[0], 20)}\` is not an axis, or is named twice`)] : []),
+      ...(wrong.length > 0 ? [refuse(`\`${shorten(wrong[0], 20)}\` is not an axis, or is listed twice`)] : []),
       ...(wrong.length === 0 && needed.length > 0 ? [refuse(`${either(needed, 'and')} missing`)] : []),
     ],
   }
@@ -152,7 +152,7 @@ function megatron(sizes: GroupSizes): GroupsFound {
   if (differ < 0) return { groups, problems: [] }
   const message =
     `pipeline groups differ: dense [${groups.dense.pp[differ]}] (dp ${dp.value}), expert [${groups.expert.pp[differ]}] (dp ${edp.value}); ` +
-    `with order ${sizes.order}, pp is not the slowest axis and both grids must have as many ranks below it`
+    `with order ${sizes.order}, pp is not the slowest-varying axis, so both meshes need the same number of ranks below it`
   return { problems: [error('groups/pipeline', 'order', message, 'put pp last')] }
 }
 
@@ -208,9 +208,9 @@ function oneGrid(
   const { tp, cp, ep, pp } = sizes
   const dp = dataRanks(sizes)
   const absent = [
-    ...(ep > 1 ? [error('groups/unsupported', 'ep', `ep ${ep}: this grid has no expert axis`, 'leave ep at 1')] : []),
+    ...(ep > 1 ? [error('groups/unsupported', 'ep', `ep ${ep}: this mesh has no expert axis`, 'leave ep at 1')] : []),
     ...(cp > 1 && !order.includes('cp')
-      ? [error('groups/unsupported', 'cp', `cp ${cp}: this grid has no context axis`, 'leave cp at 1')]
+      ? [error('groups/unsupported', 'cp', `cp ${cp}: this mesh has no context axis`, 'leave cp at 1')]
       : []),
   ]
   if (absent.length + dp.problems.length > 0) return { problems: [...absent, ...dp.problems] }
@@ -245,7 +245,7 @@ export function rankGroups(sizes: GroupSizes, like: System = 'megatron'): Groups
   const found = layouts[like](sizes)
   const unused = like !== 'megatron' && sizes.order !== defaultGroupOrder
   return unused
-    ? { ...found, problems: [...found.problems, warning('groups/order', 'order', `${like} has an order of its own`)] }
+    ? { ...found, problems: [...found.problems, warning('groups/order', 'order', `${like} uses its own order`)] }
     : found
 }
 

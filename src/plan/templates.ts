@@ -26,9 +26,9 @@ const simulated = (device: string) => [
   'lockstep emit FILE --out run',
 ]
 
-const text = 'data: { source: a-text-file-or-folder } trains on text of yours; without it a synthetic task is learned'
+const text = 'data: { source: a-text-file-or-folder } trains on your text; default: a synthetic task'
 const pairs =
-  'data: { source: pairs.jsonl, pairs: true, tokenizer: ./model/tokenizer.json } are prompts and answers of yours'
+  'data: { source: pairs.jsonl, pairs: true, tokenizer: ./model/tokenizer.json } are your prompt/completion pairs'
 
 export const templates = {
   'first-run': {
@@ -62,7 +62,7 @@ export const templates = {
     notes: { data: text },
   },
   moe: {
-    title: 'Mixtral 8x7B from scratch on 64 H100, its experts on 8 ranks',
+    title: 'Mixtral 8x7B from scratch on 64 H100, experts sharded over 8 ranks',
     cluster: { device: 'h100', devices: 64 },
     job: {
       model: 'mixtral-8x7b',
@@ -77,7 +77,7 @@ export const templates = {
     notes: { data: text },
   },
   'long-context': {
-    title: 'Llama 3 8B at 128k tokens on 64 H100: sequences split over 8 ranks, keys round a ring',
+    title: 'Llama 3 8B at 128k tokens on 64 H100: sequences sharded over 8 ranks, ring attention',
     cluster: { device: 'h100', devices: 64 },
     job: {
       model: {
@@ -98,7 +98,7 @@ export const templates = {
     notes: { data: text },
   },
   'fine-tune': {
-    title: 'GPT-2 fine-tuned on this machine, from a folder of weights of Hugging Face',
+    title: 'GPT-2 fine-tuned on this machine, from a Hugging Face folder',
     job: {
       model: 'gpt2',
       training: {
@@ -113,7 +113,7 @@ export const templates = {
     notes: { data: pairs },
   },
   lora: {
-    title: 'GPT-2 with adapters on this machine: the weights stay, small factors beside them are trained',
+    title: 'GPT-2 with LoRA adapters on this machine: the weights are frozen, the adapters are trained',
     job: {
       model: 'gpt2',
       training: {
@@ -168,7 +168,7 @@ function sectionText(key: string, value: unknown, fields: KnownFields): string {
 
 const meaningOf = (path: string, fields: KnownFields): string => {
   // What a list of values says of each of them is no meaning of the field.
-  if (path === 'plan.precision') return 'what numbers are stored in'
+  if (path === 'plan.precision') return 'storage precision'
   return fields.get(path)?.meaning ?? ''
 }
 

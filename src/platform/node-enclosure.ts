@@ -35,7 +35,7 @@ function start(module: URL, opening: unknown, { heapMiB }: EnclosureLimits): Thr
   })
   const thread: Thread = { worker, port, signal }
   worker.on('error', (e: NodeJS.ErrnoException) => {
-    thread.death = e.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'needs more memory than it may have' : e.message
+    thread.death = e.code === 'ERR_WORKER_OUT_OF_MEMORY' ? 'exceeds its memory limit' : e.message
   })
   worker.unref()
   return thread
@@ -81,7 +81,7 @@ function* answerOf(thread: Thread, question: unknown, { mostMs, now }: Patience)
     const received = receiveMessageOnPort(port)
     if (received) return received.message as Answer // sent by answer, below
     if (thread.death !== undefined) throw new Error(thread.death)
-    if (now() > until) throw new Error(`takes longer than ${Math.round(mostMs / 1000)} s, and may never end`)
+    if (now() > until) throw new Error(`took longer than ${Math.round(mostMs / 1000)} s, and may never end`)
     yield 0
   }
 }

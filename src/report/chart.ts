@@ -30,7 +30,7 @@ export function chartSvg({ title, series, marks = [], show = shortNumber }: Char
   const body = [
     `<text class="title" x="0" y="14">${escapeXml(title)}</text>`,
     ...legend(series),
-    ...(all.length === 0 ? [`<text x="${left}" y="${height / 2}">nothing was written down</text>`] : axes(frame, show)),
+    ...(all.length === 0 ? [`<text x="${left}" y="${height / 2}">no data</text>`] : axes(frame, show)),
     ...marks.map(({ x, title, kind }) => {
       const at = round(frame.x(x))
       return `<line class="mark ${escapeXml(kind)}" x1="${at}" x2="${at}" y1="${top}" y2="${height - bottom}"><title>${escapeXml(title)}</title></line>`

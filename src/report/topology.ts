@@ -31,7 +31,7 @@ export function linksOf(levels: readonly Level[], at: number): string {
 export const linkFigures = ({ efficiency, latency, half }: Link): string =>
   [
     `reaches ${Number((100 * efficiency).toPrecision(3))} %`,
-    `${showLatency(latency)} a step`,
+    `${showLatency(latency)} per step`,
     ...(half > 0 ? [`half of it at ${showBytes(half)}`] : []),
   ].join(', ')
 

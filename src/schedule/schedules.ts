@@ -54,25 +54,33 @@ const onV = (title: string, describe: string, limitOf: (ranks: number) => number
 
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe, all),
-  '1f1b': turns('1F1B', 'one forward, one backward in turn', () => ({ lead: 1 })),
+  '1f1b': turns('1F1B', 'one forward, one backward (1F1B)', () => ({ lead: 1 })),
   'looped-bfs': kind('Looped BFS', 'all forwards chunk by chunk, then all backwards', loopedBfs, all),
-  interleaved: turns('Interleaved 1F1B', 'several chunks a rank: the bubble is divided by them', ({ chunks }) => ({
-    lead: chunks === 1 ? 1 : 2,
-  })),
-  'interleaved-zb': turns('Interleaved zero bubble', 'interleaved, weight gradients put off into the bubble', () => ({
-    ...{ lead: 1, lag: 1 },
-  })),
-  'zb-h1': turns('ZB-H1', '1F1B with weight gradients in the bubble, in the same memory', () => ({ lead: 1, lag: 1 })),
-  'zb-h2': turns('ZB-H2', 'no bubble between first and last task, in twice the memory', counts => ({
+  interleaved: turns(
+    'Interleaved 1F1B',
+    'virtual pipeline stages (chunks): the bubble is divided by their number',
+    ({ chunks }) => ({
+      lead: chunks === 1 ? 1 : 2,
+    }),
+  ),
+  'interleaved-zb': turns(
+    'Interleaved zero bubble',
+    'interleaved, with weight gradients deferred into the bubble',
+    () => ({
+      ...{ lead: 1, lag: 1 },
+    }),
+  ),
+  'zb-h1': turns('ZB-H1', '1F1B with weight gradients in the bubble, same memory', () => ({ lead: 1, lag: 1 })),
+  'zb-h2': turns('ZB-H2', 'no bubble between first and last task, twice the memory', counts => ({
     ...{ lead: 2, lag: lagThatFits(counts) },
   })),
-  'zb-v': onV('ZB-V', 'zero bubble on a V, in the memory of 1F1B', zbVLimit),
-  'v-half': onV('V-Half', 'on a V, in about half the memory', vHalfLimit),
-  'v-min': onV('V-Min', 'on a V, in the least memory that keeps ranks busy', vMinLimit),
+  'zb-v': onV('ZB-V', 'zero bubble on a V, memory of 1F1B', zbVLimit),
+  'v-half': onV('V-Half', 'on a V, about half the memory', vHalfLimit),
+  'v-min': onV('V-Min', 'on a V, minimum memory that keeps ranks busy', vMinLimit),
   'dualpipe-v': kind('DualPipeV', 'overlapping pairs of forward and backward on a V', dualPipeV, leadOfDualPipeV),
   dualpipe: kind(
     'DualPipe',
-    'overlapping pairs, fed from both ends; every stage is held twice',
+    'bidirectional pipeline with overlapping pairs; two stages per rank',
     dualPipe,
     leadOfDualPipe,
   ),

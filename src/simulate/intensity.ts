@@ -53,7 +53,7 @@ const phaseWords: Readonly<Partial<Record<Segment['phase'], string>>> = {
 }
 
 const nameOf = ({ kind }: Instr, { phase }: Segment): string =>
-  `${kind === 'contract' ? 'product' : kind}, ${phaseWords[phase] ?? 'once a step'}`
+  `${kind === 'contract' ? 'matmul' : kind}, ${phaseWords[phase] ?? 'once per step'}`
 
 type KernelSum = { -readonly [Field in keyof KernelLoad]: KernelLoad[Field] }
 

@@ -25,7 +25,7 @@ export const partTitles: Readonly<Record<Part, string>> = {
   bubble: 'pipeline bubble',
   stragglers: 'waiting for slower ranks',
   optimizer: 'optimizer',
-  offload: 'waiting for other spaces',
+  offload: 'waiting for offload transfers',
   other: 'other',
 }
 

@@ -103,7 +103,7 @@ function besideThem(found: Beginning, path: string, files: Files, job: Job | und
 function trainedOf({ path, checkpoint }: Beginning): Trained {
   const parsed = Job.safeParse(checkpoint.job())
   if (!parsed.success)
-    throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json is not that of this version`)])
+    throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json was written by a different version`)])
   const { model, training } = parsed.data
   if (training.lora)
     throw new ProblemsError([
@@ -166,7 +166,7 @@ function positionProblems(position: Position, training: Job['training'], { train
           error(
             'checkpoint/seed',
             'training.seed',
-            `the checkpoint’s seed is ${seed}, the job’s ${training.seed}`,
+            `the seed of the checkpoint is ${seed}, the job’s ${training.seed}`,
             `try --seed ${seed}, or ${anew}`,
           ),
         ]),

@@ -9,7 +9,7 @@ export function recordingProblems({ model, data }: Job): Problem[] {
   const problem = (message: string, suggestion: string) => [error('run/choices', '', message, suggestion)]
   if (model.family !== 'llama' || !model.moe) return problem('the model has no experts to route to', 'record nothing')
   if (data?.choices !== undefined)
-    return problem(`choices are repeated from ${data.choices}: nothing is chosen`, 'leave data.choices out')
+    return problem(`routing is replayed from ${data.choices}: nothing is chosen`, 'leave data.choices out')
   return []
 }
 

@@ -165,7 +165,7 @@ function* pairsOf(
   )
   const { ids, cut, targets } = yield* packingPairs(read, tokenizer, seq)
   if (targets === 0) throw new ProblemsError([refused('data.source', 'data/labels/answers', { source, seq })])
-  const shortened = cut > 0 ? `, ${cut} of them cut to ${seq} tokens` : ''
+  const shortened = cut > 0 ? `, ${cut} of them truncated to ${seq} tokens` : ''
   return { ids, name: `${source} (${read.length} pairs${shortened}, ${targets} tokens to learn, ${tokenizer.name})` }
 }
 
@@ -208,7 +208,7 @@ async function tokenizerOf(
   if (binary) throw new ProblemsError([refused('data.source', 'data/binary', { source: data.source })])
   let limit = ''
   const onLimit = (bytes: number) => {
-    limit = `learned from the first ${showBytes(bytes)} of its different words`
+    limit = `trained on the first ${showBytes(bytes)} of its different words`
   }
   const merges = await watcher.run(training, trainingMerges(texts, data.vocab ?? vocab, { onLimit }))
   return { tokenizer: bpeTokenizer(merges), json: printTokenizer(merges), limit }

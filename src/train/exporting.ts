@@ -57,7 +57,7 @@ function ofFolder({ weights, checkpoint }: Beginning): Exportable {
 function ofRun({ path, checkpoint }: Beginning): Exportable {
   const job = Job.safeParse(checkpoint.job())
   if (!job.success)
-    throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json is not that of this version`)])
+    throw new ProblemsError([error('checkpoint/damaged', '', `${path}: job.json was written by a different version`)])
   const { model, training, data } = job.data
   const tokenizer = checkpoint.tokenizer() ?? tokenizerOf(data)
   const adapters = adaptersOf(job.data)

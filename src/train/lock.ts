@@ -42,7 +42,7 @@ export function takeLock(folder: string, run: string, files: Files): Lock {
   const holder: Holder = { run, ...files.process, since: new Date().toISOString() }
   const before = takenOver(folder, holder, files)
   return {
-    ...(before && { note: `${path} was that of ${told(before)}, which has ended: taken over` }),
+    ...(before && { note: `${path} was locked by ${told(before)}, which has ended: taken over` }),
     release() {
       if (holderOf(path, files)?.run === run) files.remove(path)
     },

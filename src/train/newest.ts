@@ -42,7 +42,7 @@ export function newestGood(
     const crashes = timesCrashed(path, files)
     if (crashes < 2) return { good, damaged }
     doubtful ??= good
-    const message = `all of it is as it was written, but ${crashes} processes have ended while they loaded it`
+    const message = `its checksums are correct, but ${crashes} processes have ended while they loaded it`
     damaged.push({ path, step, damages: [{ file: 'manifest.json', message }] })
   }
   return doubtful ? { good: doubtful, damaged: damaged.filter(({ path }) => path !== doubtful.path) } : { damaged }
@@ -96,7 +96,7 @@ export function foundAt(asked: string, files: Files, share: Share): Newest & Req
   if (newest.good) return { ...newest, good: newest.good }
   if (newest.damaged.length > 0)
     throw new ProblemsError(withHint(newest.damaged.flatMap(problemsOf), before(newest.damaged, files, share)))
-  const hint = 'name a folder with a manifest.json in it, or the folder of such folders'
+  const hint = 'pass a folder with a manifest.json, or the folder of such folders'
   throw refusal(`${asked} holds no checkpoint`, hint)
 }
 
@@ -128,7 +128,7 @@ const stepIn = (path: string): number => Number(/(?:^|[/\\])step-(\d+)[/\\]*$/.e
 const withHint = (problems: readonly Problem[], earlier: string | undefined): Problem[] =>
   problems.map((problem, i) =>
     earlier !== undefined && i === problems.length - 1
-      ? { ...problem, suggestion: `the one before it is whole: ${earlier}` }
+      ? { ...problem, suggestion: `the previous checkpoint is complete: ${earlier}` }
       : problem,
   )
 

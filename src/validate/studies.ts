@@ -377,7 +377,7 @@ export const studies: Readonly<Record<string, Study>> = {
     family: 'gpt',
     framework: 'megatron-2021',
     figure: 'palm',
-    aside: row => (row.source.includes('fms-fsdp') ? 'which layers are recomputed is not said' : undefined),
+    aside: row => (row.source.includes('fms-fsdp') ? 'recomputed layers are not published' : undefined),
   },
 }
 

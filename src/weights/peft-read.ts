@@ -92,13 +92,15 @@ function configProblems(config: PeftConfig): Problem[] {
     init_lora_weights: start,
   } = config
   return [
-    ...(kind === 'LORA' ? [] : refuse('peft_type', 'adapters are LORA here')),
-    ...(dora ? refuse('use_dora', 'lengths of columns are not kept apart here') : []),
-    ...(bias === 'none' ? [] : refuse('bias', 'biases are frozen here')),
-    ...(biased ? refuse('lora_bias', 'adapters have no biases here') : []),
-    ...(Array.isArray(whole) && whole.length > 0 ? refuse('modules_to_save', 'all but adapters is frozen here') : []),
+    ...(kind === 'LORA' ? [] : refuse('peft_type', 'only LORA is supported')),
+    ...(dora ? refuse('use_dora', 'DoRA is not supported') : []),
+    ...(bias === 'none' ? [] : refuse('bias', 'trained biases are not supported')),
+    ...(biased ? refuse('lora_bias', 'adapter biases are not supported') : []),
+    ...(Array.isArray(whole) && whole.length > 0
+      ? refuse('modules_to_save', 'trained modules besides adapters are not supported')
+      : []),
     ...(typeof start === 'string' && changing.test(start)
-      ? refuse('init_lora_weights', 'it has changed the weights of the base: save them converted to LoRA')
+      ? refuse('init_lora_weights', 'it changes the base weights: save the adapters converted to LoRA')
       : []),
   ]
 }

@@ -63,7 +63,7 @@ const config = {
   'model/ignored/no-window': ['不起作用：这一族没有窗口，在 transformers 里也没有'],
   'model/ignored/foreign': ['不起作用：{family} 没有这项设置，在 transformers 里也没有'],
   'model/ignored/rotated': ['不起作用：旋转位置编码作用于整个头'],
-  'model/ignored/scaling': ['不起作用：不支持 RoPE 缩放 `{scaling}`，位置不缩放'],
+  'model/ignored/scaling': ['不起作用：不支持 RoPE 缩放 `{scaling}`'],
   'model/ignored/dynamic': ['不起作用：{positions} 个位置以内没有影响；更远的位置本应缩放'],
   'model/ignored/ramp': ['不起作用：过渡区的首尾是整数对'],
   'model/ignored/jitter': ['不起作用：不支持 router jitter'],

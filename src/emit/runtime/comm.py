@@ -1,6 +1,6 @@
 """
-Process groups from the mesh, and collectives that are a start and a wait. Members are in the program's order, which
-need not be the order of ranks: parts are put in place where the two differ.
+Process groups of the mesh, and asynchronous collectives (a start and a wait). Ranks of a group are in the program's order;
+where that differs from the numeric order, shards are permuted.
 """
 from datetime import timedelta
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -14,22 +14,22 @@ from .mesh import Mesh
 
 
 def all_here(group=None) -> None:
-    """Waits until every rank has come. NCCL is told on which device; it would guess, and warn of it."""
+    """A barrier. NCCL gets the device explicitly; otherwise it guesses, with a warning."""
     on = [torch.cuda.current_device()] if dist.get_backend(group) == "nccl" else None
     dist.barrier(group, device_ids=on)
 
 
 class Group:
-    """One collective's members as this rank knows them."""
+    """A process group from the point of view of this rank."""
 
     def __init__(self, label: str, members: List[int], rank: int, process_group):
         self.label = label
         self.members = members
         self.process_group = process_group
         self.index = members.index(rank)
-        # Members in the order of ranks.
+        # Members by ascending rank.
         self.by_rank = sorted(range(len(members)), key=lambda i: members[i])
-        # order[i]: where the part of member i stands among parts in the order of ranks; None where it is i.
+        # order[i]: position of member i's shard by ascending rank; None if it is always i.
         order = [self.by_rank.index(i) for i in range(len(members))]
         self.order = None if order == sorted(order) else order
 
@@ -48,7 +48,7 @@ class Group:
 
 
 class Groups:
-    """Every rank makes every group, in one order: a rank that skipped one would hang the others."""
+    """All ranks create all groups in the same order: a rank that skipped one would hang the others."""
 
     def __init__(self, mesh: Mesh, rank: int, specs: Sequence[Dict], backend: str, timeout: timedelta, made=None):
         self.made: Dict[Tuple[int, ...], object] = {} if made is None else made
@@ -82,7 +82,7 @@ class Groups:
         return found
 
     def open(self, rank: int, device) -> None:
-        """NCCL connects the ranks of a group when they first meet: on purpose now, all in one order, and not within a step."""
+        """Connects the ranks of each group now, in one order: NCCL would connect them at their first collective, within a step."""
         if self.backend != "nccl":
             return
         for key, process_group in self.made.items():
@@ -108,7 +108,7 @@ class Groups:
 
 
 def _all_members(mesh: Mesh, spec: Dict) -> Iterator[List[int]]:
-    """Everybody's group of this kind, each once."""
+    """All groups along these axes, each once."""
     stages = spec.get("stages")
     covered = set()
     for rank in range(mesh.world):
@@ -120,7 +120,7 @@ def _all_members(mesh: Mesh, spec: Dict) -> Iterator[List[int]]:
 
 
 class Pending:
-    """A collective under way: `wait` gives its result. `held` keeps operands alive until then."""
+    """A collective in flight: `wait` returns its result. `held` keeps its operands alive until then."""
 
     def __init__(self, work, finish: Callable[[], torch.Tensor], text: str, held=None):
         self.work = work
@@ -134,22 +134,22 @@ class Pending:
         return self.finish()
 
     def works(self) -> List:
-        """What says whether it has happened: over NCCL `wait` makes the GPU wait, and returns."""
+        """Work handles that tell completion: with NCCL `wait` only makes the GPU wait."""
         return [] if self.work is None else getattr(self.work, "works", [self.work])
 
 
 def _split(x: torch.Tensor, dim: int, parts: int) -> torch.Tensor:
-    """[parts, ...]: x cut along dim."""
+    """[parts, ...]: x split along dim."""
     return x.unflatten(dim, (parts, x.shape[dim] // parts)).movedim(dim, 0)
 
 
 def _laid(parts: torch.Tensor, dim: int) -> torch.Tensor:
-    """The inverse: parts side by side along dim."""
+    """The inverse: shards concatenated along dim."""
     return parts.movedim(0, dim).flatten(dim, dim + 1)
 
 
 def _split_zigzag(x: torch.Tensor, dim: int, parts: int, minor: int) -> torch.Tensor:
-    """[parts, ...]: x cut along dim so that `minor` parts in a row are an early and a late chunk."""
+    """[parts, ...]: x split along dim so that `minor` consecutive shards are an early and a late chunk."""
     pairs = parts_of.paired(_split(x, dim, 2 * parts // minor))
     ranks = pairs.movedim(1, dim + 1).flatten(dim + 1, dim + 2)
     return _split(ranks, dim + 1, minor).transpose(0, 1).flatten(0, 1)
@@ -182,7 +182,7 @@ def greatest(numbers: Sequence[torch.Tensor], group: Group) -> List[Pending]:
     return [Pending(one.work, lambda i=i: numbers[i].copy_(all_numbers[i]), one.text) for i in range(len(numbers))]
 
 
-# gloo adds these in 16 bits, or in older releases not at all.
+# gloo reduces these in 16 bits, or in older releases not at all.
 HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -191,11 +191,11 @@ def is_gloo(group: Group) -> bool:
 
 
 def bits(x: torch.Tensor) -> torch.Tensor:
-    """The same memory, for being moved only: gloo knows another type of two bytes, but in older releases not bf16."""
+    """The same memory as another 2-byte type, for copies only: older releases of gloo do not support bf16."""
     return x.view(torch.float16) if x.dtype == torch.bfloat16 else x
 
 
-# What no backend and few ops know.
+# Types that no backend and few operations support.
 CODES = tuple(DTYPES[name] for name in ("f8e4m3", "f8e5m2"))
 
 
@@ -205,7 +205,7 @@ def _as_bytes(move: Callable, x: torch.Tensor, *how) -> Pending:
 
 
 def all_gather(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> Pending:
-    """`zigzag`: so many members in a row hold an early and a late chunk; 0: the parts follow each other."""
+    """`zigzag`: N consecutive ranks hold an early and a late chunk; 0: shards are contiguous."""
     if x.dtype in CODES:
         return _as_bytes(all_gather, x, group, dim, zigzag)
     text = f"all-gather over {group.label} with ranks {group.members}"
@@ -229,7 +229,7 @@ def reduce_scatter(x: torch.Tensor, group: Group, dim: int, zigzag: int = 0) -> 
     split = _split_zigzag(x, dim, group.size, zigzag) if zigzag else _split(x, dim, group.size)
     parts = group.in_rank_order(split).contiguous()
     if is_gloo(group):  # has none in older releases
-        # A copy: of a batch of one the parts are x itself, which others may read.
+        # A copy: for a batch of one the shards are x itself, which may be read later.
         parts = parts.clone() if parts.data_ptr() == x.data_ptr() else parts
         sums = all_reduce(parts, group, in_place=True)
         mine = sorted(group.members).index(group.members[group.index])
@@ -253,7 +253,7 @@ def all_to_all(x: torch.Tensor, group: Group, cut: int, lay: int) -> Pending:
 
 
 class _Together:
-    """Messages that are waited for together, once."""
+    """Point-to-point messages with one wait."""
 
     def __init__(self, works: List):
         self.works, self.left = works, works
@@ -265,7 +265,7 @@ class _Together:
 
 
 def shift(tensors: Sequence[torch.Tensor], group: Group, by: int) -> List[Pending]:
-    """Member i gets what member i - by has: messages to one and from another member, on the group's own communicator."""
+    """Rank i of the group receives from rank i - by: one send and one receive on the group's communicator."""
     text = f"shift by {by} over {group.label} with ranks {group.members}"
     if by % group.size == 0:
         return [Pending(None, lambda x=x: x.clone(), text) for x in tensors]
@@ -291,7 +291,7 @@ def receive(tensor: torch.Tensor, peer: int, channel, text: str) -> Pending:
 
 
 def _message(how: Callable, tensor: torch.Tensor, peer: int, channel):
-    """Over NCCL as a batch of one: that is sent on the channel's communicator, where a message alone would make another."""
+    """With NCCL as a batch of one, which uses the group's communicator; a single send would create another."""
     if channel is None:
         return how(tensor, peer)
     return _Together(dist.batch_isend_irecv([dist.P2POp(how, tensor, peer, channel)]))

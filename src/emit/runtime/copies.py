@@ -1,4 +1,4 @@
-"""Ranks that are copies of the launcher, which has loaded torch: on CPUs that takes longer than all else of a start."""
+"""Ranks as forks of the launcher, which has imported torch: on CPUs the import dominates the start."""
 import os
 import runpy
 import signal

@@ -1,4 +1,4 @@
-"""Copies that should be alike: what ranks hold from step to step is hashed, and compared over those that hold the same part."""
+"""Silent data corruption: hashes of parameters and optimizer state are compared across replicas."""
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -7,7 +7,7 @@ import torch.distributed as dist
 from . import spaces
 from .spoken import listed, phrase
 
-# Elements that are hashed at once.
+# Elements per hashing chunk.
 CHUNK = 1 << 24
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 # 2^64 by the golden ratio, as a number with a sign: odd, as every factor is.
@@ -15,7 +15,7 @@ MIXED = -7046029254386353131
 
 
 class Kept(NamedTuple):
-    """A parameter, or a state of one, which has a name; ranks that differ along other axes than these hold the same part."""
+    """A parameter or one of its optimizer states. Ranks that differ only along other axes than these hold the same shard."""
 
     param: Dict
     state: str
@@ -26,7 +26,7 @@ class Kept(NamedTuple):
         return [*split, *self.layout.get("flat", []), *self.layout.get("partial", {})]
 
     def values(self, stage) -> Optional[spaces.Held]:
-        """What this rank has of it."""
+        """This rank's shard."""
         frames = self.param["frames"].get(str(stage.pp))
         if frames is None:
             return None
@@ -36,7 +36,7 @@ class Kept(NamedTuple):
 
 
 class Unlike(NamedTuple):
-    """Ranks that hold the same part with other bits; odd: those whose bits are not those of most, if most have the same."""
+    """Replicas that differ. odd: the ranks that differ from the majority, if there is one."""
 
     kept: Kept
     holders: List[int]
@@ -73,21 +73,21 @@ def resume_from(equal: int) -> str:
 
 
 class ReplicasDiffer(Exception):
-    """Silent data corruption: the state of every step after `equal` is suspect. All ranks know."""
+    """Silent data corruption: the state after step `equal` is suspect. Raised on all ranks."""
 
     def __init__(self, differ: int, equal: int):
         super().__init__(f"replicas differ since step {differ}: checkpoints after step {equal} may be corrupt; {resume_from(equal)}")
 
 
 class Replicas:
-    """What comparing replicas has shown: the last step after which all were equal, and the first after which some were not."""
+    """Results of replica comparisons: the last step at which all were equal, and the first at which some differed."""
 
     def __init__(self, first: int):
         self.equal = first
         self.differ: Optional[int] = None
 
     def compare(self, stage, step: int) -> List[Dict]:
-        """After a step, all ranks together. The differences as events."""
+        """Compares replicas after a step (collective). Returns differences as events."""
         found = unlike(stage)
         if self.differ is None and found:
             self.differ = step
@@ -105,7 +105,7 @@ class Replicas:
 
 
 def kept_in(params: List[Dict]) -> Iterator[Kept]:
-    """All that lives from step to step, in one order on all ranks."""
+    """All persistent tensors, in the same order on all ranks."""
     for param in params:
         yield Kept(param, "", param["kept"])
         held = next(iter(param["frames"].values()))
@@ -114,7 +114,7 @@ def kept_in(params: List[Dict]) -> Iterator[Kept]:
 
 
 def hash_of(values: torch.Tensor) -> torch.Tensor:
-    """64 bits: a sum of all elements, seen as bits, times odd numbers, so one other bit always gives another. Every NaN counts as the same."""
+    """A 64-bit hash: the sum of all elements as integers times odd factors, so a single flipped bit changes it. All NaNs hash alike."""
     line = values.detach().reshape(-1)
     total = torch.zeros((), dtype=torch.int64, device=line.device)
     for first in range(0, line.numel(), CHUNK):

@@ -1,4 +1,4 @@
-"""A rank as emitted functions see it: where it stands on the mesh, whom it meets, the step and microbatch it is at."""
+"""The context that generated functions receive as `here`: mesh coordinates, collectives over process groups, current step and microbatch."""
 import math
 from collections import deque
 from typing import Callable, Deque, Dict, List, Optional, Sequence, Union
@@ -21,51 +21,51 @@ class Here:
         self.seed = seed
         self.coordinates = mesh.coordinates(rank)
         self._mover = spaces.Mover(device)
-        # What changes with every call.
+        # Changes with every call.
         self.step = 0
-        # The same where it is computed with, so that a recorded step can be told another.
+        # The step as a tensor, so that a CUDA graph can be replayed with another step.
         self._step = torch.zeros((), dtype=torch.int64, device=device)
-        # Numbers that the step is told: lr, and where spikes are skipped the limit.
+        # Per-step scalars: lr, and the gradient norm limit if spikes are skipped.
         self.told: Dict[str, float] = {}
         self.block = ""
         self.microbatch = 0
-        # The parameters that a call serves, and the index of every element that the rank has of one.
+        # The parameters of the current call, and for one of them the global index of every local element.
         self.whose: List[str] = []
         self.elements: Callable[[str], torch.Tensor]
         self._clip = (None, None)
-        # What was loaded, by what was asked for; None: every step loads anew.
+        # Loaded inputs by request, reused by a CUDA graph; None: load again in every step.
         self._loaded: Optional[Dict] = None
         self._ahead: Dict = {}
-        # What `require_room` will look at.
+        # Token counts per expert that `require_room` checks.
         self._guards: List = []
-        # Whether choices of experts are kept, and those of the step: the layer, where they lie in the global batch, and what was chosen.
+        # Whether routing is recorded, and that of the step: layer, position in the global batch, selected experts.
         self.records = False
         self.chosen: List = []
-        # For whoever asks why it takes so long: what the host waits for, and what the GPU was told to wait for last.
+        # For hang reports: what the host waits for, and what the GPU was last told to wait for.
         self.waiting_for = ""
         self._waited: Deque = deque(maxlen=256)
 
     def at(self, *axes: str, turn: int = 0) -> int:
-        """The rank's place along one axis, or along several read as one (major first); or that of the rank `turn` before."""
+        """The rank's coordinate along one axis, or along several flattened (major first), minus `turn` ring steps."""
         return (self.mesh.index(axes, self.coordinates) - turn) % self.mesh.size(axes)
 
     def part_of(self, elements: int, *axes: str) -> int:
-        """Elements of a part of so many, cut along axes."""
+        """Elements per shard (padded) of a flat tensor that is sharded over axes."""
         return lines.part_size(elements, self.mesh.size(axes))
 
     def count_of(self, elements: int, *axes: str) -> int:
-        """How many of the rank's part are there, and no padding."""
+        """Elements of the rank's shard without padding."""
         part = self.part_of(elements, *axes)
         return max(0, min(part, elements - self.at(*axes) * part))
 
     def zigzag(self, size: int, major: Union[str, Sequence[str]], *minor: str, turn: int = 0) -> Start:
-        """Where the rank's part, of `size` elements, lies in a sequence that is split in zigzag over the first axis, or its factors."""
+        """Start of the rank's chunks, `size` tokens together, in a sequence that is sharded in zigzag over the first axis or its factors."""
         axes = [major] if isinstance(major, str) else major
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
     def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device", kind: str = "", name: str = "") -> spaces.Held:
-        """`room` is how many elements its memory holds, where that is more; of what lives on the host, parameters go up."""
+        """A zeroed buffer with capacity for `room` elements, if that is more. Parameters on the host are pinned, since they are copied to the GPU."""
         if space == "disk":
             return spaces.OnDisk(sizes, self.dtypes[dtype], name)
         elements = torch.Size(sizes).numel()
@@ -75,7 +75,7 @@ class Here:
         return line[:elements].view(sizes)
 
     def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
-        """The rank's part of one microbatch of a data input; or a number of the step."""
+        """The rank's shard of one microbatch of a data input, or a per-step scalar."""
         asked = (name, tuple(starts), tuple(sizes), dtype)
         if self._loaded is None:
             return self._fetch(*asked)
@@ -85,22 +85,22 @@ class Here:
 
     def _fetch(self, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str):
         if name in self.told:
-            # On a GPU a tensor, so that a recorded step can be told a new one.
+            # On a GPU a tensor, so that a CUDA graph can be replayed with a new value.
             return self.told[name] if self.device.type == "cpu" else torch.full((), self.told[name], dtype=torch.float64, device=self.device)
         return self._values(name, starts, sizes, dtype).to(device=self.device, non_blocking=True)
 
     def _values(self, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str) -> torch.Tensor:
-        """Of this step, on the host; read ahead or not."""
+        """Values of this step on the host, prefetched or not."""
         values = self._ahead.pop((self.step, name, starts), None)
         return self._read(self.step, name, starts, sizes, dtype) if values is None else values
 
     def _read(self, step: int, name: str, starts: Sequence[int], sizes: Sequence[int], dtype: str) -> torch.Tensor:
         values = self.data.part(step, name, starts, sizes).to(self.dtypes[dtype])
-        # From other memory than pinned the copy would wait for the GPU to finish the step before.
+        # A copy from unpinned memory would wait for the GPU to finish the previous step.
         return values.pin_memory() if self.device.type == "cuda" else values
 
     def read_ahead(self) -> None:
-        """The data of the next step, while the GPU is at this one."""
+        """Prefetches the data of the next step while the GPU computes this one."""
         step = self.step + 1
         self._ahead = {
             (step, name, starts): self._read(step, name, starts, sizes, dtype)
@@ -109,7 +109,7 @@ class Here:
         }
 
     def keep_loaded(self) -> None:
-        """From now on the same load is the same tensor in every step; `start` fills it."""
+        """From now on a load returns the same tensor in every step, which `start` fills."""
         self._loaded = {}
 
     def start(self, step: int, told: Dict[str, float]) -> None:
@@ -135,52 +135,52 @@ class Here:
         return drawing.kept(rate, starts, sizes, wholes, self.seed, name, self._step, order, along)
 
     def chose(self, choice: torch.Tensor, batch: int, seq: Start) -> None:
-        """What tokens chose in a layer: sequences from `batch` on, and of each those from `seq` on."""
+        """Records the routing of a layer: sequences from `batch` on, tokens from `seq` on."""
         self.chosen.append((self.block, batch, seq, choice.to("cpu", torch.int32)))
 
     def draws(self, i: int) -> torch.Tensor:
-        """Of the parameters that are being updated, for the elements of number i: numbers of 16 bits by their index in the whole."""
+        """16-bit samples for stochastic rounding of the i-th parameter that is updated, by the global index of each element."""
         name = self.whose[i]
         return drawing.draws(self.elements(name), self.seed, name, self._step)
 
     def start_of_basis(self, sizes: Sequence[int], first: int) -> torch.Tensor:
-        """Columns of chance for the parameter whose gradient is summed, by their index from `first` on: in [-1, 1], the same in every step."""
+        """PowerSGD: the random start of the projection, in [-1, 1], by global index from `first` on; the same in every step."""
         (name,) = self.whose
         index = torch.arange(first, first + math.prod(sizes), device=self.device)
         return ((counter.draws(index, self.seed, f"basis.{name}").double() - 32767.5) / 32768).view(sizes)
 
     def verdict(self, norm_squared: torch.Tensor, limit: float = math.inf) -> torch.Tensor:
-        """Whether the step is taken; all ranks have the same bits of the norm. What is not a number is below nothing."""
+        """Whether the optimizer applies the step: the gradient norm is finite and below the limit. Bitwise equal on all ranks."""
         return norm_squared < float(limit) ** 2
 
     def clip(self, most: float, norm_squared: torch.Tensor) -> torch.Tensor:
-        """What gradients are multiplied by so that their norm is at most `most`: once a step, the same for all."""
+        """The gradient clipping factor for a maximum global norm of `most`, computed once per step."""
         key = (self.step, id(norm_squared))
         if self._clip[0] != key:
             self._clip = (key, torch.clamp(most / (torch.sqrt(norm_squared) + 1e-6), max=1.0))
         return self._clip[1]
 
     def part(self, x: torch.Tensor, *axes: str, dim: int, zigzag: int = 0) -> torch.Tensor:
-        """Of a whole tensor the part this rank holds when it is split along dim over axes, the first few in zigzag: a copy."""
+        """A copy of this rank's shard of a full tensor that is sharded along dim over axes, the first `zigzag` of them in zigzag."""
         size = x.shape[dim] // self.mesh.size(axes)
         start = self.zigzag(size, axes[:zigzag], *axes[zigzag:]) if zigzag else self.at(*axes) * size
         return parts.narrow(x, dim, start, size).clone(memory_format=torch.contiguous_format)
 
     def own(self, x, *axes: str):
-        """The rank's own part of a tensor that lies in parts over axes, where it lies; of each, if x is a list."""
+        """A view of the rank's own shard within a tensor that is sharded over axes; of each tensor, if x is a list."""
         if isinstance(x, list):
             return [self.own(each, *axes) for each in x]
         return lines.own(x, self.mesh.size(axes), self.at(*axes))
 
     def part_of_line(self, x: torch.Tensor, *axes: str) -> torch.Tensor:
-        """A copy of the part of a tensor that the rank holds when its elements are cut over axes in one row."""
+        """A copy of the rank's shard of a flattened tensor that is sharded over axes."""
         parts = self.mesh.size(axes)
         wide = lines.line(x.clone(memory_format=torch.contiguous_format), parts)
         wide[x.numel() :].zero_()
         return lines.part(wide, parts, self.at(*axes)).clone()
 
     def scatter_line(self, x: torch.Tensor, group: str) -> comm.Pending:
-        """The rank's own part of the sum, as a tensor of its own."""
+        """Reduce-scatter of a flattened tensor: the rank's shard of the sum, as a new tensor."""
         flight, own = lines.scatter_([x.clone(memory_format=torch.contiguous_format)], self.groups[group]), self.groups[group]
         return comm.Pending(flight, lambda: lines.own(flight.tensors[0], own.size, own.index).clone(), flight.text)
 
@@ -192,11 +192,11 @@ class Here:
         return lines.sum_(tensors, self.groups[group])
 
     def scatter_all_(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
-        """Into each tensor's own part of itself."""
+        """Bucketed reduce-scatter, in place: each tensor's own shard receives the sum."""
         return lines.scatter_(tensors, self.groups[group])
 
     def gather_all_(self, tensors: Sequence[torch.Tensor], group: str) -> lines.Flight:
-        """Into the tensors themselves, of which the own part is true."""
+        """Bucketed all-gather, in place: each tensor holds a valid own shard and receives the others."""
         return lines.gather_(tensors, self.groups[group])
 
     def gather_all(self, parts: Sequence[torch.Tensor], group: str, sizes: Sequence[Sequence[int]]) -> lines.Flight:
@@ -221,11 +221,11 @@ class Here:
         return comm.all_reduce(x, self.groups[group], combine)
 
     def greatest(self, numbers: Sequence[torch.Tensor], group: str) -> Sequence[comm.Pending]:
-        """Of each number the greatest that a member has, all of them in one message."""
+        """All-reduce (max) of several scalars in one collective."""
         return comm.greatest(numbers, self.groups[group])
 
     def all_reduce_(self, x: torch.Tensor, group: str, combine: str = "sum") -> comm.Pending:
-        """Into x itself, which nobody reads any more."""
+        """In place, where the operand is not read again."""
         return comm.all_reduce(x, self.groups[group], combine, in_place=True)
 
     def all_gather(self, x: torch.Tensor, group: str, dim: int, zigzag: int = 0) -> comm.Pending:
@@ -235,19 +235,19 @@ class Here:
         return comm.reduce_scatter(x, self.groups[group], dim, zigzag)
 
     def all_to_all(self, x: torch.Tensor, group: str, cut: int, lay: int) -> comm.Pending:
-        """x is cut along `cut`, part i goes to member i; what arrives is laid side by side along `lay`."""
+        """All-to-all: x is split along `cut`, shard i goes to rank i of the group, and what arrives is concatenated along `lay`."""
         return comm.all_to_all(x, self.groups[group], cut, lay)
 
     def shift(self, tensors: Sequence[torch.Tensor], group: str, by: int) -> Sequence[comm.Pending]:
-        """Of each tensor, what the member `by` before this one has."""
+        """A ring shift: each tensor from the rank `by` positions before this one."""
         return comm.shift(tensors, self.groups[group], by)
 
     def guard(self, counts: torch.Tensor, room: int, even: float) -> None:
-        """Own experts have so many rows, and must not have more than there is room for: `require_room` looks, once a step."""
+        """Registers the tokens of the rank's experts and their capacity for `require_room`, which checks once per step."""
         self._guards.append((counts.sum(), room, even, f"{self.block}, microbatch {self.microbatch}"))
 
     def require_room(self) -> None:
-        """Stops all ranks where one of them has more rows than room."""
+        """Stops all ranks if one of them exceeds its expert capacity."""
         guards, self._guards = self._guards, []
         over = [needed - room for needed, room, _, _ in guards] or [torch.zeros((), dtype=torch.int64, device=self.device)]
         worst = torch.stack(over).max()
@@ -263,7 +263,7 @@ class Here:
         raise RuntimeError("another rank has more expert tokens than its capacity")
 
     def dispatch(self, x: torch.Tensor, to: torch.Tensor, group: str, rows: int, apart: bool, block: int = 0) -> comm.Pending:
-        """Rows of choices to the ranks that hold their experts; `block` is how many one rank may have for another, if all fit."""
+        """MoE dispatch: tokens go to the ranks of their experts; `block` is the most that one rank may send to another."""
         return routes.dispatch(x, to, rows, apart, block, self.groups[group])
 
     def combine(self, rows: torch.Tensor, to: torch.Tensor, group: str, apart: bool, block: int = 0) -> comm.Pending:
@@ -278,7 +278,7 @@ class Here:
         return result
 
     def awaited(self) -> str:
-        """What has not happened yet of all that was waited for, the first of it."""
+        """The first collective that was waited for and has not completed."""
         late = (text for works, text in list(self._waited) if not all(work.is_completed() for work in works))
         return self.waiting_for or next(late, "")
 
@@ -287,7 +287,7 @@ COMMUNICATES = ["load", "kept", "scatter_line", "gather_line", "all_reduce", "al
 
 
 def keep_out_of_compiled_code() -> None:
-    """torch.compile compiles what is between these and calls them as they are."""
+    """Excludes communication from torch.compile, which compiles what is between these calls."""
     documents.keep_out_of_compiled_code()
     for name in COMMUNICATES:
         method = getattr(Here, name)

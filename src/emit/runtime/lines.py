@@ -12,7 +12,7 @@ from .comm import HALVES, Group, Pending, bits, is_gloo
 
 
 class Flight(Pending):
-    """Collectives over many tensors under way. `tensors` are what they fill: true once they were waited for."""
+    """A bucketed collective in flight. `tensors` receive the results and are valid after the wait."""
 
     def __init__(self, works: List, tensors: List[torch.Tensor], text: str, finish: Sequence[Callable[[], object]] = ()):
         super().__init__(None, lambda: None, text)
@@ -34,17 +34,17 @@ def part_size(elements: int, parts: int) -> int:
 
 
 def room_for(sizes: Sequence[int], parts: int) -> int:
-    """Elements that all parts of a tensor take."""
+    """Elements of all shards of a tensor together, with padding."""
     return part_size(torch.Size(sizes).numel(), parts) * parts
 
 
 def with_room(sizes: Sequence[int], parts: int, like: torch.Tensor) -> torch.Tensor:
-    """A tensor of zeros that has room for all parts behind its first element."""
+    """A tensor of zeros with capacity for all padded shards."""
     return like.new_zeros(room_for(sizes, parts))[: torch.Size(sizes).numel()].view(sizes)
 
 
 def line(x: torch.Tensor, parts: int) -> torch.Tensor:
-    """All parts of x side by side: its own memory, or a copy where that has no room for them."""
+    """x as a flat buffer with all padded shards: its own memory, or a copy if that lacks the capacity."""
     room = room_for(x.shape, parts)
     x = x.contiguous()
     if room > x.numel() and _elements_from(x) < room:
@@ -60,13 +60,13 @@ def _elements_from(x: torch.Tensor) -> int:
 
 
 def part(of: torch.Tensor, parts: int, index: int) -> torch.Tensor:
-    """Part `index` of a line: a view."""
+    """Shard `index` of a flat buffer: a view."""
     size = of.numel() // parts
     return of.narrow(0, index * size, size)
 
 
 def own(x: torch.Tensor, parts: int, index: int) -> torch.Tensor:
-    """The rank's own part of a tensor that has room for all of them: a view."""
+    """The rank's own shard within a tensor that has capacity for all of them: a view."""
     whole = line(x, parts)
     if whole.data_ptr() != x.data_ptr():
         raise RuntimeError(f"a tensor of {tuple(x.shape)} has no room for {parts} parts")
@@ -78,7 +78,7 @@ def _whole(wide: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
 
 
 def _all(group: Group, start: Callable, operands: Sequence) -> List:
-    """Starts one collective for each operand; NCCL is given all of one dtype at once."""
+    """Starts one collective per operand; with NCCL those of one dtype are coalesced."""
     together = not is_gloo(group) and len(operands) > 1 and hasattr(dist, "_coalescing_manager")
     if not together:
         return [start(*each) for each in operands]
@@ -93,7 +93,7 @@ def _all(group: Group, start: Callable, operands: Sequence) -> List:
 
 
 def _sums(group: Group, tensors: Sequence[torch.Tensor]):
-    """All-reduce in place: the works, and what is left to do after them."""
+    """All-reduce in place: work handles, and the steps that follow them."""
     narrow = is_gloo(group)
     wide = [x.float() if narrow and x.dtype in HALVES else x for x in tensors]
 
@@ -105,20 +105,20 @@ def _sums(group: Group, tensors: Sequence[torch.Tensor]):
 
 
 def sum_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
-    """Every tensor becomes its sum over the group."""
+    """All-reduce of a bucket, in place."""
     dense = [x.contiguous() for x in tensors]
     works, finish = _sums(group, dense)
     return Flight(works, dense, f"all-reduce of {len(dense)} tensors over {group.label} with ranks {group.members}", finish)
 
 
 def scatter_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
-    """Every rank gets its own part of each sum, at its place in the tensor."""
+    """Reduce-scatter of a bucket, in place: each rank receives its own shard of every sum."""
     lines = [line(x, group.size) for x in tensors]
     for x, wide in zip(tensors, lines):
         wide[x.numel() :].zero_()
     text = f"reduce-scatter of {len(lines)} tensors over {group.label} with ranks {group.members}"
     wholes = [_whole(wide, x.shape) for x, wide in zip(tensors, lines)]
-    # gloo has none in older releases, and others put parts in the order of ranks.
+    # Older releases of gloo have none, and other backends order shards by rank.
     if is_gloo(group) or group.order is not None:
         works, finish = _sums(group, lines)
         return Flight(works, wholes, text, finish)
@@ -131,7 +131,7 @@ def scatter_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
 
 
 def gather_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
-    """Every tensor becomes whole; of each the rank's own part is true already."""
+    """All-gather of a bucket, in place: the rank's own shards are valid before."""
     lines = [line(x, group.size) for x in tensors]
     text = f"all-gather of {len(lines)} tensors over {group.label} with ranks {group.members}"
     wholes = [_whole(wide, x.shape) for x, wide in zip(tensors, lines)]
@@ -146,7 +146,7 @@ def gather_(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
 
 
 def _gathered_apart(mine, lines, group: Group, wholes, text: str) -> Flight:
-    """Into memory of its own, from which parts are put in the order of members."""
+    """Into a separate buffer, from which shards are permuted into group order."""
     got = [wide.new_empty((group.size, own_part.numel())) for wide, own_part in zip(lines, mine)]
 
     def start(parts, own_part):
@@ -162,7 +162,7 @@ def _gathered_apart(mine, lines, group: Group, wholes, text: str) -> Flight:
 
 
 def gather(parts: Sequence[torch.Tensor], group: Group, sizes: Sequence[Sequence[int]]) -> Flight:
-    """New tensors of these sizes from everybody's parts."""
+    """All-gather of a bucket into new tensors of these sizes."""
     wholes = [with_room(shape, group.size, x) for shape, x in zip(sizes, parts)]
     for whole, x in zip(wholes, parts):
         own(whole, group.size, group.index).copy_(x)
@@ -170,7 +170,7 @@ def gather(parts: Sequence[torch.Tensor], group: Group, sizes: Sequence[Sequence
 
 
 def exchange(tensors: Sequence[torch.Tensor], group: Group) -> Flight:
-    """Of each line part i to member i; what arrives lies one behind the other, in the order of members."""
+    """All-to-all of flat buffers: shard i goes to rank i of the group; received shards are concatenated in group order."""
     sent = [group.in_rank_order(x.reshape(group.size, -1)).contiguous() for x in tensors]
     got = [torch.empty_like(x) for x in sent]
     into = got if group.order is None else [torch.empty_like(x) for x in sent]

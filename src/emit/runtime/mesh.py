@@ -1,4 +1,4 @@
-"""Ranks on named axes: where a rank stands, and whom it meets. Pure functions of (mesh, rank)."""
+"""A device mesh with named axes: coordinates of a rank and the members of its process groups. Pure functions of (mesh, rank)."""
 from typing import Dict, List, Optional, Sequence, Tuple
 
 
@@ -35,7 +35,7 @@ class Mesh:
         return rank
 
     def index(self, axes: Sequence[str], at: Dict[str, int]) -> int:
-        """The place along several axes read as one, major axis first."""
+        """The coordinate along several axes flattened, major axis first."""
         index = 0
         for axis in axes:
             index = index * self.sizes.get(axis, 1) + at.get(axis, 0)
@@ -54,18 +54,18 @@ class Mesh:
         return members
 
     def peer(self, rank: int, pp: int) -> int:
-        """The rank at the same place on every axis but pp."""
+        """The rank with the same coordinates on every axis but pp."""
         return self.rank_at({**self.coordinates(rank), "pp": pp})
 
     def members(self, rank: int, axes: Sequence[str], stages: Optional[Sequence[int]] = None) -> List[int]:
-        """Whom a collective of `rank` brings together, in group order; only the ranks of `stages` where given."""
+        """The ranks of the process group of `rank` along axes, in group order; only those of `stages` if given."""
         if stages is None:
             return self.along(rank, axes)
         others = [axis for axis in axes if axis != "pp"]
         return [member for pp in stages for member in self.along(self.peer(rank, pp), others)]
 
     def cut(self, sizes: Sequence[int], layout: Dict, rank: int) -> Tuple[int, int]:
-        """Where the rank's part of a block begins and ends, its elements in one row; all of it if the layout is not flat."""
+        """Begin and end of the rank's shard of a flattened block; the full block if the layout is not flat."""
         elements = 1
         for size in sizes:
             elements *= size
@@ -75,7 +75,7 @@ class Mesh:
         return begin, min(elements, begin + part)
 
     def part(self, dims: Sequence[Dict], layout: Dict, rank: int) -> Tuple[List[int], List[int], List[int]]:
-        """Of a tensor of whole `dims`, what the rank holds under a layout: starts, sizes and whole sizes."""
+        """The rank's shard of a tensor under a layout: starts, sizes and full sizes."""
         at = self.coordinates(rank)
         starts, sizes, wholes = [], [], []
         for dim in dims:

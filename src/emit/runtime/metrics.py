@@ -1,4 +1,4 @@
-"""What a run writes down: about.json says which run it is, metrics.jsonl has a line a step and a line an event."""
+"""Files of a run: about.json describes it, metrics.jsonl has one line per step and per event."""
 import json
 import math
 import os
@@ -15,7 +15,7 @@ FORMAT = "lockstep-run-1"
 
 
 def write_run(folder: str, world: int, device: str, expected: Optional[Dict], restarted: bool) -> None:
-    """By one rank. A run that restarts is the run it was."""
+    """Writes about.json on one rank. A restarted run keeps its identity."""
     path = os.path.join(folder, "about.json")
     if restarted and os.path.exists(path):
         return
@@ -28,12 +28,12 @@ def write_run(folder: str, world: int, device: str, expected: Optional[Dict], re
 
 
 def finite(record: Dict) -> Dict:
-    """JSON has no word for what is not."""
+    """JSON cannot represent NaN and infinity: null instead."""
     return {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in record.items()}
 
 
 class Metrics:
-    """The file, as the rank that reports has it."""
+    """metrics.jsonl on the reporting rank."""
 
     def __init__(self, path: str, board: Optional[TensorBoard] = None):
         self.path, self.board = path, board
@@ -56,7 +56,7 @@ class Metrics:
             self.event(**event)
 
     def restarted(self, first: int) -> None:
-        """What the launcher tells of the failure, and what it cost."""
+        """A restart event: the failure that the launcher passes on, and the steps lost."""
         told = json.loads(os.environ["LOCKSTEP_RESTART"])
         lost = max(0, last_step(self.path) - first)
         again = f"{lost} {'step is' if lost == 1 else 'steps are'} repeated" if lost else "no step is lost"
@@ -80,7 +80,7 @@ class Metrics:
 
 
 def last_step(path: str) -> int:
-    """Of the lines that are whole."""
+    """The last step among complete lines."""
     last = 0
     if os.path.exists(path):
         with open(path) as file:
@@ -93,7 +93,7 @@ def last_step(path: str) -> int:
 
 
 def tell_end(path: str, rank: Optional[int], why: str, failure: Dict) -> None:
-    """By the launcher, when a run has failed: how it ended, for those who read its lines later."""
+    """Called by the launcher when a run has failed: appends how it ended."""
     if os.path.exists(path):
         step = last_step(path) + 1
         Metrics(path).event(step, "failed", "error", f"the run failed here: {why}", {}, rank, **phrase("failed", why=failure))

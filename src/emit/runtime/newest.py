@@ -15,7 +15,7 @@ from .saving import TEXTS
 
 
 class AllDamaged(Damaged):
-    """No checkpoint is whole; what is wrong with each, by its path."""
+    """No checkpoint is complete; the error of each, by path."""
 
     def __init__(self, said: str, passed: List[Tuple[str, str]]):
         super().__init__(said)
@@ -25,14 +25,14 @@ class AllDamaged(Damaged):
 class Found(NamedTuple):
     folder: str
     manifest: Dict
-    # Newer ones that are damaged: where they are, and what is wrong with each.
+    # Newer corrupt checkpoints: path and error.
     passed: List[Tuple[str, str]]
 
 
 def find(
     asked: str, rank: int, world: int, store, weights_only: bool = False, alive: Callable[[], None] = lambda: None
 ) -> Found:
-    """All ranks together: the checkpoint that is asked for, or the newest whole one in a folder. Raises what is wrong where none is."""
+    """Collective: the requested checkpoint, or the latest complete one in a folder. Raises the errors if there is none."""
     if rank == 0:
         store.set("newest", json.dumps(candidates(asked)))
     told = json.loads(store.get("newest"))
@@ -52,14 +52,14 @@ def find(
 
 
 def all_know(rank: int, world: int, store) -> None:
-    """The store ends with rank 0, which must not end before the others have read what is to be said."""
+    """The store lives on rank 0, which must not exit before the others have read the errors."""
     store.set(f"newest/known/{rank}", "")
     for other in range(world if rank == 0 else 0):
         store.get(f"newest/known/{other}")
 
 
 def candidates(asked: str) -> Dict:
-    """The newest first; those whose load has ended the process twice last, as long as there are others."""
+    """Latest first; those that crashed the process twice while loading come last."""
     if os.path.exists(os.path.join(asked, "manifest.json")):
         return {"paths": [asked], "doubtful": []}
     found = [
@@ -75,7 +75,7 @@ def candidates(asked: str) -> Dict:
     doubtful = [path for path in paths if crashes[path] >= 2]
     if len(doubtful) == len(paths):
         return {"paths": paths, "doubtful": []}
-    say = "{}: all of it is as it was written, but {} processes have ended while they loaded it"
+    say = "{}: its checksums are correct, but {} processes have ended while they loaded it"
     return {
         "paths": [path for path in paths if path not in doubtful] + doubtful,
         "doubtful": [(path, say.format(path, crashes[path])) for path in doubtful],
@@ -88,20 +88,20 @@ def step_in(path: str) -> int:
 
 
 def before(path: str, weights_only: bool, rank: int, store) -> str:
-    """The one that is whole beside a damaged one, and earlier."""
+    """The latest complete checkpoint before a corrupt one."""
     step, beside = step_in(path), os.path.dirname(os.path.normpath(path))
     if rank == 0 and step >= 0:
         names = sorted((name for name in os.listdir(beside or ".") if 0 <= step_in(name) < step), key=step_in, reverse=True)
         earlier = (os.path.join(beside, name) for name in names)
         whole = next((path for path in earlier if not damages(path, 0, 1, weights_only)), None)
-        store.set("before", f"; the one before it is whole: {whole}" if whole else "")
+        store.set("before", f"; the previous checkpoint is complete: {whole}" if whole else "")
     return store.get("before").decode() if step >= 0 else ""
 
 
 def damages(
     path: str, rank: int = 0, world: int = 1, weights_only: bool = False, alive: Callable[[], None] = lambda: None
 ) -> List[str]:
-    """What is wrong with the files that fall to this rank: one tensor after the other, each named."""
+    """Errors in the files that this rank verifies, tensor by tensor."""
     try:
         manifest = read_manifest(path)
     except Damaged as error:

@@ -4,19 +4,19 @@ machines are busy at times. What nobody has seen yet (a first step, which compil
 """
 from typing import Dict, Optional
 
-# So many times as long as it ever took.
+# Timeout as a multiple of the longest time so far.
 TIMES = 10
-# Never less than so many seconds: of a call, and of what waits for storage.
+# Minimum timeout in seconds: of calls, and of storage.
 LEAST_SECONDS = 10.0
 STORAGE_SECONDS = 60.0
-# For what has never been done before.
+# Timeout of a call that has not run before.
 FIRST_SECONDS = 300.0
 
 STORAGE = ("save", "load")
 
 
 class Patience:
-    """`seconds`: the same for all, where somebody has said so."""
+    """`seconds`: one limit for everything (--timeout), or None."""
 
     def __init__(self, seconds: Optional[float] = None):
         self.seconds = seconds

@@ -14,13 +14,13 @@ from .plans import plans_in
 from .saving import steps_in
 from .spoken import phrase
 
-# Failures in a row without a new checkpoint: the next would be in vain.
+# Consecutive failures without a new checkpoint after which the run gives up.
 MOST_IN_VAIN = 3
 # More than any run has.
 RESTARTS = 1_000_000
-# What ranks have to say where they were, before they are killed.
+# Time for ranks to report their position before they are killed.
 LAST_WORDS_SECONDS = 5
-# What a rank exits with when the next start would end in the same way (watchdog.py knows it too).
+# Exit code of an error that a restart cannot fix (see watchdog.py).
 EXIT_FINAL = 77
 EXIT_STALLED = 75
 EXIT_CORRUPT = 78
@@ -64,7 +64,7 @@ class Restarts:
         LocalElasticAgent._monitor_workers = monitoring
 
     def judge(self, agent, failures: Dict) -> None:
-        """Says what has happened, and what happens now: the agent restarts while it has restarts left."""
+        """Reports the failure and the restart; the agent restarts while it has restarts left."""
         rank, why, failure = self.blame(failures, self.suspended)
         corrupt = any(failure.exitcode == EXIT_CORRUPT for failure in failures.values())
         if corrupt:

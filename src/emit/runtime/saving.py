@@ -15,7 +15,7 @@ from .hashes import Replicas
 from .lock import Lock, Refused
 from .writer import Writer
 
-# What lies beside the numbers of a checkpoint, where a run has it.
+# Files of a checkpoint besides its tensors, if the run has them.
 TEXTS = (
     "job.json",
     "tokenizer.json",
@@ -32,21 +32,21 @@ def name_of(step: int) -> str:
 
 
 def steps_in(folder: str) -> List[int]:
-    """Of the checkpoints that lie in a folder."""
+    """Steps of the checkpoints in a folder."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     whole = [name for name in names if os.path.exists(os.path.join(folder, name, "manifest.json"))]
     return [int(found[1]) for found in (re.match(r"step-(\d+)\Z", name) for name in whole) if found]
 
 
 class Keep(NamedTuple):
-    """Which checkpoints of its own line a run leaves in the folder: so many of the last, and those of every so many steps (0: none)."""
+    """Retention: the last N checkpoints of this run and those it resumes, and those of every M-th step (0: none)."""
 
     last: int
     every: int = 0
 
 
 class Beginning(NamedTuple):
-    """What a run goes on from: steps behind it, the runs that took them, the last first, and newer checkpoints that are damaged."""
+    """What a run resumes from: its step, the lineage of runs (latest first), and newer corrupt checkpoints."""
 
     taken: int = 0
     line: Sequence[str] = ()
@@ -64,7 +64,7 @@ class Saving:
         # A hundred are enough to tell what lies in a folder.
         self.line = list(begun.line)[:100]
         self.lock: Optional[Lock] = None
-        # Where replicas are compared.
+        # If replicas are compared.
         self.replicas: Optional[Replicas] = None
         self.texts = texts_of(source)
         if rank == 0:
@@ -106,14 +106,14 @@ class Saving:
             self._remove(step)
 
     def take_back(self, after: int) -> None:
-        """Removes what this run wrote after a step: of a state that is suspect. By the first rank, while nothing is written."""
+        """Removes checkpoints of this run after a step, because their state is suspect. On rank 0, while nothing is being written."""
         for step in steps_in(self.folder):
             if step > after and self._run_of(step) == self.run:
                 self._remove(step)
 
     def _remove(self, step: int) -> None:
         path = os.path.join(self.folder, name_of(step))
-        # Half of a checkpoint must not have the name of one.
+        # A partial checkpoint must not have the name of a complete one.
         going = f"{path}.{self.run}.removed"
         os.rename(path, going)
         shutil.rmtree(going)
@@ -162,7 +162,7 @@ def require_no_later(folder: str, taken: int) -> None:
 
 
 def texts_of(source: str) -> Dict[str, str]:
-    """What is needed to use the weights later: the job, the tokenizer where the job has one, and what else says how the model is used."""
+    """Files needed to use the weights later: the job, the tokenizer if there is one, generation settings."""
     texts = {}
     for name in TEXTS:
         path = os.path.join(source, name)

@@ -1,6 +1,6 @@
 """
-One rank's stream, step by step: frames come and go, functions of the stage's module are called with the tensors their
-frames hold, messages start and are waited for. The schedule is data (stageN.json); this is all that reads it.
+Executes the schedule of one pipeline stage (stageN.json): allocates and frees buffers, calls the functions of stageN.py with their
+tensors, starts sends and receives and waits for them. Only this file reads the schedule.
 """
 import importlib.util
 import json
@@ -12,21 +12,21 @@ import torch
 from . import comm, contract, counter, grouped, optimizer, products, spaces
 from .here import Here, keep_out_of_compiled_code
 
-# A frame's tensors, by their place in it.
+# The tensors of a buffer, by offset.
 Frame = Dict[int, torch.Tensor]
 
 COMPILED_PHASES = {"F", "I", "W", "B", "C"}
-# What torch.compile is told beside the function.
+# Options of torch.compile.
 COMPILE: Dict = {"dynamic": False}
 
 
 class Segment:
     def __init__(self, function: Callable, takes, gives, lists, apart=False, plain: Optional[Callable] = None):
-        # What is called, and the function as it is written.
+        # The function that is called (compiled or not), and the plain one.
         self.function, self.plain = function, plain or function
-        # Of parameters that lie side by side it takes each by itself.
+        # Whether it takes parameters that share one buffer separately.
         self.apart = apart
-        # Roles that come as lists, one tensor for each parameter that is served.
+        # Arguments that are lists with one tensor per parameter (foreach).
         self.lists = set(lists)
         self.takes: List[Tuple[int, int]] = [tuple(slot) for slot in takes]
         self.gives: List[Tuple[int, int]] = [tuple(slot) for slot in gives]
@@ -37,15 +37,15 @@ class Stage:
         self, folder: str, program: Dict, here: Here, compiled=False, trained: "Optional[Stage]" = None, goes_on=False
     ):
         """
-        `trained` is the stage whose parameters this one uses, where it does not train its own; where it goes on in the place of
-        that stage, it uses all that lives from step to step.
+        `trained`: the stage whose parameters this one uses, if it does not train its own. With `goes_on` it replaces that stage and
+        takes over all its persistent state.
         """
         self.here = here
         self.pp = here.coordinates.get("pp", 0)
         with open(os.path.join(folder, f"stage{self.pp}.json")) as file:
             schedule = json.load(file)
         self.steps = schedule["steps"]
-        # Frames that are not the device's say so behind what all frames say: space, kind and name.
+        # Buffers that are not on the device have further fields: memory tier, category and name.
         elsewhere = {i: (frame[3], frame[1], frame[0]) for i, frame in enumerate(schedule["frames"]) if frame[3:]}
         self.on_host = bool(elsewhere)
         if compiled:
@@ -70,7 +70,7 @@ class Stage:
         self.params, self.results = program["params"], program["results"]
         if trained is None or goes_on:
             here.elements = self.elements
-        # Where each number lies that lives from step to step, the same on every rank.
+        # Buffers of scalars that persist across steps, equal on all ranks.
         self.scalar_frames = {name: scalar["frames"][str(self.pp)] for name, scalar in program["scalars"].items()}
         self.starts = {name: scalar["start"] for name, scalar in program["scalars"].items()}
         joined = {frame for frames, _ in schedule.get("beside", []) for frame in frames}
@@ -84,7 +84,7 @@ class Stage:
                 self.frames[frame] = {
                     offset: here.zeros(sizes, dtype, *(room or [0]), *elsewhere.get(frame, ())) for offset, sizes, dtype, *room in places
                 }
-        # Of tensors that lie side by side in the frame of the first, each as it is by itself.
+        # Tensors that share the buffer of the first, as separate views.
         self.views: Dict[int, torch.Tensor] = {}
         for frames, widths in schedule.get("beside", []):
             parts = contract.apart(self.frames[frames[0]][0], *widths)
@@ -93,9 +93,9 @@ class Stage:
         self.sides = {frame: (frames[0], widths, i) for frames, widths in schedule.get("apart", []) for i, frame in enumerate(frames)}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
-        # Who does something beside each call of the step: given its index, and the call.
+        # A hook around every call of the step: gets its index and the call.
         self.around: Optional[Callable[[int, Callable[[], None]], None]] = None
-        # Where it is, for whoever asks why it takes so long.
+        # The current position, for hang reports.
         self.at: List = ["start"]
         self.done = 0
 
@@ -123,7 +123,7 @@ class Stage:
         return {frame: before.frames[of] for frame, of in pairs}
 
     def initialise(self) -> None:
-        """The same first weights as the engine's, each rank its own part."""
+        """Initializes weights as the engine does, each rank its own shard."""
         self.set_scalars(self.starts)
         for param in self.params:
             for frame, layout in [*self.held(param), *self._averaged(param)]:
@@ -136,7 +136,7 @@ class Stage:
                         values.view(-1)[: index.numel()].copy_(first)
 
     def _elements(self, param: Dict, layout: Dict) -> torch.Tensor:
-        """The index in the whole parameter of every element that the rank holds, without what fills up the last part."""
+        """Global index within the parameter of every local element, without padding."""
         starts, sizes, wholes = self.here.mesh.part(param["dims"], layout, self.here.rank)
         begin, end = self.here.mesh.cut(sizes, layout, self.here.rank)
         return counter.grid(starts, sizes, wholes, self.here.device).view(-1)[begin:end]
@@ -149,7 +149,7 @@ class Stage:
         return torch.nn.functional.pad(index, (0, room - index.numel()))
 
     def values(self, frame: int) -> spaces.Held:
-        """The one tensor of a frame that stays from step to step."""
+        """The single tensor of a persistent buffer."""
         return self.views[frame] if frame in self.views else self.frames[frame][0]
 
     def own_part(self, frame: int, param: Dict, layout: Dict) -> spaces.Held:
@@ -167,12 +167,12 @@ class Stage:
         return [(frames["param"], param["kept"]), *master]
 
     def _averaged(self, param: Dict):
-        """The frame of a parameter's average, which starts as it does, and how it lies."""
+        """The buffer of a parameter's EMA, which starts as the parameter, and its layout."""
         frame = param["frames"].get(str(self.pp), {}).get("states", {}).get("ema")
         return [] if frame is None else [(frame, param["state"])]
 
     def swap_averages(self) -> List[Tuple[spaces.Held, torch.Tensor]]:
-        """Puts averages in the place of parameters. Returns what was there, for `put_back`."""
+        """Swaps the EMA in for the parameters. Returns the parameters, for `put_back`."""
         before = []
         for param in self.params:
             for frame, _ in self._averaged(param):
@@ -190,22 +190,22 @@ class Stage:
                 changed.copy_(values)
 
     def parameter(self, param: Dict):
-        """What this rank holds of a parameter, if anything."""
+        """This rank's shard of a parameter, if any."""
         held = self.held(param)
         return spaces.in_memory(self.own_part(held[0][0], param, held[0][1])) if held else None
 
     def master(self, param: Dict):
-        """The same in the precision the optimizer keeps."""
+        """The same in the precision of the optimizer (the f32 master weights)."""
         held = self.held(param)
         return spaces.in_memory(self.own_part(held[-1][0], param, held[-1][1])) if held else None
 
     def result(self, name: str):
-        """A sum of the step (loss, count, normSquared, terms), where this rank has it."""
+        """A reduced result of the step (loss, count, normSquared, terms), on ranks that have it."""
         frame = self.results.get(name, {}).get(str(self.pp))
         return None if frame is None else self.frames[frame][0]
 
     def scalars(self) -> Dict[str, float]:
-        """Numbers that live from step to step. Waits for the device, once for all of them."""
+        """Scalars that persist across steps. Synchronizes with the device once."""
         held = torch.stack([self.frames[frame][0] for frame in self.scalar_frames.values()])
         return dict(zip(self.scalar_frames, held.tolist()))
 
@@ -218,7 +218,7 @@ class Stage:
         self.play()
 
     def play(self, until: Optional[int] = None) -> None:
-        """The steps of the schedule, in order, or those before one. Before the first that changes a parameter all rows must have had room."""
+        """Runs the schedule, or the part before a given step. Expert capacity is checked before the first parameter update."""
         for i, self.at in enumerate(self.steps[:until]):
             if i == self.guarded_until:
                 self.here.require_room()
@@ -232,7 +232,7 @@ class Stage:
         self.at = ["end of the step"]
 
     def poison(self) -> bool:
-        """Puts a NaN into what the call has made that was the last. False: it made no numbers."""
+        """Fault injection: writes a NaN into the results of the last call. False: it had no floating-point results."""
         kind, name, *rest = self.at
         if kind not in ("call", "start"):
             return False
@@ -264,7 +264,7 @@ class Stage:
             frames[bind[role]][offset] = value
 
     def _start(self, name: str, bind: List[int], tag: str) -> None:
-        """A call that only starts: the wait for its tag finishes it."""
+        """A call that starts a collective; the wait for its tag completes it."""
         segment, frames = self.segments[name], self.frames
         taken = [frames[bind[role]][offset] for role, offset in segment.takes]
         self.messages[tag] = flights = segment.function(self.here, *taken)
@@ -273,7 +273,7 @@ class Stage:
             frames[bind[role]][offset] = tensor
 
     def _each(self, name: str, params: List[str], binds: List[List[int]]) -> None:
-        """One call that serves many parameters."""
+        """A call for many parameters (foreach)."""
         segment, frames = self.segments[name], self.frames
         self.here.block, self.here.microbatch, self.here.whose = "", 0, params
 
@@ -326,7 +326,7 @@ def _initial(param: Dict, index: torch.Tensor, seed: int) -> torch.Tensor:
 
 
 def _pairs(mesh, folder: str) -> List[Tuple[int, int]]:
-    """The directed pairs of pipeline coordinates that send to each other, of all stages, in one order."""
+    """All (sender, receiver) pairs of pipeline stages, in the same order on all ranks."""
     pairs = set()
     for pp in range(mesh.sizes.get("pp", 1)):
         with open(os.path.join(folder, f"stage{pp}.json")) as file:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 
 class Stopped(Exception):
-    """All ranks have agreed to end after this step. `code` is what they exit with, as a shell counts it."""
+    """All ranks agreed to stop after this step. `code` is their exit code (128 + signal)."""
 
     def __init__(self, number: int, step: int):
         super().__init__(f"stopped by signal {number} after step {step}")
@@ -18,11 +18,11 @@ class Stopped(Exception):
 
 
 class Skipped(Exception):
-    """Too many steps in a row were skipped; it has been said."""
+    """Too many consecutive steps were skipped; already reported."""
 
 
 class Stopping:
-    """What one rank knows of it. All ranks call `agreed` after every step."""
+    """Agreement to stop. All ranks call `agreed` after every step."""
 
     def __init__(self, device: torch.device, world: int):
         self.device, self.world = device, world
@@ -30,18 +30,18 @@ class Stopping:
         self._answer: Optional[Callable[[], int]] = None
 
     def hear(self, number: int) -> None:
-        """By the watchdog, which is another thread."""
+        """Called by the watchdog thread."""
         self.heard = number
 
     def agreed(self) -> int:
-        """The signal that some rank had heard when it ended the step before; 0: none. The same on every rank."""
+        """The signal that any rank had received at the end of the previous step; 0: none. Equal on all ranks."""
         if self.world == 1:
             return self.heard
         earlier, self._answer = self._answer, self._ask()
         return earlier() if earlier else 0
 
     def close(self) -> None:
-        """No rank ends while another asks it."""
+        """Completes the last agreement, so that no rank exits while another waits for it."""
         if self._answer:
             self._answer()
 

@@ -1,4 +1,4 @@
-"""One rank of a run: what it reads from its folder, a step of it, and what there is to say of it."""
+"""The training loop of one rank: loads the program and data of its folder, runs steps, evaluates and saves."""
 import json
 import math
 import os
@@ -47,7 +47,7 @@ FALLS = {
 
 
 def lr_at(rate: Dict, steps: int, step: int) -> float:
-    """Up to lr over the warm-up, then as its schedule says: down to minLr, where it is not constant."""
+    """The learning rate of a step: warmup to lr, then the schedule's decay to minLr."""
     lr, least, kind, warmup = rate["lr"], rate["minLr"], rate["kind"], rate["warmup"]
     end = rate.get("decaySteps", steps)
     if step < warmup:
@@ -81,19 +81,19 @@ def not_saved(outcome: Dict) -> Dict:
 
 
 def memory(device) -> Dict:
-    """What the allocator of a GPU held at most, and how often it gave all it kept back to ask again, since the run began."""
+    """Peak memory of the CUDA caching allocator, and its retries (fragmentation), since the run began."""
     if device.type != "cuda":
         return {}
     return {"peakBytes": torch.cuda.max_memory_allocated(), "allocationRetries": torch.cuda.memory_stats(device).get("num_alloc_retries", 0)}
 
 
 HOUR = timedelta(hours=1)
-# Steps after which its calls take what they take: the first ones compile and record.
+# Steps before timings are representative: the first ones compile and capture.
 FAMILIAR = 3
 
 
 class Trainer:
-    """One rank of a run, ready to step. The folder has settings and data, `programs` the plan, if it is not the folder's own."""
+    """One rank, ready to run steps. `folder` has settings and data; `programs` has the plan, if that is another folder."""
 
     def __init__(
         self, folder: str, rank: int, device, precision="plan", compiled=False, recorded=False, patience=HOUR, groups=None,
@@ -112,20 +112,20 @@ class Trainer:
         self.stage = Stage(programs, self.program, self.here, compiled)
         self.stage.initialise()
         made.open(rank, device)
-        # A rank that meets no other can replay its step from a recording.
+        # A single rank can capture its step as a CUDA graph.
         self.runner = Recorded(self.stage) if recorded else self.stage
         self.first = 0
-        # Steps that were taken, and how many of the last were skipped in a row.
+        # Applied steps, and consecutive skipped steps.
         self.taken, self.skips = 0, 0
-        # Numbers that live from step to step, as they are and as they were before the last step.
+        # Scalars that persist across steps, now and before the last step.
         self.scalars = self.before = dict(self.stage.starts)
-        # What is remembered of gradient norms, where spikes are skipped.
+        # Statistics of gradient norms, if spikes are skipped.
         self.norms = Norms() if self.settings.get("spikes") == "skip" else None
         self.limit = math.inf
         # Who looks for units that no longer learn, where somebody can.
         self.units = Units(self.settings["units"]) if "units" in self.settings else None
         self.saving: Optional[Saving] = None
-        # Damaged checkpoints that were passed over: where they are, and what is wrong.
+        # Corrupt checkpoints that were skipped: path and error.
         self.passed: List[Tuple[str, str]] = []
         self.begun = ""
         self.stopping: Optional[Stopping] = None
@@ -135,9 +135,9 @@ class Trainer:
         # Made when it is first asked for: most runs train for a while before.
         self.judge: Optional[Judge] = None
         self.judging = False
-        # Faults on purpose, where somebody wants them.
+        # Injected faults, if any.
         self.faults: Optional[Faults] = None
-        # Who looks where the time goes, in some of the steps.
+        # The profiler, for every N-th step.
         self.profile: Optional[Profile] = None
         # How often this program has stepped, saved and judged.
         self.plays = self.saves = self.judgements = 0
@@ -167,10 +167,10 @@ class Trainer:
         self.runner = Recorded(self.stage) if self._recorded else self.stage
 
     def record_choices(self, path: str, store) -> None:
-        """From now on every step writes down what its tokens chose."""
+        """From now on every step records the routing of its tokens."""
         repeated = self.settings.get("choices")
         if repeated:
-            raise Refused(f"choices are repeated from {repeated}: nothing is chosen; leave data.choices out")
+            raise Refused(f"routing is replayed from {repeated}: nothing is chosen; leave data.choices out")
         if not self.program.get("chooses"):
             raise Refused("the model has no experts to choose; record nothing")
         self.choices = ChoiceFile(path, self.first, self.here.rank, store)
@@ -243,7 +243,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self) -> Optional[float]:
-        """The loss over the held-out samples, with the parameters of now, on ranks that know it. Changes nothing."""
+        """The validation loss with the current parameters, on ranks that have it. Changes no state."""
         if self.judge is None:
             program, made = read_json(self._programs, "evaluation/program.json"), self.here.groups
             groups = Groups(self.here.mesh, self.here.rank, program["groups"], made.backend, made.timeout, made.made)
@@ -265,7 +265,7 @@ class Trainer:
         return {"lr": lr, "limit": self.limit}
 
     def why(self, norm: float) -> Tuple[str, Dict]:
-        """Why a step with such a gradient norm is skipped, in words and as a phrase."""
+        """Why a step with this gradient norm is skipped, as text and as a message template."""
         seen = f"{norm:.3g}"
         if math.isfinite(norm) and norm * norm >= self.limit:
             most = f"{math.sqrt(self.limit):.3g}"
@@ -281,7 +281,7 @@ class Trainer:
         return f"grad norm is NaN or Inf, loss scale {before} -> {now}", phrase("skipped/scale", before=before, now=now)
 
     def overflows(self) -> bool:
-        """Whether the last step was skipped although the scale is the least that is allowed, and would fall."""
+        """Whether the last step overflowed with the loss scale already at its minimum."""
         least = self.settings.get("leastScale")
         if self.skips == 0 or least is None or self.before["scale"] != least or self.before["hysteresis"] > 1:
             return False
@@ -369,7 +369,7 @@ class Trainer:
         return {**say, "message": message, "advice": advice, **phrase("notFinite/sum")}
 
     def progress(self) -> int:
-        """Grows with everything the rank does."""
+        """A progress counter for the watchdog."""
         return self.stage.done + (self.judge.stage.done if self.judge else 0)
 
     def call(self) -> Tuple[str, bool]:
@@ -382,7 +382,7 @@ class Trainer:
         return f"{'judging ' if judging else ''}{kind} {rest[:3]}", familiar
 
     def where(self) -> str:
-        """What the rank is doing, in words."""
+        """The current position as text."""
         stage = self.judge.stage if self.judging and self.judge else self.stage
         kind, *rest = stage.at
         here = stage.here

@@ -14,28 +14,28 @@ from typing import Optional
 from .patience import Patience
 
 EXIT_STALLED = 75
-# What a rank exits with when a peer was lost (torchrun.py knows it too): it is not the one to blame.
+# Exit code of a rank that lost a peer (see torchrun.py): it did not cause the failure.
 EXIT_PEER_LOST = 76
-# And when another start would end in the same way.
+# Exit code of an error that a restart cannot fix.
 EXIT_FINAL = 77
 # The replicas differ: the checkpoints of suspect states are removed.
 EXIT_CORRUPT = 78
-# What torchrun.py sends when a rank has failed: there is no step that the others could still finish.
+# Sent by torchrun.py when a rank has failed: the others cannot finish the step.
 PEER_FAILED = signal.SIGUSR2
-# How often to look, in seconds.
+# Polling interval in seconds.
 LOOK_SECONDS = 0.5
 # A terminal signals every process and the launcher then signals its ranks: only what comes later was sent again.
 AGAIN_SECONDS = 3
-# What a rank that has begun to say why it ends has for that.
+# Time for a rank to report its error.
 LAST_WORDS_SECONDS = 2
 
 
 class Watchdog:
-    """`saves`: whether the run has something to save when it is told to end."""
+    """`saves`: whether the run writes a checkpoint when it is asked to stop."""
 
     def __init__(self, rank: int, patience: Patience, saves: bool = False):
         self.rank, self.patience = rank, patience
-        # Ranks of torchrun do not outlive it.
+        # Ranks end with their torchrun.
         self.launcher = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
         self.asked_at = math.inf
         # What is watched: something with progress() and where().
@@ -66,7 +66,7 @@ class Watchdog:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """Releases the folder the run saves into, where this rank holds it."""
+        """Releases the lock of the checkpoint folder, if this rank holds it."""
         if self.trainer and self.trainer.saving:
             self.trainer.saving.close()
 
@@ -92,7 +92,7 @@ class Watchdog:
         os._exit(code)
 
     def _told_to_end(self, seconds: float) -> int:
-        """The signal that says so; 0: none has come."""
+        """The signal that asked to stop; 0: none."""
         if hasattr(signal, "sigtimedwait"):
             told = signal.sigtimedwait(self.signals, seconds)
             return told.si_signo if told else 0
@@ -100,7 +100,7 @@ class Watchdog:
         return 0
 
     def _stops_after_step(self, number: int) -> bool:
-        """Whether this rank goes on until all have agreed to stop. A second signal ends it at once."""
+        """Whether this rank continues until all have agreed to stop. A second signal ends it at once."""
         if number not in self.asking or self.trainer is None or self.trainer.stopping is None:
             return False
         self.trainer.stopping.hear(number)
@@ -117,7 +117,7 @@ class Watchdog:
         os._exit(128 + (signal.SIGTERM if number == PEER_FAILED else number))
 
     def place(self, error: Optional[BaseException] = None) -> str:
-        """Where the rank is, and the line of emitted code it is in."""
+        """The current position, with the line of generated code."""
         line = emitted_line(traceback.extract_tb(error.__traceback__) if error else self._stack())
         return (self.trainer.where() if self.trainer else self.starting) + (f"\n    {line}" if line else "")
 
@@ -127,12 +127,12 @@ class Watchdog:
 
 
 def printable(text: str) -> str:
-    """Control characters of names and paths are shown, not obeyed by a terminal."""
+    """Text with control characters escaped."""
     return "".join(char if char == "\n" or char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 def emitted_line(stack) -> str:
-    """Of the calls that are open the innermost in a stageN.py: the instruction, as it is written there."""
+    """The innermost open frame in a stageN.py: its source line."""
     for entry in reversed(stack):
         folder, name = os.path.split(entry.filename)
         if name.startswith("stage") and os.path.basename(folder) != "runtime":

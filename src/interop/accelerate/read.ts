@@ -69,7 +69,7 @@ function readWorld(r: Reading, { world }: Given): number | undefined {
       `${said} ranks on ${machines} machines: num_processes counts those of all machines together`,
     )
   if (said === undefined && world === undefined)
-    r.refuse('num_processes', 'the file does not say how many ranks there are: --devices')
+    r.refuse('num_processes', 'the world size is not in the file: set --devices')
   r.world = world ?? said
   if (said === undefined) return world
   if (world !== undefined && world !== said) r.drop('num_processes', `${said}, but --devices ${world} was given`)

@@ -103,7 +103,7 @@ function dataRanks(
     return undefined
   }
   if (total === undefined || micro === undefined || steps === undefined) {
-    r.refuse(batchKeys.total, 'the file does not say how many ranks there are: --devices')
+    r.refuse(batchKeys.total, 'the world size is not in the file: set --devices')
     return undefined
   }
   const dp = total / (micro * steps)

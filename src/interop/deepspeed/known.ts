@@ -58,8 +58,8 @@ export const known: KeyTable = {
   compile: 'compilation',
   'activation_checkpointing.profile': '',
   'activation_checkpointing.number_checkpoints':
-    'only where the model calls it: which layers are computed again is in its code',
-  'activation_checkpointing.*': 'only where the model calls DeepSpeed for it; a job says plan.recompute',
+    'which layers are recomputed is in the model’s code: set plan.recompute',
+  'activation_checkpointing.*': 'takes effect only where the model’s code calls it: set plan.recompute',
   'pipeline.*': 'pipelines of DeepSpeed are made in code: say plan.pp and plan.layers',
   gradient_predivide_factor: 'gradients are divided before and after they are summed: rounding',
   prescale_gradients: 'gradients are divided before they are summed: rounding',

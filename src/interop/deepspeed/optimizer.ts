@@ -26,7 +26,7 @@ export function readOptimizer(r: Reading, trainer: Trainer): void {
     return
   }
   if (r.has(params('max_grad_norm')))
-    r.refuse(params('max_grad_norm'), 'DeepSpeed refuses it here: write gradient_clipping')
+    r.refuse(params('max_grad_norm'), 'DeepSpeed rejects it in the optimizer: use gradient_clipping')
   const [kind, message] = kinds[type.toLowerCase()] ?? []
   if (kind === undefined) {
     r.drop('optimizer', `a job has no optimizer ${type}`)
@@ -209,12 +209,7 @@ const stepsAt = (r: Reading, path: string, auto: number | undefined): number | u
 export function readClip(r: Reading, trainer: Trainer): void {
   const path = 'gradient_clipping'
   if (!r.has(path)) {
-    r.assume(
-      path,
-      'training.clip',
-      1,
-      '1.0 is the default of DeepSpeed from 0.19.3 on; up to 0.19.2 there was no clipping',
-    )
+    r.assume(path, 'training.clip', 1, '1.0 is the default of DeepSpeed from 0.19.3 on; up to 0.19.2 no clipping')
     return
   }
   const clip = numberAt(r, path, trainer, 'max_grad_norm')
@@ -222,5 +217,5 @@ export function readClip(r: Reading, trainer: Trainer): void {
     r.refuse(path, 'auto stands for an argument of the Trainer: --trainer max_grad_norm=1')
   else if (r.raw(path) === 'auto')
     r.derive(path, 'training.clip', clip || undefined, `auto is ${trainer.show('max_grad_norm')}`)
-  else r.carry(path, 'training.clip', clip || undefined, clip ? '' : '0: there is no clipping')
+  else r.carry(path, 'training.clip', clip || undefined, clip ? '' : '0: no clipping')
 }

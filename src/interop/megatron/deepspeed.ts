@@ -9,8 +9,7 @@ export function readDeepSpeed(t: Terms, read: (path: string) => string | undefin
   const text = path === undefined ? undefined : read(path)
   const tree = text === undefined ? undefined : readTree(text, 'json')
   const config = tree && isMapping(tree.value) ? tree.value : undefined
-  if (!config)
-    t.drop('deepspeed-config', `${path ?? 'its configuration'} is not here: the stage is that of --zero-stage`)
+  if (!config) t.drop('deepspeed-config', `${path ?? 'its config'} was not found: ZeRO stage from --zero-stage`)
   readStage(t, config)
   readLossScale(t, inside(config, 'fp16'))
   if (config) readGradients(t, config)
@@ -49,7 +48,7 @@ function readLossScale(t: Terms, half: Mapping | undefined): void {
   }
   const [path, scale] = [t.path('deepspeed-config'), fixed > 0 ? fixed : scaler]
   if (half) t.reading.carry(path, 'training.lossScale', scale, 'as DeepSpeed scales it')
-  else t.reading.assume(path, 'training.lossScale', scale, 'its section fp16 is not here: the defaults of DeepSpeed')
+  else t.reading.assume(path, 'training.lossScale', scale, 'no fp16 section found: the defaults of DeepSpeed')
 }
 
 function readGradients(t: Terms, config: Mapping): void {

@@ -110,7 +110,7 @@ function balanceOf(t: Terms): 'microbatch' | 'sequence' | undefined {
   const [kind, ...others] = (t.list(term) ?? ['aux_loss']).map(String)
   if (others.length > 0) t.drop(term, `${others.join(', ')}: a job has one balance loss, ${kind}`)
   if (kind === 'global_aux_loss')
-    t.drop(term, 'global_aux_loss: balanced over the global batch there, a microbatch here')
+    t.drop(term, 'global_aux_loss: the loss is computed per microbatch, not over the global batch')
   if (Object.hasOwn(balances, kind)) return balances[kind]
   t.drop(term, unknownValue(kind, balances, 'no balance loss'))
   return undefined
@@ -123,10 +123,7 @@ function room(t: Terms) {
     t.read('moe-expert-capacity-factor', 'moe-pad-expert-input-to-capacity')
     return {}
   }
-  t.drop(
-    'moe-expert-capacity-factor',
-    `room of ${factor}: counted over a sequence here, over the tokens of a rank there`,
-  )
+  t.drop('moe-expert-capacity-factor', `capacity factor ${factor}: applied per sequence, not per rank`)
   t.read('moe-pad-expert-input-to-capacity')
   const policies = { probs: 'probability', position: 'token' }
   const order = t.choice('moe-token-drop-policy', policies, 'lower scores are dropped')

@@ -27,7 +27,7 @@ export function readMesh(t: Terms, world: number | undefined): Mesh | undefined 
   if (world === undefined) {
     t.reading.refuse(
       'world',
-      `how many ranks there are is not in the file: --devices N, a multiple of tp ${tp} x pp ${pp} x cp ${cp}`,
+      `the world size is not in the file: set --devices to a multiple of tp ${tp} x pp ${pp} x cp ${cp}`,
     )
     return undefined
   }
@@ -40,7 +40,7 @@ function readData(t: Terms, { world, tp, pp, cp }: Mesh & { world: number }): nu
   if (world % ranks !== 0) {
     const equation = `world ${world} % (tp ${tp} x pp ${pp} x cp ${cp} = ${ranks}) = ${world % ranks}, must be 0`
     for (const term of ['tensor-model-parallel-size', 'pipeline-model-parallel-size', 'context-parallel-size', 'world'])
-      if (term === 'world' || t.has(term)) t.refuse(term, `${equation}; --devices says how many ranks there are`)
+      if (term === 'world' || t.has(term)) t.refuse(term, `${equation}; set the world size with --devices`)
     return undefined
   }
   const dp = world / ranks
@@ -118,7 +118,7 @@ function readOrder(t: Terms): void {
   if (instances > 1)
     t.drop(
       'num-distributed-optimizer-instances',
-      `state is split over 1 / ${instances} of dp there, over all of dp here`,
+      `optimizer state is sharded over all of dp, not over 1 / ${instances} of it (no HSDP)`,
     )
   else t.read('num-distributed-optimizer-instances')
 }

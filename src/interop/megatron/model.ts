@@ -185,11 +185,11 @@ function readGpt(t: Terms, { embed, heads }: Shape): void {
   if (t.has('hidden-dropout')) t.carry('hidden-dropout', 'model.dropout', hidden)
   else if (hidden !== undefined) t.usual('hidden-dropout', 'model.dropout')
   if (attention !== undefined && attention !== hidden)
-    t.drop('attention-dropout', `${attention}: it is ${hidden}, as everywhere else`)
+    t.drop('attention-dropout', `${attention}: one dropout rate, ${hidden}, is used everywhere`)
   else t.read('attention-dropout')
   const width = t.whole('kv-channels', 1)
   if (width !== undefined && width * heads !== embed)
-    t.drop('kv-channels', `heads are embed / heads = ${embed / heads} wide here, not ${width}`)
+    t.drop('kv-channels', `head dim must be embed / heads = ${embed / heads}, not ${width}`)
   else t.read('kv-channels')
 }
 
@@ -214,6 +214,7 @@ function nameDifferences(t: Terms, shape: Shape, family: 'llama' | 'gpt'): void 
   if (gate !== undefined && !/^swiglu$/i.test(gate))
     t.drop('glu-activation', `${gate}: this family has ${llama ? 'SwiGLU' : 'GELU, without a gate'}`)
   const share = t.number('rotary-percent') ?? 1
-  if (share < 1) t.drop('rotary-percent', `${share}: positions turn all of a head here`)
+  if (share < 1)
+    t.drop('rotary-percent', `${share}: partial rotary embeddings are not supported, the full head is rotated`)
   t.read('glu-activation', 'squared-relu', 'rotary-percent', 'add-qkv-bias', 'qk-layernorm', 'rotary-base')
 }

@@ -52,7 +52,7 @@ function readFp8(t: Terms) {
   }
   const word = t.word('fp8-recipe') ?? String(t.defaults.value('fp8-recipe') ?? 'delayed')
   const recipe = recipes[word as keyof typeof recipes]
-  if (!recipe) return t.drop('fp8-recipe', `${word}: no such recipe here; products stay in 16 bits`)
+  if (!recipe) return t.drop('fp8-recipe', `FP8 recipe ${word} is not supported: matmuls stay in 16 bits`)
   if (format !== 'hybrid' && format !== 'e4m3')
     return t.drop(term, unknownValue(format, { hybrid: 0, e4m3: 0 }, 'products stay in 16 bits'))
   const history = { history: t.whole('fp8-amax-history-len', 1) ?? 1, margin: t.whole('fp8-margin') ?? 0 }
@@ -60,9 +60,8 @@ function readFp8(t: Terms) {
   const algo = t.choice('fp8-amax-compute-algo', algos, 'most_recent') ?? 'most_recent'
   const settings = recipe === 'delayed' ? { ...history, algo } : recipe === 'current' ? { scales: 'exact' } : {}
   t.carry(term, 'plan.fp8', { recipe, ...settings }, `${format}, ${word}: products of linear layers on 8 bits`)
-  if (format === 'e4m3' && recipe !== 'blocks' && recipe !== 'mx') t.drop(term, 'gradients are E4M3 there, E5M2 here')
-  if (t.is('fp8-param-gather'))
-    t.drop('fp8-param-gather', 'parameters are kept and gathered in 8 bits there, in 16 here')
+  if (format === 'e4m3' && recipe !== 'blocks' && recipe !== 'mx') t.drop(term, 'gradients are E5M2, not E4M3')
+  if (t.is('fp8-param-gather')) t.drop('fp8-param-gather', 'parameters are stored and gathered in 16 bits, not in FP8')
   t.read(...all)
 }
 
@@ -87,7 +86,7 @@ function readMoments(t: Terms): void {
   for (const term of ['exp-avg-dtype', 'exp-avg-sq-dtype', 'main-params-dtype']) {
     const word = t.word(term)
     if (word !== undefined && !/^(fp32|torch\.float32|float32)$/.test(word))
-      t.drop(term, `${word}: optimizer state is f32 here, so more memory is counted`)
+      t.drop(term, `${word}: optimizer state is f32, so predicted memory is higher`)
     else t.read(term)
   }
   t.read('use-precision-aware-optimizer')
@@ -129,12 +128,12 @@ function readFull(t: Terms, layersOfStage: number | undefined): void {
     if (!all)
       t.drop(
         count ?? term,
-        `the first ${layers} layers of a stage are computed again there; here all or none, so ${most ? 'all' : 'none'}`,
+        `recomputation of the first ${layers} layers of a stage is not supported: ${most ? 'all' : 'none'} are recomputed`,
       )
     return
   }
   t.carry(term, 'plan.recompute', 'full')
-  if (layers > 1 && count) t.drop(count, `the input of every ${layers}th layer is kept there, that of each here`)
+  if (layers > 1 && count) t.drop(count, `the input of every layer is kept, not of every ${layers}th`)
 }
 
 const ofModules: Readonly<Record<string, string>> = {
@@ -153,8 +152,5 @@ function readSelective(t: Terms): void {
   t.carry(term, 'plan.recompute', attention ? 'selective' : modules.includes('layernorm') ? 'cheap' : 'none')
   const others = modules.filter(name => name !== 'core_attn' && name !== '')
   if (others.length > 0)
-    t.drop(
-      'recompute-modules',
-      `computed again there, not here: ${others.map(name => ofModules[name] ?? name).join(', ')}`,
-    )
+    t.drop('recompute-modules', `not recomputed: ${others.map(name => ofModules[name] ?? name).join(', ')}`)
 }

@@ -123,7 +123,7 @@ function ofLog(text: string, given: Given): Imported {
   if (!found)
     return {
       ...source,
-      notes: [{ kind: 'refused', path: 'arguments', line: 1, message: 'no lines of arguments were found' }],
+      notes: [{ kind: 'refused', path: 'arguments', line: 1, message: 'no argument lines found' }],
     }
   return finish(readingOf(source, found, given))
 }
@@ -135,7 +135,7 @@ export function readingOf(source: Foreign, found: Found, given: Given): Reading 
   const release = (asked !== undefined && isRelease(asked) ? asked : undefined) ?? releaseOf(names) ?? '2026-08'
   const reading = new Reading(source, treeOf(found))
   if (asked !== undefined && !isRelease(asked))
-    reading.refuse('--release', `${asked} is none of ${releases.join(', ')}`)
+    reading.refuse('--release', `unknown release ${asked}; use one of ${releases.join(', ')}`)
   const t = new Terms(reading, pathOf, megatronDefaults(release, found.fork))
   for (const { name, message } of found.remarks) reading.remark(pathOf(name), found.lineOf(name), message)
   const { world } = found
@@ -159,11 +159,9 @@ function nameOthers(reading: Reading, names: readonly string[], fork: boolean): 
     if (reading.isNoted(pathOf(name))) continue
     const flag = flagNamed(name)
     if (isWithout(name)) reading.cosmetic(pathOf(name))
-    else if (!flag && !fork)
-      reading.drop(pathOf(name), 'Megatron has no such flag and refuses it: a fork has it, or it is misspelt')
+    else if (!flag && !fork) reading.drop(pathOf(name), 'not a flag of Megatron-LM: a flag of a fork, or a typo')
   }
 }
 
 const known: KeyTable = restOf(pathOf)
-const finish = (reading: Reading): Imported =>
-  reading.finish(known, 'a flag of Megatron that no field of a job stands for')
+const finish = (reading: Reading): Imported => reading.finish(known, 'no job field corresponds to this flag')

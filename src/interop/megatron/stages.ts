@@ -33,8 +33,7 @@ const uneven = [
 ]
 
 function nameUneven(t: Terms): void {
-  for (const term of uneven)
-    if (t.has(term)) t.drop(term, 'how many layers there are is not in the file: --model names the model')
+  for (const term of uneven) if (t.has(term)) t.drop(term, 'the number of layers is not in the file: set --model')
 }
 
 function readChunks(t: Terms, pp: number, layers: number | undefined): number {

@@ -70,14 +70,14 @@ function readOffload(t: Terms): void {
     const term = t.is('optimizer-cpu-offload') ? 'optimizer-cpu-offload' : 'cpu-optimizer'
     const share = t.number('optimizer-offload-fraction') ?? 1
     t.carry(term, 'plan.offload', { optimizer: 'host' })
-    if (share < 1) t.drop('optimizer-offload-fraction', `${share} of the state is on the host there, all of it here`)
+    if (share < 1) t.drop('optimizer-offload-fraction', `all of the optimizer state is offloaded, not ${share} of it`)
   }
   t.read('optimizer-cpu-offload', 'cpu-optimizer', 'optimizer-offload-fraction')
   const layers = t.whole('cpu-offloading-num-layers') ?? 0
   if (layers > 0 || t.is('cpu-offloading'))
     t.drop(
       layers > 0 ? 'cpu-offloading-num-layers' : 'cpu-offloading',
-      `activations of ${layers} layers wait on the host there: offload.activations is of all or none`,
+      `offload of ${layers} layers’ activations is not supported: offload.activations covers all or none`,
     )
   t.read('cpu-offloading', 'cpu-offloading-num-layers')
 }

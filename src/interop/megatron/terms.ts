@@ -45,7 +45,7 @@ export class Terms {
   whole(term: string, least = 0): number | undefined {
     const value = this.number(term)
     if (value === undefined || (Number.isSafeInteger(value) && value >= least)) return value
-    return this.#wrong(term, `a whole number of at least ${least}`)
+    return this.#wrong(term, `an integer of at least ${least}`)
   }
   number(term: string): number | undefined {
     return this.has(term) ? (numberOf(this.raw(term)) ?? this.#wrong(term, 'a number')) : undefined

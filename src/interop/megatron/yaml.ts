@@ -22,7 +22,7 @@ export function flagsOfYaml(tree: Tree, given: Given): Found {
     lines.set(name, tree.lineOf(section ? `${section}.${key}` : key))
   }
   for (const { path } of tree.twice)
-    remarks.push({ name: nameOf(path.replace(/^.*\./, '')), message: 'the key stands twice: the later one counts' })
+    remarks.push({ name: nameOf(path.replace(/^.*\./, '')), message: 'duplicate key: the last value is used' })
   return { values, remarks, lineOf: name => lines.get(name), read: path => given.read?.(path) }
 }
 

@@ -12,7 +12,7 @@ const known: KeyTable = {
       .split(' ')
       .map(key => [key, '']),
   ),
-  data_stages: 'data, and at which step it changes; a job names one source: data.source',
+  data_stages: 'data stages are not supported: set data.source',
   'tokens.limit_*': '',
   'tokens.val_check_interval': '',
   'model.ddp_bucket_cap_mb': 'tuning: buckets of gradients',
@@ -27,9 +27,9 @@ const known: KeyTable = {
   'model.model_config._use_doc_masking': 'attention stays within documents; a job says data.documents',
   'model.model_config.moe_config': 'experts as nanotron has them',
   'model.model_config.z_loss_enabled': 'a loss on the size of logits',
-  'model.model_config.rope_seq_len_interpolation_factor': 'positions are stretched there',
+  'model.model_config.rope_seq_len_interpolation_factor': 'position interpolation: set model.ropeScaling',
   'model.model_config.flex_attention_mask': 'a mask of its own',
-  'model.model_config.moe_capacity_factor': 'tokens beyond the room of an expert are dropped there',
+  'model.model_config.moe_capacity_factor': 'expert capacity (token dropping): set model.moe.capacity',
   ...Object.fromEntries(
     (
       '_attn_implementation _fused_rms_norm _fused_rotary_emb _use_qkv_packed bos_token_id dtype eos_token_id is_llama_config ' +
@@ -64,7 +64,7 @@ function readMesh(r: Reading, { world }: Given): void {
   const at = (key: string) => `parallelism.${key}`
   const size = (key: string, field: string): number => {
     const value = r.whole(at(key), 1)
-    if (value === undefined) r.assume(at(key), field, 1, '1, as nanotron has it where it is left out')
+    if (value === undefined) r.assume(at(key), field, 1, '1, the default of nanotron')
     else r.carry(at(key), field, value)
     return value ?? 1
   }
@@ -105,10 +105,10 @@ function readMesh(r: Reading, { world }: Given): void {
 function readOptimizer(r: Reading): void {
   const at = (key: string) => `optimizer.${key}`
   const zero = r.whole(at('zero_stage')) ?? 0
-  if (zero > 1) r.refuse(at('zero_stage'), `nanotron has ZeRO 0 and 1, not ${zero}`)
+  if (zero > 1) r.refuse(at('zero_stage'), `nanotron supports ZeRO 0 and 1, not ${zero}`)
   else r.carry(at('zero_stage'), 'plan.zero', zero)
   const clip = r.number(at('clip_grad'))
-  r.carry(at('clip_grad'), 'training.clip', clip || undefined, clip ? '' : 'there is no clipping')
+  r.carry(at('clip_grad'), 'training.clip', clip || undefined, clip ? '' : 'no clipping')
   const name = r.word(at('optimizer_factory.name')) ?? 'adamW'
   if (/^adamw$/i.test(name)) r.carry(at('optimizer_factory.name'), 'training.optimizer.kind', 'adamw')
   else if (/^sgd$/i.test(name)) r.carry(at('optimizer_factory.name'), 'training.optimizer.kind', 'sgd')
@@ -157,12 +157,7 @@ function readSchedule(r: Reading): void {
   const style = r.word(at('lr_decay_style')) ?? 'linear'
   const shapes: Readonly<Record<string, string>> = { linear: 'linear', cosine: 'cosine', '1-sqrt': 'minus-sqrt' }
   if (least === undefined) {
-    r.assume(
-      at('min_decay_lr'),
-      'training.lrSchedule.kind',
-      'constant',
-      'left out, it is learning_rate: there is no decay',
-    )
+    r.assume(at('min_decay_lr'), 'training.lrSchedule.kind', 'constant', 'defaults to learning_rate: no decay')
     r.cosmetic(at('lr_decay_style'), at('lr_decay_steps'), at('lr_decay_starting_step'))
     return
   }
@@ -209,7 +204,7 @@ function readModel(r: Reading): void {
   if (!isMapping(config)) return
   for (const other of ['starcoder2', 'mamba'])
     if (r.bool(at(`is_${other}_config`))) {
-      r.refuse(at(`is_${other}_config`), `no family here is a ${other}`)
+      r.refuse(at(`is_${other}_config`), `no model family supports ${other}`)
       return
     }
   const { config: model, problems } = fromHuggingFace({

@@ -99,7 +99,10 @@ function readDecay(r: Reading): void {
     own === last ? '' : `the scheduler sets it at each step; optimizer.weight_decay ${own ?? ''} has no effect`,
   )
   if (style !== 'constant' && first !== last)
-    r.drop('scheduler.weight_decay_incr_style', `weight decay goes from ${first} to ${last} there, ${style}`)
+    r.drop(
+      'scheduler.weight_decay_incr_style',
+      `weight-decay schedule from ${first} to ${last} (${style}) is not supported`,
+    )
   r.seen('scheduler.start_weight_decay', 'scheduler.weight_decay_incr_style')
 }
 
@@ -109,7 +112,7 @@ function readActivation(r: Reading): void {
   const raw = r.raw(path)
   const name = String((isMapping(raw) ? raw._target_ : raw) ?? '').replace(/^.*\./, '')
   const wanted = booleanOf(r.raw('model.gated_linear_unit')) ? /^(silu|swish)$/i : /gelu$/i
-  if (name !== '' && !wanted.test(name)) r.drop(path, `${name}: no family here has it`)
+  if (name !== '' && !wanted.test(name)) r.drop(path, `${name} is not supported by any model family`)
   else if (raw !== undefined) r.cosmetic(path)
 }
 

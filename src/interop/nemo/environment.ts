@@ -24,7 +24,7 @@ const names: Readonly<Record<string, readonly string[]>> = {
 }
 
 const known: KeyTable = {
-  RECOMPUTE_MODULES: 'modules that are computed again there',
+  RECOMPUTE_MODULES: 'recomputed modules: set plan.recompute',
   ...Object.fromEntries(['NNODES', 'GPUS_PER_NODE', 'DGXNNODES', 'DGXNGPU', '*'].map(name => [name, ''])),
 }
 

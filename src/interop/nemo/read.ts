@@ -12,28 +12,32 @@ import { readParts, readRecipe } from './recipe.js'
 import { resolved } from './resolve.js'
 
 const known: KeyTable = {
-  'model.optim.sched.constant_steps': 'the last steps have the least rate there; here it falls until the end',
+  'model.optim.sched.constant_steps':
+    'constant last steps at the minimum learning rate are not supported: the decay lasts until the end',
   'model.optim.sched.hold_steps': 'the rate stays before it falls; a job that says so is { kind: wsd }',
-  'model.init_method_std': 'weights start from a normal distribution of this width there, of 0.02 here',
-  'model.use_scaled_init_method': 'layers that write into the residual stream start as others there',
-  'model.apply_query_key_layer_scaling': 'scores are divided by the number of the layer there, and multiplied again',
-  'model.normalize_attention_scores': 'scores are not divided by the root of the width of a head there',
+  'model.init_method_std': 'Lockstep initializes weights with std 0.02; no job field sets it',
+  'model.use_scaled_init_method': 'Lockstep always scales the initialization of residual output layers',
+  'model.apply_query_key_layer_scaling':
+    'layer-index scaling of attention scores is not supported; it changes rounding only',
+  'model.normalize_attention_scores': 'unscaled attention scores are not supported',
   'model.fsdp': 'torch FSDP splits parameters',
   'model.fsdp_*': 'how torch FSDP splits parameters',
-  'model.peft': 'adapters: training.lora says so here',
-  'model.transformer_block_type': 'where norms stand: before attention and feed-forward here',
+  'model.peft': 'LoRA: set training.lora',
+  'model.transformer_block_type': 'only pre-norm blocks are supported',
   'model.ffn_dropout': 'dropout inside the feed-forward layer',
-  'model.layernorm_zero_centered_gamma': 'gains are kept less one there; the same numbers but for weight decay',
-  'model.make_vocab_size_divisible_by': 'the vocabulary is not known',
-  'model.apply_embedding_scaling': 'embeddings are multiplied by the root of their width there',
-  'model.fp16_lm_cross_entropy': 'the loss is computed in f16 there, in f32 here',
-  'model.fp32_residual_connection': 'the residual stream is f32 there, in the precision of the plan here',
-  'model.rotary_interleaved': 'pairs of neighbours turn there, halves of a head here: weights must be permuted',
-  'model.activations_checkpoint_layers_per_pipeline': 'later stages compute fewer layers again there',
-  'model.num_micro_batches_with_partial_activation_checkpoints': 'some microbatches compute less again there',
-  'model.optim.grad_sync_dtype': 'gradients travel in another dtype there',
-  'trainer.max_epochs': 'training ends with the data where no steps are said',
-  'trainer.max_time': 'the run ends after some time',
+  'model.layernorm_zero_centered_gamma':
+    'zero-centered gains (1 + gamma) are not supported; results differ by weight decay only',
+  'model.make_vocab_size_divisible_by': 'the vocabulary size is not in the file',
+  'model.apply_embedding_scaling': 'embedding scaling by sqrt(width) is not supported',
+  'model.fp16_lm_cross_entropy': 'the loss is computed in f32, not f16',
+  'model.fp32_residual_connection': 'the residual stream has the precision of the plan, not f32',
+  'model.rotary_interleaved':
+    'interleaved rotary pairs are not supported (Lockstep rotates halves of a head): permute the weights',
+  'model.activations_checkpoint_layers_per_pipeline': 'recomputation per pipeline stage is not supported',
+  'model.num_micro_batches_with_partial_activation_checkpoints': 'recomputation per microbatch is not supported',
+  'model.optim.grad_sync_dtype': 'dtype of the gradient all-reduce: set plan.compress',
+  'trainer.max_epochs': 'epochs are not supported: set training.steps',
+  'trainer.max_time': 'a time limit is not supported',
   'trainer.limit_train_batches': 'only a part of the data is seen',
   ...cosmeticKeys,
 }
@@ -101,13 +105,13 @@ function readTrainer(r: Reading): void {
   else r.cosmetic('trainer.accumulate_grad_batches')
   if (r.has('trainer.max_steps')) r.cosmetic('trainer.max_epochs')
   if (/16/.test(String(r.raw('trainer.precision') ?? '')) && booleanOf(r.raw('model.megatron_amp_O2')) !== true)
-    r.drop('model.megatron_amp_O2', 'off: parameters stay f32 there, and are cast for each product')
+    r.drop('model.megatron_amp_O2', 'off: f32 parameters cast for every matmul are not supported')
   const precision = String(r.raw('trainer.precision') ?? '32')
   if (!/^(bf16|fp16|16|fp32|32|64)(-(mixed|true))?$/.test(precision))
     r.drop('trainer.precision', unknownValue(precision, { 'bf16-mixed': 0, '16-mixed': 0, 32: 0 }, 'f32'))
   const style = String(r.raw('model.optim.sched.name') ?? '')
   if (style !== '' && scheduleOf(style) === undefined)
-    r.drop('model.optim.sched.name', `${style}: no such schedule here, the rate stays after the warm-up`)
+    r.drop('model.optim.sched.name', `schedule ${style} is not supported: constant learning rate after the warmup`)
 }
 
 const scheduleOf = (name: string): string | undefined =>
@@ -127,7 +131,7 @@ function decayOf(r: Reading): number | undefined {
   if (last !== undefined && last <= 0 && held !== undefined)
     r.drop(
       'model.optim.sched.constant_steps',
-      `the last ${held} of ${end} steps have the least rate there, which is all of them; here it falls until the end`,
+      `the last ${held} of ${end} steps have the minimum learning rate, which is all of them; in Lockstep the decay lasts until the end`,
     )
   return last !== undefined && last > 0 && last !== steps ? last : undefined
 }
@@ -167,10 +171,10 @@ function valuesOf(r: Reading): ReadonlyMap<string, unknown> {
   )
   values.set('seq-length', r.raw('model.data.seq_length') ?? r.raw('model.encoder_seq_length'))
   const norm = r.raw('model.normalization')
-  if (/1p$/.test(String(norm))) r.drop('model.normalization', 'gains are kept less one there: LayerNorm here')
+  if (/1p$/.test(String(norm))) r.drop('model.normalization', 'zero-centered gains are not supported: plain LayerNorm')
   if (activation.endsWith('glu') && !/^(fast-)?swiglu$/.test(activation))
     r.drop('model.activation', `${activation}: the gate of this family is SwiGLU's`)
-  if (activation === 'squared-relu') r.drop('model.activation', 'squared-relu: no family here has it')
+  if (activation === 'squared-relu') r.drop('model.activation', 'squared ReLU is not supported by any model family')
   else if (!/g[el]lu$|glu$/.test(activation)) r.drop('model.activation', `${activation}: this family has GELU`)
   return values
 }

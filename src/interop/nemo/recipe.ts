@@ -12,8 +12,10 @@ import { precisionTerms } from './precision.js'
 
 const known: KeyTable = {
   peft: 'adapters are said in a job: training.lora',
-  'optim.constant_steps': 'the last steps have the least rate there; here it falls until the end',
-  'optim.lr_scheduler.constant_steps': 'the last steps have the least rate there; here it falls until the end',
+  'optim.constant_steps':
+    'constant last steps at the minimum learning rate are not supported: the decay lasts until the end',
+  'optim.lr_scheduler.constant_steps':
+    'constant last steps at the minimum learning rate are not supported: the decay lasts until the end',
   ...Object.fromEntries(
     ['log', 'resume', 'trainer', 'data', 'optim', 'tokenizer', 'model', '_target_', '_partial_', '*._target_'].map(
       key => [key, ''],
@@ -107,7 +109,7 @@ function ofClass(r: Reading, values: Map<string, unknown>): void {
   const found = termsOfClass(name)
   if (!found) {
     if (name !== '')
-      r.drop(`${path}._target_`, `the sizes of ${name} are not in the file: --model names a preset, or a config.json`)
+      r.drop(`${path}._target_`, `the sizes of ${name} are not in the file: set --model to a preset or a config.json`)
     return
   }
   for (const [term, value] of found) if (values.get(term) === undefined) values.set(term, value)

@@ -69,10 +69,10 @@ const paths: Readonly<Record<string, string>> = {
 const pathOf = (term: string): string => paths[term] ?? term.replaceAll('-', '_')
 
 const told: KeyTable = {
-  gpt_j_residual: 'attention and feed-forward read the same input there',
-  rotary_pct: 'positions turn all of a head here',
-  init_method: 'weights start otherwise there',
-  output_layer_init_method: 'weights start otherwise there',
+  gpt_j_residual: 'parallel attention and MLP blocks are not supported',
+  rotary_pct: 'partial rotary embeddings are not supported, the full head is rotated',
+  init_method: 'Lockstep initializes weights with std 0.02; no job field sets it',
+  output_layer_init_method: 'Lockstep initializes weights with std 0.02; no job field sets it',
   optimizer: '',
   zero_optimization: '',
 }
@@ -217,7 +217,7 @@ function widthOf(r: Reading, isGated: boolean): number | undefined {
 
 function readMemory(r: Reading): void {
   const path = 'partition_activations'
-  if (r.bool(path)) r.drop(path, 'inputs of layers are kept in parts over tp there')
+  if (r.bool(path)) r.drop(path, 'saved layer inputs are not sharded over tp')
   else r.cosmetic(path)
 }
 
@@ -226,7 +226,7 @@ function readAttention(r: Reading): void {
   const path = 'attention_config'
   const kinds = (r.list(path) ?? []).flat(2).filter(one => typeof one === 'string')
   const others = [...new Set(kinds)].filter(kind => kind !== 'global' && kind !== 'flash')
-  if (others.length > 0) r.drop(path, `${others.join(', ')}: every layer attends to the whole sequence here`)
+  if (others.length > 0) r.drop(path, `${others.join(', ')}: every layer attends to the full sequence`)
   else r.cosmetic(path)
 }
 

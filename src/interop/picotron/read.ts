@@ -12,7 +12,7 @@ const known: KeyTable = {
   'model.dtype': 'picotron does not read it: bfloat16 throughout on a GPU, float32 on a CPU',
   'training.num_samples': 'the number of samples that are read',
   'training.max_tokens': 'training ends when so many tokens were seen',
-  dataset: 'a job names its data itself: data.source',
+  dataset: 'set data.source',
   checkpoint: '',
   logging: '',
   environment: '',
@@ -54,7 +54,7 @@ function readMesh(r: Reading, { world }: Given): void {
   else r.derive('distributed.use_cpu', 'plan.precision', 'pure-bf16', 'on a GPU parameters and moments are bfloat16')
   if (!cpu) r.set('plan.gradients', 'f32')
   r.assume('distributed', 'plan.order', 'tp-cp-ep-pp-dp', 'ranks lie as picotron has them: tp, cp, pp, dp')
-  r.assume('distributed', 'plan.zero', 0, 'picotron splits no state over dp')
+  r.assume('distributed', 'plan.zero', 0, 'picotron has no ZeRO')
   if ((sizes[1] ?? 1) > 1)
     r.assume('distributed.cp_size', 'plan.attention', 'ring', 'picotron sends keys round, in order')
   if ((sizes[1] ?? 1) > 1) r.set('plan.zigzag', false)
@@ -69,7 +69,7 @@ function readTraining(r: Reading): void {
   r.assume('training', 'training.optimizer', torchAdamW, 'AdamW with the defaults of PyTorch')
   if (lr !== undefined) r.carry('training.learning_rate', 'training.optimizer.lr', lr)
   else r.missing('training.optimizer.lr', 'training.learning_rate is not in the file')
-  r.assume('training', 'training.lrSchedule', { kind: 'constant', warmup: 0 }, 'picotron has no schedule')
+  r.assume('training', 'training.lrSchedule', { kind: 'constant', warmup: 0 }, 'picotron has no learning-rate schedule')
   r.assume(
     'training',
     'training.roles',

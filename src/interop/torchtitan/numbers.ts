@@ -14,7 +14,7 @@ export function readNumbers(r: Reading, keys: Keys): void {
   const clip = r.number('training.max_norm')
   if (clip === undefined) r.assume('training.max_norm', 'training.clip', 1, `1.0 is the default of ${keys.release}`)
   else if (clip === Number.POSITIVE_INFINITY)
-    r.carry('training.max_norm', 'training.clip', undefined, 'inf: there is no clipping')
+    r.carry('training.max_norm', 'training.clip', undefined, 'inf: no clipping')
   else r.carry('training.max_norm', 'training.clip', clip)
   const lr = readOptimizer(r, keys)
   readSchedule(r, keys, { lr, steps })

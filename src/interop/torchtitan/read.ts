@@ -18,8 +18,8 @@ export const known: KeyTable = {
       .map(key => [key, '']),
   ),
   'training.compile': '',
-  'training.dataset': 'a job names its data itself: data.source',
-  'training.dataset_path': 'a job names its data itself: data.source',
+  'training.dataset': 'set data.source',
+  'training.dataset_path': 'set data.source',
   'training.gc_freq': '',
   'training.gc_debug': '',
   'training.enable_fused_rmsnorm': '',
@@ -136,7 +136,7 @@ function readMesh(r: Reading, keys: Keys, { world }: Given): Mesh | undefined {
   const others = replicate * cp * tp * pp
   const words = `dp_replicate ${replicate} x cp ${cp} x tp ${tp} x pp ${pp}`
   if (world === undefined && said === -1) {
-    r.refuse(shardKey, `-1 takes what is left of the ranks, and the file does not say how many there are: --devices`)
+    r.refuse(shardKey, `-1 means all remaining ranks, and the world size is not in the file: set --devices`)
     return undefined
   }
   const shard = said === -1 ? (world ?? 0) / others : said
@@ -175,7 +175,7 @@ function readSequence(r: Reading, keys: Keys, tp: number, cp: number): void {
     r.has(path) ? path : keys.of('tensor_parallel_degree'),
     'plan.sequenceParallel',
     said && tp > 1,
-    'torchtitan splits the sequence wherever it splits tensors',
+    'torchtitan always uses sequence parallelism with tensor parallelism',
   )
   const rotate = keys.of('context_parallel_rotate_method')
   const attention = r.choice(rotate, { allgather: 'gather', alltoall: 'ring' }, 'keys are gathered')
@@ -261,7 +261,7 @@ function readSharding(r: Reading, keys: Keys, { pp, cp, shard }: Mesh): void {
     keys.of('data_parallel_shard_degree'),
     'plan.zero',
     split ? 3 : 0,
-    split ? 'FSDP2 splits parameters, gradients and states' : 'with one shard there is nothing to split',
+    split ? 'FSDP2 splits parameters, gradients and states' : 'nothing to shard with one rank',
   )
   const path = keys.of('fsdp_reshard_after_forward')
   const word = r.word(path) ?? 'default'
@@ -274,7 +274,7 @@ function readSharding(r: Reading, keys: Keys, { pp, cp, shard }: Mesh): void {
       'plan.gather',
       gather,
       word === 'default'
-        ? `default: ${pp > 1 ? 'gathered once a step, since there is a pipeline' : 'gathered at each use'}`
+        ? `default: ${pp > 1 ? 'gathered once per step, because of the pipeline' : 'gathered at every use'}`
         : word,
     )
   if (r.bool('training.enable_cpu_offload'))
@@ -301,7 +301,7 @@ function readModel(r: Reading, { model: given }: Given): number | undefined {
       'model.name',
       flavors.length > 0
         ? `flavor ${flavor} is none of ${flavors.join(', ')}`
-        : `the sizes of ${name} ${flavor} are not known here`,
+        : `the sizes of ${name} ${flavor} are not known to Lockstep`,
     )
     return undefined
   }

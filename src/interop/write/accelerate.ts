@@ -17,15 +17,15 @@ const sectionKeys: KeysOf = { 'training.clip': ['deepspeed_config.gradient_clipp
 
 export const writeAccelerate: Writer = (job, refuse, unset) => {
   const { plan } = job
-  if (plan.pp > 1) refuse('plan.pp', 'Accelerate has no pipelines but those of its Megatron plugin')
+  if (plan.pp > 1) refuse('plan.pp', 'Accelerate supports pipelines only through its Megatron plugin')
   if (plan.sequenceParallel && plan.tp > 1)
-    refuse('plan.sequenceParallel', 'Accelerate does not split the sequence beside tp')
+    refuse('plan.sequenceParallel', 'Accelerate has no sequence parallelism with tp')
   if (plan.tp > 1 && (plan.zero === 1 || plan.zero === 2))
-    refuse('plan.tp', 'DeepSpeed, which splits states, has no tp here')
-  if (plan.cp > 1 && plan.zero !== 3) refuse('plan.cp', 'Accelerate splits sequences beside FSDP alone')
+    refuse('plan.tp', 'Accelerate’s DeepSpeed plugin (ZeRO 1 and 2) does not support tp')
+  if (plan.cp > 1 && plan.zero !== 3) refuse('plan.cp', 'Accelerate supports context parallelism with FSDP only')
   if (plan.precision === 'pure-bf16' || plan.precision === 'bf16-no-masters')
-    refuse('plan.precision', 'Accelerate keeps f32 copies of parameters')
-  if (plan.ep > 1) refuse('plan.ep', 'Accelerate does not share experts')
+    refuse('plan.precision', 'Accelerate keeps f32 master weights')
+  if (plan.ep > 1) refuse('plan.ep', 'Accelerate has no expert parallelism')
   const world = worldOf(job)
   const config = {
     compute_environment: 'LOCAL_MACHINE',
@@ -110,7 +110,7 @@ function trainerOf(job: Job, refuse: (path: string, message: string) => void) {
     plan,
     training: { optimizer: o, lrSchedule, clip, steps, seed },
   } = job
-  if (o.kind !== 'adamw') refuse('training.optimizer.kind', `the Trainer is told AdamW here, not ${o.kind}`)
+  if (o.kind !== 'adamw') refuse('training.optimizer.kind', `export to Accelerate supports adamw, not ${o.kind}`)
   const kind = {
     linear: 'linear',
     cosine: 'cosine',

@@ -15,9 +15,9 @@ export const writeDeepSpeed: Writer = (job, refuse, unset) => {
   const { plan, training } = job
   if (plan.pp > 1 && plan.zero >= 2) refuse('plan.zero', `DeepSpeed refuses stage ${plan.zero} with pipelines`)
   if (plan.cp > 1 && plan.attention !== 'ulysses')
-    refuse('plan.attention', 'DeepSpeed splits sequences as Ulysses does')
+    refuse('plan.attention', 'DeepSpeed supports Ulysses sequence parallelism only')
   if (plan.precision === 'bf16-no-masters' || (plan.precision === 'pure-bf16' && plan.zero === 0))
-    refuse('plan.precision', 'DeepSpeed keeps masters, or nothing but bf16 with stages 1 to 3')
+    refuse('plan.precision', 'DeepSpeed supports f32 master weights, or pure bf16 with stages 1 to 3')
   const bytes = plan.precision === 'f32' ? 4 : 2
   const config = {
     train_batch_size: training.globalBatch,

@@ -77,7 +77,7 @@ export function exportJob(job: Job, to: ForeignFramework, { release, unset = [] 
   const refused: Unsaid[] = []
   const writer = writers[to]
   const nothing = { files: new Map<string, string>(), unsaid: [], unset: [], fixed: [], given: {} }
-  if (!writer) return { ...nothing, refused: [{ path: '', message: `nothing is written for ${foreignNames[to]}` }] }
+  if (!writer) return { ...nothing, refused: [{ path: '', message: `export to ${foreignNames[to]} is not supported` }] }
   const written = writer(job, (path, message) => refused.push({ path, message }), unset)
   const { files, given: told, keys, fixed = [] } = written
   const given: Given = { ...told, ...(release !== undefined && { release }) }
@@ -92,14 +92,15 @@ export function exportJob(job: Job, to: ForeignFramework, { release, unset = [] 
 
 /** Flags that the release does not have. */
 function releaseProblems(text: string, to: ForeignFramework, release: string): Unsaid[] {
-  if (to !== 'megatron') return [{ path: '--release', message: `releases are known of ${foreignNames.megatron} alone` }]
-  if (!isRelease(release)) return [{ path: '--release', message: `${release} is none of ${releases.join(', ')}` }]
+  if (to !== 'megatron') return [{ path: '--release', message: `--release applies to ${foreignNames.megatron} only` }]
+  if (!isRelease(release))
+    return [{ path: '--release', message: `unknown release ${release}; use one of ${releases.join(', ')}` }]
   const written = new Set([...text.matchAll(/(?<![\w-])--([a-z][\w-]*)/g)].map(([, name]) => name))
   return [...written].flatMap(name => {
     const flag = flagNamed(name)
     const range = flag && `${flag.since}${flag.until === undefined ? ' on' : ` to ${flag.until}`}`
     return flag && !isInRelease(flag, release)
-      ? [{ path: `--${name}`, message: `not in ${release}: it is there from ${range}` }]
+      ? [{ path: `--${name}`, message: `not in ${release}, only from ${range}` }]
       : []
   })
 }
@@ -122,7 +123,7 @@ function differences(job: Job, text: string, { given, to, unset }: Reread): Diff
     found.push({
       path,
       said,
-      message: said ? `${show(theirs)} there, not ${show(ours)}` : `the file has no word for ${show(ours)}`,
+      message: said ? `${show(theirs)} in the file, not ${show(ours)}` : `cannot be expressed: ${show(ours)}`,
     })
   }
   const plan = Plan.parse(draft.plan ?? {})
@@ -151,7 +152,7 @@ function differences(job: Job, text: string, { given, to, unset }: Reread): Diff
       Object.hasOwn(drafted, key),
     )
   if (drafted.seq === undefined)
-    found.push({ path: 'training.seq', said: false, message: 'the length of sequences is not in these files' })
+    found.push({ path: 'training.seq', said: false, message: 'the sequence length is not in these files' })
   const [ours, theirs] = [modelWithout(job.model), modelWithout(modelOf(draft.model, job))]
   if (theirs === undefined) compare('model', ours, theirs, false)
   else for (const path of pathsOf(ours, theirs)) compare(`model.${path}`, at(ours, path), at(theirs, path), true)

@@ -8,7 +8,7 @@ type Llama = Extract<Model, { readonly family: 'llama' }>
 
 export function modelFlags(model: Model, seq: number, refuse: Refuse): Flags {
   if (model.family === 'mlp') {
-    refuse('model.family', 'Megatron trains transformers')
+    refuse('model.family', 'Megatron trains transformers only')
     return {}
   }
   return {
@@ -68,14 +68,14 @@ function scalingFlags(scaling: Llama['ropeScaling'], refuse: Refuse): Flags {
   if (!scaling) return {}
   if (scaling.kind === 'linear') return { 'rotary-seq-len-interpolation-factor': scaling.factor }
   if (scaling.kind === 'llama3') return { 'use-rope-scaling': true, 'rope-scaling-factor': scaling.factor }
-  refuse('model.ropeScaling', `Megatron is told linear or llama3 here, not ${scaling.kind}`)
+  refuse('model.ropeScaling', `export to Megatron supports linear and llama3 scaling, not ${scaling.kind}`)
   return {}
 }
 
 function expertFlags({ moe, layers }: Llama, refuse: Refuse): Flags {
   if (!moe) return {}
   const { dense = 0, every = 1, loss, capacity } = moe
-  if (dense > 0 && every > 1) refuse('model.moe', 'dense layers first, and then only every so many routed')
+  if (dense > 0 && every > 1) refuse('model.moe', 'leading dense layers cannot be combined with an MoE interval')
   return {
     'num-experts': moe.experts,
     'moe-router-topk': moe.chosen,

@@ -65,8 +65,8 @@ const exchanges: Readonly<Record<string, string>> = { ring: 'p2p', ulysses: 'a2a
 function meshFlags({ plan, model }: Job, refuse: Refuse): Flags {
   const { attention, order } = plan
   if (order !== 'tp-cp-ep-dp-pp' && order !== 'tp-cp-ep-pp-dp')
-    refuse('plan.order', 'Megatron numbers ranks as tp-cp-ep-dp-pp, or as tp-cp-ep-pp-dp')
-  if (plan.compress) refuse('plan.compress', 'Megatron sends gradients as they are')
+    refuse('plan.order', 'Megatron supports rank orders tp-cp-ep-dp-pp and tp-cp-ep-pp-dp')
+  if (plan.compress) refuse('plan.compress', 'Megatron has no gradient compression')
   const routed = model.family === 'llama' && model.moe !== undefined
   const both = typeof attention === 'object'
   return {
@@ -84,7 +84,7 @@ function meshFlags({ plan, model }: Job, refuse: Refuse): Flags {
 function stageFlags({ plan, model }: Job, refuse: Refuse): Flags {
   if (plan.pp === 1) return {}
   if (plan.schedule !== '1f1b' && plan.schedule !== 'interleaved')
-    refuse('plan.schedule', 'Megatron has 1f1b and interleaved')
+    refuse('plan.schedule', 'Megatron supports 1f1b and interleaved')
   const layers = layersPerStage(plan, model.layers)
   if (!layers.every(count => count === layers[0])) return { 'pipeline-model-parallel-layout': `'${layoutOf(layers)}'` }
   return plan.chunks > 1 ? { 'num-virtual-stages-per-pipeline-rank': plan.chunks } : {}
@@ -92,9 +92,9 @@ function stageFlags({ plan, model }: Job, refuse: Refuse): Flags {
 
 function stateFlags({ plan }: Job, refuse: Refuse): Flags {
   const { offload, zero } = plan
-  if (zero === 3 && plan.gather === 'step') refuse('plan.gather', 'Megatron-FSDP gathers parameters for each use')
+  if (zero === 3 && plan.gather === 'step') refuse('plan.gather', 'Megatron-FSDP gathers parameters at every use')
   if (offload && (offload.activations !== 'none' || offload.parameters !== 'device' || offload.optimizer === 'disk'))
-    refuse('plan.offload', 'Megatron keeps the optimizer on the host, and nothing else as a job says it')
+    refuse('plan.offload', 'Megatron can offload the optimizer to the host only')
   return {
     ...(zero > 0 && { 'use-distributed-optimizer': true }),
     ...(zero > 1 && {
@@ -115,8 +115,8 @@ const recipes: Readonly<Record<string, string>> = {
 function precisionFlags({ plan, training }: Job, refuse: Refuse): Flags {
   const { precision, fp8 } = plan
   if (precision !== 'bf16' && precision !== 'f16' && precision !== 'f32')
-    refuse('plan.precision', `Megatron has bf16, fp16 and f32 with masters, not ${precision}`)
-  if (plan.rounding !== 'nearest') refuse('plan.rounding', 'Megatron rounds to the nearest')
+    refuse('plan.precision', `Megatron supports bf16, fp16 and f32 with f32 master weights, not ${precision}`)
+  if (plan.rounding !== 'nearest') refuse('plan.rounding', 'Megatron has no stochastic rounding')
   const of8 = fp8 && {
     'fp8-format': fp8.recipe === 'blocks' || fp8.recipe === 'mx' ? 'e4m3' : 'hybrid',
     'fp8-recipe': recipes[fp8.recipe],
@@ -137,7 +137,7 @@ function precisionFlags({ plan, training }: Job, refuse: Refuse): Flags {
 function scaleFlags(scale: Job['training']['lossScale'], refuse: Refuse): Flags {
   if (typeof scale === 'number') return { 'loss-scale': scale }
   if (scale?.kind !== 'megatron') {
-    refuse('training.lossScale', 'Megatron has a scale that stays, or moves as { kind: megatron } does')
+    refuse('training.lossScale', 'Megatron supports a static loss scale, or { kind: megatron }')
     return {}
   }
   return {
@@ -153,7 +153,7 @@ function recomputeFlags({ plan: { recompute } }: Job, refuse: Refuse): Flags {
   if (recompute === 'selective') return { 'recompute-granularity': 'selective', 'recompute-modules': 'core_attn' }
   if (recompute === 'full')
     return { 'recompute-granularity': 'full', 'recompute-method': 'uniform', 'recompute-num-layers': 1 }
-  refuse('plan.recompute', 'Megatron computes the attention core, or whole layers, again')
+  refuse('plan.recompute', 'Megatron recomputes the attention core or full layers')
   return {}
 }
 
@@ -163,7 +163,7 @@ function batchFlags(job: Job, refuse: Refuse): Flags {
   const sizes = grows ? [...batchRamp.map(step => step.globalBatch), globalBatch] : []
   const once = microbatchOf(job) * job.plan.dp
   if (sizes.some(size => size % once !== 0))
-    refuse('training.batchRamp', `Megatron wants multiples of its micro batch x dp = ${once}, which does not grow`)
+    refuse('training.batchRamp', `every batch size must be a multiple of micro batch x dp = ${once}`)
   const from = grows ? [0, ...batchRamp.map(step => sequencesUntil(step, seq) * seq)] : []
   return {
     'seq-length': seq,
@@ -180,11 +180,11 @@ function batchFlags(job: Job, refuse: Refuse): Flags {
 
 function optimizerFlags({ training }: Job, refuse: Refuse): Flags {
   const o = training.optimizer
-  if (training.lora) refuse('training.lora', 'Megatron-LM has no adapters')
+  if (training.lora) refuse('training.lora', 'Megatron-LM has no LoRA')
   const shared = { lr: o.lr, 'weight-decay': o.weightDecay }
   if (o.kind === 'adamw')
     return { optimizer: 'adam', 'adam-beta1': o.beta1, 'adam-beta2': o.beta2, 'adam-eps': o.eps, ...shared }
   if (o.kind === 'sgd') return { optimizer: 'sgd', 'sgd-momentum': o.momentum, ...shared }
-  refuse('training.optimizer.kind', `Megatron is told adam or sgd here, not ${o.kind}`)
+  refuse('training.optimizer.kind', `export to Megatron supports adamw and sgd, not ${o.kind}`)
   return {}
 }

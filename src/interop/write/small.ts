@@ -22,12 +22,12 @@ const nanotronKeys: KeysOf = {
 
 export const writeNanotron: Writer = (job, refuse, unset) => {
   const { plan, training, model } = job
-  if (plan.zero > 1) refuse('plan.zero', 'nanotron has ZeRO 0 and 1')
+  if (plan.zero > 1) refuse('plan.zero', 'nanotron supports ZeRO 0 and 1')
   if (plan.recompute !== 'none' && plan.recompute !== 'full')
-    refuse('plan.recompute', 'nanotron computes whole layers again, or nothing')
+    refuse('plan.recompute', 'nanotron recomputes full layers or nothing')
   if (plan.precision === 'f16' || plan.precision === 'bf16-no-masters')
     refuse('plan.precision', `nanotron has no ${plan.precision}`)
-  if (plan.ep > 1) refuse('plan.ep', 'nanotron counts ranks of ep apart from those of dp')
+  if (plan.ep > 1) refuse('plan.ep', 'nanotron’s expert-parallel ranks are not part of dp')
   onlyPlain(job, refuse, 'nanotron')
   const o = training.optimizer
   const config = {
@@ -84,11 +84,11 @@ export const writeNanotron: Writer = (job, refuse, unset) => {
 /** What neither has. */
 function onlyPlain({ plan, training, model }: Job, refuse: Refuse, name: string): void {
   if (training.optimizer.kind !== 'adamw')
-    refuse('training.optimizer.kind', `${name} is told AdamW here, not ${training.optimizer.kind}`)
+    refuse('training.optimizer.kind', `export to ${name} supports adamw, not ${training.optimizer.kind}`)
   if (plan.pp > 1 && plan.schedule !== '1f1b' && plan.schedule !== 'gpipe')
-    refuse('plan.schedule', `${name} has 1f1b and afab, which is gpipe`)
-  if (model.family !== 'llama' || model.moe || model.mla) refuse('model', `${name} trains a plain llama`)
-  if (plan.cp > 1 && plan.attention !== 'ring') refuse('plan.attention', `${name} sends keys round a ring`)
+    refuse('plan.schedule', `${name} supports 1f1b and afab (gpipe)`)
+  if (model.family !== 'llama' || model.moe || model.mla) refuse('model', `${name} supports dense Llama models only`)
+  if (plan.cp > 1 && plan.attention !== 'ring') refuse('plan.attention', `${name} supports ring attention only`)
 }
 
 function sizesOf(model: Job['model']) {
@@ -145,15 +145,14 @@ const picotronKeys: KeysOf = {
 
 export const writePicotron: Writer = (job, refuse, unset) => {
   const { plan, training, model } = job
-  if (plan.zero > 0) refuse('plan.zero', 'picotron splits no state over dp')
-  if (plan.sequenceParallel && plan.tp > 1)
-    refuse('plan.sequenceParallel', 'picotron does not split the sequence beside tp')
+  if (plan.zero > 0) refuse('plan.zero', 'picotron has no ZeRO')
+  if (plan.sequenceParallel && plan.tp > 1) refuse('plan.sequenceParallel', 'picotron has no sequence parallelism')
   if (plan.precision !== 'pure-bf16' && plan.precision !== 'f32')
-    refuse('plan.precision', 'picotron has bf16 throughout on a GPU, and f32 on a CPU')
-  if (training.clip !== undefined) refuse('training.clip', 'picotron does not clip')
+    refuse('plan.precision', 'picotron supports pure bf16 on GPUs and f32 on CPUs')
+  if (training.clip !== undefined) refuse('training.clip', 'picotron has no gradient clipping')
   if (training.lrSchedule.kind !== 'constant' || training.lrSchedule.warmup > 0)
-    refuse('training.lrSchedule', 'picotron has no schedule')
-  if (plan.recompute !== 'none') refuse('plan.recompute', 'picotron keeps everything')
+    refuse('training.lrSchedule', 'picotron has no learning-rate schedule')
+  if (plan.recompute !== 'none') refuse('plan.recompute', 'picotron has no recomputation')
   onlyPlain(job, refuse, 'picotron')
   const config = {
     distributed: {

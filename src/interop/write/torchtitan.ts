@@ -20,9 +20,9 @@ const schedules: Readonly<Record<string, string>> = {
 
 export const writeTorchtitan: Writer = (job, refuse, unset) => {
   const { plan, training, model } = job
-  if (plan.zero === 1 || plan.zero === 2) refuse('plan.zero', 'torchtitan has copies, or FSDP2, which is ZeRO-3')
+  if (plan.zero === 1 || plan.zero === 2) refuse('plan.zero', 'torchtitan supports DDP (zero 0) and FSDP2 (zero 3)')
   if (plan.tp > 1 && !plan.sequenceParallel)
-    refuse('plan.sequenceParallel', 'torchtitan splits the sequence wherever it splits tensors')
+    refuse('plan.sequenceParallel', 'torchtitan always uses sequence parallelism with tensor parallelism')
   if (training.optimizer.kind !== 'adamw')
     refuse('training.optimizer.kind', `torchtitan has no ${training.optimizer.kind}`)
   if (plan.precision === 'f16' || plan.precision === 'bf16-no-masters')
@@ -72,9 +72,9 @@ export const writeTorchtitan: Writer = (job, refuse, unset) => {
   }
   const text = toml(withoutUnset(config, keys, unset))
   if (plan.cp > 1 && typeof plan.attention === 'object')
-    refuse('plan.attention', 'torchtitan gathers keys, or sends them round')
+    refuse('plan.attention', 'torchtitan supports all-gather and ring attention')
   if (plan.cp > 1 && plan.attention === 'ulysses')
-    refuse('plan.attention', 'torchtitan gathers keys, or sends them round')
+    refuse('plan.attention', 'torchtitan supports all-gather and ring attention')
   return { files: new Map([['train.toml', text]]), given: { world: worldOf(job) }, keys }
 }
 

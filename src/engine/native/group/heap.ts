@@ -65,7 +65,7 @@ export function groupProblems(
       ? [`${ranks} ranks, but a group has at most ${mostRanks}`]
       : countProblems('ranks', ranks, 1)),
     ...countProblems('bytes', bytes),
-    ...(timeoutMs > 0 && timeoutMs <= longestMs ? [] : [`timeoutMs is ${timeoutMs}, not above 0 and below 2^31`]),
+    ...(timeoutMs > 0 && timeoutMs <= longestMs ? [] : [`timeoutMs is ${timeoutMs}, not between 0 and 2^31`]),
   ]
   if (wrong.length > 0 || ranks * bytes <= platform.memoryBytes) return wrong
   const needed = `${ranks} ranks x ${showBytes(bytes)} = ${showBytes(ranks * bytes)}`
@@ -136,7 +136,7 @@ export class Heap {
     const offset = Math.ceil(this.#used / Sync.lineBytes) * Sync.lineBytes
     const bytes = length * elementBytes(dtype)
     if (offset + bytes > this.token.heapBytes)
-      throw new Error(`a heap of ${this.token.heapBytes} bytes has no room for ${bytes} more; ask for more bytes`)
+      throw new Error(`a heap of ${this.token.heapBytes} bytes has no room for ${bytes} more; request more bytes`)
     this.#used = offset + bytes
     return { dtype, length, offset }
   }

@@ -22,8 +22,8 @@ export interface Member extends Collectives<void>, Tensors {
 
 /** What the errors of exec mean to who called. */
 const reasons: Readonly<Record<number, string>> = {
-  [errors.indexOf('aborted')]: 'another rank gave up',
-  [errors.indexOf('timeout')]: 'it did not come in time',
+  [errors.indexOf('aborted')]: 'another rank timed out',
+  [errors.indexOf('timeout')]: 'it did not arrive in time',
 }
 
 /** dtype and length as one number. */

@@ -39,9 +39,9 @@ export interface Kernels extends Described {
 /** What an exec that did not return 0 met, as in kernels/kernels.h. */
 export const execErrors = {
   1: 'the run was aborted',
-  2: 'a peer did not come in time',
+  2: 'another rank did not arrive in time',
   3: 'unknown command',
   4: 'a kernel needs more workspace than was allocated',
-  5: 'experts get more rows than there is room for',
-  6: 'a file of the offload could not be read or written',
+  5: 'experts receive more tokens than their capacity',
+  6: 'an offload file could not be read or written',
 } as const

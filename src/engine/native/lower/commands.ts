@@ -374,11 +374,11 @@ export const tuningWords = [
 export const errorMeanings = {
   ok: 'done',
   aborted: 'the abort flag was raised while it waited',
-  timeout: 'gave up waiting',
-  unknown: 'a command that no kernel knows',
+  timeout: 'timed out waiting',
+  unknown: 'a command that no kernel implements',
   workspace: 'a kernel needs more workspace than was allocated',
-  rows: 'experts get more rows than there is room for',
-  disk: 'a file of the offload could not be read or written',
+  rows: 'experts receive more tokens than their capacity',
+  disk: 'an offload file could not be read or written',
 } as const
 export type ExecError = keyof typeof errorMeanings
 export const errors = Object.keys(errorMeanings) as readonly ExecError[] // its own keys

@@ -43,7 +43,7 @@ export function writeTo(file: number, bytes: Uint8Array, position: number): void
 }
 
 function succeed(what: string, code: number): void {
-  if (code !== 0) throw new Error(`a file of the offload could not be ${what}: ${platform.disk?.meaning(code)}`)
+  if (code !== 0) throw new Error(`an offload file could not be ${what}: ${platform.disk?.meaning(code)}`)
 }
 
 /** A file for every rank, or none where the program keeps nothing there. Problems are named before anything runs. */
@@ -71,7 +71,7 @@ export function openRooms(program: Program, asked?: string): Rooms | undefined {
 }
 
 const elsewhere =
-  'make room there, name a folder of another disk (--offload-dir), spread it over more dp with zero 1, or try host'
+  'free space there, set a folder on another disk (--offload-dir), shard over more dp with zero 1, or try host'
 
 function tooFull({ mesh }: Program, needs: readonly number[], bytes: number, folder: string, free: number): string {
   const ranks = worldOf(mesh)
