@@ -20,8 +20,8 @@ const filesOf = names =>
 /** Files that start programs or change their process, longest first, those of the rest counted: each has a process of its own. */
 const apart = filesOf(`
   emit-conformance gpu-paths emit-launch engine emit docs studio examples emit-checkpoint studio-links studio-learn resume studio-run browser
-  studio-static emit-faults studio-plan studio-claims installed rehearse train studio-exercises calibrate add-a-fact studio-program
-  studio-server studio-timeline studio-clinic progress race`)
+  studio-static emit-faults studio-plan studio-claims installed dry-run train studio-exercises calibrate add-a-fact studio-program
+  studio-server studio-timeline studio-clinic progress race latest-run`)
 /** Files that are left to `npm run test:rest` as a whole: averages over many plans, emitted runs, and pages used as a reader would. */
 const whole = filesOf(`
   estimate-kinds estimate-memory-own estimate-optimizers estimate-plans emit-elastic emit-guard emit-looking emit-spikes

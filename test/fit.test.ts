@@ -128,7 +128,7 @@ test('plan: those that surely fit, and apart the faster ones with their chance a
   )
   const text = (await plan()).out
   match(text, /Faster, may fit\n.*chance/)
-  match(text, /1 fits if (actual|fragmentation|context)/)
+  match(text, /1 fits if (actual use|fragmentation|context)/)
   for (const line of text.split('\n')) ok(line.length <= 110, `${line.length}: ${line}`)
 })
 
@@ -139,7 +139,7 @@ test('plan: where nothing surely fits, what may is shown and written with its co
   ok(possible.length > 0)
   const { out, written } = await plan('--constraint', 'memory<=43GiB', '--out', 'job.yaml')
   match(out, /No plan fits with certainty\.\n\nMay fit\n/)
-  match(written['job.yaml'], /# It fits if actual use /)
+  match(written['job.yaml'], /# It fits if actual use is /)
 })
 
 test('plan: a compiled program fits for certain', async () => {

@@ -47,7 +47,7 @@ test('a pipe, JSON, --no-pager, LOCKSTEP_PAGER=, a short answer and a missing pa
 })
 
 test('what prints while it runs is not held back', async () => {
-  const { pages, out } = await shown(['demo'], { terminal: () => ({ columns: 100, rows: 2 }) })
+  const { pages, out } = await shown(['init', '--yes'], { terminal: () => ({ columns: 100, rows: 1 }) })
   deepEqual(pages, [])
   ok(out.length > 0)
 })

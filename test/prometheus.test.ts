@@ -91,7 +91,7 @@ test('the endpoint answers, refuses other paths, and a port that is taken is a p
   const { port } = new URL(server.address)
   await rejects(
     serveMetrics(port, () => ''),
-    /cannot listen on \d+: somebody else listens there/,
+    /cannot listen on \d+: the address is already in use/,
   )
   server.close()
 })

@@ -165,6 +165,6 @@ for (const [what, given, real, present] of [
 
 test('a run that measured nothing is told so', async () => {
   const files = { 'run/job.json': JSON.stringify(job({})), 'run/metrics.jsonl': '' }
-  match((await lockstep(['replan', 'run'], files)).err, /run holds no measured\.json/)
+  match((await lockstep(['replan', 'run'], files)).err, /run has no measured\.json/)
   match((await lockstep(['replan', 'gone'], files)).err, /gone does not exist/)
 })

@@ -267,7 +267,7 @@ test('a run that does not begin leaves its folder free', async () => {
   const refused = await train(['--out', folder, '--prometheus', String(port)])
   server.close()
   equal(refused.code, 1)
-  match(refused.err, /somebody else listens there/)
+  match(refused.err, /the address is already in use/)
   deepEqual(namesIn(folder), [])
   equal((await train(['--out', folder])).code, 0)
 })

@@ -394,5 +394,5 @@ test('Stop, asked twice, ends a run at once; what it had not finished writing is
 test('without its pages the studio says how to build them; a port that is taken is said to be', async () => {
   const io = processIo()
   await rejects(serveStudio({ port: 0, root: 'nowhere' }, io), /npm run studio:build/)
-  await rejects(serveStudio({ port: studio.port, root: 'pages' }, io), /somebody else listens there/)
+  await rejects(serveStudio({ port: studio.port, root: 'pages' }, io), /the address is already in use/)
 })

@@ -60,7 +60,7 @@ function timesOf({ path }: RunRead, io: Io): RunTimes {
     error(
       'replan/unmeasured',
       '',
-      `${path} holds no measured.json: nobody measured the instructions of this run`,
+      `${path} has no measured.json: instruction times were not measured in this run`,
       'runs of lockstep train write it, but for those on --kernels reference; emitted programs with --profile-every',
     ),
   ])

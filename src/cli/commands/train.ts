@@ -313,7 +313,7 @@ function stepSpans(session: Session, display: Display) {
         // Spans of another program say nothing of this one.
         program = session.program
         traced.length = 0
-        if (globalBatch !== undefined) display.note(`${globalBatch} sequences a step from step ${step} on`)
+        if (globalBatch !== undefined) display.note(`global batch ${globalBatch} from step ${step} on`)
       }
       traced.push(session.trainer.spans)
       if (traced.length > stepsTraced) traced.shift()

@@ -3,7 +3,7 @@ import type { Server } from 'node:http'
 import { error, ProblemsError } from '../../base/index.js'
 
 const reasons: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'somebody else listens there',
+  EADDRINUSE: 'the address is already in use',
   EACCES: 'permission denied',
   EADDRNOTAVAIL: 'this machine has no such address',
   ENOTFOUND: 'no such host',

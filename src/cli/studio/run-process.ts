@@ -130,7 +130,7 @@ async function run({ request, place }: Extract<ToRun, { kind: 'begin' }>, contro
   const problems: Problem[] = []
   const { job: _, from: __, files: ___, save: saves = true, ...asked } = request
   const options = {
-    ...{ kernels: 'auto', ...asked, out: place, json: true, spans: `${place}/trace.json` },
+    ...{ kernels: 'auto', ...asked, out: place, json: true, trace: `${place}/trace.json` },
     ...(saves && { save: `${place}/checkpoints` }),
     guest: guestOf(control, place),
   } as TrainOptions // what was not asked for is not there

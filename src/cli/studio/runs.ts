@@ -192,7 +192,7 @@ export class Runs {
     const { job, problems, locate } = await loadAnyJob(path, io)
     // Nothing is waited for from here on: two requests cannot both take the last place.
     if (this.all.filter(({ isLive }) => isLive).length >= mostRuns)
-      throw new Refused(409, `${mostRuns} runs are going on already: stop one of them first`, [
+      throw new Refused(409, `${mostRuns} runs are active already: stop one of them first`, [
         refused('', 'engine/failed/busy', { runs: mostRuns }),
       ])
     const elsewhere = job ? outsideProblems(job, path, this.#folder).map(locate) : []
