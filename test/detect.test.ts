@@ -42,7 +42,7 @@ describe('ranks', () => {
     const events = found(grid, stepsOf([1, 1, 1.3, 1], undefined, 100))
     deepEqual(names(events), ['straggler 2'])
     equal(events[0].step <= 20, true)
-    match(events[0].message, /computes 1\.[23]\d* times as long/)
+    match(events[0].message, /compute time is 1\.[23]\d* times that of ranks/)
   })
 
   test('one that is slow now and then is not', () => {

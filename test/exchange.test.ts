@@ -38,7 +38,7 @@ test('validate prints exchanges, and sets no part aside as a step of no study', 
   equal(await run(['validate'], { ...processIo(), out: text => void (out += text) }), 0)
   match(
     out,
-    /Rows of 4,096 tokens a rank[\s\S]*h800 +DeepEP normal[\s\S]*All: mean error \d+\.\d %\nSet aside: 2 rows, DeepEP V2/,
+    /MoE dispatch and combine of 4,096 tokens per rank[\s\S]*h800 +DeepEP normal[\s\S]*All: mean error \d+\.\d %\nLeft out: 2 rows, DeepEP V2/,
   )
   match(out, /Experts, or a sequence over several ranks: \d+ rows, mean error \d\.\d %/)
   doesNotMatch(out, /belongs to no study/)

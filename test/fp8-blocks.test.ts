@@ -208,7 +208,7 @@ caught(
   'T3',
   'another block than its scale has',
   withBlocks('quantize', { batch: 1, seq: 1, embed: 4 }),
-  /4 numbers along embed, blocks of 4 in 8 have 2/,
+  /4 elements along embed, but blocks of 4 in 8 need 2/,
 )
 caught(
   'T3',

@@ -136,7 +136,7 @@ test('what experts on 8 bits need, and gain', () => {
   match(said({ fp8: {} }).join('\n'), /warning plan.fp8: matmuls of the \d+ experts stay in bf16/)
   match(
     said({ fp8: { recipe: 'blocks', block: 2, experts: true } }).join('\n'),
-    /warning plan.fp8.experts: .* gain nothing/,
+    /warning plan.fp8.experts: .* FP8 experts are no faster/,
   )
   const split = { tp: 2, etp: 2, fp8: { recipe: 'blocks', block: 3, experts: true } } as const
   match(said(split).join('\n'), /error plan.fp8.recipe: moe.ffn \d+ \/ \(etp 2\) = \d+ is not a multiple of/)

@@ -90,6 +90,6 @@ describe('a run folder', () => {
   })
 
   test('another folder is refused', () => {
-    throws(() => readRun('nowhere', memoryFiles()), /nowhere does not exist; name the folder/)
+    throws(() => readRun('nowhere', memoryFiles()), /nowhere does not exist; pass a folder/)
   })
 })

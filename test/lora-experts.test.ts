@@ -65,7 +65,7 @@ test('every expert has adapters of its own, and so has what all tokens pass; FLO
 test('refused: dropout of what experts see', () => {
   const problems = check(jobOf('mixtral', {}, ['q', 'down'], 0.1))
   assert.ok(hasErrors(problems))
-  assert.match(problems[0].message, /what enters down are rows of experts/)
+  assert.match(problems[0].message, /inputs of down are tokens dispatched to experts/)
   assert.match(problems[0].suggestion ?? '', /targets to \[q, k, v, out\]/)
   assert.ok(!hasErrors(check(jobOf('mixtral', {}, ['q', 'v'], 0.1))))
 })

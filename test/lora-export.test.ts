@@ -119,7 +119,7 @@ test('adapters that are no adapters of the model are refused, each by its name',
   const map = weightSource(ownFixture('huggingface/llama'), files).folder.map
   throws(() => openAdapters(ownFixture('peft/gpt2'), files, map), /the model has no transformer\.h\.0\.attn\.c_attn/)
   const dora = { ...files, read: (path: string) => files.read(path).replace('"use_dora": false', '"use_dora": true') }
-  throws(() => openAdapters(ownFixture('peft/llama'), dora, map), /use_dora true: lengths of columns/)
+  throws(() => openAdapters(ownFixture('peft/llama'), dora, map), /use_dora true: DoRA is not supported/)
   throws(() => openAdapters(ownFixture('huggingface/llama'), files, map), /holds no adapter_config\.json/)
 })
 

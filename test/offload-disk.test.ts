@@ -71,7 +71,7 @@ test('every state is on the disk, on pages of its own, and files have no names',
 })
 
 const broken = [
-  ['L9', 'a state that begins within a page', /(optimizer \d+ @)4096 disk/, '$14160 disk', /within a page/],
+  ['L9', 'a state that begins within a page', /(optimizer \d+ @)4096 disk/, '$14160 disk', /at disk offset 4160, not at a page boundary/],
   ['T8', 'an update of what is on the disk', /(segment "update [\s\S]*?role m optimizer \d+) host/, '$1 disk', /disk/],
   [
     'L10',
@@ -103,7 +103,7 @@ const brokenThere = [
     paramsThere,
     /(parameters \d+ @)4096 disk/,
     '$14160 disk',
-    /within a page/,
+    /at disk offset 4160, not at a page boundary/,
   ],
   [
     'T8',
@@ -128,7 +128,7 @@ const brokenThere = [
     carriesThere,
     /(activations \d+ @)4096 disk/,
     '$14160 disk',
-    /within a page/,
+    /at disk offset 4160, not at a page boundary/,
   ],
   ['L4', 'a carry that is read before it has come', carriesThere, /\n {2}wait tag="back [^\n]*/, '', /in flight/],
 ] as const

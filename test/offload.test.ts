@@ -264,7 +264,7 @@ const broken = [
     'a role played by a frame of another space',
     /(frame \d+ host\.m\.\S+ optimizer \d+ @\d+) host/,
     '$1',
-    /is on the device, its role m on the host/,
+    /is on the device, but its role m is on the host/,
   ],
   [
     'T8',

@@ -53,7 +53,10 @@ test('an emitted folder is emitted again: what is no longer needed goes, other f
   const first = contentsOf(folder)
   equal((await emit(folder)).code, 0)
   deepEqual(contentsOf(folder), first)
-  equal((await lockstep('emit', at('other.yaml'), '--out', folder)).code, 0)
+  const other = ['emit', at('other.yaml'), '--out', folder]
+  equal((await lockstep(...other)).code, 1)
+  deepEqual(contentsOf(folder), { ...first, [join(folder, 'notes.txt')]: 'mine' })
+  equal((await lockstep(...other, '--force')).code, 0)
   ok(!existsSync(join(folder, 'stage1.py')), 'there is one stage now')
   equal(readFileSync(join(folder, 'notes.txt'), 'utf8'), 'mine')
   equal((await emit(folder, '--schedule-csv')).code, 0)

@@ -247,8 +247,8 @@ test('sends that are waited for before the other side receives stall, and both s
   )
   ok(error instanceof StallError)
   equal(error.blocked.length, 4)
-  match(error.message, /rank 0, step 1 wait a waits for the recv of rank 2/)
-  match(error.message, /rank 3, step 1 wait b waits for the recv of rank 1/)
+  match(error.message, /rank 0, step 1 wait a is waiting for the recv of rank 2/)
+  match(error.message, /rank 3, step 1 wait b is waiting for the recv of rank 1/)
 })
 
 test('messages that do not fit are errors', () => {

@@ -90,9 +90,11 @@ describe('two runs with one folder', () => {
     const folder = at('side by side')
     mkdirSync(folder)
     const both = [1, 2].map(() => finished(process.execPath, args, { cwd: folder }).done)
-    for (const { code, err } of await Promise.all(both)) equal(code, 0, err)
-    deepEqual(namesIn(join(folder, 'runs')), ['job', 'job-2'])
-    for (const name of ['job', 'job-2']) {
+    for (const { code, out, err } of await Promise.all(both)) equal(code, 0, err + out)
+    const names = namesIn(join(folder, 'runs'))
+    equal(names.length, 3, names.join(' '))
+    match(names.join(' '), /^(\d{4}-\d\d-\d\d-job) \1-2 latest$/)
+    for (const name of names.slice(0, 2)) {
       const lines = readFileSync(join(folder, 'runs', name, 'metrics.jsonl'), 'utf8')
         .trimEnd()
         .split('\n')
@@ -150,7 +152,7 @@ describe('locks that were left behind', () => {
       equal(code, 0, err)
       match(
         err,
-        /run\.lock was that of run before \(process \d+ on .*, since yesterday\), which has ended: taken over\n/,
+        /run\.lock was locked by run before \(process \d+ on .*, since yesterday\), which has ended: taken over\n/,
       )
       deepEqual(namesIn(saved), ['step-00000004'])
     })

@@ -98,7 +98,7 @@ const refusals: readonly (readonly [argv: readonly string[], said: RegExp])[] = 
   [['generate', at('saved'), '--ids', '1,x'], /--ids: `1,x` is not a list of ids; write them as 17,4,99/],
   [['generate', at('saved'), '--ids', '1,256'], /256/],
   [['generate', at('saved'), '--prompt', 'x'.repeat(97)], /a prompt of 97 tokens > context 96/],
-  [['generate', at('none'), '--prompt', 'x'], /there is no /],
+  [['generate', at('none'), '--prompt', 'x'], /none: no such file or directory/],
   [['generate', llama, '--prompt', 'x'], /has no tokenizer: its model learned from ids.*--ids 1,2,3/],
   [['eval', llama, '--data', at('text.txt')], /has no tokenizer.*pass a \.bin file of token ids/],
   [['eval', at('hf'), '--data', at('job.txt')], /job\.txt/],

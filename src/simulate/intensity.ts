@@ -8,7 +8,7 @@ import type { Instr, Program, Segment } from '../ir/index.js'
 import type { Prices } from './prices.js'
 
 export interface KernelLoad {
-  /** 'product, forward' */
+  /** 'matmul, forward' */
   readonly what: string
   readonly count: number
   readonly flops: number

@@ -8,7 +8,7 @@ const again = (recompute: string): JobText => seven({ dp: 8, zero: 1, recompute 
 /** FLOPs for each byte of memory, of the products of a layer. */
 function intensity(lab: Lab, job: JobText): number {
   const prices = lab.core.clusterPrices(lab.program(job), lab.core.clusterOf('h100', worldOf(lab.job(job))))
-  const loads = lab.core.kernelLoads(lab.program(job), prices, 0).filter(({ what }) => what.startsWith('product'))
+  const loads = lab.core.kernelLoads(lab.program(job), prices, 0).filter(({ what }) => what.startsWith('matmul'))
   const sum = (of: (load: (typeof loads)[number]) => number) => loads.reduce((total, load) => total + of(load), 0)
   return sum(({ flops }) => flops) / sum(({ bytes }) => bytes)
 }
