@@ -21,5 +21,7 @@ if (command === 'studio' && isThere('../studio/vite.config.ts') && !isThere('../
   await import('../scripts/build-studio.mjs')
 }
 const bundle = process.env.LOCKSTEP_DEBUG ? undefined : freshBundle()
-const { run } = bundle ? await loadBundle(bundle, /^[a-z][a-z-]*$/.test(command) ? command : 'none') : await loadModules()
+const { run } = bundle
+  ? await loadBundle(bundle, /^[a-z][a-z-]*$/.test(command) ? command : 'none')
+  : await loadModules()
 process.exitCode = await run(process.argv.slice(2))

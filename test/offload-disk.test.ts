@@ -71,7 +71,13 @@ test('every state is on the disk, on pages of its own, and files have no names',
 })
 
 const broken = [
-  ['L9', 'a state that begins within a page', /(optimizer \d+ @)4096 disk/, '$14160 disk', /at disk offset 4160, not at a page boundary/],
+  [
+    'L9',
+    'a state that begins within a page',
+    /(optimizer \d+ @)4096 disk/,
+    '$14160 disk',
+    /at disk offset 4160, not at a page boundary/,
+  ],
   ['T8', 'an update of what is on the disk', /(segment "update [\s\S]*?role m optimizer \d+) host/, '$1 disk', /disk/],
   [
     'L10',
