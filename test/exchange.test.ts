@@ -40,7 +40,7 @@ test('validate prints exchanges, and sets no part aside as a step of no study', 
     out,
     /MoE dispatch and combine of 4,096 tokens per rank[\s\S]*h800 +DeepEP normal[\s\S]*All: mean error \d+\.\d %\nLeft out: 2 rows, DeepEP V2/,
   )
-  match(out, /Experts, or a sequence over several ranks: \d+ rows, mean error \d\.\d %/)
+  match(out, /MoE or context parallel: \d+ rows, mean error \d\.\d %/)
   doesNotMatch(out, /belongs to no study/)
 })
 

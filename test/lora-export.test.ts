@@ -120,7 +120,7 @@ test('adapters that are no adapters of the model are refused, each by its name',
   throws(() => openAdapters(ownFixture('peft/gpt2'), files, map), /the model has no transformer\.h\.0\.attn\.c_attn/)
   const dora = { ...files, read: (path: string) => files.read(path).replace('"use_dora": false', '"use_dora": true') }
   throws(() => openAdapters(ownFixture('peft/llama'), dora, map), /use_dora true: DoRA is not supported/)
-  throws(() => openAdapters(ownFixture('huggingface/llama'), files, map), /holds no adapter_config\.json/)
+  throws(() => openAdapters(ownFixture('huggingface/llama'), files, map), /has no adapter_config\.json/)
 })
 
 /** W + (alpha / r) B A, module by module, from the files alone. */

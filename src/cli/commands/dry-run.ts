@@ -40,7 +40,7 @@ const reasons: Readonly<Record<string, string>> = {
   'plan.zigzag': 'explicit, so that a shorter sequence is sharded the same way',
   'data.documents.pad': 'two chunks of one token per rank',
   'plan.pp': 'as deep as fits here; the schedule follows the same rule',
-  'plan.microbatches': 'warm-up, steady state and drain stay; only repetitions are left out',
+  'plan.microbatches': 'warmup, steady state and drain stay; only repetitions are left out',
   'plan.layers': 'every stage with layers keeps one',
   'plan.deviceMemory': 'the dry run checks the program, not its memory',
 }

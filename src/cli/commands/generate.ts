@@ -76,7 +76,7 @@ export async function generateCommand(path: string, options: GenerateCommandOpti
 export const notesOn = ({ passedOver, path, warnings, checkpoint: { software } }: TrainedModel, io: Io): string =>
   [
     showProblems(warnings, io),
-    ...(passedOver > 0 ? [`${passedOver} newer checkpoints are damaged; this is ${path}\n`] : []),
+    ...(passedOver > 0 ? [`${passedOver} newer checkpoints are corrupt; this is ${path}\n`] : []),
     ...(software === undefined ? [`${path} does not say who wrote it: an earlier lockstep\n`] : []),
   ].join('')
 
@@ -87,7 +87,7 @@ function requirePrompt(
 ): void {
   const problems = [
     ...(prompt === undefined && ids === undefined && !chat
-      ? [error('generate/prompt', '', 'there is nothing to go on from', 'give --prompt "...", --ids 1,2,3 or --chat')]
+      ? [error('generate/prompt', '', 'no prompt', 'give --prompt "...", --ids 1,2,3 or --chat')]
       : []),
     ...(prompt === '' ? [error('generate/prompt', '--prompt', 'the prompt is empty', 'give at least one letter')] : []),
     ...(ids !== undefined && !/^\s*\d+([\s,]+\d+)*\s*$/.test(ids)

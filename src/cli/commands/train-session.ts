@@ -93,7 +93,7 @@ export function keptLines(session: Session, spent: number): string[] {
   const { copies, seconds, bytes, sentBytes } = copying
   const each = `${showTime(seconds / copies)} each, ${showPercent(seconds / (spent + seconds), 1)} of the time`
   return [
-    ...(failures > 0 ? [`went on after ${failures} failure${failures > 1 ? 's' : ''}`] : []),
+    ...(failures > 0 ? [`recovered from ${failures} failure${failures > 1 ? 's' : ''}`] : []),
     ...(copies > 0
       ? [
           `copies in the ranks’ memory: ${copies} of ${showBytes(bytes)}, ${showBytes(sentBytes)} of it to other ranks; ${each}`,

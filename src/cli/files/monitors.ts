@@ -73,7 +73,7 @@ function untilFull(board: TensorBoard, folder: string, io: Io): Pick<TensorBoard
     } catch (e) {
       if (!isNoRoom(e)) throw e
       isFull = true
-      io.err(`warning: TensorBoard: cannot write to ${folder}: ${noRoom}; the run goes on without it\n`)
+      io.err(`warning: TensorBoard: cannot write to ${folder}: ${noRoom}; the run continues without it\n`)
     }
   }
   return { step: line => surely(() => board.step(line)), event: event => surely(() => board.event(event)) }

@@ -80,7 +80,8 @@ function lineWriter(path: string, io: Io): RunFolder['log'] {
       ;[waiting, isFull] = ['', false]
     } catch (e) {
       if (!isNoRoom(e)) throw e
-      if (!isFull) io.err(`warning: cannot write ${path}: ${noRoom}; the run goes on, and writes when there is room\n`)
+      if (!isFull)
+        io.err(`warning: cannot write ${path}: ${noRoom}; the run continues and writes it when there is room\n`)
       isFull = true
       if (waiting.length > mostWaiting) waiting = waiting.slice(waiting.indexOf('\n', waiting.length - mostWaiting) + 1)
     }

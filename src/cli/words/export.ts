@@ -54,6 +54,6 @@ export function register(command: Command, io: Io, done: (code: number) => void)
 
 function bytes(text: string): number {
   const size = parseBytes(text)
-  if (size === undefined || size < 1) throw new InvalidArgumentError('expected an amount of memory, such as 5GB.')
+  if (size === undefined || size < 1) throw new InvalidArgumentError('expected a size, such as 5GB.')
   return size
 }

@@ -26,7 +26,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'restart from the newest checkpoint when a rank is lost (saves every 20 steps, keeps the last 3)',
     )
     .addOption(
-      new Option('--shrink', 'replace no rank that is lost, go on with fewer (--elastic with it)').implies({
+      new Option('--shrink', 'do not replace lost ranks, continue with fewer (implies --elastic)').implies({
         elastic: true,
       }),
     )
@@ -37,9 +37,9 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       'in every n-th step: where the time of each rank goes, and what collectives achieve',
       positive,
     )
-    .option('--tensorboard <folder>', 'event files for TensorBoard, written as the run goes on')
+    .option('--tensorboard <folder>', 'write event files for TensorBoard during the run')
     .addOption(
-      new Option('--also <ranks>', 'numbers of ranks to go on with, such as 4,6 or 4..7 (--shrink with it)')
+      new Option('--also <ranks>', 'world sizes to continue with, such as 4,6 or 4..7 (implies --shrink)')
         .argParser(ranksOf)
         .implies({ shrink: true, elastic: true }),
     )

@@ -93,7 +93,7 @@ function readWrapping(r: Reading): void {
   else
     r.drop(
       at('auto_wrap_policy'),
-      `${policy}: without wrapping the whole model is gathered at once: memory. A job gathers layer by layer`,
+      `${policy}: without wrapping, the full model is gathered at once and needs that memory; a job gathers layer by layer`,
     )
   if (r.has(at('min_num_params')))
     r.drop(at('min_num_params'), 'the size of what is gathered together; a job gathers layer by layer')

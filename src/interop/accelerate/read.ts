@@ -97,7 +97,7 @@ function readPrecision(r: Reading): string | undefined {
     r.refuse('mixed_precision', `expected no, fp16, bf16 or fp8, got ${word}`)
     return undefined
   }
-  r.carry('mixed_precision', 'plan.precision', 'bf16', 'products in 8 bits, the rest in bf16')
+  r.carry('mixed_precision', 'plan.precision', 'bf16', 'FP8 matmuls, the rest in bf16')
   r.set('plan.fp8', { recipe: 'delayed' })
   return 'bf16'
 }

@@ -76,8 +76,7 @@ export function fileNumber(r: Reading, key: string, trainer: Trainer, name?: str
     )
   else if (wanted !== number && trainer.says(name))
     r.refuse(key, `${number} is not ${name} ${wanted} of the Trainer, which refuses that`)
-  else if (wanted !== number)
-    r.drop('--trainer', `the Trainer refuses unless it is told ${name}=${number}, as the file says`)
+  else if (wanted !== number) r.drop('--trainer', `the Trainer requires ${name}=${number}, as in the file`)
   return number
 }
 

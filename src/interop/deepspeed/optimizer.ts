@@ -13,7 +13,7 @@ function numberAt(r: Reading, path: string, trainer: Trainer, name?: string): nu
   if (number === undefined || name === undefined || !trainer.present || trainer.number(name) === number) return number
   if (trainer.says(name))
     r.refuse(path, `${number} is not ${name} ${trainer.number(name)} of the Trainer, which refuses that`)
-  else r.drop('--trainer', `the Trainer refuses unless it is told ${name}=${number}, as the file says`)
+  else r.drop('--trainer', `the Trainer requires ${name}=${number}, as in the file`)
   return number
 }
 

@@ -65,7 +65,7 @@ function enabled(r: Reading, section: string, trainer: Trainer, name: string): b
   }
   if (trainer.present && said !== wanted) {
     if (trainer.says(name)) r.refuse(path, `${said} is not ${name} ${wanted} of the Trainer, which refuses that`)
-    else r.drop('--trainer', `the Trainer refuses unless it is told ${name}=${said}, as the file says`)
+    else r.drop('--trainer', `the Trainer requires ${name}=${said}, as in the file`)
   }
   r.carry(path, 'plan.precision', undefined)
   return said

@@ -69,7 +69,7 @@ function where(t: Terms, layers: number) {
   const dense = pattern?.indexOf(1) ?? -1
   const regular = pattern && dense >= 0 && pattern.slice(dense).every(one => one === 1)
   if (regular && pattern.length === layers) return dense > 0 ? { dense } : {}
-  t.drop('moe-layer-freq', `${text}: which layers are routed is said as dense ones first, then every so many`)
+  t.drop('moe-layer-freq', `${text}: a job sets the first dense layers and every N-th MoE layer only`)
   return {}
 }
 

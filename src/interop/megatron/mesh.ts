@@ -78,7 +78,13 @@ function readAttention(t: Terms, cp: number): void {
   const attention = exchanges[kind as keyof typeof exchanges]
   if (!attention) t.drop('cp-comm-type', `${kind} is not known; keys are gathered`)
   else if (t.has('cp-comm-type')) t.carry('cp-comm-type', 'plan.attention', attention)
-  else t.reading.assume(t.path('context-parallel-size'), 'plan.attention', attention, `cp ${cp}: keys go round (p2p)`)
+  else
+    t.reading.assume(
+      t.path('context-parallel-size'),
+      'plan.attention',
+      attention,
+      `cp ${cp}: keys rotate around the ring (p2p)`,
+    )
 }
 
 /** Ranks that hold different experts, once it is known whether the model of the job has any. */

@@ -59,7 +59,7 @@ function readFp8(t: Terms) {
   const algos = { max: 'max', most_recent: 'most_recent' }
   const algo = t.choice('fp8-amax-compute-algo', algos, 'most_recent') ?? 'most_recent'
   const settings = recipe === 'delayed' ? { ...history, algo } : recipe === 'current' ? { scales: 'exact' } : {}
-  t.carry(term, 'plan.fp8', { recipe, ...settings }, `${format}, ${word}: products of linear layers on 8 bits`)
+  t.carry(term, 'plan.fp8', { recipe, ...settings }, `${format}, ${word}: FP8 matmuls of linear layers`)
   if (format === 'e4m3' && recipe !== 'blocks' && recipe !== 'mx') t.drop(term, 'gradients are E5M2, not E4M3')
   if (t.is('fp8-param-gather')) t.drop('fp8-param-gather', 'parameters are stored and gathered in 16 bits, not in FP8')
   t.read(...all)
@@ -118,7 +118,7 @@ function readFull(t: Terms, layersOfStage: number | undefined): void {
     find('recompute-granularity', 'activations-checkpoint-method', 'checkpoint-activations') ?? 'recompute-granularity'
   const methods = { uniform: 'uniform', block: 'block' }
   const given = find('recompute-method', 'activations-checkpoint-method')
-  const method = given && t.choice(given, methods, 'all layers are computed again, as with uniform')
+  const method = given && t.choice(given, methods, 'all layers are recomputed, as with uniform')
   const count = find('recompute-num-layers', 'activations-checkpoint-num-layers', 'checkpoint-num-layers')
   const layers = count === undefined ? 1 : (t.whole(count, 1) ?? 1)
   if (method === 'block') {

@@ -22,7 +22,7 @@ const known: KeyTable = {
   'optimizer.weight_decay_exclude_named_params': 'parameters that are not decayed; a job says training.roles',
   'parallelism.tp_linear_async_communication': 'tuning: products and collectives of tp in pieces',
   'parallelism.tp_recompute_allgather': 'memory: what tp gathers is gathered again in the backward pass',
-  'parallelism.moe_layer_recompute': 'experts alone are computed again',
+  'parallelism.moe_layer_recompute': 'only experts are recomputed',
   'model.model_config.no_rope_layer': 'layers without positions',
   'model.model_config._use_doc_masking': 'attention stays within documents; a job says data.documents',
   'model.model_config.moe_config': 'experts as nanotron has them',
@@ -99,7 +99,7 @@ function readMesh(r: Reading, { world }: Given): void {
       tp === 1 ? 'it has no effect with tp 1' : '',
     )
   r.carry(at('recompute_layer'), 'plan.recompute', r.bool(at('recompute_layer')) ? 'full' : 'none')
-  r.assume('parallelism', 'plan.order', 'tp-cp-ep-dp-pp', 'ranks of tp lie side by side, then those of cp, dp and pp')
+  r.assume('parallelism', 'plan.order', 'tp-cp-ep-dp-pp', 'tp ranks are adjacent, then cp, dp and pp')
 }
 
 function readOptimizer(r: Reading): void {
@@ -150,7 +150,7 @@ function readSchedule(r: Reading): void {
   r.carry(at('lr_warmup_steps'), 'training.lrSchedule.warmup', warmup)
   const styles = { linear: true, constant: false }
   const rises = r.choice(at('lr_warmup_style'), styles, 'the learning rate rises linearly')
-  if (rises === false) r.drop(at('lr_warmup_style'), 'constant: the learning rate does not rise during the warm-up')
+  if (rises === false) r.drop(at('lr_warmup_style'), 'constant: the learning rate does not rise during warmup')
   else if (rises) r.cosmetic(at('lr_warmup_style'))
   if (warmup > 0) set('warmupFrom', 0)
   const least = r.number(at('min_decay_lr'))
@@ -223,7 +223,8 @@ function readModel(r: Reading): void {
   for (const key of sized) if (r.raw(at(key)) !== undefined) r.carry(at(key), 'model', undefined)
   if (window) r.carry(at('sliding_window_size'), 'model.window', undefined)
   if (biased) r.carry(at('attention_bias'), 'model.qkvBias', undefined)
-  if (r.bool(at('rope_interleaved'))) r.drop(at('rope_interleaved'), 'pairs of neighbours turn; in a job halves do')
+  if (r.bool(at('rope_interleaved')))
+    r.drop(at('rope_interleaved'), 'interleaved RoPE rotates adjacent pairs; a job rotates halves')
   if (r.has(at('no_rope_layer'))) r.drop(at('no_rope_layer'), 'layers without positions')
 }
 

@@ -11,7 +11,7 @@ import { optimizerPaths, recipePaths } from './paths.js'
 import { precisionTerms } from './precision.js'
 
 const known: KeyTable = {
-  peft: 'adapters are said in a job: training.lora',
+  peft: 'a job sets adapters in training.lora',
   'optim.constant_steps':
     'constant last steps at the minimum learning rate are not supported: the decay lasts until the end',
   'optim.lr_scheduler.constant_steps':

@@ -11,7 +11,7 @@ const known: KeyTable = {
   'model.use_fused_adam': '',
   'model.dtype': 'picotron does not read it: bfloat16 throughout on a GPU, float32 on a CPU',
   'training.num_samples': 'the number of samples that are read',
-  'training.max_tokens': 'training ends when so many tokens were seen',
+  'training.max_tokens': 'training ends after this number of tokens',
   dataset: 'set data.source',
   checkpoint: '',
   logging: '',
@@ -53,7 +53,7 @@ function readMesh(r: Reading, { world }: Given): void {
   if (cpu) r.carry('distributed.use_cpu', 'plan.precision', 'f32', 'on a CPU picotron computes in float32')
   else r.derive('distributed.use_cpu', 'plan.precision', 'pure-bf16', 'on a GPU parameters and moments are bfloat16')
   if (!cpu) r.set('plan.gradients', 'f32')
-  r.assume('distributed', 'plan.order', 'tp-cp-ep-pp-dp', 'ranks lie as picotron has them: tp, cp, pp, dp')
+  r.assume('distributed', 'plan.order', 'tp-cp-ep-pp-dp', 'rank order of picotron: tp, cp, pp, dp')
   r.assume('distributed', 'plan.zero', 0, 'picotron has no ZeRO')
   if ((sizes[1] ?? 1) > 1)
     r.assume('distributed.cp_size', 'plan.attention', 'ring', 'picotron sends keys round, in order')

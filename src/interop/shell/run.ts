@@ -158,7 +158,7 @@ export class Runner {
       case 'while': {
         for (let turn = 0; turn < mostTurns; turn++) {
           const holds = this.#script(command.condition)
-          if (holds === undefined) state.remark(command.line, 'not known whether this loop goes on: taken as not')
+          if (holds === undefined) state.remark(command.line, 'condition of this loop is unknown: assumed false')
           if (holds !== !command.until || !this.#turn(command.body)) break
         }
         return true

@@ -53,7 +53,7 @@ export class State {
 
   spend(amount = 1): void {
     this.#work += amount
-    if (this.#work > 200_000) throw new OutOfWork('the script goes on for too long')
+    if (this.#work > 200_000) throw new OutOfWork('the script runs for too long')
   }
 
   /** A substitution in substitutions; deeper than people write nothing is known of it. */

@@ -141,7 +141,7 @@ function readFloat8(r: Reading): void {
       asked,
       'plan.fp8',
       { recipe: block ? 'mx' : 'current' },
-      'products of linear layers in 8 bits; which layers are left out is not carried',
+      'FP8 matmuls of linear layers; the list of excluded layers is dropped',
     )
   for (const path of ['float8.enable_fsdp_float8_all_gather', 'quantize.linear.float8.enable_fsdp_float8_all_gather'])
     if (r.bool(path)) r.drop(path, 'parameters are gathered in 8 bits; a job gathers them in bf16')
@@ -163,8 +163,8 @@ function readRecompute(r: Reading): void {
   const what =
     option === 'op'
       ? 'attention, every second product and what was sent are kept'
-      : `every layer whose number ${option} divides is computed again`
+      : `every layer whose index ${option} divides is recomputed`
   if (mode === 'selective') r.drop(path, `${what}: a job computes the same again in every layer`)
-  else if (mode === 'memory_budget') r.drop(path, 'the compiler chooses what is computed again')
+  else if (mode === 'memory_budget') r.drop(path, 'the compiler chooses what to recompute')
   else r.refuse(path, `expected none, selective, full or memory_budget, got ${mode}`)
 }

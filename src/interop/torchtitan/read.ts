@@ -144,7 +144,7 @@ function readMesh(r: Reading, keys: Keys, { world }: Given): Mesh | undefined {
     r.refuse(
       shardKey,
       said === -1
-        ? `world ${world} / (${words}) is no whole number`
+        ? `world ${world} / (${words}) is not an integer`
         : `dp_shard ${said} x ${words} = ${said * others}, not world ${world}`,
     )
     return undefined
@@ -202,7 +202,7 @@ function readBatch(r: Reading, keys: Keys, { pp, dp }: Mesh): void {
   if (!Number.isInteger(steps) || steps < 1) {
     r.refuse(
       'training.global_batch_size',
-      `global_batch_size ${batch} is no multiple of ${localKey.split('.')[1]} ${local} x dp ${dp}`,
+      `global_batch_size ${batch} is not a multiple of ${localKey.split('.')[1]} ${local} x dp ${dp}`,
     )
     return
   }

@@ -46,7 +46,7 @@ export function readStages(r: Reading, keys: Keys, pp: number, layers: number | 
   r.derive(at, 'plan.chunks', stages / pp, `${stages} stages on pp ${pp}: ${stages / pp} each`)
   const points = keys.of('pipeline_parallel_split_points')
   const split = layers === undefined ? undefined : (splitAt(r, points, layers) ?? keys.dealt(r, layers, stages))
-  if (split === undefined) r.drop(points, 'how layers are dealt out follows from the model')
+  if (split === undefined) r.drop(points, 'the split of layers follows from the model')
   else r.derive(r.has(points) ? points : at, 'plan.layers', split, keys.rule(split))
 }
 
