@@ -1,1 +1,1 @@
-"""What emitted programs run on: written by hand, the same for every program."""
+"""Runtime library of generated programs: handwritten, and the same for every program."""

@@ -1,10 +1,9 @@
 """
-Causal attention, forward and backward. Queries are [batch, seq, kvHeads, group, headDim], keys and values lack the
-group; values may have another width than keys. Scores are multiplied by `scale`, or by 1/sqrt(headDim). In half precision on
-a GPU it is PyTorch's own fused ops; everywhere else it is written out, scores and all. Where queries are a part of the
-sequence, `query_first` says which, and so does `key_first` of keys that are one. Where a sequence holds several documents,
-`places` [batch, queries] says where queries stand in theirs, beyond which they do not look; `order` [batch, slots] which token lies at
-a slot, where that is not the one whose place it is.
+Causal attention, forward and backward. Queries are [batch, seq, kvHeads, group, headDim]; keys and values lack the group (GQA), and
+values may have another head dim. Scores are multiplied by `scale`, or 1/sqrt(headDim). Half precision on a GPU uses PyTorch's fused
+ops; otherwise scores are materialized. With context parallelism `query_first` and `key_first` are the positions of the rank's queries
+and keys. In packed sequences `places` [batch, queries] are positions within the document, which mask out earlier documents, and `order`
+[batch, slots] is the token at each slot, if tokens are permuted.
 """
 import math
 from typing import List, Optional
@@ -21,7 +20,7 @@ def attention(
     q, k, v, scale: Optional[float] = None, window: Optional[int] = None, query_first: Optional[Start] = None,
     key_first: Start = 0, dropout: float = 0.0, kept=None, places=None, order=None,
 ):
-    """(out, lse): lse is the log of the sum of exp(scores), which backward needs."""
+    """(out, lse): lse is the log-sum-exp of the scores, which the backward needs."""
     if places is not None and order is None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
         return documents.forward(chosen_for_documents, q, k, v, scale, window, places)
     whole = _whole(q, k, v, window, query_first, dropout, places)
@@ -35,7 +34,7 @@ def attention(
         return documents.forward_parts(chosen_for_documents, q, k, v, scale, pieces)
     scores = _scores(q, k, scale, window, query_first, key_first, places, order)
     lse = torch.logsumexp(scores, -1)
-    # A query that sees no key here has -inf, which it must not be subtracted from.
+    # A query that sees no key here has lse = -inf, which must not be subtracted.
     seen = lse.masked_fill(lse == -math.inf, 0.0)
     p = _kept(torch.exp(scores - seen.unsqueeze(-1)), dropout, kept)
     out = torch.einsum("bkgst,btkd->bskgd", p.to(v.dtype), v)
@@ -46,7 +45,7 @@ def attention_grad(
     dout, q, k, v, out, lse, scale: Optional[float] = None, window: Optional[int] = None,
     query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, kept=None, places=None, order=None,
 ):
-    """With p = exp(score - lse): dscore = p (mask dout.v - dout.out), and everything else is a product with it."""
+    """Flash-attention backward (Dao et al., 2022): p = exp(score - lse); dscore = p (mask dout.v - dout.out); the rest are matmuls."""
     if places is not None and order is None and query_first is None and chosen_for_documents is not None and _half(q, v, dropout):
         return documents.backward(chosen_for_documents, dout, q, k, v, out, lse, scale, window, places)
     whole = _whole(q, k, v, window, query_first, dropout, places)
@@ -74,7 +73,7 @@ def _scale(q, scale: Optional[float]) -> float:
 
 
 def _scores(q, k, scale, window, query_first, key_first, places, order):
-    """[batch, kvHeads, group, query, key]; -inf where a query must not look."""
+    """[batch, kvHeads, group, query, key]; -inf where masked."""
     scores = torch.einsum("bskgd,btkd->bkgst", q, k) * _scale(q, scale)
     scores = scores if scores.dtype == torch.float64 else scores.float()
     query = positions(query_first or 0, q.shape[1], q.device)
@@ -92,23 +91,23 @@ def _kept(p, dropout, kept):
     return p if dropout == 0 else torch.where(kept, p / (1 - dropout), torch.zeros_like(p))
 
 
-# What `choose` found to work here, for whole sequences, for parts of them, and for documents; None: scores are written out. And whether
-# flash attention knows windows.
+# The fused ops that `choose` found to work here, for full sequences, for shards and for packed documents; None: scores are materialized.
+# And whether flash attention supports sliding windows.
 chosen: Optional[Fused] = None
 takes_windows = False
 chosen_for_parts: Optional[Fused] = None
 chosen_for_documents: Optional[documents.Varlen] = None
 
 
-# What an op raises that a release of PyTorch, or the device, does not have.
+# Raised by ops that this release of PyTorch, or the device, does not support.
 UNABLE = (RuntimeError, NotImplementedError, AttributeError, TypeError)
 
 
 @torch.no_grad()
 def choose(device, only: str = "") -> str:
     """
-    The first of PyTorch's ops that is there and agrees with the formulas on this device, forward and backward: which
-    op takes what differs from release to release. `only` narrows the choice to names that begin so.
+    Selects the first fused op of PyTorch that agrees with the formulas on this device, forward and backward: what an op accepts differs
+    between releases. `only` restricts the choice to names with this prefix.
     """
     global chosen, chosen_for_parts, chosen_for_documents, takes_windows
     chosen = chosen_for_parts = chosen_for_documents = None
@@ -142,7 +141,7 @@ def _agrees(candidate: Fused, dout, q, k, v, expected) -> bool:
 
 
 def _takes_parts(candidate: Fused, dout, q, k, v) -> bool:
-    """The second of two ranks, in zigzag, with all keys: blocks of both kinds, and an lse that others can read."""
+    """The second of two CP ranks (zigzag), with all keys: blocks of both kinds, and an lse that `merge` can use."""
     early, late = slice(32, 64), slice(64, 96)
     part = [torch.cat((x[:, early], x[:, late]), 1) for x in (dout, q)]
     out, lse = attention(part[1], k, v, query_first=32)
@@ -163,7 +162,7 @@ def _takes_windows(dout, q, k, v) -> bool:
 
 
 def _takes_documents(candidate: documents.Varlen, dout, q, k, v) -> bool:
-    """Documents of several lengths, without a window and with one."""
+    """Documents of different lengths, with and without a sliding window."""
     index = torch.arange(q.shape[1], device=q.device).expand(q.shape[:2])
     places = index % torch.tensor([[37], [128]], device=q.device)
     try:
@@ -174,7 +173,7 @@ def _takes_documents(candidate: documents.Varlen, dout, q, k, v) -> bool:
             given = (out, *documents.backward(candidate, dout, q, k, v, out, lse, None, window, places))
             if not all(_near(a.float(), b.float()) for a, b in zip(given, expected)):
                 return False
-        # The second of two ranks, in order: documents that began before its queries, and all keys.
+        # The second of two CP ranks (contiguous): documents that begin before its queries, and all keys.
         some = slice(64, 128)
         dout, q, places = dout[:, some], q[:, some], places[:, some]
         out, lse = attention(q, k, v, query_first=64, places=places)
@@ -201,7 +200,7 @@ def _fusable(q, v, window, dropout, places) -> bool:
 
 
 def _whole(q, k, v, window, query_first, dropout, places) -> Optional[Fused]:
-    """What does whole sequences. A window over all keys is none."""
+    """The op for full sequences. A window over all keys is none."""
     if query_first is not None or not _fusable(q, v, None, dropout, places):
         return None
     if window is None or window >= k.shape[1]:

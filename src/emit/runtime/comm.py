@@ -67,8 +67,8 @@ class Groups:
 
     def channels(self, mesh: Mesh, rank: int, pairs: Sequence[Tuple[int, int]]) -> Dict[Tuple[int, int], object]:
         """
-        What messages from one pipeline coordinate to another travel on. NCCL runs the messages of a group one after
-        the other, so each direction needs a group of its own; elsewhere everybody is in one.
+        Process groups for sends and receives between pipeline coordinates. NCCL serializes the messages of a group, so each direction
+        needs its own group; other backends use one group of all ranks.
         """
         found = {}
         for source, target in pairs:
@@ -82,7 +82,7 @@ class Groups:
         return found
 
     def open(self, rank: int, device) -> None:
-        """Connects the ranks of each group now, in one order: NCCL would connect them at their first collective, within a step."""
+        """Connects each group now, in the same order on all ranks: NCCL would connect it at its first collective, within a step."""
         if self.backend != "nccl":
             return
         for key, process_group in self.made.items():
@@ -134,7 +134,7 @@ class Pending:
         return self.finish()
 
     def works(self) -> List:
-        """Work handles that tell completion: with NCCL `wait` only makes the GPU wait."""
+        """Work handles that report completion: with NCCL `wait` only blocks the stream."""
         return [] if self.work is None else getattr(self.work, "works", [self.work])
 
 
@@ -144,12 +144,12 @@ def _split(x: torch.Tensor, dim: int, parts: int) -> torch.Tensor:
 
 
 def _laid(parts: torch.Tensor, dim: int) -> torch.Tensor:
-    """The inverse: shards concatenated along dim."""
+    """The inverse of `_split`: shards concatenated along dim."""
     return parts.movedim(0, dim).flatten(dim, dim + 1)
 
 
 def _split_zigzag(x: torch.Tensor, dim: int, parts: int, minor: int) -> torch.Tensor:
-    """[parts, ...]: x split along dim so that `minor` consecutive shards are an early and a late chunk."""
+    """[parts, ...]: x split along dim so that `minor` consecutive shards are an early and a late chunk (zigzag)."""
     pairs = parts_of.paired(_split(x, dim, 2 * parts // minor))
     ranks = pairs.movedim(1, dim + 1).flatten(dim + 1, dim + 2)
     return _split(ranks, dim + 1, minor).transpose(0, 1).flatten(0, 1)

@@ -1,6 +1,6 @@
 """
-Every op of the program in PyTorch, forward and backward written out. The definition is Lockstep's reference
-interpreter; the tests hold these to it. A trailing underscore says, as in PyTorch, that the first operands are changed.
+Every operator of the program in PyTorch, with forward and backward written out. The reference is Lockstep's interpreter, and the tests
+compare each op with it. A trailing underscore marks in-place ops, as in PyTorch: the first operands are modified.
 """
 from typing import Optional, Sequence
 
@@ -30,12 +30,12 @@ from .scaler import rescale_as_deepspeed_, rescale_as_megatron_, rescale_as_torc
 
 
 def cast(x: torch.Tensor, dtype: str) -> torch.Tensor:
-    """In another precision. A run in f64 has no other."""
+    """Dtype cast. In an f64 run every floating-point dtype is f64."""
     return x if x.dtype == torch.float64 else x.to(DTYPES[dtype])
 
 
 def copy(x, dtype: str):
-    """As cast, but never x itself; of each, if x is a list. On the host of a GPU it is pinned: what is copied there goes up."""
+    """A cast that always copies; of every tensor, if x is a list. Copies on the host of a GPU are pinned, since they are uploaded."""
     if isinstance(x, list):
         return [copy(each, dtype) for each in x]
     if x.device.type == "cpu" and torch.cuda.is_initialized():
@@ -56,13 +56,13 @@ def swiglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
 
 
 def join(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Side by side along the last dim; what one of them has once is repeated."""
+    """Concatenates along the last dim. Dims of size 1 in one of the two are expanded first."""
     rows = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     return torch.cat((a.expand(*rows, -1), b.expand(*rows, -1)), -1)
 
 
 def join_grad(dout: torch.Tensor, sizes: Sequence[int], summed: Sequence[Sequence[int]] = ((), ())):
-    """What went into a join of parts so wide; `summed`: for each part the dims along which it was repeated."""
+    """Gradients of the parts of a join with these widths; `summed`: for each part, the dims along which it was expanded."""
     parts = zip(dout.split(list(sizes), -1), summed)
     return tuple(wide(part).sum(dims).to(dout.dtype) if dims else part.contiguous() for part, dims in parts)
 
@@ -92,12 +92,12 @@ def layer_norm_weight_grad(dy, x, eps: float, dims: int = 1):
 
 
 def dropout(x: torch.Tensor, rate: float, kept: torch.Tensor) -> torch.Tensor:
-    """It is its own gradient."""
+    """Dropout with the mask `kept`. The backward is the same function."""
     return torch.where(kept, x / (1 - rate), torch.zeros_like(x))
 
 
 def embed(ids: torch.Tensor, table: torch.Tensor, first: Optional[int] = None) -> torch.Tensor:
-    """Rows of the table; where this rank holds rows from `first` on, another rank's row is 0."""
+    """Embedding lookup. In a vocab-parallel table this rank has rows from `first` on; ids of other ranks give 0."""
     if first is None:
         return F.embedding(ids, table)
     mine, row = owned(ids, first, table.shape[0])

@@ -1,8 +1,8 @@
 """
-What happens to parameters once a step. Operands are tensors, or lists with one for each parameter: a GPU is given all of
-them at once. lr is a number, or on a GPU a tensor, so that a recorded step can be told a new one; taken, the steps that were
-taken before, is a tensor. So is the verdict: where it is false the step is skipped, and what is written is what was read.
-No host waits for it.
+Optimizer steps. Operands are tensors, or lists with one tensor per parameter (foreach), which a GPU updates together. `lr` is a number,
+or on a GPU a tensor, so that a CUDA graph can be replayed with another value. `taken`, the number of applied steps, is a tensor. So is
+`verdict`, the apply-update predicate: if it is false the step is skipped, and every state is rewritten unchanged. The host never
+synchronizes.
 """
 import functools
 import os
@@ -16,7 +16,7 @@ from .orthogonal import Means
 
 
 class Nothing:
-    """A gradient that is 0 so far, and takes no memory: the first addend will take its place."""
+    """A zero gradient without memory: the first accumulation replaces it."""
 
 
 def nothing(held):
@@ -24,12 +24,12 @@ def nothing(held):
 
 
 def accumulate_(total, value: torch.Tensor):
-    """total += value, and where total is nothing yet, value itself."""
+    """Gradient accumulation: total += value, or value itself while total is Nothing."""
     return value if isinstance(total, Nothing) else total.add_(value)
 
 
 def accumulate_max_(total, value: torch.Tensor):
-    """The greater of both, and where total is nothing yet, value itself."""
+    """Running elementwise max, or value itself while total is Nothing."""
     return value if isinstance(total, Nothing) else torch.maximum(total, value, out=total)
 
 
@@ -40,7 +40,7 @@ def zero_(x):
 
 
 def add_squares_(total: torch.Tensor, x, counts: bool = True) -> torch.Tensor:
-    """What other ranks count comes to 0, and to NaN where a number is not finite: no rank updates with what nobody has looked at."""
+    """Adds the squared norm of x. If another rank counts x, adds 0, or NaN for NaN or Inf: every rank checks what it updates with."""
     times = 1 if counts else 0
     if total.is_cuda:
         return total.add_(squares(_listed(x), total.dtype) * times)
@@ -57,9 +57,9 @@ def adamw_(
     param, m, v, grad, verdict, lr, betas, eps: float, decay: float, taken=None, top=None, coupled=False, frozen=False, scale=None, rounded=None, draws=None
 ):
     """
-    Decoupled weight decay, or coupled: added to the gradient. top, if there is one, is the greatest v so far, which then counts. Without taken
-    nothing is corrected; frozen: v stands still, and it is given m itself.
-    scale is what clipping multiplies gradients by; rounded is where the parameter is kept in less precision; draws(i) are what the elements of parameter i are rounded by, where that is by chance.
+    AdamW (Loshchilov and Hutter, 2019), or Adam with L2 decay if `coupled`. `top` is the running max of v (AMSGrad). Without `taken`
+    there is no bias correction. `frozen`: v is constant, and `grad` is the new m (1-bit Adam, Tang et al., 2021). `scale` is the
+    clipping factor, `rounded` the low-precision copy of the parameter, and draws(i) the samples for stochastic rounding of parameter i.
     """
     beta1, beta2 = betas
     if frozen:
@@ -83,7 +83,7 @@ def _adamw(
     param, m, v, top, grad, rounded, draws, verdict, shrink, rate, unbias, scale, decay, beta1: float, beta2: float, eps: float
 ) -> None:
     grad = _scaled(grad, scale) if decay is None else _scaled(grad, scale) + decay * wide(param)
-    # In half precision every result is worked out in full and rounded once.
+    # In half precision: computed in FP32, rounded once.
     mean = (wide(m) * beta1).add_(grad, alpha=1 - beta1)
     square = (wide(v) * beta2).addcmul_(grad, grad, value=1 - beta2)
     most = square if top is None else torch.maximum(wide(top), square)
@@ -92,7 +92,7 @@ def _adamw(
 
 
 def _frozen_adam(param, m, v, mean, rounded, draws, verdict, shrink, rate, scale, eps: float) -> None:
-    """What never had a gradient before v stood still has none now."""
+    """1-bit Adam after the warmup: elements whose v is 0 had no gradient until v was frozen, so their m is set to 0."""
     square = wide(v)
     mean = torch.where(square > 0, _scaled(mean, scale), 0)
     value = (wide(param) * shrink).sub_(rate * mean / (square.sqrt() + eps))
@@ -101,8 +101,8 @@ def _frozen_adam(param, m, v, mean, rounded, draws, verdict, shrink, rate, scale
 
 def _is_fused(param, *states) -> bool:
     """
-    On a CPU PyTorch has a kernel for parameters whose states are as wide as they are; in half precision it would round gradients twice.
-    It ignores strides, so columns of a joined matrix (q beside k and v) must not be given to it.
+    PyTorch's fused CPU kernel applies if all states have the parameter's dtype; in half precision it would round gradients twice. It
+    ignores strides, so columns of a joined matrix (q next to k and v) must not be passed to it.
     """
     return (
         FUSES
@@ -113,7 +113,7 @@ def _is_fused(param, *states) -> bool:
 
 
 def _fused_adamw(param, m, v, top, grad, rounded, verdict, lr: float, time, betas, eps: float, decay: float, coupled: bool, scale) -> None:
-    """In pieces of which what is scaled before and rounded after stays in the caches."""
+    """In blocks, so that operands are still in the caches when they are scaled before and rounded after the kernel."""
     fused = torch._fused_adam_ if coupled else torch._fused_adamw_
     numbers = dict(lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=decay, amsgrad=top is not None, maximize=False)
     told = dict(state_steps=[time.float()], found_inf=(~verdict).float())
@@ -126,7 +126,7 @@ def _fused_adamw(param, m, v, top, grad, rounded, verdict, lr: float, time, beta
 
 
 def sgd_(param, grad, verdict, lr, decay: float, taken=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, rounded=None, draws=None):
-    """m = momentum * m + grad + decay * param; param -= lr * m. Of all gradients but the first, dampening leaves a part out."""
+    """SGD: m = momentum * m + grad + decay * param; param -= lr * m. Dampening scales all gradients but the first, as in PyTorch."""
     fresh = None if taken is None else _number(1.0 - (taken > 0).double() * dampening, param)
     for i, tensors in enumerate(_each(param, m, _contiguous(grad), rounded)):
         _update("sgd", (*tensors, draws and draws(i)), verdict, _number(lr, param), decay, momentum, nesterov, fresh, scale)
@@ -142,7 +142,7 @@ def _sgd(param, m, grad, rounded, draws, verdict, lr, decay: float, momentum: fl
 
 
 def lion_(param, m, grad, verdict, lr, betas, decay: float, scale=None, rounded=None, draws=None):
-    """param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param); m is the mean of beta2."""
+    """Lion (Chen et al., 2023): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param); m is an EMA with beta2."""
     beta1, beta2 = betas
     shrink, rate = _number(1 - lr * decay, param), _number(lr, param)
     for i, tensors in enumerate(_each(param, m, _contiguous(grad), rounded)):
@@ -158,7 +158,7 @@ def _lion(param, m, grad, rounded, draws, verdict, shrink, rate, beta1: float, b
 
 
 def lamb_squares(param, m, v, grad, taken, betas, eps: float, decay: float, scale=None):
-    """The squared norms of a parameter, and of the step that lamb_ is about to take: of this rank's part of both."""
+    """For LAMB's trust ratio: squared norms of the parameter and of the coming update, over this rank's shard."""
     param, step = wide(param), _lamb_step(param, m, v, grad, taken, betas, eps, decay, scale)[0]
     return tuple(torch.linalg.vector_norm(x).square() for x in (param, step))
 
@@ -174,7 +174,7 @@ def _lamb_step(param, m, v, grad, taken, betas, eps: float, decay: float, scale)
 def lamb_(
     param, m, v, grad, verdict, lr, taken, param_squared, step_squared, betas, eps: float, decay: float, always=False, scale=None, rounded=None, draws=None
 ):
-    """Adam's direction with the decay, as long as the parameter: |param| / |direction| of all its parts."""
+    """LAMB (You et al., 2020): Adam's update with weight decay, scaled by the trust ratio |param| / |update| of the full parameter."""
     step, mean, square = _lamb_step(param, m, v, grad, taken, betas, eps, decay, scale)
     lengths = param_squared / step_squared
     known = (param_squared > 0) & (step_squared > 0) & (decay != 0 or always)
@@ -185,7 +185,7 @@ def lamb_(
 
 
 def muon_mean(m, grad, momentum: float, nesterov: bool, scale=None):
-    """Of one parameter; of many, what works each of them out when it is asked for."""
+    """Muon's momentum of one parameter; of a list, a `Means` that computes each on demand."""
     if isinstance(m, list):
         how = (momentum, nesterov, scale)
         shorten = compiled.get(("shorten", m[0].device.type), _shorten)
@@ -202,7 +202,7 @@ def _muon_mean(m, grad, momentum: float, nesterov: bool, scale) -> torch.Tensor:
 
 
 def _put_mean(m, grad, momentum: float, nesterov: bool, scale, into) -> torch.Tensor:
-    """Puts it there, and gives the squared length of each of its matrices."""
+    """Writes the momentum into `into`; returns the squared norm of each matrix."""
     kernel = compiled.get(("put_mean", m.device.type), _put)
     return kernel(into, m.view(into.shape), grad.reshape(into.shape), momentum, nesterov, scale)
 
@@ -214,12 +214,12 @@ def _put(into, m, grad, momentum: float, nesterov: bool, scale) -> torch.Tensor:
 
 
 def _shorten(stack, squares) -> None:
-    """Each matrix to a length of 1."""
+    """Normalizes each matrix to Frobenius norm 1."""
     stack.copy_(stack / squares.sqrt().clamp(min=1e-7))
 
 
 def muon_(param, m, grad, verdict, lr, direction, momentum: float, decay: float, stretch=1.0, scale=None, rounded=None, draws=None):
-    """param -= lr * (stretch * direction + decay * param); m is the mean of gradients."""
+    """Muon (Jordan et al., 2024): param -= lr * (stretch * direction + decay * param); m is an EMA of gradients."""
     numbers = (verdict, _number(lr, param), momentum, decay, stretch, scale)
     if isinstance(param, list):
         kept = rounded or [None] * len(param)
@@ -239,14 +239,14 @@ def _muon(param, m, grad, direction, rounded, draws, verdict, rate, momentum: fl
 
 
 def average_(ema, value, verdict, taken, decay: float):
-    """ema = decay * ema + (1 - decay) * value; in the first step that is taken, value."""
+    """EMA weights: ema = decay * ema + (1 - decay) * value; at the first applied step, value."""
     decays = _number((taken > 0).double() * decay, ema)
     for each, new in _each(ema, value):
         each.copy_(torch.where(verdict, decays * each + (1 - decays) * new, each))
     return ema
 
 
-# What goes over whole parameters more than once: compiled, sums of what is worked out take one pass.
+# Functions that reduce over full parameters: torch.compile fuses the elementwise work into one pass.
 in_passes: Dict[str, Callable] = {}
 
 
@@ -264,8 +264,8 @@ def _in_passes(function: Callable) -> Callable:
 @_in_passes
 def factor_squares(grad, sizes, rows: int, columns: int, first: int = 0, scale=None):
     """
-    Of the squares of matrices, each with so many rows and columns here, the means over columns, over rows and over both: this rank's
-    share of them, of as many rows and columns as the whole has. first: where its part of their line begins.
+    Adafactor's factored second moment: mean squares over columns, over rows and over both, of matrices of `rows` x `columns`. A rank
+    computes its contribution, of the local `sizes`; `first` is the offset of its shard in the flattened matrices.
     """
     each, height, width = sizes
     square = _as_rows(_scaled(grad.contiguous(), scale).square(), sizes, first)
@@ -278,7 +278,7 @@ def factor_squares(grad, sizes, rows: int, columns: int, first: int = 0, scale=N
 
 
 def _as_rows(x: torch.Tensor, sizes, first: int) -> torch.Tensor:
-    """A part of the line of matrices as rows, the first and the last filled up with zeros; without what pads the line."""
+    """A shard of flattened matrices as rows, without the shard's padding; a partial first or last row is zero-padded."""
     each, height, width = sizes
     x = x.reshape(-1)[: max(0, each * height * width - first)]
     before = first % width
@@ -291,7 +291,7 @@ def _experts_of(rows: torch.Tensor, sizes, first: int) -> torch.Tensor:
 
 @_in_passes
 def adafactor_squares(param, grad, taken, beta2_decay: float, eps: float, scale=None, **held):
-    """The squared norms of a parameter, and of the step that adafactor_ is about to take: of this rank's part of both."""
+    """For Adafactor: squared norms of the parameter and of the coming update, over this rank's shard."""
     step, _ = _adafactor_step(param, grad, taken, beta2_decay, eps, scale, **held)
     return tuple(torch.linalg.vector_norm(x).square() for x in (wide(param), step))
 
@@ -300,7 +300,7 @@ def _adafactor_step(
     param, grad, taken, beta2_decay: float, eps: float, scale, v=None, rows=None, columns=None, mean=None,
     row_means=None, column_means=None, mean_square=None, sizes=None, first: int = 0
 ):
-    """g / sqrt(V), and the means of squares with this step in them."""
+    """g / sqrt(V), and the second moments after this step."""
     grad = _scaled(grad.contiguous(), scale).view(-1)
     weight = _number((taken.double() + 1) ** beta2_decay, param)
     if v is not None:
@@ -325,8 +325,8 @@ def adafactor_(
     elements: int, decay: float, scale=None, rounded=None, **held
 ):
     """
-    param -= lr * RMS(param) * g / sqrt(V), where V of a matrix is rows x columns / mean; steps whose RMS is more than most are made
-    shorter, and lr is at most 1 / sqrt(n) in the n-th step.
+    Adafactor (Shazeer and Stern, 2018): param -= lr * RMS(param) * g / sqrt(V). V of a matrix is rows x columns / mean; updates with an
+    RMS above `most` are clipped to it, and lr is at most 1 / sqrt(n) at step n.
     """
     step, kept = _adafactor_step(param, grad, taken, beta2_decay, eps, scale, **held)
     time = taken.double() + 1
@@ -338,22 +338,22 @@ def adafactor_(
     return (param, *into)
 
 
-# What happens to the elements of one parameter, by optimizer.
+# Elementwise updates, by optimizer.
 plain = {"adamw": _adamw, "frozen_adam": _frozen_adam, "sgd": _sgd, "lion": _lion, "muon": _muon}
 for_matrices = {"muon_mean": _muon_mean, "put_mean": _put, "shorten": _shorten}
 compiled: Dict = {}
 
-# Whether PyTorch has AdamW of a CPU as one kernel: since 2.4.
+# Whether PyTorch has a fused AdamW for CPU: since 2.4.
 FUSES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
-# Elements that it takes at a time.
+# Elements per call of it.
 FUSED_PIECE = 2**21
-# Elements that a host takes at a time where its kernels are not compiled: what lies between two of them stays in its caches.
+# Elements per block on a host without compiled kernels: intermediate results stay in the caches.
 PIECE = 2**18
 
 
 def _update(name: str, tensors, *numbers) -> None:
-    """To all elements of one parameter at once or, where nothing was compiled for its device, a piece after the other."""
-    # What is drawn by chance is drawn on the device, wherever the parameter is.
+    """Updates all elements of a parameter at once or, if nothing is compiled for its device, block by block."""
+    # Rounding samples are computed on the GPU, wherever the parameter is.
     tensors = [None if x is None else x.to(tensors[0].device).view(tensors[0].shape) for x in tensors]
     kernel = compiled.get((name, tensors[0].device.type))
     if kernel is not None:
@@ -364,8 +364,8 @@ def _update(name: str, tensors, *numbers) -> None:
 
 def same_everywhere() -> Dict:
     """
-    What torch.compile is told of kernels that ranks run on their own copies of the same numbers: a kernel that is chosen by the clock may be
-    another one on another rank, which rounds otherwise, and copies would drift apart.
+    torch.compile options for kernels that replicas run on the same values. Autotuning may pick different kernels on different ranks,
+    which round differently, and replicas would drift apart.
     """
     from torch._inductor import config  # PyTorch 1 has no compiler
 
@@ -374,18 +374,18 @@ def same_everywhere() -> Dict:
 
 
 def compile_updates(how: Dict, device, on_host=False) -> None:
-    """One kernel of the device for all that happens to an element, and one of the host. `how` is what torch.compile is told."""
-    # One variant for each size of a parameter.
+    """Compiles the update into one kernel for the device and one for the host. `how`: options of torch.compile."""
+    # One variant per parameter size.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)
     how = {**how, "options": same_everywhere()}
     compiled.update({(name, device.type): torch.compile(update, **how) for name, update in {**plain, **for_matrices, **in_passes}.items()})
-    # For a host C++ is compiled, once for all sizes: that takes longer than Triton.
+    # Host kernels are C++, which compiles slower than Triton: once for all sizes.
     if on_host and device.type != "cpu" and shutil.which(os.environ.get("CXX", "g++")):
         compiled.update({(name, "cpu"): torch.compile(update, dynamic=True) for name, update in plain.items()})
 
 
 def _narrow(value: torch.Tensor, dtype: torch.dtype, draws) -> torch.Tensor:
-    """To the nearest; by chance away from 0 where a draw of 16 bits is below what is cut off."""
+    """Rounds to nearest, or stochastically: away from 0 if a 16-bit sample is below the truncated bits."""
     if draws is None or dtype != torch.bfloat16:
         return value.to(dtype)
     bits = value.float().contiguous().view(torch.int32)
@@ -398,7 +398,7 @@ def _scaled(grad: torch.Tensor, scale) -> torch.Tensor:
 
 
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """In f32 at least: what sums and statistics are taken in."""
+    """At least FP32, in which sums and statistics are computed."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
@@ -408,8 +408,8 @@ def _listed(x):
 
 def _each(*operands):
     """
-    For every parameter its tensors, as lines: what is done to an element does not depend on where it stands. Those that lie beside
-    others have no line.
+    The tensors of each parameter, flattened, since updates are elementwise. Views into a joined buffer are not contiguous and keep
+    their shape.
     """
     count = len(_listed(operands[0]))
     lists = [[None] * count if x is None else _listed(x) for x in operands]
@@ -425,20 +425,20 @@ def _contiguous(x):
 
 
 def _number(x, param):
-    """Worked out in double; a kernel that has many elements to do takes it in what it calculates in."""
+    """Computed in f64; as a tensor it is converted to FP32, unless the parameter is f64."""
     double = _listed(param)[0].dtype == torch.float64
     return x.float() if isinstance(x, torch.Tensor) and not double else x
 
 
 def _stored(into, values, rounded: Optional[torch.Tensor], verdict: torch.Tensor, draws=None) -> None:
-    """Where the step is skipped, what was there; the first of them is the parameter, which may also be kept rounded."""
+    """Writes the results, or the old values if the step is skipped. The first is the parameter; `rounded` is its low-precision copy."""
     chances = [draws] + [None] * len(values)
     kept = [
         None if x is None else torch.where(verdict, _narrow(value, x.dtype, chance), x)
         for x, value, chance in zip(into, values, chances)
     ]
     if rounded is not None:
-        # Of what is kept, not as it was: that would be read for nothing.
+        # Of the selected value: reading the old copy would be a wasted pass.
         rounded.copy_(kept[0])
     for x, value in zip(into, kept):
         if x is not None:

@@ -89,7 +89,7 @@ class Stage:
         for frames, widths in schedule.get("beside", []):
             parts = contract.apart(self.frames[frames[0]][0], *widths)
             self.views.update(zip(frames, parts))
-        # Gradients that lie so, where somebody wants each by itself: the first frame, all widths, and which of them it is.
+        # Gradients in a shared buffer that some call reads individually: the first frame, all widths, and the index of this one.
         self.sides = {frame: (frames[0], widths, i) for frames, widths in schedule.get("apart", []) for i, frame in enumerate(frames)}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
@@ -100,7 +100,7 @@ class Stage:
         self.done = 0
 
     def _shared(self, trained: "Stage", joined) -> Dict[int, Frame]:
-        """By frame of this stage: the frame of the other in which the same parameter lies; alone, where it is not read with others."""
+        """By frame of this stage: the frame of `trained` with the same parameter; its own view, if it is not joined with others here."""
         pp = str(self.pp)
         other = {param["name"]: param["frames"] for param in trained.params}
         mine = [param for param in self.params if pp in param["frames"]]
@@ -111,7 +111,7 @@ class Stage:
         }
 
     def _kept(self, before: "Stage") -> Dict[int, Frame]:
-        """By frame of this stage: the frame of the other with the same state of a parameter, or the same number of the program."""
+        """By frame of this stage: the frame of `before` with the same optimizer state, master weights or persistent scalar."""
         pp = str(self.pp)
         other = {param["name"]: param["frames"] for param in before.params}
         pairs = [(frame, before.scalar_frames[name]) for name, frame in self.scalar_frames.items()]
@@ -142,7 +142,7 @@ class Stage:
         return counter.grid(starts, sizes, wholes, self.here.device).view(-1)[begin:end]
 
     def elements(self, name: str) -> torch.Tensor:
-        """The same by name, of the parameter as it is kept; where a part is filled up, that is element 0."""
+        """`_elements` by parameter name, for the stored layout; padding gets element 0."""
         param = next(param for param in self.params if param["name"] == name)
         index = self._elements(param, param["kept"])
         room = self.own_part(param["frames"][str(self.pp)]["param"], param, param["kept"]).numel()
@@ -153,13 +153,13 @@ class Stage:
         return self.views[frame] if frame in self.views else self.frames[frame][0]
 
     def own_part(self, frame: int, param: Dict, layout: Dict) -> spaces.Held:
-        """What the rank keeps in a frame of a parameter from step to step: all of it, or its part inside the whole."""
+        """Persistent storage of a parameter's frame on this rank: the full tensor, or a view of the rank's shard in it."""
         values = self.values(frame)
         inside = param.get("keptInside") and frame == param["frames"][str(self.pp)]["param"]
         return self.here.own(values, *layout["flat"]) if inside else values
 
     def held(self, param: Dict):
-        """Frames that hold the parameter's values here, and how: its own, and that of its f32 master."""
+        """Frames that hold the parameter's values on this rank, and their layouts: its own, and that of its FP32 master weights."""
         frames = param["frames"].get(str(self.pp))
         if frames is None:
             return []
@@ -244,7 +244,7 @@ class Stage:
         return bool(numbers)
 
     def forget_gradients(self) -> None:
-        """As every step begins: gradients of the step before need not lie there until then."""
+        """Clears gradients as every step does first, so that those of the last step are freed early."""
         for kind, name, *rest in self.steps:
             if kind == "each" and name in self.begins:
                 self._each(name, *rest)
@@ -285,12 +285,12 @@ class Stage:
         given = segment.function(self.here, *[at(role, offset) for role, offset in segment.takes])
         for (role, offset), values in zip(segment.gives, given):
             for bind, value in zip(binds, values if role in segment.lists else [values]):
-                # What lies beside others was changed where it lies.
+                # Views into a shared buffer were updated in place.
                 if not (segment.apart and bind[role] in self.views):
                     frames[bind[role]][offset] = value
 
     def _alone(self, frame: int, offset: int) -> torch.Tensor:
-        """What a frame holds, without what lies beside it."""
+        """The tensor of a frame, as a view if the buffer is shared."""
         if frame in self.sides:
             first, widths, place = self.sides[frame]
             return contract.apart(self.frames[first][0], *widths)[place]

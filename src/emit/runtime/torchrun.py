@@ -63,7 +63,7 @@ def metrics_of(words: List[str]) -> str:
 
 
 def require_gpus(words: List[str]) -> None:
-    """One GPU per rank of this node, unless --device says otherwise: a login node must not start hundreds of ranks on its CPU."""
+    """One GPU per rank of this node, unless --device overrides it: a login node must not start hundreds of ranks on its CPU."""
     device = option(words, "--device")
     ranks = option(words, "--nproc_per_node") or ""
     if device == "cpu" or not ranks.isdigit():

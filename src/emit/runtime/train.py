@@ -31,7 +31,7 @@ from .trainer import Trainer
 from .watchdog import EXIT_CORRUPT, EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 
 
-# What a run reports once at its start; `data` of the job names real data.
+# Fields that a run reports once at its start; `data` of the job names a file.
 SYNTHETIC = "data: SYNTHETIC (generated from the seed). The job has no data.source; losses say nothing about your data."
 
 
@@ -175,7 +175,7 @@ def beginning(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
 
 
 def opened_metrics(trainer: Trainer, folder: str, options: argparse.Namespace) -> Optional[Metrics]:
-    """Of the rank that writes metrics; None on all others."""
+    """On the rank that writes metrics; None on all others."""
     if trainer.here.rank != trainer.program["reporter"]:
         return None
     device, restarted = trainer.here.device, "LOCKSTEP_RESTART" in os.environ

@@ -66,13 +66,13 @@ def lr_at(rate: Dict, steps: int, step: int) -> float:
 
 
 def dtypes_of(precision: str) -> Dict[str, torch.dtype]:
-    """In f64 every real number has all its digits, whatever it is stored in."""
+    """Floating-point dtypes by name. In an f64 run all of them are f64."""
     wide = precision == "f64"
     return {name: torch.float64 if wide and dtype.is_floating_point else dtype for name, dtype in DTYPES.items()}
 
 
 def not_saved(outcome: Dict) -> Dict:
-    """As an event."""
+    """A checkpoint that could not be written, as an event."""
     said = {"step": outcome["step"], "event": "saveFailed", "severity": "warning", "numbers": {}}
     advice = "the run continues, and retries at the next checkpoint"
     path, error = outcome["path"], str(outcome["error"])
@@ -122,30 +122,29 @@ class Trainer:
         # Statistics of gradient norms, if spikes are skipped.
         self.norms = Norms() if self.settings.get("spikes") == "skip" else None
         self.limit = math.inf
-        # Who looks for units that no longer learn, where somebody can.
+        # Dead-unit detection, if the optimizer state allows it.
         self.units = Units(self.settings["units"]) if "units" in self.settings else None
         self.saving: Optional[Saving] = None
         # Corrupt checkpoints that were skipped: path and error.
         self.passed: List[Tuple[str, str]] = []
         self.begun = ""
         self.stopping: Optional[Stopping] = None
-        # Where replicas are compared.
+        # Replica comparison, if enabled.
         self.replicas: Optional[Replicas] = None
         self.choices: Optional[ChoiceFile] = None
-        # Made when it is first asked for: most runs train for a while before.
+        # The validation program, loaded when it is first needed.
         self.judge: Optional[Judge] = None
         self.judging = False
         # Injected faults, if any.
         self.faults: Optional[Faults] = None
         # The profiler, for every N-th step.
         self.profile: Optional[Profile] = None
-        # How often this program has stepped, saved and judged.
+        # Steps, saves and evaluations of this program so far.
         self.plays = self.saves = self.judgements = 0
 
     def _grow(self, step: int) -> None:
         """
-        Steps of another number of sequences, and those before gradients are compressed, are another program, which goes on with all that
-        lives from step to step.
+        Switches programs when the batch size ramps up or gradient compression begins. The new program takes over all persistent state.
         """
         batch, _ = self.data.sizes.at(step)
         waiting = step < self.settings.get("compressFrom", 0)
@@ -177,7 +176,7 @@ class Trainer:
         self.here.records = True
 
     def position(self, step: int) -> Dict:
-        """How far the run is after so many steps, as checkpoints say it."""
+        """Training progress after `step` steps, as checkpoints store it."""
         data = {**self.data.cursor(step), "fingerprint": self.settings["fingerprint"]}
         return {"step": step, "seed": self.settings["seed"], "data": data}
 
@@ -190,7 +189,7 @@ class Trainer:
         return checkpoint.save(self.saving, self.program, self.stage, {**self.position(step), **told})
 
     def find(self, asked: str, store, weights_only: bool = False) -> newest.Found:
-        """The checkpoint to begin with. All ranks together: each reads a share of it."""
+        """The checkpoint to resume from. Collective: each rank verifies some of the files."""
         self.stage.at = ["find", f"the checkpoint {asked}"]
         found = newest.find(asked, self.here.rank, self.here.mesh.world, store, weights_only, self.alive)
         self.begun, self.passed = found.folder, found.passed
@@ -202,33 +201,33 @@ class Trainer:
         return found
 
     def passed_over(self) -> List[Dict]:
-        """Of damaged checkpoints, newer than the one the run begins with, as events."""
+        """Corrupt checkpoints newer than the one the run resumes from, as events."""
         say = {"step": 0, "event": "checkpointDamaged", "severity": "warning", "numbers": {}}
         used = {"advice": f"{self.begun} is used instead"}
         words = [phrase("checkpointDamaged/begin", why=text, path=self.begun) for _, text in self.passed]
         return [{**say, "message": text, **used, **said} for (_, text), said in zip(self.passed, words)]
 
     def ended_saves(self) -> Tuple[Optional[str], List[Dict]]:
-        """The newest checkpoint that was completed since this was last asked, and what could not be written, as events. Raises where that is in vain."""
+        """The latest checkpoint completed since the last call, and failed writes as events. Raises if later writes would fail too."""
         outcomes = self.saving.writer.ended() if self.saving else []
         written = [one["path"] for one in outcomes if not one["error"]]
         return (written[-1] if written else None), [not_saved(one) for one in outcomes if one["error"]]
 
     def wait_saving(self) -> None:
-        """Until the last checkpoint has ended, all ranks together."""
+        """Waits until the last checkpoint is written or has failed. Collective."""
         if self.saving:
             self.stage.at = ["save", "the last checkpoint"]
             self.saving.writer.wait()
-            # No rank ends while another asks what became of it.
+            # No rank exits while another reads the result from the store.
             all_here()
 
     def finish_saving(self) -> List[Dict]:
-        """Waits for the last checkpoint, and gives what could not be written as events. Raises, on all ranks, where it is not there."""
+        """Waits for the last checkpoint and returns failed writes as events. Raises on all ranks if it was not written."""
         self.wait_saving()
         return [not_saved(one) for one in self.saving.writer.finish() if one["error"]] if self.saving else []
 
     def alive(self) -> None:
-        """Something moves, though it is no call of the program."""
+        """Reports progress outside the schedule to the watchdog."""
         self.stage.done += 1
 
     @torch.no_grad()
@@ -258,7 +257,7 @@ class Trainer:
         return lr_at(self.settings["learningRate"], self.settings["steps"], taken)
 
     def _told(self, lr: float) -> Dict[str, float]:
-        """The numbers of the next step."""
+        """The scalars of the next step."""
         if self.norms is None:
             return {"lr": lr}
         self.limit = self.norms.limit()
@@ -289,14 +288,14 @@ class Trainer:
 
     @torch.no_grad()
     def step(self, step: int) -> Dict:
-        """What there is to say of it, on ranks that know: the loss, the count, the norm."""
+        """Runs one step. Returns its metrics on ranks that have them: loss, token count, grad norm."""
         self._grow(step)
         run, lr, before = self.settings, self.lr(self.taken), self.taken
         lr *= self.faults.factor(step + 1, "lr") if self.faults else 1
         started = time.perf_counter()
         self.stage.around = self.faults and self.faults.around(self.stage, step + 1)
         profile = self.profile if self.profile and self.profile.is_due(step + 1) else None
-        # A recording is measured as a whole.
+        # A CUDA graph is timed as a unit.
         parts = profile is not None and self.runner is self.stage
         with profile.measuring(self.stage) if parts else nullcontext():
             self.runner.run(step, self._told(lr))
@@ -304,7 +303,7 @@ class Trainer:
         measured = {} if profile is None else profile.record(self.here) if parts else gpu(self.here.device)
         if self.choices:
             self.choices.write(step, self.here.chosen, self.data)
-        # All ranks have the same number, and end together where too many steps are skipped.
+        # All ranks have the same count, and end together after too many skipped steps.
         self.before, self.scalars = self.scalars, self.stage.scalars()
         self.taken = int(self.scalars["taken"])
         skipped = self.taken == before
@@ -341,21 +340,21 @@ class Trainer:
 
     @torch.no_grad()
     def whence(self, step: int) -> Optional[Dict]:
-        """Of a step that was skipped since its norm is not finite, as an event: where that began. All ranks together."""
-        # A scale that moves looks for overflows.
+        """NaN tracing: where the NaN or Inf of a skipped step appeared first, as an event. Collective."""
+        # A dynamic loss scaler overflows on purpose.
         if self.skips != 1 or "growth" in self.before:
             return None
         norm = self.stage.result("normSquared").item()
         if math.isfinite(norm):
             return None
-        # A recorded step goes on with the frames that it was recorded with.
+        # A captured step keeps using the frames of its capture.
         with frames_kept(self.stage) if self.runner is not self.stage else nullcontext():
             try:
                 found = look(self.stage, step - 1, self.here.told, self.faults and self.faults.again(self.stage, step))
             except getattr(torch.cuda, "OutOfMemoryError", ()):
                 if self.here.mesh.world > 1:
                     raise
-                return None  # beside a recording, which keeps its memory, there is no room to look
+                return None  # the CUDA graph's memory pool leaves no room for the replay
             again = self.stage.result("normSquared").item()
         say = {"step": step, "event": "notFinite", "severity": "error", "numbers": {"gradientNorm": norm}}
         if found is not None:
@@ -373,7 +372,7 @@ class Trainer:
         return self.stage.done + (self.judge.stage.done if self.judge else 0)
 
     def call(self) -> Tuple[str, bool]:
-        """The very call the rank is at, and whether it was there before."""
+        """The call that the rank is executing, and whether it was executed before."""
         judging = self.judging and self.judge
         kind, *rest = (self.judge.stage if judging else self.stage).at
         if kind in ("save", "load"):
