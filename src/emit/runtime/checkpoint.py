@@ -1,11 +1,10 @@
 """
-Checkpoints: every rank writes the parts of parameters and optimizer state that nobody else writes, and a manifest says
-which part of which whole tensor lies where, which run wrote it, and the CRC-32 of every file. Any plan can read what any
-plan has written.
+Sharded checkpoints: every rank writes the shards of parameters and optimizer state that it owns. The manifest lists the file of each
+shard of each full tensor, the run that wrote it, and the CRC-32 of every file. Any plan can load any checkpoint (resharding).
 
-    step-00000100/manifest.json          written last: a folder without one is no checkpoint
+    step-00000100/manifest.json          written last: a folder without one is not a checkpoint
     step-00000100/rank-00003.safetensors
-    step-00000100/job.json               the job whose weights these are; its tokenizer.json too, where it has one
+    step-00000100/job.json               the job of these weights; its tokenizer.json too, if it has one
 """
 import json
 import os
@@ -26,25 +25,25 @@ FORMAT = "lockstep checkpoint 2"
 
 
 class Shard(NamedTuple):
-    """What a rank holds of a logical tensor, and where it keeps it."""
+    """A rank's shard of a logical tensor, and the buffer that stores it."""
 
     tensor: str
     frame: int
     dims: List[Dict]
     layout: Dict
-    # The first pipeline coordinate that holds it.
+    # The first pipeline coordinate that has it.
     first: int
-    # The own part lies inside the whole.
+    # The shard is a view into the full tensor.
     inside: bool = False
 
 
 def shards_of(program: Dict, pp: int) -> Iterator[Shard]:
-    """Everything a step leaves to the next, as the ranks of a pipeline coordinate hold it."""
+    """All persistent state, as the ranks of a pipeline coordinate store it."""
     for param in program["params"]:
         frames = param["frames"].get(str(pp))
         if frames is None:
             continue
-        # Of a bf16 parameter the f32 master is kept, and the parameter is rounded from it.
+        # A bf16 parameter is saved as its FP32 master weights, from which it is rounded on load.
         first = min(int(holder) for holder in param["frames"])
         if "master" in frames:
             yield Shard(f"param.{param['name']}", frames["master"], param["dims"], param["state"], first)
@@ -62,7 +61,7 @@ def kept(param: Dict, frame: int, first: int) -> Shard:
 
 
 def owner(mesh: Mesh, shard: Shard, rank: int) -> bool:
-    """Of all ranks that hold the same part the first writes it; an empty part nobody does."""
+    """The first of all replicas of a shard writes it; empty shards are not written."""
     at = mesh.coordinates(rank)
     split = {axis for axes in shard.layout["splits"].values() for axis in axes}
     split |= {*shard.layout.get("flat", []), *shard.layout["partial"]}
@@ -77,7 +76,7 @@ def file_of(rank: int) -> str:
 
 
 def manifest_of(program: Dict, mesh: Mesh, position: Dict) -> Dict:
-    """The same on every rank: where each part lies follows from the mesh alone."""
+    """The same on every rank: the file of each shard follows from the mesh alone."""
     tensors: Dict[str, Dict] = {}
     for rank in range(mesh.world):
         for shard in shards_of(program, mesh.coordinates(rank).get("pp", 0)):
@@ -88,13 +87,13 @@ def manifest_of(program: Dict, mesh: Mesh, position: Dict) -> Dict:
 
 
 def dims_held(mesh: Mesh, shard: Shard) -> List[Dict]:
-    """Of the whole tensor. A residual that each rank has its own of (error feedback) is stacked along `addend`, which comes first."""
+    """Dims of the full tensor. Error-feedback residuals, which differ per rank, are stacked along a first dim, `addend`."""
     axes = list(shard.layout["partial"])
     return [{"name": "addend", "size": mesh.size(axes)}, *shard.dims] if axes else shard.dims
 
 
 def box_held(mesh: Mesh, shard: Shard, rank: int) -> Dict:
-    """What a rank holds: a box of the whole tensor, and where ranks share one, which elements of it."""
+    """The rank's shard: a box of the full tensor, and for a flattened shard its range of elements in the box."""
     starts, sizes, _ = mesh.part(shard.dims, shard.layout, rank)
     line = {"line": list(mesh.cut(sizes, shard.layout, rank))} if "flat" in shard.layout else {}
     axes = list(shard.layout["partial"])
@@ -104,7 +103,7 @@ def box_held(mesh: Mesh, shard: Shard, rank: int) -> Dict:
 
 
 def held_values(stage, shard: Shard) -> Held:
-    """The very memory in which a rank keeps its part: as its box, or in one row without what pads it."""
+    """The storage of a rank's shard itself: as its box, or flattened without padding."""
     values = stage.values(shard.frame)
     if "flat" not in shard.layout:
         return values.unsqueeze(0) if shard.layout["partial"] else values
@@ -115,7 +114,7 @@ def held_values(stage, shard: Shard) -> Held:
 
 
 def pieces_of(box: Dict) -> List[Tuple[List[int], List[int], int]]:
-    """A part as boxes (start, shape) in the order of its elements, each with the place of its first element."""
+    """A flattened shard as boxes (start, shape) in element order, each with the index of its first element."""
     pieces: List[Tuple[List[int], List[int], int]] = []
     done = 0
 
@@ -151,14 +150,14 @@ def _changed(sizes: List[int], dim: int, to: int) -> List[int]:
 
 
 def box_of(part: Dict) -> Dict:
-    """What a shard says of a tensor in it."""
+    """What the header of a shard file records of a tensor."""
     return {key: value for key, value in part.items() if key not in ("rank", "file")}
 
 
 def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
     """
-    All ranks together. What they hold is copied with the position, which says how far the run is; then it is written while the
-    run goes on, or, where the run saves so, before it does. The folder gets its name when all of it is there.
+    Saves a checkpoint (collective). The ranks copy their state and position; the files are written in the background, or, if the run is
+    configured so, before the next step. The folder is renamed to its final name when it is complete.
     """
     here = stage.here
     manifest = {**manifest_of(program, here.mesh, position), "run": saving.run, "software": SOFTWARE, **({"line": saving.line} if saving.line else {})}
@@ -174,7 +173,7 @@ def save(saving: Saving, program: Dict, stage, position: Dict) -> str:
 
 
 class Order:
-    """A checkpoint that is to be written: what this rank does of it, and what the first does when all have done theirs."""
+    """One checkpoint to write: the work of this rank, and what rank 0 does when all ranks are done."""
 
     def __init__(self, saving: Saving, manifest: Dict, rank: int, world: int, said: Dict[str, str]):
         self.saving, self.manifest, self.rank, self.world, self.said = saving, manifest, rank, world, said
@@ -194,19 +193,19 @@ class Order:
         path = os.path.join(self.partial, file_of(self.rank))
         write(path, mine, self.said)
         if self.saving.keep:
-            # Others are removed for it: it is read back first.
+            # Older checkpoints are pruned after this one, so it is read back first.
             reader = Reader(path)
             for name in mine:
                 reader.tensor(name)
             reader.file.close()
 
     def seal(self) -> None:
-        """By the first rank, when the files of all are there."""
+        """On rank 0, when the files of all ranks are there."""
         self.saving.lock.require()
         _seal(self.partial, self.manifest, self.saving)
         self.saving.lock.require()
         sync_folder(self.partial)
-        # Fails where another run has written a checkpoint of that name.
+        # Fails if another run has written a checkpoint of that name.
         os.rename(self.partial, self.final)
         sync_folder(self.saving.folder)
         self.saving.prune(self.step)
@@ -216,7 +215,7 @@ class Order:
 
 
 def _seal(partial: str, manifest: Dict, saving: Saving) -> None:
-    """Writes what lies beside the shards, and the manifest that names all files and ends with its own CRC-32."""
+    """Writes the files next to the shards, and last the manifest, which lists all files and ends with its own CRC-32."""
     sums, shards = {}, Shards(partial, manifest)
     for entry in manifest["tensors"].values():
         for part in entry["shards"]:
@@ -248,12 +247,12 @@ def read_manifest(folder: str) -> Dict:
 
 
 class Shards:
-    """The files of a checkpoint, each opened once. One that says anything else than the manifest is refused."""
+    """The shard files of a checkpoint, each opened once. A file that disagrees with the manifest is refused."""
 
     def __init__(self, folder: str, manifest: Dict):
         self.folder, self.manifest = folder, manifest
         self.readers: Dict[str, Reader] = {}
-        # By file and tensor: the part that a file says to hold.
+        # By file and tensor: the shard that the file's header declares.
         self.held: Dict[str, Dict[str, Dict]] = {}
 
     def open(self, part: Dict) -> Reader:
@@ -289,7 +288,7 @@ class Shards:
 
 
 def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
-    """A run that goes on must draw the same masks and find the data where it left them."""
+    """A resumed run must have the same dropout masks, and data at the same position."""
     anew = "; --init starts anew from its weights"
     data = manifest.get("data", position["data"])
     if manifest["seed"] != position["seed"]:
@@ -302,14 +301,14 @@ def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
 
 
 def starting(program: Dict, manifest: Dict) -> set:
-    """What is trained beside frozen parameters starts anew where somebody else's weights lack it."""
+    """Adapters and the like that start from scratch, because the frozen pretrained weights come without them."""
     params = program["params"] if any(param.get("frozen") for param in program["params"]) else []
     trained = (param["name"] for param in params if not param.get("frozen"))
     return {name for name in trained if f"param.{name}" not in manifest["tensors"]}
 
 
 def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool = False) -> None:
-    """Each rank its own parts, whoever wrote them."""
+    """Loads each rank's shards, from the shards of any plan."""
     named = {f"param.{param['name']}" for param in program["params"]}
     foreign = [name for name in manifest["tensors"] if name.startswith("param.") and name not in named]
     if foreign:
@@ -320,7 +319,7 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
         if shard.tensor.partition(".")[2] in anew:
             continue
         if shard.tensor.startswith("ema.") and (weights_only or shard.tensor not in manifest["tensors"]):
-            # An average that is not there starts as the parameter does.
+            # A missing EMA starts as the parameter.
             _fill(shards, shard, stage, f"param.{shard.tensor[len('ema.') :]}")
         elif shard.tensor.startswith("param.") or not weights_only:
             _fill(shards, shard, stage)
@@ -329,9 +328,9 @@ def load(folder: str, manifest: Dict, program: Dict, stage, weights_only: bool =
         if "master" in frames and param["name"] not in anew:
             _fill(shards, kept(param, frames["param"], first=0), stage)
     if not weights_only:
-        # Where nothing was written of them, no step was skipped.
+        # Without a count of skipped steps, none was skipped.
         saved = {"taken": manifest["step"], **manifest.get("scalars", {})}
-        # A scale that never moves is the run's own, and what was not written yet starts as the run does.
+        # A static loss scale is the run's own, and missing scaler state starts as in a new run.
         own = [name for name in stage.starts if name not in saved or (name == "scale" and "growth" not in stage.starts)]
         stage.set_scalars({**saved, **{name: stage.starts[name] for name in own}})
 
@@ -376,7 +375,7 @@ def _fill_box(shards: Shards, entry: Dict, name: str, box: Dict, target: torch.T
 
 
 def _piece(values: torch.Tensor, piece: Tuple[List[int], List[int], int], both: List[Tuple[int, int]]) -> torch.Tensor:
-    """Of a part's values those of a window, which lies in one piece of it: a view."""
+    """The window of a shard's values that is contiguous in it, as a view."""
     start, shape, at = piece
     box = values if list(values.shape) == list(shape) else values.view(-1).narrow(0, at, torch.Size(shape).numel()).view(shape)
     return box[tuple(slice(begin - a, end - a) for (begin, end), a in zip(both, start))]

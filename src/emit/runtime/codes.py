@@ -1,6 +1,6 @@
 """
-Products of 8-bit codes. A tensor, or each block of it, is multiplied with a scale that brings what is greatest there into their
-range, and the product is divided by both. A run in f64 keeps all digits; on a CPU products are those of the numbers that codes stand for.
+FP8 matmuls. Each tensor, or each block of it, is quantized with a scale that maps its amax into the range of the format, and the result
+is divided by both scales. An f64 run keeps full precision; on a CPU the matmuls use dequantized values.
 """
 from typing import Optional, Sequence, Tuple
 
@@ -16,17 +16,17 @@ except ImportError:
     triton = None
 
 GREATEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0}
-# They are 1.75 times 2 to this, and have so many bits behind the point.
+# The maximum is 1.75 * 2^this, and the mantissa has this many bits.
 TOP = {"f8e4m3": 8, "f8e5m2": 15}
 FRACTION = {"f8e4m3": 3, "f8e5m2": 2}
-# What is smaller counts as this: the scale stays an f32 number.
+# Lower bound of amax, so that the scale is an f32 number.
 LEAST = 2.0**-100
-# cuBLAS wants so many codes in a row, and rows that begin at multiples of as many.
+# cuBLAS wants rows of a multiple of this many values.
 ROW = 16
 TILE = 64
 
 
-# What cuBLAS multiplies of blocks: so many numbers along what is summed, for each row or for squares; as MX has them, for each row.
+# Blockwise scaling in cuBLAS: values along the contracted dim, per row or in squares; MX formats (OCP), per row.
 BLOCK = 128
 MX_BLOCK = 32
 
@@ -34,7 +34,7 @@ Blocks = Sequence[int]
 
 
 def abs_max(x: torch.Tensor, blocks: Optional[Blocks] = None) -> torch.Tensor:
-    """Of all, or of each block: so many elements along each dim, 0 for all of it."""
+    """amax of the tensor, or of each block: `blocks` has elements per block along each dim, 0 for all of them."""
     if blocks is None:
         greatest = x.abs().amax()
     else:
@@ -49,7 +49,7 @@ def _counts(sizes: Sequence[int], blocks: Blocks) -> Sequence[int]:
 
 
 def _cut(x: torch.Tensor, blocks: Blocks) -> torch.Tensor:
-    """Every dim as blocks and what lies in one; short blocks are filled up with zeros."""
+    """Splits every dim into [blocks, elements of a block]; partial blocks are zero-padded."""
     counts = _counts(x.shape, blocks)
     lengths = [block if block > 0 else size for size, block in zip(x.shape, blocks)]
     missing = [count * length - size for count, length, size in zip(counts, lengths, x.shape)]
@@ -59,7 +59,7 @@ def _cut(x: torch.Tensor, blocks: Blocks) -> torch.Tensor:
 
 
 def _times(x: torch.Tensor, numbers: torch.Tensor, blocks: Optional[Blocks]) -> torch.Tensor:
-    """Each element times the number of its block."""
+    """Multiplies each element by the number of its block."""
     if blocks is None:
         return x * numbers
     counts = [n for count in _counts(x.shape, blocks) for n in (count, 1)]
@@ -70,9 +70,9 @@ def _times(x: torch.Tensor, numbers: torch.Tensor, blocks: Optional[Blocks]) -> 
 
 def scale(amax: torch.Tensor, form: str, by: str = "amax") -> torch.Tensor:
     """
-    The greatest power of two with which amax stays in range, by its bits, so that whoever works it out finds the same: the greatest code
-    is 1.75 times a power of two. `exact`: what makes amax the greatest code. Others: powers of two as MX has them, of amax rounded down,
-    up, or to the digits of a code. 0 where amax is not finite.
+    The quantization scale for an amax. By default the largest power of two that keeps amax in range, from its bits, so that all ranks
+    compute the same: the format's maximum is 1.75 times a power of two. `exact` maps amax to that maximum. The others are powers of two
+    as in MX: of amax rounded down, up, or to the mantissa of the format. 0 if amax is NaN or Inf.
     """
     least = amax.clamp(min=LEAST)
     if by == "exact" and amax.dtype == torch.float64:
@@ -88,14 +88,14 @@ def scale(amax: torch.Tensor, form: str, by: str = "amax") -> torch.Tensor:
 
 
 def _scale(number: torch.Tensor, form: str, by: str) -> torch.Tensor:
-    """Of what is greatest, or the number itself."""
+    """Of an amax, or the scale itself."""
     return number if by == "scale" else scale(number, form, by)
 
 
 def track_(scales, histories, amaxes, verdict: torch.Tensor, form: str, margin: int, algo: str):
     """
-    The first of a history is room for this step's; when the scale is chosen all move down, and the first is room again. What is chosen
-    and is 0, or not finite, leaves the scale as it is. Of one tensor, or of several at once.
+    Delayed scaling (as in Transformer Engine): index 0 of an amax history is this step's. The scale follows from the history's max or
+    from its latest; then the history rolls. An amax of 0, NaN or Inf leaves the scale. Takes one tensor or a list.
     """
     if isinstance(scales, list):
         scale, history = torch.stack(scales), torch.stack(histories)
@@ -122,15 +122,15 @@ def _track(scale, history, amax, verdict, form: str, margin: int, algo: str) -> 
 def quantize(
     x: torch.Tensor, amax: torch.Tensor, form: str, blocks: Optional[Blocks] = None, by: str = "amax"
 ) -> torch.Tensor:
-    """Numbers beyond the greatest become it; casts of some releases do so by themselves, of others not."""
-    # A power of two rounds nothing; another scale wants more digits than 16 bits have.
+    """Saturating cast: clamps to the format's range, since some releases of PyTorch saturate and others overflow."""
+    # A power of two is exact in any dtype; other scales need more than 16 bits.
     full = x if by not in ("scale", "exact") or x.dtype == torch.float64 else x.float()
     scaled = _times(full, _scale(amax, form, by).to(full.dtype), blocks).clamp(-GREATEST[form], GREATEST[form])
     return scaled if x.dtype == torch.float64 else scaled.to(DTYPES[form])
 
 
 def coded(x: torch.Tensor, form: str, blocks: Sequence[Blocks], by: str = "amax"):
-    """What is greatest in each block, and the codes, for each way to cut x: in one pass where a GPU can."""
+    """(amax, quantized values) for each way to split x into blocks: in one pass where a GPU can."""
     made = _coded_both_ways(x, form, blocks) if by == "amax" else None
     if made is None:
         made = []
@@ -142,8 +142,8 @@ def coded(x: torch.Tensor, form: str, blocks: Sequence[Blocks], by: str = "amax"
 
 def _coded_both_ways(x: torch.Tensor, form: str, blocks: Sequence[Blocks]):
     """
-    Blocks along what comes last, and along what comes first, of a matrix of whole tiles. The codes of the second lie one after the other
-    along what comes first, as `turned` would lay them.
+    Quantizes a matrix of full tiles along its last dim and along its first. The latter result is stored transposed, contiguous along
+    the first dim, as `turned` does.
     """
     if triton is None or not x.is_cuda or x.dtype != torch.bfloat16 or form != "f8e4m3" or len(blocks) != 2:
         return None
@@ -166,7 +166,7 @@ def _coded_both_ways(x: torch.Tensor, form: str, blocks: Sequence[Blocks]):
 
 
 def turned(codes: torch.Tensor, first: int) -> torch.Tensor:
-    """The dims from `first` on before the others: a GPU multiplies codes that lie one after the other along what is summed."""
+    """Transpose: moves the dims from `first` on to the front. FP8 GEMMs need operands that are contiguous along the contracted dim."""
     there = codes.permute(*range(first, codes.dim()), *range(first))
     if there.is_contiguous():
         return there
@@ -190,7 +190,7 @@ def scaled_contract(
     blocks: Optional[Sequence[Blocks]] = None,
     by: str = "amax",
 ) -> torch.Tensor:
-    """As contract. One product of matrices where what is summed comes last in both, and a GPU has units for it."""
+    """Quantized `contract`. One FP8 GEMM if the contracted dims come last in both operands and the GPU supports the scaling."""
     by_a, by_b = 1 / _scale(a_max, forms[0], by), 1 / _scale(b_max, forms[1], by)
     ins, out = equation.replace(" ", "").split("->")
     left, right = ins.split(",")
@@ -223,7 +223,7 @@ def scaled_expert_contract(
     blocks: Optional[Sequence[Blocks]] = None,
     by: str = "amax",
 ) -> torch.Tensor:
-    """As expert_contract. Behind the last row there are zeros, since what is greatest is looked for among all rows."""
+    """Quantized `expert_contract`. Padding rows are zeroed, since amax covers all rows."""
     by_rows, by_w = 1 / _scale(rows_max, forms[0], by), 1 / _scale(w_max, forms[1], by)
     if rows.is_cuda and rows.element_size() == 1:
         if blocks is None:
@@ -245,7 +245,7 @@ def scaled_expert_weight_grad(
     dtype: str,
     by: str = "amax",
 ) -> torch.Tensor:
-    """As expert_weight_grad. A GPU multiplies codes as the bf16 numbers that they are."""
+    """Quantized `expert_weight_grad`. A GPU multiplies the values as bf16."""
     by_rows, by_drows = 1 / _scale(rows_max, forms[0], by), 1 / _scale(drows_max, forms[1], by)
     if rows.is_cuda and rows.element_size() == 1:
         sums = grouped.weight_grad(rows.bfloat16(), drows.bfloat16(), counts).float() * (by_rows * by_drows)
@@ -255,15 +255,15 @@ def scaled_expert_weight_grad(
 
 
 def _numbers(codes: torch.Tensor, inverse: torch.Tensor, blocks: Optional[Blocks]) -> torch.Tensor:
-    """What codes stand for."""
+    """Dequantizes."""
     full = torch.float64 if codes.dtype == torch.float64 else torch.float32
     return _times(codes.to(full), inverse.to(full), blocks)
 
 
 def _tiles(codes: torch.Tensor, scales: torch.Tensor, free: int, blocks: Blocks) -> Optional[torch.Tensor]:
     """
-    One scale for each row, or for as many rows as a block has, and so many codes of what is summed: rows side by side where each has its
-    own. None where a block is no run of codes.
+    Scales in the layout of cuBLAS: per row, or per block of rows, and per BLOCK values of the contracted dim; those per row are
+    column-major. None if cuBLAS has no kernel for these blocks.
     """
     sizes = codes.shape[:free].numel(), codes.shape[free:].numel()
     counts = _counts(codes.shape, blocks)
@@ -275,19 +275,19 @@ def _tiles(codes: torch.Tensor, scales: torch.Tensor, free: int, blocks: Blocks)
     table = scales.reshape(counts)
     if counts[0] == sizes[0]:
         return table.t().contiguous().t()
-    # Later releases want rows of a multiple of 4.
+    # Newer releases want a multiple of 4 scales per row.
     return table.contiguous() if counts[1] % 4 == 0 and counts[0] * BLOCK == sizes[0] else None
 
 
 def _multiplies_mx(codes: torch.Tensor) -> bool:
-    """Blackwell, and what came after it; earlier GPUs multiply what codes stand for."""
+    """Blackwell and newer support MX formats; older GPUs multiply dequantized values."""
     return hasattr(torch, "float8_e8m0fnu") and torch.cuda.get_device_capability(codes.device)[0] >= 10
 
 
 def _in_tiles(table: torch.Tensor) -> torch.Tensor:
     """
-    Exponents of powers of two as cuBLAS wants them: tiles of 128 rows and 4 columns, filled up, in which row r and column c are at
-    16 (r % 32) + 4 (r // 32) + c.
+    E8M0 scales in the swizzled layout of cuBLAS: padded tiles of 128 rows and 4 columns, in which row r and column c are at 16 (r % 32)
+    + 4 (r // 32) + c.
     """
     rows, columns = table.shape
     down, across = -(-rows // 128), -(-columns // 4)
@@ -297,12 +297,12 @@ def _in_tiles(table: torch.Tensor) -> torch.Tensor:
 
 
 def _multiplied(by_rows: Optional[torch.Tensor], by_columns: Optional[torch.Tensor]) -> bool:
-    """Blocks of a GPU are squares on one side at most."""
+    """GPUs support square blocks in at most one operand."""
     return by_rows is not None and by_columns is not None
 
 
 def _multiply(rows, columns, by_rows, by_columns, dtype: torch.dtype, forward: bool) -> torch.Tensor:
-    """Gradients, of which many small ones are summed, are summed in full; what goes forward need not be."""
+    """Gradients accumulate in full precision, since they sum many small values; the forward uses fast accumulation."""
     return torch._scaled_mm(
         rows, columns.t(), scale_a=by_rows, scale_b=by_columns.t(), out_dtype=dtype, use_fast_accum=forward
     )
@@ -347,14 +347,14 @@ if triton is not None and hasattr(torch.library, "custom_op"):
 
     @triton.jit
     def _power(amax):
-        """As `scale`, of E4M3."""
+        """`scale` for E4M3."""
         bits = amax.to(tl.int32, bitcast=True)
         exponent = 254 + 8 - (bits >> 23) - ((bits & 0x7FFFFF) > 0x600000).to(tl.int32)
         return tl.where(bits >= 0x7F800000, 0, exponent << 23).to(tl.float32, bitcast=True)
 
     @triton.jit
     def _within(x):
-        """What is no number stays none: it is neither greater nor less."""
+        """Clamps to the range of the format; NaN stays NaN."""
         x = tl.where(x > 448.0, 448.0, x)
         return tl.where(x < -448.0, -448.0, x).to(tl.float8e4nv).to(tl.uint8, bitcast=True)
 

@@ -1,7 +1,7 @@
 """
-Tokens that choose experts, and what experts do with the rows of their tokens. Scores end in the candidates, choices in the
-chosen ones, the best first; a choice of -1 was not kept. Rows stand in the order of experts, and nobody reads what is behind the
-last. No shape depends on what is chosen, so that a GPU never waits for the host to ask.
+Mixture of experts: top-k routing, dispatch and combine. Scores end in the experts, routing decisions in the selected ones, best first;
+-1 is a dropped token. Dispatched rows are sorted by expert, and no op reads the padding behind the last. All shapes are static
+(capacity), so the GPU never waits for the host.
 """
 from typing import Optional, Sequence, Tuple
 
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from . import grouped
 from .optimizer import wide
 
-# Keeps a sum of nothing from dividing.
+# Keeps the normalization from dividing by 0.
 TINY = 1e-20
 
 
@@ -34,7 +34,7 @@ def scores_grad(dscores: torch.Tensor, scores: torch.Tensor, by: str) -> torch.T
 
 
 def _highest(values: torch.Tensor, count: int) -> torch.Tensor:
-    """Of equals the one of lower number comes first: topk promises no order."""
+    """Ties go to the lower index: torch.topk guarantees no order."""
     return torch.sort(values, dim=-1, descending=True, stable=True).indices[..., :count]
 
 
@@ -68,18 +68,18 @@ def chosen_grad(dweight, scores, choice, normalise: bool, scale: float) -> torch
 
 
 def _taken(x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """Of each sequence the tokens of these numbers: [batch seq any]."""
+    """Gathers tokens by index in each sequence: [batch seq any]."""
     return x.gather(1, tokens.unsqueeze(-1).expand(x.shape))
 
 
 def _rounded(scores: torch.Tensor) -> torch.Tensor:
-    """Scores, which are not negative, to 16 bits, halves up, as whole numbers that order as they do: tokens that are alike are ties."""
+    """Non-negative scores rounded to 16 bits, half up, as integers in the same order: nearly equal tokens become ties."""
     whole, dropped = (torch.int64, 37) if scores.dtype == torch.float64 else (torch.int32, 8)
     return (scores.view(whole) + (1 << (dropped - 1))) >> dropped
 
 
 def assign(scores, choice, room: int, tokens: int, by: str, order: Optional[torch.Tensor] = None) -> torch.Tensor:
-    """-1 for choices of each run of tokens for which an expert has no room; `order`: the token at each slot, if not its own."""
+    """Expert capacity (GShard, Lepikhin et al., 2021): -1 for tokens beyond it, per group of `tokens`; `order`: token at each slot."""
     if order is not None:
         order = order.long()
         scores, choice = (_taken(x, torch.argsort(order, dim=1)) for x in (scores, choice))
@@ -101,13 +101,13 @@ def assign(scores, choice, room: int, tokens: int, by: str, order: Optional[torc
 
 def rows_of(choice: torch.Tensor, experts: int, own: int, first: int, room: int):
     """
-    (to, from, counts): the row of each choice, the choice of each own row, and the rows of each own expert. Rows count through
-    the ranks that share the experts; what a rank has no room for has no row, and `here.guard` stops the step.
+    (to, from, counts): the row of each selected expert, the source of each local row, and tokens per local expert. Rows are numbered
+    through all expert-parallel ranks; tokens beyond a rank's buffer get none, and `here.guard` fails the step.
     """
     flat = choice.flatten()
     sorted_experts, order = torch.sort(torch.where(flat < 0, experts, flat), stable=True)
     edges = torch.searchsorted(sorted_experts, torch.arange(experts + 1, dtype=flat.dtype, device=flat.device))
-    # Among the choices in the order of experts: where those of each rank begin, and which of its own each is.
+    # Sorted by expert: where each rank's section begins, and each element's index in it.
     begins = edges[:-1:own]
     rank = sorted_experts // own
     row = torch.arange(flat.numel(), device=flat.device) - begins[rank.clamp(max=len(begins) - 1)]
@@ -121,14 +121,14 @@ def rows_of(choice: torch.Tensor, experts: int, own: int, first: int, room: int)
 
 
 def dispatch(x: torch.Tensor, source: torch.Tensor, chosen: int, apart: bool) -> torch.Tensor:
-    """Rows from the tokens of their choices, or, where choices have rows apart, from those."""
+    """Permutes tokens to the rows of their experts; `apart`: x already has one row per selected expert."""
     rows = x.flatten(0, 2) if apart else x.flatten(0, 1)
     index = (source if apart else source // chosen).clamp(min=0)
     return _where(source >= 0, rows[index])
 
 
 def combined(rows: torch.Tensor, to: torch.Tensor, apart: bool) -> torch.Tensor:
-    """What the row of each choice is, and 0 where none was kept; summed in the order of choices unless they stay apart."""
+    """Combine: the row of each selected expert, 0 if it was dropped; summed over the experts in order, unless `apart`."""
     found = _where(to >= 0, rows[to.clamp(min=0)])
     if apart:
         return found
@@ -139,7 +139,7 @@ def combined(rows: torch.Tensor, to: torch.Tensor, apart: bool) -> torch.Tensor:
 
 
 def _where(there: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """0 elsewhere, whatever x is there: it may be no number."""
+    """0 elsewhere, even if x is NaN there."""
     return torch.where(there.reshape(*there.shape, *[1] * (x.dim() - there.dim())), x, x.new_zeros(()))
 
 

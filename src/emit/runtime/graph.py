@@ -1,6 +1,6 @@
 """
-A step as one CUDA graph: recorded once, then replayed, so that the GPU never waits for Python. What changes from step to
-step (data, lr, the step's number) lies in tensors that stay where they are, and is put there before the replay.
+CUDA graph capture of a step: captured once, then replayed, so that the GPU never waits for Python. Inputs that change per step (data,
+lr, step number) are static tensors, which are filled before each replay.
 """
 import sys
 from typing import Dict
@@ -9,12 +9,12 @@ import torch
 
 from . import documents, grouped
 
-# Steps that run call by call before one is recorded: in them compilers and libraries choose their kernels.
+# Eager steps before the capture: compilers and libraries select their kernels in them.
 WARM = 2
 
 
 class Recorded:
-    """Runs a stage as it runs itself, only that after some steps it is a replay."""
+    """Runs a stage eagerly for a few steps, then captures a step and replays it."""
 
     def __init__(self, stage):
         self.stage = stage
@@ -36,7 +36,7 @@ class Recorded:
         self.stage.here.read_ahead()
 
     def _record(self) -> None:
-        """Nothing is computed here: what was recorded must be replayed to happen."""
+        """Captures only: the step is computed by the replay that follows."""
         if grouped.asked or self.stage.guarded_until is not None:
             return _say("the host reads the number of tokens per expert")
         if self.stage.on_host:
@@ -52,7 +52,7 @@ class Recorded:
         except RuntimeError as error:
             return _say(str(error).strip().split("\n")[0])
         self.graph = graph
-        # The recording has memory of its own: what the steps before it used is free.
+        # The capture has its own memory pool, so the caching allocator's is released.
         torch.cuda.empty_cache()
 
 

@@ -1,4 +1,4 @@
-"""The context that generated functions receive as `here`: mesh coordinates, collectives over process groups, current step and microbatch."""
+"""The context that generated functions receive as `here`: mesh coordinates, collectives, the current step and microbatch."""
 import math
 from collections import deque
 from typing import Callable, Deque, Dict, List, Optional, Sequence, Union
@@ -59,13 +59,13 @@ class Here:
         return max(0, min(part, elements - self.at(*axes) * part))
 
     def zigzag(self, size: int, major: Union[str, Sequence[str]], *minor: str, turn: int = 0) -> Start:
-        """Start of the rank's chunks, `size` tokens together, in a sequence that is sharded in zigzag over the first axis or its factors."""
+        """Start of the rank's two chunks, `size` tokens together, in a sequence sharded in zigzag over the first axis or its factors."""
         axes = [major] if isinstance(major, str) else major
         ranks, parts_each = self.mesh.size(axes), self.mesh.size(minor)
         return parts.zigzag(self.at(*axes, turn=turn), ranks, self.at(*minor), parts_each, size)
 
     def zeros(self, sizes: Sequence[int], dtype: str, room: int = 0, space: str = "device", kind: str = "", name: str = "") -> spaces.Held:
-        """A zeroed buffer with capacity for `room` elements, if that is more. Parameters on the host are pinned, since they are copied to the GPU."""
+        """A zeroed buffer with capacity for at least `room` elements. Parameters on the host are pinned, for copies to the GPU."""
         if space == "disk":
             return spaces.OnDisk(sizes, self.dtypes[dtype], name)
         elements = torch.Size(sizes).numel()

@@ -1,6 +1,6 @@
 """
-Cross entropy where forward and backward of a model's last block follow each other: the product with the classes, the loss and
-its gradients, for a few tokens at a time, so that the logits of all of them never exist at once.
+Chunked linear cross entropy: LM head, loss and gradients of a few tokens at a time, so that the full logits never exist. The forward
+and backward of the last block follow each other, so gradients are computed at once.
 """
 from typing import Optional
 
@@ -16,14 +16,14 @@ try:
 except ImportError:
     triton = None
 
-# Bytes of logits at a time: fewer tokens would spend more on adding up the gradient of the classes.
+# Bytes of logits per chunk: smaller chunks would spend more time on accumulating the gradient of the LM head.
 MOST = 1 << 30
-# Logits that a kernel of our own looks at together.
+# Logits per block of the Triton kernel.
 BLOCK = 4096
 
 
 def owned(ids: torch.Tensor, first: int, count: int):
-    """Which of them a rank owns that has `count` from `first` on, and their places there."""
+    """Which ids belong to this rank's shard of `count` rows from `first` on, and their local indices."""
     row = ids - first
     mine = (row >= 0) & (row < count)
     return mine, torch.where(mine, row, torch.zeros_like(row))
@@ -34,7 +34,7 @@ def sum_exp(logits: torch.Tensor, greatest: torch.Tensor) -> torch.Tensor:
 
 
 def pick(logits: torch.Tensor, labels: torch.Tensor, first: Optional[int] = None) -> torch.Tensor:
-    """The logit of each label; 0 where another rank owns it or the label is ignored."""
+    """The logit of each label; 0 if another rank has it or the label is ignored."""
     mine, row = owned(labels, first or 0, logits.shape[-1])
     return wide(logits.gather(-1, row.unsqueeze(-1)).squeeze(-1)) * mine
 
@@ -45,7 +45,7 @@ def token_loss(greatest, sums, picked, labels) -> torch.Tensor:
 
 
 def token_loss_grad(logits, greatest, sums, labels, count, first: Optional[int] = None) -> torch.Tensor:
-    """(softmax - onehot) / count, 0 where the label is ignored."""
+    """(softmax - onehot) / count, 0 if the label is ignored."""
     share = torch.where(labels >= 0, 1 / count, torch.zeros_like(sums))
     softmax = torch.exp(wide(logits) - greatest.unsqueeze(-1)) * (share / sums).unsqueeze(-1)
     classes = torch.arange(logits.shape[-1], device=logits.device) + (first or 0)
@@ -55,14 +55,14 @@ def token_loss_grad(logits, greatest, sums, labels, count, first: Optional[int] 
 
 def cross_entropy(x, table, labels, count, first: Optional[int] = None, dtype: Optional[str] = None, here=None, group: str = ""):
     """
-    The loss of x [tokens, embed] over the classes of a table [classes, embed], and the gradients of both. `group` are the ranks
-    that own the other classes; `dtype` is what the table's gradient is in, where that is not what goes in.
+    Loss of x [tokens, embed] with an LM head [classes, embed], and the gradients of both. `group`: the ranks of a vocab-parallel head;
+    `dtype`: of the head's gradient, by default that of the operands.
     """
     rows, ids = x.flatten(0, -2), labels.flatten()
     parts = -(-rows.shape[0] * table.shape[0] * x.element_size() // MOST)
     size = -(-rows.shape[0] // parts)
     wanted = x.dtype if dtype is None or x.dtype == torch.float64 else DTYPES[dtype]
-    # Summed up over all tokens, and rounded once: by the product, where there is one.
+    # Accumulated over all tokens and rounded once; by the GEMM itself, if it can.
     exact = wanted if parts == 1 else torch.promote_types(x.dtype, torch.float32)
     loss, slopes, d_table = 0.0, [], None
     for part, of in zip(rows.split(size), ids.split(size)):
@@ -75,14 +75,14 @@ def cross_entropy(x, table, labels, count, first: Optional[int] = None, dtype: O
 
 
 def _with_others(logits, labels, count, first, here, group: str):
-    """The loss, and its gradient by the logits, where other ranks own the other classes."""
+    """Vocab-parallel cross entropy (Megatron-LM, Shoeybi et al., 2019): the loss and its gradient by the logits."""
     greatest = here.wait(here.all_reduce_(_greatest(logits), group, "max"))
     sums, picked = here.wait(here.all_reduce_(_sums(logits, greatest, labels, first), group)).unbind(0)
     return token_loss(greatest, sums, picked, labels), token_loss_grad(logits, greatest, sums, labels, count, first)
 
 
 def _one_pass(logits, labels, count):
-    """The same where all classes are here: on a GPU the gradient takes the place of the logits, which torch.compile would read three times."""
+    """The same with the full vocabulary. On a GPU the gradient overwrites the logits; torch.compile would read them three times."""
     if triton is not None and logits.is_cuda and logits.dtype == torch.bfloat16 and logits.is_contiguous():
         return torch.ops.lockstep.token_losses_(logits, labels, (1 / count).float()).sum(), logits
     greatest = _greatest(logits)
@@ -95,7 +95,7 @@ def _copy(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _after(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """x, not before the other is there: torch.compile puts work in an order of its own, and would make all logits first."""
+    """x, ordered after `other`: torch.compile reorders work, and would compute all logits first."""
     return torch.ops.lockstep.after(x, other) if x.is_cuda and hasattr(torch.library, "custom_op") else x
 
 
@@ -116,7 +116,7 @@ def _losses(logits: torch.Tensor, labels: torch.Tensor, share: torch.Tensor) -> 
 
 
 def _token_losses_(logits: torch.Tensor, labels: torch.Tensor, share: torch.Tensor) -> torch.Tensor:
-    """Each token's loss; its logits become share * (softmax - onehot), 0 where the label is ignored."""
+    """Loss per token. Overwrites the logits with share * (softmax - onehot), 0 if the label is ignored."""
     losses, width = _losses(logits, labels, share), logits.shape[1]
     _softmax_slopes[(logits.shape[0],)](logits, labels, share, losses, width, BLOCK=min(BLOCK, triton.next_power_of_2(width)), num_warps=8)
     return losses
@@ -128,7 +128,7 @@ if triton is not None and hasattr(torch.library, "custom_op"):
     def _softmax_slopes(logits, labels, share, losses, width, BLOCK: tl.constexpr):
         token = tl.program_id(0).to(tl.int64)
         row, label, column = logits + token * width, tl.load(labels + token), tl.arange(0, BLOCK)
-        # Every lane has a greatest and a sum of its own; the row stays in a cache until it is read again.
+        # Online softmax: every lane has its own max and sum; the second read of the row hits the cache.
         top, total = tl.full((BLOCK,), -3.0e38, tl.float32), tl.zeros((BLOCK,), tl.float32)
         for first in range(0, width, BLOCK):
             inside = first + column < width

@@ -1,6 +1,6 @@
 """
-RMS norms and their gradients. Where there is Triton, a norm with its scale is one pass over rows that stay in registers, and so are both
-gradients with the residual: torch.compile reads rows twice, and writes the sums of weights out for every few rows.
+RMSNorm (Zhang and Sennrich, 2019) and its gradients. With Triton, norm and scale are one pass over rows in registers, and so are both
+gradients with the residual: torch.compile reads rows twice, and writes partial sums of the weight gradient for every few rows.
 """
 from typing import Optional, Sequence, Tuple
 
@@ -14,7 +14,7 @@ try:
 except ImportError:
     triton = None
 
-# Rows that are as wide as this at most stay in registers.
+# Maximum row width that stays in registers.
 WIDEST = 8192
 
 
@@ -27,7 +27,7 @@ def leading(x: torch.Tensor, dims: int) -> Sequence[int]:
 
 
 def rms_scale(x: torch.Tensor, eps: float, dims: int = 1) -> torch.Tensor:
-    """What rms_norm multiplies a row by; its gradients are given it too."""
+    """1 / RMS of each row; the backward reuses it."""
     return torch.rsqrt(wide(x).square().mean(last(dims), keepdim=True) + eps)
 
 
@@ -53,7 +53,7 @@ def rms_norm_weight_grad(dy, x, scale, dims: int = 1) -> torch.Tensor:
 
 
 def rms_norm_grads(dy, x, gain, scale, plus: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Both gradients; `plus` is added to that of the rows."""
+    """Gradients of x and of the weight; `plus` is added to the former (the residual's gradient)."""
     if gain.dim() == 1 and _is_for_kernels(x, gain, dy, *([] if plus is None else [plus])):
         slope, sums = torch.ops.lockstep.rms_norm_grads(dy, x, gain, scale, plus)
         return slope, sums.sum(0)
@@ -62,13 +62,13 @@ def rms_norm_grads(dy, x, gain, scale, plus: Optional[torch.Tensor] = None) -> T
 
 
 def _is_for_kernels(x, gain, *others: torch.Tensor) -> bool:
-    """Rows of half precision, all alike, one after the other."""
+    """Contiguous rows of one half-precision dtype."""
     like = all([each.shape == x.shape and each.dtype == torch.bfloat16 and each.is_contiguous() for each in (x, *others)])
     return triton is not None and x.is_cuda and like and x.shape[-1] <= WIDEST and gain.is_contiguous()
 
 
 def _programs(x: torch.Tensor) -> int:
-    """Each has its own sums of the weights' gradient: as many as the GPU runs at once."""
+    """Number of Triton programs, one partial weight gradient each: as many as the GPU runs at once."""
     width = x.shape[-1]
     units = torch.cuda.get_device_properties(x.device).multi_processor_count
     return max(1, min(x.numel() // width, units * (4 if width <= 2048 else 2)))
