@@ -1,6 +1,6 @@
 """
-Choices of experts, written down step by step as `data.choices` of a job reads them: a line of JSON per step, of each routed layer
-those of the global batch, whoever made them. Nothing that is written is ever taken back.
+Recorded MoE routing, in the format that `data.choices` of a job replays: a line of JSON per step, with the routing decisions of each
+routed layer for the global batch. The file is append-only.
 """
 import json
 import os
@@ -13,12 +13,12 @@ from . import parts
 from .data import Batches, Ordered
 from .lock import Refused
 
-# A layer, where the choices begin in the global batch and in the sequence, and the choices: [batch seq choice].
+# A layer, the offsets of the decisions in the global batch and in the sequence, and the decisions: [batch seq choice].
 Made = Tuple[str, int, parts.Start, torch.Tensor]
 
 
 class ChoiceFile:
-    """All ranks make one together; the first writes. A run that resumes may go on with the file it wrote before."""
+    """Opened by all ranks together; rank 0 writes. A resumed run may append to its earlier file."""
 
     def __init__(self, path: str, taken: int, rank: int, store):
         self.path, self.rank = path, rank
@@ -29,12 +29,12 @@ class ChoiceFile:
             raise Refused(refused)
 
     def _open(self, taken: int) -> str:
-        """Before hours are spent. Returns what is wrong with the file."""
+        """Checks the file before training begins. Returns what is wrong with it."""
         if os.path.exists(self.path) and taken == 0:
             return f"{self.path} exists already; name another file"
         try:
             with open(self.path, "ab+") as file:
-                # Whoever was stopped while it wrote left half a line.
+                # A run that was killed while writing left a partial line.
                 if file.tell() > 0:
                     file.seek(-1, os.SEEK_END)
                     if file.read() != b"\n":
@@ -44,7 +44,7 @@ class ChoiceFile:
         return ""
 
     def write(self, step: int, made: List[Made], data: Batches) -> None:
-        """What this rank chose in a step, counted from 0, beside what the others did."""
+        """Writes the routing of a step, counted from 0, gathered from all ranks."""
         every = [None] * dist.get_world_size() if self.rank == 0 else None
         dist.gather_object(made, every)
         if every is None:
@@ -56,7 +56,7 @@ class ChoiceFile:
 
 
 def whole_of(step: int, made: List[Made], data: Batches) -> Dict[str, torch.Tensor]:
-    """By layer the choices of all tokens, as these follow each other."""
+    """By layer, the decisions of all tokens in data order."""
     batch, before = data.sizes.at(step)
     tokens = {layer: 0 for layer, *_ in made}
     for layer, _, start, choice in made:

@@ -1,4 +1,4 @@
-"""Sums of products by letters, as in einsum: "b s e, e f -> b s f" is a matmul because e is missing from the result."""
+"""Einsum by named dims: "b s e, e f -> b s f" is a matmul because e is missing from the result."""
 import math
 from typing import Optional, Sequence, Tuple
 
@@ -10,7 +10,7 @@ from .dtypes import DTYPES
 def contract(
     equation: str, a: torch.Tensor, b: torch.Tensor, dtype: Optional[str] = None, plus: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """One matmul wherever it is one. `dtype` is what comes out, where that is not what goes in; `plus` is added to it."""
+    """One matmul if the equation allows it. `dtype` is the dtype of the result, by default that of the operands; `plus` is added to it."""
     ins, out = equation.replace(" ", "").split("->")
     left, right = ins.split(",")
     if dtype is not None and a.dtype != torch.float64:
@@ -24,12 +24,12 @@ def contract(
 
 
 def beside(*parts: torch.Tensor, after: int) -> torch.Tensor:
-    """Side by side in one dim: what each has behind its first `after` dims."""
+    """Concatenation along one dim, into which each operand's dims after the first `after` are flattened."""
     return torch.cat([part.flatten(after) for part in parts], after)
 
 
 def apart(joined: torch.Tensor, *sizes: Sequence[int]) -> Tuple[torch.Tensor, ...]:
-    """What lies side by side in the last dim, each of its own sizes: views."""
+    """Splits the last dim into tensors of these sizes, as views."""
     parts = joined.split([math.prod(each) for each in sizes], -1)
     return tuple([part.unflatten(-1, each) for part, each in zip(parts, sizes)])
 
@@ -37,7 +37,7 @@ def apart(joined: torch.Tensor, *sizes: Sequence[int]) -> Tuple[torch.Tensor, ..
 def _matmul(
     left: str, right: str, out: str, a, b, dtype: Optional[torch.dtype] = None, plus: Optional[torch.Tensor] = None
 ) -> Optional[torch.Tensor]:
-    """None unless the dims of a and those of b stand side by side in out, and what is summed in both."""
+    """None unless the dims of a, those of b and the contracted dims are each contiguous, so that one matmul suffices."""
     k = "".join(d for d in left if d not in out)
     m = "".join(d for d in out if d in left)
     n = "".join(d for d in out if d in right)
@@ -48,7 +48,7 @@ def _matmul(
     if left not in (m + k, k + m) or right not in (k + n, n + k):
         return None
     sizes = {**dict(zip(left, a.shape)), **dict(zip(right, b.shape))}
-    # A list: at a generator torch.compile would cut the segment in two, and fuse less.
+    # A list: at a generator torch.compile would break the graph, and fuse less.
     depth = math.prod([sizes[d] for d in k])
     rows = a.reshape(-1, depth) if left == m + k else a.reshape(depth, -1).t()
     columns = b.reshape(depth, -1) if right == k + n else b.reshape(-1, depth).t()

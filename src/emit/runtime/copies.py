@@ -1,4 +1,4 @@
-"""Ranks as forks of the launcher, which has imported torch: on CPUs the import dominates the start."""
+"""Forks ranks from the launcher, which has imported torch: on CPUs the import dominates the start."""
 import os
 import runpy
 import signal
@@ -16,16 +16,16 @@ TOLD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Copy:
-    """What torch's launcher asks of a process (subprocess.Popen), begun by a fork."""
+    """A forked process with the interface of subprocess.Popen that torchrun needs."""
 
     def __init__(self, args: Tuple, env: Dict[str, str]) -> None:
         self.returncode: Optional[int] = None
         sys.stdout.flush()
         sys.stderr.flush()
-        # A copy that is told to end before it has handlers of its own would end as a launcher does.
+        # Before it has handlers of its own, SIGTERM ends the child as it ends the launcher.
         signal.pthread_sigmask(signal.SIG_BLOCK, TOLD)
         with warnings.catch_warnings():
-            # The launcher has threads; a copy has none of them, and uses nothing that they may have locked.
+            # The launcher has threads. The child has none of them, and uses nothing that they may have locked.
             warnings.simplefilter("ignore")
             self.pid = os.fork()
         if self.pid == 0:
@@ -49,7 +49,7 @@ class Copy:
 
 
 def become(args: Tuple, env: Dict[str, str]) -> int:
-    """Runs a script as `python -u script ...` does; returns what to exit with."""
+    """Runs a script like `python -u script ...`; returns its exit code."""
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)

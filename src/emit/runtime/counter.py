@@ -1,6 +1,6 @@
 """
-Counter-based random numbers, philox4x32-10 (Salmon et al., SC11): a number depends on its key and its index alone,
-so every plan, and the engine that wrote this program, starts from the same weights and sees the same masks.
+Counter-based RNG, Philox4x32-10 (Salmon et al., SC11): a number depends only on its key and its index, so every plan, and the engine
+that wrote this program, has the same initial weights and dropout masks.
 """
 import math
 from functools import lru_cache
@@ -16,7 +16,7 @@ Step = Union[int, torch.Tensor]
 
 
 def philox(c0, c1, c2, c3, k0: int, k1: int):
-    """Of whole numbers or of int64 tensors: a product that overflows keeps its low 64 bits, and these are read."""
+    """On integers or int64 tensors: a multiplication that overflows keeps the low 64 bits, which are those that are used."""
     for _ in range(10):
         p0 = 0xD2511F53 * c0
         p1 = 0xCD9E8D57 * c2
@@ -37,18 +37,18 @@ def hash_name(name: str) -> int:
 
 
 def uniform(index: torch.Tensor, seed: int, name: str, step: Step = 0) -> torch.Tensor:
-    """In [0, 1), f64, one per index."""
+    """Uniform samples in [0, 1), f64, one per index."""
     words = philox(index & WORD, index >> 32, step, 0, seed & WORD, hash_name(name))
     return words[0].double() / 2.0**32
 
 
 def uniform_at(index: int, seed: int, name: str, step: int = 0) -> float:
-    """The same of one index, as a plain number: a tensor of one element takes thirty times as long."""
+    """`uniform` of one index as a Python float: a tensor of one element takes thirty times as long."""
     return philox(index & WORD, index >> 32, step, 0, seed & WORD, hash_name(name))[0] / 2.0**32
 
 
 def draws(index: torch.Tensor, seed: int, name: str, step: Step = 0) -> torch.Tensor:
-    """Numbers of 16 bits, one per index: by what they are, a number is rounded up or down."""
+    """16-bit random samples, one per index, for stochastic rounding."""
     return (words(index, step, seed & WORD, hash_name(name)) & 0xFFFF).int()
 
 
@@ -57,7 +57,7 @@ def words(index: torch.Tensor, step: Step, k0: int, k1: int) -> torch.Tensor:
 
 
 def normal(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Tensor:
-    """Standard normal, f64, rounded to f32: every precision starts from the same numbers."""
+    """Standard normal samples (Box-Muller), f64, rounded to f32: every precision starts from the same weights."""
     a, b, _, _ = philox(index & WORD, index >> 32, step, 1, seed & WORD, hash_name(name))
     radius = torch.sqrt(-2 * torch.log((a.double() + 1) / 2.0**32))
     return (radius * torch.cos(2 * math.pi * b.double() / 2.0**32)).float().double()
@@ -67,8 +67,8 @@ def grid(
     starts: Sequence[parts.Start], sizes: Sequence[int], wholes: Sequence[int], device, order=None, along: Sequence[int] = ()
 ) -> torch.Tensor:
     """
-    The row-major index in a tensor of `wholes` of every element of the part that begins at `starts`. Along some dims it is not
-    the element at its place that lies there, but the one that `order` [batch, slots] names; the batch is the first dim.
+    Row-major index, in a full tensor of sizes `wholes`, of every element of the shard at `starts`. Along some dims elements are
+    permuted: `order` [batch, slots] is the original index; the batch is the first dim.
     """
     index = torch.zeros((), dtype=torch.int64, device=device)
     for dim, (start, size, whole) in enumerate(zip(starts, sizes, wholes)):
@@ -80,7 +80,7 @@ def grid(
 
 
 def permutation(index: int, n: int, seed: int, name: str, step: int) -> int:
-    """A shuffle that is computed, not stored: a Feistel network over a square a little larger than n."""
+    """A random permutation without a table: a Feistel network over a square a little larger than n."""
     side = 2 ** max(1, math.ceil(math.log2(n) / 2))
     key = hash_name(name)
     while True:

@@ -1,6 +1,6 @@
 """
-The samples of a run, by index. The samples of a step depend only on the seed and the step, and a rank reads only its
-own: the same order as in Lockstep's engine, under every plan.
+Data loading by sample index. The samples of a step depend only on the seed and the step, and a rank reads only its own: the same order
+as in Lockstep's engine, under every plan.
 """
 import json
 import os
@@ -13,7 +13,7 @@ from . import counter, parts
 
 IGNORED = -100
 MANY = 2**30
-# Added to an id of 32 bits: the token is read, and nothing is to predict it.
+# Added to a 32-bit id: the token is an input, but its loss is masked.
 NO_TARGET = 2**31
 
 
@@ -26,13 +26,13 @@ class Samples:
         raise NotImplementedError
 
     def blank(self, name: str) -> torch.Tensor:
-        """What stands where there is no sample."""
+        """Padding for a missing sample."""
         row = self.row(name, 0)
         return torch.full_like(row, IGNORED if name == "labels" else 0)
 
 
 class Tokens(Samples):
-    """Runs of `seq` tokens of a file side by side; labels are the tokens one further."""
+    """Contiguous sequences of `seq` tokens of a file; labels are the next tokens."""
 
     def __init__(self, path: str, width: int, samples: int, seq: int, first_token: int = 0):
         dtype = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[width]
@@ -51,7 +51,7 @@ class Tokens(Samples):
 
 
 class Progressions(Samples):
-    """Synthetic: arithmetic progressions with a random stride per sequence; the first label is not predictable and ignored."""
+    """Synthetic: arithmetic progressions with a random stride per sequence; the first label is unpredictable and ignored."""
 
     def __init__(self, vocab: int, seq: int, seed: int):
         self.vocab, self.seq, self.seed = vocab, seq, seed
@@ -80,7 +80,7 @@ class Rotations(Samples):
 
 
 class Beyond(Samples):
-    """Samples that the others never show."""
+    """Samples after those of another dataset: for validation."""
 
     def __init__(self, shown: Samples):
         self.shown = shown
@@ -91,8 +91,8 @@ class Beyond(Samples):
 
 class Packed(Samples):
     """
-    Documents told apart by the token that ends each: tokens have positions in their own. What follows that token up to a multiple of
-    `pad` fills the document up.
+    Packed sequences: documents end with an EOS token, and positions restart in each. With `pad`, every document is padded to a multiple
+    of it.
     """
 
     def __init__(self, samples: Samples, separator: int, labels: str, pad: int):
@@ -102,7 +102,7 @@ class Packed(Samples):
     def row(self, name: str, sample: int) -> torch.Tensor:
         tokens = self.samples.row("tokens", sample)
         index = torch.arange(len(tokens))
-        # In each run of `pad` tokens, what comes after the first that ends a document.
+        # In each run of `pad` tokens, those after the first EOS are padding.
         separates = tokens == self.separator
         runs = separates.reshape(-1, self.pad)
         fills = ((runs.cumsum(1) - runs.long()) > 0).flatten()
@@ -116,7 +116,7 @@ class Packed(Samples):
             return row.masked_fill(fills, self.separator)
         if name != "labels":
             return row
-        # The last token of a document predicts the first of the next, wherever that begins, or nothing.
+        # The EOS of a document predicts the first token of the next one, or its loss is masked.
         following = row[index - index % self.pad + self.pad - 1] if self.labels == "all" else torch.full_like(row, IGNORED)
         return torch.where(separates, following, row).masked_fill(fills, IGNORED)
 
@@ -126,7 +126,7 @@ class Packed(Samples):
 
 
 class Ordered(Samples):
-    """As tokens lie where each document is cut in zigzag by itself: data comes as they follow each other."""
+    """Permutes tokens for context parallelism that shards each document in zigzag; data is stored in order."""
 
     def __init__(self, samples: Samples, ranks: int):
         self.samples, self.ranks = samples, ranks
@@ -154,13 +154,13 @@ def _packed(samples: Samples, run: Dict, ranks: int) -> Samples:
 
 
 class Sizes:
-    """How many sequences each step has: `ramp` lists what comes before, each number until so many sequences were seen."""
+    """Global batch size per step. `ramp` lists the sizes of a batch-size warmup, each with the samples at which it ends."""
 
     def __init__(self, global_batch: int, ramp: Sequence[Dict] = ()):
         self.global_batch, self.ramp = global_batch, ramp
 
     def at(self, step: int) -> Tuple[int, int]:
-        """Sequences of a step, from 0, and how many all steps before it have seen."""
+        """Global batch size of a step, from 0, and the number of samples in all steps before it."""
         first = 0
         for earlier in self.ramp:
             size = earlier["globalBatch"]
@@ -181,7 +181,7 @@ class Batches:
         return counter.permutation(place, self.samples.count, self.seed, "order", epoch)
 
     def part(self, step: int, name: str, starts: Sequence[parts.Start], sizes: Sequence[int]) -> torch.Tensor:
-        """Samples starts[0] ... of the step's global batch, and of each of them a part."""
+        """A shard of the global batch of a step: samples from starts[0] on, and a slice of each."""
         first = self.sizes.at(step)[1] + starts[0]
         rows = torch.stack([self.row(name, first + i) for i in range(sizes[0])])
         for dim in range(1, len(sizes)):
@@ -195,13 +195,13 @@ class Batches:
         return True
 
     def cursor(self, steps: int) -> Dict:
-        """How far into the data so many steps lead."""
+        """The dataloader state after this number of steps."""
         seen = self.sizes.at(steps)[1]
         return {"samples": seen, "epoch": seen // self.samples.count}
 
 
 class Repeating(Batches):
-    """With choices of experts that were made elsewhere: a line of JSON per step. The last line that names a step counts."""
+    """Replays recorded MoE routing: a line of JSON per step. The last line of a step counts."""
 
     def __init__(self, samples: Samples, sizes: Sizes, seed: int, path: str):
         super().__init__(samples, sizes, seed)
@@ -253,7 +253,7 @@ class Repeating(Batches):
 
 
 class InOrder(Batches):
-    """Each sample once; what is left of the last batch is blank."""
+    """Each sample once; the last batch is padded."""
 
     def row(self, name: str, number: int) -> torch.Tensor:
         return self.samples.row(name, number) if number < self.samples.count else self.samples.blank(name)
@@ -267,7 +267,7 @@ def _synthetic(run: Dict) -> Samples:
 
 
 def batches_of(run: Dict, folder: str, ranks: int = 1) -> Batches:
-    """`ranks`: so many cut each document, and tokens lie in that order."""
+    """`ranks`: the number of ranks that each document is sharded over, which permutes its tokens."""
     data = run["data"]
     if data["kind"] == "tokens":
         samples: Samples = Tokens(os.path.join(folder, data["file"]), data["width"], data["samples"], run["seq"])

@@ -1,7 +1,7 @@
 """
-Units of feed-forward layers, and whole experts, that no longer learn: their gradients are exactly zero, step after step. Optimizers keep
-a mean of gradients, and without a gradient that only shrinks, by a factor that is known: now and then a few of its numbers for each
-unit are compared over one step. What is read stays where it is from step to step, so a recorded step can be looked at as well.
+Dead-unit detection: units of feed-forward layers, and full experts, whose gradient is exactly zero for many steps. Without a gradient
+Adam's first moment decays by a known factor, so a few elements per unit are compared across one step now and then. State keeps its
+address, so this works with CUDA graphs too.
 """
 from typing import Dict, List, NamedTuple, Optional
 
@@ -10,12 +10,12 @@ import torch.distributed as dist
 
 from .spoken import listed, phrase
 
-# Steps after which what is still dead is named again.
+# Steps after which a layer is reported again.
 SILENCE = 256
 
 
 class Layer(NamedTuple):
-    """Matrices that share their units, and where these begin among those of all layers."""
+    """Matrices that share their units, and the offset of these among those of all layers."""
 
     name: str
     params: List[Dict]
@@ -25,7 +25,7 @@ class Layer(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Of one matrix that this rank holds a part of: the mean, which of its numbers are looked at, and whose they are."""
+    """The rank's shard of one matrix: the first moment, the elements that are sampled, and their units."""
 
     frame: int
     where: torch.Tensor
@@ -33,20 +33,20 @@ class Place(NamedTuple):
 
 
 class Units:
-    """`told` is what run.json says: how often to look, how often in a row, which dims are units, and by how much a mean shrinks."""
+    """`told` is of run.json: the interval, the number of consecutive checks, which dims are units, and the decay of the moment."""
 
     def __init__(self, told: Dict):
         self.told = told
         self.stage = None
         self.layers: List[Layer] = []
         self.places: List[Place] = []
-        # How many looks in a row found a unit without a gradient; and what was read before the step that is looked at.
+        # Consecutive checks in which a unit had no gradient; and the samples from before the checked step.
         self.counts: Optional[torch.Tensor] = None
         self.before: Optional[List[torch.Tensor]] = None
         self.said: Dict[str, int] = {}
 
     def after(self, stage, step: int, skipped: bool) -> Optional[Dict]:
-        """All ranks together, after each step, which count from 1: the layer that has most dead units, once a look has ended and found some."""
+        """Called after each step, counted from 1 (collective): the layer with the most dead units, if a check has just found some."""
         phase, before = step % self.told["every"], self.before
         self.before = None
         if phase > 1 or skipped:
@@ -77,7 +77,7 @@ class Units:
             self.counts = torch.zeros(units, dtype=torch.int32, device=stage.here.device)
 
     def _alive(self, before: List[torch.Tensor], after: List[torch.Tensor]) -> torch.Tensor:
-        """By unit: whether some rank has seen a gradient."""
+        """By unit: whether any rank has seen a gradient."""
         moved = torch.zeros_like(self.counts)
         for place, was, now in zip(self.places, before, after):
             differs = (now - self.told["shrinks"] * was).abs() > self.told["tolerance"] * was.abs()
@@ -103,7 +103,7 @@ class Units:
         return found
 
     def event(self, step: int, found: Dict) -> Optional[Dict]:
-        """What there is to say of it, once in a while."""
+        """The event to report, at most once in a while per layer."""
         layer = found["layer"]
         if layer in self.said and step < self.said[layer] + SILENCE:
             return None
@@ -125,7 +125,7 @@ class Units:
 
 
 def layers_of(params: List[Dict], unit_dims: List[str]) -> List[Layer]:
-    """Of all stages."""
+    """Those of all stages."""
     by_layer: Dict[str, List[Dict]] = {}
     for param in params:
         names = [dim["name"] for dim in param["dims"]]
@@ -143,7 +143,7 @@ def layers_of(params: List[Dict], unit_dims: List[str]) -> List[Layer]:
 
 
 def places_in(stage, layer: Layer, param: Dict, unit_dims: List[str]):
-    """Of each unit three numbers, where features begin, in their middle and where they end: those that lie in this rank's part."""
+    """Samples three elements per unit, at the first, the middle and the last feature, if the rank's shard has them."""
     dims, layout, here = param["dims"], param["state"], stage.here
     names = [dim["name"] for dim in dims]
     starts, sizes, _ = here.mesh.part(dims, layout, here.rank)

@@ -1,6 +1,6 @@
 """
-Attention of sequences that hold several documents, by PyTorch's flash attention: it takes segments of any lengths one after the
-other, and here each document, or what a rank has of its queries and of the keys they see, is one.
+Attention within the documents of packed sequences, by PyTorch's variable-length flash attention. A segment is a document, or, with
+context parallelism, the rank's queries of a document and the keys they see.
 """
 from bisect import bisect_left, bisect_right
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -12,7 +12,7 @@ from .parts import Start, runs
 
 
 class Bounds(NamedTuple):
-    """Where segments of queries and of keys begin and the last ends; the longest. Causal: the last query sees up to the last key."""
+    """Cumulative lengths of the query and key segments, and their maxima. Causal: the last query of a segment sees its last key."""
 
     queries: torch.Tensor
     keys: torch.Tensor
@@ -22,7 +22,7 @@ class Bounds(NamedTuple):
 
 
 class Varlen(NamedTuple):
-    """Tokens of all segments in one row, [tokens, heads, headDim], with their bounds; lse is [heads, tokens]."""
+    """All segments in one row, [tokens, heads, headDim], with their bounds; lse is [heads, tokens]."""
 
     forward: Callable
     backward: Callable
@@ -46,14 +46,14 @@ def _flash_backward(dout, q, k, v, out, lse, bounds: Bounds, scale, window):
 
 FLASH = Varlen(_flash_forward, _flash_backward)
 
-# Whether the host has waited for the GPU to learn where documents end: such a step cannot be recorded.
+# Whether the host has waited for the GPU to read document boundaries: such a step cannot be captured.
 asked = False
 
 
 def _known(places) -> Dict:
-    """What was found out about these places, once a microbatch for all layers."""
+    """What was computed from these positions: once per microbatch, for all layers."""
     found = getattr(places, "found", None)
-    # A step may find its data where that of the step before lay.
+    # A step may load its data into the same memory as the step before.
     if found is None or found[0] != places._version:
         global asked
         asked = True
@@ -63,7 +63,7 @@ def _known(places) -> Dict:
 
 
 def bounds_of(places) -> Bounds:
-    """Of whole sequences: where documents begin through all of them."""
+    """For full sequences: document boundaries of the flattened batch."""
     known = _known(places)
     if None not in known:
         flat = places.flatten()
@@ -80,7 +80,7 @@ def _row(x):
 
 
 def forward(op: Varlen, q, k, v, scale, window, places):
-    """lse stays as the op gives it."""
+    """lse keeps the layout of the op."""
     out, lse = op.forward(_row(q), _row(k), _row(widened(v, k)), bounds_of(places), scale, window)
     return narrowed(out.reshape(q.shape), v.shape[-1]), lse
 
@@ -92,21 +92,21 @@ def backward(op: Varlen, dout, q, k, v, out, lse, scale, window, places):
 
 
 class Piece(NamedTuple):
-    """Queries, each at most once, and keys, by their index through all sequences."""
+    """Queries, each at most once, and keys, by index in the flattened batch."""
 
     queries: torch.Tensor
     keys: torch.Tensor
     bounds: Bounds
 
 
-# The first of some tokens, how many they are, and the runs of keys they see.
+# The first of some consecutive tokens, their number, and the ranges of keys they see.
 Segment = Tuple[int, int, List[Tuple[int, int]]]
 
 
 def pieces_of(places, query_first: Start, key_first: Start, held: int, order=None) -> Optional[List[Piece]]:
     """
-    What the queries of a part of each sequence see of a part of the keys; None: documents are cut within the last of them. `order`:
-    the token at each slot.
+    Which of a CP rank's keys its queries see. None: the last keys of a document are elsewhere, so there are no causal segments.
+    `order`: the token at each slot.
     """
     known = _known(places)
     cut = (query_first, key_first, held)
@@ -119,12 +119,12 @@ def pieces_of(places, query_first: Start, key_first: Start, held: int, order=Non
     return known[cut]
 
 
-# The first of some elements of a part, the token it is, and how many follow each other.
+# First element in the shard, its token, and the number of consecutive tokens.
 Run = Tuple[int, int, int]
 
 
 def _held(part: List[Run], known: Dict) -> List[List[Run]]:
-    """For each sequence the runs of its tokens in a part, in the order of the tokens."""
+    """For each sequence, the consecutive runs of its tokens in a shard, sorted by token."""
     if known["order"] is None:
         return [part] * len(known["rows"])
     return [sorted((run for runs in part for run in _in_order(row, *runs)), key=lambda run: run[1]) for row in known["order"]]
@@ -148,7 +148,7 @@ def _segments(rows, queries: List[List[Run]], keys: List[List[Run]], held: int) 
                 near = keys[sample][max(0, bisect_right(begins, least) - 1) : bisect_left(begins, last)]
                 seen = [(place, start, max(least, start), min(last, start + count)) for place, start, count in near]
                 seen = [run for run in seen if run[2] < run[3]]
-                # Queries see each other only where all of their keys are here.
+                # A causal segment needs all keys of its queries on this rank.
                 causal = bool(seen) and seen[-1][3] > first
                 if causal and not (seen[-1][1] <= first and seen[-1][3] == last):
                     return None
@@ -159,7 +159,7 @@ def _segments(rows, queries: List[List[Run]], keys: List[List[Run]], held: int) 
 
 
 def _documents(row: List[int]):
-    """Runs of tokens of one document each."""
+    """Ranges of tokens by document."""
     begins = [i for i, place in enumerate(row) if place == 0 or i == 0]
     return zip(begins, [*begins[1:], len(row)])
 
@@ -182,7 +182,7 @@ def _ends(counts: List[int], device) -> torch.Tensor:
 
 
 def forward_parts(op: Varlen, q, k, v, scale, cut: List[Piece]):
-    """(out, lse), lse as [batch, seq, kvHeads, group]: -inf where no key is seen."""
+    """(out, lse), lse as [batch, seq, kvHeads, group]: -inf if no key is seen."""
     asking, keys, values = (_row(x) for x in (q, k, widened(v, k)))
     out = torch.zeros_like(asking)
     lse = torch.full(asking.shape[:-1], -float("inf"), dtype=wide(q), device=q.device)
@@ -210,7 +210,7 @@ APART = ["forward", "backward", "pieces_of", "forward_parts", "backward_parts"]
 
 
 def keep_out_of_compiled_code() -> None:
-    """How many documents there are differs from step to step."""
+    """The number of documents differs from step to step."""
     for name in APART:
         if not hasattr(globals()[name], "__wrapped__"):
             globals()[name] = torch.compiler.disable(globals()[name])

@@ -1,7 +1,7 @@
 """
-What is drawn in every step, by an element's index in the whole tensor, so that every plan draws the same: what dropout leaves, and which
-way a number is rounded. On a GPU a kernel draws in registers, where counter.py, which is used everywhere else, would make ten passes
-over numbers of 64 bits. The step is a tensor, so that a recorded one can be told another.
+Random numbers of each step, by an element's index in the full tensor, so that every plan has the same: dropout masks, and samples for
+stochastic rounding. On a GPU a kernel computes Philox in registers; counter.py, the reference, would take ten passes over 64-bit
+integers. The step is a tensor, so that CUDA graphs can be replayed with another.
 """
 import functools
 import math
@@ -18,21 +18,21 @@ try:
 except ImportError:
     triton = None
 
-MOST = 1024  # elements of a row that are drawn at once
+MOST = 1024  # elements of a row per program
 
 
 def kept(
     rate: float, starts: Sequence[Start], sizes: Sequence[int], wholes: Sequence[int], seed: int, name: str, step: torch.Tensor,
     order=None, along: Sequence[int] = (),
 ) -> torch.Tensor:
-    """Of the part that begins at `starts`, as counter.grid counts."""
+    """The dropout mask of the shard at `starts`, indexed as in counter.grid."""
     in_rows = order is None or len(sizes) - 1 not in along
     how = _drawn if in_rows and step.is_cuda and _agrees(step.device) else _formula
     return how(rate, starts, sizes, wholes, seed, name, step, order, along)
 
 
 def draws(index: torch.Tensor, seed: int, name: str, step: torch.Tensor) -> torch.Tensor:
-    """As counter.draws: numbers of 16 bits, one per index."""
+    """As counter.draws: 16-bit samples, one per index."""
     return (_drawn_words if index.is_cuda and _words_agree(index.device) else counter.draws)(index, seed, name, step)
 
 
@@ -76,10 +76,10 @@ def _words_agree(device) -> bool:
 
 
 def _same(made: Callable[[], torch.Tensor], expected: torch.Tensor) -> bool:
-    """Whether there is Triton, and its kernel draws what the formula says."""
+    """Whether Triton is available and its kernel agrees with the formula."""
     try:
         return triton is not None and torch.equal(made(), expected)
-    except Exception:  # of whatever kind: each release of Triton has its own
+    except Exception:  # of any type: each release of Triton has its own
         return False
 
 

@@ -1,6 +1,6 @@
 """
-Judges what a run has trained so far: the forward alone, a program of its own (the folder `evaluation`), on the very
-tensors the training program keeps its parameters in.
+Validation during training: a forward-only program of its own (the folder `evaluation`), on the parameter tensors of the training
+program.
 """
 import os
 from typing import Optional
@@ -21,7 +21,7 @@ class Judge:
         self.batches = settings["evaluation"]["batches"]
 
     def loss(self) -> Optional[float]:
-        """The mean over all labels of the held-out batches, on ranks that know it; of averages, where these are kept."""
+        """Mean validation loss over all labels, on ranks that have it; of the EMA weights, if the run keeps them."""
         total = count = 0.0
         before = self.trained.swap_averages()
         for batch in range(self.batches):

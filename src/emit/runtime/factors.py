@@ -1,4 +1,4 @@
-"""Gradients that travel as two factors: columns made orthonormal, and what is left over for the next step."""
+"""Low-rank gradient compression (PowerSGD, Vogels et al., 2019): orthonormalization, and the error-feedback residual."""
 import torch
 
 from .optimizer import _each
@@ -11,7 +11,7 @@ def deduct_(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
 
 
 def become_(state, following, verdict: torch.Tensor):
-    """What a state is in the next step, if this one is taken."""
+    """The state after this step, if the step is applied."""
     for each, new in _each(state, following):
         each.copy_(torch.where(verdict, new.reshape(each.shape), each))
     return state
@@ -19,8 +19,8 @@ def become_(state, following, verdict: torch.Tensor):
 
 def gram_schmidt(x: torch.Tensor, sizes, drawn=None) -> torch.Tensor:
     """
-    Matrices whose columns are made orthonormal one after the other, twice, because rounding leaves something the first time. Of a column that
-    is nearly a sum of others nothing is left, or what was drawn for it. No host waits for which that is.
+    Gram-Schmidt on the columns of each matrix, twice for accuracy. A column that depends on the others becomes 0, or is replaced by the
+    sample in `drawn`. The host never synchronizes to find out which.
     """
     matrices = x.reshape(sizes)
     drawn = None if drawn is None else drawn.to(matrices)

@@ -1,7 +1,7 @@
 """
-Faults on purpose: what a run does when a rank dies, stalls, is slow, computes nonsense or loses a message is found out before
-it happens. `--fault KIND:key=value,...`, as lockstep train has it; steps count from 1, and calls from 0 in the steps of
-stageN.json. A fault happens once: a run that restarts finds it in the list of those that have happened.
+Fault injection: shows before production what a run does when a rank dies, hangs, is slow, computes NaN or loses a message. `--fault
+KIND:key=value,...`, as in lockstep train; steps count from 1, and calls from 0 in the schedule of stageN.json. A fault happens once: a
+restarted run reads the list of those that have happened.
 """
 import errno
 import fnmatch
@@ -18,7 +18,7 @@ import torch
 
 from . import checkpoint, spaces
 
-# Of each kind what must be said, and what may be.
+# Of each kind, the required and the optional keys.
 KEYS = {
     "kill": (("rank", "step"), ("at",)),
     "stall": (("rank", "step"), ("at", "seconds")),
@@ -74,11 +74,11 @@ def _value(text: str, key: str, value: str):
 
 
 class Faults:
-    """Those of one rank."""
+    """The faults of one rank."""
 
     def __init__(self, texts: List[str], folder: str, rank: int, restarts: int):
         self.rank = rank
-        # What concerns files is done by the first rank, but that every rank's writes fail on a full disk; all have one learning rate.
+        # Rank 0 does those of files, except that on a full disk every rank's writes fail; the learning rate is that of all ranks.
         everyones = {"full-disk": rank, "lr": rank, "damage": 0}
         parsed = [parse(text) for text in texts]
         self.mine = [fault for fault in parsed if fault.has("rank", everyones.get(fault.kind)) == rank]
@@ -92,14 +92,14 @@ class Faults:
                 os.remove(self.record)
 
     def due(self, step: int, *kinds: str) -> List[Fault]:
-        """Those that have not happened and that this step, or one before, was to have."""
+        """Pending faults of this step or an earlier one."""
         return [
             fault for fault in self.mine
             if fault.kind in kinds and fault.text not in self.happened and fault.has("step", 1) <= step
         ]
 
     def happens(self, fault: Fault) -> None:
-        """Written down before it does: a rank that is killed has no time for it afterwards."""
+        """Recorded before the fault: a rank that is killed cannot record it afterwards."""
         print(f"lockstep: rank {self.rank}: injected fault: {fault.text}", file=sys.stderr, flush=True)
         self.happened.append(fault.text)
         with open(self.record, "w") as file:
@@ -108,12 +108,12 @@ class Faults:
             os.fsync(file.fileno())
 
     def factor(self, step: int, kind: str) -> float:
-        """Of all that last over this step."""
+        """The product over all faults that last over this step."""
         now = [f for f in self.mine if f.kind == kind and f.has("from", 1) <= step <= f.has("to", math.inf)]
         return math.prod(fault.has("factor") for fault in now)
 
     def around(self, stage, step: int) -> Optional[Callable[[int, Callable], None]]:
-        """What is to be done in the calls of this step, beside the calls themselves."""
+        """A hook around every call of this step, if a fault needs one."""
         due = [fault for fault in self.due(step, "kill", "stall", "nan", "lose") if fault.has("step") == step]
         factor = self.factor(step, "slow")
         if not due and factor == 1:
@@ -140,7 +140,7 @@ class Faults:
         return run
 
     def again(self, stage, step: int) -> Optional[Callable[[int, Callable], None]]:
-        """The same where the step is run again: what made a NaN makes it again, unless it was to happen once alone."""
+        """The same for a replay of the step: a fault that computes NaN repeats, unless it is to happen only once."""
         left = [f for f in self.mine if f.kind == "nan" and f.has("step") == step and f.text in self.happened and not f.has("transient", 0)]
 
         def run(i: int, call: Callable[[], None]) -> None:
@@ -153,7 +153,7 @@ class Faults:
 
     @staticmethod
     def _place(fault: Fault, stage) -> int:
-        """The index of the call. A message is lost at the first there is, and a NaN made by the first call of a microbatch."""
+        """The index of the call. By default a message is lost at the first send, and NaN is computed by the first call of a microbatch."""
         if fault.has("at") is not None or fault.kind not in ("lose", "nan"):
             return fault.has("at", 0)
         sought = (lambda row: row[0] == "send") if fault.kind == "lose" else (lambda row: row[0] == "call" and row[3] >= 0)
@@ -169,7 +169,7 @@ class Faults:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _lose(self, fault: Fault, stage) -> bool:
-        """True: the message of this call is not sent. Where the call sends none, the next that is waited for never arrives."""
+        """True: the message of this call is not sent. If the call sends none, the next receive never completes."""
         self.happens(fault)
         if stage.at[0] == "send":
             stage.messages[stage.at[3]] = []
@@ -178,13 +178,13 @@ class Faults:
         return False
 
     def after(self, trainer, step: int) -> None:
-        """When a step has ended."""
+        """After a step."""
         for fault in self.due(step, "flip"):
             self.happens(fault)
             flip(trainer.stage, fault)
 
     def after_saving(self, trainer, step: int) -> None:
-        """When its checkpoint was maybe written."""
+        """After the step's checkpoint, if there is one."""
         for fault in self.due(step, "damage"):
             if trainer.saving and damage(trainer.saving.folder, fault.has("file"), lambda: self.happens(fault)):
                 return
@@ -202,14 +202,14 @@ def _never(here, text: str) -> None:
 
 
 def flip(stage, fault: Fault) -> None:
-    """One bit of what this rank holds of a parameter, as the next step reads it."""
+    """Flips one bit of this rank's shard of a parameter, as the next step reads it."""
     param = next((param for param in stage.params if param["name"] == fault.has("parameter")), None)
     held = stage.held(param) if param else []
     if not held:
         raise RuntimeError(f"{fault.text}: rank {stage.here.rank} holds no parameter {fault.has('parameter')}")
     with spaces.changing(stage.own_part(held[0][0], param, held[0][1])) as values:
         kinds = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-        # A copy, since what lies beside others is no line of its own.
+        # A copy, since a view into a joined buffer cannot be flattened.
         bits = values.contiguous().view(-1).clone().view(kinds[values.element_size()])
         at, bit = fault.has("index", 0) % bits.numel(), fault.has("bit", 0) % (8 * values.element_size())
         top = bit == 8 * values.element_size() - 1
@@ -218,7 +218,7 @@ def flip(stage, fault: Fault) -> None:
 
 
 def damage(folder: str, pattern: str, happens: Callable[[], None]) -> bool:
-    """One bit of the first file of the newest checkpoint that has such a name, once there is one."""
+    """Flips one bit of the first matching file of the latest checkpoint, once there is one."""
     whole = sorted(glob.glob(os.path.join(glob.escape(folder), "step-*", "manifest.json")))
     names = sorted(os.listdir(os.path.dirname(whole[-1]))) if whole else []
     found = next((name for name in names if fnmatch.fnmatch(name, pattern)), None)

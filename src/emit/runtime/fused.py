@@ -1,7 +1,7 @@
 """
-Attention by PyTorch's own fused ops. They know two masks: none, and causal over as many queries as keys; flash attention knows
-windows of whole sequences as well. Queries and keys that are parts of a sequence are cut into blocks of the two kinds that all of
-them know; what several blocks give one query is merged by its lse.
+Attention by PyTorch's fused ops (flash, cuDNN). They support two masks: none, and causal with as many queries as
+keys; flash attention also has sliding windows over full sequences. With context parallelism queries and keys are split into blocks of
+these two kinds, and the partial outputs are merged by their log-sum-exp.
 """
 import math
 from functools import partial
@@ -16,11 +16,11 @@ Range = Tuple[int, int]
 
 
 class Fused:
-    """One of PyTorch's own ops: [batch, seq, heads, headDim] in and out, fewer heads for keys and values."""
+    """One fused op: [batch, seq, heads, headDim] in and out, with fewer heads for keys and values (GQA)."""
 
     def __init__(self, name: str, forward: Callable, backward: Callable, grouped: bool):
         self.name, self.forward, self.backward = name, forward, backward
-        # Takes keys and values once for a group of queries; else they are repeated.
+        # Whether it supports GQA natively; else keys and values are repeated.
         self.grouped = grouped
 
 
@@ -32,7 +32,7 @@ def _cudnn_forward(q, k, v, scale, causal):
 
 
 def _cudnn_backward(dout, q, k, v, out, lse, scale, causal):
-    # Without dropout the state of the generator is not looked at.
+    # Without dropout the RNG state is not read.
     state = torch.zeros((), dtype=torch.int64, device=q.device)
     lse = lse if lse.dim() == 4 else lse.unsqueeze(-1)
     grads = torch.ops.aten._scaled_dot_product_cudnn_attention_backward(
@@ -43,7 +43,7 @@ def _cudnn_backward(dout, q, k, v, out, lse, scale, causal):
 
 
 def window_of(window: Optional[int]) -> Dict[str, int]:
-    """As flash attention is told: so many keys before a query, and none behind it."""
+    """Flash attention's window: keys before a query, and none after it."""
     return {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
 
 
@@ -63,7 +63,7 @@ def _flash_backward(dout, q, k, v, out, lse, scale, causal, window: Optional[int
 
 
 def windowed(window: int) -> Fused:
-    """A query sees itself and the window - 1 keys before it."""
+    """Sliding window: a query sees itself and the window - 1 keys before it."""
     return Fused("flash", partial(_flash_forward, window=window), partial(_flash_backward, window=window), grouped=True)
 
 
@@ -80,7 +80,7 @@ def _repeated(x, group: int):
 
 
 def widened(x, like):
-    """The ops want values as wide as keys: zeros beside them change nothing."""
+    """Pads the head dim of values to that of keys, which the ops require; zeros change nothing."""
     return F.pad(x, (0, like.shape[-1] - x.shape[-1])) if x.shape[-1] < like.shape[-1] else x
 
 
@@ -89,7 +89,7 @@ def narrowed(x, width: int):
 
 
 def forward(fused: Fused, q, k, v, scale, causal: bool = True):
-    """lse stays as the op gives it."""
+    """lse keeps the layout of the op."""
     group, width = q.shape[3], v.shape[-1]
     v = widened(v, k)
     if not fused.grouped:
@@ -111,7 +111,7 @@ def backward(fused: Fused, dout, q, k, v, out, lse, scale, causal: bool = True):
 
 
 class Block(NamedTuple):
-    """Some queries and some keys, by first index and number: each query sees all of these keys, or, causal, those before it."""
+    """Ranges of queries and keys: each query sees all of these keys or, if causal, those up to its own position."""
 
     queries: Range
     keys: Range
@@ -119,7 +119,7 @@ class Block(NamedTuple):
 
 
 def blocks(query_first: Start, queries: int, key_first: Start, keys: int) -> Optional[List[Block]]:
-    """What a rank's queries see of these keys; None: it is not made of such blocks."""
+    """The blocks of keys that a rank's queries see; None: they do not decompose into such blocks."""
     if query_first == key_first and queries == keys:
         return [Block((0, queries), (0, keys), True)]
     found: List[Block] = []
@@ -137,7 +137,7 @@ def blocks(query_first: Start, queries: int, key_first: Start, keys: int) -> Opt
 
 
 def _joined(found: List[Block]) -> List[Block]:
-    """Fewer and larger ones: queries that follow each other and see the same keys, keys that follow each other."""
+    """Merges adjacent blocks: consecutive queries with the same keys, and consecutive keys."""
     joined: List[Block] = []
     for block in found:
         last = joined[-1] if joined else None
@@ -153,7 +153,7 @@ def _joined(found: List[Block]) -> List[Block]:
 
 
 def merge(out, lse, more, more_lse):
-    """Of attention to some keys and to others, attention to all: each is weighed by its part of the sum of exp(scores)."""
+    """Log-sum-exp merge of partial attention over disjoint keys, as in ring attention (Liu et al., 2023)."""
     total = torch.logaddexp(lse, more_lse)
     seen = total.masked_fill(total == -math.inf, 0.0)
     weight, other = (torch.exp(each - seen).unsqueeze(-1) for each in (lse, more_lse))
@@ -174,14 +174,14 @@ def forward_blocks(fused: Fused, q, k, v, scale, cut: List[Block]):
 
 
 def _among(x, of: Range, size: int, rest: float = 0.0):
-    """x as some of `size` rows, whose others are `rest`."""
+    """x as some of `size` rows; the others are `rest`."""
     first, count = of
     beside = (0, 0) * (x.dim() - 2) + (first, size - first - count)
     return x if count == size else F.pad(x, beside, value=rest)
 
 
 def wide(x) -> torch.dtype:
-    """What is added up in."""
+    """The accumulation dtype."""
     return torch.promote_types(x.dtype, torch.float32)
 
 

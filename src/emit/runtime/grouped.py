@@ -1,7 +1,7 @@
 """
-Products of rows with the weights of their experts. The rows of an expert follow each other; how many there are only the
-device knows. On a GPU in bf16 one kernel reads it there; elsewhere the host asks and goes from expert to expert. Behind the
-last row nothing is read, and what stands there afterwards nobody may read.
+Grouped GEMMs of MoE layers: rows are sorted by expert, and only the device knows how many each has. On a GPU in bf16 one kernel reads
+the counts there; elsewhere the host reads them and loops over experts. Rows behind the last are padding: never read, and undefined in
+results.
 """
 import torch
 
@@ -10,27 +10,27 @@ from .optimizer import wide
 # Whether torch._grouped_mm was found to work here.
 fused = False
 
-# Whether torch._scaled_grouped_mm was.
+# The same for torch._scaled_grouped_mm.
 coded = False
 
-# Whether a GPU had to be waited for, to be asked for counts: such a step cannot be recorded.
+# Whether the host has waited for the GPU to read counts: such a step cannot be captured.
 asked = False
 
 
 def contract(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor, transposed: bool) -> torch.Tensor:
-    """[row, in] and [expert, in, out], or [expert, out, in] where it is transposed."""
+    """[row, in] and [expert, in, out], or [expert, out, in] if transposed."""
     return torch.ops.lockstep.expert_contract(rows, counts, w, transposed) if AS_OPS else _contract(rows, counts, w, transposed)
 
 
 def weight_grad(rows: torch.Tensor, drows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """[expert, in, out]: of each expert the sum over its rows, in f32; the kernel for all of them rounds it to bf16."""
+    """[expert, in, out]: weight gradient per expert, accumulated in FP32; the grouped kernel rounds it to bf16."""
     return torch.ops.lockstep.expert_weight_grad(rows, drows, counts) if AS_OPS else _weight_grad(rows, drows, counts)
 
 
 def contract_codes(rows, counts, w, by_rows, by_w, transposed: bool, dtype: torch.dtype) -> torch.Tensor:
     """
-    Of codes with one scale each: one kernel where both are E4M3 and it works here; else of codes as the bf16 numbers that they are. Zeros
-    behind the last row.
+    FP8 with one scale per operand: one kernel if both are E4M3 and it works here, else a bf16 grouped GEMM of the quantized values.
+    Padding rows are zero.
     """
     if coded and rows.dtype == w.dtype == torch.float8_e4m3fn and all(n % 16 == 0 for n in w.shape[1:]):
         laid = w.contiguous() if transposed else w.view(torch.uint8).transpose(1, 2).contiguous().view(w.dtype)
@@ -45,7 +45,7 @@ def contract_codes(rows, counts, w, by_rows, by_w, transposed: bool, dtype: torc
 
 
 def clean(rows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    """With zeros behind the last row."""
+    """Zeroes padding rows."""
     behind = torch.arange(rows.shape[0], device=rows.device) >= counts.sum()
     return rows.masked_fill(behind.unsqueeze(1), 0)
 
@@ -79,7 +79,7 @@ def _weight_grad_result(rows, drows, counts) -> torch.Tensor:
     return like.new_empty(counts.shape[0], rows.shape[1], drows.shape[1])
 
 
-# As ops torch.compile takes them as they are; PyTorch 1 has no compiler.
+# As custom ops, which torch.compile does not trace; PyTorch 1 has no compiler.
 AS_OPS = hasattr(torch.library, "custom_op")
 if AS_OPS:
     for _name, _how, _result in (
@@ -89,12 +89,12 @@ if AS_OPS:
 
 
 def _leaves_others(x: torch.Tensor) -> bool:
-    """Newer kernels than Hopper's leave what they find where an expert has no rows (pytorch#172439)."""
+    """Kernels for GPUs newer than Hopper leave the output of an expert without rows uninitialized (pytorch#172439)."""
     return x.is_cuda and torch.cuda.get_device_capability(x.device)[0] > 9
 
 
 def _fit(*operands: torch.Tensor) -> bool:
-    """In bf16, with rows of a multiple of 16 bytes."""
+    """bf16, with rows of a multiple of 16 bytes."""
     return fused and all(x.dtype == torch.bfloat16 and x.shape[-1] % 8 == 0 for x in operands)
 
 
@@ -104,7 +104,7 @@ def _laid(x: torch.Tensor) -> torch.Tensor:
 
 
 def _ends(counts: torch.Tensor, room: int) -> torch.Tensor:
-    """Where the rows of each expert end. Rows for which there is no room stop the step later; here they are not looked for."""
+    """Cumulative counts. Rows beyond the capacity fail the step later; they are clamped here."""
     return counts.cumsum(0, dtype=torch.int32).clamp(max=room)
 
 
@@ -118,7 +118,7 @@ def _slices(counts: torch.Tensor):
 
 
 def start(device: torch.device) -> None:
-    """Takes the kernel for all experts where it agrees with the loop: for some rows, for none, with others behind the last."""
+    """Selects the grouped kernel if it agrees with the loop: with rows, with none, and with padding behind the last."""
     global fused, coded, asked
     fused, coded = False, False
     if device.type != "cuda" or not hasattr(torch, "_grouped_mm"):
@@ -144,7 +144,7 @@ def start(device: torch.device) -> None:
 
 
 def _codes_agree(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor) -> bool:
-    """Whether the kernel for codes gives what they give as bf16 numbers."""
+    """Whether the FP8 kernel agrees with the bf16 GEMM of the same values."""
     global coded
     codes, scale = (rows.to(torch.float8_e4m3fn), w.to(torch.float8_e4m3fn)), torch.tensor(0.5, device=rows.device)
     of_w = [(codes[0], codes[1], False), (codes[0], codes[1].view(torch.uint8).transpose(1, 2).contiguous().view(codes[1].dtype), True)]
