@@ -1,4 +1,4 @@
-"""Silent data corruption: hashes of parameters and optimizer state are compared across replicas."""
+"""Silent data corruption (SDC) detection: hashes of parameters and optimizer state are compared across replicas."""
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -10,7 +10,7 @@ from .spoken import listed, phrase
 # Elements per hashing chunk.
 CHUNK = 1 << 24
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-# 2^64 by the golden ratio, as a number with a sign: odd, as every factor is.
+# 2^64 divided by the golden ratio, as a signed integer: odd, like every multiplier.
 MIXED = -7046029254386353131
 
 
@@ -128,7 +128,7 @@ def hash_of(values: torch.Tensor) -> torch.Tensor:
 
 
 def unlike(stage) -> List[Unlike]:
-    """All ranks together, and all know."""
+    """Compares all persistent tensors (collective); every rank gets the result."""
     mesh, device = stage.here.mesh, stage.here.device
     all_kept = list(kept_in(stage.params))
     held = [kept.values(stage) for kept in all_kept]

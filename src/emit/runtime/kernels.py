@@ -1,6 +1,6 @@
 """
-Passes over memory that torch.compile would make twice, as kernels of our own where there is Triton: what they compute is the formula
-beside each, which is used everywhere else.
+Triton kernels for elementwise work that torch.compile would run in two passes over memory. Each computes the formula next to it, which
+is used everywhere else.
 """
 from typing import List, Sequence, Tuple
 
@@ -13,7 +13,7 @@ except ImportError:
     triton = None
 
 BLOCK = 1024
-# Tensors of fewer elements than these are not worth a launch each.
+# Smaller tensors are not worth a kernel launch each.
 LARGE = 1 << 20
 
 
@@ -24,14 +24,14 @@ def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor):
 
 
 def swiglu_grad_beside(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-    """Gradients of gate and up, side by side in the last dim."""
+    """Gradients of gate and up, concatenated along the last dim."""
     if _is_for_kernels(dy, gate, up):
         return torch.ops.lockstep.swiglu_grad(dy, gate, up)[0]
     return torch.cat(swiglu_grad(dy, gate, up), -1)
 
 
 def swiglu_and_grad_beside(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The same, and silu(gate) * up, computed again."""
+    """The same, and silu(gate) * up, recomputed."""
     if _is_for_kernels(dy, gate, up):
         return torch.ops.lockstep.swiglu_and_grad(dy, gate, up)
     return torch.cat(swiglu_grad(dy, gate, up), -1), torch.nn.functional.silu(gate) * up
@@ -42,7 +42,7 @@ def _is_for_kernels(*operands: torch.Tensor) -> bool:
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
-    """[rows, width], whose rows may lie apart but not their elements."""
+    """[rows, width], with contiguous rows, whose stride may exceed the width."""
     rows = x.flatten(0, -2)
     return rows if rows.stride(-1) == 1 else rows.contiguous()
 
@@ -77,7 +77,7 @@ def _swiglu_grad_alone(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -
 
 
 def can_turn(parts: Sequence[torch.Tensor], half: int) -> bool:
-    """Heads of a power of two, all as wide."""
+    """Heads of one power-of-two dim."""
     return _is_for_kernels(*parts) and half & (half - 1) == 0 and all([x.shape[-1] == 2 * half for x in parts])
 
 
@@ -101,7 +101,7 @@ def _turned_beside(parts: List[torch.Tensor], turned: List[bool], turns: torch.T
 
 
 def _turn_(joined: torch.Tensor, heads: int, depth: int, turns: torch.Tensor) -> None:
-    """joined is [batch, seq, width]: in each row so many heads from the first column on are turned, where they lie."""
+    """In-place rotary embedding of joined [batch, seq, width]: rotates the first `heads` heads of each row."""
     batch, seq, width = joined.shape
     each = max(1, BLOCK // depth)
     _turned[(batch * seq, triton.cdiv(heads, each))](
@@ -110,7 +110,7 @@ def _turn_(joined: torch.Tensor, heads: int, depth: int, turns: torch.Tensor) ->
 
 
 def squares(tensors: List[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-    """The sum of the squares of all their elements. PyTorch's own norm of many tensors reads at half the speed of memory."""
+    """The sum of squares of all elements, for the grad norm. torch._foreach_norm reaches half the memory bandwidth."""
     large = [x for x in tensors if triton is not None and dtype == torch.float32 and x.numel() >= LARGE and x.is_contiguous()]
     places = {id(x) for x in large}
     small = [x for x in tensors if id(x) not in places]

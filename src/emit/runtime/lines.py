@@ -1,7 +1,6 @@
 """
-Tensors as lines: the elements of a tensor in one row, cut into equal parts, one for each member of a group. Where they do
-not divide, zeros follow the last element. Collectives over many tensors at once; each works in place, in memory that has
-room for all parts.
+Flat buffers: tensors flattened and split into equal shards, one per rank of the group, with zero padding behind the last element (as
+FSDP's FlatParameter). Bucketed collectives over many tensors at once, in place, in buffers with capacity for all shards.
 """
 from typing import Callable, List, Sequence
 

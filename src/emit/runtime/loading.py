@@ -1,6 +1,6 @@
 """
-Loads that never ended. While a checkpoint is loaded, a file beside it (`step-00000100.loading`) has a line about the process of
-the first rank; a process that is killed by what it loads leaves its line. `lockstep train` keeps the same file.
+Detects loads that crash the process. While a checkpoint is loaded, a file next to it (`step-00000100.loading`) has a line about rank
+0's process; a process that is killed during the load leaves its line. `lockstep train` uses the same file.
 """
 import json
 import os
@@ -12,7 +12,7 @@ from .lock import has_ended, stat_of
 
 
 def times_crashed(path: str) -> int:
-    """Processes of this host that have ended while they loaded it."""
+    """The number of processes of this host that ended while they loaded it."""
     try:
         with open(_mark(path)) as file:
             lines = file.read().splitlines()
@@ -31,7 +31,7 @@ def _ended(line: str) -> bool:
 
 @contextmanager
 def loading(path: str, rank: int) -> Iterator[None]:
-    """Where nothing can be written, nothing is remembered."""
+    """If the file cannot be written, nothing is recorded."""
     if rank == 0:
         stat = stat_of(os.getpid())
         born = {"born": stat["born"]} if stat else {}

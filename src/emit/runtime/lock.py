@@ -1,6 +1,6 @@
 """
-The lock of a folder of checkpoints: a file that names the run that writes there, so that no two runs save into one folder.
-The lock of a process that has ended on this host is taken over. `lockstep train` keeps the same file.
+Lock file of a checkpoint folder: it names the run that writes there, so that two runs never save to one folder. The lock of a process
+of this host that has ended is taken over. `lockstep train` uses the same file.
 """
 import json
 import os
@@ -13,7 +13,7 @@ FILE = "run.lock"
 
 
 class Refused(RuntimeError):
-    """A folder this run must not write to. The message says whose it is."""
+    """A folder this run must not write to. The message names its owner."""
 
 
 class Lock:
@@ -34,7 +34,7 @@ class Lock:
         if before and not has_ended(before):
             raise Refused(held(self.folder, before))
         if before:
-            # Whoever else takes it over at this moment renames it too: only one of them finds the lock both have seen.
+            # A process that takes it over at the same moment renames it too: only one of them finds the lock both have seen.
             aside = f"{self.path}.{self.run}"
             os.rename(self.path, aside)
             renamed = holder_of(aside)
@@ -57,7 +57,7 @@ class Lock:
             return False
 
     def require(self) -> None:
-        """The folder is still ours."""
+        """Fails unless this run still owns the folder."""
         now = holder_of(self.path)
         if now is None:
             raise Refused(f"{self.path} was removed during the run")
@@ -92,14 +92,14 @@ def has_ended(holder: Dict) -> bool:
     except ProcessLookupError:
         return True
     except OSError:
-        pass  # a process that is not ours to signal is there
+        pass  # the process exists, but belongs to another user
     stat = stat_of(pid)
-    # A process that was killed is listed until its parent has asked for its exit code.
+    # A killed process is a zombie until its parent collects the exit code.
     return stat is not None and (stat["state"] == "Z" or (holder["born"] is not None and holder["born"] != stat["born"]))
 
 
 def stat_of(pid: int) -> Optional[Dict]:
-    """Linux: the state of a process, and the clock ticks from boot to its start. Its name, in brackets, may hold blanks."""
+    """Linux: the state of a process, and its start time in clock ticks since boot. Its name, in parentheses, may contain spaces."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()

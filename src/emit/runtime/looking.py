@@ -1,7 +1,7 @@
 """
-Where a number that is not finite was made first. The step that had it was skipped, so what lives from step to step is as it was: all ranks
-run the step again up to its first update, statement by statement, and look at what each makes. A rank whose operands were finite
-and whose result is not is where it began; who was sent such a number did not make it.
+NaN tracing: finds the operation whose result was the first NaN or Inf. The step was skipped, so persistent state is unchanged: all
+ranks replay it up to the first update, statement by statement, and check each result. The origin is the rank whose operands were finite
+and whose result is not; NaN that was received does not count.
 """
 import ast
 import inspect
@@ -17,7 +17,7 @@ from .spoken import phrase
 
 
 class Found(NamedTuple):
-    """Of one rank: at which call of its stream, and in which line of the stage's module, if it was a line."""
+    """The finding of one rank: the call in its schedule, and the line of the stage's module, if there is one."""
 
     rank: int
     at: int
@@ -49,20 +49,20 @@ class Found(NamedTuple):
 
 
 def finite(values) -> bool:
-    """Of tensors, in lists or not; what is no tensor of real numbers counts as finite."""
+    """Checks tensors and lists of them; anything but a floating-point tensor counts as finite."""
     if isinstance(values, (list, tuple)):
         return all(finite(each) for each in values)
     return not isinstance(values, torch.Tensor) or not values.is_floating_point() or bool(torch.isfinite(values).all())
 
 
 class Lines:
-    """Follows a function of a stage's module, and keeps the first of its statements that made a number that is not finite."""
+    """Traces a function of a stage's module, and records the first statement whose result has NaN or Inf."""
 
     def __init__(self, function: Callable):
         self.code = function.__code__
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse("".join(lines)).body[0]
-        # By line, counted from the first: where its statement begins, and the names that gives values to.
+        # By line of the file: the first line of its statement, and the names that it assigns.
         self.statements: Dict[int, Tuple[int, List[str]]] = {}
         for statement in tree.body:
             targets = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
@@ -90,7 +90,7 @@ class Lines:
 
 @contextmanager
 def frames_kept(stage):
-    """What calls put into frames is theirs while this lasts, then all is as it was."""
+    """Restores the contents of all buffers at the end, so that calls may write to them in between."""
     before = [(frame, dict(frame)) for frame in stage.frames]
     try:
         yield
@@ -102,7 +102,7 @@ def frames_kept(stage):
 
 
 def look(stage, step: int, told: Dict[str, float], around) -> Optional[Found]:
-    """All ranks together. What was found first, the same on all; None: run again, everything is finite."""
+    """Replays the step (collective). Returns the first finding, the same on all ranks; None: the replay is finite."""
     found: List[Found] = []
 
     def looking(i: int, call: Callable[[], None]) -> None:

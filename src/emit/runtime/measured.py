@@ -1,4 +1,4 @@
-"""measured.json: what the stages of a run spend on a step, by the steps that were looked at. `lockstep replan` reads it."""
+"""measured.json: time per step and stage, from profiled steps. `lockstep replan` reads it."""
 import json
 import os
 import statistics
@@ -7,7 +7,7 @@ from typing import Dict, List
 import torch
 
 FORMAT = "lockstep-times-1"
-# Steps that are remembered.
+# Steps in the sliding window.
 MOST = 64
 
 
@@ -15,7 +15,7 @@ LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_by
 
 
 def memory_of(device: torch.device) -> int:
-    """Bytes that this rank can have: of its GPU what nobody else has taken, else its share of the host's, or of what a limit leaves of that."""
+    """Memory that this rank can use: its GPU's, without other processes, or its share of the host's or of the cgroup limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
     host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -23,27 +23,27 @@ def memory_of(device: torch.device) -> int:
 
 
 def limit_in(path: str) -> int:
-    """0: there is none."""
+    """0: no limit."""
     try:
         with open(path) as file:
             return int(file.read())
-    except (OSError, ValueError):  # the word max
+    except (OSError, ValueError):  # `max` in cgroup v2
         return 0
 
 
 class Measured:
     def __init__(self) -> None:
-        # Of the steps that nobody looked at, which take no longer for it, and of the stages in those that somebody did.
+        # Seconds of steps without profiling, which are not slowed by it; and of the stages in profiled steps.
         self.steps: List[float] = []
         self.stages: List[Dict[int, Dict]] = []
-        # Bytes that the rank could have that had least.
+        # Usable bytes of the rank that has least.
         self.memory = 0
 
     def step(self, seconds: float) -> None:
         self.steps = [*self.steps, seconds][-MOST:]
 
     def add(self, every: List[Dict]) -> None:
-        """By rank: the middle of those of a stage."""
+        """Adds a profiled step: the medians over the ranks of each stage."""
         self.memory = min(row["memory"] for row in every)
         stages = {}
         for pp in sorted({row["pp"] for row in every}):

@@ -1,6 +1,6 @@
 """
-The newest checkpoint that is whole. What a run goes on from is read to its last bit before any rank starts, a share of the files
-by each rank: one that is damaged is passed over for the one before it, and said with file, tensor and rank.
+Finds the latest complete checkpoint. Before a run resumes, its ranks verify every byte, each a share of the files: a corrupt checkpoint
+is skipped for the one before it, and reported with file, tensor and rank.
 """
 import glob
 import json

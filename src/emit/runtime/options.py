@@ -5,11 +5,11 @@ from typing import Optional
 
 from . import faults
 
-# Steps between checkpoints with --elastic: what a failure loses at most.
+# Steps between checkpoints with --elastic: a failure loses at most this many.
 ELASTIC_SAVE_EVERY = 20
 # Checkpoints kept with --elastic: earlier ones are there if the latest is corrupt.
 ELASTIC_KEEP = 3
-# Limit of the rendezvous, and what a start may add to --timeout on a busy machine.
+# Timeout of the rendezvous, and what startup may add to --timeout on a busy machine.
 RENDEZVOUS_SECONDS = 600
 START_SECONDS = 20
 

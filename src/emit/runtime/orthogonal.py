@@ -1,6 +1,6 @@
 """
-Matrices made orthogonal, for Muon: by Newton and Schulz, many alike ones at a time. Of the three products of a step two are
-symmetric: where a kernel that makes half of them, and mirrors it, is faster on the GPU at hand, it is taken.
+Orthogonalization for Muon by Newton-Schulz iteration, batched over matrices of one shape. Two of the three matmuls of an iteration are
+symmetric: a kernel that computes half of such a matrix and mirrors it is used if it is faster on this GPU.
 """
 import functools
 import math
@@ -18,25 +18,25 @@ except ImportError:
 
 A, B, C = 3.4445, -4.7750, 2.0315
 
-# Elements of the matrices that are made orthogonal at once.
+# Elements of matrices that are orthogonalized at once.
 MOST = 1 << 27
 
-# Of the kernel for symmetric products: sides of the blocks it makes, how deep it looks at once, stages and warps.
+# Configurations of the kernel for symmetric matmuls: block size, depth, pipeline stages and warps.
 SHAPES = [(128, 64, 4, 8), (128, 64, 4, 4), (128, 64, 3, 8), (128, 128, 3, 8)]
 
 
 class Means:
-    """What is to be made orthogonal of many parameters, worked out when it is asked for: all at once would take 4 bytes an element."""
+    """Momentum of many parameters, computed on demand: all of them at once would take 4 bytes per element."""
 
     def __init__(self, made: List[Callable], alone: List[Callable], like: torch.Tensor, shorten: Callable):
         self.made, self.alone, self.like, self.shorten = made, alone, like, shorten
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        """Each by itself, where others make them orthogonal."""
+        """Of each parameter, if other ranks orthogonalize too."""
         return (one() for one in self.alone)
 
     def stacked(self, first: int, count: int, sizes, dtype: torch.dtype) -> torch.Tensor:
-        """Some of them, each as long as 1, no matrix with more rows than columns."""
+        """A batch of `count` parameters: matrices of Frobenius norm 1, transposed if they are tall."""
         each, rows, columns = sizes
         tall = rows > columns
         stack = self.like.new_empty((count * each, min(rows, columns), max(rows, columns)), dtype=dtype)
@@ -49,8 +49,8 @@ class Means:
 
 def newton_schulz(x: Union[torch.Tensor, Means], sizes, steps: int, half=False):
     """
-    Matrices whose singular values all come near 1. half: on a GPU it works in bf16. It need not be more exact, since it does not
-    end at 1 either.
+    Orthogonalizes: the singular values of the result are all near 1. `half`: in bf16 on a GPU, which is accurate enough, since the
+    iteration does not converge to 1 exactly.
     """
     each, rows, columns = (1, *sizes)[-3:]
     if isinstance(x, Means):
@@ -64,7 +64,7 @@ def newton_schulz(x: Union[torch.Tensor, Means], sizes, steps: int, half=False):
 
 
 def stack(tensors: Sequence[torch.Tensor], places: int) -> torch.Tensor:
-    """Each as a line; behind the last there are zeros."""
+    """One flattened tensor per row; unused rows are zero."""
     made = tensors[0].new_zeros((places, tensors[0].numel()))
     for line, x in zip(made, tensors):
         line.copy_(x.reshape(-1))
@@ -76,12 +76,12 @@ def unstack(lines: torch.Tensor, count: int, sizes) -> Tuple[torch.Tensor, ...]:
 
 
 def newton_schulz_in_lines(x: torch.Tensor, sizes, blocks, matrix, steps: int, half=False) -> torch.Tensor:
-    """Of tensors that lie in lines, each in blocks of equal room one after the other: so many along each of its dims."""
+    """Of flattened tensors, whose shards are blocks with equal padding: `blocks` has the number of shards along each dim."""
     count = math.prod(blocks)
     block = [size // ways for size, ways in zip(sizes, blocks)]
     held = math.prod(block)
     dims = len(sizes)
-    # Blocks come before what is in them; beside each other they are dims.
+    # Dims of blocks come before those in a block; each pair becomes one dim.
     laid = [0, *[1 + d + dims * inner for d in range(dims) for inner in (0, 1)]]
     whole = x.view(x.size(0), count, -1)[:, :, :held].reshape(-1, *blocks, *block).permute(laid)
     made = newton_schulz(whole.reshape(-1, *matrix), (whole.numel() // math.prod(matrix), *matrix), steps, half)
@@ -91,7 +91,7 @@ def newton_schulz_in_lines(x: torch.Tensor, sizes, blocks, matrix, steps: int, h
 
 
 def _in_turn(means: Means, sizes, steps: int, half: bool) -> Iterator[torch.Tensor]:
-    """Of each parameter its direction, a few made at a time and given one after the other."""
+    """The update direction of each parameter, computed in batches."""
     each, rows, columns = sizes
     at_once = max(1, MOST // math.prod(sizes))
     for first in range(0, len(means.made), at_once):
@@ -119,7 +119,7 @@ def _step(x: torch.Tensor) -> torch.Tensor:
 
 
 def _half_step(x: torch.Tensor) -> torch.Tensor:
-    """The same in half precision: to add A on a diagonal is less than to add A * x to a product."""
+    """The same in half precision: adding A * I before the matmul instead of A * x after it keeps more bits."""
     square = x @ x.mT
     factor = torch.baddbmm(square, square, square, beta=B, alpha=C)
     factor.diagonal(dim1=-2, dim2=-1).add_(A)
@@ -135,7 +135,7 @@ steps_found: Dict[Tuple, Callable] = {}
 
 
 def _fastest(x: torch.Tensor) -> Callable:
-    """How steps of such matrices are computed: tried with the first of them, unless bits are to be the same in every run."""
+    """The fastest iteration for matrices of this shape, timed on these, unless runs must be bitwise reproducible."""
     if tuple(x.shape) not in steps_found:
         ways: List[Callable] = [_half_step]
         if triton is not None and products.choosing:
@@ -147,7 +147,7 @@ def _fastest(x: torch.Tensor) -> Callable:
 
 
 def _symmetric(x: torch.Tensor, plus, shape: Tuple[int, int, int, int]) -> torch.Tensor:
-    """x x', or C * x x' + B * plus + A on the diagonal."""
+    """x x', or C * x x' + B * plus + A * I."""
     block, depth, stages, warps = shape
     count, rows, columns = x.shape
     out = x.new_empty((count, rows, rows))
@@ -163,7 +163,7 @@ if triton is not None:
 
     @triton.jit
     def _halved(x, plus, out, rows, columns, apart, by, plus_by, diagonal, PLUS: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr):
-        # Blocks on and below the diagonal, row after row.
+        # Blocks on and below the diagonal, row by row.
         number = tl.program_id(0)
         down = ((tl.sqrt(8.0 * number + 1.0) - 1.0) / 2.0).to(tl.int32)
         down = tl.where(down * (down + 1) // 2 > number, down - 1, down)

@@ -1,6 +1,6 @@
 """
-Numbers as 8-bit codes, runs of which share a unit: the greatest absolute value of the run, divided by 128. A line is cut into equal parts and
-runs begin with each; beyond the last number codes and units are 0. Codes are no numbers: they travel, and `unpack` reads them.
+INT8 blockwise quantization for communication: runs of values share a scale, amax / 128. A flat buffer is split into equal shards, and
+runs restart at each; padding quantizes to 0. The values are only sent, and `unpack` dequantizes them.
 """
 from typing import Sequence, Tuple
 
@@ -10,7 +10,7 @@ from .dtypes import DTYPES
 
 
 def _runs(line: torch.Tensor, parts: int, run: int) -> torch.Tensor:
-    """[parts, runs, run]: padded with zeros behind each part."""
+    """[parts, runs, run]: each shard zero-padded."""
     part = -(-line.numel() // parts)
     runs = -(-part // run)
     whole = torch.nn.functional.pad(line, (0, parts * part - line.numel())).view(parts, part)
@@ -18,7 +18,7 @@ def _runs(line: torch.Tensor, parts: int, run: int) -> torch.Tensor:
 
 
 def pack(tensors: Sequence[torch.Tensor], run: int, parts: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Codes and units, of several tensors one behind the other."""
+    """Quantized values and scales of several tensors, concatenated."""
     made = [_pack(x.reshape(-1), run, parts) for x in tensors]
     return torch.cat([codes for codes, _ in made]), torch.cat([units for _, units in made])
 
@@ -35,7 +35,7 @@ def _pack(line: torch.Tensor, run: int, parts: int) -> Tuple[torch.Tensor, torch
 
 
 def unpack(codes, units, run: int, parts: int, sizes: Sequence[int], dtype: str) -> torch.Tensor:
-    """The sum over addends, in their order."""
+    """Dequantizes and sums the contributions of all ranks, in rank order."""
     elements = torch.Size(sizes).numel()
     part = -(-elements // parts)
     runs = -(-part // run)

@@ -1,17 +1,17 @@
-"""A rank's part of a dim: one run of positions from `start` on, or, where a sequence is split in zigzag, two runs."""
+"""A rank's shard of a dim: one range of positions from `start` on, or two if a sequence is sharded in zigzag."""
 from typing import List, Tuple, Union
 
 import torch
 
-# Two runs are (origin, until, gap): the first `until` elements follow each other from `origin` on, then `gap` positions are
-# skipped. A plain tuple: torch.compile hands a named one, as a constant, to its class as one argument.
+# Two ranges are (origin, until, gap): the first `until` elements are consecutive from `origin` on, then `gap` positions are skipped. A
+# plain tuple: torch.compile passes the fields of a constant namedtuple to its class as one argument.
 Start = Union[int, Tuple[int, int, int]]
 
 
 def zigzag(rank: int, ranks: int, minor: int, parts: int, size: int) -> Start:
     """
-    Of `ranks` ranks, rank r holds chunks r and 2 * ranks - 1 - r of twice as many. What it holds is cut further, in its
-    order, into `parts` parts of `size`, of which this is part `minor`.
+    Zigzag (load-balanced) sharding for causal context parallelism: rank r of `ranks` has chunks r and 2 * ranks - 1 - r of twice as
+    many. They are split further, in this order, into `parts` shards of `size`, of which this is number `minor`.
     """
     chunk = size * parts // 2
     first = minor * size
@@ -30,7 +30,7 @@ def positions(start: Start, size: int, device=None) -> torch.Tensor:
 
 
 def runs(start: Start, size: int) -> List[Tuple[int, int, int]]:
-    """Elements that follow each other in the part and in the whole: (first of the part, its position, how many)."""
+    """Ranges that are consecutive in both: (index in the shard, position in the sequence, length)."""
     if isinstance(start, int):
         return [(0, start, size)]
     origin, until, gap = start
@@ -39,8 +39,8 @@ def runs(start: Start, size: int) -> List[Tuple[int, int, int]]:
 
 def order(places: torch.Tensor, ranks: int) -> torch.Tensor:
     """
-    The tokens of a sequence, by their places in their documents, as they lie where each document is cut in zigzag over so many
-    ranks: rank after rank, and of each rank its two chunks of one document after the other.
+    The tokens of a packed sequence in the order of their ranks, if each document is sharded in zigzag over `ranks`: rank by rank, and
+    for each rank its two chunks of document after document. `places` are positions within documents.
     """
     begins = torch.nonzero(places == 0).flatten()
     lengths = torch.diff(begins, append=torch.tensor([len(places)]))
@@ -55,11 +55,11 @@ def narrow(x: torch.Tensor, dim: int, start: Start, size: int) -> torch.Tensor:
 
 
 def paired(chunks: torch.Tensor) -> torch.Tensor:
-    """[2n, ...] chunks of a sequence in order -> [n, 2, ...]: those of each rank."""
+    """[2n, ...] chunks in sequence order -> [n, 2, ...]: the pair of each rank."""
     ranks = chunks.shape[0] // 2
     return torch.stack((chunks[:ranks], chunks[ranks:].flip(0)), 1)
 
 
 def in_order(pairs: torch.Tensor) -> torch.Tensor:
-    """The inverse."""
+    """The inverse of `paired`."""
     return torch.cat((pairs[:, 0], pairs[:, 1].flip(0)))

@@ -1,6 +1,6 @@
 """
-How long a rank waits before it gives up: so many times what the very call has ever taken, but a few seconds at least, since
-machines are busy at times. What nobody has seen yet (a first step, which compiles) has all the time there is.
+Timeout policy: a multiple of the longest time that the same call has taken so far, but at least a few seconds, since machines are busy
+at times. Calls without history (the first step, which compiles) have a long fixed timeout.
 """
 from typing import Dict, Optional
 
@@ -16,7 +16,7 @@ STORAGE = ("save", "load")
 
 
 class Patience:
-    """`seconds`: one limit for everything (--timeout), or None."""
+    """`seconds`: one timeout for all calls (--timeout), or None."""
 
     def __init__(self, seconds: Optional[float] = None):
         self.seconds = seconds

@@ -1,7 +1,7 @@
 """
-Products of matrices on a GPU, by the kernel that is fastest there. PyTorch takes the first that cuBLASLt proposes; but in
-training a GPU runs at the limit of its power, and then the one that takes the least of it wins, which is another in some
-shapes. So the first call of a product tries all that are proposed, and stays with the best.
+GEMM autotuning on a GPU: PyTorch takes the first algorithm of cuBLASLt's heuristic. Training runs at the power limit, where the
+algorithm that needs the least power is the fastest, and for some shapes that is another. The first GEMM of each shape times all
+candidates and keeps the best.
 """
 import ctypes
 import sys
@@ -10,13 +10,13 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-# How many kernels are asked for; of these the best at a look of so many seconds are compared, in some turns: in each they
-# first feel the limit of power and then are timed.
+# Candidates per shape; the seconds of a first timing; the number of the best that are compared, in turns. Before each timing the GPU runs
+# into its power limit.
 PROPOSALS, LOOK = 16, 0.005
 COMPARED, TURNS, SETTLE, TIMED = 5, 3, 0.03, 0.06
 WORKSPACE = 32 << 20
 
-# Of cuBLASLt: what is set, and types of numbers.
+# cuBLASLt attributes, compute types and dtypes.
 TRANSPOSED_A, TRANSPOSED_B, MOST_WORKSPACE = 3, 4, 1
 SUMS_IN_F32, TYPES = 68, {torch.float32: 0, torch.bfloat16: 14}
 
@@ -29,12 +29,12 @@ class Proposal(ctypes.Structure):
 
 
 class Product:
-    """One shape of a product, or of one with something added: how its matrices lie, and the kernel that was found for it."""
+    """A GEMM of one shape and layout, with or without an addend, and the algorithm selected for it."""
 
     def __init__(self, library: "Library", a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, plus: Optional[torch.Tensor]):
         self.library = library
         self.share = ctypes.c_float(0 if plus is None else 1)
-        # cuBLAS counts along columns: it is given the product of the transposes, b first.
+        # cuBLAS is column-major: it computes the transpose, with b first.
         (self.b, b_transposed), (self.a, a_transposed), (self.out, _) = (library.layout(x) for x in (b, a, out))
         self.how = library.made("cublasLtMatmulDescCreate", ctypes.c_int(SUMS_IN_F32), ctypes.c_int(TYPES[torch.float32]))
         for what, transposed in ((TRANSPOSED_A, b_transposed), (TRANSPOSED_B, a_transposed)):
@@ -53,7 +53,7 @@ class Product:
 
 
 class Library:
-    """cuBLASLt as PyTorch loaded it."""
+    """cuBLASLt, as loaded by PyTorch."""
 
     def __init__(self, device):
         with open("/proc/self/maps") as maps:
@@ -79,10 +79,10 @@ class Library:
         self.call(name, of, ctypes.c_int(what), ctypes.byref(value), ctypes.c_size_t(ctypes.sizeof(value)))
 
     def layout(self, x: torch.Tensor):
-        """A matrix whose rows or columns lie one after the other; and whether it is columns."""
+        """The layout of a row- or column-major matrix; and whether it is column-major."""
         columns = x.stride(1) != 1
         rows, length, stride = (*x.shape, x.stride(1)) if columns else (x.shape[1], x.shape[0], x.stride(0))
-        # Where there is but one of them its stride may be anything, and cuBLASLt wants none that is too short.
+        # PyTorch allows any stride for a dim of size 1; cuBLASLt requires at least the number of elements.
         sizes = ctypes.c_uint64(rows), ctypes.c_uint64(length), ctypes.c_int64(max(stride, rows))
         return self.made("cublasLtMatrixLayoutCreate", ctypes.c_int(TYPES[x.dtype]), *sizes), columns
 
@@ -105,12 +105,12 @@ class Library:
 
 
 def _fit(x: torch.Tensor) -> bool:
-    """What is proposed reads rows or columns that lie one after the other, from an address that is a multiple of 256."""
+    """The algorithms require contiguous rows or columns, and addresses that are multiples of 256."""
     return 1 in x.stride() and x.data_ptr() % 256 == 0
 
 
 def fastest(ways: List[Callable[[], None]]) -> int:
-    """Of those that look best the one that is: a look is too short to feel the limit of power."""
+    """Index of the fastest. Only the best of a short timing are compared: it is too short to reach the power limit."""
     for way in ways:
         way()  # the first call loads the kernel
     seconds(ways[0], SETTLE)
@@ -124,7 +124,7 @@ def fastest(ways: List[Callable[[], None]]) -> int:
 
 
 def seconds(way: Callable[[], None], least: float) -> float:
-    """Of one call, when it is called again and again for at least so long."""
+    """Seconds per call, over at least `least` seconds of calls."""
     started, calls, more = time.perf_counter(), 0, 1
     while True:
         for _ in range(more):
@@ -136,23 +136,23 @@ def seconds(way: Callable[[], None], least: float) -> float:
         more = max(1, int(calls * (least - past) / past))
 
 
-# torch.mm that sums bf16 into f32 and leaves it there.
+# torch.mm with bf16 operands and FP32 output.
 HAS_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
 
-# Set by `start`; None: products are PyTorch's.
+# Set by `start`; None: GEMMs are PyTorch's.
 library: Optional[Library] = None
 
-# A choice by time may be another one in the next run, and with it the last bits (`--same-bits`). Ranks that share a GPU do not
-# choose: each would time the others' work, and some proposals fault where processes take turns (Xid 13 on an H200, CUDA 13.0).
+# Timings may select another algorithm in the next run, which changes the last bits (`--same-bits`). Ranks that share a GPU do not tune:
+# each would time the others' work, and some algorithms fault when processes take turns (Xid 13 on an H200, CUDA 13.0).
 choosing = True
 
 
 def start(device) -> None:
-    """From now on products in half precision are tried and chosen, where they can be."""
+    """Enables tuning for half-precision GEMMs, if possible."""
     global library
     if not choosing or library is not None or device.type != "cuda" or not hasattr(torch.library, "custom_op"):
         return
-    torch.mm(*[torch.zeros(8, 8, device=device, dtype=torch.bfloat16)] * 2)  # loads what is looked for
+    torch.mm(*[torch.zeros(8, 8, device=device, dtype=torch.bfloat16)] * 2)  # loads cuBLASLt
     try:
         library = Library(device)
     except (StopIteration, OSError, AttributeError, RuntimeError) as error:
@@ -162,7 +162,7 @@ def start(device) -> None:
 def mm(
     a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None, plus: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """a b, summed in f32, and what is to be added; `dtype` is what comes out, where that is not what goes in."""
+    """a b, accumulated in FP32, plus an optional addend; `dtype` is that of the result, by default that of the operands."""
     if library is not None and a.dtype == torch.bfloat16 and (plus is None or plus.dtype == (dtype or a.dtype)):
         return torch.ops.lockstep.product(a, b, dtype or a.dtype, plus)
     product = torch.mm(a, b) if dtype in (None, a.dtype) else _wider(a, b, dtype)
@@ -170,7 +170,7 @@ def mm(
 
 
 def _wider(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Half precision in, full precision out: the sum is rounded once (by older releases on a GPU twice)."""
+    """Half-precision operands, FP32 result: the sum is rounded once (twice by older releases on a GPU)."""
     if not a.is_cuda:
         return torch.mm(a.to(dtype), b.to(dtype))
     return torch.mm(a, b, out_dtype=dtype) if HAS_OUT_DTYPE else torch.mm(a, b).to(dtype)

@@ -1,8 +1,8 @@
 """
-Where the time of a step goes, every so many steps (`--profile-every`): what each rank computes, communicates and waits, and how
-fast every collective is. In such a step collectives start when all of their ranks have come and are waited for at once: a step
-takes longer then, and says what each collective takes by itself. Those that join stages of a pipeline stay as they are, since
-a stage may have to send before another comes. Other steps cost nothing.
+Step profiler, every N-th step (`--profile-every`): compute, communication and waiting per rank, and the bandwidth of each collective.
+In a profiled step collectives start when all ranks have arrived and are synchronous, so the step is slower but shows the time of each
+collective alone. Collectives across pipeline stages are unchanged, since a stage may have to send before another arrives. Other steps
+cost nothing.
 """
 import subprocess
 import time
@@ -16,12 +16,12 @@ from . import comm, lines, routes
 from .measured import Measured, memory_of
 
 PARTS = ("compute", "communication", "waiting", "bubble")
-# What calls of a phase count as, where the arithmetic of a stage is told apart.
+# Phases of calls whose compute time is reported separately.
 WORK = {**dict.fromkeys("FIWB", "passes"), "update": "updates"}
 
 
 class Done:
-    """A collective that has happened."""
+    """A completed collective."""
 
     def wait(self) -> bool:
         return True
@@ -31,19 +31,19 @@ class Done:
 
 
 class TimedCollectives:
-    """Stands for torch.distributed while a step is measured; what it does not time is as it was."""
+    """Replaces torch.distributed while a step is profiled; passes everything else through."""
 
     def __init__(self, here, groups: Dict[int, comm.Group]):
         self.here, self.groups = here, groups
-        # By members: what this rank waited for them each time.
+        # By ranks of the group: the seconds this rank waited for the others, per collective.
         self.waits: Dict[Tuple[int, ...], List[float]] = {}
         self.network: Dict[str, float] = {}
-        # By kind, group and bytes: how often, and how long.
+        # By kind, group and bytes: the seconds of each call.
         self.times: Dict[Tuple[str, str, int], List[float]] = {}
         self.communication = self.waiting = 0.0
 
     def __getattr__(self, name: str):
-        if name == "_coalescing_manager":  # each by itself
+        if name == "_coalescing_manager":  # one by one
             raise AttributeError(name)
         return getattr(dist, name)
 
@@ -86,7 +86,7 @@ class TimedCollectives:
 
 
 class Clock:
-    """How long something takes: on a GPU by its events, before which it idles for as long as the host needs to start the thing."""
+    """A timer. On a GPU by events, after an idle kernel that hides the launch overhead of what is timed."""
 
     IDLE_CYCLES = 400_000
 
@@ -127,7 +127,7 @@ class Profile:
 
     @contextmanager
     def measuring(self, stage):
-        """While a step of the stage runs; `stage.around` is what is to happen beside its calls."""
+        """Profiles a step of the stage; keeps the calls' other hook, `stage.around`."""
         here, others = stage.here, stage.around
         timed = self.timed = TimedCollectives(here, groups_of(here))
         self.seconds = self.bubble = 0.0
@@ -154,14 +154,14 @@ class Profile:
             stage.around = others
 
     def keep(self, record: Dict) -> None:
-        """Of a step, by the rank that reports: measured.json grows with those that were looked at."""
+        """On the reporting rank: adds a step to measured.json, which is written at profiled steps."""
         if "ranks" in record:
             self.measured.write(self.folder)
         else:
             self.measured.step(record["seconds"])
 
     def record(self, here) -> Dict:
-        """By all ranks together: seconds of each of them, shares of the whole, and what collectives of this rank achieved."""
+        """The profile of a step (collective): seconds per rank, fractions of the total, and bandwidths of this rank's collectives."""
         timed = self.timed
         compute = self.seconds - timed.communication - timed.waiting - self.bubble
         mine = {"compute": compute, "communication": timed.communication, "waiting": timed.waiting, "bubble": self.bubble}
@@ -181,7 +181,7 @@ class Profile:
 
 
 def rank_times(every: List[Dict]) -> Dict:
-    """In seconds, lists by rank; late: what others waited for a rank that was the last to come."""
+    """In seconds, lists by rank; late: the time that others waited for this rank because it arrived last."""
     late = [0.0] * len(every)
     for members in {members for row in every for members in row["waits"]}:
         for waits in zip(*(every[rank]["waits"][members] for rank in members)):
@@ -199,7 +199,7 @@ def rank_times(every: List[Dict]) -> Dict:
 
 
 def groups_of(here) -> Dict[int, comm.Group]:
-    """Those whose members do the same in the same order, by the identity of their process group."""
+    """Groups within one pipeline stage, whose ranks run the same collectives in order, by id of the process group."""
     groups = here.groups.of_rank.values()
     alike = [group for group in groups if len({here.mesh.coordinates(rank).get("pp", 0) for rank in group.members}) == 1]
     return {id(group.process_group): group for group in alike if group.size > 1}
@@ -211,7 +211,7 @@ def rate_of(kind: str, group: str, size: int, seconds: List[float]) -> Dict:
 
 
 def gpu(device) -> Dict:
-    """How busy the device is, and what of its memory is taken, by whomever."""
+    """GPU utilization, and memory in use by all processes."""
     if device.type != "cuda":
         return {}
     free, total = torch.cuda.mem_get_info(device)
@@ -222,7 +222,7 @@ def gpu(device) -> Dict:
 def utilisation(device) -> Optional[float]:
     try:
         return torch.cuda.utilization(device) / 100
-    except Exception:  # without its bindings; nvidia-smi may be there
+    except Exception:  # no NVML bindings; nvidia-smi may exist
         asked = ["nvidia-smi", f"--id={device.index or 0}", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"]
         try:
             return float(subprocess.run(asked, capture_output=True, text=True, timeout=10).stdout) / 100

@@ -1,6 +1,6 @@
 """
-A run that goes on when it loses a rank: torchrun starts all of them anew, and they continue from the newest checkpoint. What
-is added here is judgement: what was to blame, whether there was progress since the last time, and with how many ranks to go on.
+Elastic restarts: when a run loses a rank, torchrun restarts all ranks, and they resume from the latest checkpoint. Added here: which
+rank is to blame, whether there was progress since the last failure, and the world size to restart with.
 """
 import json
 import os
@@ -16,7 +16,7 @@ from .spoken import phrase
 
 # Consecutive failures without a new checkpoint after which the run gives up.
 MOST_IN_VAIN = 3
-# More than any run has.
+# A practically unlimited number of restarts.
 RESTARTS = 1_000_000
 # Time for ranks to report their position before they are killed.
 LAST_WORDS_SECONDS = 5
@@ -29,7 +29,7 @@ OWN = ("--elastic", "--shrink")
 
 
 def take_own(words: List[str]) -> List[str]:
-    """Of the words of torchrun those that are ours, which it does not know; they stand before the script."""
+    """Removes our options from torchrun's command line, which precede the script."""
     script = script_in(words)
     own = [word for word in words[:script] if word in OWN]
     words[:script] = [word for word in words[:script] if word not in OWN]
@@ -43,7 +43,7 @@ def script_in(words: List[str]) -> int:
 
 
 class Restarts:
-    """`words` are those of torchrun, with the script and what the script is told."""
+    """`words` is the command line of torchrun, with the script and its arguments."""
 
     def __init__(self, words: List[str], shrink: bool, blame: Callable[[Dict, Set[int]], Tuple[int, str, Dict]], suspended: Set[int]):
         self.folder = os.path.dirname(os.path.abspath(words[script_in(words)]))
@@ -90,7 +90,7 @@ class Restarts:
             say(f"restart: {why}; {who} {from_step}")
 
     def _ranks_left(self, agent) -> int:
-        """Of one node: without the rank that was lost, if it is not to be replaced and there is a plan for fewer."""
+        """Ranks of this node: without the lost rank, if it is not replaced and there is a plan for fewer."""
         spec = agent._worker_group.spec
         fewer = [world for world in plans_in(self.folder) if world < spec.local_world_size]
         if self.shrink and fewer and agent._worker_group.group_world_size == 1:
