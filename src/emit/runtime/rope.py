@@ -1,4 +1,4 @@
-"""Rotary positions. How far each pair turns at each position is worked out once, in f64."""
+"""Rotary position embeddings (RoPE, Su et al., 2021). The cos/sin table is computed once, in f64."""
 import math
 from typing import Dict, Optional, Sequence, Tuple
 
@@ -15,8 +15,8 @@ def rope(
     places: Optional[torch.Tensor] = None, length: int = 0,
 ) -> torch.Tensor:
     """
-    x is [batch, seq, ..., headDim]; element i and i + headDim/2 turn by position * frequency i. Places [batch, seq] are positions
-    in documents, all below `length`; without them they are those in the sequence, from `first` on.
+    x is [batch, seq, ..., headDim]; elements i and i + headDim/2 are rotated by position * frequency i (Llama's half-split layout).
+    `places` [batch, seq] are positions within documents, all below `length`; by default positions in the sequence, from `first` on.
     """
     half = x.shape[-1] // 2
     full = wide(x)
@@ -35,7 +35,7 @@ def turned_beside(
     parts: Sequence[torch.Tensor], turned: Sequence[bool], theta: float, scaling: Tuple = (), first: Start = 0, inverse: bool = False,
     places: Optional[torch.Tensor] = None, length: int = 0,
 ) -> torch.Tensor:
-    """Of [batch, seq, ..., headDim] some turned, all side by side: [batch, seq, all]."""
+    """Concatenates tensors [batch, seq, ..., headDim], some of them rotated, into [batch, seq, all]."""
     half = parts[0].shape[-1] // 2
     if places is None and kernels.can_turn(parts, half):
         turns = _turns(parts[0].shape[1], half, theta, scaling, first, torch.float32, parts[0].device)
@@ -48,7 +48,7 @@ def turned_apart(
     joined: torch.Tensor, sizes: Sequence[Sequence[int]], turned: int, theta: float, scaling: Tuple = (), first: Start = 0,
     places: Optional[torch.Tensor] = None, length: int = 0,
 ) -> Tuple[torch.Tensor, ...]:
-    """What lies side by side in [batch, seq, all], each of its own sizes; the first few turned, in place where that can be."""
+    """Splits [batch, seq, all] into tensors of these sizes, and rotates the first `turned`, in place if possible."""
     half, parts = sizes[0][-1] // 2, apart(joined, *sizes)
     if places is None and joined.is_contiguous() and kernels.can_turn(parts[:turned], half):
         turns = _turns(joined.shape[1], half, theta, scaling, first, torch.float32, joined.device)
@@ -56,12 +56,12 @@ def turned_apart(
         torch.ops.lockstep.turn_(joined, heads, 2 * half, turns)
         return apart(joined, *sizes)
     how = dict(theta=theta, scaling=scaling, first=first, places=places, length=length)
-    # A part that stays would keep all of them.
+    # Views of unrotated tensors would keep the joined one alive.
     return tuple([rope(part, **how) if i < turned else part.contiguous() for i, part in enumerate(parts)])
 
 
 def constant(function):
-    """torch.compile calls it once and keeps the result. Set by hand: the decorator would load the compiler."""
+    """Marks a function that torch.compile evaluates once. Set by hand: the decorator would import the compiler."""
     function._dynamo_marked_constant = True
     return function
 
@@ -96,12 +96,12 @@ def _kept_linear(frequency, theta):
 
 
 def _kept_llama3(frequency, theta, low, high, original):
-    """By how often a pair turns in the original positions."""
+    """Llama 3: by the number of rotations over the original context length."""
     return ((original * frequency / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
 
 
 def _kept_yarn(frequency, theta, original, fast, slow, scale, scale_all):
-    """By the index of a pair, between those that turn `fast` and `slow` times in the original positions."""
+    """YaRN (Peng et al., 2023): a ramp over the pairs that rotate `fast` to `slow` times in the original context."""
     half = frequency.numel()
     place = lambda turns: half * math.log(original / (turns * 2 * math.pi)) / math.log(theta)
     first, last = max(math.floor(place(fast)), 0), min(math.ceil(place(slow)), 2 * half - 1)

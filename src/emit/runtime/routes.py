@@ -1,8 +1,8 @@
 """
-Rows to the ranks that hold their experts, and back. `to` has the row of each choice, counted through the rows of the first
-member of the group, then those of the second. Where a rank has room for all rows that could come, every two ranks exchange
-as many as it could ever be: sizes are known beforehand, and the host never asks. Where there is less room most of that would be
-empty, and the host asks once for all moves of a layer.
+MoE all-to-all: dispatches tokens to the ranks of their experts, and combines the results. `to` has the row of each selected expert,
+numbered through the buffers of all ranks of the group. With capacity for the worst case each pair of ranks exchanges blocks of a fixed
+size, so the host never synchronizes. With less capacity most of a block would be padding, so the host reads the real sizes once per
+layer.
 """
 from typing import Callable, List, Optional, Tuple
 
@@ -12,25 +12,25 @@ import torch.distributed as dist
 from . import experts
 from .comm import Group, Pending, bits, is_gloo
 
-# Rows to each member and from each, in the order of members; None: blocks of one size.
+# Rows sent to and received from each rank, in group order; None: blocks of equal size.
 Sizes = Optional[Tuple[List[int], List[int]]]
 
 
 class Routes:
-    """Which choices go where, in the order they are sent, and which rows come, in the order they arrive."""
+    """The dispatch map of a layer: what is sent, in send order, and the rows that receive it, in receive order."""
 
     def __init__(self, to: torch.Tensor, room: int, block: int, group: Group):
         flat = to.flatten()
         count = flat.numel()
         rows, order = torch.sort(flat, stable=True)
-        # Choices without a row are the first.
+        # Dropped tokens sort first.
         edges = torch.searchsorted(rows, torch.arange(group.size + 1, dtype=flat.dtype, device=flat.device) * room)
         self.sizes: Sizes = None
         if block:
             at = edges[:-1, None] + torch.arange(block, device=flat.device)
             there = (at < edges[1:, None]).flatten()
             at = at.flatten().clamp(max=count - 1)
-            # What fills a block stands for the choice, and goes to the row, behind the last.
+            # Padding of a block has index `count`, and goes to the row behind the last.
             self.choices = torch.where(there, order[at], count)
             mine = torch.where(there, rows[at] % room, room)
         else:
@@ -45,14 +45,14 @@ class Routes:
 
 
 def _routes(to: torch.Tensor, room: int, block: int, group: Group) -> Routes:
-    """Worked out by the first move of a layer; the others, also those of backward, find them with the tensor."""
+    """Computed by a layer's first exchange; the others, and the backward, find it on the tensor."""
     if not hasattr(to, "routes"):
         to.routes = Routes(to, room, block, group)
     return to.routes
 
 
 def dispatch(x: torch.Tensor, to: torch.Tensor, room: int, apart: bool, block: int, group: Group) -> Pending:
-    """Every choice to the row of its expert, wherever that is; what comes is 0 where no choice has a row."""
+    """Sends each token to the rows of its experts, on any rank; unused rows are 0."""
     routes = _routes(to, room, block, group)
     tokens = x.flatten(0, 2) if apart else x.flatten(0, 1)
     index = routes.choices.clamp(max=to.numel() - 1)
@@ -65,7 +65,7 @@ def dispatch(x: torch.Tensor, to: torch.Tensor, room: int, apart: bool, block: i
 
 
 def combine(rows: torch.Tensor, to: torch.Tensor, apart: bool, block: int, group: Group) -> Pending:
-    """The row of every choice back to its token."""
+    """Sends the rows of the experts back to their tokens."""
     routes = _routes(to, rows.shape[0], block, group)
     coming = _exchange(rows[routes.rows.clamp(max=rows.shape[0] - 1)], routes.sizes and routes.sizes[::-1], group)
 
@@ -77,7 +77,7 @@ def combine(rows: torch.Tensor, to: torch.Tensor, apart: bool, block: int, group
 
 
 def _exchange(x: torch.Tensor, sizes: Sizes, group: Group) -> Pending:
-    """So many rows of x to each member, in the order of members, and so many from each."""
+    """All-to-all with these numbers of rows per rank, in group order."""
     text = f"rows over {group.label} with ranks {group.members}"
     even = sizes is None
     sent, got = sizes or ([len(x) // group.size] * group.size,) * 2
@@ -93,7 +93,7 @@ def _exchange(x: torch.Tensor, sizes: Sizes, group: Group) -> Pending:
 
 
 def _ordered(x: torch.Tensor, sizes: List[int], order: List[int]) -> torch.Tensor:
-    """The parts of x, of such sizes, in another order."""
+    """Permutes the blocks of x, which have these sizes."""
     if order == sorted(order):
         return x.contiguous()
     parts = x.split(sizes)

@@ -1,6 +1,6 @@
 """
-safetensors files without a library: a header of JSON, then the tensors' bytes. The metadata keeps a CRC-32 of each
-tensor, so that a damaged one is named instead of trained on.
+safetensors files without the library: a JSON header, then the bytes of the tensors. The metadata has a CRC-32 per tensor, so that a
+corrupt tensor is reported instead of loaded.
 """
 import ctypes
 import json
@@ -17,15 +17,15 @@ TYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
 class Damaged(RuntimeError):
-    """A file that is not what was written. The message says which."""
+    """A corrupt file. The message names it."""
 
 
 class NotFinite(Damaged):
-    """Nobody could go on from it."""
+    """A tensor with NaN or Inf, from which no run could resume."""
 
 
 def _bytes(tensor: torch.Tensor):
-    """The memory of a contiguous tensor, as it lies there."""
+    """The memory of a contiguous tensor, without a copy."""
     return (ctypes.c_char * (tensor.numel() * tensor.element_size())).from_address(tensor.data_ptr())
 
 
@@ -38,7 +38,7 @@ def sum_of(data: bytes) -> str:
 
 
 def require_finite(name: str, values: torch.Tensor) -> None:
-    """Nothing can be learned from a tensor with NaN or infinity in it: one step spreads it over all of them."""
+    """Fails for NaN or Inf: one training step spreads it to all parameters."""
     finite = torch.isfinite(values)
     if not finite.all():
         flat, bad = values.reshape(-1), (~finite).reshape(-1).nonzero().reshape(-1)
@@ -47,7 +47,7 @@ def require_finite(name: str, values: torch.Tensor) -> None:
 
 
 def write(path: str, tensors: Dict[str, Held], metadata: Dict[str, str]) -> None:
-    """What lies on a disk is read one tensor after the other, twice: all of it may be more than memory holds."""
+    """Tensors on disk are read one by one, twice, since all of them may exceed the host's memory."""
     held = {name: x if isinstance(x, OnDisk) else x.detach().cpu().contiguous() for name, x in tensors.items()}
     sums = {name: _sum(in_memory(tensor)) if tensor.numel() else 0 for name, tensor in held.items()}
     header: Dict = {"__metadata__": {**metadata, "crc32": json.dumps(sums)}}
@@ -69,7 +69,7 @@ def write(path: str, tensors: Dict[str, Held], metadata: Dict[str, str]) -> None
 
 
 class Reader:
-    """The tensors of a file, read and checked one by one."""
+    """The tensors of a file, each read and verified on demand."""
 
     def __init__(self, path: str):
         self.path = path
@@ -81,7 +81,7 @@ class Reader:
                 raise ValueError("the header is longer than the file")
             head = self.file.read(size)
             self.header = json.loads(head)
-            # Of the length and the header, in eight digits.
+            # Of the header with its length, as 8 hex digits.
             self.head_sum = sum_of(length + head)
             self.start = 8 + size
             self.metadata = self.header["__metadata__"]

@@ -1,6 +1,6 @@
 """
-The folder a run saves into. It belongs to one line of runs: its first rank locks it, and a run that begins before the last
-checkpoint there would mix its own with those of another run, so it is refused.
+The folder that a run saves to. It belongs to one lineage of runs: rank 0 locks it. A run that starts before the last checkpoint there
+is refused, since it would mix its checkpoints with those of another run.
 """
 import errno
 import json
@@ -54,17 +54,17 @@ class Beginning(NamedTuple):
 
 
 class Saving:
-    """`source` is the folder of the program. All ranks make one together."""
+    """`source` is the folder of the program. Created by all ranks together."""
 
     def __init__(
         self, folder: str, source: str, begun: Beginning, rank: int, store,
         keep: Optional[Keep] = None, beside: bool = False, alive: Callable[[], None] = lambda: None,
     ):
         self.folder, self.keep = folder, keep
-        # A hundred are enough to tell what lies in a folder.
+        # A hundred names are enough to show which checkpoints exist.
         self.line = list(begun.line)[:100]
         self.lock: Optional[Lock] = None
-        # If replicas are compared.
+        # Set if replicas are compared.
         self.replicas: Optional[Replicas] = None
         self.texts = texts_of(source)
         if rank == 0:
@@ -91,12 +91,12 @@ class Saving:
         return {"run": run}
 
     def prune(self, newest: int) -> None:
-        """Removes what need not be kept: only of this line of runs. The newest was read back by those who wrote it."""
+        """Deletes checkpoints of this lineage by the retention policy. The newest was read back by the ranks that wrote it."""
         if not self.keep:
             return
         ours = {self.run, *self.line}
         steps = sorted((step for step in steps_in(self.folder) if step <= newest and self._run_of(step) in ours), reverse=True)
-        # Where there is no room for another, what that would make superfluous goes now.
+        # If the disk is too full for another checkpoint, those that it would replace are deleted now.
         full = shutil.disk_usage(self.folder).free < self._bytes_of(newest)
         for step in steps[max(1, self.keep.last - full) :]:
             if self.keep.every and step % self.keep.every == 0:
@@ -135,7 +135,7 @@ class Saving:
 
 
 def set_aside(folder: str, damaged: List[str], run: str) -> None:
-    """They give up their names to those of this run; nothing of them is lost."""
+    """Renames corrupt checkpoints, so that this run can reuse their names; no data is lost."""
     for path in damaged:
         aside = f"{path}.{run}.damaged"
         os.rename(path, aside)
@@ -143,7 +143,7 @@ def set_aside(folder: str, damaged: List[str], run: str) -> None:
 
 
 def remove_remains(folder: str) -> None:
-    """What runs were writing or removing when they were killed: the one that has the lock is the only one that writes."""
+    """Deletes partial checkpoints of runs that were killed: only the run that has the lock writes."""
     for name in os.listdir(folder):
         if re.match(r"step-\d+\.[\w-]+\.(?:partial|removed)\Z", name):
             shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
@@ -180,7 +180,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Names are on the disk; some systems cannot be asked for that."""
+    """Flushes directory entries to disk; some systems do not support that."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

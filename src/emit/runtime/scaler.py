@@ -1,6 +1,6 @@
 """
-The scale of gradients: what was multiplied with it is divided by it, and it moves from step to step by whether the step was
-clean: its norm is finite. All of these are tensors of one number, on the device; no host waits for any of them.
+Dynamic loss scaling, following PyTorch's, Megatron's or DeepSpeed's scaler: the scale moves by whether the grad norm of a step is
+finite. All state is in one-element tensors on the device; the host never synchronizes.
 """
 import torch
 
@@ -16,12 +16,12 @@ def unscale_(x, scale: torch.Tensor):
 
 
 def _times(scale: torch.Tensor, by: float) -> torch.Tensor:
-    """Rounded once, to f32, which is what a scale is kept in whatever others are."""
+    """Rounded once to f32, the dtype of the scale."""
     return (scale.double() * by).float().to(scale.dtype)
 
 
 def _times_f32(scale: torch.Tensor, by: float) -> torch.Tensor:
-    """With a factor that is kept in f32, as Megatron keeps its own."""
+    """With a factor rounded to f32, as in Megatron."""
     return (scale.float() * by).to(scale.dtype)
 
 
@@ -30,7 +30,7 @@ def _moved(before, after):
 
 
 def weigh(norm_squared, limit):
-    """The square of a norm as it is, or, where it is finite and not below the limit, the greatest f32: below no limit, and no overflow."""
+    """The squared grad norm, or, if it is finite but at or above the limit, the largest f32: skipped, but not as an overflow."""
     return torch.where((norm_squared < limit) | ~torch.isfinite(norm_squared), norm_squared, MOST)
 
 

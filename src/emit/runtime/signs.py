@@ -1,6 +1,6 @@
 """
-Numbers as signs, eight of them a byte, the first the lowest bit: set where a number is negative. They share a unit, the root of their mean square: those of
-a part, or of the whole line, of which every part then has a copy. Beyond the last number there is nothing: it counts nowhere, and is 0 where it has room.
+Sign compression (1-bit Adam, Tang et al., 2021): 8 signs per byte, lowest bit first, set if negative. The scale is the RMS of a shard,
+or of the full buffer, which every shard then repeats. Padding does not count in it, and unpacks to 0.
 """
 from typing import Optional, Sequence, Tuple
 
@@ -10,14 +10,14 @@ from .dtypes import DTYPES
 
 
 def blend_(grad: torch.Tensor, m: torch.Tensor, beta1: float, ranks: int) -> torch.Tensor:
-    """A rank's addend of the mean of gradients that Adam is about to keep."""
+    """The rank's contribution to Adam's next first moment, before the average over ranks."""
     return grad.mul_(1 - beta1).add_(m, alpha=beta1 / ranks)
 
 
 def pack_signs(
     tensors: Sequence[torch.Tensor], parts: int, whole: bool, count: Optional[int] = None, apart: bool = False
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Codes and units, of several tensors one behind the other; or side by side, where they stay apart."""
+    """Signs and scales of several tensors, concatenated; stacked if `apart`."""
     made = [_pack(x.reshape(-1), parts, whole, count) for x in tensors]
     beside = torch.stack if apart else torch.cat
     return beside([codes for codes, _ in made]), beside([units for _, units in made])
@@ -48,7 +48,7 @@ def _powers(device) -> torch.Tensor:
 def unpack_signs(
     codes, units, parts: int, sizes: Sequence[int], dtype: str, count: Optional[int] = None, apart: bool = False
 ) -> torch.Tensor:
-    """The sum over addends, in their order; or each of them, where they stay apart."""
+    """The sum over ranks, in rank order; `apart`: one result per rank."""
     addends = units.numel() // parts
     elements = torch.Size(sizes).numel() // (addends if apart else 1)
     part = -(-elements // parts)

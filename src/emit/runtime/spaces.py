@@ -1,10 +1,10 @@
 """
-Tensors that live on the host while the rest of the step is on a GPU. Each way has a stream of its own: copies down, copies up
-and kernels run beside each other, from and to pinned memory. Where the device is the CPU itself a move is a copy.
+Offload to the host and to disk. Host: downloads, uploads and kernels overlap, on one CUDA stream each, with pinned memory. If the
+device is the CPU, a transfer is a copy.
 
-Tensors that live on a disk are files, and a thread for each way reads and writes them, past the system's cache where the disk can do
-that. The files lie where temporary ones do (TMPDIR), have room for all they will hold, and no name: they are gone when their process
-is. A disk that fails ends the run with what it was about.
+Disk (NVMe): tensors are files, read and written by one thread per direction, with O_DIRECT if the disk supports it. The files are
+unnamed temporary ones (TMPDIR) of fixed size: they disappear with their process. A disk error ends the run with a message that names
+the tensor.
 """
 import mmap
 import os
@@ -20,14 +20,14 @@ from .comm import Pending
 
 
 class Moving(Pending):
-    """Copies under way. `tensors` are those that were made for them."""
+    """Asynchronous copies. `tensors` are their results."""
 
     def __init__(self, event, tensors: List[torch.Tensor], held, text: str, on_host: bool):
         super().__init__(None, lambda: None, text, held)
         self.event, self.tensors, self.on_host = event, tensors, on_host
 
     def wait(self):
-        """What the host goes on with must be there; a GPU is told to wait."""
+        """On the host, waits for the copies; on a GPU, only makes the stream wait."""
         if self.event is not None and self.on_host:
             self.event.synchronize()
         elif self.event is not None:
@@ -36,7 +36,7 @@ class Moving(Pending):
 
 
 class Threaded(Pending):
-    """Copies from or to a disk, that a thread makes. Where they go on to a GPU it gives the event of their end."""
+    """Disk transfers by a thread. Those that continue to a GPU return the event of the upload."""
 
     def __init__(self, future: Future, tensors: List, held, text: str):
         super().__init__(None, lambda: None, text, held)
@@ -50,16 +50,16 @@ class Threaded(Pending):
 
 
 PAGE = 4096
-# Bytes that are read or written at once.
+# Bytes per read or write.
 PIECE = 4 << 20
 
 
 class DiskFailed(Exception):
-    """A file that cannot be made, read or written. The message says which, and why."""
+    """A file that cannot be created, read or written. The message names the tensor and the error."""
 
 
 class OnDisk:
-    """Numbers in a file, zeros at first. `what` is what messages call them."""
+    """A tensor in a file, initially zero. `what` names it in messages."""
 
     def __init__(self, sizes: Sequence[int], dtype: torch.dtype, what: str, file: "Optional[File]" = None):
         self.shape, self.dtype, self.what = torch.Size(sizes), dtype, what
@@ -73,7 +73,7 @@ class OnDisk:
         return torch.empty((), dtype=self.dtype).element_size()
 
     def first(self, elements: int) -> "OnDisk":
-        """The first of them, as a row, in the same file."""
+        """The first elements, flattened, in the same file."""
         return OnDisk([elements], self.dtype, self.what, self.file)
 
     def read(self, into: Optional[torch.Tensor] = None) -> torch.Tensor:
@@ -94,7 +94,7 @@ class OnDisk:
             self._transfer(os.pwritev, "written", pages[:whole], at)
 
     def _pieces(self) -> Iterator[Tuple[int, int, int]]:
-        """Where each begins, its bytes, and those of its pages."""
+        """Blocks: first element, bytes, and bytes rounded up to pages."""
         for at in range(0, self.bytes, PIECE):
             some = min(PIECE, self.bytes - at)
             yield at, some, -(-some // PAGE) * PAGE
@@ -115,7 +115,7 @@ class OnDisk:
 
 
 class File:
-    """Whole pages of a disk, without a name; closed when nobody has it any more."""
+    """An unnamed file of full pages, closed when it is garbage-collected."""
 
     def __init__(self, needed: int, what: str):
         self.number, path = tempfile.mkstemp(prefix=".lockstep-")
@@ -134,7 +134,7 @@ class File:
             os.unlink(path)
 
     def _bypass_cache(self, path: str) -> None:
-        """Where the disk, or the system, does not do that, the file stays as it is."""
+        """Without support from the disk or the system, the file stays cached."""
         try:
             number = os.open(path, os.O_RDWR | getattr(os, "O_DIRECT", 0))
         except OSError:
@@ -154,7 +154,7 @@ _own = threading.local()
 
 
 def _pages() -> Tuple[memoryview, torch.Tensor]:
-    """Memory of the thread that begins on a page, as files past the cache ask for: to transfer, and to copy."""
+    """The thread's page-aligned buffer, as O_DIRECT requires: as bytes, and as a tensor."""
     if not hasattr(_own, "pages"):
         memory = mmap.mmap(-1, PIECE)
         _own.pages = (memoryview(memory), torch.frombuffer(memory, dtype=torch.uint8))
@@ -170,7 +170,7 @@ def in_memory(held: Held) -> torch.Tensor:
 
 @contextmanager
 def changing(held: Held) -> Iterator[torch.Tensor]:
-    """Its values, to be changed where they are; those of a disk are written when that is done."""
+    """The values, for in-place changes; a tensor on disk is written back at the end."""
     values = in_memory(held)
     yield values
     if isinstance(held, OnDisk):
@@ -178,7 +178,7 @@ def changing(held: Held) -> Iterator[torch.Tensor]:
 
 
 class Mover:
-    """The two streams of a device, and the two threads of a disk."""
+    """The two copy streams of a device, and the two I/O threads of a disk."""
 
     def __init__(self, device):
         self.device = device
@@ -186,7 +186,7 @@ class Mover:
         self.threads: Dict[str, ThreadPoolExecutor] = {}
 
     def from_disk(self, files: Sequence[OnDisk], to: str = "host") -> Threaded:
-        """Through pinned memory, and on from there where the device is to have them."""
+        """Reads into pinned memory, and uploads from there if the target is the device."""
         on_gpu = self.device.type == "cuda"
         got = [torch.empty(x.shape, dtype=x.dtype, pin_memory=on_gpu) for x in files]
         goes_on = on_gpu and to == "device"
@@ -201,7 +201,7 @@ class Mover:
         return Threaded(self._thread("in").submit(work), targets, (files, got), "a copy from the disk")
 
     def to_disk(self, tensors: Sequence[torch.Tensor], into: Sequence[OnDisk] = ()) -> Threaded:
-        """Into files that are there, or into new ones."""
+        """Writes to the given files, or to new ones."""
         files = list(into) or [OnDisk(x.shape, x.dtype, "activations") for x in tensors]
         sent, event = tensors, None
         if any(x.is_cuda for x in tensors):
@@ -224,7 +224,7 @@ class Mover:
         return self.threads[way]
 
     def to_host(self, tensors: Sequence, into: Sequence = ()) -> Moving:
-        """Into tensors that are there, or into new ones. A number is where it is needed already."""
+        """Downloads to the given tensors, or to new ones. A Python number is passed through."""
         made = [x for x in tensors if not isinstance(x, torch.Tensor)]
         given = [x for x in tensors if isinstance(x, torch.Tensor)]
         pinned = self.device.type == "cuda"
@@ -238,7 +238,7 @@ class Mover:
         return Moving(event, [] if into else targets, (tensors, targets), "a copy to the device", False)
 
     def _copy(self, way: str, targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor], now=None):
-        """`now`: what had been asked of the GPU when they were; else that is now."""
+        """`now`: the event after which the sources are valid; by default, all work so far."""
         if self.device.type != "cuda":
             for target, source in zip(targets, sources):
                 target.copy_(source.view(target.shape))

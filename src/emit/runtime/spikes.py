@@ -1,25 +1,25 @@
 """
-Runs that skip spikes: the gradient norm from which on a step is one, by the norms of the steps taken before it. Every rank finds it
-by itself and must find the same bits, on whatever machine it is: logarithms and powers are made of sums, products and quotients,
-which are the same everywhere. src/health/norm-limit.ts does the same, in the same order.
+Loss-spike skipping: a grad-norm limit for each step, from the norms of the applied steps before it. Every rank computes it, and all
+must get the same bits on any hardware: logarithms and powers use only +, * and /, which IEEE 754 rounds exactly.
+src/health/norm-limit.ts computes the same in the same order.
 """
 import math
 import struct
 from typing import Dict, List
 
-# Norms that a step is judged by at most, and at least; spikes in a row that still are some; deviations from which on a step is one.
+# Maximum and minimum of the norms in the history; consecutive spikes that are skipped at most; deviations that make a spike.
 MOST_ACCEPTED, LEAST_ACCEPTED, MOST_IN_A_ROW, MOST_DEVIATIONS = 64, 32, 3, 8
-# What logarithms of norms vary by at least.
+# Minimum deviation of log norms.
 LEAST_DEVIATION = 0.05
 LOG2 = 0.6931471805599453
 TERMS = 24
 
 
 class Norms:
-    """What is remembered of the norms of steps: checkpoints carry it."""
+    """The history of grad norms; checkpoints store it."""
 
     def __init__(self):
-        # Squares of the norms of steps that were taken, the latest last; and how many spikes followed.
+        # Squared norms of applied steps, the latest last; and the number of spikes since.
         self.accepted: List[float] = []
         self.spikes = 0
 
@@ -30,22 +30,22 @@ class Norms:
         self.accepted, self.spikes = [float(norm) for norm in saved["accepted"]], int(saved["spikes"])
 
     def limit(self) -> float:
-        """Of the next norm's square, in f32; infinite where too few norms are known."""
+        """The limit of the next squared norm, in f32; infinite while the history is too short."""
         if len(self.accepted) < LEAST_ACCEPTED:
             return math.inf
         expected, deviation = expected_after([0.5 * logarithm(square) for square in self.accepted])
         limit = power(2 * (expected + MOST_DEVIATIONS * max(deviation, LEAST_DEVIATION)))
-        # What f32 cannot hold is below no limit.
+        # Above the range of f32 there is no limit.
         return struct.unpack("f", struct.pack("f", limit))[0] if limit < 3.4e38 else math.inf
 
     def passed(self, norm_squared: float, limit: float, taken: bool) -> bool:
-        """Remembers a step with such a limit; whether it was a spike."""
+        """Records a step with this limit; returns whether it was a spike."""
         if not math.isfinite(norm_squared) or norm_squared == 0:
             return False
         if norm_squared >= limit:
             self.spikes += 1
             if self.spikes >= MOST_IN_A_ROW:
-                # What stays is no spike but another level, by which the next steps are judged.
+                # A lasting change is a new level, not a spike: the history is reset.
                 self.accepted, self.spikes = [], 0
             return True
         if taken:
@@ -60,7 +60,7 @@ def median(values: List[float]) -> float:
 
 
 def expected_after(values: List[float]):
-    """What the line through the middles of both halves leads to expect next, and how far values are off it."""
+    """Predicts the next value by a line through the medians of both halves of the history; and the deviation from that line."""
     half = len(values) // 2
     early, late = median(values[:half]), median(values[len(values) - half :])
     slope = (late - early) / (len(values) - half)

@@ -1,4 +1,4 @@
-"""What is said as a phrase of Lockstep's (src/health/phrases.ts): its name, and what stands in its gaps. Pages say it in their own language."""
+"""Message templates with parameters (src/health/phrases.ts), so that a UI can localize them."""
 from typing import Dict, Sequence
 
 

@@ -1,7 +1,7 @@
 """
-Stopping together: a signal reaches the ranks at different moments, but a checkpoint needs all of them after the same step.
-After every step the ranks reduce what they have heard. They look at the answer after the next step, when it has arrived
-long ago, so that no rank waits for it and no GPU runs dry.
+Coordinated shutdown: a signal reaches the ranks at different times, but a checkpoint needs all of them after the same step. After every
+step the ranks all-reduce the signals they received, and read the result after the next step. By then it has arrived, so neither ranks
+nor GPUs wait.
 """
 from typing import Callable, Optional
 

@@ -1,4 +1,4 @@
-"""A run as TensorBoard shows it, written without its package: records of length, masked CRC-32C, Event, masked CRC-32C."""
+"""TensorBoard event files, written without the package. A record is: length, masked CRC-32C, Event, masked CRC-32C."""
 import os
 import socket
 import struct
@@ -49,7 +49,7 @@ def framed(payload: bytes) -> bytes:
 
 
 def event(moment: float, step: int, content: bytes) -> bytes:
-    """A step of 0 is the default of the format, and is left out."""
+    """Step 0 is the protobuf default, and is omitted."""
     when = b"\x09" + struct.pack("<d", moment)
     return framed(when + (_integer(2, step) if step else b"") + content)
 
@@ -61,7 +61,7 @@ def scalar(tag: str, value: float) -> bytes:
 def _f32(value: float) -> bytes:
     try:
         return struct.pack("<f", value)
-    except OverflowError:  # greater than any f32
+    except OverflowError:  # above the range of f32
         return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
 
 
@@ -87,7 +87,7 @@ CURVES = [
 
 
 class TensorBoard:
-    """One folder is one run; a run that goes on in the folder of an earlier one gets a file of its own."""
+    """One folder is one run; a run that resumes in the folder of an earlier one writes its own file."""
 
     def __init__(self, folder: str, first: int, about: Optional[str] = None) -> None:
         os.makedirs(folder, exist_ok=True)
@@ -106,7 +106,7 @@ class TensorBoard:
         if step < self.next:
             self._restart(step)
         self.next = step + 1
-        # The loss of a step that was skipped says nothing of the run.
+        # The loss of a skipped step is not meaningful.
         hidden = ["loss"] if "skipped" in record else []
         said = [(tag, record[key], by) for tag, key, by in CURVES if record.get(key) is not None and key not in hidden]
         self._append(event(time.time(), step, _bytes(5, b"".join(scalar(tag, x * by) for tag, x, by in said))))
@@ -118,10 +118,10 @@ class TensorBoard:
         self._append(event(time.time(), step, _bytes(5, text(f"events/{found['event']}", said))))
 
     def _restart(self, step: int) -> None:
-        """Points of this step and of later ones are of a run that was taken up again: readers drop them."""
+        """A restart marker: readers drop points of this step and later, which are from before the restart."""
         self._append(event(time.time(), step, _bytes(7, _integer(1, 1))))
 
     def _append(self, record: bytes) -> None:
-        # A record is whole, or cut at the end of the file: readers wait for the rest of it.
+        # The file may end with a partial record: readers wait for the rest.
         with open(self.path, "ab") as file:
             file.write(record)

@@ -1,6 +1,6 @@
 """
-No rank waits for ever, and none ends without a word. A thread looks on: when nothing has moved for the time-out (patience.py), or
-when somebody ends the run, it says where this rank is and ends it. A run that saves is asked to stop instead.
+Watchdog: no rank hangs forever, and none ends without a message. A thread checks for progress: after the timeout (patience.py), or on a
+signal to end, it reports this rank's position and ends it. A run that saves is asked to stop after the step instead.
 """
 import math
 import os
@@ -24,7 +24,7 @@ EXIT_CORRUPT = 78
 PEER_FAILED = signal.SIGUSR2
 # Polling interval in seconds.
 LOOK_SECONDS = 0.5
-# A terminal signals every process and the launcher then signals its ranks: only what comes later was sent again.
+# A terminal signals every process, and the launcher then signals its ranks again: only later signals count as a second one.
 AGAIN_SECONDS = 3
 # Time for a rank to report its error.
 LAST_WORDS_SECONDS = 2
@@ -38,9 +38,9 @@ class Watchdog:
         # Ranks end with their torchrun.
         self.launcher = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
         self.asked_at = math.inf
-        # What is watched: something with progress() and where().
+        # The object that is watched: it has progress() and where().
         self.trainer = None
-        # What a rank does before there is a trainer, and how long that may take.
+        # What a rank does before there is a trainer, and its timeout.
         self.starting, self.limit = "the start", math.inf
         self.quiet = False
         self.main = threading.get_ident()
@@ -48,7 +48,7 @@ class Watchdog:
         self.asking = asking if saves else set()
         self.signals = {*asking, PEER_FAILED}
         if hasattr(signal, "sigtimedwait"):
-            # Signals are taken by the thread: the main one may be deep in a wait that Python cannot interrupt.
+            # A thread receives the signals: the main one may be in a wait that Python cannot interrupt.
             signal.pthread_sigmask(signal.SIG_BLOCK, self.signals)
         else:
             for number in self.asking:
@@ -109,7 +109,7 @@ class Watchdog:
 
     def _end(self, number: int) -> None:
         if self.quiet:
-            # The main thread is saying why it ends, and does so when that is said.
+            # The main thread is reporting an error, and exits after that.
             time.sleep(LAST_WORDS_SECONDS)
         else:
             self.say(f"ended by its launcher at {self.place()}")

@@ -1,7 +1,7 @@
 """
-Checkpoints that are written while the run goes on. The ranks copy what they hold, to pinned memory where it is on a GPU, and a
-thread of each writes its file. By the store they tell each other what became of theirs: the first rank names the folder when all
-are there, and what became of it every rank knows at its next step. One is written at a time.
+Asynchronous checkpointing: each rank copies its state, from a GPU to pinned memory, and a thread writes its file during the next steps.
+Through the store rank 0 learns when all files are there, and renames the folder; all ranks read the outcome at their next step. At most
+one checkpoint is written at a time.
 """
 import json
 import threading
@@ -14,34 +14,34 @@ from .lock import Refused
 from .safetensors import NotFinite
 from .spaces import Held, OnDisk
 
-# How often the store is asked.
+# Polling interval of the store, in seconds.
 LOOK_SECONDS = 0.02
 
 
 class NotSaved(Refused):
-    """The last checkpoint of a run is not there. The message says why."""
+    """The last checkpoint of a run was not written. The message says why."""
 
 
 class Writer:
-    """Of one rank. `beside`: the run goes on meanwhile. `alive` is called while somebody waits."""
+    """The writer of one rank. `beside`: writes in the background. `alive` is called during waits."""
 
     def __init__(self, store, beside: bool, alive):
         self.store, self.beside, self.alive = store, beside, alive
         self.thread: Optional[threading.Thread] = None
-        # What became of those that were started, since it was last asked.
+        # Outcomes of checkpoints since the last query.
         self.outcomes: List[Dict] = []
-        # Why the last one is not there; empty: it is.
+        # Why the last checkpoint was not written; empty: it was.
         self.error = ""
-        # Memory of the last copy, which the next one uses again.
+        # Buffers of the last copy, reused by the next.
         self.copies: Dict[str, torch.Tensor] = {}
         self.stream = None
-        # How long the run stood still for the last one.
+        # How long the last checkpoint blocked training, in seconds.
         self.stood = 0.0
 
     def start(self, order, mine: Dict[str, Held], device: torch.device) -> None:
         started = time.perf_counter()
         self.wait()
-        # What is on a disk is more than memory holds: it is written as it is read.
+        # Tensors on disk may exceed memory: they are written as they are read.
         if not self.beside or any(isinstance(values, OnDisk) for values in mine.values()):
             self._write(order, mine, None)
         else:
@@ -51,14 +51,14 @@ class Writer:
         self.stood = time.perf_counter() - started
 
     def wait(self) -> None:
-        """For the one that is being written."""
+        """Waits for the checkpoint that is being written."""
         while self.thread and self.thread.is_alive():
             self.thread.join(LOOK_SECONDS)
             self.alive()
         self.thread = None
 
     def ended(self) -> List[Dict]:
-        """What became of those that have ended. Raises where no later one could be written either."""
+        """Outcomes of completed writes. Raises if no later write could succeed."""
         told, self.outcomes = self.outcomes, []
         for outcome in told:
             if outcome["lasting"]:
@@ -66,14 +66,14 @@ class Writer:
         return told
 
     def finish(self) -> List[Dict]:
-        """The same, when the last one was waited for. Raises where that is not there."""
+        """The same, after the last write. Raises if that checkpoint was not written."""
         told = self.ended()
         if self.error:
             raise NotSaved(f"the last checkpoint could not be written: {self.error}")
         return told
 
     def _copy(self, mine: Dict[str, torch.Tensor], device: torch.device):
-        """As they are now, and what to wait for before they are read."""
+        """A snapshot of the state, and the event to wait for before it is read."""
         cuda = device.type == "cuda"
         for name, values in mine.items():
             last = self.copies.get(name)
@@ -93,14 +93,14 @@ class Writer:
                     values.record_stream(self.stream)
             event = torch.cuda.Event()
             event.record(self.stream)
-        # The next step may change what is copied when the copy is there; the host goes on.
+        # The next step waits for the copy before it changes state; the host continues.
         torch.cuda.current_stream(device).wait_event(event)
         return copies, event
 
     def _write(self, order, mine: Dict[str, Held], event) -> None:
         try:
             self._write_together(order, mine, event)
-        except Exception as error:  # the store is gone, and with it the first rank
+        except Exception as error:  # the store is gone, because rank 0 is
             self._end(order, {"error": _words(error), "lasting": ""})
 
     def _write_together(self, order, mine: Dict[str, Held], event) -> None:
@@ -117,7 +117,7 @@ class Writer:
 
     def _seal(self, order) -> None:
         try:
-            # All of them: whoever is late would write into a folder that is gone.
+            # Waits for all ranks: a late one would write into a folder that is gone.
             told = [self._told(f"saved/{order.step}/{rank}") for rank in range(order.world)]
             for said in told:
                 if said["error"]:
@@ -147,7 +147,7 @@ class Writer:
 
 
 class Failed(Exception):
-    """What another rank has said."""
+    """The error of another rank."""
 
     def __init__(self, said: Dict):
         super().__init__(said["error"])
