@@ -86,24 +86,24 @@ const commandsHeader = () =>
   ].join('\n')}\n`
 
 const pythonDtypes =
-  () => `"""What tensors are in. Written by scripts/contracts.mjs from src/base/dtype.ts: change it there."""
+  () => `"""Tensor dtypes. Written by scripts/contracts.mjs from src/base/dtype.ts: change it there."""
 import torch
 
-# By the names that programs have for them.
+# By their names in programs.
 DTYPES = {
 ${elementTypes.map(type => `    "${type}": torch.${elementFacts[type].torch},`).join('\n')}
-    # Not in every release.
+    # Not in every release of PyTorch.
 ${codeTypes.map(type => `    "${type}": getattr(torch, "${elementFacts[type].torch}", None),`).join('\n')}
 }
 
-# In the header of a safetensors file.
+# Their names in the header of a safetensors file.
 NAMES = {
 ${elementTypes.map(type => `    torch.${elementFacts[type].torch}: "${elementFacts[type].safetensors}",`).join('\n')}
 }
 `
 
 const pythonSoftware =
-  () => `"""Who writes checkpoints. Written by scripts/contracts.mjs from src/base/software.ts: change it there."""
+  () => `"""The software named in checkpoints. Written by scripts/contracts.mjs from src/base/software.ts: change it there."""
 SOFTWARE = "${software.emitted}"
 `
 

@@ -301,7 +301,7 @@ def require_continuation(folder: str, manifest: Dict, position: Dict) -> None:
 
 
 def starting(program: Dict, manifest: Dict) -> set:
-    """Adapters and the like that start from scratch, because the frozen pretrained weights come without them."""
+    """Trained parameters next to frozen ones (LoRA adapters) that start from scratch, because the loaded weights lack them."""
     params = program["params"] if any(param.get("frozen") for param in program["params"]) else []
     trained = (param["name"] for param in params if not param.get("frozen"))
     return {name for name in trained if f"param.{name}" not in manifest["tensors"]}

@@ -286,8 +286,8 @@ def _multiplies_mx(codes: torch.Tensor) -> bool:
 
 def _in_tiles(table: torch.Tensor) -> torch.Tensor:
     """
-    E8M0 scales in the swizzled layout of cuBLAS: padded tiles of 128 rows and 4 columns, in which row r and column c are at 16 (r % 32)
-    + 4 (r // 32) + c.
+    E8M0 scales in the swizzled layout of cuBLAS: padded tiles of 128 rows and 4 columns, in which row r and column c are at
+    16 (r % 32) + 4 (r // 32) + c.
     """
     rows, columns = table.shape
     down, across = -(-rows // 128), -(-columns // 4)

@@ -22,7 +22,7 @@ class Copy:
         self.returncode: Optional[int] = None
         sys.stdout.flush()
         sys.stderr.flush()
-        # Before it has handlers of its own, SIGTERM ends the child as it ends the launcher.
+        # Blocked during the fork: without handlers of its own yet, a child would react like the launcher.
         signal.pthread_sigmask(signal.SIG_BLOCK, TOLD)
         with warnings.catch_warnings():
             # The launcher has threads. The child has none of them, and uses nothing that they may have locked.

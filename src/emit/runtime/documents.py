@@ -105,8 +105,8 @@ Segment = Tuple[int, int, List[Tuple[int, int]]]
 
 def pieces_of(places, query_first: Start, key_first: Start, held: int, order=None) -> Optional[List[Piece]]:
     """
-    Which of a CP rank's keys its queries see. None: the last keys of a document are elsewhere, so there are no causal segments.
-    `order`: the token at each slot.
+    Which of a CP rank's keys its queries see. None: only some of the keys at the positions of the queries are on this rank, so there is
+    no causal segment. `order`: the token at each slot.
     """
     known = _known(places)
     cut = (query_first, key_first, held)

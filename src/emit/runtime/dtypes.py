@@ -1,7 +1,7 @@
-"""What tensors are in. Written by scripts/contracts.mjs from src/base/dtype.ts: change it there."""
+"""Tensor dtypes. Written by scripts/contracts.mjs from src/base/dtype.ts: change it there."""
 import torch
 
-# By the names that programs have for them.
+# By their names in programs.
 DTYPES = {
     "f32": torch.float32,
     "f64": torch.float64,
@@ -9,12 +9,12 @@ DTYPES = {
     "f16": torch.float16,
     "i32": torch.int64,
     "i8": torch.int8,
-    # Not in every release.
+    # Not in every release of PyTorch.
     "f8e4m3": getattr(torch, "float8_e4m3fn", None),
     "f8e5m2": getattr(torch, "float8_e5m2", None),
 }
 
-# In the header of a safetensors file.
+# Their names in the header of a safetensors file.
 NAMES = {
     torch.float32: "F32",
     torch.float64: "F64",

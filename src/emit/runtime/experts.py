@@ -1,7 +1,7 @@
 """
-Mixture of experts: top-k routing, dispatch and combine. Scores end in the experts, routing decisions in the selected ones, best first;
--1 is a dropped token. Dispatched rows are sorted by expert, and no op reads the padding behind the last. All shapes are static
-(capacity), so the GPU never waits for the host.
+Mixture of experts: top-k routing, dispatch and combine. The last dim of scores is the experts; that of routing decisions the selected
+ones, best first, -1 if the token was dropped. Dispatched rows are sorted by expert, and no op reads the padding behind the last. All
+shapes are static (capacity), so the GPU never waits for the host.
 """
 from typing import Optional, Sequence, Tuple
 

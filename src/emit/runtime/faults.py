@@ -1,7 +1,7 @@
 """
-Fault injection: shows before production what a run does when a rank dies, hangs, is slow, computes NaN or loses a message. `--fault
-KIND:key=value,...`, as in lockstep train; steps count from 1, and calls from 0 in the schedule of stageN.json. A fault happens once: a
-restarted run reads the list of those that have happened.
+Fault injection: shows before production what a run does when a rank dies, hangs, is slow, computes NaN or loses a message.
+`--fault KIND:key=value,...`, as in lockstep train; steps count from 1, and calls from 0 in the schedule of stageN.json. A fault happens
+once: a restarted run reads the list of those that have happened.
 """
 import errno
 import fnmatch

@@ -1,7 +1,7 @@
 """
-Attention by PyTorch's fused ops (flash, cuDNN). They support two masks: none, and causal with as many queries as
-keys; flash attention also has sliding windows over full sequences. With context parallelism queries and keys are split into blocks of
-these two kinds, and the partial outputs are merged by their log-sum-exp.
+Attention by PyTorch's fused ops (flash, cuDNN). They support two masks: none, and causal with as many queries as keys; flash attention also
+has sliding windows over full sequences. With context parallelism queries and keys are split into blocks of these two kinds, and the
+partial outputs are merged by their log-sum-exp.
 """
 import math
 from functools import partial

@@ -114,7 +114,7 @@ def kept_in(params: List[Dict]) -> Iterator[Kept]:
 
 
 def hash_of(values: torch.Tensor) -> torch.Tensor:
-    """A 64-bit hash: the sum of all elements as integers times odd factors, so a single flipped bit changes it. All NaNs hash alike."""
+    """A 64-bit hash: the sum of all elements as integers times odd factors, so a single flipped bit changes it. All NaNs have one hash."""
     line = values.detach().reshape(-1)
     total = torch.zeros((), dtype=torch.int64, device=line.device)
     for first in range(0, line.numel(), CHUNK):

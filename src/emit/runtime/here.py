@@ -41,7 +41,7 @@ class Here:
         # Whether routing is recorded, and that of the step: layer, position in the global batch, selected experts.
         self.records = False
         self.chosen: List = []
-        # For hang reports: what the host waits for, and what the GPU was last told to wait for.
+        # For hang reports: what the host waits for, and what the GPU stream waits for last.
         self.waiting_for = ""
         self._waited: Deque = deque(maxlen=256)
 

@@ -1,6 +1,6 @@
 """
 Chunked linear cross entropy: LM head, loss and gradients of a few tokens at a time, so that the full logits never exist. The forward
-and backward of the last block follow each other, so gradients are computed at once.
+and backward of the last block follow each other, so the gradients of a chunk are computed with its loss.
 """
 from typing import Optional
 

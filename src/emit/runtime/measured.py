@@ -33,7 +33,7 @@ def limit_in(path: str) -> int:
 
 class Measured:
     def __init__(self) -> None:
-        # Seconds of steps without profiling, which are not slowed by it; and of the stages in profiled steps.
+        # Seconds of steps without profiling, which slows them; and of the stages in profiled steps.
         self.steps: List[float] = []
         self.stages: List[Dict[int, Dict]] = []
         # Usable bytes of the rank that has least.

@@ -119,7 +119,7 @@ def _step(x: torch.Tensor) -> torch.Tensor:
 
 
 def _half_step(x: torch.Tensor) -> torch.Tensor:
-    """The same in half precision: adding A * I before the matmul instead of A * x after it keeps more bits."""
+    """The same in half precision. Adding A to a diagonal is cheaper than adding A * x to a matmul."""
     square = x @ x.mT
     factor = torch.baddbmm(square, square, square, beta=B, alpha=C)
     factor.diagonal(dim1=-2, dim2=-1).add_(A)

@@ -29,7 +29,7 @@ class Proposal(ctypes.Structure):
 
 
 class Product:
-    """A GEMM of one shape and layout, with or without an addend, and the algorithm selected for it."""
+    """A GEMM of one shape and layout, with or without `plus`, and the algorithm selected for it."""
 
     def __init__(self, library: "Library", a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, plus: Optional[torch.Tensor]):
         self.library = library
@@ -162,7 +162,7 @@ def start(device) -> None:
 def mm(
     a: torch.Tensor, b: torch.Tensor, dtype: Optional[torch.dtype] = None, plus: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """a b, accumulated in FP32, plus an optional addend; `dtype` is that of the result, by default that of the operands."""
+    """a b, accumulated in FP32, + plus; `dtype` is that of the result, by default that of the operands."""
     if library is not None and a.dtype == torch.bfloat16 and (plus is None or plus.dtype == (dtype or a.dtype)):
         return torch.ops.lockstep.product(a, b, dtype or a.dtype, plus)
     product = torch.mm(a, b) if dtype in (None, a.dtype) else _wider(a, b, dtype)

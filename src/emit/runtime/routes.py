@@ -30,7 +30,7 @@ class Routes:
             at = edges[:-1, None] + torch.arange(block, device=flat.device)
             there = (at < edges[1:, None]).flatten()
             at = at.flatten().clamp(max=count - 1)
-            # Padding of a block has index `count`, and goes to the row behind the last.
+            # Padding of a block has index `count`, and is written to an extra row behind the last.
             self.choices = torch.where(there, order[at], count)
             mine = torch.where(there, rows[at] % room, room)
         else:

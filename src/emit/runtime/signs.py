@@ -10,7 +10,7 @@ from .dtypes import DTYPES
 
 
 def blend_(grad: torch.Tensor, m: torch.Tensor, beta1: float, ranks: int) -> torch.Tensor:
-    """The rank's contribution to Adam's next first moment, before the average over ranks."""
+    """The rank's contribution to Adam's next first moment, before the sum over ranks."""
     return grad.mul_(1 - beta1).add_(m, alpha=beta1 / ranks)
 
 

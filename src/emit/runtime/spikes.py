@@ -1,7 +1,7 @@
 """
 Loss-spike skipping: a grad-norm limit for each step, from the norms of the applied steps before it. Every rank computes it, and all
-must get the same bits on any hardware: logarithms and powers use only +, * and /, which IEEE 754 rounds exactly.
-src/health/norm-limit.ts computes the same in the same order.
+must get the same bits on any hardware: logarithms and powers use only sums, multiplications and divisions, which IEEE
+754 rounds correctly. src/health/norm-limit.ts computes the same in the same order.
 """
 import math
 import struct

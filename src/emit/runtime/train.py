@@ -31,7 +31,7 @@ from .trainer import Trainer
 from .watchdog import EXIT_CORRUPT, EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 
 
-# Fields that a run reports once at its start; `data` of the job names a file.
+# Printed once at the start of a run on synthetic data; `data` of the job selects real data.
 SYNTHETIC = "data: SYNTHETIC (generated from the seed). The job has no data.source; losses say nothing about your data."
 
 
