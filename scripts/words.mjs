@@ -159,8 +159,37 @@ export const allowed = [
   { text: /checkpoint\/damaged|program\/law|plan\/rehearsal|checkpointDamaged/, why: 'codes are stable' },
 ]
 
-/** Areas that are still being rewritten: delete a row when its area is done. */
-const later = ['src/emit/']
+/**
+ * Files that are still being rewritten: delete a row when its file is done. What is left in the runtime are names in its code, and
+ * messages that tests state.
+ */
+const later = [
+  'src/emit/rules.ts',
+  'src/emit/runtime/checkpoint.py',
+  'src/emit/runtime/codes.py',
+  'src/emit/runtime/comm.py',
+  'src/emit/runtime/documents.py',
+  'src/emit/runtime/experts.py',
+  'src/emit/runtime/fused.py',
+  'src/emit/runtime/grouped.py',
+  'src/emit/runtime/here.py',
+  'src/emit/runtime/looking.py',
+  'src/emit/runtime/losses.py',
+  'src/emit/runtime/newest.py',
+  'src/emit/runtime/ops.py',
+  'src/emit/runtime/profile.py',
+  'src/emit/runtime/residuals.py',
+  'src/emit/runtime/restarts.py',
+  'src/emit/runtime/safetensors.py',
+  'src/emit/runtime/saving.py',
+  'src/emit/runtime/signs.py',
+  'src/emit/runtime/sparse.py',
+  'src/emit/runtime/stage.py',
+  'src/emit/runtime/train.py',
+  'src/emit/runtime/trainer.py',
+  'src/emit/schedule.ts',
+  'src/emit/sparse.ts',
+]
 
 /** Folders whose string literals and pages users read. */
 const folders = ['src', 'studio/text', 'docs']
