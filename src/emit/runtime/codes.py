@@ -88,7 +88,7 @@ def scale(amax: torch.Tensor, form: str, by: str = "amax") -> torch.Tensor:
 
 
 def _scale(number: torch.Tensor, form: str, by: str) -> torch.Tensor:
-    """Of an amax, or the scale itself."""
+    """The scale for an amax, or `number` itself if it is one."""
     return number if by == "scale" else scale(number, form, by)
 
 
@@ -130,7 +130,7 @@ def quantize(
 
 
 def coded(x: torch.Tensor, form: str, blocks: Sequence[Blocks], by: str = "amax"):
-    """(amax, quantized values) for each way to split x into blocks: in one pass where a GPU can."""
+    """amax and quantized values of x for each of the given block shapes: in one pass where a GPU can."""
     made = _coded_both_ways(x, form, blocks) if by == "amax" else None
     if made is None:
         made = []

@@ -125,7 +125,7 @@ class Units:
 
 
 def layers_of(params: List[Dict], unit_dims: List[str]) -> List[Layer]:
-    """Those of all stages."""
+    """The layers of all stages."""
     by_layer: Dict[str, List[Dict]] = {}
     for param in params:
         names = [dim["name"] for dim in param["dims"]]

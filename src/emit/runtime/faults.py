@@ -18,7 +18,7 @@ import torch
 
 from . import checkpoint, spaces
 
-# Of each kind, the required and the optional keys.
+# Required and optional keys of each kind.
 KEYS = {
     "kill": (("rank", "step"), ("at",)),
     "stall": (("rank", "step"), ("at", "seconds")),

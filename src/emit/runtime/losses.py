@@ -82,7 +82,7 @@ def _with_others(logits, labels, count, first, here, group: str):
 
 
 def _one_pass(logits, labels, count):
-    """The same with the full vocabulary. On a GPU the gradient overwrites the logits; torch.compile would read them three times."""
+    """The same with the full vocabulary here. On a GPU the gradient overwrites the logits; torch.compile would read them three times."""
     if triton is not None and logits.is_cuda and logits.dtype == torch.bfloat16 and logits.is_contiguous():
         return torch.ops.lockstep.token_losses_(logits, labels, (1 / count).float()).sum(), logits
     greatest = _greatest(logits)

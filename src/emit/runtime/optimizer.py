@@ -345,7 +345,7 @@ compiled: Dict = {}
 
 # Whether PyTorch has a fused AdamW for CPU: since 2.4.
 FUSES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 4)
-# Elements per call of it.
+# Elements per call of that kernel.
 FUSED_PIECE = 2**21
 # Elements per block on a host without compiled kernels: intermediate results stay in the caches.
 PIECE = 2**18
@@ -438,7 +438,7 @@ def _stored(into, values, rounded: Optional[torch.Tensor], verdict: torch.Tensor
         for x, value, chance in zip(into, values, chances)
     ]
     if rounded is not None:
-        # Of the selected value: reading the old copy would be a wasted pass.
+        # Rounded from the selected value: selecting between copies would be another read.
         rounded.copy_(kept[0])
     for x, value in zip(into, kept):
         if x is not None:

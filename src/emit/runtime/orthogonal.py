@@ -32,7 +32,7 @@ class Means:
         self.made, self.alone, self.like, self.shorten = made, alone, like, shorten
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        """Of each parameter, if other ranks orthogonalize too."""
+        """One by one, for distributed Muon: other ranks orthogonalize some of them."""
         return (one() for one in self.alone)
 
     def stacked(self, first: int, count: int, sizes, dtype: torch.dtype) -> torch.Tensor:
@@ -76,7 +76,7 @@ def unstack(lines: torch.Tensor, count: int, sizes) -> Tuple[torch.Tensor, ...]:
 
 
 def newton_schulz_in_lines(x: torch.Tensor, sizes, blocks, matrix, steps: int, half=False) -> torch.Tensor:
-    """Of flattened tensors, whose shards are blocks with equal padding: `blocks` has the number of shards along each dim."""
+    """`newton_schulz` of flattened tensors that consist of padded blocks: `blocks` has the number of blocks along each dim."""
     count = math.prod(blocks)
     block = [size // ways for size, ways in zip(sizes, blocks)]
     held = math.prod(block)

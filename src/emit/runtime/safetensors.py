@@ -81,7 +81,7 @@ class Reader:
                 raise ValueError("the header is longer than the file")
             head = self.file.read(size)
             self.header = json.loads(head)
-            # Of the header with its length, as 8 hex digits.
+            # CRC-32 of the header with its length, as 8 hex digits.
             self.head_sum = sum_of(length + head)
             self.start = 8 + size
             self.metadata = self.header["__metadata__"]
