@@ -20,4 +20,4 @@ console.log(
 //> 0 | F0 F1 I0 W0 I1 W1
 //> 1 | F0 I0 F1 I1 W0 W1
 //> { makespan: 7, idle: [ 1, 1 ], peak: [ 2, 2 ] }
-//> stage 1 microbatch 0 goes back before it goes forward on rank 1
+//> stage 1 microbatch 0 has its backward before its forward on rank 1

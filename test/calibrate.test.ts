@@ -315,7 +315,7 @@ describe('lockstep calibrate', () => {
       }
     }
     const { said, told } = await trained(titleOf(thisHost()))
-    match(said ?? '', /^Predicted: \S+ \S+ a step, by \/home\/\.cache\/lockstep\/calibration-here\.yaml\.$/)
+    match(said ?? '', /^Predicted: \S+ \S+\/step \(\/home\/\.cache\/lockstep\/calibration-here\.yaml\)\.$/)
     equal(told.file, file)
     ok(told.seconds > 0)
     for (const other of [
@@ -323,7 +323,7 @@ describe('lockstep calibrate', () => {
       await trained(titleOf(thisHost()), '--kernels', 'reference'),
     ])
       deepEqual(other, { said: undefined, told: undefined })
-    match((await trained('another machine', '--cluster', 'h100')).said ?? '', /by h100\.$/)
+    match((await trained('another machine', '--cluster', 'h100')).said ?? '', /\(h100\)\.$/)
   })
 
   test('compare names what is wrong with every job', async () => {

@@ -280,7 +280,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     const [held, left, fresh, early, after, names] = said
     match(held, /held is in use by run mine \(process \d+ on .*, since now\), which is running; set another folder/)
     equal(left, null)
-    match(err, /run\.lock was that of run mine .*, which has ended: taken over/)
+    match(err, /run\.lock was locked by run mine .*, which has ended: taken over/)
     match(fresh, /has checkpoints of another run, the latest is step-00000004; this run would start at step 1/)
     match(early, /has step-00000004 of another run, which is later than step 2, where this run resumes/)
     equal(after, null)
@@ -298,7 +298,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     const trained = finished(process.execPath, [cli, 'train', 'job.json', '--steps', '5', ...args], { cwd: root })
     const { code, err: told } = await trained.done
     equal(code, 0, told)
-    match(told, /checkpoints\/run\.lock was that of run [\w-]{36} .*, which has ended: taken over/)
+    match(told, /checkpoints\/run\.lock was locked by run [\w-]{36} .*, which has ended: taken over/)
   })
 
   test('emit --init copies it into the folder, and refuses what does not fit or is damaged', async () => {

@@ -85,7 +85,7 @@ describe('lockstep launch', { skip }, () => {
       const resumed = await launch('--resume', join('trained', 'checkpoints'), '--steps', '4', '--out', 'resumed').done
       equal(resumed.code, 0, resumed.err)
       match(resumed.out, /Resumes from trained\/checkpoints\/step-00000003, after step 3\.\n/)
-      match(resumed.out, /trained 4 to 4 of 4 steps in .*, held-out loss \d/)
+      match(resumed.out, /trained 4 to 4 of 4 steps in .*, validation loss \d/)
       const [expected] = await train('--resume', 'trained', '--steps', '4', '--out', 'expected')
       near(lossesIn(readFileSync(join(root, 'resumed', 'metrics.jsonl'), 'utf8')), [expected.loss])
       const refused = await launch('--resume', 'trained', '--seed', '9', '--out', 'refused').done
@@ -249,7 +249,7 @@ describe('two nodes with a network between them', { skip: unjoined ?? false }, (
   later('a node that never comes: the other says so, and ends', async () => {
     const { code, err } = await onNode(0, { RENDEZVOUS: '4' }).done
     equal(code, 1)
-    match(err, /lockstep: node 0 \(ranks 0 to 0\): .* not all 2 nodes met at 10\.231\.7\.1:29400 within 4 s/)
+    match(err, /lockstep: node 0 \(ranks 0 to 0\): .* not all 2 nodes arrived at 10\.231\.7\.1:29400 within 4 s/)
     doesNotMatch(err, /Traceback/)
   })
 

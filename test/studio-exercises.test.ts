@@ -52,7 +52,7 @@ later('tp-backward: laws and lines until the all-reduce and its wait are back', 
 later('pp-backward: what is missing or deadlocks is named; any order that runs is right', inChromium, async () => {
   const { page, isFine } = await exercise('pp-backward')
   const rows = (await area(page).inputValue()).split('\n')
-  match(await said(page, rows.join('\n')), /16 things are wrong.*stage 0 microbatch 0 goes back never/s)
+  match(await said(page, rows.join('\n')), /16 things are wrong.*stage 0 microbatch 0 has its backward 0 times/s)
   const behind = rows.map((row, stage) => `${row},${[0, 1, 2, 3].map(n => `${stage}B${n}`).join(',')}`)
   const deadlocked = behind.with(3, '3F0,3F1,3F2,3F3,3B3,3B2,3B1,3B0').with(0, '0F0,0B0,0F1,0F2,0F3,0B1,0B2,0B3')
   match(await said(page, deadlocked.join('\n')), /rank 0 is deadlocked at 0B0/)

@@ -162,7 +162,7 @@ later('on this machine: a native run streams to the page, is hit by faults, and 
   await studio.close()
   await press(page, 'Start')
   await state(page, 'failed')
-  match((await page.textContent('.trouble'))!, /does not answer/)
+  match((await page.textContent('.trouble'))!, /does not respond/)
   await page.close()
 })
 

@@ -46,7 +46,7 @@ class Lock:
         if not self._create(holder):
             raise Refused(held(self.folder, holder_of(self.path) or holder))
         if before:
-            print(f"lockstep: {self.path} belonged to {told(before)}, which has ended: taken over", file=sys.stderr)
+            print(f"lockstep: {self.path} was locked by {told(before)}, which has ended: taken over", file=sys.stderr)
 
     def _create(self, holder: Dict) -> bool:
         try:
