@@ -7,7 +7,7 @@ const frames = {
   'docs/problems.md': [
     '# Problems',
     '',
-    'What is wrong with an input is told with a path, an equation where there is one, a suggestion, and one of these codes.',
+    'Every problem with an input is reported with its path, an equation where there is one, a suggestion, and one of these codes.',
     'Codes are stable: scripts may read them from `--json`, and `Problem.code` is a closed union of them.',
     'The table is printed from src/base/problem-code.ts by `node scripts/problems-page.mjs`.',
     '',

@@ -40,7 +40,7 @@ test('a rank dies, and Ctrl-C comes while the run starts again: it goes on, take
   const keeping = ['--keep-going', '--fault', 'kill:rank=1,step=2,at=3', '--save', at('saved')]
   equal(await run(['train', at('job.yaml'), '--out', at('run'), ...keeping], io), 130, said)
   match(said, /warning at step 2, rank 1: .*resumes after step 1, from memory of the ranks \[restart\]/)
-  match(said, /went on after 1 failure\n/)
+  match(said, /recovered from 1 failure\n/)
   const lines = readFileSync(at('run', 'metrics.jsonl'), 'utf8').trim().split('\n')
   const told = lines.map(line => JSON.parse(line)).map(({ step, event = 'step' }) => `${event} ${step}`)
   deepEqual(

@@ -93,7 +93,7 @@ test('eval: loss, perplexity and bits per byte, of a checkpoint and of a folder'
 
 const llama = ownFixture('huggingface/llama')
 const refusals: readonly (readonly [argv: readonly string[], said: RegExp])[] = [
-  [['generate', at('saved')], /there is nothing to go on from; give --prompt/],
+  [['generate', at('saved')], /no prompt; give --prompt/],
   [['generate', at('saved'), '--prompt', ''], /--prompt: the prompt is empty/],
   [['generate', at('saved'), '--ids', '1,x'], /--ids: `1,x` is not a list of ids; write them as 17,4,99/],
   [['generate', at('saved'), '--ids', '1,256'], /256/],
