@@ -235,7 +235,7 @@ test('a disk too full for metrics is said once; the run goes on, and its lines a
   })
   equal(code, 0, err)
   equal(full, 3)
-  equal(err.match(/metrics\.jsonl: no space left on the disk; the run goes on/g)?.length, 1, err)
+  equal(err.match(/metrics\.jsonl: no space left on the disk; the run continues/g)?.length, 1, err)
   equal(err.match(/metrics\.jsonl: there is room again/g)?.length, 1, err)
   equal(err.match(/TensorBoard/g)?.length, 1, err)
   deepEqual(
