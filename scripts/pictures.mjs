@@ -1,7 +1,7 @@
 // Pictures of README and docs, made by what they show: node scripts/pictures.mjs [step|terminal|studio ...]
 // A simulated step, a terminal recording, a page of the studio (needs Chromium). test/pictures.test.ts keeps the first two current.
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -20,24 +20,36 @@ const lockstep = (args, cwd = root) =>
     stdio: ['ignore', 'pipe', 'ignore'],
   })
 
-/** One step of Llama 3 70B on 512 H100s, a lane per pipeline stage. */
-export function stepPicture() {
-  const file = join(mkdtempSync(join(tmpdir(), 'lockstep-')), 'step.svg')
-  lockstep(['simulate', 'examples/jobs/llama3-70b.yaml', '--cluster', 'h100', '--svg', file])
-  return readFileSync(file, 'utf8')
+/** What `make` returns of a temporary folder. */
+function inFolder(make) {
+  const folder = mkdtempSync(join(tmpdir(), 'lockstep-'))
+  try {
+    return make(folder)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
 }
+
+/** One step of Llama 3 70B on 512 H100s, a lane per pipeline stage. */
+export const stepPicture = () =>
+  inFolder(folder => {
+    const file = join(folder, 'step.svg')
+    lockstep(['simulate', 'examples/jobs/llama3-70b.yaml', '--cluster', 'h100', '--svg', file])
+    return readFileSync(file, 'utf8')
+  })
 
 /** What the terminal shows of a plan that is found and checked. */
 export function terminalPicture() {
-  const cwd = mkdtempSync(join(tmpdir(), 'lockstep-'))
   const commands = [
     'plan --model llama3-8b --cluster h100 --devices 64 --seq 8k --global-batch 128 --quick --out job.yaml',
     'verify job.yaml',
   ]
-  const shown = commands.map(command => ({
-    command: `lockstep ${command}`,
-    lines: lockstep(command.split(' '), cwd).trimEnd().split('\n'),
-  }))
+  const shown = inFolder(folder =>
+    commands.map(command => ({
+      command: `lockstep ${command}`,
+      lines: lockstep(command.split(' '), folder).trimEnd().split('\n'),
+    })),
+  )
   return terminalSvg('lockstep finds a plan and checks it', shown)
 }
 

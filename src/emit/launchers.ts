@@ -2,7 +2,7 @@
  * Launchers of an emitted folder: torchrun on one node or several, Slurm, Kubernetes. The job's name is quoted as each
  * language needs it, or reduced to letters and digits where names cannot be quoted.
  */
-import { printable } from '../base/index.js'
+import { counted, printable } from '../base/index.js'
 import type { Run } from './run.js'
 
 /** GPUs per node that the Slurm and Kubernetes files ask for. */
@@ -48,7 +48,7 @@ PYTHON="\${PYTHON:-python3}"
 for word in "$@"; do
   if [ "$word" = --help ] || [ "$word" = -h ]; then
     cat <<'HELP'
-Starts the ${world} rank${world > 1 ? 's' : ''} of this folder, one process per rank.
+Starts the ${counted(world, 'rank')} of this folder, one process per rank.
 
   sh launch.sh [options of train.py]
       all ranks on this machine: one GPU per rank, or none with --device cpu

@@ -1,6 +1,6 @@
 /** lockstep emit: the program of a job as a folder of PyTorch, for torchrun, Slurm and Kubernetes. */
 import { join } from 'node:path'
-import { showBytes, worldOf } from '../../base/index.js'
+import { counted, showBytes, worldOf } from '../../base/index.js'
 import { scheduleOf } from '../../compile/index.js'
 import { devicesPerNode, heldBytes } from '../../emit/index.js'
 import { formOf, type Job } from '../../plan/index.js'
@@ -85,8 +85,6 @@ function told({ job, program }: Loaded, written: Partial<EmittedFolder>, options
 const isSynthetic = ({ data }: Job): boolean => data === undefined || formOf(data) === 'synthetic'
 
 const syntheticLine = 'data: SYNTHETIC, generated from the seed; set data.source to train on your own'
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
 /** The command for as many ranks as one node has GPUs, or for several nodes. */
 function startOf(world: number): string {

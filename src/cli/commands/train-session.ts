@@ -1,6 +1,6 @@
 /** The session of `lockstep train`: as the options ask for it, and, where they do, one that goes on after failures. */
 import { dirname, join, resolve } from 'node:path'
-import { type FaultBook, showBytes, showPercent, showTime } from '../../base/index.js'
+import { counted, type FaultBook, showBytes, showPercent, showTime } from '../../base/index.js'
 import type { HealthEvent } from '../../health/index.js'
 import {
   type Beginning,
@@ -93,7 +93,7 @@ export function keptLines(session: Session, spent: number): string[] {
   const { copies, seconds, bytes, sentBytes } = copying
   const each = `${showTime(seconds / copies)} each, ${showPercent(seconds / (spent + seconds), 1)} of the time`
   return [
-    ...(failures > 0 ? [`recovered from ${failures} failure${failures > 1 ? 's' : ''}`] : []),
+    ...(failures > 0 ? [`recovered from ${counted(failures, 'failure')}`] : []),
     ...(copies > 0
       ? [
           `copies in the ranks’ memory: ${copies} of ${showBytes(bytes)}, ${showBytes(sentBytes)} of it to other ranks; ${each}`,

@@ -45,11 +45,11 @@ export async function planningOfJob(path: string, options: JobPlanningOptions, i
   }
 }
 
-/** A plan as somebody would write it: what holds by default is left out. */
+/** The fields of a plan that differ from their defaults. */
 function withoutDefaults(plan: PlanInput, { model, training }: Job): Job['plan'] {
   const defaults: Readonly<Record<string, unknown>> = Job.parse({ model, training }).plan
-  const isSaid = ([name, value]: [string, unknown]) => JSON.stringify(value) !== JSON.stringify(defaults[name])
-  return Object.fromEntries(Object.entries(plan).filter(isSaid)) as Job['plan'] // for a file, which need not say the rest
+  const differs = ([name, value]: [string, unknown]) => JSON.stringify(value) !== JSON.stringify(defaults[name])
+  return Object.fromEntries(Object.entries(plan).filter(differs)) as Job['plan'] // for a file, where the rest holds by default
 }
 
 /** The file as its author wrote it, comments included, with another plan, and the sizes that were given. */

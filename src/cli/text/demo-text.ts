@@ -1,11 +1,10 @@
 /** What `lockstep demo` prints: short step lines, and predictions next to what was measured and what a single rank computes. */
-import { scaled, showBytes, showPercent, showTime, table } from '../../base/index.js'
+import { showBytes, showPercent, showTime, table } from '../../base/index.js'
 import type { HealthEvent } from '../../health/index.js'
 import type { Job } from '../../plan/index.js'
-import type { StepRecord } from '../../train/index.js'
 import type { Io } from '../io.js'
 import type { Paint } from './colors.js'
-import type { Display } from './display.js'
+import { type Display, lineOf } from './display.js'
 
 const stepLines = 10
 
@@ -14,22 +13,13 @@ export function shortLines({ training: { steps } }: Job, io: Io): Display {
   const every = Math.ceil(steps / stepLines)
   return {
     step(record) {
-      if (record.step % every === 0 || record.step === steps) io.out(`  ${stepLine(record, steps)}\n`)
+      if (record.step % every === 0 || record.step === steps) io.out(`  ${lineOf(record, steps)}\n`)
     },
     event: (_: HealthEvent) => {},
     note: text => io.out(`${text}\n`),
     finish: () => {},
   }
 }
-
-const stepLine = ({ step, loss, gradientNorm, lr, tokensPerSecond }: StepRecord, steps: number): string =>
-  [
-    `step ${String(step).padStart(String(steps).length)}/${steps}`,
-    `loss ${loss.toFixed(4)}`,
-    `grad norm ${gradientNorm.toFixed(2)}`,
-    `lr ${lr.toExponential(2)}`,
-    `${scaled(tokensPerSecond)} tokens/s`,
-  ].join('  ')
 
 /** One rank of the job, or the whole model on a single rank. */
 export interface Measured {

@@ -1,5 +1,5 @@
 /** Problems on a terminal: one line each, with file, line and column, as editors understand them. */
-import { type Problem, printable } from '../../base/index.js'
+import { counted, type Problem, printable } from '../../base/index.js'
 import type { Io } from '../io.js'
 import { colorsOf } from './colors.js'
 
@@ -23,8 +23,6 @@ export const problemsJson = (problems: readonly Problem[], file?: string): strin
 /** '2 errors, 1 warning' */
 export function countProblems(problems: readonly Problem[]): string {
   const count = (severity: Problem['severity']) => problems.filter(p => p.severity === severity).length
-  const words = (['error', 'warning'] as const)
-    .filter(s => count(s) > 0)
-    .map(s => `${count(s)} ${s}${count(s) > 1 ? 's' : ''}`)
+  const words = (['error', 'warning'] as const).filter(s => count(s) > 0).map(s => counted(count(s), s))
   return words.join(', ') || 'no problems'
 }

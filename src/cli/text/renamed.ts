@@ -1,5 +1,6 @@
 /** Options and values under the names they had before: they work, with a note that names the new ones. */
 import type { Command, Option } from 'commander'
+import { splitAt } from './usage.js'
 
 const renamedOptions: Readonly<Record<string, string>> = {
   '--average': '--ema',
@@ -19,7 +20,7 @@ export function withNewOptions(program: Command, words: readonly string[], note:
   const end = words.includes('--') ? words.indexOf('--') : words.length
   const renamed = [...words.slice(0, end)]
   for (const [at, word] of renamed.entries()) {
-    const [flag, value] = word.startsWith('--') && word.includes('=') ? splitAt(word, word.indexOf('=')) : [word]
+    const [flag, value] = word.startsWith('--') && word.includes('=') ? splitAt(word, '=') : [word]
     const option = find(flag) ?? (Object.hasOwn(renamedOptions, flag) ? find(renamedOptions[flag]) : undefined)
     if (!option?.long) continue
     if (option.long !== flag) note(`\`${flag}\` is now \`${option.long}\``)
@@ -29,8 +30,6 @@ export function withNewOptions(program: Command, words: readonly string[], note:
   }
   return [...renamed, ...words.slice(end)]
 }
-
-const splitAt = (word: string, at: number): [string, string] => [word.slice(0, at), word.slice(at + 1)]
 
 function currentValue({ long, argChoices }: Option, value: string, note: (text: string) => void): string {
   const now = Object.hasOwn(renamedValues, value) ? renamedValues[value] : undefined

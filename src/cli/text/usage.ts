@@ -107,7 +107,8 @@ function suggestion(word: string, names: readonly string[]): string {
   return alike.length === 0 ? '' : `; did you mean ${either(alike.slice(0, mostNames).map(name => `\`${name}\``))}?`
 }
 
-const splitAt = (word: string, mark: string): [string, string] => [
+/** What stands before the first such mark in a word, and after it. */
+export const splitAt = (word: string, mark: string): [string, string] => [
   word.slice(0, word.indexOf(mark)),
   word.slice(word.indexOf(mark) + 1),
 ]

@@ -25,7 +25,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
     ),
     { mayHaveJob: true },
   )
-    .argument('[job]', 'job file (YAML or JSON; - for standard input) whose plan is searched anew')
+    .argument('[job]', 'job file (YAML or JSON; - for standard input) to search a new plan for')
     .option('--allow <list>', `also search plans with some of: ${extraNames.join(', ')}`, allowed)
     .option('--devices <n>', 'number of devices (default: those of the cluster file, or of the plan of the job)', size)
     .option('--top <n>', 'number of plans to list', positive, 10)
