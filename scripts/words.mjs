@@ -197,20 +197,31 @@ const folders = ['src', 'studio/text', 'docs']
 /** A value within a message: `{rank}`, `${rank}`. */
 const gap = /\$?\{[^}]*\}/g
 /** A name in a page, such as a field: names are not prose. */
-const identifier = /`[\w.-]+`/g
+const identifier = /`[\w./-]+`/g
 const isComment = line => /^\s*(\/?\*|\/\/)/.test(line)
 const isSentence = text => /\s|\p{Script=Han}/u.test(text.replace(gap, ''))
 
 const literal = /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g
+
+/** Lines of a page without the declarations it shows: of these only comments are prose. */
+function proseOf(lines) {
+  let code = false
+  return lines.filter(({ text }) => {
+    if (text.startsWith('```')) code = text === '```ts'
+    return !code || isComment(text)
+  })
+}
 
 /**
  * What users read in a file, as texts with their lines: every line of a page and of generated Python, the sentences among
  * the string literals of TypeScript.
  */
 export function textsOf(path, source) {
-  const lines = source
-    .split('\n')
-    .map((text, i) => ({ line: i + 1, text: path.endsWith('.md') ? text.replace(identifier, '``') : text }))
+  const lines = source.split('\n').map((text, i) => ({
+    line: i + 1,
+    text: path.endsWith('.md') ? text.replace(identifier, '``').replace(/\]\([^)]*\)/g, ']()') : text,
+  }))
+  if (path.endsWith('.md')) return proseOf(lines)
   if (!path.endsWith('.ts')) return lines
   return lines
     .filter(({ text }) => !isComment(text))
