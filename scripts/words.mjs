@@ -191,8 +191,9 @@ const later = [
   'src/emit/sparse.ts',
 ]
 
-/** Folders whose string literals and pages users read. */
+/** Folders whose string literals and pages users read, and pages besides. */
 const folders = ['src', 'studio/text', 'docs']
+const pages = ['README.md', 'README.zh.md', 'ARCHITECTURE.md', 'SPEC.md', 'CHANGELOG.md']
 
 /** A value within a message: `{rank}`, `${rank}`. */
 const gap = /\$?\{[^}]*\}/g
@@ -254,7 +255,7 @@ const filesIn = (root, folder) =>
 
 /** In all that users read below `root`. */
 export function findingsBelow(root) {
-  const files = [...folders.flatMap(folder => filesIn(root, folder)), 'README.md', 'README.zh.md']
+  const files = [...folders.flatMap(folder => filesIn(root, folder)), ...pages]
   return files
     .filter(path => /\.(md|ts|py)$/.test(path))
     .filter(path => !later.some(area => path.startsWith(area)) && statSync(join(root, path)).isFile())
