@@ -9,7 +9,7 @@ import { merged, type Observer, observer, typical } from './observe.js'
 import { probesFor } from './probes.js'
 import { type Start, trainee } from './turns.js'
 
-/** The machine as its operating system describes it. */
+/** This machine as its operating system describes it. */
 export interface Host {
   readonly cpu: string
   readonly cores: number
@@ -19,12 +19,14 @@ export interface Host {
 /** What such a machine is called. */
 export const titleOf = ({ cpu, cores }: Pick<Host, 'cpu' | 'cores'>): string => `${cpu}, ${cores} cores`
 
+/** Measurements of this machine in progress, and the cluster they make. */
 export interface Calibration {
   readonly starts: readonly Start[]
   /** Once they had their turns. By default it has a device for each core. */
   cluster(devices?: number): Cluster
 }
 
+/** Prepares the measurement of kernels and collectives on this machine. Run its `starts` with `inTurns`. */
 export function calibration(host: Host, quick: boolean): Calibration {
   const { cores } = host
   const jobs = probesFor(cores)

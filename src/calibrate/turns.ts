@@ -16,7 +16,10 @@ export interface Player {
 
 export type Start = () => Promise<Player>
 
-/** Yields the share that is done before each start and each turn. Everybody who was started is stopped, whatever happens. */
+/**
+ * Runs measurements in alternation, so that they see the same machine. Yields the fraction done. All are stopped at
+ * the end, errors included.
+ */
 export async function* inTurns(starts: readonly Start[], rounds: number): AsyncGenerator<number, void, void> {
   const players: Player[] = []
   try {

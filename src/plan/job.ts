@@ -41,6 +41,7 @@ export interface ParsedJob {
   readonly locate: (problem: Problem) => Problem
 }
 
+/** Parses a job file (YAML or JSON) and checks it. Diagnostics have line and column. */
 export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const { value, problems: unread, locate } = parseText(text)
   const elsewhere = foreignText(text, source.path)

@@ -81,7 +81,7 @@ const schedule = z
   .default('1f1b')
   .describe('pipeline schedule: a name, or a CSV file in PyTorch notation')
 
-/** What is computed again, by one word. */
+/** The named recomputation policies (activation checkpointing). */
 export const recomputePolicies = ['none', 'cheap', 'selective', 'full'] as const
 
 const recompute = z
@@ -91,7 +91,7 @@ const recompute = z
   .default('none')
   .describe('activation checkpointing: activations recomputed in the backward pass instead of kept')
 
-/** Ways to let queries meet the keys of other ranks. */
+/** The kinds of context-parallel attention: all-gather KV, ring, Ulysses. */
 export const attentionKinds = ['gather', 'ring', 'ulysses'] as const
 
 const attention = z
@@ -144,6 +144,7 @@ const amountOfMemory = (example: string) =>
 /** What a plan that does not say does. */
 export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 
+/** The schema of a parallelism plan (Zod): axis sizes, ZeRO stage, schedule, precision and the rest of `plan:`. */
 export const Plan = z
   .strictObject({
     ...axes,
@@ -234,6 +235,7 @@ export const Plan = z
 
 type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
 
+/** The schema of `training:` in a job (Zod): sequence length, global batch, optimizer, learning rate schedule. */
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences per step, over all ranks; 2k is 2048'),
@@ -365,6 +367,10 @@ export const Data = z.strictObject({
   evalFraction: z.number().min(0).lt(1).default(0.05).describe('fraction of the tokens used for validation'),
 })
 
+/**
+ * The schema of a job (Zod). `Job.parse(value)` checks the shape and fills in defaults; `check` finds what fields say
+ * together.
+ */
 export const Job = z.strictObject({
   name: z.string().max(200).optional().describe('name of the job'),
   model: ModelConfig.describe('a preset, a Hugging Face config.json, or sizes'),
