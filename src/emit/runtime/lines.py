@@ -43,7 +43,7 @@ def with_room(sizes: Sequence[int], parts: int, like: torch.Tensor) -> torch.Ten
 
 
 def padded(x: torch.Tensor, room: int) -> torch.Tensor:
-    """x itself if its memory is its own and has capacity for so many elements, else a copy that has."""
+    """x itself if its memory is its own and has capacity for `room` elements, else a copy that has."""
     if room <= x.numel() or (x.storage_offset() == 0 and _elements_from(x) == room):
         return x
     return x.new_zeros(room)[: x.numel()].view(x.shape).copy_(x)
