@@ -16,7 +16,10 @@ import type { ParamDrafts } from './tail.js'
 import type { PlayedRanks } from './topk.js'
 
 /** What of the training a step depends on. */
-export type TrainedBy = Pick<Training, 'optimizer' | 'roles' | 'clip' | 'skipAbove' | 'spikes' | 'lossScale' | 'ema'>
+export type TrainedBy = Pick<
+  Training,
+  'optimizer' | 'paramGroups' | 'clip' | 'skipAbove' | 'spikes' | 'lossScale' | 'ema'
+>
 
 export interface CompileInput {
   /** The model of one microbatch: its batch is globalBatch / microbatches. */
