@@ -24,6 +24,7 @@ export const problemCodes = {
   'schema/missing': 'a required key is missing',
   'schema/name': 'unknown name',
   'schema/range': 'a number is too small or too large',
+  'schema/renamed': 'a field has its name of an earlier version, or is set under two names',
   'schema/type': 'a value has the wrong type',
   'schema/value': 'a value is not allowed',
 

@@ -24,7 +24,7 @@ export function* compilingJob(
 
 export function inputOf(job: Job, schedule: Schedule): CompileInput {
   const { model, training, plan, data } = job
-  const replays = data?.choices !== undefined
+  const replays = data?.routing !== undefined
   const built = buildModel(model, { ...stepOf(job), replays })
   return { model: withAdapters(built, adaptersOf(job)), plan, training, schedule }
 }

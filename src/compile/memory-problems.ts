@@ -49,7 +49,7 @@ function offloadsOf(plan: Plan): Change[] {
   const { optimizer, activations, parameters } = offloadOf(plan)
   return [
     ...(optimizer === 'device' ? [{ offload: { optimizer: 'host' as const } }] : []),
-    ...(activations === 'none' ? [{ offload: { activations: 'boundaries' as const } }] : []),
+    ...(activations === 'none' ? [{ offload: { activations: 'layer-inputs' as const } }] : []),
     ...(parameters === 'device' && plan.zero === 3 ? [{ offload: { parameters: 'host' as const } }] : []),
   ]
 }

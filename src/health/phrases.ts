@@ -180,7 +180,7 @@ export const eventPhrases = {
   ],
   axisOrder: [
     'rank order {order} puts communication-heavy axes on slow links: with {usual} the step would take {gain} % less',
-    'leave plan.order out, or write {usual}',
+    'leave plan.rankOrder out, or write {usual}',
   ],
   network: [
     'exposed collectives take {share} % of the step, most of it along {axis} ({most} %)',

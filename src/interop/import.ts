@@ -35,8 +35,8 @@ export function importConfig(text: string, given: Given = {}, from?: ForeignFram
 function withExperts(job: JobDraft): JobDraft {
   const { model } = job
   if (!isMapping(model) || !isMapping(model.moe)) return job
-  const { experts, chosen, ...moe } = model.moe
-  return { ...job, model: { ...model, experts, topK: chosen, moe } }
+  const { experts, topK, ...moe } = model.moe
+  return { ...job, model: { ...model, experts, topK, moe } }
 }
 
 function sourceOf(text: string, from?: ForeignFramework): Foreign | undefined {

@@ -253,7 +253,7 @@ export class BlockBuilder<D extends string> {
   }
 
   /**
-   * Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a valueDim instead. With positions,
+   * Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a vHeadDim instead. With positions,
    * as those of rope, no query sees beyond its document; `order` [batch slot] says which token lies where, if not each at its place.
    */
   attention(

@@ -57,7 +57,7 @@ function cachedNumbers(model: ModelConfig): number {
 
 /** Latent attention keeps the latent, and the one key that has a position. */
 const cachedOfLayer = ({ mla, kvHeads, headDim }: LlamaConfig): number =>
-  mla ? mla.keyValueRank + mla.ropeDim : 2 * kvHeads * headDim
+  mla ? mla.kvLoraRank + mla.qkRopeHeadDim : 2 * kvHeads * headDim
 
 /** Parameters of one name, equal in this number of layers. */
 export interface ModelPart {

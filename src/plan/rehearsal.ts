@@ -49,7 +49,7 @@ export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const { data: _data, ...rest } = job
   const small: Job = {
     ...rest,
-    ...(few.data?.documents && { data: Data.parse({ documents: { ...few.data.documents, separator: 0 } }) }),
+    ...(few.data?.documents && { data: Data.parse({ documents: { ...few.data.documents, eod: 0 } }) }),
     model: narrowed({ ...job, model: { ...job.model, ...fewer.model } as ModelConfig }, tensor, {
       ...sizes,
       seq: few.seq,

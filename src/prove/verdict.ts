@@ -114,7 +114,7 @@ async function beside(job: Job, program: Program, steps: number, watcher: Watche
   try {
     return await watcher.run(allRanks(job), comparing(program, serial, options))
   } catch (e) {
-    throw isFull(e) ? new ProblemsError([error('engine/failed', 'plan.rows', sayFailure(saidBy(e)))]) : e
+    throw isFull(e) ? new ProblemsError([error('engine/failed', 'plan.expertCapacity', sayFailure(saidBy(e)))]) : e
   }
 }
 

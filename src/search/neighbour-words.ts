@@ -90,7 +90,7 @@ export const moveWords: Wording<MoveValues> = {
   'move/recompute': ({ recompute }) => `recompute ${recompute}`,
   'move/sequence-parallel': ({ on }) => `sequence parallel ${on ? 'on' : 'off'}`,
   'move/attention': ({ meeting }) => `attention ${meeting}`,
-  'move/rows': ({ rows }) => `rows ${rows}`,
+  'move/rows': ({ rows }) => `expertCapacity ${rows}`,
   'move/schedule': ({ schedule, chunks }) => (chunks === undefined ? schedule : `${schedule}, ${chunks} chunks`),
   'move/layers': ends => `layers ${showEnds(ends)}`,
   'move/layers-even': () => 'layers even',

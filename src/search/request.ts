@@ -123,7 +123,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(cp > 1 && attentionOf(split)),
     ...(split.ep > 1 && { ep: split.ep }),
     ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
-    ...(split.rows !== undefined && { rows: split.rows }),
+    ...(split.rows !== undefined && { expertCapacity: split.rows }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
     ...(zero >= 2 && reduce && { reduce }),
@@ -148,7 +148,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
 const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] => ({
   ...(offload && { optimizer: offload }),
   ...(lifted && { parameters: lifted }),
-  ...(waiting && { activations: 'boundaries', boundaries: waiting }),
+  ...(waiting && { activations: 'layer-inputs', layerInputs: waiting }),
 })
 
 /** The `plan:` of a job from a device split, with the other settings of its model. */

@@ -197,15 +197,15 @@ const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: Par
     return states.m!.map(() => most)
   },
   // The mean of squares may be that of one small number.
-  adafactor: ({ eps, inputs }, { parameter, states }) => {
+  adafactor: ({ eps1, inputs }, { parameter, states }) => {
     const most = Math.max(1, norm([parameter]))
-    const by = (square: number) => most / Math.max(Math.sqrt(square), eps)
+    const by = (square: number) => most / Math.max(Math.sqrt(square), eps1)
     if (inputs === undefined) return states.v!.map(by)
     const [rows, columns, mean] = [states.rows!, states.columns!, states.mean!]
     const width = columns.length / mean.length
     return parameter.map((_, i) => {
       const [row, expert] = [Math.floor(i / width), Math.floor((i / parameter.length) * mean.length)]
-      return by((rows[row] * columns[expert * width + (i % width)]) / Math.max(mean[expert], eps))
+      return by((rows[row] * columns[expert * width + (i % width)]) / Math.max(mean[expert], eps1))
     })
   },
   // A sign turns where the mean is 0, and then at once.

@@ -82,7 +82,7 @@ export const commands = {
     '...frequencies',
   ],
   /**
-   * q [batch seq kvHeads group headDim], out the same with valueDim; k [batch seq kvHeads headDim], v with valueDim;
+   * q [batch seq kvHeads group headDim], out the same with vHeadDim; k [batch seq kvHeads headDim], v with vHeadDim;
    * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all. before, beforeLse: the out and lse of other
    * keys, with which these are merged; 0: there are none. places [batch queries], i32: how many keys before it a query may see; 0:
    * all. order [batch positions], i32: the token at each slot, which queryOrigin and keyOrigin count; 0: the token whose place it is.
