@@ -16,16 +16,16 @@ export interface Explanation {
   readonly job: Job
   readonly request: Request
   readonly plan: Priced
-  /** Certain where its memory is that of its program. */
+  /** Certain if its memory was read from the compiled program. */
   readonly fit: Fit
   /** Measured over estimated step time: all costs are multiplied by it. */
   readonly scale: number
   readonly neighbours: readonly Neighbour[]
-  /** What each choice of it costs, and what others would: of our own program. */
+  /** The cost of each choice of the plan and of its alternatives, for generated programs. */
   readonly choices: readonly JudgedChoice[]
-  /** Its time is that of its program. */
+  /** Its time was simulated. */
   readonly simulated: boolean
-  /** The best of all plans, where any fits. */
+  /** The best plan, if any fits. */
   readonly best?: Priced
 }
 
