@@ -215,7 +215,7 @@ const written: readonly (readonly [ModelName, PlanInput, number?])[] = [
   ['gpt', {}, 600],
   ['gpt', { dp: 2, zero: 3, microbatches: 2 }, 200],
   ['gpt tied', { pp: 2, dp: 2, zero: 1, microbatches: 2 }],
-  ['llama', { tp: 4, order: 'tp-pp-dp' }],
+  ['llama', { tp: 4, rankOrder: 'tp-pp-dp' }],
   ['llama tied', { pp: 2, tp: 2, microbatches: 4, schedule: 'dualpipe' }],
   ['llama', { dp: 2, tp: 2, zero: 3, precision: 'bf16' }],
   ['mlp', { dp: 4, tp: 2, zero: 2 }],

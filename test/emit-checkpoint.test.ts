@@ -163,7 +163,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     const experts = (plan: PlanInput): Job =>
       Job.parse({
         ...{ model: { ...expertModels.deepseek, layers: 2 }, training: { seq: 8, globalBatch: 4, steps: 4 } },
-        plan: { rows: 'worst', ...plan },
+        plan: { expertCapacity: 'worst', ...plan },
       })
     writeEmittedJob(join(root, 'ep 4'), experts({ dp: 4, ep: 4, zero: 1 }))
     writeEmittedJob(join(root, 'ep 2'), experts({ dp: 2, ep: 2 }))

@@ -91,8 +91,8 @@ const costs: readonly (readonly [ChoiceName, Given, string])[] = [
   ],
   [
     'offload.activations',
-    { plan: { offload: { activations: 'boundaries' } } },
-    'offload.activations boundaries | none | +38.5 us | +0.9 % | 0 | 0 |  | +16.00 MiB',
+    { plan: { offload: { activations: 'layer-inputs' } } },
+    'offload.activations layer-inputs | none | +38.5 us | +0.9 % | 0 | 0 |  | +16.00 MiB',
   ],
   [
     'compress.reduce',

@@ -96,7 +96,7 @@ def rotate(x, theta, scaling=None):
 def latent(c, p, at, y, norm):
     """DeepSeek's attention: heads are read off latents, one rotated key serves all of them."""
     turn = lambda x: rotate(x, c['ropeTheta'], c.get('ropeScaling'))
-    asked = norm(y @ p[at + 'q.down'], at + 'q.norm') if 'queryRank' in c['mla'] else y
+    asked = norm(y @ p[at + 'q.down'], at + 'q.norm') if 'qLoraRank' in c['mla'] else y
     known = norm(y @ p[at + 'kv.down'], at + 'kv.norm')
     q = torch.cat([project(asked, p[at + 'q.plain']), turn(project(asked, p[at + 'q.rope']))], -1)
     shared = turn((y @ p[at + 'k.rope']).unsqueeze(1)).expand(-1, c['heads'], -1, -1)

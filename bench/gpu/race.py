@@ -70,7 +70,7 @@ def sizes_of(program, run, moe):
     vocab, ffn = dims["embed.tokens"][0], dims["layers.0.mlp.experts.gate" if moe else "layers.0.mlp.gate"][-1]
     return dict(
         layers=layers, embed=embed, heads=kv_heads * group, kv_heads=kv_heads, ffn=ffn, vocab=vocab,
-        seq=run["seq"], theta=10000.0, **(dict(experts=moe["experts"], chosen=moe["chosen"]) if moe else {}),
+        seq=run["seq"], theta=10000.0, **(dict(experts=moe["experts"], chosen=moe["topK"]) if moe else {}),
     )
 
 

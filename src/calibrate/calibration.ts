@@ -9,7 +9,7 @@ import { areSettled, merged, type Observer, observer, undisturbed } from './obse
 import { probesFor } from './probes.js'
 import { type Start, trainee } from './turns.js'
 
-/** The machine as its operating system describes it. */
+/** This machine as its operating system describes it. */
 export interface Host {
   readonly cpu: string
   readonly cores: number
@@ -19,6 +19,7 @@ export interface Host {
 /** What such a machine is called. */
 export const titleOf = ({ cpu, cores }: Pick<Host, 'cpu' | 'cores'>): string => `${cpu}, ${cores} cores`
 
+/** Measurements of this machine in progress, and the cluster they make. */
 export interface Calibration {
   readonly starts: readonly Start[]
   /** Whether the samples agree with each other: if not, other processes took the cores and another round is worthwhile. */
@@ -27,6 +28,7 @@ export interface Calibration {
   cluster(devices?: number): Cluster
 }
 
+/** Prepares the measurement of kernels and collectives on this machine. Run its `starts` with `inTurns`. */
 export function calibration(host: Host, quick: boolean): Calibration {
   const { cores } = host
   const jobs = probesFor(cores)

@@ -17,8 +17,8 @@ export interface Player {
 export type Start = () => Promise<Player>
 
 /**
- * Yields the share that is done before each start and each turn. All players that were started are stopped, whatever happens. Where
- * the samples are not `settled` after all rounds there are up to as many again.
+ * Runs measurements in alternation, so that they see the same machine. Yields the fraction done. All are stopped at
+ * the end, errors included. Where the samples are not `settled` after all rounds there are up to as many again.
  */
 export async function* inTurns(
   starts: readonly Start[],

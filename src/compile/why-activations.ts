@@ -179,7 +179,7 @@ function termOf(segment: Segment, ref: string, seen: ReadonlySet<string> = new S
 function readAs({ buffers }: Segment, instr: Instr, ref: string): BookTerm | undefined {
   if (!('ins' in instr) || isCollective(instr)) return undefined
   const has = (name: string, ...dims: string[]) => buffers[name].dims.some(dim => dims.includes(dim.name))
-  const isOfHeads = has(ref, 'headDim', 'valueDim')
+  const isOfHeads = has(ref, 'headDim', 'vHeadDim')
   switch (instr.kind) {
     case 'layerNorm':
     case 'rmsNorm':

@@ -42,6 +42,7 @@ export interface TensorBytes {
 const zero = 'ZeRO, arXiv 1910.02054, section 3'
 const korthikanti = 'Korthikanti et al., arXiv 2205.05198, section 4'
 
+/** Where the memory of a pipeline stage comes from, next to the analytic formulas (ZeRO, Korthikanti et al.). */
 export function memoryWhy(job: Job, program: Program, pp: number): MemoryWhy {
   const { peak, frames } = program.streams[pp]
   const held = program.params.filter(param => param.frames[pp] !== undefined)

@@ -126,7 +126,7 @@ export const readingWords: Wording<ReadingValues> = {
   'ep/all-rows': v => `${shared(v)}; buffers for the worst case, ${v.times} times a balanced load`,
   'ep/every-row': v => `${shared(v)}; every rank has buffers for the worst case`,
   'ep/priced': v =>
-    `${shared(v)}; estimated with ${v.times} times a balanced load (rows: ${v.rows}); a step above that stops before its update, rows: worst allows ${v.worst}`,
+    `${shared(v)}; estimated with ${v.times} times a balanced load (expertCapacity: ${v.rows}); a step above that stops before its update, expertCapacity: worst allows ${v.worst}`,
   'pp/none': () => 'no pipeline: every rank has all layers',
   'pp/zero': () => 'no pipeline: ZeRO-3 shards the parameters instead',
   'pp/shared': ({ pp, layers, chunks, schedule, ends }) =>

@@ -129,18 +129,18 @@ const shared = (theirs: string) => `
 const latent = (turned: string) => `
     norm1.gain        input_layernorm.weight               embed
     norm2.gain        post_attention_layernorm.weight      embed
-    attn.q.down       self_attn.q_a_proj.weight            queryRank embed
-    attn.q.norm.gain  self_attn.q_a_layernorm.weight       queryRank
-    attn.q.plain      self_attn.q_b_proj.weight            (kvHeads group plainDim+${turned}) queryRank
-    attn.q.rope       self_attn.q_b_proj.weight            (kvHeads group plainDim+${turned}) queryRank
-    attn.q.plain      self_attn.q_proj.weight              (kvHeads group plainDim+${turned}) embed
-    attn.q.rope       self_attn.q_proj.weight              (kvHeads group plainDim+${turned}) embed
+    attn.q.down       self_attn.q_a_proj.weight            qLoraRank embed
+    attn.q.norm.gain  self_attn.q_a_layernorm.weight       qLoraRank
+    attn.q.plain      self_attn.q_b_proj.weight            (kvHeads group qkNopeHeadDim+${turned}) qLoraRank
+    attn.q.rope       self_attn.q_b_proj.weight            (kvHeads group qkNopeHeadDim+${turned}) qLoraRank
+    attn.q.plain      self_attn.q_proj.weight              (kvHeads group qkNopeHeadDim+${turned}) embed
+    attn.q.rope       self_attn.q_proj.weight              (kvHeads group qkNopeHeadDim+${turned}) embed
     attn.kv.down      self_attn.kv_a_proj_with_mqa.weight  latent+${turned} embed
     attn.k.rope       self_attn.kv_a_proj_with_mqa.weight  latent+${turned} embed
     attn.kv.norm.gain self_attn.kv_a_layernorm.weight      latent
-    attn.k.plain      self_attn.kv_b_proj.weight           (kvHeads plainDim+valueDim) latent
-    attn.v            self_attn.kv_b_proj.weight           (kvHeads plainDim+valueDim) latent
-    attn.out          self_attn.o_proj.weight              embed (kvHeads group valueDim)
+    attn.k.plain      self_attn.kv_b_proj.weight           (kvHeads qkNopeHeadDim+vHeadDim) latent
+    attn.v            self_attn.kv_b_proj.weight           (kvHeads qkNopeHeadDim+vHeadDim) latent
+    attn.out          self_attn.o_proj.weight              embed (kvHeads group vHeadDim)
     mlp.gate          mlp.gate_proj.weight                 ffn embed
     mlp.up            mlp.up_proj.weight                   ffn embed
     mlp.down          mlp.down_proj.weight                 embed ffn
@@ -157,7 +157,7 @@ const llamaLike = (layer: string): Table => ({
 const llama = llamaLike(llamaLayer)
 const qwenMoe = llamaLike(`${llamaLayer}${experts}${shared('shared_expert')}
     mlp.shared.open  mlp.shared_expert_gate.weight  0/1 embed`)
-const deepseek = llamaLike(latent('~ropeDim'))
+const deepseek = llamaLike(latent('~qkRopeHeadDim'))
 
 /** By `model_type`. */
 export const tables = {
@@ -184,4 +184,4 @@ export const isModelType = (name: string): name is ModelType => Object.hasOwn(ta
 export const manyQueries: Table = bigCode('kvHeads group 0/3 headDim', 'kvHeads 1/3 headDim', 'kvHeads 2/3 headDim')
 
 /** Where pairs that turn lie half a dim apart, as ours do: `rope_interleave: false`. */
-export const halvesApart: Table = llamaLike(latent('ropeDim'))
+export const halvesApart: Table = llamaLike(latent('qkRopeHeadDim'))

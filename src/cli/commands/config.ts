@@ -1,7 +1,7 @@
 /** lockstep config: the fields of a job or a cluster file, as the schemas have them. */
 import { didYouMean, error, type FieldReference, ProblemsError, wrapped } from '../../base/index.js'
 import { clusterFields, clusterSchema } from '../../cluster/index.js'
-import { jobFields, jobSchema } from '../../plan/index.js'
+import { jobFields, jobSchema, pathToday } from '../../plan/index.js'
 import type { Io } from '../io.js'
 
 export interface ConfigOptions {
@@ -23,7 +23,9 @@ export function configCommand(
     io.out(`${JSON.stringify(files[file].schema(), null, 2)}\n`)
     return 0
   }
-  const fields = chosen(files[file].fields(), field)
+  const today = file === 'job' && field !== undefined ? pathToday(field) : field
+  if (today !== field && io.verbosity !== 'quiet') io.err(`note: \`${field}\` is now \`${today}\`\n`)
+  const fields = chosen(files[file].fields(), today)
   io.out(json ? `${JSON.stringify(fields, null, 2)}\n` : referenceText(fields, file))
   return 0
 }

@@ -21,7 +21,7 @@ export function showAxis(split: Split, axis: MeshAxis): string {
   const more: Partial<Record<MeshAxis, readonly (string | number | false | undefined)[]>> = {
     tp: [split.sequenceParallel && 'sp'],
     cp: [(split.ring || (split.ulysses ?? 1) > 1) && meetingName(split)],
-    ep: [split.etp && `etp ${split.etp}`, split.rows !== undefined && `rows ${split.rows}`],
+    ep: [split.etp && `etp ${split.etp}`, split.rows !== undefined && `capacity ${split.rows}`],
   }
   return [split[axis], ...(more[axis] ?? []).filter(Boolean)].join(' ')
 }

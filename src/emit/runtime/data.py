@@ -95,15 +95,15 @@ class Packed(Samples):
     of it.
     """
 
-    def __init__(self, samples: Samples, separator: int, labels: str, pad: int):
-        self.samples, self.separator, self.labels, self.pad = samples, separator, labels, pad
+    def __init__(self, samples: Samples, eod: int, eod_mask_loss: bool, pad: int):
+        self.samples, self.eod, self.eod_mask_loss, self.pad = samples, eod, eod_mask_loss, pad
         self.count = samples.count
 
     def row(self, name: str, sample: int) -> torch.Tensor:
         tokens = self.samples.row("tokens", sample)
         index = torch.arange(len(tokens))
         # In each run of `pad` tokens, those after the first EOS are padding.
-        separates = tokens == self.separator
+        separates = tokens == self.eod
         runs = separates.reshape(-1, self.pad)
         fills = ((runs.cumsum(1) - runs.long()) > 0).flatten()
         if name == "positions":
@@ -113,11 +113,11 @@ class Packed(Samples):
             return index - torch.where(begins, index, 0).cummax(0).values
         row = self.samples.row(name, sample)
         if name == "tokens":
-            return row.masked_fill(fills, self.separator)
+            return row.masked_fill(fills, self.eod)
         if name != "labels":
             return row
         # The EOS of a document predicts the first token of the next one, or its loss is masked.
-        following = row[index - index % self.pad + self.pad - 1] if self.labels == "all" else torch.full_like(row, IGNORED)
+        following = torch.full_like(row, IGNORED) if self.eod_mask_loss else row[index - index % self.pad + self.pad - 1]
         return torch.where(separates, following, row).masked_fill(fills, IGNORED)
 
     def blank(self, name: str) -> torch.Tensor:
@@ -149,7 +149,7 @@ def _packed(samples: Samples, run: Dict, ranks: int) -> Samples:
     documents = run.get("documents")
     if not documents:
         return samples
-    packed = Packed(samples, documents["separator"], documents["labels"], documents["pad"])
+    packed = Packed(samples, documents["eod"], documents["eodMaskLoss"], documents["pad"])
     return Ordered(packed, ranks)
 
 

@@ -258,7 +258,7 @@ class Here:
         for needed, room, even, place in guards:
             if needed > room:
                 factor = math.ceil(100 * needed.item() / even) / 100
-                what = f"the experts of this rank receive {needed.item()} tokens, but their capacity is {room}; set `rows: {factor:g}`"
+                what = f"the experts of this rank receive {needed.item()} tokens, but their capacity is {room}; set `expertCapacity: {factor:g}`"
                 raise RuntimeError(f"{place}: {what}")
         raise RuntimeError("another rank has more expert tokens than its capacity")
 

@@ -169,7 +169,7 @@ class Trainer:
         """From now on every step records the routing of its tokens."""
         repeated = self.settings.get("choices")
         if repeated:
-            raise Refused(f"routing is replayed from {repeated}: nothing is chosen; leave data.choices out")
+            raise Refused(f"routing is replayed from {repeated}: nothing is chosen; leave data.routing out")
         if not self.program.get("chooses"):
             raise Refused("the model has no experts to choose; record nothing")
         self.choices = ChoiceFile(path, self.first, self.here.rank, store)

@@ -129,7 +129,7 @@ function readFlags(r: Reading, kind: string): void {
   for (const key of ['muon_lr', 'adam_lr']) {
     const lr = r.number(params(key))
     if (lr !== undefined)
-      r.carry(params(key), key === 'muon_lr' ? 'training.optimizer.lr' : 'training.optimizer.rest.lr', lr)
+      r.carry(params(key), key === 'muon_lr' ? 'training.optimizer.lr' : 'training.optimizer.adamw.lr', lr)
   }
   r.cosmetic(...['torch_adam', 'fused', 'foreach', 'ns_method'].map(params))
 }
