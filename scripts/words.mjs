@@ -128,6 +128,28 @@ export const rules = [
     instead: 'per',
     example: '4 bytes a parameter',
   },
+  { pattern: /\bnot wanted\b/i, instead: 'excluded by constraint', example: 'tp 4 is not wanted' },
+  { pattern: /\bby bounds\b/i, instead: 'pruned by lower bounds', example: '15 cannot fit (by bounds)' },
+  { pattern: /\bdays and money\b/i, instead: 'days and cost', example: 'days and money of a run' },
+  { pattern: /\bit writes:/i, instead: 'sample:', example: 'it writes: the end' },
+  { pattern: /\btextbooks?\b/i, instead: 'analytic formula', example: 'beside the textbook' },
+  { pattern: /\blines? of runs\b/i, instead: 'run lineage', example: 'a line of runs' },
+  {
+    pattern: /\b(tokens|FLOPs?|steps|FLOP\/s|ms|GB\/s) a (second|step|rank|token|device|GPU)\b/i,
+    instead: 'per: tokens/s, bytes per rank',
+    example: '500 tokens a second',
+  },
+  { pattern: /\blaid (on|out)\b/i, instead: 'sharded across, mapped onto', example: 'laid on the ranks' },
+  { pattern: /\bheld twice\b/i, instead: 'bidirectional pipeline', example: 'stages held twice' },
+  { pattern: /\bout of each\b/i, instead: 'egress bandwidth', example: '450 GB/s out of each' },
+  { pattern: /\bjoined by (NVLink|InfiniBand|Ethernet|PCIe)\b/i, instead: 'connected by', example: 'joined by NVLink' },
+  { pattern: /\bchances? (of|that) \b/i, instead: 'probability', example: 'the chance that it fits' },
+  {
+    pattern:
+      /\b(neighbour|normalis|initialis|utilis|quantis|optimis|synchronis|colour|behaviour|licence|modelled|labelled|spelt)/i,
+    instead: 'the US spelling',
+    example: 'normalised weights',
+  },
   { pattern: /\bso many\b/i, instead: 'N, the number of', example: 'after so many steps' },
   { pattern: /\bwhole numbers?\b/i, instead: 'integer', example: 'expected a whole number' },
   {

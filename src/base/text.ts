@@ -2,14 +2,13 @@
 
 export type Cell = string | number
 
-/** Columns of a screen, and of a table: tables may be indented. */
+/** Columns of a screen. */
 const screenWidth = 100
-const tableWidth = screenWidth - 2
 /** A narrower last column is not worth breaking. */
 const leastColumn = 8
 
-/** Columns are as wide as their widest cell; numbers stand right, words left. Where a table is wider than the screen the words of its last column are broken. */
-export function table(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
+/** Columns are as wide as their widest cell; numbers stand right, words left. Where a table is wider than the screen, the words of its last column wrap. */
+export function table(header: readonly string[], rows: readonly (readonly Cell[])[], indent = 0): string {
   const all = [header, ...rows.map(row => row.map(String))]
   const widths = header.map((_, i) => Math.max(...all.map(row => (row[i] ?? '').length)))
   const right = header.map((_, i) => {
@@ -22,7 +21,7 @@ export function table(header: readonly string[], rows: readonly (readonly Cell[]
       .join('  ')
       .trimEnd()
   const last = header.length - 1
-  const room = tableWidth - widths.slice(0, last).reduce((sum, width) => sum + width + 2, 0)
+  const room = screenWidth - indent - widths.slice(0, last).reduce((sum, width) => sum + width + 2, 0)
   if (last < 1 || room < leastColumn || room >= widths[last] || right[last]) return all.map(line).join('\n')
   const broken = (row: readonly string[]) =>
     wrapped(row[last] ?? '', room, '').map((text, i) =>

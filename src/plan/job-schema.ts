@@ -26,7 +26,7 @@ export function jobSchema(): JsonSchema {
 
 const byName: readonly JsonSchema[] = [
   { type: 'string', enum: presetNames, description: 'a preset: `lockstep models` lists them' },
-  { type: 'string', pattern: '\\.json$', description: 'the config.json of a Hugging Face model, beside the job' },
+  { type: 'string', pattern: '\\.json$', description: 'the config.json of a Hugging Face model, next to the job' },
   {
     type: 'object',
     description: 'a preset with changes',

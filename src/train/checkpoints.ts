@@ -71,7 +71,9 @@ export interface Origin {
 export function beginningOf(origin: Origin, files: Files, job?: Job): Beginning | undefined {
   const { init, adapters } = origin
   if (adapters !== undefined && init === undefined)
-    throw new ProblemsError([error('weights/adapters', '--adapters', 'beside which weights?', 'name them with --init')])
+    throw new ProblemsError([
+      error('weights/adapters', '--adapters', 'adapters of which weights?', 'name them with --init'),
+    ])
   const found = wholeAt(origin, files, job)
   return found && adapters !== undefined ? besideThem(found, adapters, files, job) : found
 }

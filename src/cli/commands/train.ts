@@ -327,7 +327,7 @@ const isUnwritten = (e: unknown): boolean =>
 
 const notesOf = ({ warning, sample }: StepRecord): string[] => [
   ...(warning ? [showProblem(warning)] : []),
-  ...(sample === undefined ? [] : [`it writes: ${sample}`]),
+  ...(sample === undefined ? [] : [`sample: ${sample}`]),
 ]
 
 async function sampled(session: Session, sampler: Sampler | undefined, record: StepRecord): Promise<StepRecord> {

@@ -23,7 +23,7 @@ export function choiceLines(choices: readonly JudgedChoice[], taken: boolean): s
   const shown = (cells: readonly string[]) => columns.map(i => cells[i])
   const refused = taken ? asked.filter(one => !isPriced(one)) : []
   return [
-    ...(rows.length > 0 ? table(shown(header), rows.map(shown)).split('\n') : []),
+    ...(rows.length > 0 ? table(shown(header), rows.map(shown), 2).replaceAll(glue, ' ').split('\n') : []),
     ...refused.map(one => `${one.name} ${one.chosen}: required${isPriced(one) ? '' : `: ${showSentence(one.why)}`}`),
   ]
 }
@@ -47,10 +47,14 @@ export function choiceCells(choice: PricedChoice): string[] {
 
 const change = (now: number | undefined, before: number | undefined): number => (now ?? 0) - (before ?? 0)
 
+/** No line breaks between a number and its unit. */
+const glue = '\u00a0'
+
 /** The part of a step, and the kind of kernel, that differ most. */
 function timeText(choice: PricedChoice): string {
-  const parts = differing(choice, 'parts', 1).map(({ name, seconds }) => `${wordsOf(name)} ${signedTime(seconds)}`)
-  const kernels = differing(choice, 'kernels', 1).map(({ name, seconds }) => `${name} ${signedTime(seconds)}`)
+  const time = (seconds: number) => signedTime(seconds).replace(' ', glue)
+  const parts = differing(choice, 'parts', 1).map(({ name, seconds }) => `${wordsOf(name)} ${time(seconds)}`)
+  const kernels = differing(choice, 'kernels', 1).map(({ name, seconds }) => `${name} ${time(seconds)}`)
   return [...parts, ...kernels].join(', ')
 }
 

@@ -245,6 +245,7 @@ function bodyOf(rows: readonly (readonly string[])[]): string[] {
     : table(
         rows[0].map(() => ''),
         rows,
+        2,
       )
         .split('\n')
         .slice(1)

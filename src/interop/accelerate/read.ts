@@ -174,7 +174,7 @@ function readAxes(r: Reading, world: number): Axes | undefined {
   }
   if (cp > 1 && sp > 1) r.refuse(at('sp'), 'cp and sp exclude each other')
   if (replicate > 1 && shard === 1 && (tp > 1 || cp > 1))
-    r.refuse(at('dp_replicate'), 'Accelerate refuses copies without shards beside tp or cp')
+    r.refuse(at('dp_replicate'), 'Accelerate refuses replicas without shards together with tp or cp')
   const dp = said ? replicate * shard : world
   r.derive(
     said ? at('dp_shard') : 'num_processes',

@@ -101,7 +101,7 @@ function readSchedule(t: Terms, seq: number | undefined): { global: number; ramp
   const text = t.list('step-batch-size-schedule')?.join(' ')
   if (!text) return undefined
   if (t.has('global-batch-size')) {
-    t.drop('step-batch-size-schedule', 'Megatron refuses it beside --global-batch-size, which is taken')
+    t.drop('step-batch-size-schedule', 'Megatron refuses it together with --global-batch-size, which is used')
     return undefined
   }
   const steps = text
