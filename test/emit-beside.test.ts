@@ -108,6 +108,9 @@ test('all that touches joined parameters is one line, and logits are nowhere', (
   match(text, /d_gate_up, swiglu = ops\.swiglu_and_grad_beside\(d_swiglu, gate, up\)\n +d_mlp_down = /)
   match(text, /loss_2, d_norm, d_out = ops\.cross_entropy\(norm, out, labels, count\)/)
   // Both gradients of a norm, and the residual.
-  match(text, /d_add_sum, d_norm2_gain = ops\.rms_norm_grads\(d_norm2_sum, add, norm2_gain, add_scale, plus=d_x_out\)/)
+  match(
+    text,
+    /d_add_sum, d_norm2_weight = ops\.rms_norm_grads\(d_norm2_sum, add, norm2_weight, add_scale, plus=d_x_out\)/,
+  )
   doesNotMatch(text, /logits|attn_k\b|mlp_up\b/)
 })

@@ -101,7 +101,7 @@ const ours = (of: (name: string) => readonly number[]): Record<string, readonly 
   return {
     ...(qLoraRank !== undefined && {
       'q.down': columns(of('q_a_proj.weight'), embed, range(0, qLoraRank)),
-      'q.norm.gain': of('q_a_layernorm.weight'),
+      'q.norm.weight': of('q_a_layernorm.weight'),
     }),
     'q.plain': columns(asking, qLoraRank ?? embed, plainOf(asked)),
     'q.rope': columns(
@@ -110,7 +110,7 @@ const ours = (of: (name: string) => readonly number[]): Record<string, readonly 
       perHead(asked, first => halves(first + qkNopeHeadDim, qkRopeHeadDim)),
     ),
     'kv.down': columns(of('kv_a_proj_with_mqa.weight'), embed, range(0, kvLoraRank)),
-    'kv.norm.gain': of('kv_a_layernorm.weight'),
+    'kv.norm.weight': of('kv_a_layernorm.weight'),
     'k.rope': columns(of('kv_a_proj_with_mqa.weight'), embed, halves(kvLoraRank, qkRopeHeadDim)),
     'k.plain': columns(of('kv_b_proj.weight'), kvLoraRank, plainOf(known)),
     v: columns(

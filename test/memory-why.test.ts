@@ -92,5 +92,5 @@ test('lockstep memory --why', async () => {
     out,
     /By term, at the peak of each category[\s\S]*input of GeLU +[\d.]+ KiB +[\d.]+ KiB +8 s b h[\s\S]*masks are regenerated/,
   )
-  match(out, /optimizer .*12 x \d+ \/ tp 1 \/ dp x cp 2[\s\S]*layers\.0 to layers\.3, each +norm1\.gain/)
+  match(out, /optimizer .*12 x \d+ \/ tp 1 \/ dp x cp 2[\s\S]*layers\.0 to layers\.3, each +norm1\.weight/)
 })

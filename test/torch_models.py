@@ -49,7 +49,7 @@ def token_loss(logits, labels):
 
 
 def gpt(c, p, data):
-    norm = lambda x, name: F.layer_norm(x, x.shape[-1:], p[name + '.gain'], p[name + '.bias'], c['eps'])
+    norm = lambda x, name: F.layer_norm(x, x.shape[-1:], p[name + '.weight'], p[name + '.bias'], c['eps'])
     x = F.embedding(data['tokens'], p['embed.tokens']) + p['embed.positions']
     for i in range(c['layers']):
         at = 'layers.%d.' % i
@@ -115,7 +115,7 @@ def grouped(c, p, at, y, norm):
 
 
 def llama(c, p, data):
-    norm = lambda x, name: x * (x.pow(2).mean(-1, keepdim=True) + c['eps']).rsqrt() * p[name + '.gain']
+    norm = lambda x, name: x * (x.pow(2).mean(-1, keepdim=True) + c['eps']).rsqrt() * p[name + '.weight']
     x = F.embedding(data['tokens'], p['embed.tokens'])
     for i in range(c['layers']):
         at = 'layers.%d.' % i

@@ -39,17 +39,17 @@ export type Op =
   | { readonly kind: 'swiglu' }
   /** (dy, gate, up) -> (dgate, dup) */
   | { readonly kind: 'swigluGrad' }
-  /** (x, gain, bias) -> (y): normalised over the dims of gain. */
+  /** (x, weight, bias) -> (y): normalized over the dims of weight. */
   | { readonly kind: 'layerNorm'; readonly eps: number }
-  /** (dy, x, gain) -> (dx) */
+  /** (dy, x, weight) -> (dx) */
   | { readonly kind: 'layerNormInputGrad'; readonly eps: number }
-  /** (dy, x) -> (dgain, dbias) */
+  /** (dy, x) -> (dweight, dbias) */
   | { readonly kind: 'layerNormWeightGrad'; readonly eps: number }
-  /** (x, gain) -> (y): x / rms(x) * gain over the dims of gain. */
+  /** (x, weight) -> (y): x / rms(x) * weight over the dims of weight. */
   | { readonly kind: 'rmsNorm'; readonly eps: number }
-  /** (dy, x, gain) -> (dx) */
+  /** (dy, x, weight) -> (dx) */
   | { readonly kind: 'rmsNormInputGrad'; readonly eps: number }
-  /** (dy, x) -> (dgain) */
+  /** (dy, x) -> (dweight) */
   | { readonly kind: 'rmsNormWeightGrad'; readonly eps: number }
   /**
    * (a, b) -> (out): side by side along the dim of out that they lack: first the dim that only a has, then the one that only

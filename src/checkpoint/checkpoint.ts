@@ -156,9 +156,10 @@ function shardReader(manifest: Manifest, read: ReadFile): ValuesOf {
     const shards = opened.get(part.file) ?? located(`${where}, tensor ${name}`, () => openShards(bytes))
     opened.set(part.file, shards)
     return located(where, () => {
-      const wrong = disagreement(manifest, part, name, shards)
+      const stored = manifest.tensors[name]?.stored ?? name
+      const wrong = disagreement(manifest, part, stored, shards)
       if (wrong !== undefined) throw new Error(wrong)
-      const { shape, values } = shards.file.tensor(name)
+      const { shape, values } = shards.file.tensor(stored)
       const said = storedShape(part)
       if (shape.join() !== said.join())
         throw new Error(`tensor ${name} is ${sizes(shape)}, but ${sizes(said)} in the manifest`)

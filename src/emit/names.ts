@@ -21,7 +21,7 @@ const versionless = (ref: Ref): string => ref.replace(/'\d+$/, '')
 
 /**
  * The name of a result after the first: a gradient is called after its operand, a second gradient of parameters like the
- * first (`d.norm.gain`, `d.norm.bias`), what else there is after the first result (`attention.lse`).
+ * first (`d.norm.weight`, `d.norm.bias`), what else there is after the first result (`attention.lse`).
  */
 function furtherName(kind: Compute['kind'], i: number, first: string, ins: readonly string[]): string {
   const { ins: operands, outs } = opFacts[kind]

@@ -223,13 +223,13 @@ export class BlockBuilder<D extends string> {
     return this.#one({ kind: 'swiglu' }, [gate, up], 'swiglu')
   }
 
-  /** Gain and bias are parameters `${name}.gain` and `${name}.bias` over the given dims. */
+  /** Weight and bias are parameters `${name}.weight` and `${name}.bias` over the given dims. */
   layerNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
     return this.#one(
       { kind: 'layerNorm', eps },
       [
         x,
-        this.param(`${name}.gain`, dims, ones, { role: 'norm' }),
+        this.param(`${name}.weight`, dims, ones, { role: 'norm' }),
         this.param(`${name}.bias`, dims, zeros, { role: 'norm' }),
       ],
       name,
@@ -237,7 +237,7 @@ export class BlockBuilder<D extends string> {
   }
 
   rmsNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
-    return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.gain`, dims, ones, { role: 'norm' })], name)
+    return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.weight`, dims, ones, { role: 'norm' })], name)
   }
 
   /** Side by side along the last of `dims`: the last dim of a, then the last of b. What one of them lacks is repeated. */

@@ -100,9 +100,10 @@ export function fitSentence(request: Request, { bytes }: Priced, { verdict, chan
   return [{ code: 'fit/over', values: { over: bytes - room, room } }]
 }
 
-/** The best of all plans compared with this one, as a message. */
-export function bestSentence(plan: Priced, best: Priced | undefined): Sentence {
+/** The best of all plans compared with this one, as a message; this one may be faster only because it does not fit. */
+export function bestSentence(plan: Priced, best: Priced | undefined, fit?: Pick<Fit, 'verdict'>): Sentence {
   if (!best) return { code: 'best/none', values: {} }
+  if (fit?.verdict === 'does not fit') return { code: 'best/fits', values: { step: best.estimate.step } }
   const gain = plan.estimate.step / best.estimate.step - 1
   if (gain < 5e-4) return { code: 'best/this', values: {} }
   return { code: 'best/faster', values: { step: best.estimate.step, gain } }

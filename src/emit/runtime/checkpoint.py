@@ -243,7 +243,13 @@ def read_manifest(folder: str) -> Dict:
     end = re.search(rb',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', data)
     if end is None or sum_of(data[: end.start()]) != end[1].decode():
         raise Damaged(f"{folder}: manifest.json is corrupt or was changed: its CRC-32 is not the one that was written")
-    return manifest
+    return {**manifest, "tensors": dict(_named_today(*named) for named in manifest.get("tensors", {}).items())}
+
+
+def _named_today(stored: str, entry: Dict) -> Tuple[str, Dict]:
+    """Earlier versions called norm weights `norm1.gain`; their shards still do."""
+    name = re.sub(r"(\bnorm\d?)\.gain$", r"\1.weight", stored)
+    return name, entry if name == stored else {**entry, "stored": stored}
 
 
 class Shards:
@@ -274,10 +280,11 @@ class Shards:
     def values(self, part: Dict, name: str) -> torch.Tensor:
         try:
             reader = self.open(part)
-            held = self.held[part["file"]].get(name)
+            stored = self.manifest["tensors"].get(name, {}).get("stored", name)
+            held = self.held[part["file"]].get(stored)
             if held != box_of(part):
                 raise Damaged(f"{reader.path} holds the part {held} of tensor {name}, but the manifest says {box_of(part)}")
-            values = reader.tensor(name)
+            values = reader.tensor(stored)
             try:
                 require_finite(name, values)
             except Damaged as error:

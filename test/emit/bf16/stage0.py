@@ -60,12 +60,12 @@ def sum_count(here, count):
 
 def gather_embed_layers_head(
     here,
-    embed_tokens, layers_norm1_gain, layers_attn_q, layers_attn_k, layers_attn_v, layers_attn_out,
-    layers_norm2_gain, layers_mlp_gate, layers_mlp_up, layers_mlp_down, head_norm_gain, head_out,
+    embed_tokens, layers_norm1_weight, layers_attn_q, layers_attn_k, layers_attn_v, layers_attn_out,
+    layers_norm2_weight, layers_mlp_gate, layers_mlp_up, layers_mlp_down, head_norm_weight, head_out,
 ):
     """All-gather of parameters: gather embed, layers, head."""
     gathered = here.gather_all_(
-        [embed_tokens, layers_norm1_gain, layers_attn_q, layers_attn_k, layers_attn_v, layers_attn_out, layers_norm2_gain, layers_mlp_gate, layers_mlp_up, layers_mlp_down, head_norm_gain, head_out],
+        [embed_tokens, layers_norm1_weight, layers_attn_q, layers_attn_k, layers_attn_v, layers_attn_out, layers_norm2_weight, layers_mlp_gate, layers_mlp_up, layers_mlp_down, head_norm_weight, head_out],
         "dp",
     )
     return (gathered,)
@@ -77,9 +77,13 @@ def embed_F(here, tokens, param_tokens):
     return (embedded,)
 
 
-def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, mlp_gate, mlp_up, mlp_down):
+def layers_F(
+    here,
+    x,
+    norm1_weight, attn_q, attn_k, attn_v, attn_out, norm2_weight, mlp_gate, mlp_up, mlp_down,
+):
     """Forward: layers.F."""
-    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_weight, eps=1e-5)
     q = ops.contract("b s e, e k g d -> b s k g d", norm1, attn_q)
     q_rope = ops.rope(q, theta=10000)
     k = ops.contract("b s e, e k d -> b s k d", norm1, attn_k)
@@ -87,7 +91,7 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     v = ops.contract("b s e, e k d -> b s k d", norm1, attn_v)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     add = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out, plus=x)
-    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_weight, eps=1e-5)
     gate = ops.contract("b s e, e f -> b s f", norm2, mlp_gate)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     swiglu = ops.swiglu(gate, up)
@@ -99,24 +103,24 @@ def layers_F(here, x, norm1_gain, attn_q, attn_k, attn_v, attn_out, norm2_gain, 
     )
 
 
-def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
+def head_FB(here, labels, x, norm_weight, out, grad_out, grad_norm_weight, loss, count):
     """Backward: head.FB."""
-    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_weight, eps=1e-5)
     loss_2, d_norm, d_out = ops.cross_entropy(norm, out, labels, count, dtype="f32")
     loss = ops.accumulate_(loss, loss_2)
     grad_out = ops.accumulate_(grad_out, d_out)
-    d_x, d_norm_gain = ops.rms_norm_grads(d_norm, x, norm_gain, x_scale)
-    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
-    return (d_x, grad_out, grad_norm_gain, loss)
+    d_x, d_norm_weight = ops.rms_norm_grads(d_norm, x, norm_weight, x_scale)
+    grad_norm_weight = ops.accumulate_(grad_norm_weight, d_norm_weight)
+    return (d_x, grad_out, grad_norm_weight, loss)
 
 
 def layers_B(
     here,
     d_x_out, x,
-    mlp_down, mlp_up, mlp_gate, norm2_gain, attn_out, attn_v, attn_k, attn_q, norm1_gain,
+    mlp_down, mlp_up, mlp_gate, norm2_weight, attn_out, attn_v, attn_k, attn_q, norm1_weight,
     swiglu, gate, up, norm2, add, attention, q_rope, k_rope, v, attention_lse, norm1,
-    grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
-    grad_attn_q, grad_norm1_gain,
+    grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_weight, grad_attn_out, grad_attn_v, grad_attn_k,
+    grad_attn_q, grad_norm1_weight,
     add_scale, x_scale,
 ):
     """Backward: layers.B."""
@@ -130,8 +134,8 @@ def layers_B(
     d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2, d_gate, dtype="f32")
     grad_mlp_gate = ops.accumulate_(grad_mlp_gate, d_mlp_gate)
     d_norm2_sum = ops.contract("b s f, e f -> b s e", d_up, mlp_up, plus=d_norm2_1)
-    d_add_sum, d_norm2_gain = ops.rms_norm_grads(d_norm2_sum, add, norm2_gain, add_scale, plus=d_x_out)
-    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    d_add_sum, d_norm2_weight = ops.rms_norm_grads(d_norm2_sum, add, norm2_weight, add_scale, plus=d_x_out)
+    grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum, dtype="f32")
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
@@ -148,12 +152,12 @@ def layers_B(
     d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_q, dtype="f32")
     grad_attn_q = ops.accumulate_(grad_attn_q, d_attn_q)
     d_norm1_sum = d_norm1 + d_norm1_1 + d_norm1_2
-    d_x_sum, d_norm1_gain = ops.rms_norm_grads(d_norm1_sum, x, norm1_gain, x_scale, plus=d_add_sum)
-    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    d_x_sum, d_norm1_weight = ops.rms_norm_grads(d_norm1_sum, x, norm1_weight, x_scale, plus=d_add_sum)
+    grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
     return (
         d_x_sum,
-        grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_gain, grad_attn_out, grad_attn_v, grad_attn_k,
-        grad_attn_q, grad_norm1_gain,
+        grad_mlp_down, grad_mlp_up, grad_mlp_gate, grad_norm2_weight, grad_attn_out, grad_attn_v, grad_attn_k,
+        grad_attn_q, grad_norm1_weight,
     )
 
 
@@ -166,12 +170,12 @@ def embed_B(here, tokens, d_x_out, grad_tokens):
 
 def reduce_head_layers_embed(
     here,
-    head_out, head_norm_gain, layers_mlp_down, layers_mlp_up, layers_mlp_gate, layers_norm2_gain,
-    layers_attn_out, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_gain, embed_tokens,
+    head_out, head_norm_weight, layers_mlp_down, layers_mlp_up, layers_mlp_gate, layers_norm2_weight,
+    layers_attn_out, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_weight, embed_tokens,
 ):
     """Reduction: reduce head, layers, embed."""
     scattered = here.scatter_all_(
-        [head_out, head_norm_gain, layers_mlp_down, layers_mlp_up, layers_mlp_gate, layers_norm2_gain, layers_attn_out, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_gain, embed_tokens],
+        [head_out, head_norm_weight, layers_mlp_down, layers_mlp_up, layers_mlp_gate, layers_norm2_weight, layers_attn_out, layers_attn_v, layers_attn_k, layers_attn_q, layers_norm1_weight, embed_tokens],
         "dp",
     )
     return (scattered,)

@@ -73,11 +73,11 @@ def embed_F(here, tokens, param_tokens, positions):
 def layers_F(
     here,
     x,
-    norm1_gain, norm1_bias, attn_q_k_v, attn_q_bias, attn_k_bias, attn_v_bias, attn_out, attn_out_bias,
-    norm2_gain, norm2_bias, mlp_up, mlp_up_bias, mlp_down, mlp_down_bias,
+    norm1_weight, norm1_bias, attn_q_k_v, attn_q_bias, attn_k_bias, attn_v_bias, attn_out, attn_out_bias,
+    norm2_weight, norm2_bias, mlp_up, mlp_up_bias, mlp_down, mlp_down_bias,
 ):
     """Forward: layers.F."""
-    norm1 = ops.layer_norm(x, norm1_gain, norm1_bias, eps=1e-5)
+    norm1 = ops.layer_norm(x, norm1_weight, norm1_bias, eps=1e-5)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
     q, k, v = ops.apart(q_k_v, (1, 1, 4), (1, 4), (1, 4))
     add = q + attn_q_bias
@@ -95,7 +95,7 @@ def layers_F(
         add_3, 0.1, here.kept(0.1, "dropout10", (here.at("dp") * 4, 0, 0), (4, 4, 8), (8, 4, 8), batch=8),
     )
     add_4 = x + dropout
-    norm2 = ops.layer_norm(add_4, norm2_gain, norm2_bias, eps=1e-5)
+    norm2 = ops.layer_norm(add_4, norm2_weight, norm2_bias, eps=1e-5)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     add_5 = up + mlp_up_bias
     gelu = ops.gelu(add_5, approximate=True)
@@ -114,12 +114,12 @@ def head_FB(
     here,
     labels,
     x,
-    norm_gain, norm_bias, embed_tokens,
-    grad_embed_tokens, grad_norm_gain, grad_norm_bias,
+    norm_weight, norm_bias, embed_tokens,
+    grad_embed_tokens, grad_norm_weight, grad_norm_bias,
     loss, count,
 ):
     """Backward: head.FB."""
-    norm = ops.layer_norm(x, norm_gain, norm_bias, eps=1e-5)
+    norm = ops.layer_norm(x, norm_weight, norm_bias, eps=1e-5)
     loss_2, d_norm, d_embed_tokens = ops.cross_entropy(
         norm, embed_tokens, labels, count, first=here.at("tp") * 16, here=here, group="tp",
     )
@@ -127,21 +127,21 @@ def head_FB(
     d_norm_reduced = here.all_reduce_(d_norm, "tp")
     grad_embed_tokens = ops.accumulate_(grad_embed_tokens, d_embed_tokens)
     d_norm_reduced = here.wait(d_norm_reduced)
-    d_x = ops.layer_norm_input_grad(d_norm_reduced, x, norm_gain, eps=1e-5)
-    d_norm_gain, d_norm_bias = ops.layer_norm_weight_grad(d_norm_reduced, x, eps=1e-5)
-    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
+    d_x = ops.layer_norm_input_grad(d_norm_reduced, x, norm_weight, eps=1e-5)
+    d_norm_weight, d_norm_bias = ops.layer_norm_weight_grad(d_norm_reduced, x, eps=1e-5)
+    grad_norm_weight = ops.accumulate_(grad_norm_weight, d_norm_weight)
     grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_bias)
-    return (d_x, grad_embed_tokens, grad_norm_gain, grad_norm_bias, loss)
+    return (d_x, grad_embed_tokens, grad_norm_weight, grad_norm_bias, loss)
 
 
 def layers_B(
     here,
     d_x_out, x,
-    mlp_down, mlp_up, norm2_gain, attn_out, attn_q_k_v, norm1_gain,
+    mlp_down, mlp_up, norm2_weight, attn_out, attn_q_k_v, norm1_weight,
     gelu, add_5, norm2, add_4, attention, add, add_1, add_2, attention_lse, norm1,
-    grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
+    grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_weight, grad_norm2_bias,
     grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias, grad_attn_q_k_v,
-    grad_norm1_gain, grad_norm1_bias,
+    grad_norm1_weight, grad_norm1_bias,
 ):
     """Backward: layers.B."""
     d_add_6 = ops.dropout(
@@ -160,9 +160,9 @@ def layers_B(
     d_mlp_up = ops.contract("b s e, b s f -> e f", norm2, d_add_5)
     grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_norm2_reduced = here.wait(d_norm2_reduced)
-    d_add_4 = ops.layer_norm_input_grad(d_norm2_reduced, add_4, norm2_gain, eps=1e-5)
-    d_norm2_gain, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2_reduced, add_4, eps=1e-5)
-    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    d_add_4 = ops.layer_norm_input_grad(d_norm2_reduced, add_4, norm2_weight, eps=1e-5)
+    d_norm2_weight, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2_reduced, add_4, eps=1e-5)
+    grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
     grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_bias)
     d_add_4_sum = d_x_out + d_add_4
     d_add_3 = ops.dropout(
@@ -190,16 +190,16 @@ def layers_B(
     d_norm1_sum = ops.contract("b s n, e n -> b s e", d_add_add_1_add_2, attn_q_k_v)
     d_norm1_sum_reduced = here.all_reduce_(d_norm1_sum, "tp")
     d_norm1_sum_reduced = here.wait(d_norm1_sum_reduced)
-    d_x = ops.layer_norm_input_grad(d_norm1_sum_reduced, x, norm1_gain, eps=1e-5)
-    d_norm1_gain, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum_reduced, x, eps=1e-5)
-    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    d_x = ops.layer_norm_input_grad(d_norm1_sum_reduced, x, norm1_weight, eps=1e-5)
+    d_norm1_weight, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum_reduced, x, eps=1e-5)
+    grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
     grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_bias)
     d_x_sum = d_add_4_sum + d_x
     return (
         d_x_sum,
-        grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
+        grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_weight, grad_norm2_bias,
         grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias,
-        grad_attn_q_k_v, grad_norm1_gain, grad_norm1_bias,
+        grad_attn_q_k_v, grad_norm1_weight, grad_norm1_bias,
     )
 
 
@@ -217,14 +217,14 @@ def embed_B(here, tokens, d_x_out, grad_positions, grad_tokens):
 
 def reduce_head_layers_embed(
     here,
-    head_norm_gain, head_norm_bias, layers_mlp_down_bias, layers_mlp_down, layers_mlp_up_bias, layers_mlp_up,
-    layers_norm2_gain, layers_norm2_bias, layers_attn_out_bias, layers_attn_out, layers_attn_v_bias,
-    layers_attn_k_bias, layers_attn_q_bias, layers_attn_q, layers_norm1_gain, layers_norm1_bias,
-    embed_positions, grad_embed_tokens,
+    head_norm_weight, head_norm_bias, layers_mlp_down_bias, layers_mlp_down, layers_mlp_up_bias,
+    layers_mlp_up, layers_norm2_weight, layers_norm2_bias, layers_attn_out_bias, layers_attn_out,
+    layers_attn_v_bias, layers_attn_k_bias, layers_attn_q_bias, layers_attn_q, layers_norm1_weight,
+    layers_norm1_bias, embed_positions, grad_embed_tokens,
 ):
     """Reduction: reduce head, layers, embed."""
     summed = here.sum_all_(
-        [head_norm_gain, head_norm_bias, layers_mlp_down_bias, layers_mlp_down, layers_mlp_up_bias, layers_mlp_up, layers_norm2_gain, layers_norm2_bias, layers_attn_out_bias, layers_attn_out, layers_attn_v_bias, layers_attn_k_bias, layers_attn_q_bias, layers_attn_q, layers_norm1_gain, layers_norm1_bias, embed_positions, grad_embed_tokens],
+        [head_norm_weight, head_norm_bias, layers_mlp_down_bias, layers_mlp_down, layers_mlp_up_bias, layers_mlp_up, layers_norm2_weight, layers_norm2_bias, layers_attn_out_bias, layers_attn_out, layers_attn_v_bias, layers_attn_k_bias, layers_attn_q_bias, layers_attn_q, layers_norm1_weight, layers_norm1_bias, embed_positions, grad_embed_tokens],
         "dp",
     )
     return (summed,)

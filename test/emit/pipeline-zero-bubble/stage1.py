@@ -27,7 +27,7 @@ def clear_normSquared(here, normSquared):
 
 
 def begin(here, grad):
-    """Start of the step: begin layers.norm1.gain and 10 more (foreach)."""
+    """Start of the step: begin layers.norm1.weight and 10 more (foreach)."""
     grad = ops.nothing(grad)
     return (grad,)
 
@@ -45,14 +45,14 @@ def count(here, labels, count):
     return (count,)
 
 
-def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
+def layers_F(here, x, norm1_weight, attn_q_k_v, attn_out, norm2_weight, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
-    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_weight, eps=1e-5)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
     q_rope, k_rope, v = ops.turned_apart(q_k_v, ((2, 2, 4), (2, 4), (2, 4)), 2, theta=10000)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
     add = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out, plus=x)
-    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_weight, eps=1e-5)
     gate_up = ops.contract("b s e, e n -> b s n", norm2, mlp_gate_up)
     gate, up = ops.apart(gate_up, (16,), (16,))
     swiglu = ops.swiglu(gate, up)
@@ -64,9 +64,9 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
     )
 
 
-def head_F(here, labels, x, norm_gain, out, loss):
+def head_F(here, labels, x, norm_weight, out, loss):
     """Forward: head.F."""
-    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_weight, eps=1e-5)
     logits = ops.contract("b s e, v e -> b s v", norm, out)
     max = logits.amax(2)
     sumExp = ops.sum_exp(logits, max)
@@ -76,18 +76,18 @@ def head_F(here, labels, x, norm_gain, out, loss):
     return (norm, logits, max, sumExp, loss, x_scale)
 
 
-def head_I(here, labels, x, out, norm_gain, logits, max, sumExp, count, x_scale):
+def head_I(here, labels, x, out, norm_weight, logits, max, sumExp, count, x_scale):
     """Backward (input gradients): head.I."""
     d_logits = ops.token_loss_grad(logits, max, sumExp, labels, count)
     d_norm = ops.contract("b s v, v e -> b s e", d_logits, out)
-    d_x = ops.rms_norm_input_grad(d_norm, x, norm_gain, x_scale)
+    d_x = ops.rms_norm_input_grad(d_norm, x, norm_weight, x_scale)
     return (d_x, d_logits, d_norm)
 
 
 def layers_I(
     here,
     d_x_out, x,
-    mlp_down, mlp_gate_up, norm2_gain, attn_out, attn_q_k_v, norm1_gain,
+    mlp_down, mlp_gate_up, norm2_weight, attn_out, attn_q_k_v, norm1_weight,
     gate, up, add, q_rope, k_rope, v, attention, attention_lse,
     add_scale, x_scale,
 ):
@@ -96,7 +96,7 @@ def layers_I(
     d_gate_up = ops.swiglu_grad_beside(d_swiglu, gate, up)
     d_gate, d_up = ops.apart(d_gate_up, (16,), (16,))
     d_norm2_sum = ops.contract("b s n, e n -> b s e", d_gate_up, mlp_gate_up)
-    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_gain, add_scale)
+    d_add = ops.rms_norm_input_grad(d_norm2_sum, add, norm2_weight, add_scale)
     d_add_sum = d_x_out + d_add
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
     d_q_rope, d_k_rope, d_v = ops.attention_grad(d_attention, q_rope, k_rope, v, attention, attention_lse)
@@ -104,25 +104,25 @@ def layers_I(
     d_q = ops.rope(d_q_rope, theta=10000, inverse=True)
     d_q_k_v = ops.beside(d_q, d_k, d_v, after=2)
     d_norm1_sum = ops.contract("b s n, e n -> b s e", d_q_k_v, attn_q_k_v)
-    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_gain, x_scale)
+    d_x = ops.rms_norm_input_grad(d_norm1_sum, x, norm1_weight, x_scale)
     d_x_sum = d_add_sum + d_x
     return (d_x_sum, d_gate, d_up, d_norm2_sum, d_add_sum, d_v, d_k, d_q, d_norm1_sum)
 
 
-def head_W(here, x, norm, d_logits, d_norm, grad_out, grad_norm_gain, x_scale):
+def head_W(here, x, norm, d_logits, d_norm, grad_out, grad_norm_weight, x_scale):
     """Backward (weight gradients): head.W."""
     d_out = ops.contract("b s e, b s v -> v e", norm, d_logits)
     grad_out = ops.accumulate_(grad_out, d_out)
-    d_norm_gain = ops.rms_norm_weight_grad(d_norm, x, x_scale)
-    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
-    return (grad_out, grad_norm_gain)
+    d_norm_weight = ops.rms_norm_weight_grad(d_norm, x, x_scale)
+    grad_norm_weight = ops.accumulate_(grad_norm_weight, d_norm_weight)
+    return (grad_out, grad_norm_weight)
 
 
 def layers_W(
     here,
     d_x_out, x,
     swiglu, norm2, d_up, d_gate, d_norm2_sum, add, attention, d_add_sum, norm1, d_v, d_k, d_q, d_norm1_sum,
-    grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,
+    grad_mlp_down, grad_mlp_gate_up, grad_norm2_weight, grad_attn_out, grad_attn_q_k_v, grad_norm1_weight,
     add_scale, x_scale,
 ):
     """Backward (weight gradients): layers.W."""
@@ -132,8 +132,8 @@ def layers_W(
     d_mlp_gate = ops.contract("b s e, b s f -> e f", norm2, d_gate)
     d_mlp_gate_up = ops.beside(d_mlp_gate, d_mlp_up, after=1)
     grad_mlp_gate_up = ops.accumulate_(grad_mlp_gate_up, d_mlp_gate_up)
-    d_norm2_gain = ops.rms_norm_weight_grad(d_norm2_sum, add, add_scale)
-    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    d_norm2_weight = ops.rms_norm_weight_grad(d_norm2_sum, add, add_scale)
+    grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum)
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
     d_attn_v = ops.contract("b s e, b s k d -> e k d", norm1, d_v)
@@ -141,13 +141,15 @@ def layers_W(
     d_attn_q = ops.contract("b s e, b s k g d -> e k g d", norm1, d_q)
     d_attn_q_k_v = ops.beside(d_attn_q, d_attn_k, d_attn_v, after=1)
     grad_attn_q_k_v = ops.accumulate_(grad_attn_q_k_v, d_attn_q_k_v)
-    d_norm1_gain = ops.rms_norm_weight_grad(d_norm1_sum, x, x_scale)
-    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
-    return (grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain)
+    d_norm1_weight = ops.rms_norm_weight_grad(d_norm1_sum, x, x_scale)
+    grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
+    return (
+        grad_mlp_down, grad_mlp_gate_up, grad_norm2_weight, grad_attn_out, grad_attn_q_k_v, grad_norm1_weight,
+    )
 
 
 def norm(here, grad, normSquared):
-    """Gradient norm: norm layers.norm1.gain and 10 more (foreach)."""
+    """Gradient norm: norm layers.norm1.weight and 10 more (foreach)."""
     normSquared = ops.add_squares_(normSquared, grad)
     return (normSquared,)
 
@@ -166,7 +168,7 @@ def load_lr(here):
 
 
 def update(here, lr, param, grad, m, v, normSquared, taken):
-    """Optimizer: update layers.norm1.gain and 10 more (foreach)."""
+    """Optimizer: update layers.norm1.weight and 10 more (foreach)."""
     param, m, v = ops.adamw_(
         param, m, v, grad, verdict=here.verdict(normSquared), lr=lr, taken=taken, betas=(0.9, 0.95), eps=1e-8,
         decay=0,

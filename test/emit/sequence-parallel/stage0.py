@@ -59,9 +59,9 @@ def embed_F(here, tokens, param_tokens):
     return (embedded_scattered,)
 
 
-def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
+def layers_F(here, x, norm1_weight, attn_q_k_v, attn_out, norm2_weight, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
-    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_weight, eps=1e-5)
     norm1_gathered = here.all_gather(norm1, "tp", dim=1)
     norm1_gathered = here.wait(norm1_gathered)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1_gathered, attn_q_k_v)
@@ -71,7 +71,7 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
     attended_scattered = here.reduce_scatter(attended, "tp", dim=1)
     attended_scattered = here.wait(attended_scattered)
     add = x + attended_scattered
-    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_weight, eps=1e-5)
     norm2_gathered = here.all_gather(norm2, "tp", dim=1)
     norm2_gathered = here.wait(norm2_gathered)
     gate_up = ops.contract("b s e, e n -> b s n", norm2_gathered, mlp_gate_up)
@@ -88,9 +88,9 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
     )
 
 
-def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
+def head_FB(here, labels, x, norm_weight, out, grad_out, grad_norm_weight, loss, count):
     """Backward: head.FB."""
-    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_weight, eps=1e-5)
     norm_gathered = here.all_gather(norm, "tp", dim=1)
     norm_gathered = here.wait(norm_gathered)
     loss_2, d_norm, d_out = ops.cross_entropy(
@@ -100,17 +100,17 @@ def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, cou
     d_norm_scattered = here.reduce_scatter(d_norm, "tp", dim=1)
     grad_out = ops.accumulate_(grad_out, d_out)
     d_norm_scattered = here.wait(d_norm_scattered)
-    d_x, d_norm_gain = ops.rms_norm_grads(d_norm_scattered, x, norm_gain, x_scale)
-    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
-    return (d_x, grad_out, grad_norm_gain, loss)
+    d_x, d_norm_weight = ops.rms_norm_grads(d_norm_scattered, x, norm_weight, x_scale)
+    grad_norm_weight = ops.accumulate_(grad_norm_weight, d_norm_weight)
+    return (d_x, grad_out, grad_norm_weight, loss)
 
 
 def layers_B(
     here,
     d_x_out, x,
-    mlp_down, mlp_gate_up, norm2_gain, attn_out, attn_q_k_v, norm1_gain,
+    mlp_down, mlp_gate_up, norm2_weight, attn_out, attn_q_k_v, norm1_weight,
     norm2, swiglu, gate, up, add, norm1, attention, q_rope, k_rope, v, attention_lse,
-    grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,
+    grad_mlp_down, grad_mlp_gate_up, grad_norm2_weight, grad_attn_out, grad_attn_q_k_v, grad_norm1_weight,
     add_scale, x_scale,
 ):
     """Backward: layers.B."""
@@ -127,10 +127,10 @@ def layers_B(
     d_norm2_sum = ops.contract("b s n, e n -> b s e", d_gate_up, mlp_gate_up)
     d_norm2_sum_scattered = here.reduce_scatter(d_norm2_sum, "tp", dim=1)
     d_norm2_sum_scattered = here.wait(d_norm2_sum_scattered)
-    d_add_sum, d_norm2_gain = ops.rms_norm_grads(
-        d_norm2_sum_scattered, add, norm2_gain, add_scale, plus=d_x_out,
+    d_add_sum, d_norm2_weight = ops.rms_norm_grads(
+        d_norm2_sum_scattered, add, norm2_weight, add_scale, plus=d_x_out,
     )
-    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
     d_add_sum_gathered = here.all_gather(d_add_sum, "tp", dim=1)
     norm1_gathered = here.all_gather(norm1, "tp", dim=1)
     d_add_sum_gathered = here.wait(d_add_sum_gathered)
@@ -145,17 +145,19 @@ def layers_B(
     d_norm1_sum = ops.contract("b s n, e n -> b s e", d_q_k_v, attn_q_k_v)
     d_norm1_sum_scattered = here.reduce_scatter(d_norm1_sum, "tp", dim=1)
     d_norm1_sum_scattered = here.wait(d_norm1_sum_scattered)
-    d_x_sum, d_norm1_gain = ops.rms_norm_grads(d_norm1_sum_scattered, x, norm1_gain, x_scale, plus=d_add_sum)
-    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    d_x_sum, d_norm1_weight = ops.rms_norm_grads(
+        d_norm1_sum_scattered, x, norm1_weight, x_scale, plus=d_add_sum,
+    )
+    grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
     return (
         d_x_sum,
-        grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,
+        grad_mlp_down, grad_mlp_gate_up, grad_norm2_weight, grad_attn_out, grad_attn_q_k_v, grad_norm1_weight,
     )
 
 
-def reduce_head_layers(here, head_norm_gain, layers_norm2_gain, layers_norm1_gain):
+def reduce_head_layers(here, head_norm_weight, layers_norm2_weight, layers_norm1_weight):
     """Reduction: reduce head, layers."""
-    summed = here.sum_all_([head_norm_gain, layers_norm2_gain, layers_norm1_gain], "tp")
+    summed = here.sum_all_([head_norm_weight, layers_norm2_weight, layers_norm1_weight], "tp")
     return (summed,)
 
 
@@ -175,7 +177,7 @@ def norm(here, grad, normSquared):
 
 
 def norm_2(here, grad, normSquared):
-    """Gradient norm: norm layers.norm1.gain and 2 more (foreach)."""
+    """Gradient norm: norm layers.norm1.weight and 2 more (foreach)."""
     normSquared = ops.add_squares_(normSquared, grad, here.at("tp") == 0)
     return (normSquared,)
 

@@ -59,9 +59,9 @@ def embed_F(here, tokens, param_tokens):
     return (embedded_reduced,)
 
 
-def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up, mlp_down):
+def layers_F(here, x, norm1_weight, attn_q_k_v, attn_out, norm2_weight, mlp_gate_up, mlp_down):
     """Forward: layers.F."""
-    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_gain, eps=1e-5)
+    norm1, x_scale = ops.rms_norm_and_scale(x, norm1_weight, eps=1e-5)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
     q_rope, k_rope, v = ops.turned_apart(q_k_v, ((1, 2, 4), (1, 4), (1, 4)), 2, theta=10000)
     attention, attention_lse = ops.attention(q_rope, k_rope, v)
@@ -69,7 +69,7 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
     attended_reduced = here.all_reduce_(attended, "tp")
     attended_reduced = here.wait(attended_reduced)
     add = x + attended_reduced
-    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_gain, eps=1e-5)
+    norm2, add_scale = ops.rms_norm_and_scale(add, norm2_weight, eps=1e-5)
     gate_up = ops.contract("b s e, e n -> b s n", norm2, mlp_gate_up)
     gate, up = ops.apart(gate_up, (8,), (8,))
     swiglu = ops.swiglu(gate, up)
@@ -84,9 +84,9 @@ def layers_F(here, x, norm1_gain, attn_q_k_v, attn_out, norm2_gain, mlp_gate_up,
     )
 
 
-def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, count):
+def head_FB(here, labels, x, norm_weight, out, grad_out, grad_norm_weight, loss, count):
     """Backward: head.FB."""
-    norm, x_scale = ops.rms_norm_and_scale(x, norm_gain, eps=1e-5)
+    norm, x_scale = ops.rms_norm_and_scale(x, norm_weight, eps=1e-5)
     loss_2, d_norm, d_out = ops.cross_entropy(
         norm, out, labels, count, first=here.at("tp") * 16, here=here, group="tp",
     )
@@ -94,17 +94,17 @@ def head_FB(here, labels, x, norm_gain, out, grad_out, grad_norm_gain, loss, cou
     d_norm_reduced = here.all_reduce_(d_norm, "tp")
     grad_out = ops.accumulate_(grad_out, d_out)
     d_norm_reduced = here.wait(d_norm_reduced)
-    d_x, d_norm_gain = ops.rms_norm_grads(d_norm_reduced, x, norm_gain, x_scale)
-    grad_norm_gain = ops.accumulate_(grad_norm_gain, d_norm_gain)
-    return (d_x, grad_out, grad_norm_gain, loss)
+    d_x, d_norm_weight = ops.rms_norm_grads(d_norm_reduced, x, norm_weight, x_scale)
+    grad_norm_weight = ops.accumulate_(grad_norm_weight, d_norm_weight)
+    return (d_x, grad_out, grad_norm_weight, loss)
 
 
 def layers_B(
     here,
     d_x_out, x,
-    mlp_down, mlp_gate_up, norm2_gain, attn_out, attn_q_k_v, norm1_gain,
+    mlp_down, mlp_gate_up, norm2_weight, attn_out, attn_q_k_v, norm1_weight,
     swiglu, gate, up, norm2, add, attention, q_rope, k_rope, v, attention_lse, norm1,
-    grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,
+    grad_mlp_down, grad_mlp_gate_up, grad_norm2_weight, grad_attn_out, grad_attn_q_k_v, grad_norm1_weight,
     add_scale, x_scale,
 ):
     """Backward: layers.B."""
@@ -117,10 +117,10 @@ def layers_B(
     d_norm2_sum = ops.contract("b s n, e n -> b s e", d_gate_up, mlp_gate_up)
     d_norm2_sum_reduced = here.all_reduce_(d_norm2_sum, "tp")
     d_norm2_sum_reduced = here.wait(d_norm2_sum_reduced)
-    d_add_sum, d_norm2_gain = ops.rms_norm_grads(
-        d_norm2_sum_reduced, add, norm2_gain, add_scale, plus=d_x_out,
+    d_add_sum, d_norm2_weight = ops.rms_norm_grads(
+        d_norm2_sum_reduced, add, norm2_weight, add_scale, plus=d_x_out,
     )
-    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
     d_attention = ops.contract("b s e, k g d e -> b s k g d", d_add_sum, attn_out)
     d_attn_out = ops.contract("b s k g d, b s e -> k g d e", attention, d_add_sum)
     grad_attn_out = ops.accumulate_(grad_attn_out, d_attn_out)
@@ -131,11 +131,13 @@ def layers_B(
     d_norm1_sum = ops.contract("b s n, e n -> b s e", d_q_k_v, attn_q_k_v)
     d_norm1_sum_reduced = here.all_reduce_(d_norm1_sum, "tp")
     d_norm1_sum_reduced = here.wait(d_norm1_sum_reduced)
-    d_x_sum, d_norm1_gain = ops.rms_norm_grads(d_norm1_sum_reduced, x, norm1_gain, x_scale, plus=d_add_sum)
-    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    d_x_sum, d_norm1_weight = ops.rms_norm_grads(
+        d_norm1_sum_reduced, x, norm1_weight, x_scale, plus=d_add_sum,
+    )
+    grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
     return (
         d_x_sum,
-        grad_mlp_down, grad_mlp_gate_up, grad_norm2_gain, grad_attn_out, grad_attn_q_k_v, grad_norm1_gain,
+        grad_mlp_down, grad_mlp_gate_up, grad_norm2_weight, grad_attn_out, grad_attn_q_k_v, grad_norm1_weight,
     )
 
 
@@ -153,7 +155,7 @@ def norm(here, grad, normSquared):
 
 
 def norm_2(here, grad, normSquared):
-    """Gradient norm: norm layers.norm1.gain and 2 more (foreach)."""
+    """Gradient norm: norm layers.norm1.weight and 2 more (foreach)."""
     normSquared = ops.add_squares_(normSquared, grad, here.at("tp") == 0)
     return (normSquared,)
 

@@ -36,11 +36,11 @@ def embed_F(here, tokens, param_tokens, positions):
 def layers_F(
     here,
     x,
-    norm1_gain, norm1_bias, attn_q_k_v, attn_q_bias, attn_k_bias, attn_v_bias, attn_out, attn_out_bias,
-    norm2_gain, norm2_bias, mlp_up, mlp_up_bias, mlp_down, mlp_down_bias,
+    norm1_weight, norm1_bias, attn_q_k_v, attn_q_bias, attn_k_bias, attn_v_bias, attn_out, attn_out_bias,
+    norm2_weight, norm2_bias, mlp_up, mlp_up_bias, mlp_down, mlp_down_bias,
 ):
     """Forward: layers.F."""
-    norm1 = ops.layer_norm(x, norm1_gain, norm1_bias, eps=1e-5)
+    norm1 = ops.layer_norm(x, norm1_weight, norm1_bias, eps=1e-5)
     q_k_v = ops.contract("b s e, e n -> b s n", norm1, attn_q_k_v)
     q, k, v = ops.apart(q_k_v, (2, 1, 4), (2, 4), (2, 4))
     add = q + attn_q_bias
@@ -50,7 +50,7 @@ def layers_F(
     attended = ops.contract("b s k g d, k g d e -> b s e", attention, attn_out)
     add_3 = attended + attn_out_bias
     add_4 = x + add_3
-    norm2 = ops.layer_norm(add_4, norm2_gain, norm2_bias, eps=1e-5)
+    norm2 = ops.layer_norm(add_4, norm2_weight, norm2_bias, eps=1e-5)
     up = ops.contract("b s e, e f -> b s f", norm2, mlp_up)
     add_5 = up + mlp_up_bias
     gelu = ops.gelu(add_5, approximate=True)
@@ -63,11 +63,11 @@ def layers_F(
 def layers_B(
     here,
     d_x_out, x,
-    mlp_down, mlp_up, norm2_gain, attn_out, attn_q_k_v, norm1_gain,
+    mlp_down, mlp_up, norm2_weight, attn_out, attn_q_k_v, norm1_weight,
     gelu, add_5, norm2, add_4, attention, add, add_1, add_2, attention_lse, norm1,
-    grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
+    grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_weight, grad_norm2_bias,
     grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias, grad_attn_q_k_v,
-    grad_norm1_gain, grad_norm1_bias,
+    grad_norm1_weight, grad_norm1_bias,
 ):
     """Backward: layers.B."""
     d_mlp_down_bias = d_x_out.sum((0, 1))
@@ -81,9 +81,9 @@ def layers_B(
     d_norm2 = ops.contract("b s f, e f -> b s e", d_add_5, mlp_up)
     d_mlp_up = ops.contract("b s e, b s f -> e f", norm2, d_add_5)
     grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
-    d_add_4 = ops.layer_norm_input_grad(d_norm2, add_4, norm2_gain, eps=1e-5)
-    d_norm2_gain, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2, add_4, eps=1e-5)
-    grad_norm2_gain = ops.accumulate_(grad_norm2_gain, d_norm2_gain)
+    d_add_4 = ops.layer_norm_input_grad(d_norm2, add_4, norm2_weight, eps=1e-5)
+    d_norm2_weight, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2, add_4, eps=1e-5)
+    grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
     grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_bias)
     d_add_4_sum = d_x_out + d_add_4
     d_attn_out_bias = d_add_4_sum.sum((0, 1))
@@ -102,16 +102,16 @@ def layers_B(
     d_attn_q_k_v = ops.contract("b s e, b s n -> e n", norm1, d_add_add_1_add_2)
     grad_attn_q_k_v = ops.accumulate_(grad_attn_q_k_v, d_attn_q_k_v)
     d_norm1_sum = ops.contract("b s n, e n -> b s e", d_add_add_1_add_2, attn_q_k_v)
-    d_x = ops.layer_norm_input_grad(d_norm1_sum, x, norm1_gain, eps=1e-5)
-    d_norm1_gain, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
-    grad_norm1_gain = ops.accumulate_(grad_norm1_gain, d_norm1_gain)
+    d_x = ops.layer_norm_input_grad(d_norm1_sum, x, norm1_weight, eps=1e-5)
+    d_norm1_weight, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
+    grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
     grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_bias)
     d_x_sum = d_add_4_sum + d_x
     return (
         d_x_sum,
-        grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_gain, grad_norm2_bias,
+        grad_mlp_down_bias, grad_mlp_down, grad_mlp_up_bias, grad_mlp_up, grad_norm2_weight, grad_norm2_bias,
         grad_attn_out_bias, grad_attn_out, grad_attn_v_bias, grad_attn_k_bias, grad_attn_q_bias,
-        grad_attn_q_k_v, grad_norm1_gain, grad_norm1_bias,
+        grad_attn_q_k_v, grad_norm1_weight, grad_norm1_bias,
     )
 
 
