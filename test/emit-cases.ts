@@ -142,6 +142,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
+  // Three ranks share tensors that three does not divide: shards are padded, also in the buffers that are sent.
+  ['llama', { dp: 3, zero: 2, microbatches: 2, compress: { reduce: 'bf16' } }, { globalBatch: 12 }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],
   ['gpt', { dp: 2, microbatches: 2, compress: { reduce: 'int8', run: 8 } }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { reduce: 'int8', run: 5 } }],
@@ -196,12 +198,19 @@ const chosen = cases.map(([model, plan, training]) => ({
   job: shallow(jobOf(model, plan, { steps, evalBatches: 1, optimizer: adamw, ...training })),
   title: `${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))
+const routedModels = {
+  ...expertModels,
+  /** Of three layers the second alone has experts. */
+  second: { ...expertModels.qwen, layers: 3 },
+}
 /** Routed models: every kind of router, experts on one rank, shared by ranks of every axis, and split. */
-const routed: readonly (readonly [keyof typeof expertModels, PlanInput, TrainingInput?])[] = [
+const routed: readonly (readonly [keyof typeof routedModels, PlanInput, TrainingInput?])[] = [
   ['mixtral', {}],
   ['deepseek', { microbatches: 2, recompute: 'full' }],
   ['qwen', { dp: 2, zero: 1 }],
   ['gshard', { tp: 2, sequenceParallel: true }],
+  // Balance losses of the first stage alone: the last reports the loss.
+  ['second', { pp: 2, microbatches: 2 }],
   ['mixtral', { dp: 2, ep: 2 }],
   ['mixtral', { dp: 4, ep: 2, zero: 1 }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
   ['deepseek', { dp: 2, cp: 2, ep: 4, zero: 3, microbatches: 2 }],
@@ -220,7 +229,7 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput, Training
 ]
 const withExperts = routed.map(([model, plan, training]) => ({
   job: Job.parse({
-    model: expertModels[model],
+    model: routedModels[model],
     training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 1, optimizer: adamw, ...training },
     plan: { expertCapacity: 'worst', ...plan },
     ...(plan.zigzag === 'documents' && { data: { documents: { eod: 0, pad: 4 } } }),

@@ -6,6 +6,10 @@
 import { type ProblemPhrases, phrasing } from './phrasing.js'
 import { ProblemsError } from './problem.js'
 
+/**
+ * The file system that functions of this package are given: `nodeFiles()` of `lockstep/node`, or `memoryFiles()` in a
+ * page.
+ */
 export interface Files {
   /** The text of a file. */
   read(path: string): string

@@ -1,4 +1,4 @@
-/** Every code a problem can have, and what it means: docs/problems.md is printed from this table. */
+/** Every code a diagnostic can have, and its meaning. docs/problems.md is printed from this table. */
 export const problemCodes = {
   'command/usage': 'the command was used wrongly',
   'command/interrupted': 'the command was interrupted before there was a result',
@@ -170,4 +170,5 @@ export const problemCodes = {
   'validate/rows': 'the rows cannot be read',
 } as const
 
+/** The code of a diagnostic; `problemCodes` has the meaning of each. */
 export type ProblemCode = keyof typeof problemCodes

@@ -15,7 +15,7 @@ export interface Checkpoint extends Position {
   readonly run: string
   /** Who wrote it: a program and its version; undefined: an earlier one, which did not say. */
   readonly software?: string | undefined
-  /** The runs it went on from, the last one first. */
+  /** The runs it resumed from, the last one first. */
   readonly line: readonly string[]
   /** Numbers of its program that live from step to step. */
   readonly scalars: Scalars<number>

@@ -41,7 +41,7 @@ export interface Manifest extends Position {
   readonly run: string
   /** Who wrote it: a program and its version. Earlier ones did not say. */
   readonly software?: string
-  /** The runs it went on from, the last one first. */
+  /** The runs it resumed from, the last one first. */
   readonly line?: readonly string[]
   readonly tensors: Readonly<Record<string, Entry>>
   /** Every file beside the manifest -> its CRC-32; that of a shard covers its head, which has those of its tensors. */

@@ -7,6 +7,7 @@ import { kinds, type Program } from '../ir/index.js'
 import { check, clause, type Job, type Offload, offloadOf, type Plan, refused } from '../plan/index.js'
 import { compileJob, heaviest } from './job.js'
 
+/** Diagnostics for ranks whose planned memory exceeds the limit of the job. */
 export function memoryProblems(program: Program, job: Job): Problem[] {
   const { deviceMemory } = job.plan
   const pp = heaviest(program.streams)

@@ -8,6 +8,7 @@ import { algorithmsOf, measuredSeconds, priceCollective, startSeconds } from './
 import type { Collective } from './kernel.js'
 import { type Hop, hopsOf } from './route.js'
 
+/** The cost breakdown of a collective: every algorithm considered, steps, bytes and bandwidths. */
 export interface Quote {
   readonly collective: Collective
   /** Of the algorithm that is chosen; 0 of a rank alone. */
@@ -61,6 +62,7 @@ const busFactors: Readonly<Record<CollectiveKind, (ranks: number) => number>> = 
   send: () => 1,
 }
 
+/** The cost breakdown of a collective, with the algorithm that the cost model picks. */
 export function quote(collective: Collective, cluster: Cluster): Quote {
   const { kind, bytes, group } = collective
   const hops = group.size > 1 ? hopsOf(group, cluster) : []

@@ -1,6 +1,7 @@
 /** From bytes to token ids and back. */
 import { asPart, finish, type Work } from '../base/index.js'
 
+/** Text to token ids and back. */
 export interface Tokenizer {
   readonly name: string
   /** Ids are below this. */
@@ -20,7 +21,7 @@ export function* encodingOf(tokenizer: Tokenizer, text: Uint8Array): Work<ArrayL
 
 export type Ids = Uint8Array | Uint16Array | Uint32Array
 
-/** The texts one after the other, in the narrowest array that holds the ids. */
+/** Encodes texts and concatenates the ids, in the narrowest array type that holds them. */
 export const encodeAll = (tokenizer: Tokenizer, texts: Iterable<Uint8Array>): Ids =>
   finish(encodingAll(tokenizer, [...texts]))
 

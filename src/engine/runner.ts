@@ -7,7 +7,7 @@ import type { Choices } from './choices.js'
 import type { Look, Replay } from './look.js'
 import type { Disagreement } from './replicas.js'
 
-/** The data of one training step. */
+/** The inputs, learning rate and number of a training step. */
 export interface StepData {
   /** An input's whole global batch, row-major over its dims; microbatch k holds the samples from k times its size. */
   inputs(name: string): ArrayLike<number>
@@ -18,7 +18,7 @@ export interface StepData {
   readonly step: number
 }
 
-/** What a step leaves in the frames of the program's results. */
+/** The results of a training step: loss, gradient norm and whether it was skipped. */
 export interface StepResult {
   /** The mean loss per counted label (or element) over the global batch, and the terms beside it. */
   readonly loss: number
@@ -30,7 +30,7 @@ export interface StepResult {
   readonly normSquared: number
   /** Steps taken so far, this one included. */
   readonly taken: number
-  /** The gradient norm was not finite, or not below the limit: parameters, their states and what was taken are what they were. */
+  /** The step was skipped: the gradient norm was NaN, Inf or above the limit. Parameters and states are unchanged. */
   readonly skipped: boolean
   /** What gradients were multiplied with in this step, and what they will be in the next, where losses are scaled. */
   readonly scale?: { readonly before: number; readonly after: number }
@@ -45,7 +45,9 @@ export interface Held {
   readonly first: number
 }
 
-/** A program on all its ranks. A runner either answers a step at once, or promises to. */
+/**
+ * A program running on all its ranks. Steps are synchronous on the reference interpreter and promises on the engine.
+ */
 export interface Runner<Answer extends StepResult | Promise<StepResult> = StepResult | Promise<StepResult>> {
   /** For people: which kernels, how many ranks, where; and as a phrase, where it is one. */
   readonly description: string
@@ -58,9 +60,12 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   look?(data: StepData): Promise<Look>
   /** Runs it twice, and compares every result. */
   replay?(data: StepData): Promise<Replay>
-  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
+  /** Full tensors, row-major over the parameter's dims, assembled from the shards of the ranks. */
   parameter(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor, of a master too; gradients and other states stay as they are. */
+  /**
+   * Loads a full tensor: every rank takes its shard, of the master copy too. Gradients and other states are
+   * unchanged.
+   */
   setParameter(name: string, values: ArrayLike<number>): void
   /** What is kept of it from step to step. */
   states(name: string): States<Float64Array>
@@ -74,11 +79,11 @@ export interface Runner<Answer extends StepResult | Promise<StepResult> = StepRe
   hold(at: Held, values: Cells): void
   /** The gradient the optimizer was given in the last step, where the runner was asked to keep it. */
   gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
+  /** The largest difference between two ranks that should hold the same values of this parameter or of its states. */
   spread(name: string): number
-  /** Copies of parameters and of their states whose bits differ although they should not; undefined: nobody can tell. */
+  /** Replicas of parameters and optimizer states whose bits differ although they should not; undefined: unknown. */
   replicas?(): Disagreement[]
-  /** Per rank, the greatest sum of live bytes of each kind so far. */
+  /** Peak live bytes so far, per rank and category. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
   /** The same in other spaces than the device's. */
   readonly peaksElsewhere: readonly Readonly<Record<Elsewhere, Readonly<Record<Kind, number>>>>[]

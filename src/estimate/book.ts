@@ -76,6 +76,7 @@ export class KnownPipeline {
   }
 }
 
+/** A cache of costs and schedules that many estimates share. Keep one per search. */
 export class EstimateBook {
   readonly #tables = new WeakMap<Shape, ByCluster>()
   readonly #orders = orderedHoldings()

@@ -17,7 +17,7 @@ import { ownSoftwareOf } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
 import type { Experts, Latent, Shape } from './shape.js'
 
-/** Undefined: no transformer. */
+/** The shape of a model as the cost model takes it; undefined if it is not a transformer. */
 export function shapeOf(model: ModelConfig, seq: number, adapters?: Adapters): Shape | undefined {
   const shape = plainShape(model, seq)
   return shape && adapters ? { ...shape, adapters: { rank: adapters.rank, targets: adapters.targets } } : shape
@@ -109,8 +109,7 @@ const offloadSplit = ({ offload }: Plan): Pick<Split, 'offload' | 'lifted' | 'wa
 })
 
 /**
- * A plan in numbers. A schedule from a file has no name by which its order could be made: there is a price only for those
- * who say as which schedule it is to be priced.
+ * The plan of a job as numbers for the cost model. A schedule from a file can only be estimated as a named one: pass `fileAs`.
  */
 export function splitOf(job: Job, fileAs: ScheduleName): Split
 export function splitOf(job: Job, fileAs?: ScheduleName): Split | undefined
@@ -138,7 +137,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
 export const precisionOf = ({ precision, fp8 }: Pick<Plan, 'precision' | 'fp8'>): Precision =>
   fp8 ? 'fp8' : multipliedIn[planPrecisionFacts[precision].token]
 
-/** Undefined also where the schedule is a file. */
+/** The setup that `estimate` takes, from a job and a cluster; undefined if the schedule is a file. */
 export function placedOf(job: Job): Placed | undefined {
   const [shape, split] = [shapeOf(job.model, job.training.seq, adaptersOf(job)), splitOf(job)]
   if (!shape || !split) return undefined

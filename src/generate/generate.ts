@@ -3,6 +3,7 @@ import { error, ProblemsError, uniform } from '../base/index.js'
 import type { Decoder } from './decoder.js'
 import { type Sampling, sampled, samplingProblems } from './sampling.js'
 
+/** Options of `generate`: length, sampling, seed and stop tokens. */
 export interface GenerateOptions extends Sampling {
   /** How many tokens to make, at most. */
   readonly tokens: number
@@ -15,8 +16,8 @@ export interface GenerateOptions extends Sampling {
 }
 
 /**
- * Goes on from what the decoder remembers and the prompt. Where its memory is full it forgets the first half and reads the
- * rest again, so a text may be longer than the context.
+ * Generates token ids after the prompt and what is in the KV cache. When the cache is full, the first half is dropped and the
+ * rest is recomputed, so the output may be longer than the context.
  */
 export async function* generate(
   decoder: Decoder,

@@ -5,6 +5,7 @@
 import { error, type Problem } from '../base/index.js'
 import type { Logits } from './decoder.js'
 
+/** Sampling parameters: temperature, top-k and top-p. */
 export interface Sampling {
   /** 0: always the likeliest. */
   readonly temperature?: number

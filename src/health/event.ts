@@ -39,6 +39,7 @@ export type EventKind = keyof typeof eventKinds
 export const severities = ['note', 'warning', 'error'] as const
 export type Severity = (typeof severities)[number]
 
+/** A finding about a run, such as a straggler or a loss spike, with the step and the rank. */
 export interface HealthEvent {
   /** The step that showed it; counts from 1, 0: before the first. */
   readonly step: number
@@ -50,7 +51,7 @@ export interface HealthEvent {
   /** The same as a phrase, where it is more than a name. */
   readonly place?: Spoken
   readonly message: string
-  /** What the message is made from; null: not finite, for which JSON has no word. */
+  /** The values of the message; null stands for NaN and Inf, which JSON lacks. */
   readonly numbers: Readonly<Record<string, number | null>>
   readonly advice?: string
   /** The phrase that message and advice are, and what stands in its gaps: pages say it in a language of their own. */

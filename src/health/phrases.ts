@@ -246,6 +246,7 @@ export const eventPhrases = {
   '.usual': [', although it never took more than {usual} s before'],
 } as const satisfies Partial<Record<EventKind | `${EventKind}/${string}` | `.${string}`, Phrase>>
 
+/** The message templates of health events, for a UI that translates them. */
 export type EventPhrases = typeof eventPhrases
 type KindOf<Name> = Name extends `${infer Kind extends EventKind}/${string}`
   ? Kind

@@ -16,7 +16,7 @@ export interface Note {
   readonly message: string
 }
 
-/** What was said beside the file. */
+/** Settings given in addition to the file, such as the sequence length. */
 export interface Given {
   /** Ranks, where the file does not say how many. */
   readonly world?: number
@@ -30,7 +30,7 @@ export interface Given {
   readonly trainer?: Readonly<Record<string, unknown>>
   /** A preset, or a Hugging Face configuration. */
   readonly model?: string | Readonly<Record<string, unknown>>
-  /** The release whose defaults hold; the newest that has all the flags unless it is said. */
+  /** The release whose defaults apply; by default the newest that has all the flags. */
   readonly release?: string
   /** Of a Python file, the function that makes the configuration. */
   readonly function?: string
@@ -41,6 +41,7 @@ export interface Given {
 /** A job as it would be written in a file; whatever the configuration does not say is left out. */
 export type JobDraft = Readonly<Record<string, unknown>>
 
+/** A job read from another framework's configuration, with a note on every key. */
 export interface Imported extends Foreign {
   /** Absent where a note says `refused`. */
   readonly job?: JobDraft

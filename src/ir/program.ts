@@ -28,6 +28,7 @@ import type { ResultName, RoleName } from './role.js'
 export { bytesPer, type DType, type Init }
 
 export type Kind = 'parameters' | 'gradients' | 'optimizer' | 'activations' | 'workspace' | 'data'
+/** The categories of memory: parameters, gradients, optimizer state, activations and so on. */
 export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data']
 
 export interface Buffer {
@@ -234,6 +235,10 @@ export interface Scalar {
   readonly frames: Places
 }
 
+/**
+ * A compiled step for all ranks: segments (functions), one stream of calls per pipeline coordinate, and the memory
+ * plan.
+ */
 export interface Program {
   readonly name: string
   readonly mesh: Mesh

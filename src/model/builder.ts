@@ -25,12 +25,16 @@ export type Carry = Readonly<Record<string, Value>>
 /** Reads what the block before handed on, returns what this one hands on. */
 export type Write<D extends string> = (block: BlockBuilder<D>, carry: Carry) => Carry
 
+/** Initializes a parameter from a normal distribution with mean 0 and this standard deviation. */
 export const normal = (std: number): Init => ({ kind: 'normal', std })
 /** Evenly between -bound and bound. */
 export const uniformWithin = (bound: number): Init => ({ kind: 'uniform', bound })
+/** Initializes a parameter with zeros. */
 export const zeros: Init = { kind: 'zeros' }
+/** Initializes a parameter with ones. */
 export const ones: Init = { kind: 'ones' }
 
+/** Defines a model of your own as a list of blocks over named dims. See examples/02. */
 export function defineModel<const D extends string>(
   name: string,
   dims: Readonly<Record<D, number>>,

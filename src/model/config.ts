@@ -232,6 +232,7 @@ const usualHeadDim = ({
   mla?: z.output<typeof Latent> | undefined
 }): number => (mla ? mla.qkNopeHeadDim + mla.qkRopeHeadDim : embed / heads)
 
+/** The schema of `model:` in a job (Zod): sizes of one of the supported families. */
 export const ModelConfig = z.discriminatedUnion('family', [MlpConfig, GptConfig, LlamaConfig])
 
 export type MlpConfig = z.output<typeof MlpConfig>

@@ -41,6 +41,7 @@ const deepseek = {
 const ofDeepseek = { topK: 8, ffn: 2048, scores: 'sigmoid', shared: 2048, bias: 0.001 } as const
 const yarn = { kind: 'yarn', original: 4096, scale: 1, scaleAll: 1 } as const
 
+/** The model presets that a job can name, such as `llama3-8b`. */
 export const presets = {
   gpt2: gpt(12, 768, 12),
   'gpt2-medium': gpt(24, 1024, 16),

@@ -39,6 +39,7 @@ import { advised, clause, refused } from './phrases.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
+/** All diagnostics of a job, without compiling it. */
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
 
 /** Whether no rule says that it cannot be compiled: found sooner than everything that might be said of it. */
@@ -67,6 +68,7 @@ const watched = <T extends object>(value: T, path: string, asked: Set<string>): 
     },
   })
 
+/** The number of ranks of a plan. */
 export const worldOfPlan = (plan: Plan): number => ranksOf(plan)
 
 const mostRanks = 2 ** 24

@@ -4,7 +4,7 @@ import { type FieldReference, fieldsOfSchema, type JsonSchema, schemaAsJson } fr
 import { presetNames, presets } from '../model/index.js'
 import { Job } from './schema.js'
 
-/** What a job file may hold: beside the sizes of a model also its name. */
+/** The JSON schema of a job file. Beside model sizes it allows preset names. */
 export function jobSchema(): JsonSchema {
   const schema = schemaAsJson(Job, z.toJSONSchema)
   const { properties = {} } = schema
@@ -90,4 +90,5 @@ const samples: readonly unknown[] = [
   { model: presets['llama3-405b'] },
 ]
 
+/** Every field of a job with its type, default and description, as docs/jobs.md lists them. */
 export const jobFields = (): readonly FieldReference[] => fieldsOfSchema(jobSchema(), samples)

@@ -42,6 +42,7 @@ export interface ParsedJob {
   readonly locate: (problem: Problem) => Problem
 }
 
+/** Parses a job file (YAML or JSON) and checks it. Diagnostics have line and column. */
 export function parseJob(text: string, source: JobSource = {}): ParsedJob {
   const { value: written, problems: unread, locate: located } = parseText(text)
   const { job: value, renamed } = withTodaysNames(written)

@@ -82,7 +82,7 @@ const schedule = z
   .default('1f1b')
   .describe('pipeline schedule: a name, or a CSV file in PyTorch notation')
 
-/** What is computed again, by one word. */
+/** The named recomputation policies (activation checkpointing). */
 export const recomputePolicies = ['none', 'cheap', 'selective', 'full'] as const
 
 const recompute = z
@@ -92,7 +92,7 @@ const recompute = z
   .default('none')
   .describe('activation checkpointing: activations recomputed in the backward pass instead of kept')
 
-/** Ways to let queries meet the keys of other ranks. */
+/** The kinds of context-parallel attention: all-gather KV, ring, Ulysses. */
 export const attentionKinds = ['gather', 'ring', 'ulysses'] as const
 
 const attention = z
@@ -145,6 +145,7 @@ const amountOfMemory = (example: string) =>
 /** What a plan that does not say does. */
 export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 
+/** The schema of a parallelism plan (Zod): axis sizes, ZeRO stage, schedule, precision and the rest of `plan:`. */
 export const Plan = z
   .strictObject({
     ...axes,
@@ -235,6 +236,7 @@ export const Plan = z
 
 type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
 
+/** The schema of `training:` in a job (Zod): sequence length, global batch, optimizer, learning rate schedule. */
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences per step, over all ranks; 2k is 2048'),
@@ -374,7 +376,10 @@ const JobFields = z.strictObject({
   plan: Plan.prefault({}).describe('parallelism, precision and memory'),
 })
 
-/** A job, with aliases of its fields under the names they have today. */
+/**
+ * The schema of a job (Zod). `Job.parse(value)` checks the shape and fills in defaults, and accepts fields under the names they
+ * had before; `check` finds what fields specify together.
+ */
 export const Job = z.preprocess((job, ctx) => {
   const { job: now, renamed } = withTodaysNames(job)
   for (const { from, old, now, twice } of renamed)

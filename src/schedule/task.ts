@@ -14,6 +14,7 @@ export interface Task {
 /** A cell of a row: one task, or a forward and a backward that share the machine (DualPipe). */
 export type Action = Task | { readonly kind: 'overlap'; readonly tasks: readonly [Task, Task] }
 
+/** A pipeline schedule: for each pipeline rank, its forward and backward tasks in order. */
 export interface Schedule {
   readonly stages: number
   readonly microbatches: number

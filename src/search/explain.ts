@@ -11,13 +11,14 @@ import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 import type { Sentence } from './sentences.js'
 
+/** What `explain` found about the plan of a job. */
 export interface Explanation {
   readonly job: Job
   readonly request: Request
   readonly plan: Priced
   /** Certain where its memory is that of its program. */
   readonly fit: Fit
-  /** Measured over priced: all prices are multiplied by it. */
+  /** Measured over estimated step time: all costs are multiplied by it. */
   readonly scale: number
   readonly neighbours: readonly Neighbour[]
   /** What each choice of it costs, and what others would: of our own program. */
@@ -35,9 +36,11 @@ export interface ExplainOptions {
   readonly measured?: number | undefined
 }
 
+/** Analyzes the plan of a job: what limits it, what each single change would do, and the best plan there is. */
 export const explain = (request: Request, job: Job, options: ExplainOptions = {}): Explanation =>
   finish(explaining(request, job, options))
 
+/** `explain` as a generator that yields the fraction done. */
 export function* explaining(request: Request, job: Job, { own, measured }: ExplainOptions): Work<Explanation> {
   const split = splitOf(job, '1f1b')
   const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
@@ -81,6 +84,7 @@ export function limitOf({ estimate: { step, parts } }: Priced): { readonly part:
 /** Parts of a step below this share are not what limits it. */
 const hardlyAny = 0.02
 
+/** What limits a plan: compute, or the communication that takes the largest fraction of its step. */
 export function limitSentence(plan: Priced): Sentence {
   const { part, share } = limitOf(plan)
   if (share < hardlyAny) return { code: 'limit/arithmetic', values: { share } }
@@ -88,7 +92,7 @@ export function limitSentence(plan: Priced): Sentence {
   return { code: 'limit/part', values: { part, share, rest: 1 - parts.compute / step } }
 }
 
-/** Nothing, where it surely fits. */
+/** Why a plan may not fit, as messages; none if it surely fits. */
 export function fitSentence(request: Request, { bytes }: Priced, { verdict, chance, condition }: Fit): Sentence[] {
   if (verdict === 'fits') return []
   if (condition) return [{ code: 'fit/unlikely', values: { chance, condition } }]
@@ -96,7 +100,7 @@ export function fitSentence(request: Request, { bytes }: Priced, { verdict, chan
   return [{ code: 'fit/over', values: { over: bytes - room, room } }]
 }
 
-/** The best of all plans beside this one. */
+/** The best of all plans compared with this one, as a message. */
 export function bestSentence(plan: Priced, best: Priced | undefined): Sentence {
   if (!best) return { code: 'best/none', values: {} }
   const gain = plan.estimate.step / best.estimate.step - 1
@@ -117,7 +121,7 @@ const slowingSentences = (choices: readonly JudgedChoice[]): Sentence[] =>
     return [{ code: 'note/slow-compression', values: { name, chosen, simulated, step, without } } as const]
   })
 
-/** What of a job no price knows, and what it would be faster without. */
+/** What the cost model does not know of a job, and what would make it faster, as messages. */
 export const noteSentences = ({
   job: { plan },
   simulated,

@@ -63,7 +63,7 @@ const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} co
   string
 > // all of them
 
-/** Names of the parts of a step, estimated or simulated. */
+/** The names of the categories of step time, estimated or simulated. */
 export const partWords: Readonly<Record<Part, string>> = {
   compute: 'compute',
   recompute: 'recompute',

@@ -29,7 +29,7 @@ import {
   type SimulatedPlan,
 } from './simulated.js'
 
-/** Everything that was found out about a request. */
+/** The result of `findPlans`. */
 export interface Answer {
   readonly request: Request
   readonly found: Found
@@ -43,27 +43,33 @@ export interface Answer {
   /** Those that turned out not to fit included. */
   readonly compiled: readonly SimulatedPlan[]
   readonly failed: readonly FailedPlan[]
-  /** Plans of so many calls that they were not compiled, and so not listed. */
+  /** Plans with too many calls to be compiled, and so not listed. */
   readonly tooLong: number
 }
 
+/** A listed plan: its estimate, whether it fits, and its simulation. */
 export interface RankedPlan {
   readonly plan: Priced
   readonly fit: Fit
-  /** Absent: priced alone. */
+  /** Absent: estimated only. */
   readonly simulated?: SimulatedPlan
 }
 
+/** Why the best plan is the best: remarks, single-change alternatives and sensitivity. */
 export interface Why {
   readonly reading: readonly Remark[]
   readonly neighbours: readonly Neighbour[]
   readonly sensitivity: readonly Sensitivity[]
 }
 
+/** Options of `findPlans`. */
 export interface PlannerOptions {
   /** How many plans to list. */
   readonly top: number
-  /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
+  /**
+   * How many of the best to simulate before those listed are compiled. False: estimates only, and nothing is
+   * compiled.
+   */
   readonly simulate: number | false
   /** False: no front of time against memory is asked for, which takes more than half the time. */
   readonly front: boolean
@@ -93,10 +99,11 @@ const mostOnFront = 8
 /** How often to search, each time with more room left for what prices leave out. */
 const mostAttempts = 4
 
-/** Throws if plans fit by price, and none of them once compiled. */
+/** Searches for the best plans, simulates and compiles them. Throws if plans fit by estimate and none once compiled. */
 export const findPlans = (request: Request, given: Partial<PlannerOptions> = {}): Answer =>
   finish(findingPlans(request, given))
 
+/** `findPlans` as a generator that yields the fraction done. */
 export function* findingPlans(request: Request, given: Partial<PlannerOptions> = {}): Work<Answer> {
   const options = { ...defaults, ...given }
   return yield* compiles(request, options) ? compiledPlans(request, options) : pricedPlans(request, options)
@@ -317,7 +324,7 @@ function frontOf(plans: readonly RankedPlan[]): RankedPlan[] {
   return spread(front)
 }
 
-/** Why the first plan is the first. There must be one. */
+/** Explains why the first listed plan is the best. At least one must be listed. */
 export const reasonsFor = (answer: Answer): Why => finish(findingReasons(answer))
 
 export function* findingReasons({ request, found, listed }: Answer): Work<Why> {

@@ -21,6 +21,7 @@ import { type Constraint, parseConstraints } from './constraint.js'
 import type { ExtraName } from './extra-names.js'
 import { refused } from './phrases.js'
 
+/** A checked `PlanQuery`, with the caches that its estimates share. */
 export interface Request {
   /** With its vocabulary padded, where that was asked for. */
   readonly model: ModelConfig
@@ -51,6 +52,7 @@ export interface Said {
   readonly training: Partial<Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale' | 'lora'>>
 }
 
+/** What `lockstep plan` is asked: model, batch, cluster, software and constraints. */
 export interface PlanQuery {
   readonly model: ModelConfig
   readonly seq: number
@@ -69,7 +71,7 @@ export interface PlanQuery {
   readonly lora?: Lora
 }
 
-/** Throws everything that is wrong with what is asked. */
+/** Checks a query and prepares a request. Throws all that is wrong with it. */
 export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: PlanQuery): Request {
   const { globalBatch, cluster, precision = 'bf16' } = asked
   const model = padVocab ? withPaddedVocab(asked.model) : asked.model
@@ -149,7 +151,7 @@ const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] =>
   ...(waiting && { activations: 'layer-inputs', layerInputs: waiting }),
 })
 
-/** The same with what its job says beside it. */
+/** The `plan:` of a job from a device split, with the other settings of its model. */
 export const planOf = ({ precision, said }: Pick<Request, 'precision' | 'said'>, split: Split): PlanInput => ({
   ...planInput(split, precision),
   ...said?.plan,
@@ -179,6 +181,7 @@ function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attenti
 
 type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision' | 'said'>
 
+/** The job for a model and a device split, ready to be written to a file. */
 export const jobOf = (of: TrainedModel, split: Split): Job =>
   Job.parse({ model: of.model, training: trainingInput(of), plan: planOf(of, split) })
 
@@ -189,7 +192,7 @@ export const trainingInput = ({ shape, globalBatch, precision, said }: Omit<Trai
   ...said?.training,
 })
 
-/** The request that a job is an answer to. */
+/** The request for the model, batch and constraints of a job. */
 export function requestOfJob(
   { model, training, plan }: Job,
   cluster: Cluster,

@@ -96,6 +96,7 @@ interface SummaryValues {
   }
 }
 
+/** The values of each planner message, by code. */
 export interface SentenceValues
   extends ReadingValues,
     ConditionValues,
@@ -107,7 +108,9 @@ export interface SentenceValues
     WhatIfValues,
     SummaryValues {}
 
+/** The code of a planner message. */
 export type SentenceCode = keyof SentenceValues
+/** A finding of the planner as a message code with values; `showSentence` gives the English text. */
 export type Sentence = Said<SentenceValues>
 
 const keepsTo = (keeps: readonly string[]): string => (keeps.length > 0 ? ` with ${keeps.join(', ')}` : '')
@@ -171,7 +174,7 @@ const summaryWords: Wording<SummaryValues> = {
     `${name} ${chosen} makes the step slower on these links: ${showSeconds(step)} instead of ${showSeconds(without)} (+${showPercent(step / without - 1)}, ${simulated ? 'both simulated' : 'by estimate'}); it pays off on slower links`,
 }
 
-/** Every code in English. */
+/** The English template of every planner message. */
 export const sentences: Wording<SentenceValues> = {
   ...readingWords,
   ...conditionWords,
@@ -184,4 +187,5 @@ export const sentences: Wording<SentenceValues> = {
   ...summaryWords,
 }
 
+/** The English text of a planner message. */
 export const showSentence = (sentence: Sentence): string => sayIn<SentenceValues>(sentences, sentence)

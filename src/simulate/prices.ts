@@ -22,6 +22,7 @@ export interface Contention {
   readonly network: number
 }
 
+/** The cost model as `simulate` uses it: seconds per instruction and collective. */
 export interface Prices {
   /** Network lanes: links of different kinds do not wait for each other. */
   readonly links: readonly string[]
@@ -36,7 +37,7 @@ export interface Prices {
   readonly contention: Contention
 }
 
-/** The same, all of it slower or faster: what one measured step says of a cluster whose details are unknown. */
+/** A cost model with all times scaled, so that it reproduces a measured step. */
 export const scaledPrices = (prices: Prices, by: number): Prices => ({
   ...prices,
   compute: (instr, segment) => by * prices.compute(instr, segment),

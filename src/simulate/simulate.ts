@@ -23,6 +23,7 @@ export interface SimulateOptions {
   readonly book?: ScoreBook
 }
 
+/** A simulated step: its time by category, memory, traffic, and spans on request. */
 export interface Simulation {
   readonly step: Seconds
   /** Averages over all ranks: they add up to the step. */
@@ -38,13 +39,16 @@ export interface Simulation {
   readonly roleOf: (rank: Rank) => number
   /** Ranks whose spans there are. */
   readonly watched: (rank: Rank) => boolean
-  /** What one rank did, in the order it began; ranks of one role did the same. A copy: whoever asked may give it away. */
+  /**
+   * The spans of one rank in order of their start; ranks of one role are equal. A copy, which the caller may
+   * transfer.
+   */
   readonly columnsOf: (rank: Rank) => SpanColumns
   /** The same, an object a span. */
   readonly spansOf: (rank: Rank) => Span[]
 }
 
-/** Ranks that do the same at the same time. */
+/** A class of equivalent ranks, which do the same at the same time. */
 export interface RankRole {
   readonly pp: number
   /** The first of them, and how many they are. */
@@ -63,9 +67,11 @@ export interface HeaviestRank {
   readonly disk?: number
 }
 
+/** Simulates one step of a program, event by event, once per class of equivalent ranks. */
 export const simulate = (program: Program, prices: Prices, options: SimulateOptions = {}): Simulation =>
   finish(simulating(program, prices, options))
 
+/** `simulate` as a generator that yields the fraction done. */
 export function* simulating(program: Program, prices: Prices, options: SimulateOptions = {}): Work<Simulation> {
   const { slow = new Map<Rank, number>(), jitter } = options
   const { streams } = program

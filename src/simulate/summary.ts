@@ -1,6 +1,7 @@
 /** A step in the figures people compare: utilisation, tokens a second, and what a whole run takes. */
 import type { Simulation } from './simulate.js'
 
+/** The useful work of a step, by which its rates are computed. */
 export interface StepWork {
   readonly devices: number
   readonly tokens: number
@@ -10,6 +11,7 @@ export interface StepWork {
   readonly peak: number
 }
 
+/** Throughput and utilization of a step: tokens/s, MFU, HFU, FLOP/s per device. */
 export interface Rates {
   readonly tokensPerSecond: number
   /** Useful FLOPs over what the devices could have done; the same of what they executed, recomputation included. */
@@ -18,6 +20,7 @@ export interface Rates {
   readonly flopsPerDevice: number
 }
 
+/** Tokens/s, MFU and HFU of a simulated step. */
 export function ratesOf({ step, flops }: Pick<Simulation, 'step' | 'flops'>, work: StepWork): Rates {
   const possible = work.peak * work.devices * step
   return {
@@ -36,6 +39,7 @@ export interface Budget {
   readonly goodput?: number
 }
 
+/** Length and cost of a training run. */
 export interface Run {
   readonly steps: number
   readonly days: number
@@ -43,6 +47,7 @@ export interface Run {
   readonly dollars?: number
 }
 
+/** Days, device hours and dollars of a run over a number of tokens. */
 export function runOf(step: number, work: StepWork, { tokens, price, goodput = 1 }: Budget): Run {
   const steps = Math.ceil(tokens / work.tokens)
   const hours = (steps * step) / goodput / 3600

@@ -3,6 +3,7 @@ import { workOf } from '../cost/index.js'
 import { isCollective, type Program, type Segment } from '../ir/index.js'
 import type { Prices } from './prices.js'
 
+/** Calls, bytes and time of one kind of communication. */
 export interface Traffic {
   /** 'all-reduce tp', 'messages pp' */
   readonly what: string
@@ -13,7 +14,7 @@ export interface Traffic {
   readonly seconds: number
 }
 
-/** The traffic of the ranks of one pipeline coordinate; what takes the longest comes first. */
+/** Traffic of the ranks of one pipeline coordinate, most time first. */
 export function rankTraffic(program: Program, prices: Prices, pp: number): Traffic[] {
   const found = new Map<string, TrafficSum>()
   const sumOf = (what: string, link: number): TrafficSum => {

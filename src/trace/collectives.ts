@@ -3,7 +3,7 @@ import { type Collective, isCollective, type Program, type Step, type Stream } f
 import { carriedBy } from './bandwidth.js'
 import { doneBy, type Span, streamOf } from './span.js'
 
-/** Sums over ranks. */
+/** Count, bytes and time of one kind of collective, summed over ranks. */
 export interface CollectiveSum {
   readonly kind: string
   /** The axis along which its ranks lie; several are joined by +. */
@@ -17,6 +17,7 @@ export interface CollectiveSum {
   readonly exposed: number
 }
 
+/** Sums measured or simulated spans by collective: count, bytes and time. */
 export function collectivesOf(program: Program, spans: readonly Span[]): CollectiveSum[] {
   const sums = new Map<string, CollectiveSum>()
   for (const { kind, axis, bytes, start, end, exposed } of timesOf(program, spans)) {

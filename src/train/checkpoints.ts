@@ -25,7 +25,7 @@ import {
 import { markLoad } from './loading.js'
 import { type DamagedCheckpoint, foundAt, problemsOf } from './newest.js'
 
-/** What a run begins with, if not with the weights its seed gives. */
+/** The checkpoint or weights that a run starts from. */
 export interface Beginning {
   readonly path: string
   readonly checkpoint: Checkpoint
@@ -64,7 +64,10 @@ export interface Origin {
   readonly adapters?: string
 }
 
-/** Read to its end and found whole: of a folder the newest that is. Throws what is wrong where none is. `job`: who begins with it. */
+/**
+ * Reads the checkpoint to resume from: of a folder the latest complete one. Throws if there is none. `job`: the job
+ * that resumes.
+ */
 export function beginningOf(origin: Origin, files: Files, job?: Job): Beginning | undefined {
   const { init, adapters } = origin
   if (adapters !== undefined && init === undefined)

@@ -36,6 +36,7 @@ import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { refused } from './phrases.js'
 
+/** The dataset of a job, with its tokenizer and token ids. */
 export interface OpenedData {
   readonly dataset: Dataset
   /** All tokens of a text or a token file. */
@@ -54,6 +55,7 @@ export interface DataOptions {
   readonly watcher?: Watcher
 }
 
+/** Opens the dataset that `job.data` names: text, token files, or synthetic data. */
 export async function openData(job: Job, files: Files, options: DataOptions = {}): Promise<OpenedData> {
   const opened = await openTokens(job, files, options)
   const routing = job.data?.routing

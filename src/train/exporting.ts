@@ -14,6 +14,7 @@ import {
 } from '../weights/index.js'
 import { type Beginning, beginningOf } from './checkpoints.js'
 
+/** Options of `exportCheckpoint`. */
 export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'texts' | 'edges'> {
   /** The path of a Hugging Face folder of the same model. */
   readonly like?: string | undefined
@@ -21,7 +22,10 @@ export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' |
   readonly adapters?: 'merged' | 'separate' | undefined
 }
 
-/** `path`: a checkpoint, a folder of some, or a Hugging Face folder, which is written again. Throws all that keeps it from that. */
+/**
+ * Exports a checkpoint as a Hugging Face folder. `path`: a checkpoint, a folder of them, or a Hugging Face folder.
+ * Throws all reasons that prevent it.
+ */
 export function exportCheckpoint(
   path: string,
   files: Files,

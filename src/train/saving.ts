@@ -17,7 +17,7 @@ import { type Keep, nameOf, type Order, removeFrom, removeRemains, write } from 
 
 /** A thread that writes, one checkpoint at a time. */
 export interface Writer {
-  /** Whether it has nothing to write, after so many milliseconds at most. */
+  /** Waits until everything is written, for at most this many milliseconds; whether it is. */
   isFree(patience: number): Promise<boolean>
   /** Fails with a ProblemsError. */
   write(order: Order): Promise<void>
@@ -34,7 +34,7 @@ export interface SavingOptions {
   readonly tokenizer?: string | undefined
   /** Without it all are kept. */
   readonly keep?: Keep | undefined
-  /** Without it the run stands still while one is written. */
+  /** Without it the run pauses while a checkpoint is written. */
   readonly writer?: Writer | undefined
   /** What is to go wrong; a run that starts again is given the same. */
   readonly faults?: FaultBook | undefined
@@ -54,7 +54,7 @@ export interface Saved {
   readonly seconds: number
 }
 
-/** The folder a session writes its checkpoints to: locked until it is closed. */
+/** The checkpoint folder of a session, locked until it is closed. */
 export interface CheckpointFolder {
   /** A word about a run that ended without releasing the folder, or about what it left. */
   readonly note?: string
@@ -78,7 +78,7 @@ export interface CheckpointFolder {
 export const savingProblems = (folder: string, behind: number, files: Files): Problem[] =>
   files.exists(folder) ? [...lockProblems(folder, files), ...laterProblems(folder, behind, files)] : []
 
-/** Locks the folder; throws all that is wrong with it. */
+/** Opens and locks a checkpoint folder for a session. Throws all that is wrong with it. */
 export function openCheckpoints(folder: string, session: Session, options: SavingOptions): CheckpointFolder {
   const { files, run, writer } = options
   const { behind } = session

@@ -42,6 +42,7 @@ import { type Observed, observing, timed, timesIn } from './observed.js'
 import { earlierPrograms } from './ramp.js'
 import { normLimitOf, spikeSkips } from './spikes.js'
 
+/** The metrics of one training step, as a line of metrics.jsonl has them. */
 export interface StepRecord extends Observed {
   /** Counts from 1. */
   readonly step: number
@@ -66,9 +67,9 @@ export interface StepRecord extends Observed {
   readonly tokensPerSecond: number
   /** FLOPs as `flopsDefinition` counts them. */
   readonly flopsPerSecond: number
-  /** Over the held-out samples, after this step. */
+  /** The validation loss after this step. */
   readonly evalLoss?: number
-  /** What the model said after it, where somebody asked. */
+  /** Sample text generated after this step, if requested. */
   readonly sample?: string
   /** The newest checkpoint that was completed since the step before: of this step, or of an earlier one. */
   readonly checkpoint?: string
@@ -78,6 +79,7 @@ export interface StepRecord extends Observed {
   readonly events?: readonly HealthEvent[]
 }
 
+/** A training run that is stepped by its caller. */
 export interface Session {
   readonly job: Job
   /** That of the next step: where batches grow, there are several. */
@@ -95,15 +97,15 @@ export interface Session {
   readonly replicas?: ReplicaState | undefined
   /** What it remembers of gradient norms, where it skips spikes. */
   readonly norms?: Norms | undefined
-  /** Takes the next step. Throws where the engine fails, where the loss of a step that was taken is not finite, or where it must not go on. */
+  /** Takes the next step. Throws if the engine fails, if the loss is NaN or Inf, or if the run must not continue. */
   step(): Promise<StepRecord>
-  /** Why it must not go on. */
+  /** Why the run must not continue. */
   readonly broken: readonly Problem[]
   /** What it knows of the steps behind it. */
   readonly standing: Standing
-  /** The mean loss over the held-out samples; undefined where the job has none. */
+  /** The mean validation loss; undefined if the job has no validation data. */
   evaluate(): Promise<number | undefined>
-  /** Something more is to go wrong: the ranks are told, with all that they hold. Throws where it cannot happen here. */
+  /** Injects one more fault and informs the ranks. Throws if it cannot happen here. */
   inject(fault: Fault): Promise<void>
   stop(): Promise<void>
 }
@@ -118,6 +120,7 @@ export interface Standing {
   readonly skips: number
 }
 
+/** Options of `startSession`. */
 export interface SessionOptions extends BitChecks {
   /** The program of the job, where it was compiled and checked before. */
   readonly program?: Program
@@ -146,7 +149,7 @@ export interface SessionOptions extends BitChecks {
   readonly watcher?: Watcher
 }
 
-/** Throws everything that keeps the job from running here, or from beginning with the checkpoint. */
+/** Starts a training run. Throws all reasons why the job cannot run here, or cannot start from the checkpoint. */
 export async function startSession(job: Job, dataset: Dataset, options: SessionOptions = {}): Promise<Session> {
   const { beginning, schedule, watcher = unwatched } = options
   const kernels = kernelsFor(options.kernels ?? 'auto')
@@ -376,7 +379,7 @@ function recordOf(
   }
 }
 
-/** Takes the steps the job still has, and evaluates where that is due; ends early when nobody asks for the next, or where it must. */
+/** Takes the remaining steps of a job and evaluates when due. Stops early when the caller stops iterating. */
 export async function* train(session: Session): AsyncGenerator<StepRecord> {
   const { steps, evalEvery } = session.job.training
   while (session.behind < steps) {

@@ -10,6 +10,7 @@ import { readNumbers } from './numbers.js'
 import { type Place, sizeOf } from './place.js'
 import { isModelType, type ModelType } from './tables.js'
 
+/** An opened Hugging Face folder: its config, and where each of our parameters is stored. */
 export interface WeightFolder {
   readonly path: string
   /** config.json as it is. */
@@ -44,11 +45,11 @@ export const isWeightFolder = (path: string, files: Pick<Files, 'exists'>): bool
   files.exists(within(path, configFile)) && !files.exists(within(path, 'manifest.json'))
 
 export interface OpenOptions {
-  /** Learned positions are wanted for so many tokens; without it, all there are. */
+  /** The number of learned position embeddings to use; by default all. */
   readonly seq?: number
 }
 
-/** Throws all that keeps its numbers from being those of the model its config names. */
+/** Opens a Hugging Face folder. Throws if its tensors do not match the model of its config. */
 export function openWeights(path: string, files: Files, { seq }: OpenOptions = {}): WeightFolder {
   const { raw, config, modelType, problems } = readConfig(path, files)
   const held = openFiles(path, files)

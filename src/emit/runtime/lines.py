@@ -42,14 +42,19 @@ def with_room(sizes: Sequence[int], parts: int, like: torch.Tensor) -> torch.Ten
     return like.new_zeros(room_for(sizes, parts))[: torch.Size(sizes).numel()].view(sizes)
 
 
+def padded(x: torch.Tensor, room: int) -> torch.Tensor:
+    """x itself if its memory is its own and has capacity for `room` elements, else a copy that has."""
+    if room <= x.numel() or (x.storage_offset() == 0 and _elements_from(x) == room):
+        return x
+    return x.new_zeros(room)[: x.numel()].view(x.shape).copy_(x)
+
+
 def line(x: torch.Tensor, parts: int) -> torch.Tensor:
     """x as a flat buffer with all padded shards: its own memory, or a copy if that lacks the capacity."""
     room = room_for(x.shape, parts)
     x = x.contiguous()
     if room > x.numel() and _elements_from(x) < room:
-        wide = with_room(x.shape, parts, x)
-        wide.copy_(x)
-        x = wide
+        x = padded(x, room)
     return x.as_strided((room,), (1,), x.storage_offset())
 
 

@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import comm, contract, counter, grouped, optimizer, products, spaces
+from . import comm, contract, counter, grouped, lines, optimizer, products, spaces
 from .here import Here, keep_out_of_compiled_code
 
 # The tensors of a buffer, by offset.
@@ -91,6 +91,8 @@ class Stage:
             self.views.update(zip(frames, parts))
         # Gradients in a shared buffer that some call reads individually: the first frame, all widths, and the index of this one.
         self.sides = {frame: (frames[0], widths, i) for frames, widths in schedule.get("apart", []) for i, frame in enumerate(frames)}
+        # Results whose own shard is read or written in place need room for padded shards.
+        self.padded = {(frame, offset): room for frame, offset, room in schedule.get("padded", [])}
         self.messages: Dict[str, comm.Pending] = {}
         self.channels = here.groups.channels(here.mesh, here.rank, _pairs(here.mesh, folder))
         # A hook around every call of the step: gets its index and the call.
@@ -261,7 +263,12 @@ class Stage:
         taken = [frames[bind[role]][offset] for role, offset in segment.takes]
         given = segment.function(self.here, *taken)
         for (role, offset), value in zip(segment.gives, given):
-            frames[bind[role]][offset] = value
+            self._store(bind[role], offset, value)
+
+    def _store(self, frame: int, offset: int, value) -> None:
+        room = self.padded.get((frame, offset)) if self.padded else None
+        is_padded = room is not None and isinstance(value, torch.Tensor)
+        self.frames[frame][offset] = lines.padded(value, room) if is_padded else value
 
     def _start(self, name: str, bind: List[int], tag: str) -> None:
         """A call that starts a collective; the wait for its tag completes it."""
@@ -287,7 +294,7 @@ class Stage:
             for bind, value in zip(binds, values if role in segment.lists else [values]):
                 # Views into a shared buffer were updated in place.
                 if not (segment.apart and bind[role] in self.views):
-                    frames[bind[role]][offset] = value
+                    self._store(bind[role], offset, value)
 
     def _alone(self, frame: int, offset: int) -> torch.Tensor:
         """The tensor of a frame, as a view if the buffer is shared."""

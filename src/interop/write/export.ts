@@ -34,6 +34,7 @@ export const writers: Writers = {
   picotron: writePicotron,
 }
 
+/** A job as configuration files of another framework, with what they cannot express. */
 export interface Exported {
   /** Empty where it was refused. */
   readonly files: ReadonlyMap<string, string>
@@ -73,6 +74,7 @@ export interface ExportJobOptions {
   readonly unset?: readonly RecipeField[]
 }
 
+/** Writes a job as the configuration of another framework. */
 export function exportJob(job: Job, to: ForeignFramework, { release, unset = [] }: ExportJobOptions = {}): Exported {
   const refused: Unsaid[] = []
   const writer = writers[to]
