@@ -53,10 +53,10 @@ function topicsOf(entry) {
 }
 
 /** The text of a documentation comment, as a paragraph. */
-const proseOf = comment =>
-  (comment ?? '')
-    .replace(/^\/\*\*\s*|\s*\*\/$/g, '')
-    .replace(/\n\s*\* ?/g, '\n')
+const proseOf = (comment = '') =>
+  comment
+    .replace(/^\/\*\*|\*\/$/g, '')
+    .replace(/^\s*\* ?/gm, '')
     .trim()
     .replaceAll('<', '&lt;')
 

@@ -43,7 +43,7 @@ const seconds = Object.fromEntries(
   attack-engine 15, collectives-engine 15, kernels 15, outline 14, api 14, cli 14, estimate-kinds 13, context 12, evaluate 12,
   plan-words 12, claims 20, replan 9, experts-fixtures 8, use-cli 7, structure 7, damage 6, ring-fixtures 6, keep-going-cli 6,
   advice 5, replicas 5, untrusted 5, global-options 4, llama3 4, out-folder 4, search-extras 4, search-space 4, experts-steps 4,
-  memory 4, live 3, large 3, schedule-auto 3, words 3, simulate-cli 4, schedule-cli 3`
+  memory 4, live 3, large 3, schedule-auto 3, words 3, simulate-cli 4, schedule-cli 3, pictures 4`
     .split(/,\s+/)
     .map(entry => entry.split(' '))
     .map(([name, cost]) => [`${name}.test.ts`, Number(cost)]),

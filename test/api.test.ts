@@ -67,5 +67,10 @@ test('declarations are read as tsc writes them', async () => {
   equal(signatureOf({ ...pair, name: 'Pair', kind: 'interface' }), "interface Pair {\n  readonly a: '}' | A\n}")
   equal(make.comment, undefined)
   equal(signatureOf({ ...make, name: 'make', kind: 'const' }), 'function make(a: A): Pair')
+  const taken = "export declare function peaksOf({ a, b: { c } }: Pick<Session, 'a'>, n: number): A;"
+  equal(
+    signatureOf({ text: taken, name: 'peaksOf', kind: 'function' }),
+    "function peaksOf(session: Pick<Session, 'a'>, n: number): A",
+  )
   deepEqual(splitTop("a: (x: A, y: B) => C, b: Map<A, ', '>", ', '), ['a: (x: A, y: B) => C', "b: Map<A, ', '>"])
 })

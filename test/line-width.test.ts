@@ -31,10 +31,7 @@ const checked = async (line: string) => {
 
 const large = '--model llama3-8b --cluster h100 --devices 64 --seq 8192 --global-batch 128'
 const commands = [
-  ...names.flatMap(name => [
-    `memory ${name}.yaml --why`,
-    `simulate ${name}.yaml --cluster h100`,
-  ]),
+  ...names.flatMap(name => [`memory ${name}.yaml --why`, `simulate ${name}.yaml --cluster h100`]),
   'check llama3-70b.yaml',
   'compile start.yaml',
   'explain start.yaml --cluster h100',

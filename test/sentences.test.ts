@@ -181,6 +181,7 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
   'fit/over': [{ over: 4 * GiB, room: 73 * GiB }, 'does not fit: 4.0 GiB more than the usable 73.0 GiB'],
   'best/none': [{}, 'no plan fits; run lockstep plan for alternatives'],
   'best/this': [{}, 'this one, by estimate'],
+  'best/fits': [{ step: 1.5 }, '1.50 s, by estimate: the fastest that fits'],
   'best/faster': [{ step: 1.5, gain: 0.125 }, '1.50 s, 12.5 % faster, by estimate'],
   'note/own-order': [
     { file: 'my.csv', simulated: false },

@@ -43,6 +43,21 @@ function asFunction(text) {
   return type.startsWith(' => ', end) ? `function ${name}${type.slice(0, end)}: ${type.slice(end + 4)}` : text
 }
 
+/** A parameter that the source destructures is called after its type here. */
+function parameterOf(text) {
+  if (text[0] !== '{') return text
+  const type = text.slice(closing(text, 0))
+  const [, name] = /^\??: (?:Pick<|Omit<|NodeJS\.|readonly )?([A-Z]\w*)/.exec(type) ?? [undefined, 'options']
+  return `${name[0].toLowerCase()}${name.slice(1)}${type}`
+}
+
+function named(text) {
+  const open = text.indexOf('(')
+  const end = closing(text, open) - 1
+  const given = splitTop(text.slice(open + 1, end), ', ').map(parameterOf)
+  return `${text.slice(0, open + 1)}${given.join(', ')}${text.slice(end)}`
+}
+
 /** A table of many entries by its keys, a Zod schema by the type it parses to. */
 function folded(text) {
   const [, name, type] = /^const (\w+): ([\s\S]*)$/.exec(text) ?? []
@@ -71,8 +86,24 @@ function foldFunction(text) {
 
 function foldType(text) {
   const equals = text.indexOf(' = ')
-  const parts = splitTop(text.slice(equals + 3), ' | ')
-  return parts.length < 2 ? text : [text.slice(0, equals + 2), ...parts.map(part => `  | ${part.trim()}`)].join('\n')
+  for (const sign of ['|', '&']) {
+    const parts = splitTop(text.slice(equals + 3), ` ${sign} `)
+    if (parts.length > 1)
+      return [text.slice(0, equals + 2), ...parts.map(part => `  ${sign} ${part.trim()}`)].join('\n')
+  }
+  return text
+}
+
+/** A list of names, as many to a line as fit. */
+function foldList(text) {
+  const open = text.indexOf('readonly [') + 'readonly ['.length
+  const lines = ['']
+  for (const part of splitTop(text.slice(open, -1), ', ')) {
+    const longer = `${lines[lines.length - 1]} ${part},`
+    if (longer.length < wide - 1) lines[lines.length - 1] = longer
+    else lines.push(` ${part},`)
+  }
+  return [text.slice(0, open), ...lines.map(line => ` ${line}`), ']'].join('\n')
 }
 
 /** One declaration, without `export` and `declare`. */
@@ -85,9 +116,11 @@ export function signatureOf({ text, name, kind }) {
   if (kind === 'type' && /= (z\.|ReturnType<)/.test(bare) && bare.length > 400)
     return `type ${name} = z.infer<typeof ${name}>`
   const shown = kind === 'const' ? folded(asFunction(bare)) : bare
-  const indented = shown.replace(/^( {4})+/gm, spaces => ' '.repeat(spaces.length / 2)).replace(/;$/gm, '')
+  const called = shown.startsWith('function') ? named(shown) : shown
+  const indented = called.replace(/^( {4})+/gm, spaces => ' '.repeat(spaces.length / 2)).replace(/;$/gm, '')
   if (indented.includes('\n') || indented.length <= wide) return indented
   if (indented.startsWith('function')) return foldFunction(indented)
+  if (/^const \w+: readonly \[.*\]$/.test(indented)) return foldList(indented)
   return kind === 'type' ? foldType(indented) : indented
 }
 

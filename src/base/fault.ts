@@ -247,7 +247,7 @@ export class FaultBook {
     return due
   }
 
-  /** Those that happen again where the step is run again to find out what was wrong with it. */
+  /** Faults that happen again when the step is replayed to find its cause. */
   again(step: number): FaultOf<'nan'>[] {
     return this.faults.filter(
       (fault): fault is FaultOf<'nan'> =>

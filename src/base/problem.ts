@@ -7,13 +7,13 @@ export interface Problem {
   readonly severity: 'error' | 'warning'
   /** Stable and greppable: 'plan/indivisible'. */
   readonly code: ProblemCode
-  /** Where: 'plan.tp'. Empty: the file as a whole. */
+  /** The field: 'plan.tp'. Empty: the entire file. */
   readonly path: string
   /** What, with the equation. */
   readonly message: string
   /** What to try instead. */
   readonly suggestion?: string
-  /** The phrase that message and suggestion are, and what stands in its gaps: pages say it in a language of their own. */
+  /** The template of message and suggestion, with its values, for translation. */
   readonly phrase?: string
   readonly values?: Spoken['values']
   readonly line?: number

@@ -22,9 +22,9 @@ export const titleOf = ({ cpu, cores }: Pick<Host, 'cpu' | 'cores'>): string => 
 /** Measurements of this machine in progress, and the cluster they make. */
 export interface Calibration {
   readonly starts: readonly Start[]
-  /** Whether the samples agree with each other: if not, other processes took the cores and another round is worthwhile. */
+  /** Whether the samples agree; if not, the machine was busy and another round is worthwhile. */
   settled(): boolean
-  /** Once they had their turns. By default it has a device for each core. */
+  /** The measured cluster, once `starts` have run. By default it has a device per core. */
   cluster(devices?: number): Cluster
 }
 

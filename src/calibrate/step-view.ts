@@ -35,7 +35,7 @@ export interface StepView {
 
 /** Shows the last step of a running session, measured next to predicted. */
 export interface StepViewer {
-  /** Whether the next look would still leave the run nearly all of its time. */
+  /** Whether another look costs little enough time. */
   isDue(): boolean
   /**
    * Passes the last step to `show`; undefined: nothing was measured. Predictions get better with every look.

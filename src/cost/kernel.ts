@@ -30,7 +30,7 @@ export type Kernel =
       readonly causal: boolean
       /** Work of the busiest rank over the average, if a sequence is sharded unevenly. */
       readonly unevenness?: number
-      /** Some scores are dropped, by random numbers that take their time. */
+      /** With dropout of scores; random numbers take time. */
       readonly dropout?: true | undefined
       readonly precision: Precision
       readonly generation: AttentionGeneration
@@ -40,7 +40,7 @@ export type Kernel =
       readonly kind: 'memory'
       readonly read: number
       readonly written: number
-      /** The op, where it is known: some devices were timed op by op. */
+      /** The op, if known: some devices were measured op by op. */
       readonly op?: string
     }
 

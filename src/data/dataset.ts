@@ -14,7 +14,7 @@ export interface Dataset extends Described {
   readonly fingerprint: string
   /** Recorded expert routing to replay. */
   readonly replay?: Replay
-  /** What tells the documents of a sequence apart, where there may be several. */
+  /** How documents of a sequence are separated, if there may be several. */
   readonly documents?: Documents
 }
 

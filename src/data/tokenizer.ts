@@ -4,12 +4,12 @@ import { asPart, finish, type Work } from '../base/index.js'
 /** Text to token ids and back. */
 export interface Tokenizer {
   readonly name: string
-  /** Ids are below this. */
+  /** The vocabulary size. */
   readonly vocab: number
-  /** Stands after each text, where the tokenizer has such a token. */
+  /** The EOS token, if the tokenizer has one. */
   readonly end?: number
   encode(text: Uint8Array): ArrayLike<number>
-  /** The same for a text that may be long, as work that can be watched. */
+  /** The same for a long text, as work with progress. */
   encoding?(text: Uint8Array): Work<ArrayLike<number>>
   decode(ids: ArrayLike<number>): Uint8Array
 }

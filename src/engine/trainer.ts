@@ -68,13 +68,16 @@ export interface Trainer extends Pick<Runner, OfRunner> {
    * kernels cannot.
    */
   readonly replay: ((data: StepData) => Promise<Replay>) | undefined
-  /** Copies whose bits differ although they should not. */
+  /** Replicas whose bits differ although they should not. */
   replicas(): readonly Disagreement[]
   /** Switches to another program of the same parameters: parameters, states and scalars are kept to the bit. */
   change(program: Program): Promise<void>
-  /** As tokens follow each other. */
+  /** In sequence order. */
   readonly choices: Choices
-  /** The mean loss over all labels of the batches, with the parameters of now, or their averages where these are kept. Changes nothing. */
+  /**
+   * The mean loss over all labels of the batches, with the current parameters, or their moving averages if there are
+   * any. Changes nothing.
+   */
   evaluate(batches: readonly StepData['inputs'][]): Promise<{ readonly loss: number; readonly count: number }>
   stop(): Promise<void>
 }

@@ -137,7 +137,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
 export const precisionOf = ({ precision, fp8 }: Pick<Plan, 'precision' | 'fp8'>): Precision =>
   fp8 ? 'fp8' : multipliedIn[planPrecisionFacts[precision].token]
 
-/** The setup that `estimate` takes, from a job and a cluster; undefined if the schedule is a file. */
+/** What `estimate` needs of a job, beside cluster and software; undefined if the schedule is a file. */
 export function placedOf(job: Job): Placed | undefined {
   const [shape, split] = [shapeOf(job.model, job.training.seq, adaptersOf(job)), splitOf(job)]
   if (!shape || !split) return undefined

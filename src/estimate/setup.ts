@@ -116,6 +116,6 @@ export interface Estimate {
   readonly step: Seconds
   readonly parts: Parts
   readonly memory: Footprint
-  /** FLOPs of the whole step over all devices: what is useful, and what is executed. */
+  /** FLOPs of a step over all devices: useful, and executed. */
   readonly flops: { readonly model: number; readonly hardware: number }
 }

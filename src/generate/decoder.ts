@@ -9,14 +9,14 @@ export type Logits = Float32Array | Float64Array
 
 /** A forward pass with a KV cache: feed token ids, get the logits of the next token. */
 export interface Decoder {
-  /** For people: which kernels, how many threads. */
+  /** A description for people: kernels and threads. */
   readonly description: string
   readonly vocab: number
-  /** The most tokens it can remember. */
+  /** The length of the KV cache. */
   readonly context: number
-  /** Tokens that it remembers. */
+  /** Tokens in the KV cache. */
   readonly past: number
-  /** The logits of what comes after these tokens, which follow those that it remembers. */
+  /** Appends tokens to the KV cache and returns the logits of the next token. */
   feed(ids: readonly number[]): Promise<Logits>
   /** Truncates the KV cache to this many tokens. */
   rewind(past: number): void

@@ -10,12 +10,12 @@ import { type TrainedModel, tokenizerOf } from './open.js'
 
 /** The result of `evaluate`: loss, perplexity and bits per byte. */
 export interface Evaluation {
-  /** What was judged, for people. */
+  /** A description of the data, for people. */
   readonly data: string
-  /** The mean over labels that count, in nats. */
+  /** The mean over labels that are not ignored, in nats. */
   readonly loss: number
   readonly perplexity: number
-  /** Undefined where nothing says which bytes tokens stand for. */
+  /** Undefined without a tokenizer. */
   readonly bitsPerByte?: number
   readonly tokens: number
   readonly sequences: number

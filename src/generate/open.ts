@@ -15,7 +15,7 @@ export interface TrainedModel {
   readonly job: Job
   /** Newer checkpoints of the folder that were skipped because they are corrupt. */
   readonly passedOver: number
-  /** In what the model of a Hugging Face folder is computed otherwise here. */
+  /** Where computation differs from the Hugging Face model of the folder. */
   readonly warnings: readonly Problem[]
 }
 

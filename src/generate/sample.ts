@@ -13,7 +13,7 @@ const drawn = { temperature: 0.8, topK: 40 }
 
 /** Generates sample text from the model of a session while it trains. */
 export interface Sampler {
-  /** The prompt and what follows it, by the weights of now. */
+  /** The prompt and its continuation, with the current weights. */
   sample(session: Session): Promise<string>
 }
 

@@ -244,7 +244,7 @@ export interface Program {
   readonly mesh: Mesh
   readonly microbatches: number
   readonly stages: number
-  /** Forward only, to judge a model: no gradients, no optimizer. Absent: a training step. */
+  /** Forward only, for evaluation: no gradients, no optimizer. Absent: a training step. */
   readonly evaluates?: true
   /** In the model's order. */
   readonly blocks: readonly Block[]

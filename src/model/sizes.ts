@@ -19,7 +19,7 @@ export interface ModelSizes {
   readonly flops: { readonly forward: number; readonly training: number }
   /** Bytes of the weights alone. */
   readonly weights: Readonly<Record<WeightType, number>>
-  /** Bytes of a training in bf16 with AdamW, without activations. */
+  /** Bytes of weights, gradients and optimizer state in bf16 training with AdamW. */
   readonly trained: number
   /** Bytes of the keys and values of one token in bf16, over all layers. */
   readonly cache: number

@@ -29,7 +29,7 @@ export type Grid = readonly (readonly [axis: string, size: number])[]
 export interface RankGroups {
   readonly dense: Groups
   readonly expert?: Groups
-  /** How a rank is made of its coordinates, for each grid. */
+  /** The formula of a rank from its coordinates, per grid. */
   readonly mapping: Readonly<Record<string, string>>
 }
 

@@ -17,7 +17,7 @@ export interface Rehearsal extends Shrunk {
   readonly here: Tally
   readonly differences: readonly Difference[]
   readonly verdict: Verdict
-  /** On the fastest kernels there are: how far losses are from those of one rank. */
+  /** On the fastest kernels here: the largest difference of losses from one rank. */
   readonly engine?: { readonly kernels: string; readonly error: number }
 }
 

@@ -40,9 +40,9 @@ export interface CompiledJob {
 
 /** Options of `prove`. */
 export interface ProveOptions {
-  /** Training steps to compare; 0: the laws alone. */
+  /** Training steps to compare; 0: static checks only. */
   readonly steps: number
-  /** Run the model at its full size, however long that takes. */
+  /** Run the model at full size, even if that takes long. */
   readonly full?: boolean | undefined
   readonly watcher?: Watcher
 }
@@ -51,7 +51,7 @@ export interface ProveOptions {
 export interface Verdict {
   readonly ok: boolean
   readonly tolerance: number
-  /** Of the program that the laws were checked of. */
+  /** Ranks of the program that was statically checked. */
   readonly ranks: number
   readonly violations: readonly Violation[]
   readonly numbers?: Numbers

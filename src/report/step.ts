@@ -27,7 +27,7 @@ export interface Box {
 /** The rectangles of one rank's timeline, by lane. */
 export interface Boxes {
   readonly work: readonly Box[]
-  /** Boxes by link; measured spans know of one. */
+  /** Rectangles by link; measured spans have one link. */
   readonly network: ReadonlyMap<string, readonly Box[]>
 }
 

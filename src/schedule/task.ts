@@ -18,7 +18,10 @@ export type Action = Task | { readonly kind: 'overlap'; readonly tasks: readonly
 export interface Schedule {
   readonly stages: number
   readonly microbatches: number
-  /** One row per pipeline rank. A stage's tasks of one microbatch are all on one rank; DualPipe holds every stage twice. */
+  /**
+   * One row per pipeline rank. All tasks of a stage and microbatch are on one rank; in DualPipe every stage is on two
+   * ranks.
+   */
   readonly rows: readonly (readonly Action[])[]
 }
 

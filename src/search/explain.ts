@@ -16,16 +16,16 @@ export interface Explanation {
   readonly job: Job
   readonly request: Request
   readonly plan: Priced
-  /** Certain where its memory is that of its program. */
+  /** Certain if its memory was read from the compiled program. */
   readonly fit: Fit
   /** Measured over estimated step time: all costs are multiplied by it. */
   readonly scale: number
   readonly neighbours: readonly Neighbour[]
-  /** What each choice of it costs, and what others would: of our own program. */
+  /** The cost of each choice of the plan and of its alternatives, for generated programs. */
   readonly choices: readonly JudgedChoice[]
-  /** Its time is that of its program. */
+  /** Its time was simulated. */
   readonly simulated: boolean
-  /** The best of all plans, where any fits. */
+  /** The best plan, if any fits. */
   readonly best?: Priced
 }
 
@@ -100,9 +100,10 @@ export function fitSentence(request: Request, { bytes }: Priced, { verdict, chan
   return [{ code: 'fit/over', values: { over: bytes - room, room } }]
 }
 
-/** The best of all plans compared with this one, as a message. */
-export function bestSentence(plan: Priced, best: Priced | undefined): Sentence {
+/** The best of all plans compared with this one, as a message; this one may be faster only because it does not fit. */
+export function bestSentence(plan: Priced, best: Priced | undefined, fit?: Pick<Fit, 'verdict'>): Sentence {
   if (!best) return { code: 'best/none', values: {} }
+  if (fit?.verdict === 'does not fit') return { code: 'best/fits', values: { step: best.estimate.step } }
   const gain = plan.estimate.step / best.estimate.step - 1
   if (gain < 5e-4) return { code: 'best/this', values: {} }
   return { code: 'best/faster', values: { step: best.estimate.step, gain } }

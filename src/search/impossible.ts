@@ -16,9 +16,9 @@ import { type Group, groupsOf, layerSplitsOf, pipelinesOf, savingsOf, searchedAx
 /** Why no plan works, and the smallest changes that make one possible. */
 export interface Impossible {
   readonly cause: Cause
-  /** What stands in the way, with the numbers. */
+  /** The obstacle, with numbers. */
   readonly why: Sentence
-  /** The lightest plan there is, if there are plans at all. */
+  /** The plan with the least memory, if there are plans at all. */
   readonly lightest?: Priced
   readonly capacity: number
   readonly instead: readonly Instead[]

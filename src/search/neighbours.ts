@@ -21,7 +21,7 @@ export type Verdict =
 export interface Neighbour {
   readonly move: Move
   readonly verdict: Verdict
-  /** The best plan the move may mean, where there is one. */
+  /** The best plan with that change, if there is one. */
   readonly plan?: Priced
 }
 

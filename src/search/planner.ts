@@ -33,14 +33,17 @@ import {
 export interface Answer {
   readonly request: Request
   readonly found: Found
-  /** Those that surely fit. Fastest first; of plans that hardly differ the best. Empty: nothing surely fits. */
+  /** Plans that surely fit, fastest first; only the best of nearly equal ones. */
   readonly listed: readonly RankedPlan[]
-  /** Those that may fit and are faster than all that surely do; each likelier than those before it. None of compiled plans. */
+  /**
+   * Plans that may fit and are faster than all that surely fit; each is more likely to fit than those before it.
+   * Empty for compiled plans.
+   */
   readonly possible: readonly RankedPlan[]
-  /** The Pareto front of time against memory: fastest first, and each lighter than those before it. */
+  /** The Pareto frontier of time and memory: fastest first, each with less memory than those before it. */
   readonly front: readonly RankedPlan[]
   readonly outlined: readonly OutlinedPlan[]
-  /** Those that turned out not to fit included. */
+  /** Compiled plans, including those that turned out not to fit. */
   readonly compiled: readonly SimulatedPlan[]
   readonly failed: readonly FailedPlan[]
   /** Plans with too many calls to be compiled, and so not listed. */
@@ -71,9 +74,9 @@ export interface PlannerOptions {
    * compiled.
    */
   readonly simulate: number | false
-  /** False: no front of time against memory is asked for, which takes more than half the time. */
+  /** False: no Pareto frontier of time and memory, which takes more than half the time. */
   readonly front: boolean
-  /** Is shown every plan whose price is found, while the search runs. */
+  /** Collects estimated plans while the search runs. */
   readonly sample?: PlanSample | undefined
 }
 

@@ -23,26 +23,26 @@ import { refused } from './phrases.js'
 
 /** A checked `PlanQuery`, with the caches that its estimates share. */
 export interface Request {
-  /** With its vocabulary padded, where that was asked for. */
+  /** With a padded vocabulary, if requested. */
   readonly model: ModelConfig
-  /** The model as its price depends on it; its seq is that of the training. */
+  /** The model as the cost model takes it, with the sequence length of the training. */
   readonly shape: Shape
   readonly globalBatch: number
-  /** All its devices are to be used. */
+  /** Plans use all its devices. */
   readonly cluster: Cluster
   readonly precision: Precision
   readonly software: Software
   readonly constraints: readonly Constraint[]
-  /** What plans may do beside the usual; and, within a search, what all of them do. */
+  /** Options that plans may use in addition; within one search, those that all of them use. */
   readonly allowed?: readonly ExtraName[]
   readonly extras?: readonly ExtraName[]
-  /** What codes are scaled by, where all plans of a search have some. */
+  /** The FP8 recipe, if all plans of a search have one. */
   readonly recipe?: Fp8Recipe
-  /** Where they offload: what all of them keep elsewhere. */
+  /** With offload: what all plans keep elsewhere. */
   readonly away?: Away
-  /** What a job says that is not searched. */
+  /** Settings of the job that are not searched. */
   readonly said?: Said
-  /** What plans of this request, and of requests made from it, share. */
+  /** The cache shared by plans of this request and of requests derived from it. */
   readonly book: EstimateBook
 }
 
@@ -59,15 +59,15 @@ export interface PlanQuery {
   readonly globalBatch: number
   readonly cluster: Cluster
   readonly precision?: Precision
-  /** The framework to price; it gets plans that it can run. */
+  /** The framework to model; only plans that it supports are searched. */
   readonly software?: FrameworkName
-  /** False: the vocabulary stays as it is, also where no tp divides it. */
+  /** False: the vocabulary is not padded, even if no tp divides it. */
   readonly padVocab?: boolean
   /** Constraints as a user writes them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
   readonly constraints?: readonly string[]
-  /** What plans may do beside the usual. */
+  /** Options that plans may use in addition: compression, offload, FP8. */
   readonly allow?: readonly ExtraName[]
-  /** Adapters alone are trained. */
+  /** Only adapters are trained. */
   readonly lora?: Lora
 }
 

@@ -46,10 +46,10 @@ export interface Counts {
 export interface Found {
   /** Fastest first. */
   readonly best: readonly Priced[]
-  /** Of time against memory, to twice the time of the best: fastest first, and each lighter than those before it. */
+  /** The Pareto frontier of time and memory, up to twice the time of the best: fastest first. */
   readonly front: readonly Priced[]
   readonly counts: Counts
-  /** Bytes that the best may take. */
+  /** Memory limit of a plan, in bytes. */
   readonly capacity: number
 }
 
@@ -68,7 +68,7 @@ export interface Options {
   readonly front?: boolean
   /** False prices everything: the truth that pruning is compared with. */
   readonly prune?: boolean
-  /** Is shown every plan whose price is found, while the search runs. */
+  /** Collects estimated plans while the search runs. */
   readonly sample?: PlanSample | undefined
 }
 

@@ -84,6 +84,7 @@ interface SummaryValues {
   'best/none': Nothing
   'best/this': Nothing
   'best/faster': { readonly step: number; readonly gain: number }
+  'best/fits': { readonly step: number }
   'note/own-order': { readonly file: string; readonly simulated: boolean }
   'note/own-recompute': { readonly simulated: boolean }
   /** Seconds of a step with it and without; `name` is that of the choice, a path in the plan. */
@@ -163,6 +164,7 @@ const summaryWords: Wording<SummaryValues> = {
   'fit/over': ({ over, room }) => `does not fit: ${showGiB(over)} more than the usable ${showGiB(room)}`,
   'best/none': () => 'no plan fits; run lockstep plan for alternatives',
   'best/this': () => 'this one, by estimate',
+  'best/fits': ({ step }) => `${showSeconds(step)}, by estimate: the fastest that fits`,
   'best/faster': ({ step, gain }) => `${showSeconds(step)}, ${showPercent(gain)} faster, by estimate`,
   'note/own-order': ({ file, simulated }) =>
     simulated

@@ -16,11 +16,11 @@ export interface Failures {
 export interface Goodput {
   /** Mean seconds between failures of any device. */
   readonly mtbf: number
-  /** Seconds of training between checkpoints: given, or the best. */
+  /** Seconds of training between checkpoints: as given, or the optimum. */
   readonly interval: number
   readonly young: number
   readonly daly: number
-  /** Useful seconds of each second, with that interval. */
+  /** The fraction of time that makes progress, with that interval. */
   readonly share: number
 }
 

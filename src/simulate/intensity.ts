@@ -15,7 +15,7 @@ export interface KernelLoad {
   readonly flops: number
   /** Every operand once, every result once. */
   readonly bytes: number
-  /** Together, each with the device to itself. */
+  /** Total, if each has the device to itself. */
   readonly seconds: number
 }
 

@@ -14,10 +14,10 @@ export interface LinkTraffic {
   readonly axis: Along
   /** The instruction: 'all-reduce', or 'send'. */
   readonly op: Instr['kind'] | 'send'
-  /** What the links join ('node', 'fabric'), and their kind. */
+  /** The level of the topology ('node', 'fabric'), and the kind of link. */
   readonly level: string
   readonly link: LinkKind
-  /** Out of the ranks asked about, the algorithm's way. */
+  /** Bytes the algorithm sends from the selected ranks. */
   readonly bytes: number
   /** How often these ranks take part, each counted. */
   readonly count: number

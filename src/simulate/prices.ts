@@ -26,13 +26,13 @@ export interface Contention {
 export interface Prices {
   /** Network lanes: links of different kinds do not wait for each other. */
   readonly links: readonly string[]
-  /** Seconds of an instruction of the compute or the host lane, on a rank at full speed. */
+  /** Seconds of an instruction on the compute or host lane, on a rank at full speed. */
   readonly compute: (instr: Instr, segment: Segment) => number
-  /** From the moment all members are there. */
+  /** Seconds from the moment all its ranks have arrived. */
   readonly collective: (instr: Collective, segment: Segment) => Carriage
   /** Between two pipeline coordinates. */
   readonly message: (bytes: number, from: number, to: number) => Message
-  /** Multiplications and additions that one rank executes. */
+  /** FLOPs that one rank executes. */
   readonly flops: (instr: Instr, segment: Segment) => number
   readonly contention: Contention
 }

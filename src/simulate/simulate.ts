@@ -26,14 +26,14 @@ export interface SimulateOptions {
 /** A simulated step: its time by category, memory, traffic, and spans on request. */
 export interface Simulation {
   readonly step: Seconds
-  /** Averages over all ranks: they add up to the step. */
+  /** Means over all ranks; they add up to the step. */
   readonly parts: Parts
   /** The same for each pipeline coordinate. */
   readonly stages: readonly Parts[]
-  /** Executed in a step by all ranks, and what of it made forward values again. */
+  /** FLOPs that all ranks execute in a step, and the part of it that is recomputation. */
   readonly flops: { readonly executed: number; readonly repeated: number }
   readonly memory: HeaviestRank
-  /** Ranks that were simulated, each for all that are like it. */
+  /** Simulated ranks, one per class of equivalent ranks. */
   readonly roles: readonly RankRole[]
   /** Index into `roles`. */
   readonly roleOf: (rank: Rank) => number
@@ -44,14 +44,14 @@ export interface Simulation {
    * transfer.
    */
   readonly columnsOf: (rank: Rank) => SpanColumns
-  /** The same, an object a span. */
+  /** The same as objects. */
   readonly spansOf: (rank: Rank) => Span[]
 }
 
 /** A class of equivalent ranks, which do the same at the same time. */
 export interface RankRole {
   readonly pp: number
-  /** The first of them, and how many they are. */
+  /** The first rank, and the number of ranks. */
   readonly rank: Rank
   readonly ranks: number
 }

@@ -5,16 +5,16 @@ import type { Simulation } from './simulate.js'
 export interface StepWork {
   readonly devices: number
   readonly tokens: number
-  /** FLOPs of one step by a definition of what is useful (PaLM's, Llama 3's). */
+  /** Useful FLOPs of one step, by a published definition (PaLM's, Llama 3's). */
   readonly modelFlops: number
-  /** FLOP/s of one device in the precision that is multiplied in. */
+  /** Peak FLOP/s of one device in the matmul precision. */
   readonly peak: number
 }
 
 /** Throughput and utilization of a step: tokens/s, MFU, HFU, FLOP/s per device. */
 export interface Rates {
   readonly tokensPerSecond: number
-  /** Useful FLOPs over what the devices could have done; the same of what they executed, recomputation included. */
+  /** Useful FLOPs over peak FLOPs; and executed FLOPs, recomputation included, over peak. */
   readonly mfu: number
   readonly hfu: number
   readonly flopsPerDevice: number

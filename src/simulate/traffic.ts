@@ -10,7 +10,7 @@ export interface Traffic {
   readonly link: string
   readonly count: number
   readonly bytes: number
-  /** Together, each with the link to itself. */
+  /** Total, if each has the link to itself. */
   readonly seconds: number
 }
 

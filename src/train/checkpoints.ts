@@ -30,13 +30,13 @@ export interface Beginning {
   readonly path: string
   readonly checkpoint: Checkpoint
   readonly share: Share
-  /** Newer ones that were passed over. */
+  /** Newer ones that were skipped. */
   readonly damaged?: readonly DamagedCheckpoint[]
-  /** The same, where it is a Hugging Face folder. */
+  /** The same, if it is a Hugging Face folder. */
   readonly weights?: WeightSource
-  /** The folder of the adapters that were put beside it. */
+  /** The folder of its adapters. */
   readonly adapters?: string
-  /** Called when it is about to be loaded; gives what to call when that is done. */
+  /** Called before it is loaded; returns a function to call when that is done. */
   readonly loading?: () => () => void
 }
 

@@ -41,9 +41,9 @@ export interface OpenedData {
   readonly dataset: Dataset
   /** All tokens of a text or a token file. */
   readonly ids?: Ids
-  /** The tokenizer.json that text was encoded with, where it took one. */
+  /** The tokenizer.json that the text was encoded with, if any. */
   readonly tokenizer?: string
-  /** The token that stands after each text. */
+  /** The EOS token after each text. */
   readonly end?: number
 }
 

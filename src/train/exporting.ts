@@ -18,7 +18,7 @@ import { type Beginning, beginningOf } from './checkpoints.js'
 export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'texts' | 'edges'> {
   /** The path of a Hugging Face folder of the same model. */
   readonly like?: string | undefined
-  /** Of a LoRA run: added to the weights, which is usual, or by themselves as PEFT reads them. */
+  /** Of a LoRA run: merged into the weights (default), or separate as PEFT reads them. */
   readonly adapters?: 'merged' | 'separate' | undefined
 }
 

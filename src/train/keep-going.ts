@@ -22,17 +22,17 @@ export const mostFailures = 3
 
 /** Options of `keepGoing`. */
 export interface KeepOptions extends Omit<SessionOptions, 'flightRecord' | 'standing'> {
-  /** Steps between two copies in the memory of the ranks; 1 if not given, 0: none. */
+  /** Steps between two snapshots in the memory of ranks; 1 by default, 0: none. */
   readonly snapshotEvery?: number
-  /** Ranks that share a node, and fail together; half of them if not given. */
+  /** Ranks that share a node and fail together; half of the ranks by default. */
   readonly ranksPerNode?: number
   /** A rank that died is not replaced: the others continue with another plan. */
   readonly shrink?: boolean
-  /** The newest good checkpoint on disk, where there is one; of those up to a step, where later ones are suspect. */
+  /** The latest good checkpoint on disk; with a step, the latest up to it, since later ones are suspect. */
   readonly onDisk?: (upTo?: number) => Beginning | undefined
   /** Where the flight record of the first, the second, ... failure goes. */
   readonly flightRecords?: (failure: number) => string
-  /** Hears what happens to the run. */
+  /** Receives the events of the run. */
   readonly heard?: (event: HealthEvent) => void
 }
 

@@ -7,7 +7,7 @@ import type { Session } from './session.js'
 export interface Peaks {
   readonly planned: readonly Readonly<Record<Kind, number>>[]
   readonly measured: readonly Readonly<Record<Kind, number>>[]
-  /** The first rank that did not keep to the plan, to the byte; -1: all did. */
+  /** The first rank whose memory differs from the plan by a byte or more; -1: none. */
   readonly wrong: number
 }
 

@@ -36,7 +36,7 @@ export interface SavingOptions {
   readonly keep?: Keep | undefined
   /** Without it the run pauses while a checkpoint is written. */
   readonly writer?: Writer | undefined
-  /** What is to go wrong; a run that starts again is given the same. */
+  /** Faults to inject; pass the same to a restarted run. */
   readonly faults?: FaultBook | undefined
 }
 
@@ -58,16 +58,19 @@ export interface Saved {
 export interface CheckpointFolder {
   /** A word about a run that ended without releasing the folder, or about what it left. */
   readonly note?: string
-  /** Writes what the session is now: all of it, under its name; or, if that fails, nothing. Returns where it is. */
+  /** Writes a checkpoint of the session atomically, and returns its path. */
   save(): string
   /**
    * Begins to. Returns where it will be when what the session is was copied, or, where nothing writes beside it, written.
    * The last one of a run waits for the one before it however long that takes.
    */
   start(isLast?: boolean): Promise<string>
-  /** What became of those that were started, since it was last asked. Throws where no later one could be written either. */
+  /**
+   * The outcome of checkpoints that were started, since the last call. Throws if later ones could not be written
+   * either.
+   */
   ended(): readonly Saved[]
-  /** Removes those of this run from a step on: the run has given up that state, and takes the step again. */
+  /** Removes checkpoints of this run from a step on, when the run goes back before it. */
   takeBack(step: number): Promise<void>
   /** The same when the last one has ended. */
   finish(): Promise<readonly Saved[]>

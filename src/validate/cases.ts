@@ -11,7 +11,7 @@ export interface Case {
   /** The file of validation/ that has its rows. */
   readonly file: string
   readonly picks: (row: Row) => boolean
-  /** What other plans of its software keep to, where that is not what the framework says whose prices it has. */
+  /** Constraints of other plans of its software, if they differ from those of the profile. */
   readonly constraints?: readonly string[]
 }
 

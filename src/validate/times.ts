@@ -16,7 +16,7 @@ export interface Timed {
   readonly predicted: number
   /** predicted / measured - 1 */
   readonly error: number
-  /** A constant was fitted on this row: it is not counted. */
+  /** A constant was fitted on this row, so it is not counted. */
   readonly fitted: boolean
 }
 

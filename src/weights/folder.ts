@@ -13,14 +13,14 @@ import { isModelType, type ModelType } from './tables.js'
 /** An opened Hugging Face folder: its config, and where each of our parameters is stored. */
 export interface WeightFolder {
   readonly path: string
-  /** config.json as it is. */
+  /** The contents of config.json. */
   readonly raw: Readonly<Record<string, unknown>>
   readonly config: ModelConfig
   readonly modelType: ModelType
   readonly map: WeightMap
   readonly warnings: readonly Problem[]
   readonly files: readonly string[]
-  /** The form of a parameter that the files have. */
+  /** How the files store a parameter. */
   formOf(param: MappedParam): readonly Place[]
   /** The name a file has for a tensor, and its dtype there. */
   stored(tensor: string): StoredTensor | undefined

@@ -14,7 +14,7 @@ import { gathered, placeOf } from './place.js'
 export interface AdapterFolder {
   readonly path: string
   readonly adapters: Adapters
-  /** Both factors of every matrix that has them, by our names. */
+  /** Both factors of each adapted matrix, by our parameter names. */
   readonly tensors: ReadonlyMap<string, AdapterFactor>
 }
 

@@ -157,6 +157,7 @@ export const sentencesZh: Wording<SentenceValues> = {
   'fit/over': v => `放不下：比可用的 ${gibibytes(v.room)} 多 ${gibibytes(v.over)}`,
   'best/none': () => '没有放得下的方案；lockstep plan 会说明怎样才行',
   'best/this': () => '按估算就是这一个',
+  'best/fits': v => `${seconds(v.step)}（估算），能放下的方案中最快`,
   'best/faster': v => `${seconds(v.step)}，按估算快 ${percent(v.gain)}`,
   'note/own-order': v =>
     v.simulated

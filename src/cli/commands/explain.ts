@@ -91,7 +91,7 @@ function asText(
   load: RankLoad | undefined,
   { io, out }: { io: Io; out?: string | undefined },
 ): string {
-  const { job, request, plan, fit, scale, neighbours, choices, best } = explained
+  const { job, request, plan, fit, scale, neighbours, choices } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -103,7 +103,7 @@ function asText(
     showPlan(plan.split),
     '',
     `${bold(`${showSeconds(plan.estimate.step)}/step`)}${scale === 1 ? '' : dim(` (measured; estimated ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} per rank`,
-    ...bestLines(plan, best, { bold, out }),
+    ...bestLines(explained, { bold, out }),
     ...fitSentence(request, plan, fit)
       .flatMap(fits => wrapped(showSentence(fits)))
       .map(red),
@@ -142,12 +142,14 @@ function choicesText(choices: Explanation['choices'], { bold, dim }: ReturnType<
 const whereElse = '`lockstep memory` lists saved activations, `lockstep simulate` draws the timeline'
 
 function bestLines(
-  plan: Priced,
-  best: Priced | undefined,
+  { plan, best, fit }: Explanation,
   { bold, out }: { bold: (text: string) => string; out: string | undefined },
 ): string[] {
-  const said = bestSentence(plan, best)
-  const differences = best && said.code === 'best/faster' ? differencesOf(plan.split, best.split) : undefined
+  const said = bestSentence(plan, best, fit)
+  const differences =
+    best && (said.code === 'best/faster' || said.code === 'best/fits')
+      ? differencesOf(plan.split, best.split)
+      : undefined
   return [
     `${bold('Best plan found')}: ${showSentence(said)}`,
     ...(differences

@@ -90,12 +90,15 @@ export function untimedText(
 
 function oursText({ request, plan, best }: PlanBeside, tokens: number): string[] {
   const { header, cells } = planColumns([plan.split, ...(best ? [best.split] : [])])
-  const row = (name: string, of: Priced) => [name, ...numberCells(request, of), ...cells(of.split)]
+  const row = (name: string, of: Priced) => [name, ...numberCells(request, of).slice(0, shown), ...cells(of.split)]
   const steps = tokens / (request.globalBatch * request.shape.seq)
   const hours = ({ estimate }: Priced) => scaled((steps * estimate.step * request.cluster.devices) / 3600)
   const gain = best && plan.estimate.step / best.estimate.step - 1
   return [
-    table(['', ...numberHeader, ...header], [row('published', plan), ...(best ? [row('ours', best)] : [])]),
+    table(
+      ['', ...numberHeader.slice(0, shown), ...header],
+      [row('published', plan), ...(best ? [row('ours', best)] : [])],
+    ),
     ...(gain === undefined ? [] : [`Ours is ${gain < 5e-4 ? 'as fast' : `${showPercent(gain)} faster`}.`]),
     `${scaled(tokens)} tokens take ${hours(plan)} device-hours as published${best ? `, ${hours(best)} with ours` : ''}.`,
     ...legendOf([plan.split, ...(best ? [best.split] : [])]),

@@ -14,7 +14,7 @@ export const runCollectives = [
 /** A collective and its operands, for `runCollective`. */
 export interface CollectiveCall {
   readonly kind: (typeof runCollectives)[number]
-  /** What each rank hands in, equally long. */
+  /** The operand of each rank; all have the same length. */
   readonly inputs: readonly ArrayLike<number>[]
   /** f32 by default. Inputs are rounded to it, and 16-bit results are rounded once more. */
   readonly dtype?: ElementType
