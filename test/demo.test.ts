@@ -66,7 +66,7 @@ test('a check mark is lost where memory, a loss or a time differs', () => {
     return { marks, why: text.split('\n').slice(4).join(), checks: [checks.memory, checks.loss, checks.time] }
   }
   deepEqual(of({}), { marks: '✓✓✓', why: '', checks: [true, true, true] })
-  deepEqual(of({ bytes: 101 }), { marks: '✗✓✓', checks: [false, true, true] })
+  deepEqual(of({ bytes: 101 }), { marks: '✗✓✓', why: '', checks: [false, true, true] })
   deepEqual(of({}, false).marks, '✗✓✓')
   deepEqual(of({ losses: [2, 1.001] }).marks, '✓✗✓')
   deepEqual(of({ losses: [Number.NaN, 1] }).marks, '✓✗✓')
