@@ -1,6 +1,6 @@
 /**
- * A segment that only starts collectives, as a Python function: it takes all tensors of a flight and returns what is under
- * way. The runtime puts the tensors that will be filled into their frames at once, and waits for them by the tag.
+ * Bucketed collectives: a segment that only starts them, as a Python function. It takes all tensors of a bucket and returns the pending
+ * collective. The runtime stores the tensors that receive results in their buffers at once, and waits for them by the tag.
  */
 import { type Collective, isCollective, pairsOf, type Ref, type Segment, spaceOf } from '../ir/index.js'
 import { groupLabel, Unwritten } from './expressions.js'
@@ -10,7 +10,7 @@ import type { Usage } from './usage.js'
 
 export const isBucket = ({ instrs }: Segment): boolean => instrs.length > 0 && instrs.every(isCollective)
 
-/** `within`: tensors that lie within others of the flight, and travel with them. */
+/** `within`: tensors that are part of others in the bucket, and are sent with them. */
 export function emitBucket(segment: Segment, usage: Usage, within: ReadonlySet<Ref>): SegmentFunction {
   if (segment.instrs.every(({ kind }) => kind === 'move')) return emitMoves(segment, usage)
   const { names } = usage

@@ -1,4 +1,4 @@
-/** Numbers to codes and back, as lines of Python. */
+/** Quantized communication as lines of Python: INT8 blocks and 1-bit signs, and back. */
 import { type Coding, elementsOf, flatAxes, summedDims } from '../base/index.js'
 import type { InstrOf, Ref } from '../ir/index.js'
 import { call, type Site, Unwritten } from './expressions.js'

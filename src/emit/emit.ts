@@ -1,7 +1,7 @@
 /**
- * A program as a folder of PyTorch: for each pipeline coordinate a module of straight-line functions and the schedule
- * that calls them, beside them what the ranks must know of mesh, parameters and run, and how to start it all.
- * Pure: paths and texts come out, and somebody else writes them.
+ * Code generation: a program as a folder of PyTorch. Each pipeline stage has a module of straight-line functions and the schedule
+ * that calls them; program.json and run.json describe mesh, parameters and run; launchers start it.
+ * Pure: it returns paths and texts, which the caller writes.
  */
 import { asPart, documentRanks, finish, partialAxes, rankAt, stateEntries, type Work, worldOf } from '../base/index.js'
 import { type Group, masterFrame, type Param, type Program, resultPlaces, type Segment, traitsOf } from '../ir/index.js'

@@ -1,6 +1,6 @@
 /**
  * FP8 matmuls in PyTorch: runtime/fp8.py. FP8 GEMMs need operands that are contiguous along the contracted dim, so operands
- * that lie otherwise are turned before, once for all products that read them.
+ * in another layout are transposed first, once for all matmuls that read them.
  */
 import type { Blocks, Dim, Scaled } from '../base/index.js'
 import type { Instr, InstrOf, Ref, Segment } from '../ir/index.js'
@@ -81,8 +81,8 @@ export function track({ ins, outs, format, margin, algo, ...guard }: InstrOf<'tr
 }
 
 /**
- * What is cut into blocks is coded where what is greatest in them is found, and in all ways at once in which the segment does: it is read
- * once. Nobody else meets in between, since ranks agree on nothing.
+ * Blockwise quantization: amax and quantized values in one call, for all block shapes of the segment, so that the operand is read
+ * once. Ranks do not synchronize amax of blocks, so there is no collective in between.
  */
 export function quantizeLines({ instrs }: Segment): readonly (readonly [Instr, (site: Site) => string[]])[] {
   const pairs = instrs.flatMap(greatest => {

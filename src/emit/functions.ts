@@ -10,7 +10,7 @@ export interface PythonFunction extends Pick<SegmentFunction, 'takes' | 'gives' 
   readonly lines: readonly string[]
   /** The segments it stands for. */
   readonly segments: readonly string[]
-  /** Of parameters that lie side by side it takes each by itself. */
+  /** It takes fused parameters one by one. */
   readonly apart: boolean
 }
 

@@ -1,4 +1,4 @@
-/** The lines of products with parameters that lie side by side: one product where the program has one for each. */
+/** The lines of fused matmuls: one GEMM where the program has one per parameter. */
 import type { Dim } from '../base/index.js'
 import { type Instr, type InstrOf, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { call, dtypeOf, lettersOf, type Options, ropeOptions, type Site, tuple } from './expressions.js'
@@ -11,14 +11,14 @@ export type Lines = (site: Site) => string[]
 export interface FusedLines {
   /** Lines of an instruction in place of its own. */
   readonly lines: ReadonlyMap<Instr, Lines>
-  /** Arguments and results that are several side by side, by the first; and the others. */
+  /** Fused arguments and results, by the first of them; and the others. */
   readonly names: ReadonlyMap<Ref, string>
   readonly within: ReadonlySet<Ref>
 }
 
 const elements = (dims: readonly Dim[]): number => dims.reduce((total, { size }) => total * size, 1)
 
-/** The one dim of what lies side by side. */
+/** The concatenated dim of fused parameters. */
 export const fusedDims = (widths: readonly (readonly Dim[])[]): Dim[] => [
   { name: 'joined', size: widths.map(elements).reduce((a, b) => a + b, 0) },
 ]
@@ -56,7 +56,7 @@ function freeNames(names: Usage['names'], taken: Set<string>): (refs: readonly R
   }
 }
 
-/** A residual is added by the product that makes what is added to it. */
+/** Residual additions, done by the GEMM whose result is added. */
 export function residualLines(segment: Segment): Replaced {
   const { instrs, buffers } = segment
   const read = new Read(() => '')

@@ -1,11 +1,11 @@
-/** What a segment of a block does with parameters that lie side by side, where it uses all of them together. */
+/** How a segment of a block uses fused parameters: forward, input gradient, weight gradients. */
 import type { Dim } from '../base/index.js'
 import { type InstrOf, isCollective, type Ref, type Segment, traitsOf } from '../ir/index.js'
 import { namesIn } from './expressions.js'
 
 type Contract = InstrOf<'contract'>
 
-/** All lists are in the order in which the parameters lie, or empty where the segment does no such thing. */
+/** All lists are in the order of the parameters in the fused matrix; empty where the segment has no such matmul. */
 export interface FusedMatmuls {
   readonly params: readonly Ref[]
   readonly grads: readonly Ref[]

@@ -1,8 +1,8 @@
 /**
- * Parameters that are multiplied by the same operand, as q, k and v are, lie side by side in one matrix: so one product makes
- * all three, one the gradient of their operand and one their own. Which lie so is found here, for a kind of block: those
- * whose segments use all of them together, and whose gradients and states are whole and treated alike.
- * The matrix lies in the frame of the first; the program, its laws and checkpoints know the parameters alone.
+ * Fused weights (fused QKV, fused gate and up): parameters that are multiplied by the same operand share one matrix, so that one GEMM
+ * computes all of them, one the gradient of the operand and one their own. This file finds them, per kind of block: all its segments
+ * use them together, and their gradients and optimizer state are unsharded and treated alike. The matrix is stored in the buffer of the
+ * first; the program, its verifier and checkpoints know the single parameters only.
  */
 import { type Dim, isOptimizer, opFacts, optimizerKinds, sameDims, sameLayout, stateEntries } from '../base/index.js'
 import {
@@ -21,7 +21,7 @@ import {
 import { isBucket } from './buckets.js'
 import { type FusedMatmuls, fusedMatmuls } from './fused-matmuls.js'
 
-/** Frames whose tensors lie side by side in the first of them: [rows, widths of all]. */
+/** Buffers whose tensors share that of the first: [rows, widths of all]. */
 export interface FusedBuffers {
   readonly frames: readonly number[]
   readonly rows: readonly Dim[]
@@ -29,11 +29,11 @@ export interface FusedBuffers {
 }
 
 export interface FusedParams {
-  /** Kinds of blocks and names of their parameters that lie side by side. */
+  /** Kinds of blocks, with the names of their parameters that are fused. */
   readonly names: ReadonlySet<string>
-  /** What a segment of a block does with such parameters. */
+  /** How a segment of a block uses fused parameters. */
   uses(segment: Segment): readonly FusedMatmuls[]
-  /** Refs of a flight that travel within others. */
+  /** Tensors of a bucket that are part of another one's buffer. */
   within(segment: Segment): ReadonlySet<Ref>
   /** Of a stream, by frame. */
   rows(pp: number): ReadonlyMap<number, FusedBuffers>
@@ -79,7 +79,7 @@ export function fusedParamsIn(program: Program, trained?: FusedParams): FusedPar
   }
 }
 
-/** Whether a frame lies within the frame of another. */
+/** Whether a buffer is part of another one's. */
 export const isWithin = (rows: ReadonlyMap<number, FusedBuffers>, frame: number): boolean =>
   rows.has(frame) && rows.get(frame)!.frames[0] !== frame
 
@@ -148,7 +148,7 @@ const framesOf = ({ param, grad, states }: ParamFrames): number[] => [
   ...stateEntries(states).map(([, frame]) => frame),
 ]
 
-/** All of it, its states too, can lie beside others'. */
+/** Unsharded, its optimizer state too: it can be fused with others. */
 const isWhole = (param: Param | undefined): param is Param =>
   param !== undefined &&
   param.kept.flat === undefined &&
@@ -200,7 +200,7 @@ const isByElement = ({ instrs, roles }: Segment): boolean =>
   !roles.some(isOfMatrices) &&
   instrs.every(instr => (byElement.includes(instr.kind) && !drawsByIndex(instr)) || isSum(instr) || isRounding(instr))
 
-/** What lies by itself, whatever its parameter lies beside. */
+/** What is stored separately even if its parameter is fused. */
 const isOfMatrices = ({ name }: Segment['roles'][number]): boolean => name.is === 'dealt' || name.is === 'direction'
 
 /** An update that must know whose elements it has, and may have many parameters at once: each as it is by itself. */

@@ -1,5 +1,5 @@
 /**
- * Where forward and backward of the block with the loss follow each other, they are one call: what the forward would keep until
+ * Fused LM head and loss: where forward and backward of the last block follow each other, they are one call: what the forward would keep until
  * then, the logits above all, need not be kept, and the loss is worked out for a few tokens at a time (cross-entropy.ts).
  * The program that comes out computes the same; its memory plan, which counts the logits, is more than is used (held.ts).
  */

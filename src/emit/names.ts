@@ -1,6 +1,6 @@
 /**
- * What a segment's values are called in Python: as in the model, and where the program only counts (`x'1`, `d.gate.1`)
- * by what was done to the value or by what it is the gradient of.
+ * Variable names of a segment's values in Python: those of the model. Where the program only numbers them (`x'1`, `d.gate.1`), a
+ * value is named by the operation that made it or by what it is the gradient of.
  */
 import { isOptimizer, opFacts } from '../base/index.js'
 import { type Compute, type Instr, isCollective, isCompute, type Ref, type Segment } from '../ir/index.js'

@@ -1,7 +1,7 @@
 /**
- * What an RMS norm multiplies a row by, its scale, is needed again by recomputation and by both gradients. The first
- * segment that works it out leaves it beside the rows it belongs to, in their frame, and later ones take it from there:
- * four bytes a row that the plan does not count, for passes over memory that nobody makes.
+ * The reciprocal RMS of each row of an RMSNorm, its scale, is reused by recomputation and by both gradients. The first
+ * segment that computes it stores it with its rows, in their buffer, and later ones read it there: four bytes per row that
+ * the memory plan does not count, instead of further passes over memory.
  */
 import type { Work } from '../base/index.js'
 import { type Instr, type InstrOf, type Program, type Ref, type Segment, type Stream, traitsOf } from '../ir/index.js'

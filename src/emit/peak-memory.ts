@@ -1,5 +1,5 @@
 /**
- * What PyTorch holds of an emitted program at its fullest moment. The plan counts gradients as lying there all along, and the
+ * Peak memory of generated PyTorch. The memory plan counts gradients throughout the step, and all
  * logits; emitted functions take a gradient's memory with its first addend, and never more logits than losses.py says. Values
  * of a call live from the line that makes them to the last that reads them; a line that works element by element takes the
  * place of an operand nobody reads any more, as compiled code does.

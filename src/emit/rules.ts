@@ -1,6 +1,6 @@
 /**
- * *emit*: what each instruction is in PyTorch. Ops work by dim name; here names become places, once, so that the
- * emitted line is what somebody would have written by hand. What these lines mean is runtime/ops.py.
+ * The line of PyTorch of each instruction. Ops of the program have named dims; here names become dim indices, so that the
+ * generated line is what one would write by hand. runtime/ops.py implements what these lines call.
  */
 import { type Axis, scalerNumbers, shapeOfMatrix } from '../base/index.js'
 import type { InstrOf, Ref, Rules } from '../ir/index.js'

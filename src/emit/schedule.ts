@@ -1,4 +1,4 @@
-/** A stream as data for the runtime: frames by name, steps in order, and where each segment's tensors lie in frames. */
+/** A stage's schedule as data for the runtime: buffers by name, steps in order, and the buffers of each function's tensors. */
 import { type Dim, heldElements, lineElements } from '../base/index.js'
 import type { Buffer, Call, Program, Step, Stream } from '../ir/index.js'
 import type { PythonFunction } from './functions.js'

@@ -1,6 +1,6 @@
 /**
- * A segment as a Python function of tensors: it takes what it reads from frames, in groups a reader knows (carry,
- * parameters, what forward kept, gradients), and returns what it leaves in frames. One line per instruction.
+ * A segment as a Python function of tensors: it takes what it reads from buffers, in groups (block input,
+ * parameters, saved activations, gradients), and returns what it writes to buffers. One line per instruction.
  */
 import {
   type Axis,

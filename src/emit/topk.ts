@@ -1,4 +1,4 @@
-/** Addends side by side, the greatest numbers of each, and these where they belong, as lines of Python. */
+/** Top-k gradient compression as lines of Python: the local gradients stacked, the largest values of each, and back to dense. */
 import { addendsIn, elementsOf, type Kept, keptSizes, summedDims } from '../base/index.js'
 import type { InstrOf, Ref } from '../ir/index.js'
 import { call, type Site, Unwritten } from './expressions.js'

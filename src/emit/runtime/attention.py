@@ -6,7 +6,7 @@ and keys. In packed sequences `doc_positions` [batch, queries] are positions wit
 `token_order` [batch, slots] is the token at each slot, if tokens are permuted.
 """
 import math
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 import torch
 
@@ -17,9 +17,10 @@ from .shards import Start, positions
 
 
 def attention(
-    q, k, v, scale: Optional[float] = None, window: Optional[int] = None, query_first: Optional[Start] = None,
-    key_first: Start = 0, dropout: float = 0.0, keep_mask=None, doc_positions=None, token_order=None,
-):
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float] = None, window: Optional[int] = None,
+    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, keep_mask: Optional[torch.Tensor] = None,
+    doc_positions: Optional[torch.Tensor] = None, token_order: Optional[torch.Tensor] = None,
+) -> Tuple[torch.Tensor, torch.Tensor]:
     """(out, lse): lse is the log-sum-exp of the scores, which the backward needs."""
     if doc_positions is not None and token_order is None and query_first is None and chosen_for_documents is not None and _is_half(q, v, dropout):
         return varlen.forward(chosen_for_documents, q, k, v, scale, window, doc_positions)
@@ -42,9 +43,11 @@ def attention(
 
 
 def attention_grad(
-    dout, q, k, v, out, lse, scale: Optional[float] = None, window: Optional[int] = None,
-    query_first: Optional[Start] = None, key_first: Start = 0, dropout: float = 0.0, keep_mask=None, doc_positions=None, token_order=None,
-):
+    dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor,
+    scale: Optional[float] = None, window: Optional[int] = None, query_first: Optional[Start] = None, key_first: Start = 0,
+    dropout: float = 0.0, keep_mask: Optional[torch.Tensor] = None, doc_positions: Optional[torch.Tensor] = None,
+    token_order: Optional[torch.Tensor] = None,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Flash-attention backward (Dao et al., 2022): p = exp(score - lse); dscore = p (mask dout.v - dout.out); the rest are matmuls."""
     if doc_positions is not None and token_order is None and query_first is None and chosen_for_documents is not None and _is_half(q, v, dropout):
         return varlen.backward(chosen_for_documents, dout, q, k, v, out, lse, scale, window, doc_positions)
@@ -104,7 +107,7 @@ UNSUPPORTED = (RuntimeError, NotImplementedError, AttributeError, TypeError)
 
 
 @torch.no_grad()
-def choose(device, only: str = "") -> str:
+def choose(device: torch.device, only: str = "") -> str:
     """
     Selects the first fused op of PyTorch that agrees with the formulas on this device, forward and backward: what an op accepts differs
     between releases. `only` restricts the choice to names with this prefix.

@@ -81,7 +81,7 @@ class Groups:
                     groups[(source, target)] = process_group
         return groups
 
-    def connect(self, rank: int, device) -> None:
+    def connect(self, rank: int, device: torch.device) -> None:
         """Connects each group now, in the same order on all ranks: NCCL would connect it at its first collective, within a step."""
         if self.backend != "nccl":
             return

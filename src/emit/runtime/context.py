@@ -13,7 +13,7 @@ from .shards import Start
 class Context:
     """One rank's view of the run."""
 
-    def __init__(self, mesh: Mesh, rank: int, groups: comm.Groups, device, dtypes: Dict, data, seed: int):
+    def __init__(self, mesh: Mesh, rank: int, groups: comm.Groups, device: torch.device, dtypes: Dict, data, seed: int):
         self.mesh = mesh
         self.rank = rank
         self.groups = groups
@@ -66,7 +66,9 @@ class Context:
         ranks, shards_each = self.mesh.size(axes), self.mesh.size(minor)
         return shards.zigzag_start(self.coord(*axes, ring_step=ring_step), ranks, self.coord(*minor), shards_each, size)
 
-    def zeros(self, sizes: Sequence[int], dtype: str, capacity: int = 0, space: str = "device", kind: str = "", name: str = "") -> offload.Storage:
+    def zeros(
+        self, sizes: Sequence[int], dtype: str, capacity: int = 0, space: str = "device", kind: str = "", name: str = "",
+    ) -> offload.Storage:
         """A zeroed buffer with room for at least `capacity` elements. Parameters on the host are pinned, for copies to the GPU."""
         if space == "disk":
             return offload.DiskTensor(sizes, self.dtypes[dtype], name)
@@ -76,7 +78,7 @@ class Context:
         buffer = torch.zeros(max(capacity, elements), dtype=self.dtypes[dtype], device=device, pin_memory=pinned)
         return buffer[:elements].view(sizes)
 
-    def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32"):
+    def load(self, name: str, starts: Sequence[Start] = (), sizes: Sequence[int] = (), dtype: str = "f32") -> Union[float, torch.Tensor]:
         """The rank's shard of one microbatch of a data input, or a per-step scalar."""
         request = (name, tuple(starts), tuple(sizes), dtype)
         if self._loaded is None:
@@ -124,8 +126,8 @@ class Context:
                 values.copy_(self._values(*request), non_blocking=True)
 
     def dropout_mask(
-        self, rate: float, key: str, starts: Sequence[Start], sizes: Sequence[int], full_sizes: Sequence[int], token_order=None,
-        permuted_dims: Sequence[int] = (), batch: int = 0,
+        self, rate: float, key: str, starts: Sequence[Start], sizes: Sequence[int], full_sizes: Sequence[int],
+        token_order: Optional[torch.Tensor] = None, permuted_dims: Sequence[int] = (), batch: int = 0,
     ) -> torch.Tensor:
         """
         The dropout mask, sampled by an element's index in the full tensor: every plan has the same. `starts` are those within a
@@ -264,7 +266,9 @@ class Context:
                 raise RuntimeError(f"{where}: {what}")
         raise RuntimeError("another rank has more expert tokens than its capacity")
 
-    def dispatch(self, x: torch.Tensor, expert_rows: torch.Tensor, group: str, capacity: int, per_expert: bool, max_tokens: int = 0) -> comm.Pending:
+    def dispatch(
+        self, x: torch.Tensor, expert_rows: torch.Tensor, group: str, capacity: int, per_expert: bool, max_tokens: int = 0,
+    ) -> comm.Pending:
         """MoE dispatch: tokens go to the ranks of their experts; `max_tokens` is the maximum that one rank sends to another."""
         return moe_dispatch.dispatch(x, expert_rows, capacity, per_expert, max_tokens, self.groups[group])
 

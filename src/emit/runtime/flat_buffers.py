@@ -20,7 +20,7 @@ class PendingBucket(Pending):
     def works(self) -> List:
         return [work for work in self.started for work in getattr(work, "works", [work])]
 
-    def wait(self):
+    def wait(self) -> torch.Tensor:
         for work in self.started:
             work.wait()
         for step in self.steps:

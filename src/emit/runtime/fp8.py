@@ -8,6 +8,7 @@ import torch
 
 from . import grouped_mm
 from .dtypes import DTYPES
+from .optimizer import Tensors
 
 try:
     import triton
@@ -92,7 +93,9 @@ def _scale(number: torch.Tensor, format: str, by: str) -> torch.Tensor:
     return number if by == "scale" else scale(number, format, by)
 
 
-def update_scale_(scales, histories, amaxes, apply: torch.Tensor, format: str, margin: int, algo: str):
+def update_scale_(
+    scales: Tensors, histories: Tensors, amaxes: Tensors, apply: torch.Tensor, format: str, margin: int, algo: str,
+) -> Tuple[Tensors, Tensors]:
     """
     Delayed scaling (as in Transformer Engine): index 0 of an amax history is this step's. The scale follows from the history's max or
     from its latest; then the history rolls. An amax of 0, NaN or Inf leaves the scale. Takes one tensor or a list.
@@ -129,7 +132,7 @@ def quantize(
     return scaled if x.dtype == torch.float64 else scaled.to(DTYPES[format])
 
 
-def quantize_with_amax(x: torch.Tensor, format: str, blocks: Sequence[Blocks], by: str = "amax"):
+def quantize_with_amax(x: torch.Tensor, format: str, blocks: Sequence[Blocks], by: str = "amax") -> Tuple[torch.Tensor, ...]:
     """amax and quantized values of x for each of the given block shapes: in one pass where a GPU can."""
     result = _quantize_both_ways(x, format, blocks) if by == "amax" else None
     if result is None:

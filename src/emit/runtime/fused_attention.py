@@ -79,16 +79,18 @@ def _repeated(x, group: int):
     return x.unsqueeze(3).expand(*x.shape[:3], group, x.shape[3]).flatten(2, 3)
 
 
-def pad_head_dim(x, like):
+def pad_head_dim(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Pads the head dim of values to that of keys, which the ops require; zeros change nothing."""
     return F.pad(x, (0, like.shape[-1] - x.shape[-1])) if x.shape[-1] < like.shape[-1] else x
 
 
-def trim_head_dim(x, width: int):
+def trim_head_dim(x: torch.Tensor, width: int) -> torch.Tensor:
     return x[..., :width].contiguous() if width < x.shape[-1] else x
 
 
-def forward(fused: Fused, q, k, v, scale, causal: bool = True):
+def forward(
+    fused: Fused, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float], causal: bool = True,
+) -> Tuple[torch.Tensor, torch.Tensor]:
     """lse keeps the layout of the op."""
     group, width = q.shape[3], v.shape[-1]
     v = pad_head_dim(v, k)
@@ -98,7 +100,10 @@ def forward(fused: Fused, q, k, v, scale, causal: bool = True):
     return trim_head_dim(out.reshape(q.shape), width), lse
 
 
-def backward(fused: Fused, dout, q, k, v, out, lse, scale, causal: bool = True):
+def backward(
+    fused: Fused, dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor,
+    scale: Optional[float], causal: bool = True,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     kv_heads, group = q.shape[2:4]
     width = v.shape[-1]
     dout, v, out = pad_head_dim(dout, q), pad_head_dim(v, k), pad_head_dim(out, q)
@@ -152,7 +157,7 @@ def _merge_adjacent(found: List[Block]) -> List[Block]:
     return merged
 
 
-def merge(out, lse, more, more_lse):
+def merge(out: torch.Tensor, lse: torch.Tensor, more: torch.Tensor, more_lse: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """Log-sum-exp merge of partial attention over disjoint keys, as in ring attention (Liu et al., 2023)."""
     total = torch.logaddexp(lse, more_lse)
     seen = total.masked_fill(total == -math.inf, 0.0)
@@ -160,7 +165,9 @@ def merge(out, lse, more, more_lse):
     return (weight * out + other * more).to(out.dtype), total
 
 
-def forward_blocks(fused: Fused, q, k, v, scale, cut: List[Block]):
+def forward_blocks(
+    fused: Fused, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float], cut: List[Block],
+) -> Tuple[torch.Tensor, torch.Tensor]:
     """(out, lse), lse as [batch, seq, kvHeads, group]."""
     made = [_attend(fused, q, k, v, scale, block) for block in cut]
     if len(cut) == 1:
@@ -180,7 +187,7 @@ def _pad_rows(x, of: Range, size: int, rest: float = 0.0):
     return x if count == size else F.pad(x, padding, value=rest)
 
 
-def accumulation_dtype(x) -> torch.dtype:
+def accumulation_dtype(x: torch.Tensor) -> torch.dtype:
     """The accumulation dtype."""
     return torch.promote_types(x.dtype, torch.float32)
 
@@ -195,7 +202,10 @@ def _attend(fused: Fused, q, k, v, scale, block: Block):
     return out, lse.reshape(q.shape[0], q.shape[2], q.shape[3], -1).permute(0, 3, 1, 2)
 
 
-def backward_blocks(fused: Fused, dout, q, k, v, out, lse, scale, cut: List[Block]):
+def backward_blocks(
+    fused: Fused, dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor,
+    scale: Optional[float], cut: List[Block],
+) -> Tuple[torch.Tensor, ...]:
     if len(cut) == 1:
         made = _block_grads(fused, dout, q, k, v, out, lse, scale, cut[0])
         return tuple(_pad_rows(grad, of, x.shape[1]) for grad, of, x in zip(made, _ranges(cut[0]), (q, k, v)))

@@ -147,7 +147,7 @@ library: Optional[Library] = None
 autotune = True
 
 
-def start(device) -> None:
+def start(device: torch.device) -> None:
     """Enables tuning for half-precision GEMMs, if possible."""
     global library
     if not autotune or library is not None or device.type != "cuda" or not hasattr(torch.library, "custom_op"):

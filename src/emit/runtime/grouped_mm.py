@@ -27,7 +27,10 @@ def weight_grad(rows: torch.Tensor, drows: torch.Tensor, counts: torch.Tensor) -
     return torch.ops.lockstep.grouped_gemm_weight_grad(rows, drows, counts) if HAS_CUSTOM_OPS else _weight_grad(rows, drows, counts)
 
 
-def gemm_fp8(rows, counts, w, by_rows, by_w, transposed: bool, dtype: torch.dtype) -> torch.Tensor:
+def gemm_fp8(
+    rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor, by_rows: torch.Tensor, by_w: torch.Tensor, transposed: bool,
+    dtype: torch.dtype,
+) -> torch.Tensor:
     """
     FP8 with one scale per operand: one kernel if both are E4M3 and it works here, else a bf16 grouped GEMM of the quantized values.
     Padding rows are zero.

@@ -34,7 +34,9 @@ def _quantize(flat: torch.Tensor, block_size: int, shards: int) -> Tuple[torch.T
     return quantized.flatten(1)[:, :shard_numel].reshape(-1), scales.reshape(-1)
 
 
-def dequantize_int8(quantized, scales, block_size: int, shards: int, sizes: Sequence[int], dtype: str) -> torch.Tensor:
+def dequantize_int8(
+    quantized: torch.Tensor, scales: torch.Tensor, block_size: int, shards: int, sizes: Sequence[int], dtype: str,
+) -> torch.Tensor:
     """Dequantizes and sums the contributions of all ranks, in rank order."""
     numel = torch.Size(sizes).numel()
     shard_numel = -(-numel // shards)

@@ -17,7 +17,7 @@ BLOCK = 1024
 LARGE = 1 << 20
 
 
-def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor):
+def swiglu_grad(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     sigmoid = torch.sigmoid(gate)
     silu = gate * sigmoid
     return dy * up * (sigmoid + silu * (1 - sigmoid)), dy * silu

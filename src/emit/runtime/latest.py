@@ -8,6 +8,8 @@ import os
 import re
 from typing import Callable, Dict, List, NamedTuple, Tuple
 
+import torch.distributed as dist
+
 from . import loading
 from .checkpoint import Shards, read_manifest
 from .safetensors import Corrupt, sum_of
@@ -30,7 +32,7 @@ class LatestCheckpoint(NamedTuple):
 
 
 def find(
-    path_or_folder: str, rank: int, world: int, store, weights_only: bool = False, alive: Callable[[], None] = lambda: None
+    path_or_folder: str, rank: int, world: int, store: dist.Store, weights_only: bool = False, alive: Callable[[], None] = lambda: None
 ) -> LatestCheckpoint:
     """Collective: the requested checkpoint, or the latest complete one in a folder. Raises the errors if there is none."""
     if rank == 0:
@@ -51,7 +53,7 @@ def find(
     raise AllCorrupt(message, skipped)
 
 
-def wait_until_read(rank: int, world: int, store) -> None:
+def wait_until_read(rank: int, world: int, store: dist.Store) -> None:
     """The store lives on rank 0, which must not exit before the others have read the errors."""
     store.set(f"newest/known/{rank}", "")
     for other in range(world if rank == 0 else 0):
@@ -87,7 +89,7 @@ def step_in(path: str) -> int:
     return int(found[1]) if found else -1
 
 
-def previous_complete(path: str, weights_only: bool, rank: int, store) -> str:
+def previous_complete(path: str, weights_only: bool, rank: int, store: dist.Store) -> str:
     """The latest complete checkpoint before a corrupt one."""
     step, parent = step_in(path), os.path.dirname(os.path.normpath(path))
     if rank == 0 and step >= 0:

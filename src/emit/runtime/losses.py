@@ -2,7 +2,7 @@
 Chunked linear cross entropy: LM head, loss and gradients of a few tokens at a time, so that the full logits never exist. The forward
 and backward of the last block follow each other, so the gradients of a chunk are computed with its loss.
 """
-from typing import Optional
+from typing import Optional, Tuple
 
 import torch
 
@@ -22,7 +22,7 @@ MAX_CHUNK_BYTES = 1 << 30
 BLOCK = 4096
 
 
-def local_ids(ids: torch.Tensor, first: int, count: int):
+def local_ids(ids: torch.Tensor, first: int, count: int) -> Tuple[torch.Tensor, torch.Tensor]:
     """Which ids belong to this rank's shard of `count` rows from `first` on, and their local indices."""
     row = ids - first
     is_local = (row >= 0) & (row < count)
@@ -39,12 +39,15 @@ def target_logit(logits: torch.Tensor, labels: torch.Tensor, first: Optional[int
     return upcast(logits.gather(-1, row.unsqueeze(-1)).squeeze(-1)) * is_local
 
 
-def token_loss(row_max, sums, target, labels) -> torch.Tensor:
+def token_loss(row_max: torch.Tensor, sums: torch.Tensor, target: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     loss = torch.log(sums) + row_max - target
     return torch.where(labels >= 0, loss, torch.zeros_like(loss)).sum()
 
 
-def token_loss_grad(logits, row_max, sums, labels, count, first: Optional[int] = None) -> torch.Tensor:
+def token_loss_grad(
+    logits: torch.Tensor, row_max: torch.Tensor, sums: torch.Tensor, labels: torch.Tensor, count: torch.Tensor,
+    first: Optional[int] = None,
+) -> torch.Tensor:
     """(softmax - onehot) / count, 0 if the label is ignored."""
     inv_count = torch.where(labels >= 0, 1 / count, torch.zeros_like(sums))
     softmax = torch.exp(upcast(logits) - row_max.unsqueeze(-1)) * (inv_count / sums).unsqueeze(-1)
@@ -53,7 +56,10 @@ def token_loss_grad(logits, row_max, sums, labels, count, first: Optional[int] =
     return (softmax - onehot * inv_count.unsqueeze(-1)).to(logits.dtype)
 
 
-def cross_entropy(x, weight, labels, count, first: Optional[int] = None, dtype: Optional[str] = None, ctx=None, group: str = ""):
+def cross_entropy(
+    x: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, count: torch.Tensor, first: Optional[int] = None,
+    dtype: Optional[str] = None, ctx=None, group: str = "",
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     Loss of x [tokens, embed] with an LM head [classes, embed], and the gradients of both. `group`: the ranks of a vocab-parallel head;
     `dtype`: of the head's gradient, by default that of the operands.

@@ -3,7 +3,7 @@ Mixture of experts: top-k routing, dispatch and combine. The last dim of scores 
 ones, best first, -1 if the token was dropped. Dispatched rows are sorted by expert, and no op reads the padding behind the last. All
 shapes are static (capacity), so the GPU never waits for the host.
 """
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +38,7 @@ def _top_indices(values: torch.Tensor, count: int) -> torch.Tensor:
     return torch.sort(values, dim=-1, descending=True, stable=True).indices[..., :count]
 
 
-def top_k(scores: torch.Tensor, k: int, bias: Optional[torch.Tensor] = None, groups: Optional[Tuple[int, int]] = None):
+def top_k(scores: torch.Tensor, k: int, bias: Optional[torch.Tensor] = None, groups: Optional[Tuple[int, int]] = None) -> torch.Tensor:
     rated = scores if bias is None else scores + bias
     if groups is not None:
         num_groups, top_groups = groups
@@ -59,7 +59,9 @@ def routing_weights(scores: torch.Tensor, expert_ids: torch.Tensor, normalize: b
     return selected / total * scale
 
 
-def routing_weights_grad(dweight, scores, expert_ids, normalize: bool, scale: float) -> torch.Tensor:
+def routing_weights_grad(
+    dweight: torch.Tensor, scores: torch.Tensor, expert_ids: torch.Tensor, normalize: bool, scale: float,
+) -> torch.Tensor:
     selected, total = _selected_scores(scores, expert_ids, normalize)
     grads = dweight * scale
     shared = (selected / total * grads).sum(-1, keepdim=True) if normalize else 0
@@ -78,7 +80,10 @@ def _round_to_16_bits(scores: torch.Tensor) -> torch.Tensor:
     return (scores.view(int_dtype) + (1 << (low_bits - 1))) >> low_bits
 
 
-def apply_capacity(scores, expert_ids, capacity: int, tokens: int, by: str, token_order: Optional[torch.Tensor] = None) -> torch.Tensor:
+def apply_capacity(
+    scores: torch.Tensor, expert_ids: torch.Tensor, capacity: int, tokens: int, by: str,
+    token_order: Optional[torch.Tensor] = None,
+) -> torch.Tensor:
     """Expert capacity (GShard, Lepikhin et al., 2021): -1 for tokens beyond it, per group of `tokens`; `token_order`: token at each slot."""
     if token_order is not None:
         token_order = token_order.long()
@@ -99,7 +104,9 @@ def apply_capacity(scores, expert_ids, capacity: int, tokens: int, by: str, toke
     return accepted.reshape(expert_ids.shape)
 
 
-def dispatch_indices(expert_ids: torch.Tensor, num_experts: int, num_local: int, first: int, capacity: int):
+def dispatch_indices(
+    expert_ids: torch.Tensor, num_experts: int, num_local: int, first: int, capacity: int,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     (expert_rows, source, counts): the row of each selected expert, the token of each local row, and tokens per local expert. Rows are numbered
     through all expert-parallel ranks; tokens beyond a rank's buffer get none, and `ctx.check_capacity` fails the step.
@@ -143,19 +150,21 @@ def _where(mask: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return torch.where(mask.reshape(*mask.shape, *[1] * (x.dim() - mask.dim())), x, x.new_zeros(()))
 
 
-def grouped_gemm(rows, counts, w, transposed: bool = False) -> torch.Tensor:
+def grouped_gemm(rows: torch.Tensor, counts: torch.Tensor, w: torch.Tensor, transposed: bool = False) -> torch.Tensor:
     return grouped_mm.gemm(rows, counts, w, transposed)
 
 
-def grouped_gemm_weight_grad(rows, drows, counts) -> torch.Tensor:
+def grouped_gemm_weight_grad(rows: torch.Tensor, drows: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     return grouped_mm.weight_grad(rows, drows, counts)
 
 
-def weighted_swiglu(gate, up, weight) -> torch.Tensor:
+def weighted_swiglu(gate: torch.Tensor, up: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     return (F.silu(upcast(gate)) * upcast(up) * upcast(weight).unsqueeze(-1)).to(gate.dtype)
 
 
-def weighted_swiglu_grad(dy, gate, up, weight):
+def weighted_swiglu_grad(
+    dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, weight: torch.Tensor,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     dy, gate, up, weight, dtype = upcast(dy), upcast(gate), upcast(up), upcast(weight).unsqueeze(-1), gate.dtype
     s = torch.sigmoid(gate)
     silu = gate * s
@@ -177,24 +186,26 @@ def _score_sums(scores: torch.Tensor, normalize: bool):
     return scores.sum(-1, keepdim=True) if normalize else torch.ones_like(scores[..., :1])
 
 
-def balance_loss(scores, counts, by: float, normalize: bool) -> torch.Tensor:
+def balance_loss(scores: torch.Tensor, counts: torch.Tensor, by: float, normalize: bool) -> torch.Tensor:
     return by * (scores / _score_sums(scores, normalize) * counts).sum()
 
 
-def balance_loss_grad(scores, counts, scale=1, *, by: float, normalize: bool) -> torch.Tensor:
+def balance_loss_grad(
+    scores: torch.Tensor, counts: torch.Tensor, scale: Union[float, torch.Tensor] = 1, *, by: float, normalize: bool,
+) -> torch.Tensor:
     total = _score_sums(scores, normalize)
     mean = (scores / total * counts).sum(-1, keepdim=True) if normalize else 0
     return by * (counts - mean) / total * scale
 
 
-def z_loss(logits, by: float) -> torch.Tensor:
+def z_loss(logits: torch.Tensor, by: float) -> torch.Tensor:
     return by * torch.logsumexp(upcast(logits), -1).square().sum()
 
 
-def z_loss_grad(logits, scale=1, *, by: float) -> torch.Tensor:
+def z_loss_grad(logits: torch.Tensor, scale: Union[float, torch.Tensor] = 1, *, by: float) -> torch.Tensor:
     full = upcast(logits)
     return (2 * by * torch.logsumexp(full, -1, keepdim=True) * torch.softmax(full, -1) * scale).to(logits.dtype)
 
 
-def update_router_bias_(bias, counts, apply, rate: float, mean: float) -> torch.Tensor:
+def update_router_bias_(bias: torch.Tensor, counts: torch.Tensor, apply: torch.Tensor, rate: float, mean: float) -> torch.Tensor:
     return bias.copy_(torch.where(apply, bias + rate * torch.sign(mean - counts), bias))

@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 from contextlib import contextmanager
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -89,7 +89,7 @@ class StatementTracer:
 
 
 @contextmanager
-def buffers_restored(stage):
+def buffers_restored(stage) -> Iterator[None]:
     """Restores the contents of all buffers at the end, so that calls may write to them in between."""
     before = [(frame, dict(frame)) for frame in stage.buffers]
     try:

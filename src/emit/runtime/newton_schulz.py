@@ -35,7 +35,7 @@ class MuonMomenta:
         """One by one, for distributed Muon: other ranks orthogonalize some of them."""
         return (one() for one in self.singles)
 
-    def stacked(self, first: int, count: int, sizes, dtype: torch.dtype) -> torch.Tensor:
+    def stacked(self, first: int, count: int, sizes: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A batch of `count` parameters: matrices of Frobenius norm 1, transposed if they are tall."""
         each, rows, columns = sizes
         tall = rows > columns
@@ -47,7 +47,9 @@ class MuonMomenta:
         return stack
 
 
-def newton_schulz(x: Union[torch.Tensor, MuonMomenta], sizes, steps: int, bf16=False):
+def newton_schulz(
+    x: Union[torch.Tensor, MuonMomenta], sizes: Sequence[int], steps: int, bf16: bool = False,
+) -> Union[torch.Tensor, Iterator[torch.Tensor]]:
     """
     Orthogonalizes: the singular values of the result are all near 1. `bf16`: in bf16 on a GPU, which is accurate enough, since the
     iteration does not converge to 1 exactly.
@@ -71,11 +73,13 @@ def stack(tensors: Sequence[torch.Tensor], slots: int) -> torch.Tensor:
     return made
 
 
-def unstack(lines: torch.Tensor, count: int, sizes) -> Tuple[torch.Tensor, ...]:
+def unstack(lines: torch.Tensor, count: int, sizes: Sequence[int]) -> Tuple[torch.Tensor, ...]:
     return tuple([line.reshape(sizes) for line in lines[:count]])
 
 
-def newton_schulz_flat(x: torch.Tensor, sizes, blocks, matrix, steps: int, bf16=False) -> torch.Tensor:
+def newton_schulz_flat(
+    x: torch.Tensor, sizes: Sequence[int], blocks: Sequence[int], matrix: Sequence[int], steps: int, bf16: bool = False,
+) -> torch.Tensor:
     """`newton_schulz` of flattened tensors that consist of padded blocks: `blocks` has the number of blocks along each dim."""
     count = math.prod(blocks)
     block = [size // options for size, options in zip(sizes, blocks)]
@@ -162,7 +166,10 @@ def _symmetric(x: torch.Tensor, add, shape: Tuple[int, int, int, int]) -> torch.
 if triton is not None:
 
     @triton.jit
-    def _symmetric_kernel(x, add, out, rows, columns, matrix_stride, scale, add_scale, diagonal, ADD: tl.constexpr, BLOCK: tl.constexpr, DEPTH: tl.constexpr):
+    def _symmetric_kernel(
+        x, add, out, rows, columns, matrix_stride, scale, add_scale, diagonal, ADD: tl.constexpr, BLOCK: tl.constexpr,
+        DEPTH: tl.constexpr,
+    ):
         # Blocks on and below the diagonal, row by row.
         number = tl.program_id(0)
         down = ((tl.sqrt(8.0 * number + 1.0) - 1.0) / 2.0).to(tl.int32)

@@ -31,28 +31,30 @@ def rms_scale(x: torch.Tensor, eps: float, dims: int = 1) -> torch.Tensor:
     return torch.rsqrt(upcast(x).square().mean(last_dims(dims), keepdim=True) + eps)
 
 
-def rms_norm(x, weight, scale) -> torch.Tensor:
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return (upcast(x) * scale * weight).to(x.dtype)
 
 
-def rms_norm_and_scale(x, weight, eps: float, dims: int = 1) -> Tuple[torch.Tensor, torch.Tensor]:
+def rms_norm_and_scale(x: torch.Tensor, weight: torch.Tensor, eps: float, dims: int = 1) -> Tuple[torch.Tensor, torch.Tensor]:
     if dims == 1 and _use_triton(x, weight):
         return torch.ops.lockstep.rms_norm(x, weight, eps)
     scale = rms_scale(x, eps, dims)
     return rms_norm(x, weight, scale), scale
 
 
-def rms_norm_input_grad(dy, x, weight, scale) -> torch.Tensor:
+def rms_norm_input_grad(dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     xhat = upcast(x) * scale
     g = upcast(dy) * weight
     return (scale * (g - xhat * (g * xhat).mean(last_dims(weight.dim()), keepdim=True))).to(dy.dtype)
 
 
-def rms_norm_weight_grad(dy, x, scale, dims: int = 1) -> torch.Tensor:
+def rms_norm_weight_grad(dy: torch.Tensor, x: torch.Tensor, scale: torch.Tensor, dims: int = 1) -> torch.Tensor:
     return (upcast(dy) * (upcast(x) * scale)).sum(leading_dims(x, dims))
 
 
-def rms_norm_grads(dy, x, weight, scale, add: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, torch.Tensor]:
+def rms_norm_grads(
+    dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, add: Optional[torch.Tensor] = None,
+) -> Tuple[torch.Tensor, torch.Tensor]:
     """Gradients of x and of the weight; `add` is added to the former (the residual's gradient)."""
     if weight.dim() == 1 and _use_triton(x, weight, dy, *([] if add is None else [add])):
         dx, sums = torch.ops.lockstep.rms_norm_grads(dy, x, weight, scale, add)

@@ -26,7 +26,7 @@ class PendingCopy(Pending):
         super().__init__(None, lambda: None, text, storage)
         self.event, self.tensors, self.on_host = event, tensors, on_host
 
-    def wait(self):
+    def wait(self) -> None:
         """On the host, waits for the copies; on a GPU, only makes the stream wait."""
         if self.event is not None and self.on_host:
             self.event.synchronize()
@@ -42,7 +42,7 @@ class PendingDiskCopy(Pending):
         super().__init__(None, lambda: None, text, storage)
         self.future, self.tensors = future, tensors
 
-    def wait(self):
+    def wait(self) -> None:
         event = self.future.result()
         if event is not None:
             torch.cuda.current_stream().wait_event(event)
@@ -180,7 +180,7 @@ def writable(storage: Storage) -> Iterator[torch.Tensor]:
 class Offloader:
     """The two copy streams of a device, and the two I/O threads of a disk."""
 
-    def __init__(self, device):
+    def __init__(self, device: torch.device):
         self.device = device
         self.streams: Dict[str, torch.cuda.Stream] = {}
         self.threads: Dict[str, ThreadPoolExecutor] = {}

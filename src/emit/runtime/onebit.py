@@ -46,7 +46,8 @@ def _powers(device) -> torch.Tensor:
 
 
 def unpack_signs(
-    packed, scales, shards: int, sizes: Sequence[int], dtype: str, count: Optional[int] = None, per_rank: bool = False
+    packed: torch.Tensor, scales: torch.Tensor, shards: int, sizes: Sequence[int], dtype: str, count: Optional[int] = None,
+    per_rank: bool = False,
 ) -> torch.Tensor:
     """The sum over ranks, in rank order; `per_rank`: one result per rank."""
     ranks = scales.numel() // shards

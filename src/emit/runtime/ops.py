@@ -2,7 +2,7 @@
 Every operator of the program in PyTorch, with forward and backward written out. The reference is Lockstep's interpreter, and the tests
 compare each op with it. A trailing underscore marks in-place ops, as in PyTorch: the first operands are modified.
 """
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -61,13 +61,13 @@ def cat_broadcast(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.cat((a.expand(*rows, -1), b.expand(*rows, -1)), -1)
 
 
-def cat_broadcast_grad(dout: torch.Tensor, sizes: Sequence[int], sum_dims: Sequence[Sequence[int]] = ((), ())):
+def cat_broadcast_grad(dout: torch.Tensor, sizes: Sequence[int], sum_dims: Sequence[Sequence[int]] = ((), ())) -> Tuple[torch.Tensor, ...]:
     """Gradients of the operands, with these widths; `sum_dims`: for each operand, the dims along which it was expanded."""
     pieces = zip(dout.split(list(sizes), -1), sum_dims)
     return tuple(upcast(piece).sum(dims).to(dout.dtype) if dims else piece.contiguous() for piece, dims in pieces)
 
 
-def layer_norm(x, weight, bias, eps: float, dims: int = 1) -> torch.Tensor:
+def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float, dims: int = 1) -> torch.Tensor:
     return F.layer_norm(x, x.shape[-dims:], weight, bias, eps)
 
 
@@ -78,14 +78,14 @@ def _standardized(x: torch.Tensor, eps: float, dims: int):
     return (full - mean) * scale, scale
 
 
-def layer_norm_input_grad(dy, x, weight, eps: float, dims: int = 1) -> torch.Tensor:
+def layer_norm_input_grad(dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, eps: float, dims: int = 1) -> torch.Tensor:
     xhat, scale = _standardized(x, eps, dims)
     g = upcast(dy) * weight
     mean = g.mean(last_dims(dims), keepdim=True)
     return (scale * (g - mean - xhat * (g * xhat).mean(last_dims(dims), keepdim=True))).to(dy.dtype)
 
 
-def layer_norm_weight_grad(dy, x, eps: float, dims: int = 1):
+def layer_norm_weight_grad(dy: torch.Tensor, x: torch.Tensor, eps: float, dims: int = 1) -> Tuple[torch.Tensor, torch.Tensor]:
     xhat, _ = _standardized(x, eps, dims)
     full = upcast(dy)
     return (full * xhat).sum(leading_dims(x, dims)), full.sum(leading_dims(x, dims))

@@ -7,12 +7,16 @@ synchronizes.
 import functools
 import os
 import shutil
-from typing import Callable, Dict, Optional
+from typing import Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from .kernels import squared_norms
 from .newton_schulz import MuonMomenta
+
+# One tensor, or one per parameter (foreach).
+Tensors = Union[torch.Tensor, List[torch.Tensor]]
+Scalar = Union[float, torch.Tensor]
 
 
 class Unset:
@@ -23,23 +27,23 @@ def set_to_none(held):
     return [Unset() for _ in held] if isinstance(held, list) else Unset()
 
 
-def accumulate_(total, value: torch.Tensor):
+def accumulate_(total: Union[torch.Tensor, Unset], value: torch.Tensor) -> torch.Tensor:
     """Gradient accumulation: total += value, or value itself while total is Unset."""
     return value if isinstance(total, Unset) else total.add_(value)
 
 
-def accumulate_max_(total, value: torch.Tensor):
+def accumulate_max_(total: Union[torch.Tensor, Unset], value: torch.Tensor) -> torch.Tensor:
     """Running elementwise max, or value itself while total is Unset."""
     return value if isinstance(total, Unset) else torch.maximum(total, value, out=total)
 
 
-def zero_(x):
+def zero_(x: Tensors) -> Tensors:
     for each in _as_list(x):
         each.zero_()
     return x
 
 
-def add_squares_(total: torch.Tensor, x, is_counted: bool = True) -> torch.Tensor:
+def add_squares_(total: torch.Tensor, x: Tensors, is_counted: bool = True) -> torch.Tensor:
     """Adds the squared norm of x. If another rank counts x, adds 0, or NaN for NaN or Inf: every rank checks what it updates with."""
     times = 1 if is_counted else 0
     if total.is_cuda:
@@ -54,8 +58,11 @@ def count_applied_(applied_steps: torch.Tensor, apply: torch.Tensor) -> torch.Te
 
 
 def adamw_(
-    param, m, v, grad, apply, lr, betas, eps: float, weight_decay: float, applied_steps=None, max_v=None, l2=False, frozen=False, scale=None, model_param=None, rounding_bits=None
-):
+    param: Tensors, m: Tensors, v: Tensors, grad: Tensors, apply: torch.Tensor, lr: Scalar, betas: Tuple[float, float],
+    eps: float, weight_decay: float, applied_steps: Optional[torch.Tensor] = None, max_v: Optional[Tensors] = None,
+    l2: bool = False, frozen: bool = False, scale: Optional[torch.Tensor] = None, model_param: Optional[Tensors] = None,
+    rounding_bits: Optional[Callable[[int], torch.Tensor]] = None,
+) -> Tuple[Tensors, ...]:
     """
     AdamW (Loshchilov and Hutter, 2019), or Adam with L2 decay if `l2`. `max_v` is the running max of v (AMSGrad). Without `applied_steps`
     there is no bias correction. `frozen`: v is constant, and `grad` is the new m (1-bit Adam, Tang et al., 2021). `scale` is the
@@ -80,7 +87,8 @@ def adamw_(
 
 
 def _adamw(
-    param, m, v, max_v, grad, model_param, rounding_bits, apply, shrink, rate, unbias, scale, weight_decay, beta1: float, beta2: float, eps: float
+    param, m, v, max_v, grad, model_param, rounding_bits, apply, shrink, rate, unbias, scale, weight_decay, beta1: float,
+    beta2: float, eps: float,
 ) -> None:
     grad = _scaled(grad, scale) if weight_decay is None else _scaled(grad, scale) + weight_decay * upcast(param)
     # In half precision: computed in FP32, rounded once.
@@ -112,7 +120,9 @@ def _is_fused(param, *states) -> bool:
     )
 
 
-def _fused_adamw(param, m, v, max_v, grad, model_param, apply, lr: float, time, betas, eps: float, weight_decay: float, l2: bool, scale) -> None:
+def _fused_adamw(
+    param, m, v, max_v, grad, model_param, apply, lr: float, time, betas, eps: float, weight_decay: float, l2: bool, scale,
+) -> None:
     """In blocks, so that operands are still in the caches when they are scaled before and rounded after the kernel."""
     fused = torch._fused_adam_ if l2 else torch._fused_adamw_
     numbers = dict(lr=lr, beta1=betas[0], beta2=betas[1], eps=eps, weight_decay=weight_decay, amsgrad=max_v is not None, maximize=False)
@@ -125,7 +135,12 @@ def _fused_adamw(param, m, v, max_v, grad, model_param, apply, lr: float, time, 
             r.copy_(p)
 
 
-def sgd_(param, grad, apply, lr, weight_decay: float, applied_steps=None, m=None, momentum=0.0, nesterov=False, dampening=0.0, scale=None, model_param=None, rounding_bits=None):
+def sgd_(
+    param: Tensors, grad: Tensors, apply: torch.Tensor, lr: Scalar, weight_decay: float,
+    applied_steps: Optional[torch.Tensor] = None, m: Optional[Tensors] = None, momentum: float = 0.0, nesterov: bool = False,
+    dampening: float = 0.0, scale: Optional[torch.Tensor] = None, model_param: Optional[Tensors] = None,
+    rounding_bits: Optional[Callable[[int], torch.Tensor]] = None,
+) -> Union[Tensors, Tuple[Tensors, Tensors]]:
     """SGD: m = momentum * m + grad + decay * param; param -= lr * m. Dampening scales all gradients but the first, as in PyTorch."""
     fresh = None if applied_steps is None else _as_f32(1.0 - (applied_steps > 0).double() * dampening, param)
     for i, tensors in enumerate(_each(param, m, _contiguous(grad), model_param)):
@@ -141,7 +156,11 @@ def _sgd(param, m, grad, model_param, rounding_bits, apply, lr, weight_decay: fl
     _store((param, m), (value, mean), model_param, apply, rounding_bits)
 
 
-def lion_(param, m, grad, apply, lr, betas, weight_decay: float, scale=None, model_param=None, rounding_bits=None):
+def lion_(
+    param: Tensors, m: Tensors, grad: Tensors, apply: torch.Tensor, lr: Scalar, betas: Tuple[float, float], weight_decay: float,
+    scale: Optional[torch.Tensor] = None, model_param: Optional[Tensors] = None,
+    rounding_bits: Optional[Callable[[int], torch.Tensor]] = None,
+) -> Tuple[Tensors, Tensors]:
     """Lion (Chen et al., 2023): param -= lr * (sign(beta1 * m + (1 - beta1) * grad) + decay * param); m is an EMA with beta2."""
     beta1, beta2 = betas
     shrink, rate = _as_f32(1 - lr * weight_decay, param), _as_f32(lr, param)
@@ -157,7 +176,10 @@ def _lion(param, m, grad, model_param, rounding_bits, apply, shrink, rate, beta1
     _store((param, m), (value, mean), model_param, apply, rounding_bits)
 
 
-def lamb_squares(param, m, v, grad, applied_steps, betas, eps: float, weight_decay: float, scale=None):
+def lamb_squares(
+    param: torch.Tensor, m: torch.Tensor, v: torch.Tensor, grad: torch.Tensor, applied_steps: torch.Tensor,
+    betas: Tuple[float, float], eps: float, weight_decay: float, scale: Optional[torch.Tensor] = None,
+) -> Tuple[torch.Tensor, ...]:
     """For LAMB's trust ratio: squared norms of the parameter and of the coming update, over this rank's shard."""
     param, step = upcast(param), _lamb_step(param, m, v, grad, applied_steps, betas, eps, weight_decay, scale)[0]
     return tuple(torch.linalg.vector_norm(x).square() for x in (param, step))
@@ -172,8 +194,11 @@ def _lamb_step(param, m, v, grad, applied_steps, betas, eps: float, weight_decay
 
 
 def lamb_(
-    param, m, v, grad, apply, lr, applied_steps, param_squared, step_squared, betas, eps: float, weight_decay: float, always_adapt=False, scale=None, model_param=None, rounding_bits=None
-):
+    param: torch.Tensor, m: torch.Tensor, v: torch.Tensor, grad: torch.Tensor, apply: torch.Tensor, lr: Scalar,
+    applied_steps: torch.Tensor, param_squared: torch.Tensor, step_squared: torch.Tensor, betas: Tuple[float, float], eps: float,
+    weight_decay: float, always_adapt: bool = False, scale: Optional[torch.Tensor] = None,
+    model_param: Optional[torch.Tensor] = None, rounding_bits: Optional[Callable[[int], torch.Tensor]] = None,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """LAMB (You et al., 2020): Adam's update with weight decay, scaled by the trust ratio |param| / |update| of the full parameter."""
     step, mean, square = _lamb_step(param, m, v, grad, applied_steps, betas, eps, weight_decay, scale)
     lengths = param_squared / step_squared
@@ -184,7 +209,9 @@ def lamb_(
     return param, m, v
 
 
-def muon_momentum(m, grad, momentum: float, nesterov: bool, scale=None):
+def muon_momentum(
+    m: Tensors, grad: Tensors, momentum: float, nesterov: bool, scale: Optional[torch.Tensor] = None,
+) -> Union[torch.Tensor, MuonMomenta]:
     """Muon's momentum of one parameter; of a list, a `MuonMomenta` that computes each on demand."""
     if isinstance(m, list):
         how = (momentum, nesterov, scale)
@@ -218,7 +245,11 @@ def _normalize(stack, squared_norms) -> None:
     stack.copy_(stack / squared_norms.sqrt().clamp(min=1e-7))
 
 
-def muon_(param, m, grad, apply, lr, direction, momentum: float, weight_decay: float, lr_scale=1.0, scale=None, model_param=None, rounding_bits=None):
+def muon_(
+    param: Tensors, m: Tensors, grad: Tensors, apply: torch.Tensor, lr: Scalar, direction: Tensors, momentum: float,
+    weight_decay: float, lr_scale: float = 1.0, scale: Optional[torch.Tensor] = None, model_param: Optional[Tensors] = None,
+    rounding_bits: Optional[Callable[[int], torch.Tensor]] = None,
+) -> Tuple[Tensors, Tensors]:
     """Muon (Jordan et al., 2024): param -= lr * (stretch * direction + decay * param); m is an EMA of gradients."""
     numbers = (apply, _as_f32(lr, param), momentum, weight_decay, lr_scale, scale)
     if isinstance(param, list):
@@ -232,13 +263,16 @@ def muon_(param, m, grad, apply, lr, direction, momentum: float, weight_decay: f
     return param, m
 
 
-def _muon(param, m, grad, direction, model_param, rounding_bits, apply, rate, momentum: float, weight_decay: float, lr_scale: float, scale) -> None:
+def _muon(
+    param, m, grad, direction, model_param, rounding_bits, apply, rate, momentum: float, weight_decay: float, lr_scale: float,
+    scale,
+) -> None:
     mean = upcast(m) * momentum + _scaled(grad, scale) * (1 - momentum)
     value = upcast(param) - rate * (lr_scale * upcast(direction) + weight_decay * upcast(param))
     _store((param, m), (value, mean), model_param, apply, rounding_bits)
 
 
-def ema_update_(ema, value, apply, applied_steps, decay: float):
+def ema_update_(ema: Tensors, value: Tensors, apply: torch.Tensor, applied_steps: torch.Tensor, decay: float) -> Tensors:
     """EMA weights: ema = decay * ema + (1 - decay) * value; at the first applied step, value."""
     decays = _as_f32((applied_steps > 0).double() * decay, ema)
     for each, new in _each(ema, value):
@@ -262,7 +296,9 @@ def _compiled_reduction(function: Callable) -> Callable:
 
 
 @_compiled_reduction
-def factored_squares(grad, sizes, rows: int, columns: int, first: int = 0, scale=None):
+def factored_squares(
+    grad: torch.Tensor, sizes: Sequence[int], rows: int, columns: int, first: int = 0, scale: Optional[torch.Tensor] = None,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """
     Adafactor's factored second moment: mean squares over columns, over rows and over both, of matrices of `rows` x `columns`. A rank
     computes its contribution, of the local `sizes`; `first` is the offset of its shard in the flattened matrices.
@@ -290,7 +326,10 @@ def _experts_of(rows: torch.Tensor, sizes, first: int) -> torch.Tensor:
 
 
 @_compiled_reduction
-def adafactor_squares(param, grad, applied_steps, beta2_decay: float, eps: float, scale=None, **held):
+def adafactor_squares(
+    param: torch.Tensor, grad: torch.Tensor, applied_steps: torch.Tensor, beta2_decay: float, eps: float,
+    scale: Optional[torch.Tensor] = None, **held,
+) -> Tuple[torch.Tensor, ...]:
     """For Adafactor: squared norms of the parameter and of the coming update, over this rank's shard."""
     step, _ = _adafactor_step(param, grad, applied_steps, beta2_decay, eps, scale, **held)
     return tuple(torch.linalg.vector_norm(x).square() for x in (upcast(param), step))
@@ -321,9 +360,11 @@ def _adafactor_step(
 
 @_compiled_reduction
 def adafactor_(
-    param, grad, apply, lr, applied_steps, param_squared, step_squared, beta2_decay: float, eps: float, min_rms: float, clip_threshold: float,
-    elements: int, weight_decay: float, scale=None, model_param=None, **held
-):
+    param: torch.Tensor, grad: torch.Tensor, apply: torch.Tensor, lr: Scalar, applied_steps: torch.Tensor,
+    param_squared: torch.Tensor, step_squared: torch.Tensor, beta2_decay: float, eps: float, min_rms: float,
+    clip_threshold: float, elements: int, weight_decay: float, scale: Optional[torch.Tensor] = None,
+    model_param: Optional[torch.Tensor] = None, **held,
+) -> Tuple[torch.Tensor, ...]:
     """
     Adafactor (Shazeer and Stern, 2018): param -= lr * RMS(param) * g / sqrt(V). V of a matrix is rows x columns / mean; updates with an
     RMS above `clip_threshold` are clipped to it, and lr is at most 1 / sqrt(n) at step n.
@@ -373,7 +414,7 @@ def bitwise_reproducible_options() -> Dict:
     return {"triton.autotune_pointwise": False, **known}
 
 
-def compile_updates(how: Dict, device, on_host=False) -> None:
+def compile_updates(how: Dict, device: torch.device, on_host: bool = False) -> None:
     """Compiles the update into one kernel for the device and one for the host. `how`: options of torch.compile."""
     # One variant per parameter size.
     torch._dynamo.config.cache_size_limit = max(64, torch._dynamo.config.cache_size_limit)

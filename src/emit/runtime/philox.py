@@ -4,7 +4,7 @@ that wrote this program, has the same initial weights and dropout masks.
 """
 import math
 from functools import lru_cache
-from typing import Sequence, Union
+from typing import Optional, Sequence, Union
 
 import torch
 
@@ -64,7 +64,8 @@ def normal(index: torch.Tensor, seed: int, name: str, step: int = 0) -> torch.Te
 
 
 def grid(
-    starts: Sequence[shards.Start], sizes: Sequence[int], full_sizes: Sequence[int], device, token_order=None, permuted_dims: Sequence[int] = ()
+    starts: Sequence[shards.Start], sizes: Sequence[int], full_sizes: Sequence[int], device: torch.device,
+    token_order: Optional[torch.Tensor] = None, permuted_dims: Sequence[int] = (),
 ) -> torch.Tensor:
     """
     Row-major index, in a full tensor of sizes `full_sizes`, of every element of the shard at `starts`. Along some dims elements are

@@ -1,7 +1,9 @@
 """Low-rank gradient compression (PowerSGD, Vogels et al., 2019): orthonormalization, and the error-feedback residual."""
+from typing import Optional, Sequence
+
 import torch
 
-from .optimizer import _each
+from .optimizer import Tensors, _each
 
 MIN_REMAINDER = 2.0**-20
 
@@ -10,14 +12,14 @@ def subtract_(out: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return out.sub_(value.reshape(out.shape))
 
 
-def copy_if_(state, new, apply: torch.Tensor):
+def copy_if_(state: Tensors, new: Tensors, apply: torch.Tensor) -> Tensors:
     """The state after this step, if the step is applied."""
     for each, value in _each(state, new):
         each.copy_(torch.where(apply, value.reshape(each.shape), each))
     return state
 
 
-def gram_schmidt(x: torch.Tensor, sizes, initial=None) -> torch.Tensor:
+def gram_schmidt(x: torch.Tensor, sizes: Sequence[int], initial: Optional[torch.Tensor] = None) -> torch.Tensor:
     """
     Gram-Schmidt on the columns of each matrix, twice for accuracy. A column that depends on the others becomes 0, or is replaced by the
     sample in `initial`. The host never synchronizes to find out which.

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 from . import comm, flat_buffers, moe_dispatch
+from .context import Context
 from .measured import Measured, memory_of
 
 CATEGORIES = ("compute", "communication", "waiting", "bubble")
@@ -33,7 +34,7 @@ class Done:
 class TimedCollectives:
     """Replaces torch.distributed while a step is profiled; passes everything else through."""
 
-    def __init__(self, ctx, groups: Dict[int, comm.Group]):
+    def __init__(self, ctx: Context, groups: Dict[int, comm.Group]):
         self.ctx, self.groups = ctx, groups
         # By ranks of the group: the seconds this rank waited for the others, per collective.
         self.waits: Dict[Tuple[int, ...], List[float]] = {}
@@ -90,7 +91,7 @@ class Clock:
 
     IDLE_CYCLES = 400_000
 
-    def __init__(self, device):
+    def __init__(self, device: torch.device):
         self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if device.type == "cuda" else []
         if self.events:
             torch.cuda._sleep(self.IDLE_CYCLES)
@@ -105,7 +106,7 @@ class Clock:
         return self.events[0].elapsed_time(self.events[1]) / 1e3
 
 
-def now(device) -> float:
+def now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
@@ -160,7 +161,7 @@ class Profiler:
         else:
             self.measured.step(record["seconds"])
 
-    def record(self, ctx) -> Dict:
+    def record(self, ctx: Context) -> Dict:
         """The profile of a step (collective): seconds per rank, fractions of the total, and bandwidths of this rank's collectives."""
         timed = self.timed
         compute = self.seconds - timed.communication - timed.waiting - self.bubble
@@ -198,7 +199,7 @@ def rank_times(every: List[Dict]) -> Dict:
     }
 
 
-def groups_of(ctx) -> Dict[int, comm.Group]:
+def groups_of(ctx: Context) -> Dict[int, comm.Group]:
     """Groups within one pipeline stage, whose ranks run the same collectives in order, by id of the process group."""
     groups = ctx.groups.by_label.values()
     within_stage = [group for group in groups if len({ctx.mesh.coordinates(rank).get("pp", 0) for rank in group.ranks}) == 1]
@@ -210,7 +211,7 @@ def rate_of(kind: str, group: str, size: int, seconds: List[float]) -> Dict:
     return {"kind": kind, "group": group, "bytes": size, "calls": len(seconds), "seconds": sum(seconds), "bytesPerSecond": size / least}
 
 
-def gpu(device) -> Dict:
+def gpu(device: torch.device) -> Dict:
     """GPU utilization, and memory in use by all processes."""
     if device.type != "cuda":
         return {}
@@ -219,7 +220,7 @@ def gpu(device) -> Dict:
     return {"gpu": {**({} if busy is None else {"utilisation": busy}), "usedBytes": total - free, "totalBytes": total}}
 
 
-def utilization(device) -> Optional[float]:
+def utilization(device: torch.device) -> Optional[float]:
     try:
         return torch.cuda.utilization(device) / 100
     except Exception:  # no NVML bindings; nvidia-smi may exist

@@ -53,17 +53,17 @@ class Restarts:
         self.without_progress, self.latest = 0, self._latest()
 
     def watch(self) -> None:
-        monitor, evaluator = LocalElasticAgent._monitor_workers, self.evaluator
+        monitor, before_restart = LocalElasticAgent._monitor_workers, self.before_restart
 
         def monitoring(agent, group):
             result = monitor(agent, group)
             if result.is_failed():
-                evaluator(agent, result.failures)
+                before_restart(agent, result.failures)
             return result
 
         LocalElasticAgent._monitor_workers = monitoring
 
-    def evaluator(self, agent, failures: Dict) -> None:
+    def before_restart(self, agent, failures: Dict) -> None:
         """Reports the failure and the restart; the agent restarts while it has restarts left."""
         rank, why, failure = self.blame(failures, self.suspended)
         corrupt = any(failure.exitcode == EXIT_CORRUPT for failure in failures.values())

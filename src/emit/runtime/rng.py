@@ -5,7 +5,7 @@ integers. The step is a tensor, so that CUDA graphs can be replayed with another
 """
 import functools
 import math
-from typing import Callable, Sequence
+from typing import Callable, Optional, Sequence
 
 import torch
 
@@ -23,7 +23,7 @@ MAX_BLOCK = 1024  # elements of a row per program
 
 def dropout_mask(
     rate: float, starts: Sequence[Start], sizes: Sequence[int], full_sizes: Sequence[int], seed: int, name: str, step: torch.Tensor,
-    token_order=None, permuted_dims: Sequence[int] = (),
+    token_order: Optional[torch.Tensor] = None, permuted_dims: Sequence[int] = (),
 ) -> torch.Tensor:
     """The dropout mask of the shard at `starts`, indexed as in philox.grid."""
     in_rows = token_order is None or len(sizes) - 1 not in permuted_dims

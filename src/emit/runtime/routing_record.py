@@ -20,7 +20,7 @@ Decisions = Tuple[str, int, shards.Start, torch.Tensor]
 class RoutingFile:
     """Opened by all ranks together; rank 0 writes. A resumed run may append to its earlier file."""
 
-    def __init__(self, path: str, step: int, rank: int, store):
+    def __init__(self, path: str, step: int, rank: int, store: dist.Store):
         self.path, self.rank = path, rank
         if rank == 0:
             store.set("choices", self._open(step))

@@ -11,6 +11,8 @@ import sys
 import uuid
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence
 
+import torch.distributed as dist
+
 from .hashes import Replicas
 from .lock import Lock, Refused
 from .writer import Writer
@@ -57,7 +59,7 @@ class Saving:
     """`source` is the folder of the program. Created by all ranks together."""
 
     def __init__(
-        self, folder: str, source: str, start_state: StartState, rank: int, store,
+        self, folder: str, source: str, start_state: StartState, rank: int, store: dist.Store,
         keep: Optional[Keep] = None, asynchronous: bool = False, alive: Callable[[], None] = lambda: None,
     ):
         self.folder, self.keep = folder, keep

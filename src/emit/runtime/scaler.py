@@ -2,12 +2,16 @@
 Dynamic loss scaling, following PyTorch's, Megatron's or DeepSpeed's scaler: the scale moves by whether the grad norm of a step is
 finite. All state is in one-element tensors on the device; the host never synchronizes.
 """
+from typing import Tuple, Union
+
 import torch
+
+from .optimizer import Tensors
 
 MAX_F32 = torch.finfo(torch.float32).max
 
 
-def unscale_(x, scale: torch.Tensor):
+def unscale_(x: Tensors, scale: torch.Tensor) -> Tensors:
     """x / scale, in place: one tensor, or a list of them."""
     inverse = (1 / scale.double()).to(scale.dtype)
     for each in x if isinstance(x, list) else [x]:
@@ -29,12 +33,15 @@ def _copy_all(before, after):
     return tuple(x.copy_(value) for x, value in zip(before, after))
 
 
-def mask_above_limit(norm_squared, limit):
+def mask_above_limit(norm_squared: torch.Tensor, limit: Union[float, torch.Tensor]) -> torch.Tensor:
     """The squared grad norm, or, if it is finite but at or above the limit, the largest f32: skipped, but not as an overflow."""
     return torch.where((norm_squared < limit) | ~torch.isfinite(norm_squared), norm_squared, MAX_F32)
 
 
-def rescale_as_torch_(scale, growth, is_finite, growth_factor, backoff_factor, growth_interval):
+def rescale_as_torch_(
+    scale: torch.Tensor, growth: torch.Tensor, is_finite: torch.Tensor, growth_factor: float, backoff_factor: float,
+    growth_interval: int,
+) -> Tuple[torch.Tensor, ...]:
     grows = is_finite & (growth + 1 >= growth_interval)
     grown = _scaled(scale, growth_factor)
     grown = torch.where(grown <= MAX_F32, grown, scale)
@@ -42,7 +49,10 @@ def rescale_as_torch_(scale, growth, is_finite, growth_factor, backoff_factor, g
     return _copy_all((scale, growth), (new_scale, torch.where(is_finite & ~grows, growth + 1, torch.zeros_like(growth))))
 
 
-def rescale_as_megatron_(scale, growth, hysteresis, is_finite, growth_factor, backoff_factor, growth_interval, min_scale, max_hysteresis):
+def rescale_as_megatron_(
+    scale: torch.Tensor, growth: torch.Tensor, hysteresis: torch.Tensor, is_finite: torch.Tensor, growth_factor: float,
+    backoff_factor: float, growth_interval: int, min_scale: float, max_hysteresis: int,
+) -> Tuple[torch.Tensor, ...]:
     grows = is_finite & (growth + 1 >= growth_interval)
     new_hysteresis = torch.where(is_finite, torch.where(grows, torch.full_like(hysteresis, max_hysteresis), hysteresis), hysteresis - 1)
     backed_off = torch.where(new_hysteresis <= 0, _scaled_f32(scale, backoff_factor).clamp(min=min_scale), scale)
@@ -51,7 +61,10 @@ def rescale_as_megatron_(scale, growth, hysteresis, is_finite, growth_factor, ba
     return _copy_all((scale, growth, hysteresis), (new_scale, new_growth, new_hysteresis))
 
 
-def rescale_as_deepspeed_(scale, growth, hysteresis, is_finite, growth_factor, growth_interval, min_scale, max_hysteresis, consecutive):
+def rescale_as_deepspeed_(
+    scale: torch.Tensor, growth: torch.Tensor, hysteresis: torch.Tensor, is_finite: torch.Tensor, growth_factor: float,
+    growth_interval: int, min_scale: float, max_hysteresis: int, consecutive: int,
+) -> Tuple[torch.Tensor, ...]:
     """growth counts clean steps since the last overflow."""
     grows = is_finite & (growth >= growth_interval)
     backs_off = ~is_finite & ((hysteresis == 1) | (max_hysteresis == 1))

@@ -1,5 +1,5 @@
 """A rank's shard of a dim: one range of positions from `start` on, or two if a sequence is sharded in zigzag."""
-from typing import List, Tuple, Union
+from typing import List, Optional, Tuple, Union
 
 import torch
 
@@ -21,7 +21,7 @@ def zigzag_start(rank: int, ranks: int, minor: int, shards: int, size: int) -> S
     return rank * chunk + first + (0 if first < chunk else gap)
 
 
-def positions(start: Start, size: int, device=None) -> torch.Tensor:
+def positions(start: Start, size: int, device: Optional[torch.device] = None) -> torch.Tensor:
     if isinstance(start, int):
         return torch.arange(start, start + size, device=device)
     origin, until, gap = start

@@ -5,7 +5,7 @@ must get the same bits on any hardware: logarithms and powers use only sums, mul
 """
 import math
 import struct
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 # Maximum and minimum of the norms in the history; consecutive spikes that are skipped at most; deviations that make a spike.
 MAX_HISTORY, MIN_HISTORY, MAX_CONSECUTIVE, MAX_DEVIATIONS = 64, 32, 3, 8
@@ -59,7 +59,7 @@ def median(values: List[float]) -> float:
     return ordered[middle] if len(ordered) % 2 == 1 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def expected_after(values: List[float]):
+def expected_after(values: List[float]) -> Tuple[float, float]:
     """Predicts the next value by a line through the medians of both halves of the history; and the deviation from that line."""
     half = len(values) // 2
     early, late = median(values[:half]), median(values[len(values) - half :])

@@ -34,7 +34,7 @@ class StageFunction:
 
 class Stage:
     def __init__(
-        self, folder: str, program: Dict, ctx: Context, compiled=False, trained: "Optional[Stage]" = None, takes_over=False
+        self, folder: str, program: Dict, ctx: Context, compiled: bool = False, trained: "Optional[Stage]" = None, takes_over: bool = False
     ):
         """
         `trained`: the stage whose parameters this one uses, if it does not train its own. With `takes_over` it replaces that stage and
@@ -159,7 +159,7 @@ class Stage:
         inside = param.get("keptInside") and buffer == param["frames"][str(self.pp)]["param"]
         return self.ctx.local_shard(values, *layout["flat"]) if inside else values
 
-    def stored(self, param: Dict):
+    def stored(self, param: Dict) -> List[Tuple[int, Dict]]:
         """Buffers of the parameter's values on this rank, and their layouts: its own, and that of its FP32 master weights."""
         buffers = param["frames"].get(str(self.pp))
         if buffers is None:
@@ -190,17 +190,17 @@ class Stage:
             with offload.writable(own) as changed:
                 changed.copy_(values)
 
-    def parameter(self, param: Dict):
+    def parameter(self, param: Dict) -> Optional[torch.Tensor]:
         """This rank's shard of a parameter, if any."""
         stored = self.stored(param)
         return offload.materialize(self.local_shard_of(stored[0][0], param, stored[0][1])) if stored else None
 
-    def master(self, param: Dict):
+    def master(self, param: Dict) -> Optional[torch.Tensor]:
         """The same in the precision of the optimizer (the f32 master weights)."""
         stored = self.stored(param)
         return offload.materialize(self.local_shard_of(stored[-1][0], param, stored[-1][1])) if stored else None
 
-    def result(self, name: str):
+    def result(self, name: str) -> Optional[torch.Tensor]:
         """A reduced result of the step (loss, count, normSquared, terms), on ranks that have it."""
         buffer = self.results.get(name, {}).get(str(self.pp))
         return None if buffer is None else self.buffers[buffer][0]

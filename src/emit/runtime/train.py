@@ -35,7 +35,7 @@ from .watchdog import EXIT_CORRUPT, EXIT_FINAL, EXIT_PEER_LOST, Watchdog
 SYNTHETIC = "data: SYNTHETIC (generated from the seed). The job has no data.source; losses say nothing about your data."
 
 
-def rendezvous(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device):
+def rendezvous(rank: int, world: int, backend: str, timeout: timedelta, device: torch.device) -> Tuple[dist.Store, int]:
     """Rendezvous of all ranks; raises with the missing ones. Returns the shared store and the number of ranks on this device."""
     store = dist.TCPStore(
         os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "29400")), world,
@@ -61,7 +61,7 @@ def name_of(device: torch.device, rank: int) -> str:
     return f"device/{uuid or rank}"
 
 
-def has_arrived(store, rank: int) -> bool:
+def has_arrived(store: dist.Store, rank: int) -> bool:
     if hasattr(store, "check"):
         return store.check([f"here/{rank}"])
     try:  # PyTorch 1 can only wait
@@ -123,7 +123,7 @@ def start(folder: str, rank: int, world: int, options: argparse.Namespace, watch
     return Trainer(folder, rank, device, options.precision, compiled, cuda_graph, timeout, programs=programs), store
 
 
-def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> None:
+def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store: dist.Store) -> None:
     """Loads the checkpoint to start from, and opens the one to save to."""
     trainer.settings["steps"] = options.steps or trainer.settings["steps"]
     found, weights_only = checkpoint_to_load(trainer, options, store)
@@ -150,7 +150,7 @@ def begin(trainer: Trainer, folder: str, options: argparse.Namespace, store) -> 
         print(f"lockstep: {message}", file=sys.stderr)
 
 
-def checkpoint_to_load(trainer: Trainer, options: argparse.Namespace, store) -> Tuple:
+def checkpoint_to_load(trainer: Trainer, options: argparse.Namespace, store: dist.Store) -> Tuple:
     """The checkpoint to start from, if any, and whether only its weights are loaded."""
     own = options.elastic and steps_in(options.save)
     asked, weights_only = (options.resume or options.init, not options.resume)

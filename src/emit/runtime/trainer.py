@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Dict, List, Optional, Tuple
 
 import torch
+import torch.distributed as dist
 
 from . import checkpoint, latest
 from .comm import Groups, barrier
@@ -80,7 +81,7 @@ def not_saved(outcome: Dict) -> Dict:
     return {**event_fields, "message": f"cannot write {path}: {error}", "advice": advice, **words}
 
 
-def memory(device) -> Dict:
+def memory(device: torch.device) -> Dict:
     """Peak memory of the CUDA caching allocator, and its retries (fragmentation), since the run began."""
     if device.type != "cuda":
         return {}
@@ -96,8 +97,8 @@ class Trainer:
     """One rank, ready to run steps. `folder` has settings and data; `programs` has the plan, if that is another folder."""
 
     def __init__(
-        self, folder: str, rank: int, device, precision="plan", compiled=False, cuda_graph=False, timeout=HOUR, process_groups=None,
-        programs: str = "",
+        self, folder: str, rank: int, device: torch.device, precision: str = "plan", compiled: bool = False,
+        cuda_graph: bool = False, timeout: timedelta = HOUR, process_groups: Optional[Dict] = None, programs: str = "",
     ):
         self.settings = read_json(folder, "run.json")
         programs = programs or folder
@@ -165,13 +166,13 @@ class Trainer:
         groups.connect(ctx.rank, ctx.device)
         self.runner = CapturedStep(self.stage) if self._cuda_graph else self.stage
 
-    def record_routing(self, path: str, store) -> None:
+    def record_routing(self, path: str, store: dist.Store) -> None:
         """From now on every step records the routing of its tokens."""
         replayed = self.settings.get("choices")
         if replayed:
             raise Refused(f"routing is replayed from {replayed}: nothing is chosen; leave data.choices out")
         if not self.program.get("chooses"):
-            raise Refused("the model has no experts to choose; record nothing")
+            raise Refused("the model has no experts to route to; record nothing")
         self.routing_file = RoutingFile(path, self.first, self.ctx.rank, store)
         self.ctx.records_routing = True
 
@@ -188,7 +189,7 @@ class Trainer:
         extra = {"scalars": self.stage.scalars(), **({"norms": self.norms.position()} if self.norms else {})}
         return checkpoint.save(self.saving, self.program, self.stage, {**self.position(step), **extra})
 
-    def find(self, asked: str, store, weights_only: bool = False) -> latest.LatestCheckpoint:
+    def find(self, asked: str, store: dist.Store, weights_only: bool = False) -> latest.LatestCheckpoint:
         """The checkpoint to resume from. Collective: each rank verifies some of the files."""
         self.stage.at = ["find", f"the checkpoint {asked}"]
         found = latest.find(asked, self.ctx.rank, self.ctx.mesh.world, store, weights_only, self.alive)

@@ -62,7 +62,7 @@ def _cache(doc_positions) -> Dict:
     return found[1]
 
 
-def document_bounds(doc_positions) -> Bounds:
+def document_bounds(doc_positions: torch.Tensor) -> Bounds:
     """For full sequences: document boundaries of the flattened batch."""
     cache = _cache(doc_positions)
     if None not in cache:
@@ -79,13 +79,19 @@ def _row(x):
     return x.flatten(0, 1).flatten(1, -2)
 
 
-def forward(op: Varlen, q, k, v, scale, window, doc_positions):
+def forward(
+    op: Varlen, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float], window: Optional[int],
+    doc_positions: torch.Tensor,
+) -> Tuple[torch.Tensor, torch.Tensor]:
     """lse keeps the layout of the op."""
     out, lse = op.forward(_row(q), _row(k), _row(pad_head_dim(v, k)), document_bounds(doc_positions), scale, window)
     return trim_head_dim(out.reshape(q.shape), v.shape[-1]), lse
 
 
-def backward(op: Varlen, dout, q, k, v, out, lse, scale, window, doc_positions):
+def backward(
+    op: Varlen, dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor,
+    scale: Optional[float], window: Optional[int], doc_positions: torch.Tensor,
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     rows = [_row(x) for x in (pad_head_dim(dout, q), q, k, pad_head_dim(v, k), pad_head_dim(out, q))]
     dq, dk, dv = op.backward(*rows, lse, document_bounds(doc_positions), scale, window)
     return dq.reshape(q.shape), dk.reshape(k.shape), trim_head_dim(dv.reshape(*v.shape[:-1], -1), v.shape[-1])
@@ -103,7 +109,9 @@ class SegmentBatch(NamedTuple):
 Segment = Tuple[int, int, List[Tuple[int, int]]]
 
 
-def segments_of(doc_positions, query_first: Start, key_first: Start, held: int, token_order=None) -> Optional[List[SegmentBatch]]:
+def segments_of(
+    doc_positions: torch.Tensor, query_first: Start, key_first: Start, held: int, token_order: Optional[torch.Tensor] = None,
+) -> Optional[List[SegmentBatch]]:
     """
     Which of a CP rank's keys its queries see. None: only some of the keys at the positions of the queries are on this rank, so there is
     no causal segment. `token_order`: the token at each slot.
@@ -181,7 +189,9 @@ def _ends(counts: List[int], device) -> torch.Tensor:
     return torch.tensor([0, *counts]).cumsum(0).int().to(device)
 
 
-def forward_segments(op: Varlen, q, k, v, scale, cut: List[SegmentBatch]):
+def forward_segments(
+    op: Varlen, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Optional[float], cut: List[SegmentBatch],
+) -> Tuple[torch.Tensor, torch.Tensor]:
     """(out, lse), lse as [batch, seq, kvHeads, group]: -inf if no key is seen."""
     asking, keys, values = (_row(x) for x in (q, k, pad_head_dim(v, k)))
     out = torch.zeros_like(asking)
@@ -192,7 +202,10 @@ def forward_segments(op: Varlen, q, k, v, scale, cut: List[SegmentBatch]):
     return trim_head_dim(out.reshape(q.shape), v.shape[-1]), lse.reshape(q.shape[:-1])
 
 
-def backward_segments(op: Varlen, dout, q, k, v, out, lse, scale, cut: List[SegmentBatch]):
+def backward_segments(
+    op: Varlen, dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: torch.Tensor, lse: torch.Tensor,
+    scale: Optional[float], cut: List[SegmentBatch],
+) -> Tuple[torch.Tensor, ...]:
     given, asking, keys, values, made = (_row(x) for x in (pad_head_dim(dout, q), q, k, pad_head_dim(v, k), pad_head_dim(out, q)))
     logs = lse.flatten(0, 1).flatten(1)
     dq, dk, dv = (torch.zeros_like(x, dtype=accumulation_dtype(x)) for x in (asking, keys, values))

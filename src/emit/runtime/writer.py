@@ -6,9 +6,10 @@ one checkpoint is written at a time.
 import json
 import threading
 import time
-from typing import Dict, List, Optional
+from typing import Callable, Dict, List, Optional
 
 import torch
+import torch.distributed as dist
 
 from .lock import Refused
 from .offload import DiskTensor, Storage
@@ -25,7 +26,7 @@ class NotSaved(Refused):
 class Writer:
     """The writer of one rank. `asynchronous`: writes in the background. `alive` is called during waits."""
 
-    def __init__(self, store, asynchronous: bool, alive):
+    def __init__(self, store: dist.Store, asynchronous: bool, alive: Callable[[], None]):
         self.store, self.asynchronous, self.alive = store, asynchronous, alive
         self.thread: Optional[threading.Thread] = None
         # Outcomes of checkpoints since the last query.
