@@ -188,7 +188,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     const [found, same, seed, data, batch] = said
     equal(found, 'checkpoints/step-00000004')
     equal(same, null)
-    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts anew from its weights/)
+    match(seed, /step-00000004: the checkpoint's seed is 1, the run's 2; --init starts a new run from its weights/)
     match(data, /was trained on different data, or on different sequences/)
     match(batch, /has seen 64 sequences in 4 steps, not 5/)
   })

@@ -19,12 +19,14 @@ const becomes: Readonly<Record<string, string>> = {
 /** Values of the program by the names that practitioners use. */
 const fieldWords: Readonly<Record<string, string>> = {
   addend: 'partial',
+  back: 'server.compressed',
   choice: 'expert.ids',
   codes: 'quantized',
   dealt: 'owned',
   gain: 'weight',
   home: 'returned',
   made: 'orthogonal',
+  owned: 'reduced.shard',
   picked: 'target.logit',
   places: 'indices',
   rest: 'residual',
