@@ -80,7 +80,7 @@ def check(op, ranks, zigzag, x, scale):
 def _segments(bounds):
     """Queries and keys of each segment, and where the queries stand before the keys."""
     for first, last, low, high in zip(*(ends.tolist()[i:] for ends in bounds[:2] for i in (0, 1))):
-        assert last - first <= bounds.most_queries and high - low <= bounds.most_keys
+        assert last - first <= bounds.max_queries and high - low <= bounds.max_keys
         yield slice(first, last), slice(low, high), high - low - (last - first if bounds.causal else 0)
 
 
