@@ -14,7 +14,7 @@ const jobOf = (plan: PlanInput): Job =>
   Job.parse({
     model: {
       ...{ family: 'llama', layers: 2, embed: 256, heads: 4, kvHeads: 2, ffn: 688, vocab: given.vocab },
-      moe: { experts: 8, chosen: 2, ffn: 344, loss: { microbatch: 0.02 } },
+      moe: { experts: 8, topK: 2, ffn: 344, loss: { microbatch: 0.02 } },
     },
     training: { seq: given.seq, globalBatch: given.batch, optimizer: { kind: 'adamw', lr: 1e-3 } },
     plan,

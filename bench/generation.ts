@@ -34,7 +34,7 @@ function drawn(model: ModelConfig): Weights {
     tensors: dims,
     tensor(name) {
       const values = new Float64Array(dims.get(name)!.reduce((n, { size }) => n * size, 1))
-      const [next, mean] = [normal({ seed: 1, name }), name.endsWith('gain') ? 1 : 0]
+      const [next, mean] = [normal({ seed: 1, name }), name.endsWith('.weight') ? 1 : 0]
       for (let i = 0; i < values.length; i++) values[i] = mean + 0.05 * next(i)
       return values
     },

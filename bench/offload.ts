@@ -34,7 +34,7 @@ interface Case {
 const cases: readonly Case[] = [
   { title: 'optimizer state, f32', offload: { optimizer: 'host' }, seq: 64, layers: 4, precision: 'f32' },
   { title: 'optimizer state, bf16', offload: { optimizer: 'host' }, seq: 64, layers: 4, precision: 'bf16' },
-  { title: 'boundaries, f32', offload: { activations: 'boundaries' }, seq: 256, layers: 4, precision: 'f32' },
+  { title: 'layer inputs, f32', offload: { activations: 'layer-inputs' }, seq: 256, layers: 4, precision: 'f32' },
 ]
 
 const jobOf = ({ seq, layers, precision, offload }: Case, offloaded: boolean): Job =>

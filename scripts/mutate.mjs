@@ -1,9 +1,10 @@
 /**
- * Mutation testing of the code that decides correctness: changes one expression at a time and runs the tests most likely to notice.
+ * Mutation testing of the code that decides correctness: changes one expression at a time and runs the tests that execute it, the
+ * quickest first, then those that targets.mjs names. Of the generated runtime, emitted jobs.
  * Usage: npm run mutate [-- --sample 500 --seed N --jobs N --limit seconds word ...]   sources whose path contains one of the words
- * Results are kept in dist/mutate/seed-N.json; started again it goes on where it was.
+ * Results are kept in dist/mutate/seed-N.json; started again it resumes.
  */
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import {
   cpSync,
   existsSync,
@@ -21,8 +22,11 @@ import { dirname, join, relative } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { isCovered, recordCoverage } from './mutate/coverage.mjs'
+import { EmittedJobs } from './mutate/emitted.mjs'
 import { excused } from './mutate/excused.mjs'
 import { mutantsOf } from './mutate/javascript.mjs'
+import { runTest } from './mutate/run-test.mjs'
 import { targets } from './mutate/targets.mjs'
 import { randomFrom } from './perturb/values.mjs'
 
@@ -49,13 +53,14 @@ const { values: options, positionals: words } = parseArgs({
 })
 const python = process.env.LOCKSTEP_PYTHON ?? 'python3'
 
-const sources = readdirSync('src', { recursive: true, encoding: 'utf8' })
+const allSources = readdirSync('src', { recursive: true, encoding: 'utf8' })
   .map(name => `src/${name}`)
   .filter(name => /\.(ts|py)$/.test(name) && targets.some(target => target.sources.test(name)))
-  .filter(name => words.length === 0 || words.some(word => name.includes(word)))
-  .sort()
+const sources = allSources.filter(name => words.length === 0 || words.some(word => name.includes(word))).sort()
 
 const compiledOf = source => join('dist', source.replace(/\.ts$/, '.js'))
+/** Emitted jobs, from the first mutant that needs them. */
+let emitted
 /** What is changed: the compiled module, or the Python file itself. */
 const changedFile = source => (source.endsWith('.py') ? source : compiledOf(source))
 
@@ -98,64 +103,51 @@ const testsOf = ({ source }) =>
     .map(name => `dist/test/${name}.test.js`)
     .filter(existsSync)
 
-/** How a test file ends: passed, failed or timed out. */
-function runTest(file, env) {
-  return new Promise(resolve => {
-    const hook = pathToFileURL(join(root, 'scripts/mutate/hook.mjs')).href
-    const NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} --import=${hook}`
-    const child = spawn(process.execPath, [file], {
-      env: { ...process.env, ...env, NODE_OPTIONS, LOCKSTEP_TESTS: 'all' },
-      stdio: ['ignore', 'pipe', 'ignore'],
-      detached: true,
+/** Seconds of tests, as they take without a change, that a mutant of TypeScript may cost before it is left to targets.mjs. */
+const budget = 60
+const imported = pathToFileURL(join(root, 'scripts/mutate/hook.mjs')).href
+
+/** Test files that execute the changed text, as many as the budget allows. */
+function coveringTests({ source, start }) {
+  let spent = 0
+  return coverage
+    .filter(({ sources: of }) => isCovered(of[source], start))
+    .filter(({ ms }, i) => {
+      spent += ms / 1000
+      return i === 0 || spent < budget
     })
-    const stop = how => {
-      clearTimeout(timer)
-      try {
-        process.kill(-child.pid, 'SIGKILL') // with the processes it started
-      } catch {} // it has ended
-      resolve(how)
-    }
-    const timer = setTimeout(() => stop('timed out'), Number(options.limit) * 1000)
-    let text = ''
-    child.stdout.on('data', data => {
-      text = (text + data).slice(-4000)
-      if (/^not ok/m.test(text)) stop('failed')
-    })
-    child.on('exit', code => stop(code === 0 ? 'passed' : 'failed'))
-  })
+    .map(({ name, ms }) => ({ file: `dist/test/${name}.test.js`, mode: 'fast', limit: 20 + ms / 100 }))
 }
 
-/** Python files as they were, while they are changed. */
-const originals = new Map()
+/** Whether a test passes without a change within the limit, by file: one that does not judges nothing. */
+const sound = new Map()
 
-function change({ source, start, end, to }) {
-  const before = readFileSync(source)
-  originals.set(source, before)
-  writeFileSync(source, Buffer.concat([before.subarray(0, start), Buffer.from(to), before.subarray(end)]))
+async function isSound(file, mode, limit) {
+  if (!sound.has(file)) sound.set(file, (await runTest(file, { env: { LOCKSTEP_TESTS: mode }, limit })) === 'passed')
+  return sound.get(file)
 }
 
-function restore() {
-  for (const [source, before] of originals) writeFileSync(source, before)
-  originals.clear()
+async function judgeModule(mutant) {
+  const url = pathToFileURL(join(root, compiledOf(mutant.source))).href
+  const covering = coveringTests(mutant)
+  const thorough = testsOf(mutant).map(file => ({ file, mode: 'all', limit: Number(options.limit) }))
+  for (const { file, mode, limit } of [...covering, ...thorough]) {
+    if (mode === 'all' && !(await isSound(file, mode, limit))) continue
+    const env = { LOCKSTEP_MUTANT: JSON.stringify({ ...mutant, url }), LOCKSTEP_TESTS: mode }
+    const how = await runTest(file, { env, limit, imported })
+    // A thorough test that takes its time says nothing; a quick one that does not end was made to by the mutant.
+    if (how === 'failed' || (how === 'timed out' && mode === 'fast')) return { result: 'noticed', by: file }
+  }
+  return { result: 'survived', covered: covering.length > 0 }
+}
+
+async function judgeScript(mutant) {
+  emitted ??= EmittedJobs.start(root, python)
+  const by = await (await emitted).judge(mutant)
+  return by ? { result: 'noticed', by } : { result: 'survived', covered: by === null }
 }
 
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exit(1))
-
-async function judge(mutant) {
-  const isPython = mutant.source.endsWith('.py')
-  const url = pathToFileURL(join(root, compiledOf(mutant.source))).href
-  const env = isPython ? {} : { LOCKSTEP_MUTANT: JSON.stringify({ ...mutant, url }) }
-  if (isPython) change(mutant)
-  try {
-    for (const file of testsOf(mutant)) {
-      const how = await runTest(file, env)
-      if (how !== 'passed') return { result: how === 'failed' ? 'killed' : 'timed out', by: file }
-    }
-    return { result: 'survived' }
-  } finally {
-    if (isPython) restore()
-  }
-}
 
 const report = join(home, `dist/mutate/seed-${options.seed}.json`)
 mkdirSync(dirname(report), { recursive: true })
@@ -170,12 +162,19 @@ const textAt = mutant => readFileSync(mutant.source, 'utf8').split('\n')[mutant.
 const all = allMutants()
 const chosen = sampleOf(all, Number(options.sample)).map(mutant => ({ ...mutant, line: lineOf(mutant) }))
 console.error(`${chosen.length} of ${all.length} mutants of ${sources.length} files, seed ${options.seed}`)
-// Python files are changed where they are, so only one of those runs at a time.
+const coverage = chosen.some(({ source }) => source.endsWith('.ts'))
+  ? await recordCoverage(
+      allSources.filter(name => name.endsWith('.ts')),
+      root,
+      home,
+    )
+  : []
+// Emitted jobs run one after the other.
 const queues = [
   chosen.filter(({ source }) => source.endsWith('.py')),
   chosen.filter(({ source }) => !source.endsWith('.py')),
 ]
-async function work(queue) {
+async function work(queue, judge) {
   for (let mutant = queue.shift(); mutant; mutant = queue.shift()) {
     const key = keyOf(mutant)
     if (known.has(key) && known.get(key).result !== 'survived') continue
@@ -189,9 +188,10 @@ async function work(queue) {
   }
 }
 const modules = Array.from({ length: Math.max(1, Number(options.jobs) - (queues[0].length > 0 ? 1 : 0)) }, () =>
-  work(queues[1]),
+  work(queues[1], judgeModule),
 )
-await Promise.all([work(queues[0]), ...modules])
+await Promise.all([work(queues[0], judgeScript), ...modules])
+await (await emitted)?.close()
 
 const judged = chosen.map(mutant => known.get(keyOf(mutant)))
 const survivors = judged.filter(({ result }) => result === 'survived')

@@ -32,13 +32,18 @@ const whole = filesOf(`
  * teach it again, which saves a third of their time.
  */
 const batches = 7
-/** Roughly what files take, in seconds of which most take fewer than 5: only the balance depends on it. */
+/**
+ * What the slower files take, in seconds of processor time, roughly; all others take fewer than 4. Processes are balanced by it, and
+ * `npm run test:fast` leaves these files out.
+ */
 const seconds = Object.fromEntries(
   `grid 50, mutations 40, planner-refusals 35, plan-cli 35, planner 30, estimate-memory-own 30, estimate-simulate 27,
   experts-engine 26, differences 25, experts 22, data-parallel 21, precision 21, torch-models 21, documents-engine 20,
   estimate-plans 20, random-jobs 20, search 20, golden 19, documents 18, latent 17, text 17, printable 16, ring 16,
   attack-engine 15, collectives-engine 15, kernels 15, outline 14, api 14, cli 14, estimate-kinds 13, context 12, evaluate 12,
-  plan-words 12, claims 20`
+  plan-words 12, claims 20, replan 9, experts-fixtures 8, use-cli 7, structure 7, damage 6, ring-fixtures 6, keep-going-cli 6,
+  advice 5, replicas 5, untrusted 5, global-options 4, llama3 4, out-folder 4, search-extras 4, search-space 4, experts-steps 4,
+  memory 4, live 3, large 3, schedule-auto 3, words 3, simulate-cli 4, schedule-cli 3, pictures 4`
     .split(/,\s+/)
     .map(entry => entry.split(' '))
     .map(([name, cost]) => [`${name}.test.ts`, Number(cost)]),
@@ -91,7 +96,7 @@ function shared(others) {
   const folder = join(root, 'dist/test-batches')
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder)
-  const costOf = file => seconds[file] ?? 3
+  const costOf = file => seconds[file] ?? 2
   const whole = others.reduce((sum, file) => sum + costOf(file), 0)
   const processes = mode === 'fast' ? availableParallelism() : batches
   const parts = Array.from({ length: processes }, () => [])

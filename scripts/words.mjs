@@ -160,26 +160,38 @@ export const allowed = [
   { text: /"addend"|"utilisation"|\.damaged"/, why: 'names in checkpoints and metrics are stable' },
 ]
 
-/** Folders whose string literals and pages users read. */
+/** Folders whose string literals and pages users read, and pages besides. */
 const folders = ['src', 'studio/text', 'docs']
+const pages = ['README.md', 'README.zh.md', 'ARCHITECTURE.md', 'SPEC.md', 'CHANGELOG.md']
 
 /** A value within a message: `{rank}`, `${rank}`. */
 const gap = /\$?\{[^}]*\}/g
 /** A name in a page, such as a field: names are not prose. */
-const identifier = /`[\w.-]+`/g
+const identifier = /`[\w./-]+`/g
 const isComment = line => /^\s*(\/?\*|\/\/)/.test(line)
 const isSentence = text => /\s|\p{Script=Han}/u.test(text.replace(gap, ''))
 
 const literal = /'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`/g
+
+/** Lines of a page without the declarations it shows: of these only comments are prose. */
+function proseOf(lines) {
+  let code = false
+  return lines.filter(({ text }) => {
+    if (text.startsWith('```')) code = text === '```ts'
+    return !code || isComment(text)
+  })
+}
 
 /**
  * What users read in a file, as texts with their lines: every line of a page and of generated Python, the sentences among
  * the string literals of TypeScript.
  */
 export function textsOf(path, source) {
-  const lines = source
-    .split('\n')
-    .map((text, i) => ({ line: i + 1, text: path.endsWith('.md') ? text.replace(identifier, '``') : text }))
+  const lines = source.split('\n').map((text, i) => ({
+    line: i + 1,
+    text: path.endsWith('.md') ? text.replace(identifier, '``').replace(/\]\([^)]*\)/g, ']()') : text,
+  }))
+  if (path.endsWith('.md')) return proseOf(lines)
   if (!path.endsWith('.ts')) return lines
   return lines
     .filter(({ text }) => !isComment(text))
@@ -212,7 +224,7 @@ const filesIn = (root, folder) =>
 
 /** In all that users read below `root`. */
 export function findingsBelow(root) {
-  const files = [...folders.flatMap(folder => filesIn(root, folder)), 'README.md', 'README.zh.md']
+  const files = [...folders.flatMap(folder => filesIn(root, folder)), ...pages]
   return files
     .filter(path => /\.(md|ts|py)$/.test(path))
     .filter(path => statSync(join(root, path)).isFile())

@@ -1,9 +1,9 @@
 /**
- * The public surface: what a program, a page or a notebook may import from `lockstep`, in the order in which one reads it.
- * docs/api.md walks through it. Engines and collectives of threads are `lockstep/engine`, files of Node `lockstep/node`.
+ * The public API: what an application, a page or a notebook imports from `lockstep`, by topic, in the order of docs/api.md.
+ * The topics are the sections of docs/reference/lockstep.md. Threads are in `lockstep/engine`, files of Node in `lockstep/node`.
  */
 
-// 1. What is wrong, as data.
+// 1. Problems
 export {
   asPart,
   type Fault,
@@ -32,7 +32,7 @@ export {
 } from './base/index.js'
 export type { ProblemWords } from './problem-words.js'
 
-// 2. A job: a model, how it is trained, and the plan that lays it on ranks.
+// 2. Jobs
 export {
   buildModel,
   defineModel,
@@ -66,7 +66,7 @@ export {
   worldOfPlan,
 } from './plan/index.js'
 
-// 3. Schedules of a pipeline.
+// 3. Schedules
 export {
   autoSchedule,
   communicate,
@@ -80,7 +80,7 @@ export {
   timing,
 } from './schedule/index.js'
 
-// 4. The program of a job: compiled, printed, parsed, as PyTorch.
+// 4. Programs
 export { coordinatesOf, indexAlong, sizeOfAll, worldOf } from './base/index.js'
 export {
   compile,
@@ -108,7 +108,7 @@ export {
   verify,
 } from './ir/index.js'
 
-// 5. Proved: the laws, and a run beside one rank.
+// 5. Verification
 export {
   type CompiledJob,
   isFine,
@@ -119,7 +119,7 @@ export {
   type Verdict,
 } from './prove/index.js'
 
-// 6. Data and training.
+// 6. Training
 export {
   batchAt,
   batchesInOrder,
@@ -184,10 +184,10 @@ export {
   tokenizerOf,
 } from './generate/index.js'
 
-// What is found in a run, as data.
+// Health of a run
 export { type EventPhrases, type HealthEvent, watchRun } from './health/index.js'
 
-// 7. What runs a program, step by step.
+// 7. Engines
 export {
   boot,
   type CollectiveCall,
@@ -222,7 +222,7 @@ export {
   spanKinds,
 } from './trace/index.js'
 
-// 8. Clusters, and a step simulated on one.
+// 8. Simulations
 export { type Cluster, clusterFields, clusterOf, clusterSchema, deviceNames, parseCluster } from './cluster/index.js'
 export { flopsOf, type Kernel, priceCollective, priceKernel, type Quote, quote, trafficOf } from './cost/index.js'
 export {
@@ -265,7 +265,7 @@ export {
   type Theme,
 } from './report/index.js'
 
-// 9. Estimates in closed form, and the planner.
+// 9. Plans
 export {
   calibrated,
   type FrameworkName,
@@ -322,7 +322,7 @@ export {
   whyImpossible,
 } from './search/index.js'
 
-// What was found, said: a code and its values, and the English of each.
+// Messages of the planner
 export {
   bestSentence,
   differenceSentence,
@@ -341,7 +341,7 @@ export {
   verdictSentence,
 } from './search/index.js'
 
-// 10. This machine measured, and a step simulated beside the same step measured.
+// 10. This machine
 export {
   type Calibration,
   calibration,
@@ -358,7 +358,7 @@ export {
   timedRun,
 } from './calibrate/index.js'
 
-// Runs that others have published, beside ours
+// Published runs
 export { type Case, cases, compareCase, type Row, rowsOf, type Timed, type Times } from './validate/index.js'
 
 // Other frameworks' configurations

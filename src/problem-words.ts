@@ -9,6 +9,7 @@ import type { schedulePhrases } from './schedule/phrases.js'
 import type { searchPhrases } from './search/phrases.js'
 import type { dataPhrases, runPhrases } from './train/phrases.js'
 
+/** The message templates of all diagnostics a page may show. A translation is a table of this type. */
 export type ProblemWords = PlanPhrases &
   typeof clusterPhrases &
   typeof dataPhrases &

@@ -51,11 +51,11 @@ describe('a plan that does not fit', () => {
       suggestionFor(plan, arenaOf(all)),
       /^no single change is enough; try sequenceParallel: true, zero: 3, recompute: full/,
     )
-    const offload = { optimizer: 'host', activations: 'boundaries' }
+    const offload = { optimizer: 'host', activations: 'layer-inputs' }
     const least = arenaOf({ ...all, offload })
     match(
       suggestionFor(plan, arenaOf(all) - 1),
-      /zero: 3, recompute: full, microbatches: 32, offload.optimizer: host, offload.activations: boundaries \(/,
+      /zero: 3, recompute: full, microbatches: 32, offload.optimizer: host, offload.activations: layer-inputs \(/,
     )
     match(
       suggestionFor(plan, least - 1),

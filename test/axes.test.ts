@@ -20,7 +20,7 @@ import { tensorOf } from './tiny.js'
 
 test('every axis has its place among the ranks and is a field of a plan', () => {
   deepEqual([...rankOrder].sort(), [...meshAxes].sort())
-  equal(Plan.parse({}).order, defaultOrder)
+  equal(Plan.parse({}).rankOrder, defaultOrder)
   for (const axis of meshAxes) equal(Plan.parse({})[axis], 1)
 })
 

@@ -1,5 +1,5 @@
 /** The format of checkpoints: what is written parses back, and whatever else is there is refused. */
-import { deepEqual, equal, ok, throws } from 'node:assert/strict'
+import { deepEqual, equal, match, ok, throws } from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Dim, elementsOf, uniform } from '../src/base/index.js'
 import { type Box, copyShared, elementsIn } from '../src/checkpoint/box.js'
@@ -12,11 +12,13 @@ import {
   printCheckpoint,
   printManifest,
   printSafetensors,
+  type ReadFile,
   readCheckpoint,
   type Shard,
 } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import type { PlanInput } from '../src/plan/index.js'
+import { withEarlierNames } from './earlier-names.js'
 import { jobOf, type ModelName, titleOf } from './jobs.js'
 
 const text = (content: string) => new TextEncoder().encode(content)
@@ -135,12 +137,14 @@ function small(shards: readonly (Shards[number] & { values: Float32Array; said?:
   return new Map<string, Uint8Array>([...contents, ['manifest.json', text(manifest)]])
 }
 
-const readFrom = (files: ReadonlyMap<string, Uint8Array>) =>
-  readCheckpoint((name, begin, end) => {
+const reading =
+  (files: ReadonlyMap<string, Uint8Array>): ReadFile =>
+  (name, begin, end) => {
     const bytes = files.get(name)
     if (!bytes) throw new Error('no such file')
     return bytes.subarray(begin, end)
-  })
+  }
+const readFrom = (files: ReadonlyMap<string, Uint8Array>) => readCheckpoint(reading(files))
 
 const halves = [
   { rank: 0, file: 'rank-0', start: [0], shape: [2], values: values.slice(0, 2) },
@@ -215,7 +219,7 @@ const written: readonly (readonly [ModelName, PlanInput, number?])[] = [
   ['gpt', {}, 600],
   ['gpt', { dp: 2, zero: 3, microbatches: 2 }, 200],
   ['gpt tied', { pp: 2, dp: 2, zero: 1, microbatches: 2 }],
-  ['llama', { tp: 4, order: 'tp-pp-dp' }],
+  ['llama', { tp: 4, rankOrder: 'tp-pp-dp' }],
   ['llama tied', { pp: 2, tp: 2, microbatches: 4, schedule: 'dualpipe' }],
   ['llama', { dp: 2, tp: 2, zero: 3, precision: 'bf16' }],
   ['mlp', { dp: 4, tp: 2, zero: 2 }],
@@ -248,6 +252,31 @@ for (const [model, plan, mostBytes] of written)
       for (const kind of ['param', 'm', 'v'])
         deepEqual([...checkpoint.tensor(`${kind}.${name}`)], [...Array(elementsOf(dims)).keys()], `${kind}.${name}`)
   })
+
+test('a checkpoint with the parameter names of earlier versions is read under those of today', () => {
+  const program = compileJob(jobOf('llama', { dp: 2, tp: 2, zero: 1 }))
+  const sizesOf = (dims: readonly Dim[]) => dims.map(({ size }) => size)
+  const held = (shard: Shard) => Float64Array.from(numbered(sizesOf(shard.dims), shard))
+  const before = { run, step: 3, seed: 1, job: jobOf('llama', {}) }
+  const printed = [...printCheckpoint(program, before, held)]
+  const now = new Map(printed.map(([name, content]) => [name, typeof content === 'string' ? text(content) : content]))
+  const files = withEarlierNames(program, reading(now))
+  const manifest = new TextDecoder().decode(files.get('manifest.json'))
+  ok(manifest.includes('"param.layers.1.norm2.gain"') && !/norm\d?\.weight/.test(manifest))
+  const checkpoint = readFrom(files)
+  deepEqual(checkpointProblems(program, checkpoint, 'everything'), [])
+  deepEqual(checkpoint.damages(), [])
+  const names = [...readFrom(now).tensors.keys()]
+  deepEqual([...checkpoint.tensors.keys()], names)
+  ok(names.filter(name => /norm\d?\.weight$/.test(name)).length > 10)
+  for (const name of names) deepEqual(checkpoint.tensor(name), readFrom(now).tensor(name), name)
+  // A shard is still held to what the manifest says of it.
+  const swapped = new Map(files).set('rank-00001.safetensors', files.get('rank-00000.safetensors')!)
+  match(readFrom(swapped).damages()[0].message, /was written by rank 0/)
+  // Other parameters may be called gain.
+  const own = small(halves, { tensors: { 'param.first.gain': { dims: [], shards: [] } } })
+  deepEqual([...readFrom(own).tensors.keys()], ['param.first.gain'])
+})
 
 /** The index in the whole of every element of a part, in the part's order. */
 const numbered = (dims: readonly number[], { start, shape, line = [0, Infinity] }: Box): number[] =>

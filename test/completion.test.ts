@@ -47,6 +47,59 @@ test('bash completes commands, options, their values and files', { skip: !isTher
   deepEqual(await completed('lockstep', 'check', '--qui'), ['--quiet'])
 })
 
+const lines: readonly (readonly [line: string, completed: string])[] = [
+  ['lockstep dry', 'dry-run'],
+  ['lockstep plan --glo', '--global-batch'],
+  ['lockstep plan --software torchtitan-c', 'torchtitan-compiled'],
+  ['lockstep check jo', 'job.yaml'],
+  ['lockstep plan --out jo', 'job.yaml'],
+  ['lockstep bench ker', 'kernels'],
+  ['lockstep bench kernels --roof', '--roofline'],
+  ['lockstep completion f', 'fish'],
+  ['lockstep check --qui', '--quiet'],
+]
+
+test('fish completes them too', { skip: !isThere('fish') }, async () => {
+  const path = join(folder, 'complete.fish')
+  writeFileSync(path, await scriptOf('fish'))
+  const asked = lines.map(([line]) => `complete -C '${line}'; echo ==`).join('; ')
+  const { stdout } = spawnSync('fish', ['-N', '-c', `source ${path}; ${asked}`], { cwd: folder, encoding: 'utf8' })
+  // A word, and after a tab what it means.
+  const found = stdout.split('==\n').map(text => text.split('\t')[0].trim())
+  deepEqual(
+    found.slice(0, lines.length),
+    lines.map(([, word]) => word),
+  )
+})
+
+/** Types each line and a tab into an interactive zsh, and prints the line as it is then. */
+const typing = `
+zmodload zsh/zpty
+zpty z "PS1= PS2= TERM=dumb zsh -f -i"
+zpty -w z "stty -echo; PROMPT=; autoload -Uz compinit; compinit -u -D; source $1; print READY"
+zpty -r z out '*READY*'
+shift
+for line in "$@"; do
+  zpty -w -n z "$line"$'\\t\\C-aprint -r -- \\'<\\' \\C-e \\'>\\'\\n'
+  zpty -r z out $'*\\n< *>*'
+  print -r -- "\${\${out##*$'\\n'< }% >*}"
+done
+zpty -d z
+`
+
+test('so does zsh', { skip: !isThere('zsh') }, async () => {
+  const [path, keys] = ['typed.zsh', 'keys.zsh'].map(name => join(folder, name))
+  writeFileSync(path, await scriptOf('zsh'))
+  writeFileSync(keys, typing)
+  const asked = ['-o', 'extendedglob', '-f', keys, path, ...lines.map(([line]) => line)]
+  const { stdout, stderr } = spawnSync('zsh', asked, { cwd: folder, encoding: 'utf8', timeout: 60_000 })
+  equal(stderr, '')
+  deepEqual(
+    stdout.trim().split(/\r?\n/),
+    lines.map(([line, word]) => `${line.slice(0, line.lastIndexOf(' '))} ${word}`),
+  )
+})
+
 test('zsh and fish know every command and its options', async () => {
   for (const [shell, option] of [
     ['zsh', /--global-batch\[global batch size in sequences\]/],

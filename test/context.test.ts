@@ -81,7 +81,7 @@ const plans = [
   ['llama', { cp: 2, tp: 4, recompute: 'full' }],
   ['llama tied', { cp: 2, tp: 2, sequenceParallel: true, zero: 1 }],
   ['llama tied', { cp: 2, pp: 2, microbatches: 4, schedule: 'zb-v', zero: 2 }],
-  ['llama', { cp: 2, dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', order: 'cp-tp-dp-pp' }],
+  ['llama', { cp: 2, dp: 2, pp: 2, microbatches: 4, schedule: 'dualpipe', rankOrder: 'cp-tp-dp-pp' }],
 ] as const
 
 const tested = family('context parallelism', 8)

@@ -50,7 +50,7 @@ test('it fits one screen and names three next commands', () => {
   equal(lines.filter(line => /^ {2}step +\d+\/40 {2}loss \d/.test(line)).length, 10)
   match(lines.find(line => line.startsWith('memory per rank'))!, /✓ to the byte/)
   match(lines.find(line => line.startsWith('loss of step 10'))!, /✓/)
-  match(lines.find(line => line.startsWith('time per step'))!, /[✓✗] [+-]\d+ %/)
+  match(lines.find(line => line.startsWith('time per step'))!, /[✓✗~] [+-]\d+ %/)
   match(lines.join('\n'), /Llama 3 70B on 512 x NVIDIA H100[^\n]*\n[^\n]*MFU[^\n]*\n\d+\.\d+ s /)
   equal(lines.filter(line => line.startsWith('  npx lockstep ')).length, 3)
 })
@@ -58,16 +58,22 @@ test('it fits one screen and names three next commands', () => {
 test('a check mark is lost where memory, a loss or a time differs', () => {
   const one = { bytes: 100, seconds: 1, losses: [2, 1], cores: 2 }
   const of = (measured: object, asPlanned = true) => {
-    const compared = { predicted: one, measured: { ...one, ...measured }, single: one, asPlanned }
+    const compared = { predicted: one, measured: { ...one, ...measured }, single: one, usable: 2, asPlanned }
     const checks = checksOf(compared)
     const plain = { green: (text: string) => text, red: (text: string) => text }
-    const marks = [...comparedText(compared, checks, plain).matchAll(/[✓✗]/g)].map(([mark]) => mark).join('')
-    return { marks, checks: [checks.memory, checks.loss, checks.time] }
+    const text = comparedText(compared, checks, plain)
+    const marks = [...text.matchAll(/[✓✗~]/g)].map(([mark]) => mark).join('')
+    return { marks, why: text.split('\n').slice(4).join(), checks: [checks.memory, checks.loss, checks.time] }
   }
-  deepEqual(of({}), { marks: '✓✓✓', checks: [true, true, true] })
+  deepEqual(of({}), { marks: '✓✓✓', why: '', checks: [true, true, true] })
   deepEqual(of({ bytes: 101 }), { marks: '✗✓✓', checks: [false, true, true] })
   deepEqual(of({}, false).marks, '✗✓✓')
   deepEqual(of({ losses: [2, 1.001] }).marks, '✓✗✓')
   deepEqual(of({ losses: [Number.NaN, 1] }).marks, '✓✗✓')
   deepEqual(of({ seconds: 1.3 }).marks, '✓✓✗')
+  match(of({ seconds: 1.3 }).why, /^The prediction is from small probes.*lockstep compare/)
+  const busy = of({ seconds: 4, cores: 0.55 })
+  deepEqual(busy.marks, '✓✓~')
+  equal(busy.why, 'Other processes took 1.4 of 2 cores; with all of them the step takes about 1.100 s (+10 %).')
+  deepEqual(of({ seconds: 1.1, cores: 0.5 }).why, '')
 })

@@ -92,7 +92,7 @@ model('llama, tied', { ...llama, tied: true })
 model('llama with everything', { ...llama, tied: true, qkvBias: true, qkNorm: true, window: 3, kvHeads: 1 })
 
 /** All experts are chosen, so that no step of a difference chooses others; what is dropped depends on places alone. */
-const moe = { experts: 3, chosen: 3, ffn: 4 }
+const moe = { experts: 3, topK: 3, ffn: 4 }
 const loss = { sequence: 0.3, microbatch: 0.2, z: 0.1 }
 model('experts by softmax', { ...llama, moe: { ...moe, loss } })
 model(
@@ -105,7 +105,7 @@ model(
 )
 model('experts with little room, renormalised', {
   ...llama,
-  moe: { ...moe, normalise: false, capacity: { factor: 0.5, order: 'token', renormalise: true } },
+  moe: { ...moe, normalize: false, capacity: { factor: 0.5, order: 'token', renormalize: true } },
 })
 
 const sizes = { seq, features: 3, embed: 6, kvHeads: 2, group: 2, headDim: 4, ffn: 5, vocab }

@@ -10,6 +10,7 @@ import {
   linksOf,
   pages,
   proseOf,
+  references,
   tableRowsOf,
   textOf,
   withBlocks,
@@ -68,6 +69,8 @@ for (const { english, chinese } of pages) {
   })
 }
 
+for (const page of references) test(`${page}: links lead somewhere`, () => deepEqual(brokenLinks(page), []))
+
 test('no Chinese page is left of an English one that is gone', () => {
   deepEqual(
     chinesePages().filter(page => !pages.some(({ chinese }) => chinese === page)),
@@ -91,7 +94,7 @@ test('docs/index.md leads to every page', () => {
   ] as const) {
     const linked = linksOf(textOf(index)).map(link => join(dirname(index), link.split('#')[0]))
     deepEqual(
-      names.filter(name => name !== index && !name.startsWith('README') && !linked.includes(name)),
+      [...names, ...references].filter(name => name !== index && !name.startsWith('README') && !linked.includes(name)),
       [],
     )
   }

@@ -7,7 +7,7 @@ import { type EventKind, stepOf } from '../src/health/index.js'
 import { family, test } from './families.js'
 import { type Illness, runOf } from './sick-runs.js'
 
-const moe = { experts: 8, chosen: 2, ffn: 1792 }
+const moe = { experts: 8, topK: 2, ffn: 1792 }
 const scaler = { kind: 'megatron', initial: 65536, min: 1, hysteresis: 1 }
 
 const sick: Readonly<Record<string, readonly [EventKind, Illness]>> = {
@@ -40,7 +40,7 @@ const sick: Readonly<Record<string, readonly [EventKind, Illness]>> = {
     },
   ],
   'data loader bound': ['dataLoader', { lines: (_, { seconds }) => ({ loading: seconds, seconds: 2 * seconds }) }],
-  'wrong order of axes': ['axisOrder', { plan: { dp: 4, tp: 4, order: 'dp-tp-cp-ep-pp' } }],
+  'wrong order of axes': ['axisOrder', { plan: { dp: 4, tp: 4, rankOrder: 'dp-tp-cp-ep-pp' } }],
   'one slow link': ['slowLink', { slowLink: [1, 6] }],
   'repeated data': ['dataRepeats', { lines: () => ({ repeated: 24, globalBatch: 64 }) }],
 }

@@ -42,48 +42,46 @@ async function isRight(job: Job, kernels: 'native' | 'wasm') {
 }
 
 /** Who gets the little room that experts have is a matter of tokens, not of slots. */
-const shared = { cp: 2, dp: 2, ep: 4, rows: 'worst', zigzag: 'documents' } as const
+const shared = { cp: 2, dp: 2, ep: 4, expertCapacity: 'worst', zigzag: 'documents' } as const
 for (const kernels of ['native', 'wasm'] as const)
   test(`${kernels}: gshard with ${titleOf(shared)}`, { skip: kernels === 'native' && nativeMissing() }, () =>
     isRight(packed(Job.parse({ model: expertModels.gshard, training, plan: shared }), 4), kernels),
   )
 
-test('positions count from 0 after each separator, which belongs to the document it ends', () => {
-  const positionsOf = (...tokens: number[]) => [
-    ...documentsIn(Int32Array.from(tokens), { separator: 0, pad: 1 }).positions,
-  ]
+test('positions count from 0 after each EOD token, which belongs to the document it ends', () => {
+  const positionsOf = (...tokens: number[]) => [...documentsIn(Int32Array.from(tokens), { eod: 0, pad: 1 }).positions]
   deepEqual(positionsOf(5, 6, 0, 0, 7, 8, 9, 0), [0, 1, 2, 0, 0, 1, 2, 3])
   deepEqual(positionsOf(0, 5, 6), [0, 0, 1])
 })
 
-test('documents are filled up with separators, which belong to them and predict nothing', () => {
+test('documents are filled up with EOD tokens, which belong to them and predict nothing', () => {
   const given = Uint16Array.of(5, 6, 0, 7, 8, 9, 0, 0, 4, 4, 4, 4, 0, 3)
-  const ids = padded(given, { separator: 0, pad: 4 })
+  const ids = padded(given, { eod: 0, pad: 4 })
   deepEqual([...ids], [5, 6, 0, 0, 7, 8, 9, 0, 0, 0, 0, 0, 4, 4, 4, 4, 0, 0, 0, 0, 3])
-  equal(padded(given, { separator: 0, pad: 1 }), given)
-  const sample = (labels: 'all' | 'within', input: string, of = ids) => {
+  equal(padded(given, { eod: 0, pad: 1 }), given)
+  const sample = (eodMaskLoss: boolean, input: string, of = ids) => {
     const into = new Int32Array(20)
     const plain = datasetOfIds(of, { seq: 20, evalFraction: 0, name: 'ids' })
-    packedData(plain, { separator: 0, labels, pad: 4 }).train.write(input, 0, into)
+    packedData(plain, { eod: 0, eodMaskLoss, pad: 4 }).train.write(input, 0, into)
     return [...into]
   }
-  deepEqual(sample('all', 'tokens'), [...ids.subarray(0, 20)])
-  deepEqual(sample('all', 'positions'), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7])
+  deepEqual(sample(false, 'tokens'), [...ids.subarray(0, 20)])
+  deepEqual(sample(false, 'positions'), [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7])
   const x = -100
-  deepEqual(sample('all', 'labels'), [6, 0, 7, x, 8, 9, 0, 0, 4, x, x, x, 4, 4, 4, 0, 3, x, x, x])
-  deepEqual(sample('within', 'labels'), [6, 0, x, x, 8, 9, 0, x, x, x, x, x, 4, 4, 4, 0, x, x, x, x])
-  const named = [1, 4].map(pad => packedData(plain, { separator: 0, labels: 'all', pad }).fingerprint)
+  deepEqual(sample(false, 'labels'), [6, 0, 7, x, 8, 9, 0, 0, 4, x, x, x, 4, 4, 4, 0, 3, x, x, x])
+  deepEqual(sample(true, 'labels'), [6, 0, x, x, 8, 9, 0, x, x, x, x, x, 4, 4, 4, 0, x, x, x, x])
+  const named = [1, 4].map(pad => packedData(plain, { eod: 0, eodMaskLoss: false, pad }).fingerprint)
   notEqual(named[0], named[1], 'a checkpoint tells them apart')
   // What counts on and on has no room for it: some of it is left out.
   const counting = Uint8Array.from({ length: 21 }, (_, i) => (i + 2) % 3)
-  deepEqual(sample('all', 'tokens', counting), [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0])
-  deepEqual(sample('all', 'labels', counting), [0, 0, x, x, 1, x, x, x, 2, 0, 2, x, 0, 0, x, x, 1, x, x, x])
+  deepEqual(sample(false, 'tokens', counting), [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0])
+  deepEqual(sample(false, 'labels', counting), [0, 0, x, x, 1, x, x, x, 2, 0, 2, x, 0, 0, x, x, 1, x, x, x])
 })
 
 test('what is held out begins with a document, and blank samples are documents of their own', () => {
   const given = Uint8Array.from({ length: 40 }, (_, i) => (i % 8 === 7 ? 0 : 1 + (i % 5)))
   const plain = datasetOfIds(given, { seq: 8, evalFraction: 0.55, name: 'ids', pad: 8 })
-  const { heldOut } = packedData(plain, { separator: 0, labels: 'all', pad: 8 })
+  const { heldOut } = packedData(plain, { eod: 0, eodMaskLoss: false, pad: 8 })
   const [judged] = batchesInOrder(heldOut, 4, 1)
   deepEqual([...judged('positions')], new Array(4).fill([0, 1, 2, 3, 4, 5, 6, 7]).flat())
   deepEqual([...judged('tokens')].slice(0, 8), [...given.subarray(24, 32)])
@@ -93,7 +91,7 @@ const ids = Uint8Array.of(1, 2, 0, 3, 4, 5, 0, 6, 7, 0, 1, 1, 2, 0, 3, 3, 3)
 const plain = datasetOfIds(ids, { seq: 4, evalFraction: 0.4, name: 'ids' })
 
 test('sequences begin a document, labels cross into the next or not, and what is held out has positions too', () => {
-  const [all, within] = (['all', 'within'] as const).map(labels => packedData(plain, { separator: 0, labels, pad: 1 }))
+  const [all, within] = [false, true].map(eodMaskLoss => packedData(plain, { eod: 0, eodMaskLoss, pad: 1 }))
   const sample = (of: typeof all, input: string) => {
     const into = new Int32Array(4)
     of.train.write(input, 1, into)

@@ -75,8 +75,8 @@ for (const seed of seeds) {
 
 test('experts choose for each token, whatever document it is of', () => {
   const sizes = { family: 'llama', layers: 2, embed: 8, heads: 4, kvHeads: 4, ffn: 8, vocab: 8 } as const
-  const model = { ...sizes, moe: { experts: 4, chosen: 2, ffn: 8, loss: { sequence: 0.1 } } }
-  const plan = { dp: 2, cp: 2, ep: 4, rows: 'worst' } as const
+  const model = { ...sizes, moe: { experts: 4, topK: 2, ffn: 8, loss: { sequence: 0.1 } } }
+  const plan = { dp: 2, cp: 2, ep: 4, expertCapacity: 'worst' } as const
   computesWhatOneRankComputes(packed(Job.parse({ model, training: { seq: 8, globalBatch: 4 }, plan })))
 })
 
@@ -250,15 +250,15 @@ const problemsOf = (model: JobInput['model'], data: NonNullable<JobInput['data']
 
 test('documents that cannot be told apart are refused', () => {
   const gpt = { family: 'gpt', layers: 1, embed: 8, heads: 2, vocab: 300 } as const
-  deepEqual(problemsOf({ family: 'mlp', layers: 1, embed: 4, ffn: 4 }, { documents: { separator: 0 } }), [
+  deepEqual(problemsOf({ family: 'mlp', layers: 1, embed: 4, ffn: 4 }, { documents: { eod: 0 } }), [
     'data.documents: an mlp trains on vectors, not on documents; leave it out',
   ])
   deepEqual(problemsOf(gpt, { documents: {} }), [
-    'data.documents.separator: no tokenizer defines an EOS token for source `synthetic`; set separator to the token id',
+    'data.documents.eod: no tokenizer defines an EOS token for source `synthetic`; set eod to the token id',
   ])
-  deepEqual(problemsOf(gpt, { documents: { separator: 300 } }), [
-    'data.documents.separator: separator 300 >= model.vocab 300: no document would end; try 299',
+  deepEqual(problemsOf(gpt, { documents: { eod: 300 } }), [
+    'data.documents.eod: eod 300 >= model.vocab 300: no document would end; try 299',
   ])
   deepEqual(problemsOf(gpt, { source: 'a.txt', documents: {} }), [])
-  equal(Data.safeParse({ documents: { separator: -1 } }).success, false)
+  equal(Data.safeParse({ documents: { eod: -1 } }).success, false)
 })

@@ -72,18 +72,18 @@ const routedModels = {
     ...llama,
     kvHeads: 8,
     window: 300,
-    moe: { experts: 8, chosen: 2, ffn: 14336, loss: { microbatch: 0.01 } },
+    moe: { experts: 8, topK: 2, ffn: 14336, loss: { microbatch: 0.01 } },
   },
-  switch: { ...llama, kvHeads: 2, moe: { experts: 12, chosen: 1, ffn: 1536, shared: 1025, every: 2, capacity } },
+  switch: { ...llama, kvHeads: 2, moe: { experts: 12, topK: 1, ffn: 1536, shared: 1025, every: 2, capacity } },
   deepseek: {
-    ...{ ...llama, mla: { queryRank: 512, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 } },
+    ...{ ...llama, mla: { qLoraRank: 512, kvLoraRank: 512, qkRopeHeadDim: 64, qkNopeHeadDim: 128, vHeadDim: 128 } },
     moe: {
       experts: 64,
-      chosen: 8,
+      topK: 8,
       ffn: 2048,
       scores: 'sigmoid',
       groups: 8,
-      chosenGroups: 4,
+      topKGroups: 4,
       bias: 0.001,
       dense: 3,
       shared: 2048,
@@ -143,7 +143,7 @@ test(`what is made small is a sound job, experts and all (SEED=${seed})`, () => 
     for (const { job: small } of [shrink(job), ...rehearsalSizes.map(sizes => rehearsalOf(job, sizes))]) {
       const wrong = check(small).filter(({ severity }) => severity === 'error')
       deepEqual(wrong, [], title)
-      ok(('moe' in small.model ? small.model.moe?.experts : 0) === 0 || small.plan.rows === 'worst')
+      ok(('moe' in small.model ? small.model.moe?.experts : 0) === 0 || small.plan.expertCapacity === 'worst')
     }
   }
 })
@@ -254,7 +254,7 @@ test('a one-rank program that is only read is the same one, whose frames lie one
 
 later('experts on all of eight ranks are rehearsed on four, and proved narrower', async () => {
   const model =
-    '{ family: llama, layers: 4, embed: 512, heads: 8, ffn: 1536, vocab: 512, moe: { experts: 16, chosen: 2, ffn: 512, dense: 3 } }'
+    '{ family: llama, layers: 4, embed: 512, heads: 8, ffn: 1536, vocab: 512, moe: { experts: 16, topK: 2, ffn: 512, dense: 3 } }'
   const text = `model: ${model}\ntraining: { seq: 512, globalBatch: 16 }\nplan: { dp: 4, cp: 2, ep: 8, zero: 1 }\n`
   const { code, out } = await lockstep(['dry-run', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 0, out)

@@ -33,8 +33,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
     'gpt',
     { dp: 2, zero: 1, microbatches: 2 },
     {
-      optimizer: { kind: 'muon', lr: 3e-3, weightDecay: 0.1, rest: { lr: 1e-3 } },
-      roles: { norm: { weightDecay: 1 } },
+      optimizer: { kind: 'muon', lr: 3e-3, weightDecay: 0.1, adamw: { lr: 1e-3 } },
+      paramGroups: { norm: { weightDecay: 1 } },
     },
   ],
   // Matrices that lie side by side are made orthogonal one by one; so are those of experts.
@@ -64,7 +64,11 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['gpt tied', { pp: 2, dp: 2, zero: 1, microbatches: 2 }, { lora: { rank: 3, targets: ['q', 'v', 'down'] } }],
   ['llama tied', { precision: 'bf16' }, { lora: { rank: 2 } }],
   ['gpt', { dp: 2 }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, weightDecay: 0.01, nesterov: true } }],
-  ['gpt', { dp: 2, tp: 2, order: 'dp-tp-pp' }, { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, dampening: 0.3 } }],
+  [
+    'gpt',
+    { dp: 2, tp: 2, rankOrder: 'dp-tp-pp' },
+    { optimizer: { kind: 'sgd', lr: 0.05, momentum: 0.9, dampening: 0.3 } },
+  ],
   [
     'gpt',
     { pp: 2, microbatches: 4, layers: [1, 3] },
@@ -79,7 +83,7 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { pp: 2, microbatches: 4, schedule: 'interleaved' }],
   ['llama', { pp: 2, microbatches: 4, schedule: 'dualpipe-v' }],
   ['llama', { pp: 4, microbatches: 8, schedule: 'dualpipe', recompute: 'selective' }],
-  ['llama tied', { tp: 4, order: 'pp-dp-tp' }],
+  ['llama tied', { tp: 4, rankOrder: 'pp-dp-tp' }],
   ['llama tied', { pp: 2, tp: 2, microbatches: 2, schedule: 'zb-v', zero: 0 }],
   [
     'llama',
@@ -112,9 +116,12 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ['llama', { tp: 2, offload: { optimizer: 'disk' } }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'disk', parameters: 'disk' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'disk' } }, { ema: { decay: 0.9 } }],
-  ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries', boundaries: 'disk' } }],
+  [
+    'llama',
+    { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'layer-inputs', layerInputs: 'disk' } },
+  ],
   ['gpt', { offload: { optimizer: 'disk' } }, { optimizer: { kind: 'adafactor', lr: 1e-3 }, ema: { decay: 0.9 } }],
-  ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'boundaries' } }],
+  ['llama', { pp: 2, microbatches: 4, recompute: 'full', offload: { activations: 'layer-inputs' } }],
   ['llama', { dp: 2, zero: 3, precision: 'bf16', offload: { optimizer: 'host', parameters: 'host' } }],
   ['gpt tied', { zero: 3, microbatches: 2, offload: { parameters: 'host' } }],
   ['llama', { dp: 2, zero: 1, offload: { optimizer: 'host' } }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
@@ -135,6 +142,8 @@ const cases: readonly (readonly [ModelName, PlanInput, TrainingInput?])[] = [
   ],
   ['llama', { dp: 2, zero: 3, microbatches: 2, compress: { reduce: 'f16', gather: 'bf16' } }],
   ['gpt tied', { dp: 2, zero: 1, microbatches: 2, compress: { reduce: 'bf16' } }],
+  // Three ranks share tensors that three does not divide: shards are padded, also in the buffers that are sent.
+  ['llama', { dp: 3, zero: 2, microbatches: 2, compress: { reduce: 'bf16' } }, { globalBatch: 12 }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { gather: 'int8', run: 8 } }],
   ['gpt', { dp: 2, microbatches: 2, compress: { reduce: 'int8', run: 8 } }],
   ['llama', { dp: 2, tp: 2, zero: 3, microbatches: 2, compress: { reduce: 'int8', run: 5 } }],
@@ -189,12 +198,19 @@ const chosen = cases.map(([model, plan, training]) => ({
   job: shallow(jobOf(model, plan, { steps, evalBatches: 1, optimizer: adamw, ...training })),
   title: `${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))
+const routedModels = {
+  ...expertModels,
+  /** Of three layers the second alone has experts. */
+  second: { ...expertModels.qwen, layers: 3 },
+}
 /** Routed models: every kind of router, experts on one rank, shared by ranks of every axis, and split. */
-const routed: readonly (readonly [keyof typeof expertModels, PlanInput, TrainingInput?])[] = [
+const routed: readonly (readonly [keyof typeof routedModels, PlanInput, TrainingInput?])[] = [
   ['mixtral', {}],
   ['deepseek', { microbatches: 2, recompute: 'full' }],
   ['qwen', { dp: 2, zero: 1 }],
   ['gshard', { tp: 2, sequenceParallel: true }],
+  // Balance losses of the first stage alone: the last reports the loss.
+  ['second', { pp: 2, microbatches: 2 }],
   ['mixtral', { dp: 2, ep: 2 }],
   ['mixtral', { dp: 4, ep: 2, zero: 1 }, { optimizer: { kind: 'muon', lr: 3e-3 } }],
   ['deepseek', { dp: 2, cp: 2, ep: 4, zero: 3, microbatches: 2 }],
@@ -206,17 +222,17 @@ const routed: readonly (readonly [keyof typeof expertModels, PlanInput, Training
   ['mixtral', { tp: 2, etp: 2, dp: 2, precision: 'bf16', fp8: { recipe: 'blocks', block: 2, experts: true } }],
   ['deepseek', { dp: 2, ep: 2, precision: 'bf16', fp8: { recipe: 'delayed', history: 2, experts: true } }],
   // Rows that need not fit, and a zigzag over factors that experts cut.
-  ['mixtral', { dp: 4, ep: 4, rows: 3 }],
+  ['mixtral', { dp: 4, ep: 4, expertCapacity: 3 }],
   ['mixtral', { cp: 4, ep: 2, tp: 2, sequenceParallel: true }],
   ['mixtral', { cp: 4, ep: 2, attention: 'ring' }],
   ['gshard', { cp: 2, ep: 2, zigzag: 'documents' }],
 ]
 const withExperts = routed.map(([model, plan, training]) => ({
   job: Job.parse({
-    model: expertModels[model],
+    model: routedModels[model],
     training: { seq: 8, globalBatch: 8, clip: 0.5, steps, evalBatches: 1, optimizer: adamw, ...training },
-    plan: { rows: 'worst', ...plan },
-    ...(plan.zigzag === 'documents' && { data: { documents: { separator: 0, pad: 4 } } }),
+    plan: { expertCapacity: 'worst', ...plan },
+    ...(plan.zigzag === 'documents' && { data: { documents: { eod: 0, pad: 4 } } }),
   }),
   title: `experts, ${model}: ${titleOf(plan)}${training ? ` ${JSON.stringify(training)}` : ''}`,
 }))
@@ -233,7 +249,7 @@ const ofDocuments: readonly (readonly [ModelName, PlanInput, pad?: number])[] = 
 const withDocuments = ofDocuments.map(([model, plan, pad = 1], i) => ({
   job: {
     ...shallow(jobOf(model, plan, { seq: 8 * Math.min(pad, 2), steps, evalBatches: 2, optimizer: adamw })),
-    data: Data.parse({ documents: { separator: i % 3, labels: i % 2 === 0 ? 'within' : 'all', pad } }),
+    data: Data.parse({ documents: { eod: i % 3, eodMaskLoss: i % 2 === 0, pad } }),
   },
   title: `documents, ${model}: ${titleOf(plan)}`,
 }))

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { checkpointProblems, readCheckpoint } from '../src/checkpoint/index.js'
 import { compileJob } from '../src/compile/index.js'
 import { Job, type PlanInput } from '../src/plan/index.js'
+import { withEarlierNames } from './earlier-names.js'
 import { expectedOf, finished, temporaryFolder, writeEmittedJob } from './emitted.js'
 import { expertModels } from './expert-models.js'
 import { later, test } from './families.js'
@@ -154,6 +155,16 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     near(await run(emitted, ranks, '--resume', join(kept, 'step-00000003')), expected.slice(3))
   }
 
+  test('one with the parameter names of earlier versions is resumed by train and by an emitted run', async () => {
+    const read = (name: string, begin: number, end: number) => readFileSync(join(saved, name)).subarray(begin, end)
+    const before = join(root, 'before')
+    mkdirSync(before)
+    for (const [name, bytes] of withEarlierNames(compileJob(job), read)) writeFileSync(join(before, name), bytes)
+    match(readFileSync(join(before, 'manifest.json'), 'utf8'), /"param\.layers\.0\.norm1\.gain"/)
+    deepEqual(await run('first', 4, '--save', 'again', '--resume', before), losses.slice(2))
+    await goesOn(before, losses, jobOf('gpt tied', { tp: 2 }, { steps: 4 }), 'second', 2)
+  })
+
   later('train goes on from it under another plan, and a third plan, emitted, from what train has saved', async () => {
     const third = jobOf('gpt tied', { dp: 2, pp: 2, zero: 3, microbatches: 4 }, { steps: 4 })
     await goesOn(saved, losses, third, 'second', 2)
@@ -163,7 +174,7 @@ describe('checkpoints of emitted runs', { skip: python ? false : noPython }, () 
     const experts = (plan: PlanInput): Job =>
       Job.parse({
         ...{ model: { ...expertModels.deepseek, layers: 2 }, training: { seq: 8, globalBatch: 4, steps: 4 } },
-        plan: { rows: 'worst', ...plan },
+        plan: { expertCapacity: 'worst', ...plan },
       })
     writeEmittedJob(join(root, 'ep 4'), experts({ dp: 4, ep: 4, zero: 1 }))
     writeEmittedJob(join(root, 'ep 2'), experts({ dp: 2, ep: 2 }))

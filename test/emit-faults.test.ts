@@ -121,7 +121,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
       Job.parse({
         model: expertModels.mixtral,
         training: { seq: 8, globalBatch: 8, steps: 3 },
-        plan: { dp: 2, ep: 2, microbatches: 2, rows: 1 },
+        plan: { dp: 2, ep: 2, microbatches: 2, expertCapacity: 1 },
       }),
     )
     const started = await copies.ranks(2, ['train.py', '--save', 'saved', '--save-every', '1'], tight)
@@ -129,7 +129,7 @@ describe('faults of emitted runs', { skip: python ? false : noPython }, () => {
     const words = ended.map(({ err }) => err).join('')
     match(
       words,
-      /rank \d: layers\.\d, microbatch \d: the experts of this rank receive \d+ tokens, but their capacity is 32; set `rows: 1\.\d+`\n/,
+      /rank \d: layers\.\d, microbatch \d: the experts of this rank receive \d+ tokens, but their capacity is 32; set `expertCapacity: 1\.\d+`\n/,
     )
     for (const { code, out } of ended) {
       notEqual(code, 0)

@@ -189,14 +189,14 @@ test('what is done to parameters is one call for all that are treated alike', ()
     )
   deepEqual(served('clear_grads'), names)
   deepEqual(served('grad_norm'), names)
-  // Gains do not decay.
+  // Weights of norms do not decay.
   deepEqual(
     served('update'),
-    names.filter(name => !name.endsWith('gain')),
+    names.filter(name => !name.endsWith('.weight')),
   )
   deepEqual(
     served('update_2'),
-    names.filter(name => name.endsWith('gain')),
+    names.filter(name => name.endsWith('.weight')),
   )
 })
 

@@ -13,8 +13,8 @@ const places = [
   { optimizer: 'disk', parameters: 'disk' },
   { parameters: 'disk' },
   { optimizer: 'host', parameters: 'disk' },
-  { activations: 'boundaries', boundaries: 'disk' },
-  { optimizer: 'disk', parameters: 'host', activations: 'boundaries' },
+  { activations: 'layer-inputs', layerInputs: 'disk' },
+  { optimizer: 'disk', parameters: 'host', activations: 'layer-inputs' },
 ] as const
 
 const kinds = ['adamw', 'adamw', 'sgd', 'lion', 'lamb', 'muon', 'adafactor'] as const

@@ -6,12 +6,12 @@ import { compared, spread } from './random-plans.js'
 
 const routed = {
   ...{ family: 'llama' as const, layers: 8, embed: 4096, heads: 32, kvHeads: 8, ffn: 14336, vocab: 32000 },
-  moe: { experts: 8, chosen: 2, ffn: 3584 },
+  moe: { experts: 8, topK: 2, ffn: 3584 },
 }
 const latent = {
   ...{ family: 'llama' as const, layers: 6, embed: 4096, heads: 32, ffn: 11008, vocab: 32000 },
-  moe: { experts: 32, chosen: 4, ffn: 1536, shared: 1536, dense: 1, scores: 'sigmoid' as const },
-  mla: { queryRank: 1536, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 },
+  moe: { experts: 32, topK: 4, ffn: 1536, shared: 1536, dense: 1, scores: 'sigmoid' as const },
+  mla: { qLoraRank: 1536, kvLoraRank: 512, qkRopeHeadDim: 64, qkNopeHeadDim: 128, vHeadDim: 128 },
 }
 const usual: PlanInput = { dp: 8, zero: 1, microbatches: 4, precision: 'bf16' }
 
@@ -19,7 +19,7 @@ const plans: readonly (readonly [model: typeof routed | typeof latent, plan: Pla
   [routed, { ep: 8 }],
   [routed, { ep: 4 }],
   [routed, { ep: 1 }],
-  [routed, { ep: 8, rows: 1 }],
+  [routed, { ep: 8, expertCapacity: 1 }],
   [routed, { ep: 4, tp: 2, dp: 4, sequenceParallel: true }],
   [routed, { ep: 4, pp: 2, dp: 4 }],
   [routed, { ep: 8, recompute: 'full' }],

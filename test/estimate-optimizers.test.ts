@@ -23,7 +23,7 @@ const places = [
   { optimizer: 'host' },
   { optimizer: 'host', parameters: 'host' },
   { parameters: 'host' },
-  { optimizer: 'host', activations: 'boundaries' },
+  { optimizer: 'host', activations: 'layer-inputs' },
   { optimizer: 'disk' },
 ] as const
 

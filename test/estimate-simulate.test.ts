@@ -105,7 +105,7 @@ for (const plan of [
     0.005,
   )
 
-const mla = { queryRank: 1536, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 }
+const mla = { qLoraRank: 1536, kvLoraRank: 512, qkRopeHeadDim: 64, qkNopeHeadDim: 128, vHeadDim: 128 }
 agrees(
   'a window of latent attention',
   {

@@ -6,29 +6,29 @@ const loss = { sequence: 0.05, microbatch: 0.03, z: 0.01 }
 
 /** One of each family of routers, with everything that may stand beside them. */
 export const expertModels = {
-  mixtral: { ...llama, moe: { experts: 8, chosen: 2, ffn: 8, loss: { microbatch: 0.05, z: 0.01 } } },
+  mixtral: { ...llama, moe: { experts: 8, topK: 2, ffn: 8, loss: { microbatch: 0.05, z: 0.01 } } },
   deepseek: {
     ...llama,
     moe: {
-      ...{ experts: 8, chosen: 4, ffn: 4, scores: 'sigmoid', groups: 4, chosenGroups: 2, scale: 2.5, bias: 0.01 },
+      ...{ experts: 8, topK: 4, ffn: 4, scores: 'sigmoid', groups: 4, topKGroups: 2, scale: 2.5, bias: 0.01 },
       ...{ shared: 8, dense: 1, loss: { sequence: 0.05 } },
     },
   },
   qwen: {
     ...llama,
-    moe: { experts: 4, chosen: 1, ffn: 8, normalise: false, shared: 8, sharedGate: true, every: 2, loss },
+    moe: { experts: 4, topK: 1, ffn: 8, normalize: false, shared: 8, sharedGate: true, every: 2, loss },
   },
   gshard: {
     ...llama,
-    moe: { experts: 8, chosen: 2, ffn: 8, capacity: { factor: 1, order: 'choice', renormalise: true }, loss },
+    moe: { experts: 8, topK: 2, ffn: 8, capacity: { factor: 1, order: 'choice', renormalize: true }, loss },
   },
   /** DeepSeek's attention too. */
   latent: {
     ...{ family: 'llama', layers: 2, embed: 8, heads: 4, ffn: 8, vocab: 8 },
-    mla: { queryRank: 3, keyValueRank: 5, ropeDim: 2, plainDim: 3, valueDim: 4 },
+    mla: { qLoraRank: 3, kvLoraRank: 5, qkRopeHeadDim: 2, qkNopeHeadDim: 3, vHeadDim: 4 },
     moe: {
       experts: 8,
-      chosen: 2,
+      topK: 2,
       ffn: 4,
       scores: 'sigmoid',
       bias: 0.01,
@@ -51,7 +51,7 @@ export const routedPlans = {
   sequenceParallel: [false, true],
   zigzag: [undefined, false],
   zero: [0, 1, 2, 3],
-  rows: ['worst', 4],
+  expertCapacity: ['worst', 4],
   recompute: ['none', 'selective', 'full', ['scores', 'dispatch', 'expertContract', 'weightedSwiglu']],
   microbatches: [2, 4],
   schedule: scheduleNames,

@@ -96,9 +96,9 @@ function sameRoutes(ours: readonly number[][], theirs: readonly Route[]): void {
 }
 
 /** The room our models give an expert. */
-function roomFor(tokens: number, chosen: number, factor: number): number {
+function roomFor(tokens: number, topK: number, factor: number): number {
   const sizes = { family: 'llama', layers: 1, embed: 4, heads: 2, ffn: 4, vocab: 4 } as const
-  const moe = { experts: candidate.size, chosen, ffn: 4, capacity: { factor } }
+  const moe = { experts: candidate.size, topK, ffn: 4, capacity: { factor } }
   const config = ModelConfig.parse({ ...sizes, moe })
   if (config.family !== 'llama' || !config.moe) throw new Error('a model with experts')
   return roomOf(config.moe, tokens).room

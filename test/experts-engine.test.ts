@@ -27,7 +27,7 @@ function jobOf(model: keyof typeof expertModels, plan: Plan): Job {
   const job = Job.parse({
     model: { ...expertModels[model], layers: Math.max(2, (plan.pp ?? 1) > 1 ? stages : 0) },
     training: { seq: 8, globalBatch: 8, clip: 0.5 },
-    plan: { rows: 'worst', ...plan },
+    plan: { expertCapacity: 'worst', ...plan },
   })
   assert.deepEqual(
     check(job).filter(({ severity }) => severity === 'error'),
@@ -70,10 +70,10 @@ for (const kernels of ['native', 'wasm'] as const)
   test(`${kernels}: of tokens that are alike tp keeps the same as one rank in f64`, {
     skip: kernels === 'native' && nativeMissing(),
   }, async () => {
-    const moe = { experts: 8, chosen: 2, ffn: 16, capacity: { factor: 0.5, order: 'probability' } } as const
+    const moe = { experts: 8, topK: 2, ffn: 16, capacity: { factor: 0.5, order: 'probability' } } as const
     const model = { family: 'llama', layers: 2, embed: 64, heads: 4, ffn: 16, vocab: 64, moe } as const
     const jobOf = (plan: Plan) =>
-      Job.parse({ model, training: { seq: 32, globalBatch: 4 }, plan: { rows: 'worst', ...plan } })
+      Job.parse({ model, training: { seq: 32, globalBatch: 4 }, plan: { expertCapacity: 'worst', ...plan } })
     const [serial, program] = [{}, { tp: 2 }].map(plan => compileJob(jobOf(plan)))
     const given = dataFor(serial, { ...optionsOf(jobOf({})), seed: 1 })(0)
     // Labels differ, so that it shows in the loss which tokens were kept.
@@ -121,8 +121,8 @@ for (const preset of ['mixtral-tiny', 'deepseek-tiny'] as const)
   }, async () => {
     const [steps, training] = [6, { seq: 16, globalBatch: 4, clip: 0.5 }]
     const job = Job.parse({
-      ...{ model: presets[preset], training, data: { choices: 'choices.jsonl' } },
-      plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+      ...{ model: presets[preset], training, data: { routing: 'choices.jsonl' } },
+      plan: { dp: 2, cp: 2, tp: 2, ep: 4, expertCapacity: 'worst' },
     })
     const chosen = chosenOnOneRank({ ...job, data: undefined }, steps)
     const [losses, expected] = [await lossesOf(job, chosen, steps), await lossesOf(serialJob(job), chosen, steps)]
@@ -134,7 +134,7 @@ for (const preset of ['mixtral-tiny', 'deepseek-tiny'] as const)
   })
 
 test('rows that do not fit stop the step, say how many would, and leave parameters as they were', async () => {
-  const job = jobOf('mixtral', { dp: 2, ep: 2, rows: 1 })
+  const job = jobOf('mixtral', { dp: 2, ep: 2, expertCapacity: 1 })
   const program = compileJob(job)
   const engine = await startEngine(program, { seed: 1, pool })
   const names = program.params.map(({ name }) => name)
@@ -145,7 +145,7 @@ test('rows that do not fit stop the step, say how many would, and leave paramete
       error.message,
       /rank \d failed: layers\.\d, microbatch 0: its experts receive \d+ tokens, but their capacity is 64/,
     )
-    assert.match(error.message, /set `rows: 1\.\d+`/)
+    assert.match(error.message, /set `expertCapacity: 1\.\d+`/)
     return true
   })
   assert.deepEqual(

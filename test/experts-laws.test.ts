@@ -17,10 +17,10 @@ import { Job } from '../src/plan/index.js'
 const job = Job.parse({
   model: {
     ...{ family: 'llama', layers: 2, embed: 4, heads: 2, ffn: 4, vocab: 8 },
-    moe: { experts: 4, chosen: 2, ffn: 4, bias: 0.01, loss: { sequence: 0.1 } },
+    moe: { experts: 4, topK: 2, ffn: 4, bias: 0.01, loss: { sequence: 0.1 } },
   },
   training: { seq: 4, globalBatch: 8 },
-  plan: { dp: 4, ep: 2, microbatches: 2, rows: 1.25 },
+  plan: { dp: 4, ep: 2, microbatches: 2, expertCapacity: 1.25 },
 })
 const program = compileJob(job)
 const serial = compileJob(serialJob(job, job.plan.microbatches))

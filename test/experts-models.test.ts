@@ -83,8 +83,8 @@ const read = (name: string): Fixture => JSON.parse(readFixture(`moe/${name}`))
 
 const plans = [
   {},
-  { dp: 2, ep: 2, rows: 'worst' },
-  { cp: 2, tp: 2, ep: 2, sequenceParallel: true, rows: 'worst' },
+  { dp: 2, ep: 2, expertCapacity: 'worst' },
+  { cp: 2, tp: 2, ep: 2, sequenceParallel: true, expertCapacity: 'worst' },
 ] as const
 
 for (const name of fixtureNames('moe', /^model_.*\.json$/)) {

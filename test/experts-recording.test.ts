@@ -21,12 +21,12 @@ after(async () => {
 })
 const at = (name: string) => join(folder, name)
 
-const moe = 'moe: { experts: 8, chosen: 2, ffn: 8, dense: 1, bias: 0.01, loss: { sequence: 0.1 } }'
+const moe = 'moe: { experts: 8, topK: 2, ffn: 8, dense: 1, bias: 0.01, loss: { sequence: 0.1 } }'
 const jobOf = (plan: string, data = '') =>
   [
     `model: { family: llama, layers: 3, embed: 16, heads: 4, ffn: 16, vocab: 16, ${moe} }`,
     'training: { seq: 8, globalBatch: 8, steps: 3, optimizer: { kind: adamw, lr: 1e-2 } }',
-    `plan: { rows: worst, ${plan} }`,
+    `plan: { expertCapacity: worst, ${plan} }`,
     ...(data ? [`data: { ${data} }`] : []),
   ].join('\n')
 
@@ -69,11 +69,11 @@ for (const [i, plan] of plans.entries())
     const file = at(`choices-${i}.jsonl`)
     const made = await losses(jobOf(plan), ...reference, '--record-routing', file)
     equal(readFileSync(file, 'utf8').trimEnd().split('\n').length, 3)
-    near(await losses(jobOf(plans[(i + 1) % plans.length], `choices: ${file}`), ...reference), made, 1e-12)
+    near(await losses(jobOf(plans[(i + 1) % plans.length], `routing: ${file}`), ...reference), made, 1e-12)
     deepEqual(readFileSync(file, 'utf8'), readFileSync(at('choices-0.jsonl'), 'utf8'), 'every plan chooses alike')
   })
 
-const documents = 'documents: { separator: 3, pad: 4 }'
+const documents = 'documents: { eod: 3, pad: 4 }'
 
 later('where documents are cut one by one, choices are those of tokens that follow each other', async () => {
   const [one, several] = [at('documents-one.jsonl'), at('documents.jsonl')]
@@ -82,14 +82,14 @@ later('where documents are cut one by one, choices are those of tokens that foll
   near(await losses(jobOf(cut, documents), ...reference, '--record-routing', several), made, 1e-12)
   deepEqual(readFileSync(several, 'utf8'), readFileSync(one, 'utf8'))
   const ring = 'cp: 2, attention: ring, zigzag: documents'
-  near(await losses(jobOf(ring, `${documents}, choices: ${several}`), ...reference), made, 1e-12)
+  near(await losses(jobOf(ring, `${documents}, routing: ${several}`), ...reference), made, 1e-12)
 })
 
 for (const kernels of fastKernels().slice(0, 2))
   later(`the ${kernels} kernels record, and the interpreter repeats`, async () => {
     const file = at(`choices-${kernels}.jsonl`)
     const made = await losses(jobOf('dp: 2, cp: 2, tp: 2, ep: 4'), '--kernels', kernels, '--record-routing', file)
-    near(await losses(jobOf('', `choices: ${file}`), ...reference), made, 1e-5)
+    near(await losses(jobOf('', `routing: ${file}`), ...reference), made, 1e-5)
   })
 
 test('a resumed run goes on with the file it wrote, behind half a line too', async () => {
@@ -100,7 +100,7 @@ test('a resumed run goes on with the file it wrote, behind half a line too', asy
   writeFileSync(file, `${first}{"step":3,"layers.1":[[[0,`)
   await losses(jobOf('ep: 2, dp: 2'), ...reference, '--resume', saved, '--record-routing', file)
   ok(readFileSync(file, 'utf8').startsWith(first), 'what was there stays')
-  near(await losses(jobOf('', `choices: ${file}`), ...reference), whole, 1e-12)
+  near(await losses(jobOf('', `routing: ${file}`), ...reference), whole, 1e-12)
 })
 
 /** What takes long, when somebody asks for it, and one time for all of them. */
@@ -136,7 +136,7 @@ const made = once(() => losses(jobOf('pp: 2, microbatches: 2', documents), ...re
 
 later('emitted PyTorch repeats them, each rank its own part', emitted, async () => {
   const expected = await made()
-  const { code, out, err } = await emittedRun('emitted', jobOf(zigzag, `${documents}, choices: ${own}`))
+  const { code, out, err } = await emittedRun('emitted', jobOf(zigzag, `${documents}, routing: ${own}`))
   equal(code, 0, err)
   near(lossesIn(out), expected, 1e-10)
 })
@@ -147,7 +147,7 @@ later('emitted PyTorch records them as the engine does, and the engine repeats w
   equal(code, 0, err)
   near(lossesIn(out), expected, 1e-10)
   equal(readFileSync(theirs, 'utf8'), readFileSync(own, 'utf8'))
-  near(await losses(jobOf('dp: 2, ep: 2', `${documents}, choices: ${theirs}`), ...reference), expected, 1e-12)
+  near(await losses(jobOf('dp: 2, ep: 2', `${documents}, routing: ${theirs}`), ...reference), expected, 1e-12)
   const again = await emittedRun('again', jobOf('dp: 2', documents), '--record-choices', theirs)
   notEqual(again.code, 0)
   match(again.err, /by-torch\.jsonl exists already; name another file/)
@@ -167,7 +167,7 @@ test('what cannot be recorded is refused, with what to do', async () => {
   await refused(jobOf(''), at('no/such/folder'), /cannot write .*no\/such\/folder: no such file/)
   await refused(jobOf(''), folder, /already exists/)
   const file = at('choices-0.jsonl')
-  await refused(jobOf('', `choices: ${file}`), at('new.jsonl'), /routing is replayed from .*: nothing is chosen/)
+  await refused(jobOf('', `routing: ${file}`), at('new.jsonl'), /routing is replayed from .*: nothing is chosen/)
   await refused(jobOf('').replace(`, ${moe}`, ''), at('new.jsonl'), /the model has no experts to route to/)
   // Checkpoints that cannot be saved: the file is not there when the run is tried again.
   await refused(jobOf(''), at('new.jsonl'), /there\.jsonl/, '--save', there)

@@ -9,11 +9,11 @@ import { verify } from '../src/ir/index.js'
 import { check, Job, type PlanInput } from '../src/plan/index.js'
 import { optionsOf, titleOf } from './jobs.js'
 
-const jobOf = (plan: PlanInput, data?: { choices: string }): Job =>
+const jobOf = (plan: PlanInput, data?: { routing: string }): Job =>
   Job.parse({
     model: {
       ...{ family: 'llama', layers: 3, embed: 8, heads: 2, ffn: 8, vocab: 8 },
-      moe: { experts: 4, chosen: 2, ffn: 4, dense: 1, bias: 0.01, loss: { sequence: 0.1 } },
+      moe: { experts: 4, topK: 2, ffn: 4, dense: 1, bias: 0.01, loss: { sequence: 0.1 } },
     },
     training: { seq: 4, globalBatch: 4 },
     plan,
@@ -38,7 +38,7 @@ function recorded() {
 
 const { loss, choices, gradient } = recorded()
 const file = `${JSON.stringify(choices)}\n`
-const replaying = { choices: 'choices.jsonl' }
+const replaying = { routing: 'choices.jsonl' }
 
 for (const plan of [
   {},
@@ -46,7 +46,7 @@ for (const plan of [
   { pp: 2, cp: 2, tp: 2, ep: 4, zero: 1, recompute: 'full' },
 ] as PlanInput[])
   test(`choices from a file give what they gave when they were made (${titleOf(plan)})`, () => {
-    const job = jobOf({ rows: 'worst', ...plan }, replaying)
+    const job = jobOf({ expertCapacity: 'worst', ...plan }, replaying)
     const program = compileJob(job)
     deepEqual(verify(program, compileJob(serialJob(job, job.plan.microbatches))), [])
     ok(!Object.values(program.segments).some(({ instrs }) => instrs.some(({ kind }) => kind === 'topK')))
@@ -102,7 +102,7 @@ test('a model without experts has nothing to choose', () => {
     data: replaying,
   })
   equal(
-    check(job).some(({ path }) => path === 'data.choices'),
+    check(job).some(({ path }) => path === 'data.routing'),
     true,
   )
 })

@@ -12,11 +12,11 @@ import { optionsOf, titleOf } from './jobs.js'
 const base = { family: 'llama', layers: 2, embed: 4, heads: 2, ffn: 4, vocab: 8 } as const
 const training = { seq: 8, globalBatch: 8 }
 const jobOf = (moe: object, plan: PlanInput): Job =>
-  Job.parse({ model: { ...base, moe: { experts: 4, chosen: 2, ffn: 4, ...moe } }, training, plan } as JobInput)
+  Job.parse({ model: { ...base, moe: { experts: 4, topK: 2, ffn: 4, ...moe } }, training, plan } as JobInput)
 
 test('where rows do not fit the step stops, names rank, layer, microbatch and the factor that would do, and nothing is updated', () => {
   // Every token has the same scores, so all choose experts 0 and 1, which rank 0 holds.
-  const job = jobOf({}, { dp: 2, ep: 2, microbatches: 2, rows: 1.5 })
+  const job = jobOf({}, { dp: 2, ep: 2, microbatches: 2, expertCapacity: 1.5 })
   const program = compileJob(job)
   const machine = boot(program, { seed: 1 })
   for (const layer of [0, 1]) machine.setParameter(`layers.${layer}.mlp.router`, new Float64Array(16))
@@ -32,13 +32,13 @@ test('where rows do not fit the step stops, names rank, layer, microbatch and th
   })()
   match(
     message,
-    /^rank 0, .*layers\.0, microbatch 0: the experts of this rank receive 64 tokens, but their capacity is 48; set `rows: 2`/,
+    /^rank 0, .*layers\.0, microbatch 0: the experts of this rank receive 64 tokens, but their capacity is 48; set `expertCapacity: 2`/,
   )
   deepEqual(
     program.params.map(({ name }) => [name, machine.parameter(name), machine.states(name)]),
     before,
   )
-  const roomy = compileJob(jobOf({}, { dp: 2, ep: 2, microbatches: 2, rows: 2 }))
+  const roomy = compileJob(jobOf({}, { dp: 2, ep: 2, microbatches: 2, expertCapacity: 2 }))
   const other = boot(roomy, { seed: 1 })
   for (const layer of [0, 1]) other.setParameter(`layers.${layer}.mlp.router`, new Float64Array(16))
   ok(Number.isFinite(other.step(step).loss), 'with that factor it runs')
@@ -139,7 +139,7 @@ test('of tokens that are alike every plan keeps the first, however their probabi
 test('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and on one rank', () => {
   const run = '00000000-0000-4000-8000-000000000000'
   const moe = { bias: 0.01, shared: 4, loss: { sequence: 0.1 } }
-  const job = jobOf(moe, { dp: 4, ep: 4, zero: 1, rows: 'worst' })
+  const job = jobOf(moe, { dp: 4, ep: 4, zero: 1, expertCapacity: 'worst' })
   const program = compileJob(job)
   const [options, trained] = [optionsOf(job), boot(program, { seed: 1 })]
   const data = dataFor(program, options)
@@ -152,7 +152,7 @@ test('experts saved under ep 4 go on under ep 2, etp 2 and cp 2, and on one rank
   const right = goOn(trained)
   for (const plan of [
     {},
-    { dp: 2, cp: 2, tp: 2, ep: 2, etp: 2, rows: 'worst' },
+    { dp: 2, cp: 2, tp: 2, ep: 2, etp: 2, expertCapacity: 'worst' },
     { dp: 2, ep: 2, zero: 3 },
   ] as PlanInput[]) {
     const other = compileJob(jobOf(moe, plan))
@@ -177,7 +177,7 @@ test('an evaluation has the bias, counts nothing and has no losses beside the mo
 
 test('a bias that is back at 0 is compared by what it has been: f32 leaves some rounding of that', () => {
   const model = { family: 'llama', layers: 1, embed: 8, heads: 2, ffn: 4, vocab: 8 } as const
-  const moe = { experts: 2, chosen: 1, ffn: 4, bias: 0.01 }
+  const moe = { experts: 2, topK: 1, ffn: 4, bias: 0.01 }
   const job = Job.parse({ model: { ...model, moe }, training: { seq: 4, globalBatch: 4 } })
   const options = { steps: 2, seed: 2, lr: 1e-3, vocab: 8 }
   const serial = runSerial(compileJob(serialJob(job)), options)

@@ -32,7 +32,7 @@ const lengths = [5, 20, 1, 38, 30, 30, 4, 64]
 for (const window of [undefined, 8])
   test(`packed documents${window ? `, of which a token sees ${window},` : ''} have the FLOPs of each of them`, () => {
     const ids = Uint8Array.from([...lengths.flatMap(length => [...new Uint8Array(length - 1).fill(1), 0]), 1])
-    const documents = { separator: 0, labels: 'all', pad: 1 } as const
+    const documents = { eod: 0, eodMaskLoss: false, pad: 1 } as const
     const { train } = packed(datasetOfIds(ids, { seq, evalFraction: 0, name: 'documents' }), documents)
     equal(train.count, 3)
     ok(Math.abs(extentOfDocuments(train, window)! - counted(lengths, window)) < 1e-9)

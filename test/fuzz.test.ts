@@ -28,7 +28,7 @@ function fieldsIn(value: unknown, path = ''): string[] {
 
 /** Fields that name files, and those that only `compile` writes. */
 const notDrawn =
-  /^(name|model\.preset|training\.steps|data\.(source|pairs|tokenizer|vocab|width|choices|evalFraction)|plan\.(schedule\.file|compress\.(waiting|virtual)))\b/
+  /^(name|model\.preset|training\.steps|data\.(source|pairs|tokenizer|vocab|width|routing|evalFraction)|plan\.(schedule\.file|compress\.(waiting|virtual)))\b/
 
 test('every field of a job is in a feature', () => {
   const patches = Object.values(features).flatMap(group => Object.values(group))
@@ -78,7 +78,7 @@ const sabotaged: Stages = {
 test('a stage that fails is caught, and shrinks to the features that it takes', async () => {
   const fuzzer = new Fuzzer({ tools, stages: sabotaged })
   const large = {
-    ...{ model: { ...families.llama, layers: 4, tied: true }, data: { documents: { separator: 0 } } },
+    ...{ model: { ...families.llama, layers: 4, tied: true }, data: { documents: { eod: 0 } } },
     training: { seq: 16, globalBatch: 16, clip: 0.5, ema: {}, optimizer: { kind: 'lion', lr: 1e-3, weightDecay: 0.1 } },
     plan: { dp: 2, tp: 2, pp: 2, zero: 3, microbatches: 4, schedule: 'zb-h1', precision: 'bf16', recompute: 'full' },
   } as const

@@ -36,7 +36,7 @@ const jobOf = (model: JobInput['model'], seq = 12, training = {}): Job =>
 
 /** Weights that make up their mind: large, and of every parameter. */
 const weight = (name: string, index: number, seed = 1): number =>
-  (name.endsWith('gain') ? 1 : 0) + 0.4 * normal({ seed, name })(index)
+  (name.endsWith('.weight') ? 1 : 0) + 0.4 * normal({ seed, name })(index)
 
 const decoderOf = (job: Job, kernels: Parameters<typeof createDecoder>[2]['kernels'], threads?: number) =>
   createDecoder(

@@ -56,7 +56,7 @@ training: { seq: 4, globalBatch: 4 }`)
 
 test('experts and topK make a mixture; what moe says beside them must agree', () => {
   const said = mixture('experts: 4, topK: 2, moe: { dense: 1 }').job?.model
-  deepEqual(said, mixture('moe: { experts: 4, chosen: 2, ffn: 16, dense: 1 }').job?.model)
-  match(mixture('experts: 4, topK: 2, moe: { chosen: 1 }').problems[0].message, /2, but moe.chosen is 1/)
-  equal(mixture('experts: 4').problems[0].path, 'model.moe.chosen')
+  deepEqual(said, mixture('moe: { experts: 4, topK: 2, ffn: 16, dense: 1 }').job?.model)
+  match(mixture('experts: 4, topK: 2, moe: { topK: 1 }').problems[0].message, /2, but moe.topK is 1/)
+  equal(mixture('experts: 4').problems[0].path, 'model.moe.topK')
 })

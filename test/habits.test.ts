@@ -63,7 +63,7 @@ plan | bucket_cap_mb: 25 -> write \`bucket: 25MiB\`
 plan | offload_optimizer: {"device":"cpu"} -> write \`offload.optimizer: host\`
 plan | offload_param: {"device":"nvme"} -> write \`offload.parameters: disk\`
 plan | cpu_offload: true -> did you mean \`offload\`? ({ optimizer: host or disk
-plan | use_tp_pp_dp_mapping: true -> write \`order: tp-cp-ep-pp-dp\`
+plan | use_tp_pp_dp_mapping: true -> write \`rankOrder: tp-cp-ep-pp-dp\`
 plan | flash_attention: true -> leave it out
 plan | world_size: 8 -> dp x cp x tp x pp
 training | learning_rate: 0.0003 -> write \`optimizer.lr: 0.0003\`
@@ -93,8 +93,8 @@ model | num_hidden_layers: 4 -> write \`layers: 4\`
 model | hidden_size: 64 -> write \`embed: 64\`
 model | untie_embeddings_and_output_weights: true -> write \`tied: false\`
 model | ffn_hidden_size: 64 -> write \`ffn: 64\`
-model | num_experts_per_tok: 2 -> write \`moe.chosen: 2\`
-model | kv_lora_rank: 512 -> write \`mla.keyValueRank: 512\`
+model | num_experts_per_tok: 2 -> write \`moe.topK: 2\`
+model | kv_lora_rank: 512 -> write \`mla.kvLoraRank: 512\`
 model | rotary_base: 500000 -> write \`ropeTheta: 500000\`
 model | swiglu: true -> llama has RMSNorm and SwiGLU
 data | data_path: "books" -> write \`source: books\`

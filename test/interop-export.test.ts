@@ -112,7 +112,7 @@ const flagsIn = (script: string): (readonly [string, number])[] =>
     .map(line => [line.split(' ')[0], line.includes("'") ? 1 : line.split(' ').length - 1] as const)
 
 test('Megatron knows every flag it is given, with as many words', () => {
-  const moe = { experts: 8, chosen: 2, ffn: 64, shared: 64, dense: 2, loss: { sequence: 0.01, z: 0.001 } }
+  const moe = { experts: 8, topK: 2, ffn: 64, shared: 64, dense: 2, loss: { sequence: 0.01, z: 0.001 } }
   const jobs = [
     {
       model: llama,
@@ -227,7 +227,7 @@ test('picotron is told a file of the model that is not its own', () => {
 })
 
 test('a setting of the model that a file cannot say is named by its own path', () => {
-  const mla = { keyValueRank: 16, ropeDim: 8, plainDim: 16, valueDim: 16, eps: 1e-3 }
+  const mla = { kvLoraRank: 16, qkRopeHeadDim: 8, qkNopeHeadDim: 16, vHeadDim: 16, eps: 1e-3 }
   const job = Job.parse({
     model: { ...llama, mla },
     training: { seq: 128, globalBatch: 8 },

@@ -116,7 +116,13 @@ mixed_precision: bf16_mixed
 
 test('Bridge: what is written under a flag of Megatron is read, and weight decay is that of the scheduler', () => {
   const imported = read(bridge, { world: 8 })
-  deepEqual(field(imported, 'model.mla'), { queryRank: 24, keyValueRank: 16, ropeDim: 8, plainDim: 16, valueDim: 16 })
+  deepEqual(field(imported, 'model.mla'), {
+    qLoraRank: 24,
+    kvLoraRank: 16,
+    qkRopeHeadDim: 8,
+    qkNopeHeadDim: 16,
+    vHeadDim: 16,
+  })
   equal(field(imported, 'model.moe.scores'), 'sigmoid')
   equal(field(imported, 'model.moe.dense'), 1)
   deepEqual(field(imported, 'plan.layers'), [2, 4])
@@ -194,7 +200,7 @@ test('nanotron: experts of its older example, models of no family, norms that ar
   const routed = read(nanotron('lr_decay_style: cosine', ', moe_num_experts: 4, num_experts_per_tok: 2'))
   equal(field(routed, 'model.experts'), 4)
   equal(field(routed, 'model.topK'), 2)
-  deepEqual(field(routed, 'training.roles'), { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } })
+  deepEqual(field(routed, 'training.paramGroups'), { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } })
   deepEqual(notes(routed, 'notCarried', 'refused'), [])
   deepEqual(notes(read(nanotron('lr_decay_style: cosine', ', is_starcoder2_config: true')), 'refused'), [
     'refused model.model_config.is_starcoder2_config',

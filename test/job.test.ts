@@ -67,14 +67,14 @@ test('a job file is read, with every default resolved', () => {
       gather: 'use',
       attention: 'gather',
       etp: 1,
-      rows: 2,
+      expertCapacity: 2,
       reduce: 'microbatch',
       precision: 'f32',
       rounding: 'nearest',
       overlap: true,
       bucket: 25 * 2 ** 20,
       prefetch: 1,
-      order: 'tp-cp-ep-dp-pp',
+      rankOrder: 'tp-cp-ep-dp-pp',
     },
   })
   equal(worldOfPlan(job!.plan), 8)
@@ -164,7 +164,7 @@ test('sound plans have no problems', () => {
     { pp: 4, microbatches: 4, layers: [1, 3, 3, 1] },
     { pp: 4, microbatches: 4, layers: { first: 0, last: 0 } },
     { dp: 4, zero: 3, microbatches: 16, gather: 'step', reduce: 'step' },
-    { order: 'dp-tp-pp', dp: 2, tp: 2 },
+    { rankOrder: 'dp-tp-pp', dp: 2, tp: 2 },
     { dp: 2, deviceMemory: '1GiB' },
     { recompute: ['attention', 'swiglu'] },
   ]
@@ -230,7 +230,7 @@ test('ops to recompute are looked for in every kind of layer, whatever widths ar
   const llama = { family: 'llama', layers: 4, embed: 8, heads: 4, ffn: 8, vocab: 8 } as const
   const pathsOf = (model: JobInput['model'], recompute: ('scores' | 'dispatch' | 'swiglu')[]) =>
     check(Job.parse({ model, training: { seq: 8, globalBatch: 8 }, plan: { recompute } })).map(({ path }) => path)
-  const mla = { keyValueRank: 5, ropeDim: 2, plainDim: 3, valueDim: 4 }
+  const mla = { kvLoraRank: 5, qkRopeHeadDim: 2, qkNopeHeadDim: 3, vHeadDim: 4 }
   deepEqual(pathsOf({ ...llama, mla, headDim: 6 }, ['swiglu']), ['model.headDim'])
   deepEqual(pathsOf({ ...llama, experts: 4, topK: 2, moe: { dense: 1 } }, ['dispatch', 'swiglu']), [])
   deepEqual(pathsOf({ ...llama, experts: 4, topK: 2, moe: { every: 2 } }, ['dispatch', 'swiglu']), [])

@@ -43,7 +43,7 @@ export const models = {
     heads: 4,
     ffn: 8,
     vocab: 8,
-    mla: { queryRank: 3, keyValueRank: 5, ropeDim: 2, plainDim: 3, valueDim: 4 },
+    mla: { qLoraRank: 3, kvLoraRank: 5, qkRopeHeadDim: 2, qkNopeHeadDim: 3, vHeadDim: 4 },
     ropeTheta: 50,
     ropeScaling: { kind: 'yarn', factor: 4, original: 8, fast: 2, slow: 0.1, scale: 1, scaleAll: 0.5 },
   },
@@ -66,7 +66,7 @@ export const shallow = (job: Job): Job =>
     : { ...job, model: { ...job.model, layers: Math.max(2, job.plan.pp * job.plan.chunks) } }
 
 /** The same job, of sequences that hold several documents. */
-export const packed = (job: Job, pad = 1): Job => ({ ...job, data: Data.parse({ documents: { separator: 0, pad } }) })
+export const packed = (job: Job, pad = 1): Job => ({ ...job, data: Data.parse({ documents: { eod: 0, pad } }) })
 
 /** Two steps: the second begins with all that the first left behind. */
 export const optionsOf = ({ training, model }: Job, steps = 2): CompareOptions => ({

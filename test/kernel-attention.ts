@@ -58,10 +58,10 @@ function attentionInput(d: Draw) {
   const all = { length: seq, origin: 0, until: seq, gap: 0 }
   const [queries, keys] = [partOfSequence(seq, d), chance(0.5) ? partOfSequence(seq, d) : all]
   const [kvHeads, group, headDim] = [pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 6, 16, 32, 33, 64])]
-  const [valueDim, scale] = [chance(0.5) ? headDim : pick([1, 5, 24, 40]), chance(0.5) ? headDim ** -0.5 : 0.3]
+  const [vHeadDim, scale] = [chance(0.5) ? headDim : pick([1, 5, 24, 40]), chance(0.5) ? headDim ** -0.5 : 0.3]
   const whole = { batch: 5, kvHeads: 4, group: 6, seq }
   const origin = { batch: int(3), kvHeads: int(2), group: int(3) }
-  const [k, v] = [{ headDim }, { valueDim }].map(depth => ({
+  const [k, v] = [{ headDim }, { vHeadDim }].map(depth => ({
     ...{ ...tensor({ batch, seq, kvHeads, ...depth } as Record<string, number>), whole, origin }, // one of the two depths
   }))
   const q = cut({ ...tensor({ batch, seq, kvHeads, group, headDim }), whole, origin }, seq, queries)
@@ -70,7 +70,17 @@ function attentionInput(d: Draw) {
   const places = chance(0.5) ? [d.integers({ batch, seq: queries.length }, 0, pick([1, 4, 80, seq]))] : []
   const documents = places.length > 0 && chance(0.5) ? [...places, shuffled(d, batch, seq)] : places
   const words = {
-    ...{ batch, queries: queries.length, keys: keys.length, positions: seq, kvHeads, group, headDim, valueDim, scale },
+    ...{
+      batch,
+      queries: queries.length,
+      keys: keys.length,
+      positions: seq,
+      kvHeads,
+      group,
+      headDim,
+      valueDim: vHeadDim,
+      scale,
+    },
     ...{ window, rate },
     ...{ queryOrigin: queries.origin, queryUntil: queries.until, queryGap: queries.gap },
     ...{ keyOrigin: keys.origin, keyUntil: keys.until, keyGap: keys.gap },
@@ -82,8 +92,8 @@ function attentionInput(d: Draw) {
   const asked = { batch, seq: queries.length, kvHeads, group }
   const held = { batch, seq: keys.length, kvHeads }
   const shapes = {
-    ...{ q: { ...asked, headDim }, out: { ...asked, valueDim }, lse: asked },
-    ...{ k: { ...held, headDim }, v: { ...held, valueDim } },
+    ...{ q: { ...asked, headDim }, out: { ...asked, vHeadDim }, lse: asked },
+    ...{ k: { ...held, headDim }, v: { ...held, vHeadDim } },
   }
   const some = keys === all ? undefined : { k: cut(k, seq, keys), v: cut(v, seq, keys) }
   return { q, k, v, some, documents, words, choice, shapes }

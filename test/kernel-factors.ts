@@ -49,7 +49,17 @@ function kept(d: Drawing, { each, n, m }: ReturnType<typeof drawn>) {
   return { states, means, inputs: { inputs: 1 }, absent: { v: 0 } }
 }
 
-const settings = ({ pick }: Drawing) => ({ beta2Decay: pick([-0.8, -0.5]), eps: pick([1e-7, 0.5]), clip: pick([0, 1]) })
+const settings = ({ pick }: Drawing) => ({
+  beta2Decay: pick([-0.8, -0.5]),
+  eps1: pick([1e-7, 0.5]),
+  clip: pick([0, 1]),
+})
+
+/** The settings under the names that their commands have for them. */
+const commandWords = (settings: Readonly<Record<string, number>>): Record<string, number> => {
+  const names: Readonly<Record<string, string>> = { eps1: 'eps', eps2: 'least', clipThreshold: 'most' }
+  return Object.fromEntries(Object.entries(settings).map(([name, value]) => [names[name] ?? name, value]))
+}
 
 export const adafactorSquares: Make = d => {
   const matrix = drawn(d)
@@ -60,7 +70,7 @@ export const adafactorSquares: Make = d => {
   return {
     command: 'adafactorSquares',
     ins: valuesOf(ins),
-    words: { ...matrix.words, ...absent, ...how },
+    words: { ...matrix.words, ...absent, ...commandWords(how) },
     expected: { paramSquared: results[0], stepSquared: results[1] },
     bound: 1e-5,
   }
@@ -80,8 +90,8 @@ export const adafactor: Make = d => {
   const scalars: Named = Object.fromEntries(Object.entries(numbers).map(([name, value]) => [name, scalar(value)]))
   const elements = elementsOf(param.dims)
   const told = {
-    least: 1e-3,
-    most: d.pick([0.01, 1]),
+    eps2: 1e-3,
+    clipThreshold: d.pick([0.01, 1]),
     weightDecay: d.pick([0, 0.1]),
     ...d.pick(guards),
     rate: d.pick([1, 2]),
@@ -93,7 +103,7 @@ export const adafactor: Make = d => {
     command: 'adafactor',
     ins: { grad: grad.values, ...valuesOf({ ...scalars, ...means }) },
     initial: { param: param.values, ...valuesOf(states) },
-    words: { ...matrix.words, ...absent, ...words, limit: squaredLimit(told) },
+    words: { ...matrix.words, ...absent, ...commandWords(words), limit: squaredLimit(told) },
     expected: Object.fromEntries(['param', ...Object.keys(states)].map((name, i) => [name, results[i]])),
     magnitude: 1,
     bound: 1e-6,

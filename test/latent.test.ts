@@ -41,10 +41,10 @@ interface Fixture {
 
 const given: Fixture = JSON.parse(readFixture('cp/mla_attention.json'))
 const mla = {
-  ...(given.config.q_lora_rank != null && { queryRank: given.config.q_lora_rank }),
-  keyValueRank: given.config.kv_lora_rank,
-  ...{ ropeDim: given.config.qk_rope_head_dim, plainDim: given.config.qk_nope_head_dim },
-  ...{ valueDim: given.config.v_head_dim, eps: given.rms_norm_eps_of_latents },
+  ...(given.config.q_lora_rank != null && { qLoraRank: given.config.q_lora_rank }),
+  kvLoraRank: given.config.kv_lora_rank,
+  ...{ qkRopeHeadDim: given.config.qk_rope_head_dim, qkNopeHeadDim: given.config.qk_nope_head_dim },
+  ...{ vHeadDim: given.config.v_head_dim, eps: given.rms_norm_eps_of_latents },
 }
 const [x, dout, out, dx] = [given.x, given.dout, given.out, given.dx].map(of => tensorOf(of, 'batch seq embed'))
 const [batch, seq, embed] = x.dims.map(({ size }) => size)
@@ -59,7 +59,16 @@ const attentionAlone = () =>
   defineModel(
     'attention',
     {
-      ...{ batch, seq, embed, kvHeads: heads, group: 1, headDim: mla.plainDim + mla.ropeDim, ffn: 1, vocab: 1 },
+      ...{
+        batch,
+        seq,
+        embed,
+        kvHeads: heads,
+        group: 1,
+        headDim: mla.qkNopeHeadDim + mla.qkRopeHeadDim,
+        ffn: 1,
+        vocab: 1,
+      },
       ...latentSizes(mla),
     } as Readonly<Record<LlamaDim, number>>,
     model =>
@@ -85,31 +94,31 @@ const perHead = (width: number, of: (first: number) => number[]) => range(0, hea
 
 /** Ours by name, from tensors by the names of Hugging Face. */
 const ours = (of: (name: string) => readonly number[]): Record<string, readonly number[]> => {
-  const { queryRank, keyValueRank, ropeDim, plainDim, valueDim } = mla
-  const [asked, known] = [plainDim + ropeDim, plainDim + valueDim]
-  const asking = of(queryRank === undefined ? 'q_proj.weight' : 'q_b_proj.weight')
-  const plainOf = (width: number) => perHead(width, first => range(first, plainDim))
+  const { qLoraRank, kvLoraRank, qkRopeHeadDim, qkNopeHeadDim, vHeadDim } = mla
+  const [asked, known] = [qkNopeHeadDim + qkRopeHeadDim, qkNopeHeadDim + vHeadDim]
+  const asking = of(qLoraRank === undefined ? 'q_proj.weight' : 'q_b_proj.weight')
+  const plainOf = (width: number) => perHead(width, first => range(first, qkNopeHeadDim))
   return {
-    ...(queryRank !== undefined && {
-      'q.down': columns(of('q_a_proj.weight'), embed, range(0, queryRank)),
-      'q.norm.gain': of('q_a_layernorm.weight'),
+    ...(qLoraRank !== undefined && {
+      'q.down': columns(of('q_a_proj.weight'), embed, range(0, qLoraRank)),
+      'q.norm.weight': of('q_a_layernorm.weight'),
     }),
-    'q.plain': columns(asking, queryRank ?? embed, plainOf(asked)),
+    'q.plain': columns(asking, qLoraRank ?? embed, plainOf(asked)),
     'q.rope': columns(
       asking,
-      queryRank ?? embed,
-      perHead(asked, first => halves(first + plainDim, ropeDim)),
+      qLoraRank ?? embed,
+      perHead(asked, first => halves(first + qkNopeHeadDim, qkRopeHeadDim)),
     ),
-    'kv.down': columns(of('kv_a_proj_with_mqa.weight'), embed, range(0, keyValueRank)),
-    'kv.norm.gain': of('kv_a_layernorm.weight'),
-    'k.rope': columns(of('kv_a_proj_with_mqa.weight'), embed, halves(keyValueRank, ropeDim)),
-    'k.plain': columns(of('kv_b_proj.weight'), keyValueRank, plainOf(known)),
+    'kv.down': columns(of('kv_a_proj_with_mqa.weight'), embed, range(0, kvLoraRank)),
+    'kv.norm.weight': of('kv_a_layernorm.weight'),
+    'k.rope': columns(of('kv_a_proj_with_mqa.weight'), embed, halves(kvLoraRank, qkRopeHeadDim)),
+    'k.plain': columns(of('kv_b_proj.weight'), kvLoraRank, plainOf(known)),
     v: columns(
       of('kv_b_proj.weight'),
-      keyValueRank,
-      perHead(known, first => range(first + plainDim, valueDim)),
+      kvLoraRank,
+      perHead(known, first => range(first + qkNopeHeadDim, vHeadDim)),
     ),
-    out: columns(of('o_proj.weight'), heads * valueDim, range(0, embed)),
+    out: columns(of('o_proj.weight'), heads * vHeadDim, range(0, embed)),
   }
 }
 
@@ -167,14 +176,14 @@ test('a small DeepSeek, latent attention and experts, computes on 8 ranks what o
     Job.parse({
       model: { ...presets['deepseek-tiny'], layers: 2 },
       training: { seq: 8, globalBatch: 4, clip: 0.5 },
-      plan: { dp: 2, cp: 2, tp: 2, ep: 4, rows: 'worst' },
+      plan: { dp: 2, cp: 2, tp: 2, ep: 4, expertCapacity: 'worst' },
     }),
   ))
 
 test('a model of the family has as many parameters as are counted', () => {
-  for (const queryRank of [undefined, 3]) {
+  for (const qLoraRank of [undefined, 3]) {
     const { model, ...job } = jobOf('latent', {})
-    const changed = ModelConfig.parse({ ...models.latent, mla: { ...models.latent.mla, queryRank } })
+    const changed = ModelConfig.parse({ ...models.latent, mla: { ...models.latent.mla, qLoraRank } })
     const program = compileJob({ ...job, model: changed })
     equal(
       program.params.reduce((sum, { dims }) => sum + elementsOf(dims), 0),
@@ -198,10 +207,10 @@ test('a program with joins, scales and scaled positions prints and parses back',
 /** A change of the text, the law it breaks and what is said. */
 // biome-ignore format: one line is one broken program
 const broken: readonly [string, (text: string) => string, law: string, says: RegExp][] = [
-  ['a joined dim of another size', t => t.replace(/(buffer %k f32 @\S+ \[.*headDim:)5/g, '$16'), 'T3', /plainDim 3 and ropeDim 2 are not headDim 6/],
-  ['a part joined twice', t => t.replace(/= join %(\S+) %\S+/, '= join %$1 %$1'), 'T3', /plainDim 3 and plainDim 3 are not headDim 5/],
+  ['a joined dim of another size', t => t.replace(/(buffer %k f32 @\S+ \[.*headDim:)5/g, '$16'), 'T3', /qkNopeHeadDim 3 and qkRopeHeadDim 2 are not headDim 6/],
+  ['a part joined twice', t => t.replace(/= join %(\S+) %\S+/, '= join %$1 %$1'), 'T3', /qkNopeHeadDim 3 and qkNopeHeadDim 3 are not headDim 5/],
   ['the joined dim split over ranks', t => t.replace(/(buffer %k f32 @\S+ \[.*kvHeads:\d+)\/tp( headDim:)5\]/g, '$1$25/tp]'), 'T1', /headDim is split over tp|kvHeads/],
-  ['values as wide as keys by declaration', t => t.replace(/(buffer %attention f32 @\S+ \[.*)valueDim:4/g, '$1headDim:5'), 'T3', /cannot have dims/],
+  ['values as wide as keys by declaration', t => t.replace(/(buffer %attention f32 @\S+ \[.*)vHeadDim:4/g, '$1headDim:5'), 'T3', /cannot have dims/],
   ['three operands', t => t.replace(/= join %(\S+) %(\S+)/, '= join %$1 %$2 %$2'), 'W2', /join/],
 ]
 
@@ -225,24 +234,24 @@ test('sizes of latent attention that contradict others are problems', () => {
     check({ ...job, model: { ...(job.model as LlamaConfig), ...change } }).map(p => `${p.path} ${p.message}`)
   deepEqual(says({}), [])
   deepEqual(says({ kvHeads: 2 }), ['model.kvHeads kvHeads 2, but latent attention has a key for each of 4 heads'])
-  deepEqual(says({ headDim: 4 }), ['model.headDim headDim 4, but plainDim 3 + ropeDim 2 = 5'])
-  deepEqual(says({ mla: { ...models.latent.mla, ropeDim: 3, plainDim: 2 } }), [
-    'model.mla.ropeDim ropeDim 3 is odd, but rotary positions rotate pairs',
+  deepEqual(says({ headDim: 4 }), ['model.headDim headDim 4, but qkNopeHeadDim 3 + qkRopeHeadDim 2 = 5'])
+  deepEqual(says({ mla: { ...models.latent.mla, qkRopeHeadDim: 3, qkNopeHeadDim: 2 } }), [
+    'model.mla.qkRopeHeadDim qkRopeHeadDim 3 is odd, but rotary positions rotate pairs',
   ])
   deepEqual(says({ qkNorm: true }), ['model.qkNorm latent attention has no q/k norm'])
 })
 
 test('a rehearsal keeps latent attention, narrower', () => {
-  const wide = { queryRank: 1536, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128, eps: 1e-3 }
+  const wide = { qLoraRank: 1536, kvLoraRank: 512, qkRopeHeadDim: 64, qkNopeHeadDim: 128, vHeadDim: 128, eps: 1e-3 }
   const job = jobOf('latent', { tp: 2 })
   const large = { ...job, model: ModelConfig.parse({ ...models.latent, embed: 512, heads: 16, mla: wide }) }
   const small = rehearsalOf(large, rehearsalSizes[0]).job
   deepEqual((small.model as LlamaConfig).mla, {
-    queryRank: 5,
-    keyValueRank: 4,
-    ropeDim: 2,
-    plainDim: 2,
-    valueDim: 2,
+    qLoraRank: 5,
+    kvLoraRank: 4,
+    qkRopeHeadDim: 2,
+    qkNopeHeadDim: 2,
+    vHeadDim: 2,
     eps: 1e-3,
   })
   computesWhatOneRankComputes(small)

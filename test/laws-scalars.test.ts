@@ -137,7 +137,7 @@ const scaledJob = jobOf('gpt', { pp: 2, dp: 2 }, { lossScale: { kind: 'torch' } 
 const [scaled, scaledSerial] = [compileJob(scaledJob), compileJob(serialJob(scaledJob))]
 const caughtScaled = (law: Law, what: string, broken: Program) => caught(law, what, broken, scaledSerial)
 const unscales = (edit: (instr: Instr) => readonly Instr[]) =>
-  edited(instr => (instr.kind === 'unscale' ? edit(instr) : instr), /^reduce .*norm1.gain/, scaled)
+  edited(instr => (instr.kind === 'unscale' ? edit(instr) : instr), /^reduce .*norm1.weight/, scaled)
 const takes = (edit: (instr: Extract<Instr, { kind: 'take' }>) => Instr) =>
   edited(instr => (instr.kind === 'take' ? edit(instr) : instr), /^take$/, scaled)
 

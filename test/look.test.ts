@@ -165,9 +165,9 @@ test('a tied weight is compared over both stages that hold it, with all that the
 
 later('of two copies nobody can tell which is right', async () => {
   const two = jobOf('gpt', { dp: 2 }, { steps: 4, evalBatches: 0 })
-  const [event] = await eventsOf(two, ['flip:rank=1,step=1,parameter=head.norm.gain'], 1, { hashEvery: 1 })
+  const [event] = await eventsOf(two, ['flip:rank=1,step=1,parameter=head.norm.weight'], 1, { hashEvery: 1 })
   assert.equal(event.rank, undefined)
-  assert.match(event.message, /head\.norm\.gain: ranks 0 and 1 should be equal and differ/)
+  assert.match(event.message, /head\.norm\.weight: ranks 0 and 1 should be equal and differ/)
 })
 
 later('one flipped bit of any copy of any parameter is found (FLIPS of them a parameter)', async () => {

@@ -79,7 +79,7 @@ test('what is frozen has no gradient, no states and no flights; its place is as 
   assert.ok(whole.streams[0].peak.optimizer > 4 * program.streams[0].peak.optimizer)
 })
 
-const mla = { queryRank: 512, keyValueRank: 256, ropeDim: 32, plainDim: 64, valueDim: 64 }
+const mla = { qLoraRank: 512, kvLoraRank: 256, qkRopeHeadDim: 32, qkNopeHeadDim: 64, vHeadDim: 64 }
 const priced = (plan: JobInput['plan'], more: object = {}) =>
   later(`${titleOf({ ...plan, ...more })}: without compiling, memory and time are nearly those of the program`, () => {
     const sizes = { layers: 4, embed: 1024, heads: 16, ffn: 2816, vocab: 8192 }
@@ -98,7 +98,7 @@ const priced = (plan: JobInput['plan'], more: object = {}) =>
 priced({ dp: 4, zero: 3, microbatches: 2 })
 priced({ tp: 2, pp: 2, microbatches: 4 })
 priced({ tp: 2, sequenceParallel: true, microbatches: 4 }, { mla })
-priced({ dp: 4, zero: 1, ep: 4, microbatches: 4 }, { moe: { experts: 8, chosen: 2, ffn: 1024, shared: 512 } })
+priced({ dp: 4, zero: 1, ep: 4, microbatches: 4 }, { moe: { experts: 8, topK: 2, ffn: 1024, shared: 512 } })
 
 test('an evaluation has adapters, frozen parameters and no masks', () => {
   const job = loraJob('llama', { dp: 2, zero: 3 }, { ...usual, dropout: 0.5 })

@@ -60,7 +60,7 @@ test('where a layer is that of the book, so are its terms; scores and masks are 
   ])
     equal(term(name).exact, term(name).textbook, name)
   equal(term('masks of two dropouts').exact, 0)
-  const scores = term('softmax, its dropout mask and output')
+  const scores = term('softmax, dropout mask and output')
   ok(scores.exact > 0 && scores.exact < 0.1 * scores.textbook!, `${scores.exact}`)
   const book = terms.reduce((sum, { kind, textbook = 0 }) => (kind === 'activations' ? sum + textbook : sum), 0)
   equal(book, kinds.find(({ kind }) => kind === 'activations')!.textbook)
@@ -92,5 +92,5 @@ test('lockstep memory --why', async () => {
     out,
     /By term, at the peak of each category[\s\S]*input of GeLU +[\d.]+ KiB +[\d.]+ KiB +8 s b h[\s\S]*masks are regenerated/,
   )
-  match(out, /optimizer .*12 x \d+ \/ tp 1 \/ dp x cp 2[\s\S]*layers\.0 to layers\.3, each +norm1\.gain/)
+  match(out, /optimizer .*12 x \d+ \/ tp 1 \/ dp x cp 2[\s\S]*layers\.0 to layers\.3, each +norm1\.weight/)
 })

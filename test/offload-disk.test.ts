@@ -100,7 +100,7 @@ for (const [law, what, from, to, says] of broken)
   })
 
 const paramsThere = jobOf('mlp', { dp: 2, zero: 3, offload: { parameters: 'disk' } }, { clip: 0.5 })
-const carriesThere = jobOf('mlp', { recompute: 'full', offload: { activations: 'boundaries', boundaries: 'disk' } })
+const carriesThere = jobOf('mlp', { recompute: 'full', offload: { activations: 'layer-inputs', layerInputs: 'disk' } })
 
 const brokenThere = [
   [

@@ -101,7 +101,7 @@ const copying =
 
 test('a rank does by itself what its copier does not come to', async () => {
   const job = jobOf('gpt', { dp: 2, zero: 1, recompute: 'full' })
-  const asked = { ...host, activations: 'boundaries' } as const
+  const asked = { ...host, activations: 'layer-inputs' } as const
   const options = { seed: 1, pool, poison: true, timeoutMs: 20_000 }
   for (const more of [{ copiers: true, tamper: copying(opcodes.end) }, { copiers: false }])
     await changesNothing(job, program => startEngine(program, { ...options, ...more }), asked)
@@ -149,14 +149,14 @@ const boundaries: readonly (readonly [ModelName, Plan, Asked?])[] = [
   ['gpt', { pp: 2, microbatches: 4, schedule: 'looped-bfs' }],
   ['mlp', { pp: 2, microbatches: 4, schedule: 'dualpipe-v', recompute: 'full' }],
   ['llama', { cp: 2, attention: 'ring', recompute: 'full' }],
-  ['llama', { pp: 2, dp: 2, zero: 1, microbatches: 4, recompute: 'full', precision: 'bf16' }, { boundaries: 'disk' }],
-  ['gpt tied', { recompute: 'full', microbatches: 2 }, { boundaries: 'disk', optimizer: 'disk' }],
+  ['llama', { pp: 2, dp: 2, zero: 1, microbatches: 4, recompute: 'full', precision: 'bf16' }, { layerInputs: 'disk' }],
+  ['gpt tied', { recompute: 'full', microbatches: 2 }, { layerInputs: 'disk', optimizer: 'disk' }],
 ]
 
 for (const [model, plan, more = {}] of boundaries) {
   const job = jobOf(model, plan)
-  const asked = { ...more, activations: 'boundaries' } as const
-  const title = `${model}, ${titleOf(plan)}, carries on the ${more.boundaries ?? 'host'}`
+  const asked = { ...more, activations: 'layer-inputs' } as const
+  const title = `${model}, ${titleOf(plan)}, carries on the ${more.layerInputs ?? 'host'}`
   tested(`${title}: lawful, and what one rank computes`, () => {
     computesWhatOneRankComputes(away(job, asked))
   })
@@ -178,7 +178,7 @@ const parameters: readonly (readonly [ModelName, Plan, Training?, Asked?])[] = [
     'llama',
     { dp: 2, zero: 3, precision: 'f16', recompute: 'full' },
     { lossScale: 1024 },
-    { activations: 'boundaries' },
+    { activations: 'layer-inputs' },
   ],
   ['gpt', { dp: 2, zero: 3, prefetch: 2, reduce: 'step', compress: { gather: 'bf16' } }, { ema: { decay: 0.9 } }, host],
   ['llama', { dp: 2, zero: 3 }, { optimizer: { kind: 'muon', lr: 1e-3 } }],
@@ -190,7 +190,7 @@ const parameters: readonly (readonly [ModelName, Plan, Training?, Asked?])[] = [
     'llama',
     { pp: 2, dp: 2, zero: 3, microbatches: 4, precision: 'pure-bf16', recompute: 'full', compress: { gather: 'int8' } },
     { optimizer: { kind: 'lamb', lr: 1e-3 } },
-    { parameters: 'disk', optimizer: 'disk', activations: 'boundaries', boundaries: 'disk' },
+    { parameters: 'disk', optimizer: 'disk', activations: 'layer-inputs', layerInputs: 'disk' },
   ],
 ]
 
@@ -216,7 +216,7 @@ test('of what layers hand to each other a device keeps a few, whatever their num
     const [{ peak, elsewhere }] = compileJob({ ...job, model: { ...job.model, layers } }).streams
     return { device: peak.activations, host: elsewhere?.host?.peak.activations ?? 0 }
   }
-  const asked = { activations: 'boundaries' } as const
+  const asked = { activations: 'layer-inputs' } as const
   const [eight, sixteen] = [peakAt(8, asked), peakAt(16, asked)]
   equal(sixteen.device, eight.device)
   ok(peakAt(16).device > peakAt(8).device)

@@ -154,7 +154,7 @@ function attentions(d: Draws): Case[] {
     ...variants.map(variant => attention(variant, d)),
     ...[ropeScalings[1], undefined].map(scaling => rotation(scaling, d, [places(d)])),
     ...variants.map(variant => attention(variant, d, [places(d)])),
-    attention({ scale: 0.4 }, d, [], { v: 'batch seq kvHeads valueDim', out: 'batch seq kvHeads group valueDim' }),
+    attention({ scale: 0.4 }, d, [], { v: 'batch seq kvHeads vHeadDim', out: 'batch seq kvHeads group vHeadDim' }),
     joining(d),
   ]
 }
@@ -181,8 +181,8 @@ function rotation(scaling: RopeScaling | undefined, d: Draws, positions: readonl
 }
 
 function joining(d: Draws): Case {
-  const ins = [d.tensor('batch seq kvHeads plainDim'), d.tensor('batch seq ropeDim')]
-  const both = { name: 'both', size: d.dim('plainDim').size + d.dim('ropeDim').size }
+  const ins = [d.tensor('batch seq kvHeads qkNopeHeadDim'), d.tensor('batch seq qkRopeHeadDim')]
+  const both = { name: 'both', size: d.dim('qkNopeHeadDim').size + d.dim('qkRopeHeadDim').size }
   return single({ kind: 'join' }, ins, [[both, ...d.dims('batch seq kvHeads')]], d, (dout, ins) => ({
     ...apply({ kind: 'joinGrad' }, [dout], ...ins.map(x => x.dims)),
   }))

@@ -24,7 +24,7 @@ for (const kind of opKinds.filter(name => !isOptimizer({ kind: name })))
 
 /** What it keeps of a vector or of a matrix, and the parameter. */
 const ofAdafactor = [undefined, 1].map(inputs => {
-  const settings = { beta2Decay: 0, eps: 0, least: 0, most: 0, weightDecay: 0, inputs }
+  const settings = { beta2Decay: 0, eps1: 0, eps2: 0, clipThreshold: 0, weightDecay: 0, inputs }
   return 1 + statesOf({ kind: 'adafactor', ...settings }).length
 })
 

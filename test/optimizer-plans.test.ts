@@ -21,14 +21,14 @@ const optimizers = {
   lion: { kind: 'lion', lr: 1e-3, weightDecay: 0.1 },
   lamb: { kind: 'lamb', lr: 1e-2, weightDecay: 0.1 },
   'lamb always': { kind: 'lamb', lr: 1e-2, always: true },
-  muon: { kind: 'muon', lr: 1e-2, weightDecay: 0.1, rest: { lr: 1e-3, weightDecay: 0.01 } },
+  muon: { kind: 'muon', lr: 1e-2, weightDecay: 0.1, adamw: { lr: 1e-3, weightDecay: 0.01 } },
   'muon by rms': { kind: 'muon', lr: 1e-2, adjust: 'rms', nesterov: false },
   adafactor: { kind: 'adafactor', lr: 1e-2, weightDecay: 0.1 },
   nesterov: { kind: 'sgd', lr: 0.05, momentum: 0.9, nesterov: true, weightDecay: 0.1 },
   amsgrad: { kind: 'adamw', lr: 1e-3, amsgrad: true, coupled: true, weightDecay: 0.1 },
 } as const
 
-const roles = { norm: { weightDecay: 1 }, embedding: { lr: 0.5 }, bias: { lr: 2 } } as const
+const paramGroups = { norm: { weightDecay: 1 }, embedding: { lr: 0.5 }, bias: { lr: 2 } } as const
 
 const plans: readonly Plan[] = [
   { tp: 2, sequenceParallel: true },
@@ -44,7 +44,7 @@ const tested = family('optimizers under plans', 24)
 for (const [name, optimizer] of Object.entries(optimizers))
   for (const plan of plans)
     tested(`${name} under ${titleOf(plan)} computes what one rank computes`, () =>
-      computesWhatOneRankComputes(jobOf('gpt tied', plan, { clip: 0.5, roles, globalBatch: 12, optimizer })),
+      computesWhatOneRankComputes(jobOf('gpt tied', plan, { clip: 0.5, paramGroups, globalBatch: 12, optimizer })),
     )
 
 const ofExperts = (plan: Plan, training: Training): Job =>
@@ -64,7 +64,7 @@ const skip = nativeMissing() || false
 for (const name of Object.keys(optimizers) as (keyof typeof optimizers)[])
   for (const kernels of ['native', 'wasm'] as const)
     tested(`${kernels}: ${name} as the reference`, { skip: kernels === 'native' && skip }, async () => {
-      const job = jobOf('llama', { dp: 2, tp: 2, zero: 1 }, { clip: 0.5, roles, optimizer: optimizers[name] })
+      const job = jobOf('llama', { dp: 2, tp: 2, zero: 1 }, { clip: 0.5, paramGroups, optimizer: optimizers[name] })
       const program = compileJob(job)
       isWithinBounds(compareRun(program, await record(program, kernels, pool, optionsOf(job)), serialOf(job)))
     })

@@ -108,13 +108,13 @@ const muon: Update = (config, { param, grad, scalars: { normSquared, lr }, state
 }
 
 const adafactor: Update = (config, { param, grad, scalars: { normSquared, lr, taken }, state, sized }) => {
-  const [eps, least] = config.eps as readonly (number | null)[]
+  const [eps1, eps2] = config.eps as readonly (number | null)[]
   const [rows, columns] = param.dims.slice(-2)
   const each = param.dims.slice(0, -2) // matrices of their own
   const isMatrix = param.dims.length > 1
   const inputs = 1
   const beta2Decay = numberOf(config, 'beta2_decay')
-  const how = { beta2Decay, eps: eps ?? 2 ** -52, ...(isMatrix && { inputs }), ...free }
+  const how = { beta2Decay, eps1: eps1 ?? 2 ** -52, ...(isMatrix && { inputs }), ...free }
   const like = (dims: Tensor['dims']) => ({ dims, values: new Float64Array(elementsOf(dims)) })
   const parts = { rows: [...each, rows], columns: [...each, columns], mean: each }
   const states = isMatrix ? Object.entries(parts).map(([name, dims]) => sized(name, dims)) : [state('v')]
@@ -123,7 +123,7 @@ const adafactor: Update = (config, { param, grad, scalars: { normSquared, lr, ta
     run({ kind: 'factorSquares', inputs, rows: rows.size, columns: columns.size, ...free }, [grad, normSquared], means)
   const sums = [scalarOf(), scalarOf()]
   run({ kind: 'adafactorSquares', ...how }, [grad, normSquared, taken, param, ...states, ...means], sums)
-  const op = { least: least!, most: numberOf(config, 'd'), weightDecay: numberOf(config, 'weight_decay') }
+  const op = { eps2: eps2!, clipThreshold: numberOf(config, 'd'), weightDecay: numberOf(config, 'weight_decay') }
   const elements = elementsOf(param.dims)
   run(
     { kind: 'adafactor', ...how, ...op, elements },

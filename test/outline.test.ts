@@ -66,7 +66,7 @@ for (const [name, request] of [['a llama', llama] as const, ['a gpt with one tab
 /** A model of two kinds of layers, and one of routed layers alone. */
 const routed = (moe: object): Request => {
   const sizes = { layers: 8, embed: 2048, heads: 16, kvHeads: 8, ffn: 8192, vocab: 32768 }
-  const experts = { experts: 8, chosen: 2, ffn: 4096, loss: { microbatch: 0.01 } }
+  const experts = { experts: 8, topK: 2, ffn: 4096, loss: { microbatch: 0.01 } }
   const model = ModelConfig.parse({ family: 'llama', ...sizes, moe: { ...experts, ...moe } })
   return { ...llama, model, shape: shapeOf(model, 2048)! }
 }

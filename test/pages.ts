@@ -26,10 +26,15 @@ export interface Page {
 const markdownIn = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(file => file.endsWith('.md'))
 
+/** Generated from the source, whose comments are English: these pages have no Chinese ones, and a test of their own. */
+export const references: readonly string[] = markdownIn('docs/reference')
+  .sort()
+  .map(file => join('docs/reference', file))
+
 export const pages: readonly Page[] = [
   { english: 'README.md', chinese: 'README.zh.md' },
   ...markdownIn('docs')
-    .filter(file => !file.startsWith('zh/'))
+    .filter(file => !file.startsWith('zh/') && !file.startsWith('reference/'))
     .sort()
     .map(file => ({ english: join('docs', file), chinese: join('docs/zh', file) })),
 ]

@@ -57,7 +57,7 @@ const source = Array.from({ length: 40 }, (_, i) =>
 const model = { family: 'llama', layers: 2, embed: 16, heads: 4, kvHeads: 2, ffn: 24, vocab: 256 } as const
 
 async function losses(plan: JobInput['plan']): Promise<number[]> {
-  const data = { source: 'pairs.jsonl', pairs: true, evalFraction: 0, documents: { separator: 61 } }
+  const data = { source: 'pairs.jsonl', pairs: true, evalFraction: 0, documents: { eod: 61 } }
   const job = Job.parse({ model, training: { seq: 16, globalBatch: 8 }, plan, data })
   const files = memoryFiles()
   files.write('pairs.jsonl', source)

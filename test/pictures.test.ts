@@ -1,5 +1,5 @@
 /** Pictures of README and docs show what commands print today. `node scripts/pictures.mjs` makes them anew. */
-import { equal, match } from 'node:assert/strict'
+import { equal, match, ok, throws } from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { later } from './families.js'
@@ -15,6 +15,18 @@ later('the simulated step is that of examples/jobs/llama3-70b.yaml', async () =>
 later('the terminal shows what the commands print', async () => {
   const { terminalPicture } = await script('pictures')
   equal(terminalPicture(), picture('terminal.svg'))
+})
+
+test('plots show the numbers of bench/ and validation/ (node scripts/plots.mjs writes them)', async () => {
+  const { plots } = await script('plots')
+  for (const [path, text] of Object.entries(plots() as Readonly<Record<string, string>>))
+    ok(readFileSync(path, 'utf8') === text, `${path} is older than its numbers`)
+})
+
+test('a row of results that is gone or ambiguous is an error, not an empty plot', async () => {
+  const { rowOf } = await script('plots')
+  throws(() => rowOf('bench/README.md', 'nothing', () => false), /0 rows of nothing/)
+  throws(() => rowOf('bench/README.md', 'everything', () => true), /rows of everything/)
 })
 
 test('a terminal picture escapes text, colors it, and shows all of it where nothing is animated', async () => {

@@ -41,7 +41,7 @@ const ofTokens = [
   ...['layers.B %d.gelu', 'head.F %logits', 'head.B %d.logits', 'update layers.mlp.up %param'],
 ]
 const ofParameters = [
-  ...['layers.B %d.mlp.up', 'layers.B %grad.mlp.up', 'layers.B %d.norm1.gain', 'layers.B %d.mlp.up.bias'],
+  ...['layers.B %d.mlp.up', 'layers.B %grad.mlp.up', 'layers.B %d.norm1.weight', 'layers.B %d.mlp.up.bias'],
   ...['embed.B %d.tokens~1', 'begin layers.mlp.up %grad', 'norm layers.mlp.up %grad', 'update layers.mlp.up %grad'],
   ...['update layers.mlp.up %m', 'update layers.mlp.up %v'],
 ]
@@ -222,7 +222,7 @@ for (const [precision, outcome] of [
 ] as const)
   test(`${precision}: steps too small for bf16 ${outcome}`, () => {
     const { program, machine, before } = rounded('gpt', { precision }, 1e-6)
-    const gains = program.params.findIndex(({ name }) => name.endsWith('norm1.gain'))
+    const gains = program.params.findIndex(({ name }) => name.endsWith('norm1.weight'))
     const { name } = program.params[gains]
     deepEqual(machine.parameter(name), before[gains])
     equal(masterOf(machine, name)[0] === 1, precision !== 'bf16')

@@ -231,10 +231,10 @@ test('configs of other routed models, and what of them is ignored or refused', (
   const old = { ...qwen, model_type: 'qwen2_moe', shared_expert_intermediate_size: 5632, norm_topk_prob: false }
   deepEqual(fromHuggingFace(old).config, {
     ...{ ...ModelConfig.parse(presets['qwen3-30b-a3b']), qkNorm: false, qkvBias: true },
-    moe: { ...(moeOf(qwen) as object), normalise: false, shared: 5632, sharedGate: true },
+    moe: { ...(moeOf(qwen) as object), normalize: false, shared: 5632, sharedGate: true },
   })
   deepEqual(moeOf({ ...deepseek, model_type: 'kimi_k2', n_group: 1, topk_group: 1, first_k_dense_replace: 1 }), {
-    ...{ experts: 256, chosen: 8, ffn: 2048, scores: 'sigmoid', normalise: true, scale: 2.5, bias: 0.001 },
+    ...{ experts: 256, topK: 8, ffn: 2048, scores: 'sigmoid', normalize: true, scale: 2.5, bias: 0.001 },
     ...{ shared: 2048, sharedGate: false, dense: 1, every: 1, loss: { sequence: 0.0001, microbatch: 0, z: 0 } },
   })
   deepEqual(says({ ...qwen, mlp_only_layers: [0, 1] }), [])
@@ -346,7 +346,7 @@ test('a family that is not supported is not told the name of another', () => {
 test('a window of Qwen 2 with experts is written so that all layers have it', () => {
   const model = ModelConfig.parse({
     ...{ family: 'llama', layers: 2, embed: 8, heads: 2, ffn: 16, vocab: 32, qkvBias: true, window: 4 },
-    moe: { experts: 2, chosen: 1, shared: 8, sharedGate: true },
+    moe: { experts: 2, topK: 1, shared: 8, sharedGate: true },
   })
   const { config, problems } = toHuggingFace(model, { seq: 8 })
   deepEqual(problems, [])

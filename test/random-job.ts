@@ -43,7 +43,7 @@ function planOf({ pick, chance, int }: Random, layers: number): NonNullable<JobI
     ...{ gather: pick(['use', 'step'] as const), reduce: pick(['microbatch', 'step'] as const), overlap: chance(0.7) },
     ...{ precision: pick(['f32', 'bf16', 'pure-bf16'] as const), gradients: pick([undefined, 'f32', 'bf16'] as const) },
     ...{ rounding: pick(['nearest', 'nearest', 'stochastic'] as const) },
-    ...{ order: pick(['tp-cp-ep-dp-pp', 'pp-dp-tp', 'dp-pp-tp-cp-ep']) },
+    ...{ rankOrder: pick(['tp-cp-ep-dp-pp', 'pp-dp-tp', 'dp-pp-tp-cp-ep']) },
     ...(chunks ? { chunks } : {}),
     ...(cuts.reduce((a, b) => a + b) === layers
       ? { layers: cuts }

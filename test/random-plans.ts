@@ -69,14 +69,20 @@ const mostDevices = 64
 
 /** Experts, latent attention, or both; and how a split sequence meets itself, and who shares experts. */
 function kindsOf({ pick, chance }: Random) {
-  const latent = { queryRank: pick([undefined, 1536]), keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 }
-  const [experts, chosen, ffn] = pick([
+  const latent = {
+    qLoraRank: pick([undefined, 1536]),
+    kvLoraRank: 512,
+    qkRopeHeadDim: 64,
+    qkNopeHeadDim: 128,
+    vHeadDim: 128,
+  }
+  const [experts, topK, ffn] = pick([
     [8, 2, 7168],
     [16, 4, 2048],
     [64, 8, 1024],
   ])
   const moe = {
-    ...{ experts, chosen, ffn, dense: pick([0, 0, 1]), scores: pick(['softmax', 'sigmoid'] as const) },
+    ...{ experts, topK, ffn, dense: pick([0, 0, 1]), scores: pick(['softmax', 'sigmoid'] as const) },
     ...(chance(0.5) ? { shared: pick([1024, 2048]) } : {}),
   }
   const [routed, narrow] = pick([

@@ -90,7 +90,7 @@ export const sickRuns: Readonly<Record<string, readonly [EventKind, RealRun]>> =
   'imbalanced experts': [
     'imbalance',
     {
-      model: { family: 'llama', kvHeads: 4, ffn: 256, moe: { experts: 16, chosen: 1, ffn: 128 } },
+      model: { family: 'llama', kvHeads: 4, ffn: 256, moe: { experts: 16, topK: 1, ffn: 128 } },
       training: { optimizer: { kind: 'adamw', lr: 0.01 } },
     },
   ],
@@ -114,6 +114,6 @@ export const healthyRuns: Readonly<Record<string, RealRun>> = {
   'text, zero 1': { text: prose, plan: { zero: 1 }, training: { seq: 64 } },
   'f16, torch scaler': { plan: { precision: 'f16' }, training: { lossScale: { kind: 'torch' }, steps: 60 } },
   experts: {
-    model: { family: 'llama', kvHeads: 4, ffn: 256, moe: { experts: 4, chosen: 2, ffn: 128, bias: 0.01 } },
+    model: { family: 'llama', kvHeads: 4, ffn: 256, moe: { experts: 4, topK: 2, ffn: 128, bias: 0.01 } },
   },
 }

@@ -98,11 +98,11 @@ splits({ kind: 'attention' }, [q, k, k], [q, lse], ...heads, { dim: 'seq', but: 
 splits({ kind: 'attention', window: 2 }, [q, k, k], [q, lse], ...heads, { dim: 'seq', but: [1, 2] })
 splits({ kind: 'attention', dropout }, [q, k, k], [q, lse], ...heads, { dim: 'seq', but: [1, 2] })
 splits({ kind: 'attentionGrad', dropout }, [q, q, k, k, q, lse], [q, k, k], ...heads)
-const v = 'seq 4, kvHeads 2, batch 2, valueDim 3'
-const out = 'batch 2, seq 4, kvHeads 2, valueDim 3, group 2'
+const v = 'seq 4, kvHeads 2, batch 2, vHeadDim 3'
+const out = 'batch 2, seq 4, kvHeads 2, vHeadDim 3, group 2'
 splits({ kind: 'attention', scale: 0.3 }, [q, k, v], [out, lse], ...heads, { dim: 'seq', but: [1, 2] })
 splits({ kind: 'attentionGrad', scale: 0.3 }, [out, q, k, v, out, lse], [q, k, v], ...heads)
-const [plain, turned] = ['batch 2, seq 4, plainDim 3, kvHeads 2', 'seq 4, batch 2, ropeDim 1']
+const [plain, turned] = ['batch 2, seq 4, qkNopeHeadDim 3, kvHeads 2', 'seq 4, batch 2, qkRopeHeadDim 1']
 splits({ kind: 'join' }, [plain, turned], [k], { dim: 'batch' }, { dim: 'seq' }, { dim: 'kvHeads' })
 splits({ kind: 'joinGrad' }, [k], [plain, turned], { dim: 'batch' }, { dim: 'seq' }, { dim: 'kvHeads' })
 

@@ -78,7 +78,7 @@ const pairs: readonly (readonly [from: string, to: string, bound: number, more?:
   ['dp: 2, zero: 1', 'tp: 2', 1e-10, { optimizer: 'optimizer: { kind: sgd, lr: 0.05, momentum: 0.9 }' }],
   ['dp: 2', 'pp: 2, microbatches: 2', 1e-10, { optimizer: 'optimizer: { kind: sgd, lr: 0.05 }' }],
   ['dp: 2, zero: 3', 'tp: 2', 1e-10, { model: '{ family: mlp, layers: 2, embed: 4 }' }],
-  ['cp: 2, attention: ring', 'tp: 2', 1e-10, { data: '{ documents: { separator: 0, labels: within } }' }],
+  ['cp: 2, attention: ring', 'tp: 2', 1e-10, { data: '{ documents: { eod: 0, eodMaskLoss: true } }' }],
 ]
 const tested = family('resume', 4)
 for (const [from, to, bound, more] of pairs)
@@ -98,7 +98,7 @@ for (const [from, to, bound, more] of pairs)
   )
 
 test('documents that ended elsewhere are other data; without documents the weights are the same', async () => {
-  const documents = (separator: number) => jobOf('', { data: `{ documents: { separator: ${separator} } }` })
+  const documents = (separator: number) => jobOf('', { data: `{ documents: { eod: ${separator} } }` })
   const saved = at(`saved${ran}`)
   await steps(documents(0), '--save', saved)
   const { code, out, err } = await train(documents(1), ['--resume', saved])

@@ -56,7 +56,7 @@ const facets: Readonly<Record<string, Readonly<Record<string, Part>>>> = {
     'dp 2 pp 2': { plan: { dp: 2, pp: 2, microbatches: 2 } },
     'dp 2 cp 2': { plan: { dp: 2, cp: 2 } },
     'tp 2': { plan: { tp: 2 } },
-    'dp 4 ep 2': { model: expertModels.deepseek, plan: { dp: 4, ep: 2, rows: 'worst' } },
+    'dp 4 ep 2': { model: expertModels.deepseek, plan: { dp: 4, ep: 2, expertCapacity: 'worst' } },
   },
   model: { gpt: { model: models['gpt tied'] }, llama: { model: models['llama tied'] } },
   precision: {
@@ -68,7 +68,7 @@ const facets: Readonly<Record<string, Readonly<Record<string, Part>>>> = {
     device: {},
     host: { plan: { offload: { optimizer: 'host' } } },
     parameters: { plan: { zero: 3, offload: { optimizer: 'host', parameters: 'host' } } },
-    boundaries: { plan: { offload: { activations: 'boundaries' } } },
+    boundaries: { plan: { offload: { activations: 'layer-inputs' } } },
   },
   average: { last: {}, ema: { training: { ema: { decay: 0.9 } } } },
   scale: {

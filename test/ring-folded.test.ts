@@ -52,7 +52,7 @@ for (let n = 0; n < Number(process.env.PLANS ?? 5); n++) {
 }
 
 test('a ring of three factors: one splits experts, one shares them, one repeats them', () => {
-  const job = jobOf('mixtral', { cp: 8, ep: 2, etp: 2, attention: 'ring', rows: 'worst' })
+  const job = jobOf('mixtral', { cp: 8, ep: 2, etp: 2, attention: 'ring', expertCapacity: 'worst' })
   deepEqual(
     compileJob(job).mesh.axes.filter(({ size }) => size > 1),
     [
@@ -64,7 +64,7 @@ test('a ring of three factors: one splits experts, one shares them, one repeats 
   computesWhatOneRankComputes(job)
 })
 
-const job = jobOf('mixtral', { cp: 4, ep: 2, attention: 'ring', rows: 'worst' })
+const job = jobOf('mixtral', { cp: 4, ep: 2, attention: 'ring', expertCapacity: 'worst' })
 const ring = compileJob(job)
 const serial = new SerialReplay(compileJob(serialJob(job, 1)))
 
@@ -168,6 +168,6 @@ test('a turn along several axes is written down and read back', () => {
 
 for (const model of Object.keys(expertModels) as (keyof typeof expertModels)[])
   test(`a program of ${model} is written down and read back`, () => {
-    const text = print(compileJob(jobOf(model, { cp: 4, ep: 2, attention: 'ring', rows: 4 })))
+    const text = print(compileJob(jobOf(model, { cp: 4, ep: 2, attention: 'ring', expertCapacity: 4 })))
     equal(print(parse(text)), text)
   })

@@ -29,7 +29,7 @@ const plans = [
   ['llama tied', { cp: 4, attention: hybrid, tp: 2, sequenceParallel: true }, 8],
   ['llama', { cp: 4, attention: 'ulysses', recompute: 'full', zero: 3, overlap: false }, 4],
   ['llama tied', { cp: 2, attention: 'ring', pp: 2, microbatches: 4, schedule: 'zb-v' }, 4],
-  ['llama', { cp: 4, attention: hybrid, pp: 2, microbatches: 4, schedule: 'dualpipe', order: 'cp-tp-dp-pp' }, 4],
+  ['llama', { cp: 4, attention: hybrid, pp: 2, microbatches: 4, schedule: 'dualpipe', rankOrder: 'cp-tp-dp-pp' }, 4],
 ] as const
 
 const tested = family('ring attention', 8)
@@ -41,8 +41,8 @@ for (const [model, plan, seq] of plans)
 /** Experts over the ranks that exchange heads, beside keys that go round. */
 const routed = (plan: PlanInput): Job => {
   const sizes = { family: 'llama', layers: 2, embed: 12, heads: 6, kvHeads: 6, headDim: 2, ffn: 8, vocab: 8 } as const
-  const model = { ...sizes, moe: { experts: 8, chosen: 2, ffn: 8 } }
-  return Job.parse({ model, training: { seq: 12, globalBatch: 2 }, plan: { rows: 'worst', ...plan } })
+  const model = { ...sizes, moe: { experts: 8, topK: 2, ffn: 8 } }
+  return Job.parse({ model, training: { seq: 12, globalBatch: 2 }, plan: { expertCapacity: 'worst', ...plan } })
 }
 
 test('experts that cut cp where the ring begins leave it whole', () => {

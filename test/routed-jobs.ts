@@ -22,7 +22,7 @@ type Point = { readonly [K in keyof typeof grid]: (typeof grid)[K][number] }
 type Training = Partial<JobInput['training']>
 
 function jobAt({ model, ...plan }: Point, training: Training): Job | undefined {
-  const experts = 'moe' in models[model] ? {} : { ep: 1, etp: 1, rows: undefined, recompute: 'none' as const }
+  const experts = 'moe' in models[model] ? {} : { ep: 1, etp: 1, expertCapacity: undefined, recompute: 'none' as const }
   // Its norms are over four numbers: of what bf16 rounds they make a few per cent of the gradient, here as in the reference.
   const precision = model === 'windowed' ? 'f32' : plan.precision
   const found = Job.safeParse({

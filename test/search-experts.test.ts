@@ -44,15 +44,16 @@ test('room for rows is the usual unless a constraint names it: less of it might 
     const shared = splitsOf(request).filter(({ ep }) => ep === 8)
     return [...new Set(shared.map(({ rows = 2, imbalance = 1 }) => `${rows}: ${imbalance}`))]
   }
-  deepEqual(roomsOf('rows=worst'), ['worst: 8'])
-  deepEqual(roomsOf('rows<=1.5'), ['1: 1', '1.25: 1.25', '1.5: 1.5'])
-  deepEqual(roomsOf('rows=1.3'), ['1.3: 1.3'])
-  deepEqual(roomsOf('rows>=4'), ['4: 4', '6: 6', '8: 8'])
-  deepEqual(roomsOf('rows>8'), ['worst: 8'])
+  deepEqual(roomsOf('expertCapacity=worst'), ['worst: 8'])
+  deepEqual(roomsOf('expertCapacity<=1.5'), ['1: 1', '1.25: 1.25', '1.5: 1.5'])
+  deepEqual(roomsOf('expertCapacity=1.3'), ['1.3: 1.3'])
+  deepEqual(roomsOf('expertCapacity>=4'), ['4: 4', '6: 6', '8: 8'])
+  deepEqual(roomsOf('expertCapacity>8'), ['worst: 8'])
+  deepEqual(roomsOf('rows=1.3'), ['1.3: 1.3'], 'its name of before')
 })
 
 test('a plan that has room for the worst case has it, and is dearer', () => {
-  const [usual, worst] = ['rows=2', 'rows=worst'].map(
+  const [usual, worst] = ['expertCapacity=2', 'expertCapacity=worst'].map(
     rows => search(routed({ constraints: [rows, 'ep=8'] }), { keep: 1 }).best[0],
   )
   equal(usual.split.rows, undefined)
@@ -62,9 +63,9 @@ test('a plan that has room for the worst case has it, and is dearer', () => {
 
 test('constraints on rows that cannot be are refused', () => {
   const said = (text: string) => parseConstraints([text]).problems.map(({ message }) => message)
-  match(said('rows=0.5')[0], /0\.5 is not an expert capacity: a number of at least 1, or worst/)
-  match(said('rows=best')[0], /best is not an expert capacity/)
-  deepEqual(said('rows=worst'), [])
+  match(said('expertCapacity=0.5')[0], /0\.5 is not an expert capacity: a number of at least 1, or worst/)
+  match(said('expertCapacity=best')[0], /best is not an expert capacity/)
+  deepEqual(said('expertCapacity=worst'), [])
 })
 
 const long = (more: Asked = {}) => routed({ seq: 32768, ...more })
@@ -118,7 +119,7 @@ test('a reading says which imbalance a price assumes', () => {
   }
   match(
     said(routed(), { imbalance: 2 }) ?? '',
-    /^ep 8 shards 16 experts, 2 per rank; estimated with 2 times a balanced load \(rows: 2\); a step above that stops before its update, rows: worst allows 8/,
+    /^ep 8 shards 16 experts, 2 per rank; estimated with 2 times a balanced load \(expertCapacity: 2\); a step above that stops before its update, expertCapacity: worst allows 8/,
   )
   match(said(routed(), { imbalance: 8, rows: 'worst' }) ?? '', /buffers for the worst case, 8 times a balanced load/)
   match(said(routed({ software: 'megatron-2025' }), {}) ?? '', /estimated for a balanced load/)
@@ -131,7 +132,14 @@ test('next to a plan are other room for rows and other meetings', () => {
   const moves = movesFrom(request, from).filter(({ topic }) => topic === 'rows' || topic === 'attention')
   deepEqual(
     moves.map(({ change }) => showSentence(change)),
-    ['attention gather', 'attention ulysses 4 x ring 2', 'attention ulysses', 'rows 1.5', 'rows 3', 'rows worst'],
+    [
+      'attention gather',
+      'attention ulysses 4 x ring 2',
+      'attention ulysses',
+      'expertCapacity 1.5',
+      'expertCapacity 3',
+      'expertCapacity worst',
+    ],
   )
   for (const { splits } of moves) for (const split of splits) isSound({ ...request, globalBatch: 1 }, split)
 })

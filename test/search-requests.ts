@@ -22,7 +22,7 @@ export function requestOf(asked: Asked = {}): Request {
   const { devices = 16, batch = 16, layers = 12, memory = 80, constraints = [], software = 'megatron-2024' } = asked
   const { seq = 4096, experts } = asked
   const sizes = { embed: 4096, heads: 32, kvHeads: 8, ffn: 14336, vocab: 32768 }
-  const moe = experts && { experts, chosen: 2, ffn: 1024 }
+  const moe = experts && { experts, topK: 2, ffn: 1024 }
   const model = LlamaConfig.parse({ family: 'llama', layers, ...sizes, ...(moe && { moe }) })
   return {
     model,

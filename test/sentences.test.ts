@@ -47,7 +47,7 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
   'ep/every-row': [{ ep: 1, experts: 64 }, 'experts are not sharded; every rank has buffers for the worst case'],
   'ep/priced': [
     { ...shared, times: 2, rows: 2, worst: 8 },
-    'ep 8 shards 64 experts, 8 per rank; estimated with 2 times a balanced load (rows: 2); a step above that stops before its update, rows: worst allows 8',
+    'ep 8 shards 64 experts, 8 per rank; estimated with 2 times a balanced load (expertCapacity: 2); a step above that stops before its update, expertCapacity: worst allows 8',
   ],
   'pp/none': [{}, 'no pipeline: every rank has all layers'],
   'pp/zero': [{}, 'no pipeline: ZeRO-3 shards the parameters instead'],
@@ -86,7 +86,7 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
   'move/recompute': [{ recompute: 'full' }, 'recompute full'],
   'move/sequence-parallel': [{ on: false }, 'sequence parallel off'],
   'move/attention': [{ meeting: 'ulysses 2 x ring 4' }, 'attention ulysses 2 x ring 4'],
-  'move/rows': [{ rows: 'worst' }, 'rows worst'],
+  'move/rows': [{ rows: 'worst' }, 'expertCapacity worst'],
   'move/schedule': [{ schedule: 'interleaved', chunks: 4 }, 'interleaved, 4 chunks'],
   'move/layers': [{ first: 5, last: 0 }, 'layers first 5, last none'],
   'move/layers-even': [{}, 'layers even'],
@@ -181,6 +181,7 @@ const said: { readonly [Code in SentenceCode]: readonly [values: SentenceValues[
   'fit/over': [{ over: 4 * GiB, room: 73 * GiB }, 'does not fit: 4.0 GiB more than the usable 73.0 GiB'],
   'best/none': [{}, 'no plan fits; run lockstep plan for alternatives'],
   'best/this': [{}, 'this one, by estimate'],
+  'best/fits': [{ step: 1.5 }, '1.50 s, by estimate: the fastest that fits'],
   'best/faster': [{ step: 1.5, gain: 0.125 }, '1.50 s, 12.5 % faster, by estimate'],
   'note/own-order': [
     { file: 'my.csv', simulated: false },

@@ -46,15 +46,15 @@ test('JSON: parts add up to the step, for all ranks and for each stage', async (
 
 test('expert traffic is a part of its own, and verify reports the capacity that would do', async () => {
   const text = `
-model: { family: llama, layers: 2, embed: 32, heads: 4, kvHeads: 2, ffn: 64, vocab: 64, moe: { experts: 8, chosen: 2, ffn: 32 } }
+model: { family: llama, layers: 2, embed: 32, heads: 4, kvHeads: 2, ffn: 64, vocab: 64, moe: { experts: 8, topK: 2, ffn: 32 } }
 training: { seq: 16, globalBatch: 8 }
-plan: { dp: 4, ep: 4, rows: 1 }
+plan: { dp: 4, ep: 4, expertCapacity: 1 }
 `
   const { out } = await lockstep(['simulate', 'job.yaml', '--cluster', 'h100'], { 'job.yaml': text })
   match(out, /expert parallel +[\d.]+ [mu]?s/)
   const { code, err } = await lockstep(['verify', 'job.yaml', '--steps', '1'], { 'job.yaml': text })
   equal(code, 1)
-  match(err, /^error: plan\.rows: rank \d.* their capacity is 64; set `rows: 1\.\d+` \[engine\/failed\]\n$/)
+  match(err, /^error: plan\.rows: rank \d.* their capacity is 64; set `expertCapacity: 1\.\d+` \[engine\/failed\]\n$/)
 })
 
 test('a measured step is reproduced, and its scale serves other plans', async () => {

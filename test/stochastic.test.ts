@@ -69,7 +69,7 @@ async function rounded(job: Job, kernels?: 'native' | 'wasm') {
 }
 
 const decaying = (model: ModelName, plan: PlanInput): Job =>
-  jobOf(model, { ...byChance, ...plan }, { ...decayOnly, globalBatch: 12, roles: { norm: { weightDecay: 1 } } })
+  jobOf(model, { ...byChance, ...plan }, { ...decayOnly, globalBatch: 12, paramGroups: { norm: { weightDecay: 1 } } })
 
 const plans: readonly PlanInput[] = [
   { dp: 3, zero: 3 },

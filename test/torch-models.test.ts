@@ -29,7 +29,7 @@ const gpt = { family: 'gpt', layers: 2, embed: 8, heads: 2, vocab } as const
 const llama = { family: 'llama', layers: 2, embed: 8, heads: 4, kvHeads: 2, ffn: 12, vocab } as const
 const llama31 = { kind: 'llama3', factor: 8, low: 1, high: 2, original: 16 } as const
 const yarn = { kind: 'yarn', factor: 6, original: 32, fast: 4, slow: 0.5, scale: 0.8, scaleAll: 0.5 } as const
-const mla = { keyValueRank: 6, ropeDim: 4, plainDim: 3, valueDim: 5 } as const
+const mla = { kvLoraRank: 6, qkRopeHeadDim: 4, qkNopeHeadDim: 3, vHeadDim: 5 } as const
 const latent = { family: 'llama', layers: 2, embed: 8, heads: 3, ffn: 12, vocab } as const
 const configs: Record<string, ModelInput> = {
   mlp: { family: 'mlp', layers: 3, embed: 4, ffn: 7 },
@@ -44,7 +44,7 @@ const configs: Record<string, ModelInput> = {
   'llama with slower positions': { ...llama, headDim: 8, ropeScaling: { kind: 'linear', factor: 4 } },
   'llama with the positions of Llama 3.1': { ...llama, headDim: 8, ropeTheta: 20, ropeScaling: llama31 },
   'llama with YaRN': { ...llama, headDim: 12, ropeTheta: 50, ropeScaling: { ...yarn, scaleAll: 0 } },
-  'llama with latent attention': { ...latent, mla: { ...mla, queryRank: 5 } },
+  'llama with latent attention': { ...latent, mla: { ...mla, qLoraRank: 5 } },
   'llama with latent attention, YaRN and a window': { ...latent, mla, ropeScaling: yarn, ropeTheta: 50, window: 3 },
   'llama, tied, with everything': { ...llama, tied: true, qkvBias: true, qkNorm: true, window: 3 },
 }

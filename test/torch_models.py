@@ -49,7 +49,7 @@ def token_loss(logits, labels):
 
 
 def gpt(c, p, data):
-    norm = lambda x, name: F.layer_norm(x, x.shape[-1:], p[name + '.gain'], p[name + '.bias'], c['eps'])
+    norm = lambda x, name: F.layer_norm(x, x.shape[-1:], p[name + '.weight'], p[name + '.bias'], c['eps'])
     x = F.embedding(data['tokens'], p['embed.tokens']) + p['embed.positions']
     for i in range(c['layers']):
         at = 'layers.%d.' % i
@@ -96,7 +96,7 @@ def rotate(x, theta, scaling=None):
 def latent(c, p, at, y, norm):
     """DeepSeek's attention: heads are read off latents, one rotated key serves all of them."""
     turn = lambda x: rotate(x, c['ropeTheta'], c.get('ropeScaling'))
-    asked = norm(y @ p[at + 'q.down'], at + 'q.norm') if 'queryRank' in c['mla'] else y
+    asked = norm(y @ p[at + 'q.down'], at + 'q.norm') if 'qLoraRank' in c['mla'] else y
     known = norm(y @ p[at + 'kv.down'], at + 'kv.norm')
     q = torch.cat([project(asked, p[at + 'q.plain']), turn(project(asked, p[at + 'q.rope']))], -1)
     shared = turn((y @ p[at + 'k.rope']).unsqueeze(1)).expand(-1, c['heads'], -1, -1)
@@ -115,7 +115,7 @@ def grouped(c, p, at, y, norm):
 
 
 def llama(c, p, data):
-    norm = lambda x, name: x * (x.pow(2).mean(-1, keepdim=True) + c['eps']).rsqrt() * p[name + '.gain']
+    norm = lambda x, name: x * (x.pow(2).mean(-1, keepdim=True) + c['eps']).rsqrt() * p[name + '.weight']
     x = F.embedding(data['tokens'], p['embed.tokens'])
     for i in range(c['layers']):
         at = 'layers.%d.' % i

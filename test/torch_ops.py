@@ -94,7 +94,7 @@ def rope(op, ins, outs):
 
 def attention(op, ins, outs):
     want = ['batch', 'kvHeads', 'group', 'seq', 'headDim']
-    value = want[:-1] + ['valueDim' if 'valueDim' in ins[2][1] else 'headDim']
+    value = want[:-1] + ['vHeadDim' if 'vHeadDim' in ins[2][1] else 'headDim']
     q, k, v = [to(x, dims, names) for (x, dims), names in zip(ins, (want, want, value))]
     k, v = k.expand(*q.shape), v.expand(*q.shape[:-1], v.shape[-1])
     scale = op.get('scale', 1 / math.sqrt(q.shape[-1]))

@@ -183,7 +183,7 @@ describe('the trace of a simulated step', () => {
       'layers.0.F attn.q',
       'layers.0.B attn.q',
       'layers.0.F attention',
-      'layers.0.F layerNorm norm1.gain',
+      'layers.0.F layerNorm norm1.weight',
     ])
       ok(names.has(name), name)
     ok(!names.has('contract'))

@@ -103,7 +103,7 @@ test('all that is wrong with a folder is said at once', () => {
   throws(
     () => weightSource('f', memory),
     (e: Error) => {
-      match(e.message, /missing tensor model.norm.weight, needed for head.norm.gain/)
+      match(e.message, /missing tensor model.norm.weight, needed for head.norm.weight/)
       match(
         e.message,
         /k_proj.weight is 32 x 16, but 16 x 32 by config.json: \(kvHeads headDim\) embed of layers.0.attn.k/,

@@ -38,5 +38,12 @@ test('names, codes and comments are no text for users', () => {
   deepEqual(findingsIn('src/run/phrases.ts', "// nobody\nconst heldOut = 'held-out'\nkey('checkpoint/damaged')"), [])
 })
 
+test('of declarations on a page only the comments are prose', () => {
+  deepEqual(findingsIn('docs/x.md', '```ts\n/** nobody */\nconst normalise = 1\n```\nnobody'), [
+    'docs/x.md:2: "nobody": write no rank, another process, all ranks, the caller',
+    'docs/x.md:5: "nobody": write no rank, another process, all ranks, the caller',
+  ])
+})
+
 test('what users read keeps to the rules', () =>
   deepEqual(findingsBelow(fileURLToPath(new URL('../../', import.meta.url))), []))

@@ -53,7 +53,7 @@ type Name = ModelName | 'gshard'
 /** Two layers in all, or one a stage, of sequences that hold at least two documents. */
 function jobIn(name: Name, given: PlanInput, pad: number): Job {
   const [plan, training] = [{ ...given, zigzag: 'documents' } as const, { seq: Math.max(8, 2 * pad), globalBatch: 4 }]
-  const routed = () => Job.parse({ model: expertModels.gshard, training, plan: { ...plan, rows: 'worst' } })
+  const routed = () => Job.parse({ model: expertModels.gshard, training, plan: { ...plan, expertCapacity: 'worst' } })
   const job = packed(name === 'gshard' ? routed() : jobOf(name, plan, training), pad)
   const { pp, chunks } = job.plan
   return { ...job, model: { ...job.model, layers: pp * chunks } }
@@ -100,19 +100,19 @@ for (const seed of seeds) {
 }
 
 const sizes = { family: 'llama', layers: 1, embed: 8, heads: 4, kvHeads: 4, ffn: 8, vocab: 8 } as const
-const moe = { experts: 4, chosen: 2, ffn: 8, loss: { sequence: 0.1, microbatch: 0.1 }, bias: 0.01 } as const
+const moe = { experts: 4, topK: 2, ffn: 8, loss: { sequence: 0.1, microbatch: 0.1 }, bias: 0.01 } as const
 
 test('experts choose for each token, wherever it lies', () => {
-  const plan = { dp: 2, cp: 2, ep: 4, rows: 'worst', zigzag: 'documents' } as const
+  const plan = { dp: 2, cp: 2, ep: 4, expertCapacity: 'worst', zigzag: 'documents' } as const
   const training = { seq: 8, globalBatch: 4 }
   computesWhatOneRankComputes(packed(Job.parse({ model: { ...sizes, moe }, training, plan }), 4))
 })
 
 const scarce = (order: 'choice' | 'token' | 'probability', plan: PlanInput): Job => {
-  const capacity = { factor: 0.5, order, group: order === 'choice' ? ('sequence' as const) : 4, renormalise: true }
+  const capacity = { factor: 0.5, order, group: order === 'choice' ? ('sequence' as const) : 4, renormalize: true }
   const training = { seq: 16, globalBatch: 2 }
   const model = { ...sizes, moe: { ...moe, capacity } }
-  return packed(Job.parse({ model, training, plan: { rows: 'worst', ...plan, zigzag: 'documents' } }), 4)
+  return packed(Job.parse({ model, training, plan: { expertCapacity: 'worst', ...plan, zigzag: 'documents' } }), 4)
 }
 
 for (const [order, plan] of [
@@ -283,7 +283,7 @@ test('a pad that is suggested is one that both sequences and ranks take', () => 
       for (const seq of [14, 24, 30, 48])
         for (const pad of [1, 9, 12, 16, 20]) {
           const job = Job.parse({
-            ...{ model: sizes, training: { seq, globalBatch: 1 }, data: { documents: { separator: 0, pad } } },
+            ...{ model: sizes, training: { seq, globalBatch: 1 }, data: { documents: { eod: 0, pad } } },
             plan: { cp, zigzag: 'documents', attention },
           })
           const [divisible = job] = mendings(job, /^plan\.(cp|zigzag)$/)
@@ -293,18 +293,18 @@ test('a pad that is suggested is one that both sequences and ranks take', () => 
 })
 
 test('documents that ranks cannot share equally are refused', () => {
-  const documents = { separator: 0, pad: 4 }
+  const documents = { eod: 0, pad: 4 }
   deepEqual(problemsOf({ data: { documents } }), [])
   deepEqual(problemsOf({}), [
     'plan/documents plan.zigzag: the data has no document boundaries; try data: { documents: { pad: 4 } }, or zigzag: true',
   ])
-  deepEqual(problemsOf({ data: { documents: { separator: 0 } } }), [
+  deepEqual(problemsOf({ data: { documents: { eod: 0 } } }), [
     'plan/documents data.documents.pad: pad 1 % (2 x cp 2) = 1, must be 0; try pad 4 or zigzag: true',
   ])
-  deepEqual(problemsOf({ data: { documents: { separator: 0, pad: 12 } } }), [
+  deepEqual(problemsOf({ data: { documents: { eod: 0, pad: 12 } } }), [
     'data/documents data.documents.pad: seq 16 % pad 12 = 4, must be 0; try seq 24, pad 8 or pad 16',
   ])
-  const pairs = { source: 'pairs.jsonl', pairs: { prompt: 'q', answer: 'a' }, documents: { separator: 0 } } as const
+  const pairs = { source: 'pairs.jsonl', pairs: { prompt: 'q', answer: 'a' }, documents: { eod: 0 } } as const
   deepEqual(problemsOf({ model: { ...sizes, vocab: 256 }, data: { ...pairs, tokenizer: 'bytes' } }), [
     'plan/documents plan.zigzag: prompt/completion pairs are never split, and have any number of tokens; try zigzag: true',
   ])

@@ -44,11 +44,11 @@ class Emitted:
         with torch.no_grad():
             model.tokens.weight.copy_(named["embed.tokens"])
             model.head.weight.copy_(named["head.out"])
-            model.norm.weight.copy_(named["head.norm.gain"])
+            model.norm.weight.copy_(named["head.norm.weight"])
             for i, layer in enumerate(model.layers):
                 of = lambda name: named[f"layers.{i}.{name}"]  # noqa: E731
                 for norm in ("norm1", "norm2"):
-                    getattr(layer, norm).weight.copy_(of(f"{norm}.gain"))
+                    getattr(layer, norm).weight.copy_(of(f"{norm}.weight"))
                 for name in ("q", "k", "v"):
                     getattr(layer, name).weight.copy_(of(f"attn.{name}").flatten(1).t())
                 layer.out.weight.copy_(of("attn.out").flatten(0, 2).t())
@@ -70,7 +70,7 @@ def sizes_of(program, run, moe):
     vocab, ffn = dims["embed.tokens"][0], dims["layers.0.mlp.experts.gate" if moe else "layers.0.mlp.gate"][-1]
     return dict(
         layers=layers, embed=embed, heads=kv_heads * group, kv_heads=kv_heads, ffn=ffn, vocab=vocab,
-        seq=run["seq"], theta=10000.0, **(dict(experts=moe["experts"], chosen=moe["chosen"]) if moe else {}),
+        seq=run["seq"], theta=10000.0, **(dict(experts=moe["experts"], chosen=moe["topK"]) if moe else {}),
     )
 
 

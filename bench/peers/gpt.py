@@ -75,7 +75,7 @@ def state(w, layers, embed):
     found = {
         'tokens.weight': w['embed.tokens'],
         'positions.weight': w['embed.positions'],
-        'norm.weight': w['head.norm.gain'],
+        'norm.weight': w['head.norm.weight'],
         'norm.bias': w['head.norm.bias'],
         'head.weight': w['head.out'],
     }
@@ -92,7 +92,7 @@ def state(w, layers, embed):
             'down.bias': of('mlp.down.bias'),
         }
         for norm in ('norm1', 'norm2'):
-            block[norm + '.weight'], block[norm + '.bias'] = of(norm + '.gain'), of(norm + '.bias')
+            block[norm + '.weight'], block[norm + '.bias'] = of(norm + '.weight'), of(norm + '.bias')
         found.update({'blocks.%d.%s' % (i, name): x for name, x in block.items()})
     return found
 

@@ -8,6 +8,7 @@
  * which several axes split one dim, the major one first.
  */
 export const rankOrder = ['tp', 'cp', 'ep', 'dp', 'pp'] as const
+/** The name of a parallelism axis: tp, cp, ep, pp or dp. */
 export type MeshAxis = (typeof rankOrder)[number]
 
 /** An axis of the mesh, a factor of it, or a factor of that: where experts cut an axis that has factors already, or has none. */

@@ -18,6 +18,7 @@ export const descriptionPhrases = {
   '.data/filled': ['{data}; EOS token {separator} ends documents, padded to multiples of {pad}'],
 } as const satisfies ProblemPhrases
 
+/** The message templates of field descriptions, for a UI that translates them. */
 export type DescriptionPhrases = typeof descriptionPhrases
 
 /** In English, and as the phrase that it is. */

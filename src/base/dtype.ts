@@ -1,8 +1,9 @@
 /**
- * What numbers are stored in: one table. Its order is their code in C (kernels/commands.h), and the names that PyTorch and
- * safetensors have for them are written from it too (emit/runtime/dtypes.py).
+ * The element types of tensors. Their order is their code in C, and their PyTorch and safetensors names are generated
+ * from this table.
  */
 export const elementTypes = ['f32', 'f64', 'bf16', 'f16', 'i32', 'i8'] as const
+/** The element type of a tensor, such as f32 or bf16. */
 export type ElementType = (typeof elementTypes)[number]
 
 /**

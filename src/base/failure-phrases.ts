@@ -44,9 +44,11 @@ export const failurePhrases = {
   '.exec/no-files': ['there is no file system'],
   '.standstill': ['no progress for {time}{before}'],
   '.standstill/usual': [', although it never took more than {time} before'],
-  '.rows/native': ['{where}: its experts receive {needed} tokens, but their capacity is {room}; set `rows: {factor}`'],
+  '.rows/native': [
+    '{where}: its experts receive {needed} tokens, but their capacity is {room}; set `expertCapacity: {factor}`',
+  ],
   '.rows/interpreter': [
-    '{where}: the experts of this rank receive {needed} tokens, but their capacity is {room}; set `rows: {factor}`',
+    '{where}: the experts of this rank receive {needed} tokens, but their capacity is {room}; set `expertCapacity: {factor}`',
   ],
   '.rows/in': ['{block}, microbatch {microbatch}'],
   '.rows/step': ['a step'],

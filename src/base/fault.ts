@@ -17,6 +17,7 @@ interface Place {
   readonly at?: number
 }
 
+/** An injected fault: what goes wrong, on which rank and at which step. `kind:rank=1,step=20` on the command line. */
 export type Fault =
   | ({ readonly kind: 'kill' } & Place)
   | ({ readonly kind: 'lose' } & Place)
@@ -27,7 +28,7 @@ export type Fault =
   | {
       readonly kind: 'slow'
       readonly rank: number
-      /** So many times as long as it would take. */
+      /** The factor by which it takes longer. */
       readonly factor: number
       readonly from?: number
       readonly to?: number
@@ -98,7 +99,7 @@ export const faultKinds: Readonly<
 
 export const faultNames = Object.keys(faultKinds) as readonly FaultKind[] // its own keys
 
-/** Every fault that was understood, and what is wrong with the others. */
+/** Parses faults as `--fault` takes them; also returns diagnostics of those that are wrong. */
 export function parseFaults(texts: readonly string[]): {
   readonly faults: readonly Fault[]
   readonly problems: readonly Problem[]
@@ -205,7 +206,7 @@ const lasting = ['slow', 'lr'] as const
 type Lasting = FaultOf<(typeof lasting)[number]>
 const lasts = (fault: Fault): fault is Lasting => lasting.some(kind => kind === fault.kind)
 
-/** Faults that are to happen, each of them once, however often a run starts again. Keep it over restarts. */
+/** The faults to inject into a run. Each happens once, however often the run restarts: keep the book over restarts. */
 export class FaultBook {
   readonly #faults: Fault[]
   readonly #happened: Set<Fault>
@@ -219,18 +220,24 @@ export class FaultBook {
     return this.#faults
   }
 
-  /** One more, asked for while the run goes on. Whoever has prepared those there were must look again. */
+  /** Adds a fault during the run. Callers that prepared the earlier ones must prepare again. */
   add(fault: Fault): void {
     this.#faults.push(fault)
   }
 
-  /** Those that can still happen where so many ranks go on with another program: its commands have other numbers. */
+  /**
+   * Faults that can still happen after the remaining ranks switch to another program, whose commands have other
+   * indices.
+   */
   elsewhere(ranks: number): FaultBook {
     const can = (fault: Fault) => !('rank' in fault) || (fault.rank < ranks && !('at' in fault))
     return new FaultBook(this.faults.filter(can), this.#happened)
   }
 
-  /** Those of these kinds that happen in this step, and from now on have. Those that last happen in every step they are said of. */
+  /**
+   * Faults of these kinds that happen in this step; they count as happened from now on. Lasting ones happen in each
+   * of their steps.
+   */
   take<K extends FaultKind>(step: number, ...kinds: readonly K[]): FaultOf<K>[] {
     const due = this.faults.filter(
       (fault): fault is FaultOf<K> =>
@@ -240,7 +247,7 @@ export class FaultBook {
     return due
   }
 
-  /** Those that happen again where the step is run again to find out what was wrong with it. */
+  /** Faults that happen again when the step is replayed to find its cause. */
   again(step: number): FaultOf<'nan'>[] {
     return this.faults.filter(
       (fault): fault is FaultOf<'nan'> =>

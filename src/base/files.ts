@@ -6,6 +6,10 @@
 import { type ProblemPhrases, phrasing } from './phrasing.js'
 import { ProblemsError } from './problem.js'
 
+/**
+ * The file system that functions of this package are given: `nodeFiles()` of `lockstep/node`, or `memoryFiles()` in a
+ * page.
+ */
 export interface Files {
   /** The text of a file. */
   read(path: string): string
@@ -14,12 +18,12 @@ export interface Files {
   /** Paths of the files below a folder, in order; hidden ones and installed packages are left out. undefined: no folder. */
   list(path: string): readonly string[] | undefined
   exists(path: string): boolean
-  /** Writes all of it or, if that fails, nothing. */
+  /** Writes the file atomically. */
   write(path: string, content: string | Uint8Array): void
   append(path: string, content: string | Uint8Array): void
   /** Makes a new file with its content; false where the name is taken. */
   create(path: string, content: string): boolean
-  /** A file or a folder gets another name, which nothing else has. */
+  /** Renames a file or folder; the new name must be free. */
   rename(from: string, to: string): void
   /** Removes a file or a folder with everything below it, if it exists. */
   remove(path: string): void

@@ -13,6 +13,7 @@ function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   return both
 }
 
+/** A file system in memory, with these contents by path. */
 export function memoryFiles(contents: Readonly<Record<string, Content>> = {}): Files {
   const files = new Map(Object.entries(contents).map(([path, content]) => [path, bytesOf(content)]))
   const below = (path: string) => [...files.keys()].filter(file => file === path || file.startsWith(`${path}/`)).sort()

@@ -13,21 +13,24 @@ export interface Mesh {
   /**
    * The split of this dim over this axis, of c ranks, is not in order: rank r holds chunks r and 2c-1-r of 2c, so that
    * causal attention gives every rank as much to do. Axes that split the dim further cut what a rank holds in its order.
-   * `documents`: each document of a sequence is cut so by itself. Where they begin is data, so a rank holds a run of *slots*, and
-   * which token lies at a slot is data too: `order`.
+   * `documents`: each document of a sequence is split in zigzag by itself. Document boundaries are data, so a rank holds a run of
+   * *slots*, and the token of each slot is data too: `order`.
    */
   readonly zigzag?: { readonly dim: string; readonly axis: Axis; readonly documents?: true }
 }
 
 export type Coordinates = Readonly<Record<string, number>>
 
+/** The number of ranks of a mesh. */
 export const worldOf = (mesh: Mesh): number => mesh.axes.reduce((world, axis) => world * axis.size, 1)
 
 export const sizeOf = (mesh: Mesh, axis: Axis): number => mesh.axes.find(({ name }) => name === axis)?.size ?? 1
 
+/** The number of shards of a dim that these axes split together: their sizes multiplied. */
 export const sizeOfAll = (mesh: Mesh, axes: readonly Axis[]): number =>
   axes.reduce((product, axis) => product * sizeOf(mesh, axis), 1)
 
+/** The coordinates of a rank on the mesh. */
 export function coordinatesOf(mesh: Mesh, rank: Rank): Coordinates {
   const at: Record<string, number> = {}
   for (const { name, size } of mesh.axes) {
@@ -41,7 +44,7 @@ export function coordinatesOf(mesh: Mesh, rank: Rank): Coordinates {
 export const rankAt = (mesh: Mesh, at: Coordinates): Rank =>
   mesh.axes.reduceRight((rank, { name, size }) => rank * size + (at[name] ?? 0), 0)
 
-/** Position along several axes read as one, major axis first. */
+/** The position of a rank along several axes read as one, major axis first. */
 export const indexAlong = (mesh: Mesh, axes: readonly Axis[], at: Coordinates): number =>
   axes.reduce((index, axis) => index * sizeOf(mesh, axis) + (at[axis] ?? 0), 0)
 

@@ -39,17 +39,17 @@ export type Op =
   | { readonly kind: 'swiglu' }
   /** (dy, gate, up) -> (dgate, dup) */
   | { readonly kind: 'swigluGrad' }
-  /** (x, gain, bias) -> (y): normalised over the dims of gain. */
+  /** (x, weight, bias) -> (y): normalized over the dims of weight. */
   | { readonly kind: 'layerNorm'; readonly eps: number }
-  /** (dy, x, gain) -> (dx) */
+  /** (dy, x, weight) -> (dx) */
   | { readonly kind: 'layerNormInputGrad'; readonly eps: number }
-  /** (dy, x) -> (dgain, dbias) */
+  /** (dy, x) -> (dweight, dbias) */
   | { readonly kind: 'layerNormWeightGrad'; readonly eps: number }
-  /** (x, gain) -> (y): x / rms(x) * gain over the dims of gain. */
+  /** (x, weight) -> (y): x / rms(x) * weight over the dims of weight. */
   | { readonly kind: 'rmsNorm'; readonly eps: number }
-  /** (dy, x, gain) -> (dx) */
+  /** (dy, x, weight) -> (dx) */
   | { readonly kind: 'rmsNormInputGrad'; readonly eps: number }
-  /** (dy, x) -> (dgain) */
+  /** (dy, x) -> (dweight) */
   | { readonly kind: 'rmsNormWeightGrad'; readonly eps: number }
   /**
    * (a, b) -> (out): side by side along the dim of out that they lack: first the dim that only a has, then the one that only
@@ -60,13 +60,13 @@ export type Op =
   | { readonly kind: 'joinGrad' }
   /**
    * (x, positions) -> (y): element i and i + headDim/2 turned by position * theta^(-2i/headDim), or as `rotationOf` scales it;
-   * headDim is named ropeDim where it is a part of heads. The inverse turns back; it is the gradient, so what grew grows again.
+   * headDim is named qkRopeHeadDim where it is a part of heads. The inverse turns back; it is the gradient, so what grew grows again.
    * Positions [batch seq] are those within a token's document; without them they are those within the sequence.
    */
   | { readonly kind: 'rope'; readonly theta: number; readonly inverse: boolean; readonly scaling?: RopeScaling }
   /**
    * (q, k, v, positions, order) -> (out, lse): causal attention. q, out [batch seq kvHeads group headDim]; k, v without group; headDim of v and
-   * out is named valueDim where it is another. lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores
+   * out is named vHeadDim where it is another. lse [batch seq kvHeads group] is the log of the sum of exp(scores). Scores
    * are multiplied by `scale`, or by 1/sqrt(headDim). A window of w sees the last w positions only. Dropout acts on the probabilities, mask by counter.
    * Where there are positions [batch seq], of the queries within their documents, a query at n sees itself and the n before it.
    * Where there is an order [batch slot], the token at a slot of the sequence, query or key, is the one it names.
@@ -246,7 +246,7 @@ export type Op =
    * (grad, normSquared, taken, param, rows, columns, mean, rowMeans, columnMeans, meanSquare) -> (paramSquared, stepSquared):
    * as lambSquares, for adafactor. Of what is no matrix, v takes the place of rows and all that follows.
    */
-  | ({ readonly kind: 'adafactorSquares' } & Pick<Adafactor, 'beta2Decay' | 'eps' | 'inputs'> & Clip)
+  | ({ readonly kind: 'adafactorSquares' } & Pick<Adafactor, 'beta2Decay' | 'eps1' | 'inputs'> & Clip)
   /** (value, normSquared, taken) -> (ema): in a step that is taken, decay * ema + (1 - decay) * value; in the first, value. Reads what it writes. */
   | ({ readonly kind: 'average'; readonly decay: number } & Guard)
   /** (scale) -> (x): x / scale. Reads what it writes. */

@@ -61,11 +61,11 @@ export interface Adafactor {
   /** Of the n-th step the mean takes the part n^beta2Decay. */
   readonly beta2Decay: number
   /** What the root of a mean of squares is at least. */
-  readonly eps: number
+  readonly eps1: number
   /** As large a parameter, by its root mean square, counts at least. */
-  readonly least: number
+  readonly eps2: number
   /** The root mean square of a step, before it is made as long as the parameter, is at most this. */
-  readonly most: number
+  readonly clipThreshold: number
   readonly weightDecay: number
   /** Of a matrix: how many of its dims are rows (`shapeOfMatrix`). Else the mean of squares is kept as it is. */
   readonly inputs?: number | undefined

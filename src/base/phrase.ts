@@ -5,9 +5,10 @@
 import { either } from './text.js'
 
 export type Phrase = readonly [message: string, advice?: string]
+/** A table of message templates by code. */
 export type Phrases = Readonly<Record<string, Phrase>>
 
-/** A phrase of a table with what stands in its gaps. */
+/** A message template with its values, so that a page can show it in another language. */
 export interface Spoken {
   readonly phrase: string
   readonly values: Readonly<Record<string, Gap>>
@@ -26,7 +27,10 @@ interface Advice {
   readonly advice: Spoken
 }
 
-/** What stands in a gap. A list: one of these, unless it says how it is joined; what is said within a phrase is said in its language. */
+/**
+ * The value of a template parameter. A list means one of these, unless it specifies how it is joined. Nested messages
+ * are translated too.
+ */
 export type Gap =
   | Word
   | readonly Word[]
@@ -49,7 +53,7 @@ export const spoken = (phrase: string, [values = {}]: readonly unknown[]): Spoke
   ...{ phrase, values: values as Spoken['values'] }, // as `Filling` has it
 })
 
-/** The same table in another language: a phrase that is missing, or lacks its advice, is a type error. */
+/** A translation of a table of message templates: a missing template is a type error. */
 export type Translated<Table extends Phrases> = {
   readonly [Key in keyof Table]: Table[Key] extends readonly [string, string]
     ? readonly [string, string]

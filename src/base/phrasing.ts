@@ -17,7 +17,7 @@ export function problemSaid(severity: Problem['severity'], path: string, said: S
   return { severity, code, path, message, ...(suggestion !== '' && { suggestion }), ...said }
 }
 
-/** How problems are made of the phrases of a table. */
+/** Functions that make diagnostics from a table of message templates. */
 export function phrasing<const Table extends ProblemPhrases>(table: Table) {
   const said =
     (severity: Problem['severity']) =>
@@ -26,7 +26,7 @@ export function phrasing<const Table extends ProblemPhrases>(table: Table) {
   return {
     refused: said('error'),
     advised: said('warning'),
-    /** What stands within a phrase, and is said in its language. */
+    /** A nested message, translated with the message around it. */
     clause: <Name extends ClauseIn<Table>>(phrase: Name, ...filling: FillingOf<Table, Name>): Spoken =>
       spoken(phrase, filling),
   }

@@ -4,6 +4,7 @@
  */
 import { bytesPer, type DType } from './dtype.js'
 
+/** The values of `plan.precision`: mixed-precision recipes by the dtypes of weights, gradients and optimizer state. */
 export const planPrecisions = ['f32', 'bf16', 'f16', 'bf16-no-masters', 'pure-bf16'] as const
 export type PlanPrecision = (typeof planPrecisions)[number]
 

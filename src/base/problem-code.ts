@@ -1,4 +1,4 @@
-/** Every code a problem can have, and what it means: docs/problems.md is printed from this table. */
+/** Every code a diagnostic can have, and its meaning. docs/problems.md is printed from this table. */
 export const problemCodes = {
   'command/usage': 'the command was used wrongly',
   'command/interrupted': 'the command was interrupted before there was a result',
@@ -24,6 +24,7 @@ export const problemCodes = {
   'schema/missing': 'a required key is missing',
   'schema/name': 'unknown name',
   'schema/range': 'a number is too small or too large',
+  'schema/renamed': 'a field has its name of an earlier version, or is set under two names',
   'schema/type': 'a value has the wrong type',
   'schema/value': 'a value is not allowed',
 
@@ -169,4 +170,5 @@ export const problemCodes = {
   'validate/rows': 'the rows cannot be read',
 } as const
 
+/** The code of a diagnostic; `problemCodes` has the meaning of each. */
 export type ProblemCode = keyof typeof problemCodes

@@ -2,17 +2,18 @@
 import type { Spoken } from './phrase.js'
 import type { ProblemCode } from './problem-code.js'
 
+/** A diagnostic: what is wrong, where, and what to try instead. */
 export interface Problem {
   readonly severity: 'error' | 'warning'
   /** Stable and greppable: 'plan/indivisible'. */
   readonly code: ProblemCode
-  /** Where: 'plan.tp'. Empty: the file as a whole. */
+  /** The field: 'plan.tp'. Empty: the entire file. */
   readonly path: string
   /** What, with the equation. */
   readonly message: string
   /** What to try instead. */
   readonly suggestion?: string
-  /** The phrase that message and suggestion are, and what stands in its gaps: pages say it in a language of their own. */
+  /** The template of message and suggestion, with its values, for translation. */
   readonly phrase?: string
   readonly values?: Spoken['values']
   readonly line?: number
@@ -32,10 +33,10 @@ export const warning = (code: ProblemCode, path: string, message: string, sugges
 
 export const hasErrors = (problems: readonly Problem[]): boolean => problems.some(p => p.severity === 'error')
 
-/** Thrown at the rim for problems found where a value was expected. */
+/** The error that holds diagnostics. Thrown where a function cannot return them. */
 export class ProblemsError extends Error {
   readonly problems: readonly Problem[]
-  /** The file they are in, where it is not the one that everybody talks of. */
+  /** The file they are in, if it is not the one that was read. */
   readonly file?: string
   constructor(problems: readonly Problem[], file?: string) {
     super(problems.map(showProblem).join('\n'))
@@ -44,6 +45,7 @@ export class ProblemsError extends Error {
   }
 }
 
+/** One diagnostic as text: severity, code, place, message and suggestion. */
 export function showProblem(p: Problem): string {
   const place = p.line === undefined ? '' : `${p.line}:${p.column ?? 1} `
   const path = p.path === '' ? '' : `${p.path}: `

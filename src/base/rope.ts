@@ -39,7 +39,7 @@ export const ropeScalingNumbers = {
 } as const satisfies { readonly [K in RopeScaling['kind']]: readonly Exclude<keyof RopeScalingOf<K>, 'kind'>[] }
 
 /** What turns: a whole head, or a part of heads that was projected apart. */
-export const ropeDims: readonly string[] = ['headDim', 'ropeDim']
+export const ropeDims: readonly string[] = ['headDim', 'qkRopeHeadDim']
 
 export interface Rotation {
   /** Angle of pair i from one position to the next. */

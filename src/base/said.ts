@@ -3,12 +3,12 @@
  * so that a program prints it and a page may say the same in a language of its own.
  */
 
-/** One of the codes of `Values`, with the values that belong to it. */
+/** A message code with its values. */
 export type Said<Values> = {
   readonly [Code in keyof Values]: { readonly code: Code; readonly values: Values[Code] }
 }[keyof Values]
 
-/** How each is said: a code without words is a type error. */
+/** The template of each code: a code without one is a type error. */
 export type Wording<Values> = { readonly [Code in keyof Values]: (values: Values[Code]) => string }
 
 export function sayIn<Values>(words: Wording<Values>, { code, values }: Said<Values>): string {

@@ -13,6 +13,8 @@ export const schemaPhrases = {
   'schema/value/experts': ['is missing: number of experts, and experts per token (top-k)'],
   'schema/value/twice': ['{value}, but {other} is {got}'],
   'schema/key': ['unknown key `{key}`', '{instead}'],
+  'schema/renamed': ['`{old}` is now `{now}`'],
+  'schema/renamed/twice': ['`{old}` and `{now}` are the same field, and both are set', 'leave `{old}` out'],
   'schema/name/word': ['unknown {field} `{word}`', '{instead}'],
   'schema/name/value': ['unknown {field}: {got}', '{instead}'],
   'schema/range/least': ['must be at least {limit}, got {got}', '{instead}'],

@@ -2,19 +2,33 @@
 
 export type Cell = string | number
 
-/** Columns are as wide as their widest cell; numbers stand right, words left. */
+/** Columns of a screen, and of a table: tables may be indented. */
+const screenWidth = 100
+const tableWidth = screenWidth - 2
+/** A narrower last column is not worth breaking. */
+const leastColumn = 8
+
+/** Columns are as wide as their widest cell; numbers stand right, words left. Where a table is wider than the screen the words of its last column are broken. */
 export function table(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const all = [header, ...rows.map(row => row.map(String))]
   const widths = header.map((_, i) => Math.max(...all.map(row => (row[i] ?? '').length)))
-  const right = header.map(
-    (_, i) => rows.length > 0 && rows.every(row => typeof row[i] === 'number' || /^[\d.]/.test(String(row[i]))),
-  )
+  const right = header.map((_, i) => {
+    const cells = rows.flatMap(row => (i < row.length ? [row[i]] : []))
+    return cells.length > 0 && cells.every(cell => typeof cell === 'number' || /^[\d.]/.test(cell))
+  })
   const line = (row: readonly string[]) =>
     row
       .map((cell, i) => (right[i] ? cell.padStart(widths[i]) : cell.padEnd(widths[i])))
       .join('  ')
       .trimEnd()
-  return all.map(line).join('\n')
+  const last = header.length - 1
+  const room = tableWidth - widths.slice(0, last).reduce((sum, width) => sum + width + 2, 0)
+  if (last < 1 || room < leastColumn || room >= widths[last] || right[last]) return all.map(line).join('\n')
+  const broken = (row: readonly string[]) =>
+    wrapped(row[last] ?? '', room, '').map((text, i) =>
+      line([...header.slice(0, last).map((_, j) => (i === 0 ? row[j] : '')), text]),
+    )
+  return all.flatMap(broken).join('\n')
 }
 
 /** "a, b or c" */
@@ -26,7 +40,7 @@ export const counted = (n: number, noun: string): string =>
   `${n} ${noun}${n === 1 ? '' : /(?:ch|s|x)$/.test(noun) ? 'es' : 's'}`
 
 /** Lines of at most so many columns, broken at spaces; those after the first are indented. */
-export function wrapped(text: string, columns = 100, indent = '  '): string[] {
+export function wrapped(text: string, columns = screenWidth, indent = '  '): string[] {
   const lines: string[] = []
   for (const word of text.split(' ')) {
     const last = lines.at(-1)

@@ -1,11 +1,10 @@
 /**
- * Work that can be watched and stopped: a generator that yields the share done so far, from 0 to 1, and returns the
- * result. Its caller decides what happens between two shares: nothing (`finish`), or a line of progress and a look
- * for Ctrl-C (the command line).
+ * Long-running work as a generator: it yields the fraction done, from 0 to 1, and returns the result. The caller
+ * decides what happens in between: nothing (`finish`), a progress bar, a check for Ctrl-C.
  */
 export type Work<T> = Generator<number, T, void>
 
-/** Runs the work to its end without a pause. */
+/** Runs a generator variant to its end and returns the result. */
 export function finish<T>(work: Work<T>): T {
   for (;;) {
     const next = work.next()
@@ -13,7 +12,7 @@ export function finish<T>(work: Work<T>): T {
   }
 }
 
-/** Runs the work as a part of a larger one: its shares count from `from` to `to` there. */
+/** Runs work as part of larger work: its progress counts from `from` to `to` there. */
 export function* asPart<T>(from: number, to: number, work: Work<T>): Work<T> {
   for (;;) {
     const next = work.next()
@@ -22,9 +21,9 @@ export function* asPart<T>(from: number, to: number, work: Work<T>): Work<T> {
   }
 }
 
-/** Somebody who watches work of several phases: the command line draws how far it is. */
+/** An observer of work in several phases: the command line draws a progress bar. */
 export interface Watcher {
-  /** Phases to come, each with the length it is expected to have, in any unit. A phase nobody expected has no time. */
+  /** Phases to come, each with its expected length in any unit. An unexpected phase has no length. */
   expect(phases: Readonly<Record<string, number>>): void
   /** `share` of the phase is done. */
   say(phase: string, share?: number): void

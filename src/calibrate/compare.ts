@@ -11,7 +11,7 @@ import { typical } from './observe.js'
 import { measuredSpans, type OpTime, opTimes } from './side-by-side.js'
 import { type Start, type TimedStep, trainee } from './turns.js'
 
-/** A job whose steps are timed, in turns with others. */
+/** A run whose steps are timed in alternation with other measurements. */
 export interface TimedRun {
   readonly program: Program
   readonly start: Start
@@ -19,11 +19,13 @@ export interface TimedRun {
   readonly steps: readonly TimedStep[]
 }
 
+/** Prepares a job for `compareSteps`: starts its ranks and times its steps. */
 export function timedRun(job: Job, program: Program, dataset: Dataset): TimedRun {
   const steps: TimedStep[] = []
   return { program, steps, start: trainee(job, program, dataset, step => void steps.push(step)) }
 }
 
+/** A measured step next to its simulation, op by op. */
 export interface StepComparison {
   readonly ranks: number
   /** Seconds of a step. */
@@ -39,7 +41,7 @@ export interface StepComparison {
   readonly spans: readonly Span[]
 }
 
-/** The run must have been timed on this machine. */
+/** Compares a timed run with its simulation. The run must have been timed on this machine. */
 export function compareSteps({ program, steps }: TimedRun, machine: Cluster): StepComparison {
   const ranks = worldOf(program.mesh)
   const everyRank = Array.from({ length: ranks }, (_, rank) => rank)

@@ -8,8 +8,9 @@ import {
   digits,
   type MatmulPoint,
 } from '../cluster/index.js'
-import { fitAttention, fitMatmul, flopsOf, trafficOf } from '../cost/index.js'
+import { fitAttention, fitMatmul, flopsOf, type Kernel, trafficOf } from '../cost/index.js'
 import type { Observation } from './observe.js'
+import { physical, type Sized } from './physical.js'
 
 export interface Machine {
   /** What the processor is called, and which kernels ran. */
@@ -22,11 +23,13 @@ export interface Machine {
 
 export function machineCluster(
   machine: Machine,
-  observations: readonly Observation[],
-  collectives: readonly CollectivePoint[],
+  kernels: readonly Observation[],
+  timed: readonly CollectivePoint[],
   devices = machine.cores,
 ): Cluster {
   const { cores } = machine
+  const observations = physical(kernels, ({ kernel }) => sizedOf(kernel))
+  const collectives = physical(timed, ({ kind, ranks, bytes }) => ({ kind: `${kind} ${ranks}`, sizes: [bytes] }))
   const evidence = `measured by lockstep calibrate, ${machine.date}: ${observations.length} kernels inside training steps on ${cores} cores at once, ${collectives.length} collectives; ${machine.kernels}`
   const latency = Math.min(...collectives.map(({ seconds }) => seconds), 1e-5)
   const bandwidth = Math.max(...collectives.map(({ bytes, seconds }) => bytes / seconds), 1e9)
@@ -47,6 +50,17 @@ export function machineCluster(
       levels: [{ name: 'machine', size: devices, link, ports: 1, oversubscription: 1, measured: [...collectives] }],
     },
     sources: [evidence],
+  }
+}
+
+function sizedOf(kernel: Kernel): Sized {
+  if (kernel.kind === 'memory') return { kind: `${kernel.op}`, sizes: [trafficOf(kernel)] }
+  const { kind, precision, batch } = kernel
+  if (kernel.kind === 'matmul') return { kind: `${kind} ${precision}`, sizes: [batch, kernel.m, kernel.n, kernel.k] }
+  const { pass, heads, queries, keys, headDim, causal, dropout } = kernel
+  return {
+    kind: JSON.stringify([kind, precision, pass, causal, dropout]),
+    sizes: [batch * heads, queries, keys, headDim],
   }
 }
 

@@ -13,6 +13,8 @@ export interface Observation {
 export interface Observer {
   add(spans: readonly Span[]): void
   observations(): Observation[]
+  /** Whether most times of most kernels are of the kernel, not of what else the machine did. */
+  settled(): boolean
 }
 
 export function observer(program: Program): Observer {
@@ -29,8 +31,9 @@ export function observer(program: Program): Observer {
         const { step, instr } = doneBy(program, span)
         if (step.kind !== 'call' || !instr || span.lane !== 'compute') return []
         const work = workOf(instr, program.segments[step.segment], program)
-        return isKernel(work) ? [{ kernel: work, seconds: typical(all) }] : []
+        return isKernel(work) ? [{ kernel: work, seconds: undisturbed(all) }] : []
       }),
+    settled: () => areSettled([...times.values()].map(({ all }) => all)),
   }
 }
 
@@ -56,8 +59,27 @@ export function merged(observations: readonly Observation[]): Observation[] {
   return [...found.values()].map(({ kernel, all }) => ({ kernel, seconds: median(all) }))
 }
 
-/** No clock here tells shorter times apart: what it calls nothing took something. */
+/** No clock here resolves shorter times: what it reports as zero took something. */
 const tick = 1e-8
 
 /** The least times depend on luck where other work comes and goes, and each kernel has its own; medians add up. */
 export const typical = (times: readonly number[]): number => Math.max(tick, median(times))
+
+/** Caches explain a few times the least, not more: such a sample waited for a core. */
+const disturbed = 4
+/** Of shorter times the clock and the cache are a larger part. */
+const shortest = 1e-6
+
+const calm = (times: readonly number[]): number[] => {
+  const limit = disturbed * Math.max(shortest, Math.min(...times))
+  return times.filter(seconds => seconds <= limit)
+}
+
+/** The typical time of the samples that did not wait for a core. A median of all would be one that did, on a machine that others use. */
+export const undisturbed = (times: readonly number[]): number => typical(calm(times))
+
+/** Whether at least half of the samples count, for nine of ten: if not, it is worth to measure once more. */
+export const areSettled = (all: readonly (readonly number[])[]): boolean => {
+  const unsettled = all.filter(times => calm(times).length * 2 < times.length)
+  return unsettled.length * 10 <= all.length
+}

@@ -12,18 +12,19 @@ import { machinePrices } from './machine-prices.js'
 import { machineOfRun } from './run-machine.js'
 import { type TimesObserver, timesObserver } from './times.js'
 
-/** Of one rank; times count from the beginning of the step. */
+/** The spans of one rank with their labels; times count from the start of the step. */
 export interface RankSpans {
   readonly columns: SpanColumns
   readonly labels: SpanLabels
 }
 
-/** Ranks in order. */
+/** One step: its length, and the spans of all ranks in order. */
 export interface SeenStep {
   readonly seconds: number
   readonly ranks: readonly RankSpans[]
 }
 
+/** One step of a run, measured and predicted. */
 export interface StepView {
   /** Counts from 1. */
   readonly step: number
@@ -32,12 +33,12 @@ export interface StepView {
   readonly collectives: readonly CollectiveSum[]
 }
 
+/** Shows the last step of a running session, measured next to predicted. */
 export interface StepViewer {
-  /** Whether the next look would still leave the run nearly all of its time. */
+  /** Whether another look costs little enough time. */
   isDue(): boolean
   /**
-   * Shows the last step; undefined: nothing was measured. To hand it on is part of the look. The more often it looks, the more steps its
-   * prediction rests on.
+   * Passes the last step to `show`; undefined: nothing was measured. Predictions get better with every look.
    */
   look(session: Session, show: (view: StepView | undefined) => void): void
 }
@@ -75,6 +76,7 @@ interface Seen {
   predicted?: SeenStep | undefined
 }
 
+/** A viewer of the steps of a session on this host. */
 export function stepViewer(host: Host): StepViewer {
   const [looks, predictions] = [new Ration(0), new Ration(keptFor)]
   let seen: Seen | undefined

@@ -16,19 +16,26 @@ export interface Player {
 
 export type Start = () => Promise<Player>
 
-/** Yields the share that is done before each start and each turn. Everybody who was started is stopped, whatever happens. */
-export async function* inTurns(starts: readonly Start[], rounds: number): AsyncGenerator<number, void, void> {
+/**
+ * Runs measurements in alternation, so that they see the same machine. Yields the fraction done. All are stopped at
+ * the end, errors included. Where the samples are not `settled` after all rounds there are up to as many again.
+ */
+export async function* inTurns(
+  starts: readonly Start[],
+  rounds: number,
+  settled: () => boolean = () => true,
+): AsyncGenerator<number, void, void> {
   const players: Player[] = []
   try {
     for (const start of starts) {
       yield 0
       players.push(await start())
     }
-    const turns = Array.from({ length: rounds }, () => players).flat()
-    for (const [i, player] of turns.entries()) {
-      yield i / turns.length
-      await player.turn()
-    }
+    for (let round = 0; round < rounds || (round < 2 * rounds && !settled()); round++)
+      for (const [i, player] of players.entries()) {
+        yield Math.min(1, (round + i / players.length) / rounds)
+        await player.turn()
+      }
   } finally {
     for (const player of players) await player.stop()
   }

@@ -5,6 +5,7 @@ const block = 512
 /** Bytes of a file that are read at once. */
 const most = 2 ** 22
 
+/** A checkpoint folder as one tar file, in pieces. */
 export function* archiveOf(
   folder: string,
   files: Pick<Files, 'list' | 'readBytes'>,

@@ -15,7 +15,7 @@ export interface Checkpoint extends Position {
   readonly run: string
   /** Who wrote it: a program and its version; undefined: an earlier one, which did not say. */
   readonly software?: string | undefined
-  /** The runs it went on from, the last one first. */
+  /** The runs it resumed from, the last one first. */
   readonly line: readonly string[]
   /** Numbers of its program that live from step to step. */
   readonly scalars: Scalars<number>
@@ -156,9 +156,10 @@ function shardReader(manifest: Manifest, read: ReadFile): ValuesOf {
     const shards = opened.get(part.file) ?? located(`${where}, tensor ${name}`, () => openShards(bytes))
     opened.set(part.file, shards)
     return located(where, () => {
-      const wrong = disagreement(manifest, part, name, shards)
+      const stored = manifest.tensors[name]?.stored ?? name
+      const wrong = disagreement(manifest, part, stored, shards)
       if (wrong !== undefined) throw new Error(wrong)
-      const { shape, values } = shards.file.tensor(name)
+      const { shape, values } = shards.file.tensor(stored)
       const said = storedShape(part)
       if (shape.join() !== said.join())
         throw new Error(`tensor ${name} is ${sizes(shape)}, but ${sizes(said)} in the manifest`)

@@ -28,6 +28,8 @@ export interface Part extends Box {
 }
 
 export interface Entry {
+  /** What its shards call it, where an earlier version wrote them under another name. */
+  readonly stored?: string
   readonly dims: readonly Dim[]
   readonly shards: readonly Part[]
 }
@@ -39,7 +41,7 @@ export interface Manifest extends Position {
   readonly run: string
   /** Who wrote it: a program and its version. Earlier ones did not say. */
   readonly software?: string
-  /** The runs it went on from, the last one first. */
+  /** The runs it resumed from, the last one first. */
   readonly line?: readonly string[]
   readonly tensors: Readonly<Record<string, Entry>>
   /** Every file beside the manifest -> its CRC-32; that of a shard covers its head, which has those of its tensors. */
@@ -66,8 +68,19 @@ export function parseManifest(text: string): Manifest {
   if (written !== sumOf(new TextEncoder().encode(text.slice(0, text.length - end.length))))
     throw new Error('manifest.json is corrupt or was changed: its CRC-32 is not the one that was written')
   if (!isSound(manifest)) throw new Error('manifest.json lacks step, run, files, tensors or their shards')
-  return manifest
+  return { ...manifest, tensors: withTodaysNames(manifest.tensors) }
 }
+
+/** Norm weights were called `norm1.gain`; so does the runtime of emitted programs read them. */
+const earlierName = /(\bnorm\d?)\.gain$/
+
+const withTodaysNames = (tensors: Manifest['tensors']): Manifest['tensors'] =>
+  Object.fromEntries(
+    Object.entries(tensors).map(([stored, entry]) => {
+      const name = stored.replace(earlierName, '$1.weight')
+      return [name, name === stored ? entry : { ...entry, stored }]
+    }),
+  )
 
 /** Format 1 had neither a run nor checksums: nothing says that its shards belong together. */
 const unknownFormat = (found: unknown): string =>

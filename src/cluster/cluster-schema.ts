@@ -5,7 +5,7 @@ import { Cluster } from './cluster.js'
 import { clusterOf, deviceNames } from './lookup.js'
 import { ClusterRequest } from './request.js'
 
-/** A request in a few words, or with `topology` a full definition, in which the device may be named too. */
+/** The JSON schema of a cluster file: a short request, or with `topology` a full definition. */
 export function clusterSchema(): JsonSchema {
   const request = schemaAsJson(ClusterRequest, z.toJSONSchema)
   const definition = schemaAsJson(Cluster, z.toJSONSchema)
@@ -23,7 +23,7 @@ export function clusterSchema(): JsonSchema {
   }
 }
 
-/** Of requests first, then of full definitions. */
+/** Every field of a cluster file: first those of short requests, then those of full definitions. */
 export function clusterFields(): readonly FieldReference[] {
   const whole = [clusterOf('h200', 64), clusterOf('tpu-v5p', 128, { slices: 2 })]
   const full = fieldsOfSchema(schemaAsJson(Cluster, z.toJSONSchema), [...whole, sample])

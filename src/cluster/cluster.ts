@@ -72,6 +72,7 @@ export const Topology = z.discriminatedUnion('kind', [
   }),
 ])
 
+/** The schema of a cluster (Zod): device, links and topology. */
 export const Cluster = z.strictObject({
   name: z.string().describe('what to call it'),
   device: Device.describe('device description, or the name of a device in the catalog'),

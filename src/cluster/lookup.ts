@@ -8,6 +8,7 @@ import { type Device, type Precision, precisions } from './device.js'
 import { refused } from './phrases.js'
 import type { Overrides } from './request.js'
 
+/** The devices of the catalog, such as `h100`. */
 export const deviceNames: readonly string[] = [...entries.keys()]
 
 export function findEntry(name: string): Entry | undefined {
@@ -34,7 +35,10 @@ export function deviceOf(name: string): Device {
   return entry.device
 }
 
-/** So many of them, joined as their maker would; throws what is wrong with that. `clusterOf('h100', 16_384)` */
+/**
+ * A cluster of n devices of the catalog, connected as its vendor does: `clusterOf('h100', 16_384)`. Throws a
+ * `ProblemsError`.
+ */
 export function clusterOf(name: string, devices: number, overrides: Overrides = {}): Cluster {
   const entry = findEntry(name)
   if (!entry) throw new ProblemsError([unknownDevice(name)])

@@ -12,7 +12,7 @@ export interface ParsedCluster {
   readonly problems: readonly Problem[]
 }
 
-/** `value` is what the YAML or JSON says: a request, or with `topology` a full definition. */
+/** Reads a cluster from parsed YAML or JSON: a short request, or with `topology` a full definition. */
 export function parseCluster(value: unknown): ParsedCluster {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { problems: [refused('', 'schema/type/cluster', { example: '{device: h100, devices: 64}' })] }

@@ -37,13 +37,13 @@ export function adafactor(optimizer: Settings, site: UpdateSite): Directed {
   const { param, gradient, outs, scalars, clip } = site
   const { spec } = param
   const { lr: _, ...settings } = optimizer
-  const { beta2Decay, eps } = settings
+  const { beta2Decay, eps1 } = settings
   const ofMatrix = isMatrix(spec) ? { inputs: spec.inputs } : {}
   const means = isMatrix(spec) ? meansOf(site) : []
   const ins = [gradient, scalars.normSquared, scalars.taken, ...outs, ...means]
   const lengths = ['paramSquared', 'stepSquared'].map(name => ({ tensor: scalar(name), layout: summedOver(site, []) }))
   const squares = summed(site, lengths, outs => ({
-    ...{ kind: 'adafactorSquares', beta2Decay, eps, ...ofMatrix, clip, ins, outs },
+    ...{ kind: 'adafactorSquares', beta2Decay, eps1, ...ofMatrix, clip, ins, outs },
   }))
   return { settings: { ...settings, ...ofMatrix, elements: elementsOf(spec.dims) }, given: [...squares, ...means] }
 }

@@ -33,7 +33,7 @@ function movesOf({ s, plan }: Sharding, kind: string, { tensor, layout, slot }: 
   const { of } = slot.role
   const [here, there] = [
     { layout, slot },
-    { layout, slot: awaySlot(of, 'activations', offloadOf(plan).boundaries) },
+    { layout, slot: awaySlot(of, 'activations', offloadOf(plan).layerInputs) },
   ]
   const move = (way: string, from: typeof here, to: typeof here) =>
     draftMoves(s, `${way} ${kind}.${of}`, [{ tensor, from, to }])

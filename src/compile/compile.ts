@@ -82,6 +82,7 @@ export function shardStep(given: CompileInput): Sharding {
   return { ...facts, ...shard(facts) }
 }
 
+/** Compiles a model, training and plan into the program of every rank. `compileJob` does it for a job. */
 export const compile = (given: CompileInput, sharding?: Sharding): Program => finish(compiling(given, sharding))
 
 /** The shares are about those of a large program, whose time goes into its streams. */

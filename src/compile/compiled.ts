@@ -16,7 +16,10 @@ import type { ParamDrafts } from './tail.js'
 import type { PlayedRanks } from './topk.js'
 
 /** What of the training a step depends on. */
-export type TrainedBy = Pick<Training, 'optimizer' | 'roles' | 'clip' | 'skipAbove' | 'spikes' | 'lossScale' | 'ema'>
+export type TrainedBy = Pick<
+  Training,
+  'optimizer' | 'paramGroups' | 'clip' | 'skipAbove' | 'spikes' | 'lossScale' | 'ema'
+>
 
 export interface CompileInput {
   /** The model of one microbatch: its batch is globalBatch / microbatches. */
@@ -125,13 +128,11 @@ export const holdersOf = ({ held }: Facts, stages: readonly number[]): number[] 
 /** Pipeline coordinates with tasks of the last block's stage. */
 export const lossHolders = (facts: Facts): number[] => holdersOf(facts, facts.stageOf.slice(-1))
 
-/** Pipeline coordinates with tasks of blocks that have losses of their own. */
+/** Pipeline coordinates with tasks of blocks that have losses of their own, and of the last block: whoever reports the loss adds them to it. */
 export function termHolders(facts: Facts): number[] {
   const { model, stageOf } = facts
-  return holdersOf(
-    facts,
-    stageOf.filter((_, i) => model.blocks[i].graph.terms !== undefined),
-  )
+  const stages = stageOf.filter((_, i) => model.blocks[i].graph.terms !== undefined)
+  return stages.length === 0 ? [] : holdersOf(facts, [...stages, ...stageOf.slice(-1)])
 }
 
 /** The blocks of each stage, in order. */

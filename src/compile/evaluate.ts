@@ -9,7 +9,7 @@ import { type Schedule, tasksOf } from '../schedule/index.js'
 import { compile } from './compile.js'
 import { scheduleOf, stepOf } from './job.js'
 
-/** `schedule` is the parsed file of a plan that names one. */
+/** Compiles the forward-only program of a job. `schedule` is the parsed file of a plan that names one. */
 export function compileEvaluation(job: Job, schedule: Schedule = scheduleOf(job.plan)): Program {
   const { training, plan } = job
   const adapters = adaptersOf(job)

@@ -118,18 +118,23 @@ interface Room {
  * A plan says how many rows a rank has room for, over what it would have if all experts were chosen equally often; never more
  * than if all tokens chose the experts of one rank. Capacity is a limit too.
  */
-function roomFor({ dims }: Pick<Model, 'dims'>, { rows }: Pick<Plan, 'rows'>, s: ShardedMesh, capacity: number): Room {
+function roomFor(
+  { dims }: Pick<Model, 'dims'>,
+  { expertCapacity }: Pick<Plan, 'expertCapacity'>,
+  s: ShardedMesh,
+  capacity: number,
+): Room {
   const { batch, seq, choice, expert } = dims
   const ranks = sizeOfAll(s.mesh, s.axes) / sizeOfAll(s.mesh, s.experts.etp)
   const sharing = sizeOfAll(s.mesh, s.experts.ep)
   const [tokens, own] = [(batch * seq) / ranks, expert / sharing]
   const worst = tokens * sharing * Math.min(choice, own)
-  const asked = rows === 'worst' ? worst : Math.ceil(rows * tokens * choice)
+  const asked = expertCapacity === 'worst' ? worst : Math.ceil(expertCapacity * tokens * choice)
   return { room: Math.min(worst, asked, own * capacity), worst }
 }
 
 /** The model with as many rows as the plan has room for, guarded where there could be more. */
-export function boundRows(model: Model, plan: Pick<Plan, 'rows'>, s: ShardedMesh): Model {
+export function boundRows(model: Model, plan: Pick<Plan, 'expertCapacity'>, s: ShardedMesh): Model {
   if (model.dims.row === undefined) return model
   const ranks = sizeOfAll(s.mesh, s.axes) / sizeOfAll(s.mesh, s.experts.etp)
   const bound = ({ values, nodes, ...graph }: Graph): Graph => {

@@ -8,7 +8,10 @@ import { compiling, shardStep } from './compile.js'
 import type { CompiledParam, CompileInput } from './compiled.js'
 import { sendsCodes } from './flight-codes.js'
 
-/** `schedule` is the parsed file of a plan that names one. */
+/**
+ * Compiles the training step of a job, which `check` should have passed. `schedule` is the parsed file of a plan that
+ * names one.
+ */
 export const compileJob = (job: Job, schedule?: Schedule): Program => finish(compilingJob(job, schedule))
 
 export function* compilingJob(
@@ -21,7 +24,7 @@ export function* compilingJob(
 
 export function inputOf(job: Job, schedule: Schedule): CompileInput {
   const { model, training, plan, data } = job
-  const replays = data?.choices !== undefined
+  const replays = data?.routing !== undefined
   const built = buildModel(model, { ...stepOf(job), replays })
   return { model: withAdapters(built, adaptersOf(job)), plan, training, schedule }
 }
@@ -38,6 +41,7 @@ const documentsOf = ({ pad }: Documents, zigzag: Plan['zigzag']): DocumentsShape
   ...(zigzag === 'documents' && { ordered: true }),
 })
 
+/** The pipeline schedule of a plan. A plan that names a file needs its schedule passed to `compileJob`. */
 export function scheduleOf(plan: Plan): Schedule {
   if (typeof plan.schedule !== 'string') throw new Error(`the schedule of ${plan.schedule.file} must be read first`)
   return makeSchedule(plan.schedule, { ranks: plan.pp, chunks: plan.chunks, microbatches: plan.microbatches })
@@ -52,7 +56,7 @@ function piecesOf({ model, plan }: Job): number {
   return model.family === 'llama' && (model.moe?.loss?.microbatch ?? 0) > 0 ? plan.microbatches : 1
 }
 
-/** The same job on one rank: nothing split, nothing recomputed. */
+/** The same job on one rank, without recomputation: the single-rank reference. */
 export const serialJob = (job: Job, microbatches = piecesOf(job)): Job => ({
   ...job,
   plan: {

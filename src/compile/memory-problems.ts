@@ -7,6 +7,7 @@ import { kinds, type Program } from '../ir/index.js'
 import { check, clause, type Job, type Offload, offloadOf, type Plan, refused } from '../plan/index.js'
 import { compileJob, heaviest } from './job.js'
 
+/** Diagnostics for ranks whose planned memory exceeds the limit of the job. */
 export function memoryProblems(program: Program, job: Job): Problem[] {
   const { deviceMemory } = job.plan
   const pp = heaviest(program.streams)
@@ -48,7 +49,7 @@ function offloadsOf(plan: Plan): Change[] {
   const { optimizer, activations, parameters } = offloadOf(plan)
   return [
     ...(optimizer === 'device' ? [{ offload: { optimizer: 'host' as const } }] : []),
-    ...(activations === 'none' ? [{ offload: { activations: 'boundaries' as const } }] : []),
+    ...(activations === 'none' ? [{ offload: { activations: 'layer-inputs' as const } }] : []),
     ...(parameters === 'device' && plan.zero === 3 ? [{ offload: { parameters: 'host' as const } }] : []),
   ]
 }

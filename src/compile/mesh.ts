@@ -6,7 +6,7 @@ import type { Axis, Mesh, MeshAxis } from '../base/index.js'
 import { commonFactors, contextOf, expertGrid, headSplit, type Plan, zigzagOf } from '../plan/index.js'
 import type { ExpertAxes } from './layouts.js'
 
-export type MeshPlan = Pick<Plan, MeshAxis | 'etp' | 'order' | 'zigzag' | 'attention'>
+export type MeshPlan = Pick<Plan, MeshAxis | 'etp' | 'rankOrder' | 'zigzag' | 'attention'>
 type Sizes = Readonly<Record<string, number>>
 type AxisSize = Mesh['axes'][number]
 
@@ -28,7 +28,7 @@ export function expertAxesOf(plan: MeshPlan, dims: Sizes): ExpertAxes {
 
 /** Fastest first. A model without experts, or a plan that does not split them, has the plan's own axes. */
 function axesOf(plan: MeshPlan, dims: Sizes): readonly (AxisSize & { expert?: string })[] {
-  const names = plan.order.split('-') as MeshAxis[] // checked with the plan
+  const names = plan.rankOrder.split('-') as MeshAxis[] // checked with the plan
   const factored = factorsOf(plan, dims.kvHeads)
   const own = names.flatMap(name => (name === 'tp' || name === 'cp' ? factored[name] : [{ name, size: plan[name] }]))
   if (dims.expert === undefined || plan.ep * plan.etp === 1) return own

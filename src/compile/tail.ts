@@ -74,7 +74,7 @@ export interface ParamDrafts extends Residence {
   readonly kept: Holding
   /** The layout of the optimizer state. */
   readonly state: Layout
-  /** What is kept of it from step to step. */
+  /** Its state across steps. */
   readonly states: States<StateTensor>
   /** Absent where nothing is trained. */
   readonly gradient?: Gradient

@@ -29,6 +29,10 @@ const describe = (instr: Instr): string =>
     ? `${instr.kind} ${instr.group.axes.join('+')}${instr.group.stages ? ' of holders' : ''}`
     : instr.kind
 
+/**
+ * The structure of a program without sizes: instructions per segment and calls per step. Two programs with equal
+ * tallies differ in sizes only.
+ */
 export function tallyOf(program: Program): Tally {
   const calls = new Map<string, number>()
   let messages = 0

@@ -35,7 +35,7 @@ const bookTerms = {
   norms: { of: 'inputs of the two norms', factor: 4, inside: false },
   qkv: { of: 'input of q, k and v', factor: 2, inside: false },
   queriesKeys: { of: 'queries and keys', factor: 4, inside: true },
-  scores: { of: 'softmax, its dropout mask and output', factor: 0, inside: true },
+  scores: { of: 'softmax, dropout mask and output', factor: 0, inside: true },
   values: { of: 'values', factor: 2, inside: true },
   projection: { of: 'input of the projection', factor: 2, inside: true },
   first: { of: 'input of the first linear', factor: 2, inside: false },
@@ -48,8 +48,8 @@ const bookNames = Object.keys(bookTerms) as readonly BookTerm[] // its own keys
 
 /** What no term of the book stands for. */
 const others = {
-  head: 'embedding and head: the formula covers layers only',
-  handed: 'gradients passed to the previous layer',
+  head: 'embedding and head, not in the formula',
+  handed: 'gradients to the previous layer',
   call: 'temporaries of one call',
   other: 'kept in addition to the formula',
 } as const
@@ -179,7 +179,7 @@ function termOf(segment: Segment, ref: string, seen: ReadonlySet<string> = new S
 function readAs({ buffers }: Segment, instr: Instr, ref: string): BookTerm | undefined {
   if (!('ins' in instr) || isCollective(instr)) return undefined
   const has = (name: string, ...dims: string[]) => buffers[name].dims.some(dim => dims.includes(dim.name))
-  const isOfHeads = has(ref, 'headDim', 'valueDim')
+  const isOfHeads = has(ref, 'headDim', 'vHeadDim')
   switch (instr.kind) {
     case 'layerNorm':
     case 'rmsNorm':

@@ -37,7 +37,7 @@ export function stateTerms(job: Job, program: Program, pp: number): TermWhy[] {
 /** What comes and goes within a step, at its most. */
 const fleeting: Readonly<Record<StateKind, string>> = {
   parameters: 'all-gathered while they are used',
-  gradients: 'of one microbatch, until they are accumulated or reduced',
+  gradients: 'of one microbatch, not yet accumulated',
   optimizer: 'new values while they are updated',
 }
 

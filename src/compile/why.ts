@@ -2,7 +2,7 @@
  * Why a rank needs the memory it needs: every tensor and layer, and beside each kind, and each term of it, what the textbook says. ZeRO:
  * Rajbhandari et al. 2020 (arXiv 1910.02054, section 3); activations of a layer: Korthikanti et al. 2022 (arXiv 2205.05198, section 4).
  */
-import { bytesPer } from '../base/index.js'
+import { bytesPer, counted } from '../base/index.js'
 import type { Kind, Param, Program } from '../ir/index.js'
 import type { Job } from '../plan/index.js'
 import { activationTerms, type TermWhy } from './why-activations.js'
@@ -42,6 +42,7 @@ export interface TensorBytes {
 const zero = 'ZeRO, arXiv 1910.02054, section 3'
 const korthikanti = 'Korthikanti et al., arXiv 2205.05198, section 4'
 
+/** Where the memory of a pipeline stage comes from, next to the analytic formulas (ZeRO, Korthikanti et al.). */
 export function memoryWhy(job: Job, program: Program, pp: number): MemoryWhy {
   const { peak, frames } = program.streams[pp]
   const held = program.params.filter(param => param.frames[pp] !== undefined)
@@ -122,7 +123,7 @@ function activationsByTheBook(job: Job, terms: readonly TermWhy[], pp: number): 
   const ours = kept / sbh / layers / open
   return {
     textbook: wide * factor * sbh * layers * open,
-    formula: `${wide === 2 ? '2 x ' : ''}s b h (${words}) x ${layers} layers x ${open} microbatches, s ${s} b ${b} h ${h}`,
+    formula: `${wide === 2 ? '2 x ' : ''}s b h (${words}) x ${counted(layers, 'layer')} x ${counted(open, 'microbatch')}, s ${s} b ${b} h ${h}`,
     source: korthikanti,
     because: `a layer keeps ${ours.toFixed(1)} s b h here, ${(wide * factor).toFixed(1)} there: fused attention keeps no scores, and the formula has a feed-forward of 4 h, dropout and 1f1b`,
   }

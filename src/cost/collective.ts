@@ -11,6 +11,7 @@ import { type Hop, hopsOf } from './route.js'
 /** Seconds before the first byte moves: the launch, and ranks that do not arrive together. */
 export const startSeconds = 20e-6
 
+/** The predicted time of a collective, in seconds. */
 export function priceCollective(collective: Collective, cluster: Cluster): number {
   const { kind, bytes, group } = collective
   if (group.size <= 1 || bytes === 0) return 0

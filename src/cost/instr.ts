@@ -217,7 +217,7 @@ function attention(
     kvHeads: size(k, 'kvHeads'),
     queries: size(q, 'seq'),
     keys: ofTurn ?? (narrow ? window : keys),
-    headDim: mean(pass, headDim, v.dims.find(dim => dim.name === 'valueDim')?.size ?? headDim),
+    headDim: mean(pass, headDim, v.dims.find(dim => dim.name === 'vHeadDim')?.size ?? headDim),
     // All keys of a window are seen, but by the first queries; those of a turn are counted pair by pair.
     causal: !narrow && ofTurn === undefined,
     ...(!narrow && ofTurn === undefined && unevenness(size(q, 'seq'), keys, place.mesh)),

@@ -4,8 +4,9 @@
  */
 import type { CollectiveKind, Precision } from '../cluster/index.js'
 
+/** A kernel as the cost model sees it: its shape and the bytes it moves. */
 export type Kernel =
-  /** `batch` products of [m x k] with [k x n]. */
+  /** `batch` matmuls of [m x k] by [k x n]. */
   | {
       readonly kind: 'matmul'
       readonly m: number
@@ -27,19 +28,19 @@ export type Kernel =
       readonly keys: number
       readonly headDim: number
       readonly causal: boolean
-      /** What the busiest rank computes over what the average does, where a sequence is cut unevenly: ranks wait for it. */
+      /** Work of the busiest rank over the average, if a sequence is sharded unevenly. */
       readonly unevenness?: number
-      /** Some scores are dropped, by random numbers that take their time. */
+      /** With dropout of scores; random numbers take time. */
       readonly dropout?: true | undefined
       readonly precision: Precision
       readonly generation: AttentionGeneration
     }
-  /** Bound by memory: norms, activations, sums, copies, the optimizer. */
+  /** Memory-bound kernels: norms, activations, sums, copies, the optimizer. */
   | {
       readonly kind: 'memory'
       readonly read: number
       readonly written: number
-      /** The op, where it is known: some devices were timed op by op. */
+      /** The op, if known: some devices were measured op by op. */
       readonly op?: string
     }
 

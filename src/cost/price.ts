@@ -11,6 +11,7 @@ import { peakOf } from './peak.js'
 
 type KernelOf<K extends Kernel['kind']> = Extract<Kernel, { kind: K }>
 
+/** The predicted time of a kernel on a device, in seconds: a roofline with measured efficiency curves. */
 export function priceKernel(kernel: Kernel, device: Device): number {
   if (kernel.kind === 'attention' && isWrittenOut(kernel, device)) return writtenOutSeconds(kernel, device)
   const timed = kernel.kind === 'memory' && kernel.op ? device.curves.memory.kernels?.[kernel.op] : undefined
@@ -32,7 +33,7 @@ export function priceInStep(kernel: Kernel, device: Device): number {
   return priceKernel(kernel, device) * (factor ?? 1)
 }
 
-/** Multiplications and additions, two for each product of a sum: what is executed, the masked half left out. */
+/** FLOPs of a kernel as executed: a multiply-add counts as two, and masked attention scores are left out. */
 export function flopsOf(kernel: Kernel): number {
   if (kernel.kind === 'memory') return 0
   if (kernel.kind === 'matmul') return 2 * kernel.batch * kernel.m * kernel.n * kernel.k
@@ -41,7 +42,7 @@ export function flopsOf(kernel: Kernel): number {
   return pairs * kernel.headDim * (kernel.pass === 'forward' ? 4 : 10)
 }
 
-/** Bytes that must pass through the device's memory: every operand once, every result once. */
+/** Bytes a kernel moves through device memory: every operand read once, every result written once. */
 export function trafficOf(kernel: Kernel): number {
   if (kernel.kind === 'memory') return kernel.read + kernel.written
   const element = precisionFacts[kernel.precision].bytes

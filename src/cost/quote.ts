@@ -8,22 +8,23 @@ import { algorithmsOf, measuredSeconds, priceCollective, startSeconds } from './
 import type { Collective } from './kernel.js'
 import { type Hop, hopsOf } from './route.js'
 
+/** The cost breakdown of a collective: every algorithm considered, steps, bytes and bandwidths. */
 export interface Quote {
   readonly collective: Collective
-  /** Of the algorithm that is chosen; 0 of a rank alone. */
+  /** Time of the chosen algorithm; 0 for a single rank. */
   readonly seconds: number
-  /** Bytes per second: the whole over the time, and that times `busFactor`, which links of any number of ranks are judged by. */
+  /** Bytes/s: size over time, and that times `busFactor`, as nccl-tests define them. */
   readonly algbw: number
   readonly busbw: number
   readonly busFactor: number
-  /** Before the first byte moves: the launch, and ranks that do not arrive together. */
+  /** Time before the first byte: the launch, and ranks that do not arrive together. */
   readonly start: number
   /** Quickest first. */
   readonly offers: readonly Offer[]
-  /** `measured`: such collectives were timed on this cluster, and no algorithm is asked. */
+  /** `measured`: such collectives were measured on this cluster, so no algorithm is modeled. */
   readonly chosen: Offer['algorithm'] | 'measured'
   readonly hops: readonly QuotedHop[]
-  /** Bus bandwidth that no message passes, however long. */
+  /** The upper bound of bus bandwidth. */
   readonly mostBusbw: number
 }
 
@@ -61,6 +62,7 @@ const busFactors: Readonly<Record<CollectiveKind, (ranks: number) => number>> = 
   send: () => 1,
 }
 
+/** The cost breakdown of a collective, with the algorithm that the cost model picks. */
 export function quote(collective: Collective, cluster: Cluster): Quote {
   const { kind, bytes, group } = collective
   const hops = group.size > 1 ? hopsOf(group, cluster) : []

@@ -28,11 +28,11 @@ const mergeOf = (key: number): Merge => [Math.floor(key / 2 ** 24), key % 2 ** 2
 export interface TrainingOptions {
   /** Bytes of different words to learn from. */
   readonly mostBytes?: number
-  /** Is told that there were more. */
+  /** Called when there were more. */
   readonly onLimit?: (mostBytes: number) => void
 }
 
-/** The merges of a vocabulary of that size; fewer where no pair occurs twice any more. */
+/** Trains BPE merges for a vocabulary of this size; fewer if no pair occurs twice any more. */
 export const trainMerges = (texts: Iterable<Uint8Array>, vocab: number, options: TrainingOptions = {}): Merge[] =>
   finish(trainingMerges([...texts], vocab, options))
 
@@ -166,7 +166,7 @@ function mergeIn(
 /** Letters of the words whose ids are remembered. */
 const mostRemembered = 2 ** 23
 
-/** The tokenizer of a list of merges. */
+/** A byte-level BPE tokenizer from a list of merges. */
 export function bpeTokenizer(merges: readonly Merge[]): Tokenizer {
   const madeBy = new Map(merges.map(([left, right], i) => [keyOf(left, right), firstMerge + i]))
   const bytes = bytesOfTokens(merges)

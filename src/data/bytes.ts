@@ -1,6 +1,7 @@
 /** Every byte is a token. Texts are told apart by a zero byte, which no text holds. */
 import type { Tokenizer } from './tokenizer.js'
 
+/** A tokenizer whose ids are bytes: vocabulary 256. */
 export const byteTokenizer: Tokenizer = {
   name: 'bytes',
   vocab: 256,

@@ -7,14 +7,14 @@ import type { Samples } from './samples.js'
 import { beyond, ignored, progressions, rotations, tokenInputs } from './synthetic.js'
 import type { Ids } from './tokenizer.js'
 
-/** Described: where it comes from and how much it is. */
+/** Training and validation samples, with a description of their source and size. */
 export interface Dataset extends Described {
   readonly train: Samples
   readonly heldOut: Samples
   readonly fingerprint: string
-  /** Choices of experts to be made again. */
+  /** Recorded expert routing to replay. */
   readonly replay?: Replay
-  /** What tells the documents of a sequence apart, where there may be several. */
+  /** How documents of a sequence are separated, if there may be several. */
   readonly documents?: Documents
 }
 
@@ -25,8 +25,8 @@ export const noTarget = 2 ** 31
 export const tokenIn = (id: number): number => (id >= noTarget ? id - noTarget : id)
 
 /**
- * The last share of the tokens is held out; what is before is trained on. `pad`: documents begin at multiples of so many tokens.
- * `aligned`: sequences are whole, and the label behind the last one is no target.
+ * A dataset of token ids. The last `evalFraction` of them is the validation set. `pad`: documents begin at multiples of this number.
+ * `aligned`: sequences are already cut to length, and the label behind the last token is no target.
  */
 export function datasetOfIds(ids: Ids, { seq, evalFraction, name, pad = 1, aligned = false }: DatasetShape): Dataset {
   const cut = heldOutFrom(ids, evalFraction, pad)
@@ -65,6 +65,7 @@ export const windows = (ids: Ids, seq: number): Samples => ({
   },
 })
 
+/** A dataset of generated token sequences that a model can learn, for tests and benchmarks. */
 export function syntheticDataset(
   shape: { readonly seq: number } & ({ readonly vocab: number } | { readonly embed: number }),
   seed: number,

@@ -13,42 +13,42 @@ import type { Ids } from './tokenizer.js'
 
 export interface Documents {
   /** The token that ends a document, and belongs to it. */
-  readonly separator: number
-  /** What the last token of a document is to predict: the first of the next (`all`), or nothing (`within`). */
-  readonly labels: 'all' | 'within'
+  readonly eod: number
+  /** Its loss is masked; else it predicts the first token of the next document. */
+  readonly eodMaskLoss: boolean
   /** Documents are filled up to multiples of so many tokens. */
   readonly pad: number
 }
 
 export function packed(dataset: Dataset, documents: Documents): Dataset {
-  const { separator, labels, pad } = documents
+  const { eod, eodMaskLoss, pad } = documents
   const data = dataset.said ?? dataset.description
   return {
     ...dataset,
     documents,
     ...(pad > 1
-      ? described('.data/filled', { data, separator, pad })
-      : described('.data/documents', { data, separator })),
+      ? described('.data/filled', { data, separator: eod, pad })
+      : described('.data/documents', { data, separator: eod })),
     train: inDocuments(dataset.train, documents),
     heldOut: inDocuments(dataset.heldOut, documents),
     fingerprint: fingerprint(`${dataset.fingerprint} documents`, [
-      ...[separator, Number(labels === 'all')],
+      ...[eod, Number(!eodMaskLoss)],
       ...(pad > 1 ? [pad] : []),
     ]),
   }
 }
 
 /** Ids with room behind each document, filled with the token that ends it, so that the next begins at a multiple of `pad`. */
-export function padded(ids: Ids, { separator, pad }: Pick<Documents, 'separator' | 'pad'>): Ids {
+export function padded(ids: Ids, { eod, pad }: Pick<Documents, 'eod' | 'pad'>): Ids {
   if (pad === 1) return ids
   const lengths: number[] = []
   for (let from = 0, end = 0; end >= 0; from = end + 1) {
-    end = ids.indexOf(separator, from)
+    end = ids.indexOf(eod, from)
     lengths.push((end < 0 ? ids.length : end + 1) - from)
   }
   const last = lengths.pop() ?? 0
   const room = lengths.reduce((sum, length) => sum + roundUp(length, pad), last)
-  const roomy = roomFor(ids, room).fill(separator)
+  const roomy = roomFor(ids, room).fill(eod)
   let [from, to] = [0, 0]
   for (const length of [...lengths, last]) {
     roomy.set(ids.subarray(from, from + length), to)
@@ -82,7 +82,7 @@ function inDocuments(samples: Samples, documents: Documents): Samples {
       const { positions, ends, fills } = documentsIn(tokens, documents)
       if (input === 'positions') return into.set(positions)
       samples.write(input, sample, into)
-      if (input === 'tokens') for (const i of fills) into[i] = documents.separator
+      if (input === 'tokens') for (const i of fills) into[i] = documents.eod
       if (input === 'labels') relabel(into, ends, documents)
       if (input === 'labels') for (const i of fills) into[i] = ignored
     },
@@ -110,19 +110,19 @@ export function extentOfDocuments(samples: Samples, window = Number.POSITIVE_INF
 }
 
 /** The positions of a sequence's tokens, which of them end a document, and which come after that in it. */
-export function documentsIn(tokens: Int32Array, { separator, pad }: Pick<Documents, 'separator' | 'pad'>) {
+export function documentsIn(tokens: Int32Array, { eod, pad }: Pick<Documents, 'eod' | 'pad'>) {
   const [positions, ends, fills] = [new Int32Array(tokens.length), [] as number[], [] as number[]]
   for (let i = 0, ended = false; i < tokens.length; i++) {
     const begins: boolean = i === 0 || (ended && i % pad === 0)
     positions[i] = begins ? 0 : positions[i - 1] + 1
     if (ended && !begins) fills.push(i)
-    else if (tokens[i] === separator) ends.push(i)
-    ended = (ended && !begins) || tokens[i] === separator
+    else if (tokens[i] === eod) ends.push(i)
+    ended = (ended && !begins) || tokens[i] === eod
   }
   return { positions, ends, fills }
 }
 
 /** The last token of a document predicts the first of the next, wherever that begins, or nothing. */
-function relabel(labels: Values, ends: readonly number[], { labels: kind, pad }: Documents): void {
-  for (const i of ends) labels[i] = kind === 'all' ? labels[roundUp(i + 1, pad) - 1] : ignored
+function relabel(labels: Values, ends: readonly number[], { eodMaskLoss, pad }: Documents): void {
+  for (const i of ends) labels[i] = eodMaskLoss ? ignored : labels[roundUp(i + 1, pad) - 1]
 }

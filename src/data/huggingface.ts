@@ -43,7 +43,7 @@ const letters: readonly string[] = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(seen(byte) ? byte : next++))
 })()
 
-/** A tokenizer.json that gives the same ids as `bpeTokenizer(merges)`. */
+/** A tokenizer.json with the same ids as `bpeTokenizer(merges)`. */
 export function printTokenizer(merges: readonly Merge[]): string {
   const tokens = bytesOfTokens(merges).map(bytes => bytes.map(byte => letters[byte]).join(''))
   return printTokens(tokens, endOfText, merges)

@@ -11,8 +11,8 @@ export interface HuggingFaceTokenizer extends Tokenizer {
 }
 
 /**
- * Throws an Error whose message is fit to print; the tokenizer throws a ProblemsError where a text takes too long, or cannot be
- * encoded at all.
+ * Reads a tokenizer.json. Throws an Error fit to print. The tokenizer itself throws a ProblemsError if a text cannot
+ * be encoded or takes too long.
  */
 export async function readTokenizer(
   text: string,

@@ -65,7 +65,7 @@ function placesOf(lines: readonly Line[]): Map<number, number> {
 }
 
 const refuse = (message: string, suggestion?: string): ProblemsError =>
-  new ProblemsError([error('data/file', 'data.choices', message, suggestion)])
+  new ProblemsError([error('data/file', 'data.routing', message, suggestion)])
 
 function readLine(line: string, number: number): Readonly<Record<string, unknown>> {
   try {

@@ -16,6 +16,7 @@ export interface SampleInput {
   readonly blank: (place: number) => number
 }
 
+/** Training samples by number, written into the caller's buffers. */
 export interface Samples {
   readonly count: number
   /** Inputs by the model's name for them. */
@@ -38,7 +39,7 @@ export interface Cursor {
   readonly fingerprint: string
 }
 
-/** The batch of a step: every epoch passes every sample once, in an order of its own; steps do not care where one ends. */
+/** The batch of a step. Each epoch visits every sample once in its own random order; a batch may span two epochs. */
 export function batchAt(samples: Samples, order: Order, step: number): Batch {
   const { seed } = order
   const { globalBatch, first } = batchOfStep(order, step)
@@ -58,7 +59,7 @@ export const cursorAt = (
   return { samples: first, epoch: Math.floor(first / samples.count), fingerprint: at.fingerprint }
 }
 
-/** The first batches in order, each sample once; what is left of the last one is blank. */
+/** The first batches of a dataset in order, each sample once. The last one is padded with blank samples. */
 export function batchesInOrder(samples: Samples, globalBatch: number, most: number): Batch[] {
   const batches = Math.min(most, Math.ceil(samples.count / globalBatch))
   return Array.from({ length: batches }, (_, batch) =>

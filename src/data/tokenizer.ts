@@ -1,14 +1,15 @@
 /** From bytes to token ids and back. */
 import { asPart, finish, type Work } from '../base/index.js'
 
+/** Text to token ids and back. */
 export interface Tokenizer {
   readonly name: string
-  /** Ids are below this. */
+  /** The vocabulary size. */
   readonly vocab: number
-  /** Stands after each text, where the tokenizer has such a token. */
+  /** The EOS token, if the tokenizer has one. */
   readonly end?: number
   encode(text: Uint8Array): ArrayLike<number>
-  /** The same for a text that may be long, as work that can be watched. */
+  /** The same for a long text, as work with progress. */
   encoding?(text: Uint8Array): Work<ArrayLike<number>>
   decode(ids: ArrayLike<number>): Uint8Array
 }
@@ -20,7 +21,7 @@ export function* encodingOf(tokenizer: Tokenizer, text: Uint8Array): Work<ArrayL
 
 export type Ids = Uint8Array | Uint16Array | Uint32Array
 
-/** The texts one after the other, in the narrowest array that holds the ids. */
+/** Encodes texts and concatenates the ids, in the narrowest array type that holds them. */
 export const encodeAll = (tokenizer: Tokenizer, texts: Iterable<Uint8Array>): Ids =>
   finish(encodingAll(tokenizer, [...texts]))
 

@@ -71,9 +71,9 @@ const bestOf = (neighbours: readonly Neighbour[], topics?: readonly Topic[]): Ne
 const tried = (best: Neighbour) => ({ change: best.move.change, gain: percentOf(1 - ratioOf(best)) })
 
 function ofOrder(job: Job, cluster: Cluster, { step }: Simulation): HealthEvent[] {
-  const { order } = Plan.parse({})
-  if (job.plan.order === order) return []
-  const program = compileJob({ ...job, plan: { ...job.plan, order } })
+  const { rankOrder } = Plan.parse({})
+  if (job.plan.rankOrder === rankOrder) return []
+  const program = compileJob({ ...job, plan: { ...job.plan, rankOrder } })
   const usual = simulate(program, clusterPrices(program, cluster), { watch: [] }).step
   if (usual > (1 - leastGain) * step) return []
   const gain = 1 - usual / step
@@ -81,7 +81,7 @@ function ofOrder(job: Job, cluster: Cluster, { step }: Simulation): HealthEvent[
     finding(
       'axisOrder',
       { seconds: step, usual, gain },
-      { order: job.plan.order, gain: percentOf(gain), usual: order },
+      { order: job.plan.rankOrder, gain: percentOf(gain), usual: rankOrder },
     ),
   ]
 }

@@ -24,9 +24,9 @@ import { findingUsage, type Usage } from './usage.js'
 export type Files = Readonly<Record<string, string>>
 
 /**
- * `runtime` is the text of the files of src/emit/runtime, by name; `evaluation` the forward-only program of the same
- * job, for the runs that are to judge what they train; `earlier` the programs of steps before the last phase, by the name of theirs;
- * `others` the same for other numbers of ranks, of which train.py takes the one that fits.
+ * Generates a PyTorch run: files by path. `runtime` is the text of the files of src/emit/runtime, by name;
+ * `evaluation` the forward-only program of the same job; `earlier` the programs of steps before the last phase, by the
+ * name of their phase; `others` programs for other numbers of ranks, of which train.py takes the one that fits.
  */
 export const emit = (
   program: Program,
@@ -37,7 +37,7 @@ export const emit = (
   others?: readonly Programs[],
 ): Files => finish(emitting(program, run, runtime, evaluation, earlier, others))
 
-/** The modules and the schedules of a program alone: what a page shows of it. */
+/** The generated modules and schedules of a program alone, without launchers and configuration. */
 export const emitProgram = (program: Program): Files => finish(writingPlan({ program }))
 
 export type Earlier = Readonly<Record<string, Program>>

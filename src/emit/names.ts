@@ -23,7 +23,6 @@ const fieldWords: Readonly<Record<string, string>> = {
   choice: 'expert.ids',
   codes: 'quantized',
   dealt: 'owned',
-  gain: 'weight',
   home: 'returned',
   made: 'orthogonal',
   owned: 'reduced.shard',
@@ -54,7 +53,7 @@ const versionless = (ref: Ref): string => ref.replace(/'\d+$/, '')
 
 /**
  * The name of a result after the first: a gradient is called after its operand, a second gradient of parameters like the
- * first (`d.norm.gain`, `d.norm.bias`), what else there is after the first result (`attention.lse`).
+ * first (`d.norm.weight`, `d.norm.bias`), what else there is after the first result (`attention.lse`).
  */
 function furtherName(kind: Compute['kind'], i: number, first: string, ins: readonly string[]): string {
   const { ins: operands, outs } = opFacts[kind]

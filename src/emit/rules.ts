@@ -301,7 +301,7 @@ export const torchOf: Rules<string[], Site> = {
   },
   adafactorSquares(instr, site) {
     const [grad, norm, taken, param, ...held] = instr.ins.map(site.name)
-    const { inputs, beta2Decay, eps, clip } = instr
+    const { inputs, beta2Decay, eps1, clip } = instr
     const means = inputs === undefined ? ['v'] : [...factorNames, 'row_means', 'column_means', 'mean_square']
     const given = Object.fromEntries(means.map((name, i) => [name, held[i]]))
     const options = {
@@ -309,19 +309,19 @@ export const torchOf: Rules<string[], Site> = {
       ...given,
       ...factoring(instr, site),
       beta2_decay: beta2Decay,
-      eps,
+      eps1,
       ...clipped(clip, norm),
     }
     return assign(site, instr, call('adafactor_squares', [param, grad], options))
   },
   adafactor(instr, site) {
-    const { beta2Decay, eps, least, most, elements } = instr
+    const { beta2Decay, eps1, eps2, clipThreshold, elements } = instr
     return update(instr, site, {
       ...factoring(instr, site),
       beta2_decay: beta2Decay,
-      eps,
-      min_rms: least,
-      clip_threshold: most,
+      eps1,
+      eps2,
+      clip_threshold: clipThreshold,
       elements,
     })
   },

@@ -21,7 +21,7 @@ export interface Run {
   readonly leastScale?: number
   readonly data: RunData
   /** What ends a document, and whether its last token predicts what follows, where a sequence holds several. */
-  readonly documents?: { readonly separator: number; readonly labels: 'all' | 'within'; readonly pad: number }
+  readonly documents?: { readonly eod: number; readonly eodMaskLoss: boolean; readonly pad: number }
   /** The file of choices that experts repeat. */
   readonly choices?: string
   /** Dead-unit detection (runtime/dead_units.py), where the optimizer state allows it. */

@@ -51,6 +51,7 @@ export function scheduleText(
   const of = new Map(functions.flatMap(one => one.segments.map(segment => [segment, one] as const)))
   const rows = (items: readonly Row[]) => items.map(item => `    ${JSON.stringify(item)}`).join(',\n')
   const table = (name: string, items: readonly Row[]) => `  ${JSON.stringify(name)}: [\n${rows(items)}\n  ]`
+  const padded = paddedRows(places[pp], beside)
   const tables = [
     table(
       'buffers',
@@ -64,6 +65,7 @@ export function scheduleText(
     ...(beside.size > 0 && functions.some(({ apart }) => apart)
       ? [table('fused_gradients', fusedRows(frames, beside, true))]
       : []),
+    ...(padded.length > 0 ? [table('padded', padded)] : []),
     table(
       'functions',
       functions.map(({ name, phase, takes, gives, lists, apart }) => [
@@ -77,6 +79,17 @@ export function scheduleText(
     ),
   ]
   return `{\n${tables.join(',\n')}\n}\n`
+}
+
+/** Tensors of which a function reads or writes its shard in place: they need capacity for padded shards. */
+function paddedRows(places: Places, beside: ReadonlyMap<number, FusedBuffers>): Row[] {
+  return places.flatMap((tensors, frame) =>
+    beside.has(frame)
+      ? []
+      : tensors
+          .filter(([, sizes, , room = 0]) => room > sizes.reduce((product, size) => product * size, 1))
+          .map(([offset, , , room]) => [frame, offset, room]),
+  )
 }
 
 /** The first of those that lie side by side has room for all, the others have none. */

@@ -42,7 +42,7 @@ export interface DecodeRoom {
 
 /** A room on some kernels. */
 export interface DecodeEngine {
-  /** For people: which kernels, how many threads. */
+  /** A description for people: kernels and threads. */
   readonly description: string
   /** The elements of a weight, to be filled before the first pass. */
   weight(name: string): Float32Array | Float64Array

@@ -7,32 +7,32 @@ import type { Choices } from './choices.js'
 import type { Look, Replay } from './look.js'
 import type { Disagreement } from './replicas.js'
 
-/** The data of one training step. */
+/** The inputs, learning rate and number of a training step. */
 export interface StepData {
-  /** An input's whole global batch, row-major over its dims; microbatch k holds the samples from k times its size. */
+  /** An input over the global batch, row-major; microbatch k starts at sample k times its size. */
   inputs(name: string): ArrayLike<number>
   readonly lr: number
-  /** What the square of its gradient norm must be below, where the program asks; without it anything finite is. */
+  /** The limit of the squared gradient norm, if the program has one; by default infinity. */
   readonly limit?: number
-  /** Which step of the run it is, from 0, those that were skipped included: it fixes masks. */
+  /** The number of the step, from 0, including skipped ones; dropout masks depend on it. */
   readonly step: number
 }
 
-/** What a step leaves in the frames of the program's results. */
+/** The results of a training step: loss, gradient norm and whether it was skipped. */
 export interface StepResult {
-  /** The mean loss per counted label (or element) over the global batch, and the terms beside it. */
+  /** The mean loss per label (or element) over the global batch, and auxiliary losses. */
   readonly loss: number
-  /** The sum that the mean is of. */
+  /** The sum of losses. */
   readonly lossSum: number
   readonly count: number
-  /** Losses of single blocks, such as those that balance experts; 0 where there are none. */
+  /** Auxiliary losses, such as load balancing of experts; 0 if there are none. */
   readonly terms: number
   readonly normSquared: number
-  /** Steps taken so far, this one included. */
+  /** Applied steps so far, including this one. */
   readonly taken: number
-  /** The gradient norm was not finite, or not below the limit: parameters, their states and what was taken are what they were. */
+  /** The step was skipped: the gradient norm was NaN, Inf or above the limit. Parameters and states are unchanged. */
   readonly skipped: boolean
-  /** What gradients were multiplied with in this step, and what they will be in the next, where losses are scaled. */
+  /** The loss scale of this step and of the next, if losses are scaled. */
   readonly scale?: { readonly before: number; readonly after: number }
 }
 
@@ -45,48 +45,53 @@ export interface Held {
   readonly first: number
 }
 
-/** A program on all its ranks. A runner either answers a step at once, or promises to. */
+/**
+ * A program running on all its ranks. Steps are synchronous on the reference interpreter and promises on the engine.
+ */
 export interface Runner<Answer extends StepResult | Promise<StepResult> = StepResult | Promise<StepResult>> {
-  /** For people: which kernels, how many ranks, where; and as a phrase, where it is one. */
+  /** A description for people: kernels, ranks, device; with its template for translation, if it has one. */
   readonly description: string
   readonly said?: Spoken
-  /** Ranks run beside each other; if not, how long each waits says nothing. */
+  /** Ranks run in parallel; if not, waiting times are meaningless. */
   readonly concurrent: boolean
-  /** Runs the program once. Fails with an error that names rank and instruction where a rank fails or no rank can move. */
+  /** Runs one step. If a rank fails or all ranks hang, the error names rank and instruction. */
   step(data: StepData): Answer
-  /** Runs a step again and looks at every result. Nothing changes. Undefined: the runner cannot. */
+  /** Replays a step and checks every result. Changes nothing. Undefined: the runner cannot. */
   look?(data: StepData): Promise<Look>
-  /** Runs it twice, and compares every result. */
+  /** Runs a step twice and compares every result. */
   replay?(data: StepData): Promise<Replay>
-  /** Whole tensors, row-major over the parameter's dims, from the ranks' parts. */
+  /** Full tensors, row-major over the parameter's dims, assembled from the shards of the ranks. */
   parameter(name: string): Float64Array
-  /** Gives every rank its part of the whole tensor, of a master too; gradients and other states stay as they are. */
+  /**
+   * Loads a full tensor: every rank takes its shard, of the master copy too. Gradients and other states are
+   * unchanged.
+   */
   setParameter(name: string, values: ArrayLike<number>): void
-  /** What is kept of it from step to step. */
+  /** Its state across steps. */
   states(name: string): States<Float64Array>
   setStates(name: string, states: States<ArrayLike<number>>): void
-  /** Numbers of the program that live from step to step. */
+  /** Scalars of the program that persist across steps. */
   scalars(): Scalars<number>
   setScalars(scalars: Scalars<number>): void
-  /** What lives in a frame from step to step, in the order of the parameter's dims, and maybe more behind it. Not a copy. */
+  /** The persistent contents of a frame, in the order of the parameter's dims, possibly with padding. Not a copy. */
   held(at: Held): Cells
-  /** Puts numbers there, rounded as they are kept. */
+  /** Writes numbers, rounded to the stored dtype. */
   hold(at: Held, values: Cells): void
-  /** The gradient the optimizer was given in the last step, where the runner was asked to keep it. */
+  /** The gradient that the optimizer received in the last step, if gradients are kept. */
   gradient(name: string): Float64Array
-  /** The greatest difference between two ranks that should hold the same numbers of this parameter or of its states. */
+  /** The largest difference between two ranks that should hold the same values of this parameter or of its states. */
   spread(name: string): number
-  /** Copies of parameters and of their states whose bits differ although they should not; undefined: nobody can tell. */
+  /** Replicas of parameters and optimizer states whose bits differ although they should not; undefined: unknown. */
   replicas?(): Disagreement[]
-  /** Per rank, the greatest sum of live bytes of each kind so far. */
+  /** Peak live bytes so far, per rank and category. */
   readonly peaks: readonly Readonly<Record<Kind, number>>[]
-  /** The same in other spaces than the device's. */
+  /** The same in other memory tiers than the device's. */
   readonly peaksElsewhere: readonly Readonly<Record<Elsewhere, Readonly<Record<Kind, number>>>>[]
-  /** The experts that the tokens of the last step chose, as these lay, where the runner was asked to keep them. */
+  /** Routing decisions of the last step, in token order per rank, if they are recorded. */
   readonly choices: Choices
-  /** What the last step did, by rank, where the runner was asked to measure. Seconds from the runner's start. */
+  /** Spans of the last step by rank, if they are measured. Seconds from the runner's start. */
   readonly columns: readonly SpanColumns[]
-  /** The same, an object a span. */
+  /** The same as objects. */
   readonly spans: readonly Span[]
   stop(): void | Promise<void>
 }

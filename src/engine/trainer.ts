@@ -60,17 +60,24 @@ type OfRunner =
   | ('description' | 'said' | 'concurrent' | 'parameter' | 'scalars' | 'setScalars')
   | ('held' | 'hold' | 'peaks' | 'peaksElsewhere' | 'choices' | 'columns' | 'spans')
 
+/** The ranks of a training program: takes steps, reads and writes parameters and optimizer state. */
 export interface Trainer extends Pick<Runner, OfRunner> {
   step(data: StepData): Promise<StepResult>
-  /** Runs a step twice and looks at every result: what is not finite, and whose bits differ. Nothing changes. Undefined: these kernels cannot. */
+  /**
+   * Replays a step twice and reports NaN, Inf and results whose bits differ. Changes nothing. Undefined: these
+   * kernels cannot.
+   */
   readonly replay: ((data: StepData) => Promise<Replay>) | undefined
-  /** Copies whose bits differ although they should not. */
+  /** Replicas whose bits differ although they should not. */
   replicas(): readonly Disagreement[]
-  /** Goes on with another program of the same parameters and states: what these hold, and scalars, it takes over to the bit. */
+  /** Switches to another program of the same parameters: parameters, states and scalars are kept to the bit. */
   change(program: Program): Promise<void>
-  /** As tokens follow each other. */
+  /** In sequence order. */
   readonly choices: Choices
-  /** The mean loss over all labels of the batches, with the parameters of now, or their averages where these are kept. Changes nothing. */
+  /**
+   * The mean loss over all labels of the batches, with the current parameters, or their moving averages if there are
+   * any. Changes nothing.
+   */
   evaluate(batches: readonly StepData['inputs'][]): Promise<{ readonly loss: number; readonly count: number }>
   stop(): Promise<void>
 }
@@ -111,6 +118,7 @@ async function lossOver(
   return { loss: sum / count, count }
 }
 
+/** Starts all ranks of a program on the fastest kernels available here. */
 export async function startTrainer(first: Program, options: TrainerOptions): Promise<Trainer> {
   const start = startOf(first, kernelsFor(options.kernels))
   let program = first

@@ -76,6 +76,7 @@ export class KnownPipeline {
   }
 }
 
+/** A cache of costs and schedules that many estimates share. Keep one per search. */
 export class EstimateBook {
   readonly #tables = new WeakMap<Shape, ByCluster>()
   readonly #orders = orderedHoldings()
@@ -90,7 +91,7 @@ export class EstimateBook {
     return entry(byPrecision, precision, () => new PriceTable({ shape, cluster, software, precision }))
   }
 
-  /** What memory depends on of the cut of a layer. */
+  /** The facts of a layer's split that its memory depends on. */
   cutFacts(shape: Shape, split: Split, make: () => CutFacts): CutFacts {
     return entry(this.#cuts, shape, () => new ByFields<(typeof sharedFields)[number], CutFacts>(sharedFields)).of(
       split,

@@ -8,6 +8,7 @@ import { footprint } from './memory.js'
 import type { Estimate, Footprint, Parts, Setup } from './setup.js'
 import { CutPrice } from './step-price.js'
 
+/** Predicts step time and memory of a plan in closed form, without compiling it. */
 export const estimate = (setup: Setup): Estimate => withMemory(timesOf(setup), footprint(setup))
 
 /** Written out: spreading takes longer than the sums do. */
@@ -22,8 +23,8 @@ export const withMemory = ({ step, parts, flops }: Omit<Estimate, 'memory'>, mem
 export const timesOf = (setup: Setup): Omit<Estimate, 'memory'> => new CutPrice(setup).withPipeline(setup).times()
 
 /**
- * The estimate scaled to a step that was measured: one number for what a catalog cannot know of a cluster (its network,
- * its power cap, the age of its software). Every part is scaled alike.
+ * An estimate scaled to a measured step time. All categories are scaled alike: one factor for what a catalog cannot
+ * know of a cluster.
  */
 export function calibrated<E extends Omit<Estimate, 'memory'>>(estimate: E, measured: Seconds): E {
   const scale = measured / estimate.step

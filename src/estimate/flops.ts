@@ -39,7 +39,7 @@ const parametersOf = (shape: Shape): number => matmulParameters(shape) + (shape.
 
 const squares = ({ layers, seq, embed }: Shape): number => layers * seq * embed * embed
 
-/** FLOPs of one sequence, forward and backward, as each of them counts. */
+/** Training FLOPs of one sequence by published definition: PaLM, SC21, Korthikanti, Llama 3. */
 export const flopDefinitions = {
   /** Chowdhery et al. 2022 (PaLM), appendix B: 6 for each parameter, 12 for attention, the masked half too. */
   palm: (s: Shape): number => s.seq * (6 * parametersOf(s) + 12 * s.layers * s.heads * s.headDim * s.seq),

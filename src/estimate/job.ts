@@ -17,7 +17,7 @@ import { ownSoftwareOf } from './others/frameworks.js'
 import type { Placed, Split } from './setup.js'
 import type { Experts, Latent, Shape } from './shape.js'
 
-/** Undefined: no transformer. */
+/** The shape of a model as the cost model takes it; undefined if it is not a transformer. */
 export function shapeOf(model: ModelConfig, seq: number, adapters?: Adapters): Shape | undefined {
   const shape = plainShape(model, seq)
   return shape && adapters ? { ...shape, adapters: { rank: adapters.rank, targets: adapters.targets } } : shape
@@ -45,36 +45,35 @@ function plainShape(model: ModelConfig, seq: number): Shape | undefined {
 function expertsOf(model: LlamaConfig): Experts | undefined {
   const { moe, layers } = model
   if (!moe) return undefined
-  const { experts: count, chosen: active, ffn, shared = 0, groups, chosenGroups } = moe
+  const { experts: count, topK: active, ffn, shared = 0, groups, topKGroups } = moe
   const dense = layers - routedLayers(model).length
-  const limited = groups !== undefined &&
-    chosenGroups !== undefined && { groups: { all: groups, chosen: chosenGroups } }
+  const limited = groups !== undefined && topKGroups !== undefined && { groups: { all: groups, chosen: topKGroups } }
   const spread = moe.every > 1 && { spread: true as const }
   return { count, active, ffn, shared, dense, ...spread, ...limited }
 }
 
 const latentOf = ({
-  queryRank,
-  keyValueRank,
-  plainDim,
-  ropeDim,
-  valueDim,
+  qLoraRank,
+  kvLoraRank,
+  qkNopeHeadDim,
+  qkRopeHeadDim,
+  vHeadDim,
 }: NonNullable<LlamaConfig['mla']>): Latent => ({
-  ...{ keyValues: keyValueRank, plain: plainDim, turned: ropeDim, values: valueDim },
-  ...(queryRank !== undefined && { queries: queryRank }),
+  ...{ keyValues: kvLoraRank, plain: qkNopeHeadDim, turned: qkRopeHeadDim, values: vHeadDim },
+  ...(qLoraRank !== undefined && { queries: qLoraRank }),
 })
 
 /** What of a plan concerns experts. */
 function expertSplit({ moe }: Pick<LlamaConfig, 'moe'>, plan: Plan): Pick<Split, 'etp' | 'imbalance' | 'rows'> {
   if (!moe) return {}
-  const { ep, etp, rows } = plan
-  return { ...(etp > 1 && { etp }), ...roomForRows({ count: moe.experts, active: moe.chosen }, { ep, etp, rows }) }
+  const { ep, etp, expertCapacity: rows } = plan
+  return { ...(etp > 1 && { etp }), ...roomForRows({ count: moe.experts, active: moe.topK }, { ep, etp, rows }) }
 }
 
 /** As many rows as a plan has room for are worked on; there are never more than if all tokens chose experts of one rank. */
 export function roomForRows(
   { count, active }: Pick<Experts, 'count' | 'active'>,
-  { ep, etp = 1, rows }: Pick<Split, 'ep' | 'etp'> & Pick<Plan, 'rows'>,
+  { ep, etp = 1, rows }: Pick<Split, 'ep' | 'etp'> & { readonly rows: Plan['expertCapacity'] },
 ): Pick<Split, 'imbalance' | 'rows'> {
   const imbalance = Math.max(1, Math.min(ep * etp, count / active, rows === 'worst' ? Infinity : rows))
   return { ...(imbalance > 1 && { imbalance }), ...(rows !== usualRows && { rows }) }
@@ -106,12 +105,11 @@ const unusualFlights = ({ bucket, prefetch }: Plan): Pick<Split, 'bucket' | 'pre
 const offloadSplit = ({ offload }: Plan): Pick<Split, 'offload' | 'lifted' | 'waiting'> => ({
   ...(offload && offload.optimizer !== 'device' && { offload: offload.optimizer }),
   ...(offload && offload.parameters !== 'device' && { lifted: offload.parameters }),
-  ...(offload?.activations === 'boundaries' && { waiting: offload.boundaries }),
+  ...(offload?.activations === 'layer-inputs' && { waiting: offload.layerInputs }),
 })
 
 /**
- * A plan in numbers. A schedule from a file has no name by which its order could be made: there is a price only for those
- * who say as which schedule it is to be priced.
+ * The plan of a job as numbers for the cost model. A schedule from a file can only be estimated as a named one: pass `fileAs`.
  */
 export function splitOf(job: Job, fileAs: ScheduleName): Split
 export function splitOf(job: Job, fileAs?: ScheduleName): Split | undefined
@@ -139,7 +137,7 @@ export function splitOf({ model, training, plan }: Job, fileAs?: ScheduleName): 
 export const precisionOf = ({ precision, fp8 }: Pick<Plan, 'precision' | 'fp8'>): Precision =>
   fp8 ? 'fp8' : multipliedIn[planPrecisionFacts[precision].token]
 
-/** Undefined also where the schedule is a file. */
+/** What `estimate` needs of a job, beside cluster and software; undefined if the schedule is a file. */
 export function placedOf(job: Job): Placed | undefined {
   const [shape, split] = [shapeOf(job.model, job.training.seq, adaptersOf(job)), splitOf(job)]
   if (!shape || !split) return undefined

@@ -15,6 +15,7 @@ import type { Holding, SurelyHeld } from './schedules/holding.js'
 import type { RankLayers } from './schedules/stages.js'
 import { type Footprint, type Placed, shardRanks } from './setup.js'
 
+/** The sum over all categories of a predicted memory footprint. */
 export const totalBytes = (f: Footprint): number =>
   f.parameters + f.gradients + f.optimizer + f.activations + f.workspace + f.framework
 

@@ -28,11 +28,11 @@ export interface Split extends AxisSizes {
   /** Sequences of one microbatch on one data-parallel rank. */
   readonly microbatch: number
   readonly recompute: 'none' | 'cheap' | 'selective' | 'full' | 'per-op'
-  /** cp: the sequence is cut in order, not in zigzag: the last rank sees most. */
+  /** cp: contiguous sharding instead of zigzag, so the last rank has most work. */
   readonly inOrder?: true
   /** cp: ranks that exchange sequence for heads, where that is not 1. */
   readonly ulysses?: number
-  /** cp: keys go round among the other ranks; else they are gathered. */
+  /** cp: ring attention; otherwise keys and values are gathered. */
   readonly ring?: true
   /** tp of the experts, where that is not 1. */
   readonly etp?: number
@@ -52,15 +52,18 @@ export interface Split extends AxisSizes {
   readonly prefetch?: number
   /** What our own program sends in fewer bits. */
   readonly wire?: Wire
-  /** Products of linear layers read codes: its setup has the precision of them. */
+  /** Linear layers use FP8 matmuls; the precision of the setup is then fp8. */
   readonly fp8?: Fp8Recipe
   /** Our own program keeps the optimizer's states there, and updates there. */
   readonly offload?: Elsewhere
   /** ZeRO-3: our own program keeps parts of parameters there, and lifts them before they are gathered. */
   readonly lifted?: Elsewhere
-  /** What layers hand to each other waits there for the backward pass. */
+  /** Layer boundaries are offloaded there until the backward pass. */
   readonly waiting?: Elsewhere
-  /** ZeRO-3 of other people's software: so many neighbours among the data ranks share parameters, of which the others have copies. */
+  /**
+   * HSDP of other frameworks: parameters are sharded over this many adjacent data-parallel ranks and replicated over
+   * the others.
+   */
   readonly sharded?: number
 }
 
@@ -108,10 +111,11 @@ export interface Footprint {
   readonly framework: number
 }
 
+/** The predicted step time by category, memory and FLOPs of a plan, without compiling it. */
 export interface Estimate {
   readonly step: Seconds
   readonly parts: Parts
   readonly memory: Footprint
-  /** FLOPs of the whole step over all devices: what is useful, and what is executed. */
+  /** FLOPs of a step over all devices: useful, and executed. */
   readonly flops: { readonly model: number; readonly hardware: number }
 }

@@ -1,6 +1,6 @@
 import type { Adapters } from '../model/index.js'
 
-/** A transformer as the few numbers its price depends on, whatever its family and whoever wrote it. */
+/** A transformer as the few numbers its cost depends on, whatever its family. */
 export interface Shape {
   readonly layers: number
   readonly embed: number
@@ -27,7 +27,7 @@ export interface Shape {
   readonly further?: number
   /** Nothing is trained but adapters of this rank beside these matrices of every layer. */
   readonly adapters?: Pick<Adapters, 'rank' | 'targets'>
-  /** All layers, or every second one, see only so many tokens. */
+  /** Sliding-window attention: all layers, or every second one, attend to this many tokens. */
   readonly window?: { readonly tokens: number; readonly layers: 'all' | 'half' }
 }
 

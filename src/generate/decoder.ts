@@ -7,23 +7,24 @@ import { refused } from './phrases.js'
 
 export type Logits = Float32Array | Float64Array
 
+/** A forward pass with a KV cache: feed token ids, get the logits of the next token. */
 export interface Decoder {
-  /** For people: which kernels, how many threads. */
+  /** A description for people: kernels and threads. */
   readonly description: string
   readonly vocab: number
-  /** The most tokens it can remember. */
+  /** The length of the KV cache. */
   readonly context: number
-  /** Tokens that it remembers. */
+  /** Tokens in the KV cache. */
   readonly past: number
-  /** The logits of what comes after these tokens, which follow those that it remembers. */
+  /** Appends tokens to the KV cache and returns the logits of the next token. */
   feed(ids: readonly number[]): Promise<Logits>
-  /** Forgets all but the first so many tokens. */
+  /** Truncates the KV cache to this many tokens. */
   rewind(past: number): void
   stop(): Promise<void>
 }
 
 export interface DecoderOptions extends StartDecoderOptions {
-  /** Tokens to remember at most: with learned positions, no more than there are of these. */
+  /** The length of the KV cache in tokens; with learned position embeddings, at most their number. */
   readonly context: number
   /** Small matrices that are added to the model's, where it was trained with any. */
   readonly adapters?: Adapters | undefined
@@ -35,6 +36,7 @@ export type FillWeight = (name: string, values: Logits) => void
 /** Longer prompts are read in several passes: what these need at once stays small. */
 const mostTokens = 64
 
+/** A decoder with a KV cache, for weights the caller supplies. */
 export async function createDecoder(model: ModelConfig, fill: FillWeight, options: DecoderOptions): Promise<Decoder> {
   if (model.family === 'mlp') throw new ProblemsError([refused('model.family', 'generate/model')])
   const { context, adapters } = options

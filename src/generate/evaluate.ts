@@ -8,13 +8,14 @@ import { Data, formOf, Job } from '../plan/index.js'
 import { openData } from '../train/index.js'
 import { type TrainedModel, tokenizerOf } from './open.js'
 
+/** The result of `evaluate`: loss, perplexity and bits per byte. */
 export interface Evaluation {
-  /** What was judged, for people. */
+  /** A description of the data, for people. */
   readonly data: string
-  /** The mean over labels that count, in nats. */
+  /** The mean over labels that are not ignored, in nats. */
   readonly loss: number
   readonly perplexity: number
-  /** Undefined where nothing says which bytes tokens stand for. */
+  /** Undefined without a tokenizer. */
   readonly bitsPerByte?: number
   readonly tokens: number
   readonly sequences: number
@@ -30,7 +31,7 @@ export interface EvaluateOptions {
   readonly watcher?: Watcher
 }
 
-/** Throws what is wrong. */
+/** Evaluates a trained model on a text: loss, perplexity, bits per byte. Throws a `ProblemsError`. */
 export async function evaluate(trained: TrainedModel, options: EvaluateOptions): Promise<Evaluation> {
   const { kernels = 'auto', ranks = 1, watcher = unwatched } = options
   const { samples, most, description } = await samplesOf(trained, options)

@@ -3,20 +3,21 @@ import { error, ProblemsError, uniform } from '../base/index.js'
 import type { Decoder } from './decoder.js'
 import { type Sampling, sampled, samplingProblems } from './sampling.js'
 
+/** Options of `generate`: length, sampling, seed and stop tokens. */
 export interface GenerateOptions extends Sampling {
-  /** How many tokens to make, at most. */
+  /** The maximum number of tokens to generate. */
   readonly tokens: number
-  /** Of what is drawn: the same seed, the same tokens. */
+  /** Seed of the sampling: the same seed gives the same tokens. */
   readonly seed?: number
-  /** A token that ends the text, or several; none is given. */
+  /** Stop tokens: generation ends before one of them. */
   readonly end?: number | readonly number[] | undefined
-  /** false: all tokens are read anew for every next one. Slower, and the same tokens. */
+  /** false: no KV cache. Slower, with the same tokens. */
   readonly cache?: boolean
 }
 
 /**
- * Goes on from what the decoder remembers and the prompt. Where its memory is full it forgets the first half and reads the
- * rest again, so a text may be longer than the context.
+ * Generates token ids after the prompt and what is in the KV cache. When the cache is full, the first half is dropped and the
+ * rest is recomputed, so the output may be longer than the context.
  */
 export async function* generate(
   decoder: Decoder,

@@ -8,18 +8,21 @@ import { adaptersOf, formOf, Job } from '../plan/index.js'
 import { beginningOf } from '../train/index.js'
 import { createDecoder, type Decoder, type FillWeight } from './decoder.js'
 
-/** A checkpoint of whatever kind, found whole. */
+/** A complete checkpoint of any kind, opened for inference. */
 export interface TrainedModel {
   readonly path: string
   readonly checkpoint: Checkpoint
   readonly job: Job
-  /** The newest of a folder was passed over for it, because it is damaged. */
+  /** Newer checkpoints of the folder that were skipped because they are corrupt. */
   readonly passedOver: number
-  /** In what the model of a Hugging Face folder is computed otherwise here. */
+  /** Where computation differs from the Hugging Face model of the folder. */
   readonly warnings: readonly Problem[]
 }
 
-/** `path`: a checkpoint, or a folder of them, of which the newest whole one is taken. Throws what is wrong. */
+/**
+ * Opens a trained model. `path`: a checkpoint, or a folder of them, of which the latest complete one is taken. Throws
+ * a `ProblemsError`.
+ */
 export function openTrained(path: string, files: Files, { adapters }: OpenTrainedOptions = {}): TrainedModel {
   const found = beginningOf({ init: path, ...(adapters !== undefined && { adapters }) }, files)
   if (!found) throw new Error('internal: a path was given')
@@ -58,7 +61,7 @@ function jobOf({ path, checkpoint }: { readonly path: string; readonly checkpoin
   throw new ProblemsError([error('checkpoint/model', '', message, 'save it again with this version of lockstep')])
 }
 
-/** What the model's text was made of; undefined: it learned from ids alone. */
+/** The tokenizer of a trained model; undefined if it was trained on token ids alone. */
 export async function tokenizerOf({ path, checkpoint, job }: TrainedModel): Promise<Tokenizer | undefined> {
   const text = checkpoint.tokenizer()
   if (text === undefined) return tokenizerOfJob(job)
@@ -96,6 +99,7 @@ export interface OpenDecoderOptions extends StartDecoderOptions {
   readonly context?: number | undefined
 }
 
+/** A decoder with a KV cache for a trained model. */
 export function openDecoder(trained: TrainedModel, options: OpenDecoderOptions = {}): Promise<Decoder> {
   const { model, training } = trained.job
   const { context = training.seq } = options

@@ -11,12 +11,15 @@ import { textStream } from './text.js'
 /** Drawn, as one who reads samples wants it: not always the same, and nothing far-fetched. */
 const drawn = { temperature: 0.8, topK: 40 }
 
+/** Generates sample text from the model of a session while it trains. */
 export interface Sampler {
-  /** The prompt and what follows it, by the weights of now. */
+  /** The prompt and its continuation, with the current weights. */
   sample(session: Session): Promise<string>
 }
 
-/** Throws where the job has no text, or the prompt is longer than its sequences. */
+/**
+ * A sampler for the model of a session. Throws if the job has no text, or if the prompt is longer than its sequences.
+ */
 export async function samplerOf(
   job: Job,
   tokenizerJson: string | undefined,

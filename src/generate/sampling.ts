@@ -5,8 +5,9 @@
 import { error, type Problem } from '../base/index.js'
 import type { Logits } from './decoder.js'
 
+/** Sampling parameters: temperature, top-k and top-p. */
 export interface Sampling {
-  /** 0: always the likeliest. */
+  /** 0: greedy. */
   readonly temperature?: number
   readonly topK?: number | undefined
   readonly topP?: number | undefined

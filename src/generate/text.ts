@@ -8,6 +8,7 @@ export interface TextStream {
   end(): string
 }
 
+/** Decodes token ids to text as they arrive, holding back incomplete UTF-8 characters. */
 export function textStream({ decode }: Tokenizer): TextStream {
   const textOf = (ids: readonly number[]) => new TextDecoder('utf-8', { ignoreBOM: true }).decode(decode(ids))
   /** Those since the last but one piece that was said: tokens may be decoded otherwise behind others. */

@@ -7,10 +7,11 @@ export interface InputShape {
   readonly name: string
   readonly dtype: DType
   readonly dims: readonly Dim[]
-  /** Of positions: documents begin at multiples of so many tokens. */
+  /** Of positions: documents start at multiples of this number of tokens. */
   readonly every?: number
 }
 
+/** The shapes of a program's inputs over the global batch. */
 export const inputsOf = ({ inputs, microbatches }: Program): InputShape[] =>
   inputs.map(({ name, dtype, dims, every }) => ({
     ...{ name, dtype, dims: acrossMicrobatches(dims, microbatches) },

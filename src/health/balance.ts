@@ -84,7 +84,7 @@ function expertsIn(lines: readonly StepLine[], { job }: RunFacts): HealthEvent[]
   const loads = lines.flatMap(({ experts }) => experts ?? [])
   const moe = job?.model.family === 'llama' ? job.model.moe : undefined
   if (loads.length < lines.length || !moe) return []
-  const tokens = (median(lines.map(({ counted = 0 }) => counted)) * moe.chosen) / moe.experts
+  const tokens = (median(lines.map(({ counted = 0 }) => counted)) * moe.topK) / moe.experts
   // The busiest of many is above the mean by chance alone.
   const limit = Math.max(2.5, 1.5 * (1 + 3 / Math.sqrt(tokens)))
   if (!mostly(shareOf(loads, ({ busiest }) => busiest > limit))) return []

@@ -16,7 +16,7 @@ const watches: readonly ((facts: RunFacts) => Watch)[] = [
   ...[watchData, watchLoader, watchMemory],
 ]
 
-/** One watch for everything. */
+/** All detectors of a run (loss spikes, stragglers, dead units ...) as one observer of its steps. */
 export function watchRun(facts: RunFacts): Watch {
   const all = watches.map(watch => watch(facts))
   return line => unlike(all.flatMap(watch => watch(line)))

@@ -39,21 +39,22 @@ export type EventKind = keyof typeof eventKinds
 export const severities = ['note', 'warning', 'error'] as const
 export type Severity = (typeof severities)[number]
 
+/** A finding about a run, such as a straggler or a loss spike, with the step and the rank. */
 export interface HealthEvent {
-  /** The step that showed it; counts from 1, 0: before the first. */
+  /** The step of the finding, from 1; 0: before the first. */
   readonly step: number
   readonly event: EventKind
   readonly severity: Severity
   readonly rank?: number
   /** `layers.1 ffn, microbatch 2` */
   readonly where?: string
-  /** The same as a phrase, where it is more than a name. */
+  /** The same as a template, if it is more than a name. */
   readonly place?: Spoken
   readonly message: string
-  /** What the message is made from; null: not finite, for which JSON has no word. */
+  /** The values of the message; null stands for NaN and Inf, which JSON lacks. */
   readonly numbers: Readonly<Record<string, number | null>>
   readonly advice?: string
-  /** The phrase that message and advice are, and what stands in its gaps: pages say it in a language of their own. */
+  /** The template of message and advice, with its values, for translation. */
   readonly phrase?: string
   readonly values?: Spoken['values']
   /** What to run next. */

@@ -180,7 +180,7 @@ export const eventPhrases = {
   ],
   axisOrder: [
     'rank order {order} puts communication-heavy axes on slow links: with {usual} the step would take {gain} % less',
-    'leave plan.order out, or write {usual}',
+    'leave plan.rankOrder out, or write {usual}',
   ],
   network: [
     'exposed collectives take {share} % of the step, most of it along {axis} ({most} %)',
@@ -246,6 +246,7 @@ export const eventPhrases = {
   '.usual': [', although it never took more than {usual} s before'],
 } as const satisfies Partial<Record<EventKind | `${EventKind}/${string}` | `.${string}`, Phrase>>
 
+/** The message templates of health events, for a UI that translates them. */
 export type EventPhrases = typeof eventPhrases
 type KindOf<Name> = Name extends `${infer Kind extends EventKind}/${string}`
   ? Kind

@@ -16,7 +16,10 @@ import { modelGiven } from './given-model.js'
 import type { Given, Imported, JobDraft, Note } from './note.js'
 import { readers } from './readers.js'
 
-/** Never throws: what cannot be read is refused with a key or a line. */
+/**
+ * Reads the configuration of another framework as a job. Never throws: what cannot be read is in the notes, with its
+ * key or line.
+ */
 export function importConfig(text: string, given: Given = {}, from?: ForeignFramework): Imported {
   const found = sourceOf(text, from)
   if (!found) return nothing(text)
@@ -32,8 +35,8 @@ export function importConfig(text: string, given: Given = {}, from?: ForeignFram
 function withExperts(job: JobDraft): JobDraft {
   const { model } = job
   if (!isMapping(model) || !isMapping(model.moe)) return job
-  const { experts, chosen, ...moe } = model.moe
-  return { ...job, model: { ...model, experts, topK: chosen, moe } }
+  const { experts, topK, ...moe } = model.moe
+  return { ...job, model: { ...model, experts, topK, moe } }
 }
 
 function sourceOf(text: string, from?: ForeignFramework): Foreign | undefined {

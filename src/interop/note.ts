@@ -16,23 +16,23 @@ export interface Note {
   readonly message: string
 }
 
-/** What was said beside the file. */
+/** Settings given in addition to the file, such as the sequence length. */
 export interface Given {
-  /** Ranks, where the file does not say how many. */
+  /** Number of ranks, if the file does not specify it. */
   readonly world?: number
-  /** Positional arguments of a script, or options of a command line that stand above a file. */
+  /** Positional arguments of a script, or command-line options that override a file. */
   readonly args?: readonly string[]
-  /** Variables of the environment of a script. */
+  /** Environment variables of a script. */
   readonly env?: Readonly<Record<string, string>>
-  /** Variables of a script, whatever it sets them to; arguments of a function of a Python file. */
+  /** Variables of a script, which override its own; arguments of a function of a Python file. */
   readonly set?: Readonly<Record<string, string>>
   /** Arguments of the Hugging Face Trainer, for which `auto` stands. */
   readonly trainer?: Readonly<Record<string, unknown>>
   /** A preset, or a Hugging Face configuration. */
   readonly model?: string | Readonly<Record<string, unknown>>
-  /** The release whose defaults hold; the newest that has all the flags unless it is said. */
+  /** The release whose defaults apply; by default the newest that has all the flags. */
   readonly release?: string
-  /** Of a Python file, the function that makes the configuration. */
+  /** Of a Python file: the function that returns the configuration. */
   readonly function?: string
   /** The text of a file that the configuration names; undefined: there is none. */
   readonly read?: (path: string) => string | undefined
@@ -41,12 +41,13 @@ export interface Given {
 /** A job as it would be written in a file; whatever the configuration does not say is left out. */
 export type JobDraft = Readonly<Record<string, unknown>>
 
+/** A job read from another framework's configuration, with a note on every key. */
 export interface Imported extends Foreign {
-  /** Absent where a note says `refused`. */
+  /** Absent if a note is `refused`. */
   readonly job?: JobDraft
   readonly world?: number
   readonly notes: readonly Note[]
-  /** What `check` says of the job, where there is enough of it to be checked. */
+  /** Diagnostics of `check`, if the job is complete enough. */
   readonly problems?: readonly Problem[]
 }
 

@@ -2,9 +2,10 @@
 import type { Space } from '../base/index.js'
 import { type Kind, kinds, noBytes, type Stream, spaceOf } from './program.js'
 
-/** Bytes after each step. */
+/** Live bytes after each step, by category. */
 export type LiveBytes = Readonly<Record<Kind, Float64Array<ArrayBuffer>>>
 
+/** Live bytes by category after each step of a stream. */
 export function liveBytes({ steps, frames, resident }: Stream, space: Space = 'device'): LiveBytes {
   const columns = Object.fromEntries(kinds.map(kind => [kind, new Float64Array(steps.length)])) as Record<
     Kind,

@@ -28,6 +28,7 @@ import type { ResultName, RoleName } from './role.js'
 export { bytesPer, type DType, type Init }
 
 export type Kind = 'parameters' | 'gradients' | 'optimizer' | 'activations' | 'workspace' | 'data'
+/** The categories of memory: parameters, gradients, optimizer state, activations and so on. */
 export const kinds: readonly Kind[] = ['parameters', 'gradients', 'optimizer', 'activations', 'workspace', 'data']
 
 export interface Buffer {
@@ -234,12 +235,16 @@ export interface Scalar {
   readonly frames: Places
 }
 
+/**
+ * A compiled step for all ranks: segments (functions), one stream of calls per pipeline coordinate, and the memory
+ * plan.
+ */
 export interface Program {
   readonly name: string
   readonly mesh: Mesh
   readonly microbatches: number
   readonly stages: number
-  /** Forward only, to judge a model: no gradients, no optimizer. Absent: a training step. */
+  /** Forward only, for evaluation: no gradients, no optimizer. Absent: a training step. */
   readonly evaluates?: true
   /** In the model's order. */
   readonly blocks: readonly Block[]

@@ -25,6 +25,7 @@ import type { Program } from './program.js'
 
 export { type Law, type LawPhrases, laws, type Place, SerialReplay }
 
+/** A violated invariant of SPEC.md: which one, where in the program, and the rank. */
 export interface Violation extends Finding {
   readonly title: string
   /** The first rank of the stream. */
@@ -32,8 +33,8 @@ export interface Violation extends Finding {
 }
 
 /**
- * `serial` is the one-rank program of the same job: with it, identity (I) is checked too. Whoever compares many programs
- * with one serial program passes its replay.
+ * Statically checks a program against the invariants of SPEC.md. `serial` is the single-rank program of the same job: with it,
+ * equivalence (I) is checked too. To compare many programs with the same one, pass its `SerialReplay`.
  */
 export const verify = (program: Program, serial?: Program | SerialReplay): Violation[] =>
   finish(verifying(program, serial))

@@ -25,12 +25,16 @@ export type Carry = Readonly<Record<string, Value>>
 /** Reads what the block before handed on, returns what this one hands on. */
 export type Write<D extends string> = (block: BlockBuilder<D>, carry: Carry) => Carry
 
+/** Initializes a parameter from a normal distribution with mean 0 and this standard deviation. */
 export const normal = (std: number): Init => ({ kind: 'normal', std })
 /** Evenly between -bound and bound. */
 export const uniformWithin = (bound: number): Init => ({ kind: 'uniform', bound })
+/** Initializes a parameter with zeros. */
 export const zeros: Init = { kind: 'zeros' }
+/** Initializes a parameter with ones. */
 export const ones: Init = { kind: 'ones' }
 
+/** Defines a model of your own as a list of blocks over named dims. See examples/02. */
 export function defineModel<const D extends string>(
   name: string,
   dims: Readonly<Record<D, number>>,
@@ -219,13 +223,13 @@ export class BlockBuilder<D extends string> {
     return this.#one({ kind: 'swiglu' }, [gate, up], 'swiglu')
   }
 
-  /** Gain and bias are parameters `${name}.gain` and `${name}.bias` over the given dims. */
+  /** Weight and bias are parameters `${name}.weight` and `${name}.bias` over the given dims. */
   layerNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
     return this.#one(
       { kind: 'layerNorm', eps },
       [
         x,
-        this.param(`${name}.gain`, dims, ones, { role: 'norm' }),
+        this.param(`${name}.weight`, dims, ones, { role: 'norm' }),
         this.param(`${name}.bias`, dims, zeros, { role: 'norm' }),
       ],
       name,
@@ -233,7 +237,7 @@ export class BlockBuilder<D extends string> {
   }
 
   rmsNorm(x: Value, name: string, dims: readonly D[], eps: number): Value {
-    return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.gain`, dims, ones, { role: 'norm' })], name)
+    return this.#one({ kind: 'rmsNorm', eps }, [x, this.param(`${name}.weight`, dims, ones, { role: 'norm' })], name)
   }
 
   /** Side by side along the last of `dims`: the last dim of a, then the last of b. What one of them lacks is repeated. */
@@ -249,7 +253,7 @@ export class BlockBuilder<D extends string> {
   }
 
   /**
-   * Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a valueDim instead. With positions,
+   * Causal attention: q [batch seq kvHeads group headDim], k and v without group; v may have a vHeadDim instead. With positions,
    * as those of rope, no query sees beyond its document; `order` [batch slot] says which token lies where, if not each at its place.
    */
   attention(

@@ -30,7 +30,7 @@ const capacity = z.strictObject({
     .enum(roomOrders)
     .default('choice')
     .describe('which tokens are kept: first choices, earlier tokens, or higher scores'),
-  renormalise: z.boolean().default(false).describe('normalize the weights of the kept choices'),
+  renormalize: z.boolean().default(false).describe('normalize the weights of the kept choices'),
   group: z
     .union([z.literal('sequence'), size(2 ** 30)])
     .default('sequence')
@@ -46,15 +46,15 @@ const capacity = z.strictObject({
 /** The feed-forward of a layer, routed to experts. */
 export const MoeConfig = z.strictObject({
   experts: size(2 ** 16).describe('experts per routed layer'),
-  chosen: size(2 ** 10).describe('experts per token (top-k)'),
+  topK: size(2 ** 10).describe('experts per token (top-k)'),
   ffn: ffn.describe('intermediate size of an expert; defaults to ffn'),
   scores: z.enum(scorings).default('softmax').describe('router score function'),
-  normalise: z.boolean().default(true).describe('normalize the top-k weights'),
+  normalize: z.boolean().default(true).describe('normalize the top-k weights'),
   scale: z.number().positive().max(1e6).default(1).describe('scaling factor of the top-k weights'),
   groups: size(2 ** 16)
     .optional()
     .describe('expert groups (group-limited routing)'),
-  chosenGroups: size(2 ** 16)
+  topKGroups: size(2 ** 16)
     .optional()
     .describe('groups per token (top-k groups)'),
   bias: z
@@ -72,7 +72,7 @@ export const MoeConfig = z.strictObject({
 })
 
 /** As it is written: how many experts there are, and a token meets, may stand among the other sizes of the model. */
-const MoeWritten = MoeConfig.partial({ experts: true, chosen: true, ffn: true })
+const MoeWritten = MoeConfig.partial({ experts: true, topK: true, ffn: true })
 
 interface MixtureWritten {
   readonly experts?: number | undefined
@@ -86,14 +86,19 @@ function mixtureOf({ experts, topK, ffn, moe }: MixtureWritten, ctx: z.core.$Ref
   if (experts === undefined && topK === undefined && !moe) return undefined
   const agreed = (short: 'experts' | 'topK', beside: number | undefined, inside: number | undefined): number => {
     const value = beside ?? inside
-    const name = short === 'topK' ? 'chosen' : short
-    if (value === undefined) ctx.issues.push(refusal(value, ['moe', name], 'schema/value/experts'))
+    if (value === undefined) ctx.issues.push(refusal(value, ['moe', short], 'schema/value/experts'))
     else if (inside !== undefined && inside !== value)
-      ctx.issues.push(refusal(value, [short], 'schema/value/twice', { value, other: `moe.${name}`, got: inside }))
+      ctx.issues.push(refusal(value, [short], 'schema/value/twice', { value, other: `moe.${short}`, got: inside }))
     return value ?? 1
   }
-  const [all, chosen] = [agreed('experts', experts, moe?.experts), agreed('topK', topK, moe?.chosen)]
-  return { ...MoeConfig.parse({ experts: all, chosen, ffn }), ...moe, experts: all, chosen, ffn: moe?.ffn ?? ffn }
+  const [all, each] = [agreed('experts', experts, moe?.experts), agreed('topK', topK, moe?.topK)]
+  return {
+    ...MoeConfig.parse({ experts: all, topK: each, ffn }),
+    ...moe,
+    experts: all,
+    topK: each,
+    ffn: moe?.ffn ?? ffn,
+  }
 }
 
 export const MlpConfig = z
@@ -158,13 +163,13 @@ const RopeScaling = z.discriminatedUnion('kind', [
 ])
 
 const Latent = z.strictObject({
-  queryRank: size(2 ** 16)
+  qLoraRank: size(2 ** 16)
     .optional()
     .describe('q_lora_rank: rank of the query latent; default: no query latent'),
-  keyValueRank: size(2 ** 16).describe('kv_lora_rank: rank of the key-value latent'),
-  ropeDim: size(2 ** 14).describe('qk_rope_head_dim: rotary dims per head; one key for all heads'),
-  plainDim: size(2 ** 14).describe('qk_nope_head_dim: dims without rotary embedding'),
-  valueDim: size(2 ** 14).describe('v_head_dim: value dims per head'),
+  kvLoraRank: size(2 ** 16).describe('kv_lora_rank: rank of the key-value latent'),
+  qkRopeHeadDim: size(2 ** 14).describe('qk_rope_head_dim: rotary dims per head; one key for all heads'),
+  qkNopeHeadDim: size(2 ** 14).describe('qk_nope_head_dim: dims without rotary embedding'),
+  vHeadDim: size(2 ** 14).describe('v_head_dim: value dims per head'),
   eps: z
     .number()
     .positive()
@@ -201,7 +206,7 @@ export const LlamaConfig = z
       .describe('experts of a routed layer: short for moe.experts'),
     topK: size(2 ** 10)
       .optional()
-      .describe('experts that a token is sent to: short for moe.chosen'),
+      .describe('experts that a token is sent to: short for moe.topK'),
     moe: MoeWritten.optional().describe('mixture of experts in the feed-forward layers'),
     positions,
   })
@@ -225,8 +230,9 @@ const usualHeadDim = ({
   embed: number
   heads: number
   mla?: z.output<typeof Latent> | undefined
-}): number => (mla ? mla.plainDim + mla.ropeDim : embed / heads)
+}): number => (mla ? mla.qkNopeHeadDim + mla.qkRopeHeadDim : embed / heads)
 
+/** The schema of `model:` in a job (Zod): sizes of one of the supported families. */
 export const ModelConfig = z.discriminatedUnion('family', [MlpConfig, GptConfig, LlamaConfig])
 
 export type MlpConfig = z.output<typeof MlpConfig>
@@ -259,11 +265,11 @@ function attentionParameters(c: LlamaConfig): number {
 
 /** Of latent attention. */
 function latentParameters({ embed, heads }: LlamaConfig, mla: NonNullable<LlamaConfig['mla']>): number {
-  const { queryRank, keyValueRank, ropeDim, plainDim, valueDim } = mla
-  const queries = heads * (plainDim + ropeDim)
-  const asked = queryRank ? embed * queryRank + queryRank + queryRank * queries : embed * queries
-  const known = embed * (keyValueRank + ropeDim) + keyValueRank + keyValueRank * heads * (plainDim + valueDim)
-  return asked + known + heads * valueDim * embed
+  const { qLoraRank, kvLoraRank, qkRopeHeadDim, qkNopeHeadDim, vHeadDim } = mla
+  const queries = heads * (qkNopeHeadDim + qkRopeHeadDim)
+  const asked = qLoraRank ? embed * qLoraRank + qLoraRank + qLoraRank * queries : embed * queries
+  const known = embed * (kvLoraRank + qkRopeHeadDim) + kvLoraRank + kvLoraRank * heads * (qkNopeHeadDim + vHeadDim)
+  return asked + known + heads * vHeadDim * embed
 }
 
 function llamaParameters(c: LlamaConfig): number {
@@ -277,8 +283,8 @@ function llamaParameters(c: LlamaConfig): number {
 export function activeParametersOf(config: ModelConfig, seq: number): number {
   const all = parametersOf(config, seq)
   if (config.family !== 'llama' || !config.moe) return all
-  const { experts, chosen, ffn } = config.moe
-  return all - routedLayers(config).length * 3 * config.embed * ffn * (experts - chosen)
+  const { experts, topK, ffn } = config.moe
+  return all - routedLayers(config).length * 3 * config.embed * ffn * (experts - topK)
 }
 
 /** Router, bias of the choice, experts and the shared one with its gate. */

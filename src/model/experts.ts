@@ -33,8 +33,8 @@ const perToken: readonly LlamaDim[] = ['batch', 'seq', 'candidate']
 const perChoice: readonly LlamaDim[] = ['batch', 'seq', 'choice']
 
 /** The sizes of dims that routed layers have. Rows: one for each choice of a microbatch. */
-export const expertSizes = ({ experts, chosen, ffn, shared = 0 }: MoeConfig, { batch, seq }: StepShape) => ({
-  ...{ candidate: experts, expert: experts, choice: chosen, row: batch * seq * chosen },
+export const expertSizes = ({ experts, topK, ffn, shared = 0 }: MoeConfig, { batch, seq }: StepShape) => ({
+  ...{ candidate: experts, expert: experts, choice: topK, row: batch * seq * topK },
   ...{ expertFfn: ffn, sharedFfn: shared },
 })
 
@@ -46,8 +46,8 @@ export function routed(b: LlamaBlock, x: Value, c: MoeConfig, step: StepShape): 
   const choice = choose(b, scores, c, step)
   addTerms(b, { logits, scores }, c, step)
   const kept = keep(b, scores, choice, c, step)
-  const weighing = { normalise: c.normalise, scale: c.scale }
-  const weighed = c.capacity?.renormalise ? kept : choice
+  const weighing = { normalise: c.normalize, scale: c.scale }
+  const weighed = c.capacity?.renormalize ? kept : choice
   const [weight] = b.emit({ kind: 'chosen', ...weighing }, [scores, weighed], 'weight')
   const out = work(b, x, kept, weight)
   return c.shared === undefined ? out : b.add(out, shared(b, x, c))
@@ -55,14 +55,14 @@ export function routed(b: LlamaBlock, x: Value, c: MoeConfig, step: StepShape): 
 
 function choose(b: LlamaBlock, scores: Value, c: MoeConfig, step: StepShape): Value {
   const { batch, seq, microbatches, replays } = step
-  const { bias: rate, experts, chosen, groups = 1, chosenGroups = groups } = c
-  const limits: { groups?: ChoiceGroups } = groups > chosenGroups ? { groups: { groups, chosenGroups } } : {}
+  const { bias: rate, experts, topK, groups = 1, topKGroups = groups } = c
+  const limits: { groups?: ChoiceGroups } = groups > topKGroups ? { groups: { groups, chosenGroups: topKGroups } } : {}
   const made = (...bias: Value[]) =>
     replays
       ? b.ownInput('choices', perChoice, 'i32')
       : b.emit({ kind: 'topK', ...limits }, [scores, ...bias], 'choice', perChoice)[0]
   if (rate === undefined) return made()
-  const mean = (batch * seq * microbatches * chosen) / experts
+  const mean = (batch * seq * microbatches * topK) / experts
   const choice = made(b.balanced('mlp.bias', ['candidate'], { rate, mean }))
   b.follow('mlp.bias', b.emit({ kind: 'countChoices' }, [choice], 'load', ['candidate'])[0])
   return choice
@@ -74,8 +74,8 @@ function addTerms(b: LlamaBlock, of: { logits: Value; scores: Value }, c: MoeCon
   const { batch, seq, microbatches } = step
   const shares = c.scores === 'sigmoid'
   const balance = (within: readonly LlamaDim[], tokens: number, by: number) => {
-    const [counts] = b.emit({ kind: 'countTop', chosen: c.chosen }, [of.scores], 'tops', within)
-    const even = (by * c.experts) / (c.chosen * tokens ** 2)
+    const [counts] = b.emit({ kind: 'countTop', chosen: c.topK }, [of.scores], 'tops', within)
+    const even = (by * c.experts) / (c.topK * tokens ** 2)
     b.term(b.emit({ kind: 'balanceLoss', by: even, shares }, [of.scores, counts], 'balance')[0])
   }
   if (sequence > 0) balance(['batch', 'candidate'], seq, sequence / (batch * microbatches))
@@ -93,10 +93,10 @@ function keep(b: LlamaBlock, scores: Value, choice: Value, c: MoeConfig, step: S
 }
 
 /** How many choices of how many tokens an expert takes. */
-export function roomOf({ experts, chosen, capacity }: MoeConfig, seq: number): { room: number; tokens: number } {
+export function roomOf({ experts, topK, capacity }: MoeConfig, seq: number): { room: number; tokens: number } {
   const { factor, least, group } = capacity ?? { factor: experts, least: 0, group: 'sequence' as const }
   const tokens = group === 'sequence' ? seq : group
-  return { room: Math.max(least, Math.ceil(((tokens * chosen) / experts) * factor)), tokens }
+  return { room: Math.max(least, Math.ceil(((tokens * topK) / experts) * factor)), tokens }
 }
 
 function work(b: LlamaBlock, x: Value, kept: Value, weight: Value): Value {

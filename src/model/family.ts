@@ -6,7 +6,7 @@ import type { Model } from './graph.js'
 import { llama } from './llama.js'
 import { mlp } from './mlp.js'
 
-/** The model sees one microbatch: `batch` is the global batch over the number of microbatches. */
+/** Builds the graph of a model for one microbatch: `batch` is the global batch over the number of microbatches. */
 export function buildModel(config: ModelConfig, step: Omit<StepShape, 'microbatches'> & Partial<StepShape>): Model {
   const shape = { microbatches: 1, ...step }
   switch (config.family) {

@@ -8,7 +8,7 @@ export const adapterFlopsDefinition = flopsDefinition.replace(
 )
 
 interface Counted {
-  /** Adapters alone are trained. */
+  /** Only adapters are trained. */
   readonly adapters: boolean
   /** A token sees a window, or its own document. */
   readonly limited: boolean

@@ -54,10 +54,10 @@ export function adapterParametersOf(model: ModelConfig, { rank, targets }: Besid
 function feedWidths(model: ModelConfig, of: 'all' | 'met'): number {
   const { embed, ffn, layers } = model
   if (model.family !== 'llama' || !model.moe) return layers * (embed + ffn)
-  const { experts, chosen, ffn: each, shared = 0 } = model.moe
+  const { experts, topK, ffn: each, shared = 0 } = model.moe
   const routed = routedLayers(model).length
   const beside = shared > 0 ? embed + shared : 0
-  return (layers - routed) * (embed + ffn) + routed * ((of === 'all' ? experts : chosen) * (embed + each) + beside)
+  return (layers - routed) * (embed + ffn) + routed * ((of === 'all' ? experts : topK) * (embed + each) + beside)
 }
 
 type Widths = readonly [from: number, to: number]
@@ -70,28 +70,28 @@ function widthsOf(model: ModelConfig, target: AttentionTarget): readonly Widths[
   if (model.family === 'gpt')
     return [[embed, target === 'k' || target === 'v' ? (model.kvHeads * embed) / model.heads : embed]]
   const { heads, kvHeads, headDim, mla } = model
-  if (target === 'out') return [[heads * (mla?.valueDim ?? headDim), embed]]
+  if (target === 'out') return [[heads * (mla?.vHeadDim ?? headDim), embed]]
   return mla ? latentWidths(model, mla, target) : [[embed, (target === 'q' ? heads : kvHeads) * headDim]]
 }
 
 function latentWidths(
   { embed, heads }: ModelConfig & { heads: number },
-  { queryRank, keyValueRank, ropeDim, plainDim, valueDim }: NonNullable<LlamaConfig['mla']>,
+  { qLoraRank, kvLoraRank, qkRopeHeadDim, qkNopeHeadDim, vHeadDim }: NonNullable<LlamaConfig['mla']>,
   target: AttentionTarget,
 ): readonly Widths[] {
-  const [plain, turned] = [heads * plainDim, heads * ropeDim]
-  if (target === 'v') return [[keyValueRank, heads * valueDim]]
+  const [plain, turned] = [heads * qkNopeHeadDim, heads * qkRopeHeadDim]
+  if (target === 'v') return [[kvLoraRank, heads * vHeadDim]]
   if (target === 'k')
     return [
-      [embed, keyValueRank],
-      [keyValueRank, plain],
-      [embed, ropeDim],
+      [embed, kvLoraRank],
+      [kvLoraRank, plain],
+      [embed, qkRopeHeadDim],
     ]
-  const from = queryRank ?? embed
-  return [...(queryRank ? [[embed, queryRank] as const] : []), [from, plain], [from, turned]]
+  const from = qLoraRank ?? embed
+  return [...(qLoraRank ? [[embed, qLoraRank] as const] : []), [from, plain], [from, turned]]
 }
 
 function attentionWidth(model: Exclude<ModelConfig, { family: 'mlp' }>): number {
   if (model.family === 'gpt') return model.embed
-  return (model.heads * (model.headDim + (model.mla?.valueDim ?? model.headDim))) / 2
+  return (model.heads * (model.headDim + (model.mla?.vHeadDim ?? model.headDim))) / 2
 }

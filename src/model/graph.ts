@@ -93,6 +93,7 @@ export interface InputSpec {
   readonly every?: number
 }
 
+/** A model as a graph of blocks over named dims, for one microbatch. */
 export interface Model {
   readonly name: string
   /** The dims of one microbatch. */

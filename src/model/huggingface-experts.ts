@@ -27,7 +27,7 @@ const Mixtral = z.looseObject({ ...mixtralFields, intermediate_size: count })
 export const mixtralRouting = (c: z.output<typeof Mixtral>): Routing => ({
   input: {
     moe: {
-      ...{ experts: c.num_local_experts, chosen: c.num_experts_per_tok, ffn: c.intermediate_size },
+      ...{ experts: c.num_local_experts, topK: c.num_experts_per_tok, ffn: c.intermediate_size },
       ...balanced('microbatch', c.router_aux_loss_coef),
     },
   },
@@ -58,10 +58,10 @@ export function qwenRouting(c: z.output<typeof Qwen>): Routing {
       moe: {
         ...{
           experts: c.num_experts ?? c.num_local_experts ?? 1,
-          chosen: c.num_experts_per_tok,
+          topK: c.num_experts_per_tok,
           ffn: c.moe_intermediate_size,
         },
-        ...{ normalise: c.norm_topk_prob, dense: plain.length, every: c.decoder_sparse_step },
+        ...{ normalize: c.norm_topk_prob, dense: plain.length, every: c.decoder_sparse_step },
         ...(shared && { shared, sharedGate: true }),
         ...balanced('microbatch', c.router_aux_loss_coef),
       },
@@ -111,16 +111,16 @@ const biasRate = 0.001
 export const deepseekRouting = (c: DeepSeek): Routing => ({
   input: {
     mla: {
-      ...(c.q_lora_rank && { queryRank: c.q_lora_rank }),
-      ...{ keyValueRank: c.kv_lora_rank, ropeDim: c.qk_rope_head_dim, plainDim: c.qk_nope_head_dim },
-      ...{ valueDim: c.v_head_dim, eps: latentEps },
+      ...(c.q_lora_rank && { qLoraRank: c.q_lora_rank }),
+      ...{ kvLoraRank: c.kv_lora_rank, qkRopeHeadDim: c.qk_rope_head_dim, qkNopeHeadDim: c.qk_nope_head_dim },
+      ...{ vHeadDim: c.v_head_dim, eps: latentEps },
     },
     moe: {
-      ...{ experts: c.n_routed_experts, chosen: c.num_experts_per_tok, ffn: c.moe_intermediate_size },
-      ...{ scores: c.scoring_func === 'softmax' ? 'softmax' : 'sigmoid', normalise: c.norm_topk_prob },
+      ...{ experts: c.n_routed_experts, topK: c.num_experts_per_tok, ffn: c.moe_intermediate_size },
+      ...{ scores: c.scoring_func === 'softmax' ? 'softmax' : 'sigmoid', normalize: c.norm_topk_prob },
       ...{ scale: c.routed_scaling_factor, dense: c.first_k_dense_replace },
       ...(c.topk_method === 'noaux_tc' && { bias: biasRate }),
-      ...(isGrouped(c) && { groups: c.n_group, chosenGroups: c.topk_group }),
+      ...(isGrouped(c) && { groups: c.n_group, topKGroups: c.topk_group }),
       ...(c.n_shared_experts && { shared: c.n_shared_experts * c.moe_intermediate_size }),
       ...balanced(c.seq_aux ? 'sequence' : 'microbatch', c.aux_loss_alpha),
     },

@@ -13,8 +13,8 @@ import type { LlamaBlock, LlamaDim, Placed } from './transformer.js'
 
 export type LatentConfig = NonNullable<LlamaConfig['mla']>
 
-export const latentSizes = ({ queryRank, keyValueRank, ropeDim, plainDim, valueDim }: LatentConfig) => ({
-  ...{ ...(queryRank && { queryRank }), latent: keyValueRank, ropeDim, plainDim, valueDim },
+export const latentSizes = ({ qLoraRank, kvLoraRank, qkRopeHeadDim, qkNopeHeadDim, vHeadDim }: LatentConfig) => ({
+  ...{ ...(qLoraRank && { qLoraRank }), latent: kvLoraRank, qkRopeHeadDim, qkNopeHeadDim, vHeadDim },
 })
 
 /** What attention writes into the residual stream. */
@@ -32,24 +32,24 @@ export function latentAttention(
     b.rmsNorm(product(x, `${name}.down`, 'embed', [to]), `attn.${name}.norm`, [to], mla.eps)
   const turned = (of: Value) => b.rope(of, c.ropeTheta, { scaling: c.ropeScaling, positions: placed.positions })
 
-  const [from, asked] = mla.queryRank ? (['queryRank', latent('q', 'queryRank')] as const) : (['embed', x] as const)
+  const [from, asked] = mla.qLoraRank ? (['qLoraRank', latent('q', 'qLoraRank')] as const) : (['embed', x] as const)
   const q = b.join(
-    product(asked, 'q.plain', from, [...heads, 'plainDim']),
-    turned(product(asked, 'q.rope', from, [...heads, 'ropeDim'])),
+    product(asked, 'q.plain', from, [...heads, 'qkNopeHeadDim']),
+    turned(product(asked, 'q.rope', from, [...heads, 'qkRopeHeadDim'])),
     ['batch', 'seq', ...heads, 'headDim'],
     'q',
   )
   const known = latent('kv', 'latent')
-  const shared = turned(product(x, 'k.rope', 'embed', ['ropeDim']))
-  const plain = product(known, 'k.plain', 'latent', ['kvHeads', 'plainDim'])
+  const shared = turned(product(x, 'k.rope', 'embed', ['qkRopeHeadDim']))
+  const plain = product(known, 'k.plain', 'latent', ['kvHeads', 'qkNopeHeadDim'])
   const k = b.join(plain, shared, ['batch', 'seq', 'kvHeads', 'headDim'], 'k')
-  const v = product(known, 'v', 'latent', ['kvHeads', 'valueDim'])
+  const v = product(known, 'v', 'latent', ['kvHeads', 'vHeadDim'])
   const growth = scoreGrowthOf(c.ropeScaling)
   const seen = b.attention(q, k, v, {
     ...(c.window && { window: c.window }),
     ...(growth !== 1 && { scale: growth / Math.sqrt(c.headDim) }),
     ...placed,
   })
-  const out = b.param('attn.out', [...heads, 'valueDim', 'embed'], small, { inputs: heads.length + 1 })
+  const out = b.param('attn.out', [...heads, 'vHeadDim', 'embed'], small, { inputs: heads.length + 1 })
   return b.contract(seen, out, ['batch', 'seq', 'embed'], 'attended')
 }

@@ -81,7 +81,7 @@ const inKeys = { seq: 'keys' }
 const lookedUp = ['vocab', 'position']
 
 /** How wide queries and keys are, and values where that differs. */
-const depths = ['headDim', 'valueDim']
+const depths = ['headDim', 'vHeadDim']
 
 /** The gradient of a broadcast operand is the sum over what it was broadcast along. */
 const summedTo = (b: Backward, gradient: Value, of: Value): Value =>

@@ -15,7 +15,7 @@ const llama3 = { family: 'llama', vocab: 128256, ropeTheta: 500_000, kvHeads: 8,
 
 /** arXiv 2401.04088, and the configs published with the weights. */
 const mixtral = { family: 'llama', kvHeads: 8, ropeTheta: 1e6 } as const
-const ofMixtral = { experts: 8, chosen: 2, loss: { microbatch: 0.02 } } as const
+const ofMixtral = { experts: 8, topK: 2, loss: { microbatch: 0.02 } } as const
 
 /** arXiv 2505.09388. */
 const qwen3 = {
@@ -27,7 +27,7 @@ const qwen3 = {
   ropeTheta: 1e6,
   eps: 1e-6,
 } as const
-const ofQwen3 = { experts: 128, chosen: 8, loss: { microbatch: 0.001 } } as const
+const ofQwen3 = { experts: 128, topK: 8, loss: { microbatch: 0.001 } } as const
 
 /** arXiv 2412.19437; Kimi K2 (arXiv 2507.20534) is a relative. Their layers that predict further tokens are left out. */
 const deepseek = {
@@ -36,11 +36,12 @@ const deepseek = {
   embed: 7168,
   ffn: 18432,
   eps: 1e-6,
-  mla: { queryRank: 1536, keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 },
+  mla: { qLoraRank: 1536, kvLoraRank: 512, qkRopeHeadDim: 64, qkNopeHeadDim: 128, vHeadDim: 128 },
 } as const
-const ofDeepseek = { chosen: 8, ffn: 2048, scores: 'sigmoid', shared: 2048, bias: 0.001 } as const
+const ofDeepseek = { topK: 8, ffn: 2048, scores: 'sigmoid', shared: 2048, bias: 0.001 } as const
 const yarn = { kind: 'yarn', original: 4096, scale: 1, scaleAll: 1 } as const
 
+/** The model presets that a job can name, such as `llama3-8b`. */
 export const presets = {
   gpt2: gpt(12, 768, 12),
   'gpt2-medium': gpt(24, 1024, 16),
@@ -74,7 +75,7 @@ export const presets = {
   'deepseek-v3': {
     ...{ ...deepseek, heads: 128, vocab: 129280, positions: 163840 },
     ropeScaling: { ...yarn, factor: 40, fast: 32, slow: 1 },
-    moe: { ...ofDeepseek, experts: 256, scale: 2.5, groups: 8, chosenGroups: 4, dense: 3, loss: { sequence: 0.0001 } },
+    moe: { ...ofDeepseek, experts: 256, scale: 2.5, groups: 8, topKGroups: 4, dense: 3, loss: { sequence: 0.0001 } },
   },
   'kimi-k2': {
     ...{ ...deepseek, heads: 64, vocab: 163840, positions: 131072, ropeTheta: 50000 },
@@ -100,13 +101,13 @@ export const presets = {
   'llama-tiny': { family: 'llama', layers: 4, embed: 16, heads: 4, kvHeads: 2, ffn: 32, vocab: 32 },
   'mixtral-tiny': {
     ...{ family: 'llama', layers: 4, embed: 16, heads: 4, kvHeads: 2, ffn: 32, vocab: 32 },
-    moe: { experts: 4, chosen: 2, ffn: 16, loss: { microbatch: 0.01, z: 0.001 } },
+    moe: { experts: 4, topK: 2, ffn: 16, loss: { microbatch: 0.01, z: 0.001 } },
   },
   'deepseek-tiny': {
     ...{ family: 'llama', layers: 4, embed: 16, heads: 4, ffn: 32, vocab: 32 },
-    mla: { queryRank: 8, keyValueRank: 8, ropeDim: 2, plainDim: 4, valueDim: 4 },
+    mla: { qLoraRank: 8, kvLoraRank: 8, qkRopeHeadDim: 2, qkNopeHeadDim: 4, vHeadDim: 4 },
     moe: {
-      ...{ experts: 8, chosen: 2, ffn: 8, scores: 'sigmoid', scale: 2.5, groups: 4, chosenGroups: 2, shared: 8 },
+      ...{ experts: 8, topK: 2, ffn: 8, scores: 'sigmoid', scale: 2.5, groups: 4, topKGroups: 2, shared: 8 },
       ...{ bias: 0.001, dense: 1, loss: { sequence: 0.0001 } },
     },
   },

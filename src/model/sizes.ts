@@ -8,17 +8,18 @@ import { flopsPerToken } from './flops.js'
 export const weightTypes = ['f32', 'bf16', 'f8e4m3'] as const satisfies readonly DType[]
 export type WeightType = (typeof weightTypes)[number]
 
+/** The size of a model: parameters, active parameters, FLOPs and KV cache per token, bytes of weights. */
 export interface ModelSizes {
-  /** The sequence that FLOPs and learned positions are counted for. */
+  /** The sequence length for FLOPs and learned position embeddings. */
   readonly seq: number
   readonly parameters: number
-  /** Those a token meets. */
+  /** Active parameters: those a token is routed to. */
   readonly active: number
   /** Floating-point operations of one token, as PaLM counts them (flops.ts). */
   readonly flops: { readonly forward: number; readonly training: number }
   /** Bytes of the weights alone. */
   readonly weights: Readonly<Record<WeightType, number>>
-  /** Bytes of a training in bf16 with AdamW, without activations. */
+  /** Bytes of weights, gradients and optimizer state in bf16 training with AdamW. */
   readonly trained: number
   /** Bytes of the keys and values of one token in bf16, over all layers. */
   readonly cache: number
@@ -30,6 +31,7 @@ export const trainedBytes = 18
 /** The longest sequence a model was made for; 1024 where it does not say. */
 export const contextOfModel = (model: ModelConfig): number => ('positions' in model && model.positions) || 1024
 
+/** Counts parameters, FLOPs and bytes of a model, at a sequence length. */
 export function sizesOf(model: ModelConfig, seq = contextOfModel(model)): ModelSizes {
   const parameters = parametersOf(model, seq)
   const training = flopsPerToken(model, seq)
@@ -55,9 +57,9 @@ function cachedNumbers(model: ModelConfig): number {
 
 /** Latent attention keeps the latent, and the one key that has a position. */
 const cachedOfLayer = ({ mla, kvHeads, headDim }: LlamaConfig): number =>
-  mla ? mla.keyValueRank + mla.ropeDim : 2 * kvHeads * headDim
+  mla ? mla.kvLoraRank + mla.qkRopeHeadDim : 2 * kvHeads * headDim
 
-/** Parameters of one name, in so many layers alike. */
+/** Parameters of one name, equal in this number of layers. */
 export interface ModelPart {
   readonly name: string
   /** 'embed 4096 x ffn 14336' */
@@ -67,7 +69,7 @@ export interface ModelPart {
   readonly parameters: number
 }
 
-/** The parameters of a model as it is built, alike ones of different layers together. */
+/** The parameters of a model by shape and size; equal ones of different layers are grouped. */
 export function partsOfModel(model: ModelConfig, seq = contextOfModel(model)): ModelPart[] {
   const parts = new Map<string, ModelPart>()
   for (const { name: full, dims } of buildModel(model, { batch: 1, seq }).params) {

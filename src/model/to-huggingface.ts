@@ -117,15 +117,15 @@ function ropeFields(scaling: RopeScaling) {
 const auxiliary = ({ loss }: MoeConfig) => ({ router_aux_loss_coef: loss?.microbatch ?? 0 })
 
 const mixtralFields = (moe: MoeConfig) => ({
-  ...{ num_local_experts: moe.experts, num_experts_per_tok: moe.chosen, ...auxiliary(moe) },
+  ...{ num_local_experts: moe.experts, num_experts_per_tok: moe.topK, ...auxiliary(moe) },
 })
 
 /** Layers that are not routed are named where they are the first, and counted where they alternate. */
 function qwenFields(c: LlamaConfig, moe: MoeConfig) {
   const first = Array.from({ length: moe.dense }, (_, layer) => layer)
   return {
-    ...{ num_experts: moe.experts, num_experts_per_tok: moe.chosen, moe_intermediate_size: moe.ffn },
-    ...{ norm_topk_prob: moe.normalise, decoder_sparse_step: moe.every, mlp_only_layers: first, ...auxiliary(moe) },
+    ...{ num_experts: moe.experts, num_experts_per_tok: moe.topK, moe_intermediate_size: moe.ffn },
+    ...{ norm_topk_prob: moe.normalize, decoder_sparse_step: moe.every, mlp_only_layers: first, ...auxiliary(moe) },
     ...(moe.shared && { shared_expert_intermediate_size: moe.shared, qkv_bias: c.qkvBias }),
   }
 }
@@ -133,12 +133,12 @@ function qwenFields(c: LlamaConfig, moe: MoeConfig) {
 function deepseekFields(c: LlamaConfig, mla: NonNullable<LlamaConfig['mla']>) {
   const { moe } = c
   return {
-    ...{ q_lora_rank: mla.queryRank ?? null, kv_lora_rank: mla.keyValueRank, rope_interleave: true },
-    ...{ qk_rope_head_dim: mla.ropeDim, qk_nope_head_dim: mla.plainDim, v_head_dim: mla.valueDim },
-    ...{ n_routed_experts: moe?.experts ?? 1, num_experts_per_tok: moe?.chosen ?? 1 },
+    ...{ q_lora_rank: mla.qLoraRank ?? null, kv_lora_rank: mla.kvLoraRank, rope_interleave: true },
+    ...{ qk_rope_head_dim: mla.qkRopeHeadDim, qk_nope_head_dim: mla.qkNopeHeadDim, v_head_dim: mla.vHeadDim },
+    ...{ n_routed_experts: moe?.experts ?? 1, num_experts_per_tok: moe?.topK ?? 1 },
     ...{ moe_intermediate_size: moe?.ffn ?? c.ffn, first_k_dense_replace: moe ? moe.dense : c.layers },
-    ...{ n_shared_experts: moe?.shared ? moe.shared / moe.ffn : 0, norm_topk_prob: moe?.normalise ?? true },
-    ...{ routed_scaling_factor: moe?.scale ?? 1, n_group: moe?.groups ?? 1, topk_group: moe?.chosenGroups ?? 1 },
+    ...{ n_shared_experts: moe?.shared ? moe.shared / moe.ffn : 0, norm_topk_prob: moe?.normalize ?? true },
+    ...{ routed_scaling_factor: moe?.scale ?? 1, n_group: moe?.groups ?? 1, topk_group: moe?.topKGroups ?? 1 },
     ...{ scoring_func: moe?.scores ?? 'sigmoid', topk_method: moe?.bias === undefined ? 'greedy' : 'noaux_tc' },
     ...(moe?.loss?.sequence && { aux_loss_alpha: moe.loss.sequence, seq_aux: true }),
   }

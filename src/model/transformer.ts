@@ -15,7 +15,7 @@ type SequenceDim = 'batch' | 'seq' | 'position' | 'slot'
 export type ExpertDim = 'candidate' | 'expert' | 'choice' | 'row' | 'expertFfn' | 'sharedFfn'
 
 /** Widths of latents, of the parts of a head with and without positions, and of values. */
-export type LatentDim = 'queryRank' | 'latent' | 'ropeDim' | 'plainDim' | 'valueDim'
+export type LatentDim = 'qLoraRank' | 'latent' | 'qkRopeHeadDim' | 'qkNopeHeadDim' | 'vHeadDim'
 
 export type LlamaDim = TransformerDim | ExpertDim | LatentDim
 

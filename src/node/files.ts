@@ -24,7 +24,7 @@ import { writeWhole } from './write-whole.js'
 
 const mostBytes = 2 ** 28
 
-/** '-' is standard input. */
+/** The file system of Node. '-' is standard input. */
 export const nodeFiles = (): Files => ({
   read: readText,
   readBytes,
@@ -40,7 +40,7 @@ export const nodeFiles = (): Files => ({
   hasEnded,
 })
 
-/** What has this name: a link is one, wherever it leads. */
+/** What a path names: a file, a folder, a device, or a link, wherever it leads; undefined if there is nothing. */
 export function kindOf(path: string): 'file' | 'folder' | 'link' | 'device' | undefined {
   const stats = plainly(path, () => lookAt(path))
   if (stats === undefined) return undefined
@@ -185,7 +185,10 @@ const reasons: Readonly<Record<string, string>> = {
 
 const noFolder = { ENOENT: 'no folder can be made there', ENOTDIR: 'no folder can be made there' }
 
-/** 'ENOENT: no such file or directory, open ...' -> 'no such file' */
+/**
+ * Runs a file operation, with its errors in plain words: 'ENOENT: no such file or directory, open ...' becomes 'no
+ * such file'.
+ */
 export function plainly<T>(path: string, work: () => T, own: typeof reasons = {}): T {
   try {
     return work()
@@ -195,5 +198,6 @@ export function plainly<T>(path: string, work: () => T, own: typeof reasons = {}
   }
 }
 
+/** Why a file operation failed, in plain words. */
 export const reasonOf = ({ code = 'nothing' }: NodeJS.ErrnoException, own: typeof reasons = {}): string =>
   own[code] ?? reasons[code] ?? `the system says ${code}`

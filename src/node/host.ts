@@ -2,6 +2,7 @@
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import type { Host } from '../calibrate/index.js'
 
+/** This machine: its cores, kernels and clock, for `calibration`. */
 export const thisHost = (): Host => ({
   cpu: cpus()[0]?.model.trim() || process.arch,
   cores: availableParallelism(),

@@ -8,7 +8,10 @@ export interface FromWriter {
   readonly problems: readonly Problem[]
 }
 
-/** Its thread starts with the first order, and keeps the process alive while it has one. */
+/**
+ * Starts the thread that writes checkpoints during training. It runs from the first order on and keeps the process
+ * alive while it has one.
+ */
 export function startWriter(): Writer {
   let thread: ThreadHandle<Order> | undefined
   let ended: ((problems: readonly Problem[]) => void) | undefined

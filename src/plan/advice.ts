@@ -51,7 +51,7 @@ function oneOfEachLayer(model: ModelConfig): ModelConfig {
   if (model.family !== 'llama') return { ...model, layers: 1 }
   const { mla } = model
   const [routed = 0] = routedLayers(model)
-  return { ...model, layers: routed + 1, ...(mla && { headDim: mla.plainDim + mla.ropeDim }) }
+  return { ...model, layers: routed + 1, ...(mla && { headDim: mla.qkNopeHeadDim + mla.qkRopeHeadDim }) }
 }
 
 /** The recomputable ops that a model has. */

@@ -39,6 +39,7 @@ import { advised, clause, refused } from './phrases.js'
 import { bytesPerNumber, type Rule, scheduleFactsOf, widthOfGradient, widthOfParameter } from './rule.js'
 import type { Job, Plan } from './schema.js'
 
+/** All diagnostics of a job, without compiling it. */
 export const check = (job: Job): Problem[] => rules.flatMap(rule => [...rule(job)])
 
 /** Whether no rule says that it cannot be compiled: found sooner than everything that might be said of it. */
@@ -67,6 +68,7 @@ const watched = <T extends object>(value: T, path: string, asked: Set<string>): 
     },
   })
 
+/** The number of ranks of a plan. */
 export const worldOfPlan = (plan: Plan): number => ranksOf(plan)
 
 const mostRanks = 2 ** 24
@@ -85,16 +87,18 @@ const ranks: Rule = function* ({ plan }) {
 }
 
 const order: Rule = function* ({ plan }) {
-  const named = plan.order.split('-')
+  const named = plan.rankOrder.split('-')
   const unknown = named.find(name => !isMeshAxis(name))
   const twice = named.find((name, i) => named.indexOf(name) !== i)
   const missing = meshAxes.filter(axis => plan[axis] > 1 && !named.includes(axis))
   const words = { order: defaultOrder }
-  if (unknown !== undefined) yield refused('plan.order', 'plan/order/unknown', { ...words, axis: shorten(unknown, 20) })
-  else if (twice !== undefined) yield refused('plan.order', 'plan/order/twice', { ...words, axis: shorten(twice, 20) })
+  if (unknown !== undefined)
+    yield refused('plan.rankOrder', 'plan/order/unknown', { ...words, axis: shorten(unknown, 20) })
+  else if (twice !== undefined)
+    yield refused('plan.rankOrder', 'plan/order/twice', { ...words, axis: shorten(twice, 20) })
   if (missing.length > 1)
-    yield refused('plan.order', 'plan/order/several', { ...words, axes: { joint: 'and', of: missing } })
-  else if (missing.length > 0) yield refused('plan.order', 'plan/order/missing', { ...words, axis: missing[0] })
+    yield refused('plan.rankOrder', 'plan/order/several', { ...words, axes: { joint: 'and', of: missing } })
+  else if (missing.length > 0) yield refused('plan.rankOrder', 'plan/order/missing', { ...words, axis: missing[0] })
 }
 
 const batch: Rule = function* ({ training: { globalBatch }, plan }) {
@@ -134,11 +138,17 @@ const heads: Rule = function* ({ model }) {
 const latent: Rule = function* ({ model }) {
   if (model.family !== 'llama' || !model.mla) return
   const { heads, kvHeads, headDim, mla, qkvBias, qkNorm } = model
-  const { plainDim, ropeDim } = mla
+  const { qkNopeHeadDim, qkRopeHeadDim } = mla
   if (kvHeads !== heads) yield refused('model.kvHeads', 'model/latent/keys', { kvHeads, heads })
-  if (headDim !== plainDim + ropeDim)
-    yield refused('model.headDim', 'model/latent/width', { headDim, plainDim, ropeDim, sum: plainDim + ropeDim })
-  if (ropeDim % 2 !== 0) yield refused('model.mla.ropeDim', 'model/latent/odd', { ropeDim, near: ropeDim + 1 })
+  if (headDim !== qkNopeHeadDim + qkRopeHeadDim)
+    yield refused('model.headDim', 'model/latent/width', {
+      headDim,
+      qkNopeHeadDim,
+      qkRopeHeadDim,
+      sum: qkNopeHeadDim + qkRopeHeadDim,
+    })
+  if (qkRopeHeadDim % 2 !== 0)
+    yield refused('model.mla.qkRopeHeadDim', 'model/latent/odd', { qkRopeHeadDim, near: qkRopeHeadDim + 1 })
   if (qkvBias) yield refused('model.qkvBias', 'model/latent/biases')
   else if (qkNorm) yield refused('model.qkNorm', 'model/latent/norms')
 }

@@ -33,8 +33,8 @@ export const data: Rule = function* ({ model, data }) {
   else if (form === 'text') yield* tokenizer(model, data)
   yield* pairs(data, form)
   yield* documents(model, data)
-  if (data.choices !== undefined && !(model.family === 'llama' && model.moe))
-    yield refused('data.choices', 'data/family/experts')
+  if (data.routing !== undefined && !(model.family === 'llama' && model.moe))
+    yield refused('data.routing', 'data/family/experts')
   if (data.vocab !== undefined && !(form === 'text' && data.tokenizer === 'bpe'))
     yield advised('data.vocab', 'data/no-effect/vocab')
   if (data.width !== 'u16' && form !== 'ids') yield advised('data.width', 'data/no-effect/width')
@@ -49,13 +49,13 @@ function* pairs({ pairs, documents, source }: Data, form: 'text' | 'ids' | 'synt
 function* documents(model: ModelConfig, data: Data): Iterable<Problem> {
   if (!data.documents) return
   const path = 'data.documents'
-  const { separator } = data.documents
+  const { eod } = data.documents
   if (model.family === 'mlp') yield refused(path, 'data/family/documents')
-  else if (separator === 'end' && formOf(data) !== 'text')
-    yield refused(`${path}.separator`, 'data/documents/end', { source: shorten(data.source, 60) })
-  else if (separator !== 'end' && separator >= model.vocab)
-    yield refused(`${path}.separator`, 'data/documents/separator', {
-      ...{ separator, vocab: model.vocab, near: model.vocab - 1 },
+  else if (eod === 'eos' && formOf(data) !== 'text')
+    yield refused(`${path}.eod`, 'data/documents/end', { source: shorten(data.source, 60) })
+  else if (eod !== 'eos' && eod >= model.vocab)
+    yield refused(`${path}.eod`, 'data/documents/separator', {
+      ...{ eod, vocab: model.vocab, near: model.vocab - 1 },
     })
 }
 

@@ -13,11 +13,11 @@ export const expertsOf = (model: { readonly family: string }): MoeConfig | undef
 export const choices: Rule = function* ({ model }) {
   const moe = expertsOf(model)
   if (!moe) return
-  const { experts, chosen, groups, chosenGroups } = moe
+  const { experts, topK, groups, topKGroups } = moe
   const path = (field: string) => `model.moe.${field}`
-  if (chosen > experts) yield refused(path('chosen'), 'model/experts/chosen', { chosen, experts })
-  if ((groups === undefined) !== (chosenGroups === undefined)) yield refused(path('groups'), 'model/experts/together')
-  if (groups === undefined || chosenGroups === undefined) return
+  if (topK > experts) yield refused(path('topK'), 'model/experts/chosen', { topK, experts })
+  if ((groups === undefined) !== (topKGroups === undefined)) yield refused(path('groups'), 'model/experts/together')
+  if (groups === undefined || topKGroups === undefined) return
   const rest = experts % groups
   if (rest !== 0)
     yield refused(path('groups'), 'model/experts/groups', {
@@ -26,14 +26,13 @@ export const choices: Rule = function* ({ model }) {
       rest,
       near: divisorsNear(experts, groups),
     })
-  if (chosenGroups > groups)
-    yield refused(path('chosenGroups'), 'model/experts/chosen-groups', { chosenGroups, groups })
-  else if (chosen % chosenGroups !== 0)
-    yield refused(path('chosenGroups'), 'model/experts/of-groups', {
-      ...{ chosen, chosenGroups, rest: chosen % chosenGroups, near: divisorsNear(chosen, chosenGroups) },
+  if (topKGroups > groups) yield refused(path('topKGroups'), 'model/experts/chosen-groups', { topKGroups, groups })
+  else if (topK % topKGroups !== 0)
+    yield refused(path('topKGroups'), 'model/experts/of-groups', {
+      ...{ topK, topKGroups, rest: topK % topKGroups, near: divisorsNear(topK, topKGroups) },
     })
-  else if (rest === 0 && (experts / groups) * chosenGroups < chosen)
-    yield refused(path('chosen'), 'model/experts/too-many', { chosen, experts, groups, chosenGroups })
+  else if (rest === 0 && (experts / groups) * topKGroups < topK)
+    yield refused(path('topK'), 'model/experts/too-many', { topK, experts, groups, topKGroups })
 }
 
 export const layersOfExperts: Rule = function* ({ model, training: { seq } }) {
@@ -53,8 +52,8 @@ export const layersOfExperts: Rule = function* ({ model, training: { seq } }) {
 export const ranksOfExperts: Rule = function* ({ model, plan }) {
   const moe = expertsOf(model)
   const { dp, cp, tp, ep, etp } = plan
-  if (!moe && plan.rows !== usualRows)
-    yield advised('plan.rows', 'plan/no-effect/with', { why: 'a model without experts' })
+  if (!moe && plan.expertCapacity !== usualRows)
+    yield advised('plan.expertCapacity', 'plan/no-effect/with', { why: 'a model without experts' })
   if (ep * etp === 1) return
   if (!moe) {
     yield refused(ep > 1 ? 'plan.ep' : 'plan.etp', 'plan/experts/none', { ep, etp })
@@ -71,8 +70,8 @@ export const ranksOfExperts: Rule = function* ({ model, plan }) {
     yield refused('plan.etp', 'plan/experts/grids', {
       ...{ ...axes, copies: ranks / ways, ends: { joint: ',', of: endsIn(plan, kvHeads) }, fitting: fitting() },
     })
-  if (plan.order !== defaultOrder)
-    yield refused('plan.order', 'plan/experts/order', { usual: defaultOrder, order: plan.order })
+  if (plan.rankOrder !== defaultOrder)
+    yield refused('plan.rankOrder', 'plan/experts/order', { usual: defaultOrder, order: plan.rankOrder })
   yield* sharesOfExperts(moe, plan, fitting)
 }
 

@@ -62,10 +62,10 @@ export function fewerExperts({ moe }: LlamaConfig, { from, to, width, seq }: Few
   return { moe: few }
 }
 
-function expertsEnough({ experts, chosen, groups = 1, chosenGroups = groups }: MoeConfig, ep: number): number {
+function expertsEnough({ experts, topK, groups = 1, topKGroups = groups }: MoeConfig, ep: number): number {
   const step = (groups * ep) / gcd(groups, ep)
-  const inGroups = (chosen / chosenGroups) * groups
-  return Math.min(experts, roundUp(Math.max(2 * chosen, 2 * ep, inGroups), step))
+  const inGroups = (topK / topKGroups) * groups
+  return Math.min(experts, roundUp(Math.max(2 * topK, 2 * ep, inGroups), step))
 }
 
 /** A run of tokens that is as large a part of a sequence as it was, or nearly. */

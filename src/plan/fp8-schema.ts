@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { scaleRules, trackingAlgos } from '../base/index.js'
 
-/** Ways to find out by what a tensor is scaled before it becomes codes. */
+/** The FP8 recipes: how the scale of a tensor is chosen before it is quantized. */
 export const fp8Recipes = ['current', 'delayed', 'blocks', 'mx'] as const
 export type Fp8Recipe = (typeof fp8Recipes)[number]
 

@@ -92,7 +92,7 @@ function widths(model: Job['model'], tp: number): Cut[][] {
   const mla = model.family === 'llama' ? model.mla : undefined
   const headDim = model.family === 'llama' ? model.headDim : model.embed / heads
   const { tp: split } = headSplit(tp, 1, kvHeads)
-  const depths = mla ? [mla.plainDim, mla.ropeDim, mla.valueDim] : [headDim]
+  const depths = mla ? [mla.qkNopeHeadDim, mla.qkRopeHeadDim, mla.vHeadDim] : [headDim]
   const ofHeads = depths.flatMap(depth => [
     [cut('kvHeads', kvHeads, split.kvHeads), cut('group', heads / kvHeads, split.group), whole('headDim', depth)],
     [cut('kvHeads', kvHeads, split.kvHeads), whole('headDim', depth)],

@@ -25,10 +25,11 @@ export type Groups = Readonly<Record<string, readonly (readonly number[])[]>>
 /** A grid of ranks, fastest axis first. */
 export type Grid = readonly (readonly [axis: string, size: number])[]
 
+/** The process groups of a mesh, for dense and for expert layers. */
 export interface RankGroups {
   readonly dense: Groups
   readonly expert?: Groups
-  /** How a rank is made of its coordinates, for each grid. */
+  /** The formula of a rank from its coordinates, per grid. */
   readonly mapping: Readonly<Record<string, string>>
 }
 
@@ -235,6 +236,7 @@ const layouts: Readonly<Record<System, (sizes: GroupSizes) => GroupsFound>> = {
 
 const counted = ['world', 'tp', 'cp', 'ep', 'etp', 'pp', 'dpReplicate'] as const
 
+/** The process groups along every axis, in the rank order of Lockstep or of another framework. */
 export function rankGroups(sizes: GroupSizes, like: System = 'megatron'): GroupsFound {
   const bad = counted.flatMap(name => {
     const n = sizes[name]

@@ -4,7 +4,7 @@ import { type FieldReference, fieldsOfSchema, type JsonSchema, schemaAsJson } fr
 import { presetNames, presets } from '../model/index.js'
 import { Job } from './schema.js'
 
-/** What a job file may hold: beside the sizes of a model also its name. */
+/** The JSON schema of a job file. Beside model sizes it allows preset names. */
 export function jobSchema(): JsonSchema {
   const schema = schemaAsJson(Job, z.toJSONSchema)
   const { properties = {} } = schema
@@ -61,11 +61,11 @@ const samples: readonly unknown[] = [
       ...{ seq: '8k', globalBatch: 128, clip: 1, skipAbove: 100, mostSkips: 5, steps: '10k', evalEvery: 500 },
       batchRamp: [{ globalBatch: 16, until: '10k', tokens: '2B' }],
       optimizer: { ...{ kind: 'adamw', lr: 3e-4, weightDecay: 0.1, coupled: true, amsgrad: true, uncorrected: true } },
-      ...{ roles: { norm: { lr: 0.5, weightDecay: 1 } }, lossScale: { kind: 'torch', scale: 1024 } },
+      ...{ paramGroups: { norm: { lr: 0.5, weightDecay: 1 } }, lossScale: { kind: 'torch', scale: 1024 } },
       lrSchedule: { kind: 'cosine', warmup: 500, warmupFrom: 1e-6, minLr: 3e-5, decaySteps: 9000, cooldown: 1000 },
     },
     data: {
-      ...{ source: 'texts', tokenizer: 'tokenizer.json', vocab: 4096, choices: 'choices.jsonl' },
+      ...{ source: 'texts', tokenizer: 'tokenizer.json', vocab: 4096, routing: 'routing.jsonl' },
       pairs: { prompt: 'question', answer: 'reply' },
     },
     plan: {
@@ -81,7 +81,7 @@ const samples: readonly unknown[] = [
         dampening: 0.1,
         always: true,
         momentum: 0.9,
-        rest: { lr: 3e-4, coupled: true, amsgrad: true, uncorrected: true },
+        adamw: { lr: 3e-4, coupled: true, amsgrad: true, uncorrected: true },
       },
     },
   },
@@ -90,4 +90,5 @@ const samples: readonly unknown[] = [
   { model: presets['llama3-405b'] },
 ]
 
+/** Every field of a job with its type, default and description, as docs/jobs.md lists them. */
 export const jobFields = (): readonly FieldReference[] => fieldsOfSchema(jobSchema(), samples)

@@ -21,6 +21,7 @@ import { foreignProblem, foreignText } from './foreign.js'
 import { isMapping, type Mapping, mappingOf } from './mapping.js'
 import { LrSchedule, Optimizer } from './optimizer-schema.js'
 import { advised, clause, planPhrases, refused } from './phrases.js'
+import { type Renamed, withTodaysNames } from './renamed-fields.js'
 import { Data, Job, Plan, Training } from './schema.js'
 import { keyHint, modelHint, plainly, valueHint } from './synonyms.js'
 
@@ -41,14 +42,17 @@ export interface ParsedJob {
   readonly locate: (problem: Problem) => Problem
 }
 
+/** Parses a job file (YAML or JSON) and checks it. Diagnostics have line and column. */
 export function parseJob(text: string, source: JobSource = {}): ParsedJob {
-  const { value, problems: unread, locate } = parseText(text)
+  const { value: written, problems: unread, locate: located } = parseText(text)
+  const { job: value, renamed } = withTodaysNames(written)
+  const locate = (problem: Problem): Problem => ({ ...located(atAlias(problem, renamed)), path: problem.path })
   const elsewhere = foreignText(text, source.path)
   if (elsewhere) return { problems: [{ line: 1, column: 1, ...elsewhere }], locate }
   // A key written twice leaves a value that can still be judged.
   if (unread.some(p => p.code !== 'file/duplicate')) return { problems: inOrder(unread), locate }
   const found = (more: readonly Problem[], job?: Job): ParsedJob => {
-    const problems = [...unread, ...more.map(locate)]
+    const problems = [...unread, ...[...renamed.flatMap(noteOf), ...more].map(locate)]
     return {
       ...(job && !hasErrors(problems) && { job }),
       problems: inOrder(problems),
@@ -70,6 +74,18 @@ export function parseJob(text: string, source: JobSource = {}): ParsedJob {
     p => !(hasErrors(problems) && /^model\b/.test(p.path)),
   )
   return found([...problems, ...wrong.filter(p => !isWritten(p, wrong)), ...errorsOfTheRest(resolved, wrong)])
+}
+
+/** What is said of an alias: today's name, or that the job has both. */
+function noteOf({ from, old, now, both, twice }: Renamed): Problem[] {
+  if (twice) return [refused(from, 'schema/renamed/twice', { old, now })]
+  return both ? [] : [advised(from, 'schema/renamed', { old, now })]
+}
+
+/** A problem of a field under the name that it has in the file, where it is to be found. */
+function atAlias(problem: Problem, renamed: readonly Renamed[]): Problem {
+  const alias = renamed.find(({ to, twice }) => !twice && (problem.path === to || problem.path.startsWith(`${to}.`)))
+  return alias ? { ...problem, path: alias.from + problem.path.slice(alias.to.length) } : problem
 }
 
 /** Whether a missing field is what an unknown key should be written as: its suggestion names the field already. */

@@ -8,8 +8,8 @@ import type { Plan } from './schema.js'
 export const stagesOf = (plan: Plan): number => plan.pp * plan.chunks
 
 /**
- * Layers per stage as the plan asks for them. Of an even split the earlier stages get the remainder; with `first`
- * and `last` the others share the rest. `check` refuses what does not add up.
+ * The number of layers of each pipeline stage. Earlier stages get the remainder of an even split; with `first` and
+ * `last` the other stages share the rest. `check` rejects sums that do not add up.
  */
 export function layersPerStage(plan: Plan, layers: number): number[] {
   const stages = stagesOf(plan)

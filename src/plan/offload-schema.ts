@@ -8,10 +8,10 @@ export const Offload = z.strictObject({
     .default('device')
     .describe('where master weights and moments are stored; off the device, the host updates parameters'),
   activations: z
-    .enum(['none', 'boundaries'])
+    .enum(['none', 'layer-inputs'])
     .default('none')
-    .describe('boundaries: offload the input activations of layers until the backward pass'),
-  boundaries: z.enum(elsewheres).default('host').describe('where they are stored'),
+    .describe('layer-inputs: offload the input activations of layers until the backward pass'),
+  layerInputs: z.enum(elsewheres).default('host').describe('where they are stored'),
   parameters: z
     .enum(spaces)
     .default('device')

@@ -6,7 +6,7 @@ import { refused } from './phrases.js'
 import type { Rule } from './rule.js'
 import type { Plan } from './schema.js'
 
-const nothingAway: Offload = { optimizer: 'device', activations: 'none', boundaries: 'host', parameters: 'device' }
+const nothingAway: Offload = { optimizer: 'device', activations: 'none', layerInputs: 'host', parameters: 'device' }
 
 export const offloadOf = ({ offload }: Pick<Plan, 'offload'>): Offload => offload ?? nothingAway
 

@@ -48,7 +48,7 @@ const optimizers = {
       .enum(['shape', 'rms'])
       .default('shape')
       .describe('scale of the update: sqrt(max(1, outputs / inputs)), or 0.2 sqrt(max(outputs, inputs))'),
-    rest: adamw
+    adamw: adamw
       .omit({ kind: true })
       .partial({ lr: true })
       .prefault({})
@@ -64,14 +64,14 @@ const optimizers = {
       .max(0)
       .default(-0.8)
       .describe('exponent of the second-moment decay: 1 - beta2 = n^beta2Decay at step n'),
-    eps: z
+    eps1: z
       .number()
       .positive()
       .max(1)
       .default(2 ** -23)
-      .describe('eps1: minimum root of the second moment'),
-    least: z.number().positive().max(1000).default(1e-3).describe('eps2: minimum RMS of a parameter'),
-    most: z.number().positive().max(1000).default(1).describe('clip_threshold: maximum RMS of an update'),
+      .describe('minimum root of the second moment'),
+    eps2: z.number().positive().max(1000).default(1e-3).describe('minimum RMS of a parameter'),
+    clipThreshold: z.number().positive().max(1000).default(1).describe('maximum RMS of an update'),
   }),
   lion: z.strictObject({
     kind: z.literal('lion'),

@@ -6,7 +6,7 @@ import type { Training } from './schema.js'
 /** Muon moves the matrices of blocks; all else is left to AdamW. */
 export const optimizerFor = (optimizer: Optimizer, role: ParamRole): Optimizer => {
   if (optimizer.kind !== 'muon' || role === 'matrix') return optimizer
-  return { kind: 'adamw', ...optimizer.rest, lr: optimizer.rest.lr ?? optimizer.lr }
+  return { kind: 'adamw', ...optimizer.adamw, lr: optimizer.adamw.lr ?? optimizer.lr }
 }
 
 export interface Told {
@@ -16,8 +16,11 @@ export interface Told {
   readonly rate: number
 }
 
-export function toldFor({ optimizer, roles }: Pick<Training, 'optimizer' | 'roles'>, role: ParamRole): Told {
+export function toldFor(
+  { optimizer, paramGroups }: Pick<Training, 'optimizer' | 'paramGroups'>,
+  role: ParamRole,
+): Told {
   const own = optimizerFor(optimizer, role)
-  const by = multipliersOf(role, roles)
+  const by = multipliersOf(role, paramGroups)
   return { optimizer: own, weightDecay: own.weightDecay * by.weightDecay, rate: (by.lr * own.lr) / optimizer.lr }
 }

@@ -78,8 +78,8 @@ const dataPhrases = {
   'data/no-effect/width': ['has no effect unless the source is a .bin file'],
   'data/pairs/lines': ['`{source}` is not a JSON Lines file', 'pass a .jsonl file'],
   'data/pairs/pad': ['has no effect: prompt/completion pairs are never split across sequences', leaveOut],
-  'data/documents/end': ['no tokenizer defines an EOS token for source `{source}`', 'set separator to the token id'],
-  'data/documents/separator': ['separator {separator} >= model.vocab {vocab}: no document would end', 'try {near}'],
+  'data/documents/end': ['no tokenizer defines an EOS token for source `{source}`', 'set eod to the token id'],
+  'data/documents/separator': ['eod {eod} >= model.vocab {vocab}: no document would end', 'try {near}'],
   'data/documents/pad': ['seq {seq} % pad {pad} = {rest}, must be 0', 'try {fitting}'],
 } as const satisfies ProblemPhrases
 

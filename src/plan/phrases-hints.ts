@@ -4,7 +4,7 @@ import type { ProblemPhrases } from '../base/index.js'
 /** Remarks on what a field expects, for readers who typed another framework's key. */
 export const remarkPhrases = {
   '.remark/training.steps': ['a run is N steps of seq x globalBatch tokens'],
-  '.remark/plan.offload': ['{ optimizer: host or disk, parameters: host or disk, activations: boundaries }'],
+  '.remark/plan.offload': ['{ optimizer: host or disk, parameters: host or disk, activations: layer-inputs }'],
   '.remark/training.batchRamp': ['[{ globalBatch: 16, until: 10k }]: 16 sequences per step until 10k were processed'],
   '.remark/model': ['a preset, or ./config.json; `lockstep train --init FOLDER` starts from its weights'],
   '.remark/plan.layers': ['even, a list of layers per stage, or { first, last }'],
@@ -16,7 +16,7 @@ export const remarkPhrases = {
     'plan.attention sets how cp ranks exchange keys and values: gather, ring, ulysses or { ulysses, ring }',
   ],
   '.remark/plan.ep': ['number of ranks that shard the experts of a `moe` model'],
-  '.remark/model.moe': ['llama family only: { experts, chosen, ffn, ... }'],
+  '.remark/model.moe': ['llama family only: { experts, topK, ffn, ... }'],
   '.remark/training.lora': ['{ rank: 8, alpha: 16, targets: [q, v] }'],
   '.remark/training.lossScale': ['a fixed number, or { kind: torch, megatron or deepspeed, ... }'],
   '.remark/training.lrSchedule': ['kind constant, linear, cosine, inverse-sqrt or wsd'],

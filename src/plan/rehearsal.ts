@@ -18,11 +18,12 @@ export interface RehearsalSizes {
   readonly dp: number
   readonly headDim: number
   readonly headsPerRank: number
-  /** At most so many ranks, and tasks of one rank. */
+  /** The maximum number of ranks, and of tasks per rank. */
   readonly ranks: number
   readonly tasks: number
 }
 
+/** The sizes that a dry run tries, smallest first. */
 export const rehearsalSizes: readonly RehearsalSizes[] = [
   { dp: 2, headDim: 2, headsPerRank: 1 },
   { dp: 2, headDim: 4, headsPerRank: 2 },
@@ -33,6 +34,7 @@ export const rehearsalSizes: readonly RehearsalSizes[] = [
   { dp: 4, headDim: 8, headsPerRank: 1 },
 ].map(sizes => ({ ...sizes, ranks: 64, tasks: 256 }))
 
+/** A job reduced to sizes that run on this machine, with the same program structure. */
 export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const tensor = fewerHeads(job, sizes.headsPerRank, twoOfEach(job.plan, sizes.dp))
   const { dp, cp, ep, etp } = tensor
@@ -47,7 +49,7 @@ export function rehearsalOf(job: Job, sizes: RehearsalSizes): Shrunk {
   const { data: _data, ...rest } = job
   const small: Job = {
     ...rest,
-    ...(few.data?.documents && { data: Data.parse({ documents: { ...few.data.documents, separator: 0 } }) }),
+    ...(few.data?.documents && { data: Data.parse({ documents: { ...few.data.documents, eod: 0 } }) }),
     model: narrowed({ ...job, model: { ...job.model, ...fewer.model } as ModelConfig }, tensor, {
       ...sizes,
       seq: few.seq,

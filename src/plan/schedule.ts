@@ -1,7 +1,4 @@
-/**
- * Pipeline schedules, and what others must know of each: one table, total over the names. How a schedule orders its
- * tasks is `schedule`; how long that takes and what it holds, `estimate/schedules`.
- */
+/** The names of the pipeline schedules. */
 export const scheduleNames = [
   'gpipe',
   '1f1b',

@@ -30,6 +30,7 @@ import { Fp8 } from './fp8-schema.js'
 import { Lora } from './lora-schema.js'
 import { Offload } from './offload-schema.js'
 import { LrSchedule, Multipliers, Optimizer } from './optimizer-schema.js'
+import { withTodaysNames } from './renamed-fields.js'
 import { LossScale } from './scaler-schema.js'
 import { scheduleFacts, scheduleNames } from './schedule.js'
 
@@ -81,7 +82,7 @@ const schedule = z
   .default('1f1b')
   .describe('pipeline schedule: a name, or a CSV file in PyTorch notation')
 
-/** What is computed again, by one word. */
+/** The named recomputation policies (activation checkpointing). */
 export const recomputePolicies = ['none', 'cheap', 'selective', 'full'] as const
 
 const recompute = z
@@ -91,7 +92,7 @@ const recompute = z
   .default('none')
   .describe('activation checkpointing: activations recomputed in the backward pass instead of kept')
 
-/** Ways to let queries meet the keys of other ranks. */
+/** The kinds of context-parallel attention: all-gather KV, ring, Ulysses. */
 export const attentionKinds = ['gather', 'ring', 'ulysses'] as const
 
 const attention = z
@@ -144,11 +145,12 @@ const amountOfMemory = (example: string) =>
 /** What a plan that does not say does. */
 export const usualFlights = { bucket: 25 * 2 ** 20, prefetch: 1 } as const
 
+/** The schema of a parallelism plan (Zod): axis sizes, ZeRO stage, schedule, precision and the rest of `plan:`. */
 export const Plan = z
   .strictObject({
     ...axes,
     etp: axis.describe('expert tensor parallelism: ranks that shard each expert'),
-    rows: z
+    expertCapacity: z
       .union(
         [
           z.literal('worst'),
@@ -224,7 +226,7 @@ export const Plan = z
       'communication compression: { reduce: bf16 } for gradients, { gather: bf16 } for parameters',
     ),
     offload: Offload.optional().describe('offload to host or disk: { optimizer: host }'),
-    order: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
+    rankOrder: z.string().default(defaultOrder).describe('rank order, fastest varying axis first'),
     deviceMemory: amountOfMemory('80GiB').optional().describe('memory of one device, such as 80GiB'),
   })
   .transform(plan => ({
@@ -234,6 +236,7 @@ export const Plan = z
 
 type RoleShape = Readonly<Record<ParamRole, z.ZodOptional<typeof Multipliers>>>
 
+/** The schema of `training:` in a job (Zod): sequence length, global batch, optimizer, learning rate schedule. */
 export const Training = z.strictObject({
   seq: amount(1024).describe('tokens in a sequence; 8k is 8192'),
   globalBatch: amount(1024).describe('sequences per step, over all ranks; 2k is 2048'),
@@ -249,7 +252,7 @@ export const Training = z.strictObject({
     .optional()
     .describe('batch-size ramp before globalBatch: [{ globalBatch: 8, until: 10k }]'),
   optimizer: Optimizer.prefault({ kind: 'adamw', lr: 1e-3 }).describe(either(optimizerKinds)),
-  roles: z
+  paramGroups: z
     .strictObject(Object.fromEntries(paramRoles.map(role => [role, Multipliers.optional()])) as RoleShape)
     .optional()
     .describe('parameter groups with other settings: { norm: { lr: 0.5 } }'),
@@ -302,20 +305,20 @@ export const Training = z.strictObject({
 
 /** What tells the documents of a sequence apart. */
 export const Documents = z.strictObject({
-  separator: z
+  eod: z
     .union([
-      z.literal('end'),
+      z.literal('eos'),
       z
         .int()
         .min(0)
         .max(2 ** 24),
     ])
-    .default('end')
-    .describe('EOS token of documents: its id, or end for the EOS token of the tokenizer'),
-  labels: z
-    .enum(['all', 'within'])
-    .default('all')
-    .describe('all: the last token of a document predicts the first of the next; within: it predicts nothing'),
+    .default('eos')
+    .describe('EOD token that ends each document: its id, or eos for the EOS token of the tokenizer'),
+  eodMaskLoss: z
+    .boolean()
+    .default(false)
+    .describe('mask the loss of EOD tokens, which would predict the first token of the next document'),
   pad: count
     .max(2 ** 16)
     .default(1)
@@ -353,7 +356,7 @@ export const Data = z.strictObject({
     .optional()
     .describe('vocabulary size of the BPE tokenizer to train; defaults to that of the model'),
   width: z.enum(['u16', 'u32']).default('u16').describe('integer type of token ids in a .bin file, little-endian'),
-  choices: z
+  routing: z
     .string()
     .min(1)
     .max(4096)
@@ -365,7 +368,7 @@ export const Data = z.strictObject({
   evalFraction: z.number().min(0).lt(1).default(0.05).describe('fraction of the tokens used for validation'),
 })
 
-export const Job = z.strictObject({
+const JobFields = z.strictObject({
   name: z.string().max(200).optional().describe('name of the job'),
   model: ModelConfig.describe('a preset, a Hugging Face config.json, or sizes'),
   training: Training.describe('batch, sequence length, optimizer and schedule'),
@@ -373,10 +376,21 @@ export const Job = z.strictObject({
   plan: Plan.prefault({}).describe('parallelism, precision and memory'),
 })
 
+/**
+ * The schema of a job (Zod). `Job.parse(value)` checks the shape and fills in defaults, and accepts fields under the names they
+ * had before; `check` finds what fields specify together.
+ */
+export const Job = z.preprocess((job, ctx) => {
+  const { job: now, renamed } = withTodaysNames(job)
+  for (const { from, old, now, twice } of renamed)
+    if (twice) ctx.issues.push(refusal(job, from.split('.'), 'schema/renamed/twice', { old, now }))
+  return now
+}, JobFields)
+
 export type Plan = z.output<typeof Plan>
 export type PlanInput = z.input<typeof Plan>
 export type Training = z.output<typeof Training>
 export type Data = z.output<typeof Data>
 export type Documents = z.output<typeof Documents>
 export type Job = z.output<typeof Job>
-export type JobInput = z.input<typeof Job>
+export type JobInput = z.input<typeof JobFields>

@@ -76,7 +76,8 @@ function smaller(job: Job, fewer: Fewer): Job {
   return { ...job, model, training, plan, ...(tokens.data && { data: tokens.data }) }
 }
 
-export const roomForAll = (model: ModelConfig): Partial<Plan> => ('moe' in model && model.moe ? { rows: 'worst' } : {})
+export const roomForAll = (model: ModelConfig): Partial<Plan> =>
+  'moe' in model && model.moe ? { expertCapacity: 'worst' } : {}
 
 /** At most one layer of a kind a stage. */
 function fewLayers(job: Job, small: Plan): Job {
@@ -106,10 +107,15 @@ export const nearer = ({ window }: LlamaConfig, [from, to]: readonly [number, nu
 /** Latent attention with heads of so many numbers that have positions, and as many that have none. */
 export function narrowLatent({ mla }: LlamaConfig, width: number): Partial<LlamaConfig> {
   if (!mla) return {}
-  const [ropeDim, plainDim, valueDim] = [mla.ropeDim, mla.plainDim, mla.valueDim].map(size => Math.min(size, width))
-  const keyValueRank = Math.min(mla.keyValueRank, 2 * width)
-  const queryRank = mla.queryRank && { queryRank: Math.min(mla.queryRank, 2 * width + 1) }
-  return { headDim: plainDim + ropeDim, mla: { ...mla, ...queryRank, keyValueRank, ropeDim, plainDim, valueDim } }
+  const [qkRopeHeadDim, qkNopeHeadDim, vHeadDim] = [mla.qkRopeHeadDim, mla.qkNopeHeadDim, mla.vHeadDim].map(size =>
+    Math.min(size, width),
+  )
+  const kvLoraRank = Math.min(mla.kvLoraRank, 2 * width)
+  const qLoraRank = mla.qLoraRank && { qLoraRank: Math.min(mla.qLoraRank, 2 * width + 1) }
+  return {
+    headDim: qkNopeHeadDim + qkRopeHeadDim,
+    mla: { ...mla, ...qLoraRank, kvLoraRank, qkRopeHeadDim, qkNopeHeadDim, vHeadDim },
+  }
 }
 
 export function differences(before: Job, after: Job): Change[] {

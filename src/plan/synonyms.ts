@@ -128,7 +128,7 @@ const values: Readonly<Record<string, Readonly<Record<string, Spoken>>>> = {
 export function valueHint(field: string, value: unknown): Spoken | undefined {
   if (typeof value === 'object') return undefined
   if (field === 'data' && typeof value === 'string') return written(`{ source: ${shorten(value, 60)} }`)
-  if (field === 'rows' && typeof value === 'number') return clause('.value/rows', { usual: usualRows })
+  if (field === 'expertCapacity' && typeof value === 'number') return clause('.value/rows', { usual: usualRows })
   return of(of(values, field) ?? {}, plainly(String(value)))
 }
 

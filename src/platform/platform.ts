@@ -20,7 +20,7 @@ export interface Addon {
     readonly tiles: boolean
     /** Of sources, compiler and CPU. */
     readonly build: string
-    /** Which tables of commands it knows; of old builds nobody can tell. */
+    /** The command tables it was built with; old builds do not report it. */
     readonly contract?: number
     /** The variants of matmul's register tile. */
     readonly variants: readonly { readonly name: string; readonly rows: number; readonly columns: number }[]

@@ -11,12 +11,13 @@ import type { Schedule } from '../schedule/index.js'
 import { lossesOf, oneRankLosses, startSession, syntheticOf } from '../train/index.js'
 import { type CompiledJob, prove, type Verdict } from './verdict.js'
 
+/** The result of a dry run: the reduced job, how its structure differs, and the verdict. */
 export interface Rehearsal extends Shrunk {
   readonly full: Tally
   readonly here: Tally
   readonly differences: readonly Difference[]
   readonly verdict: Verdict
-  /** On the fastest kernels there are: how far losses are from those of one rank. */
+  /** On the fastest kernels here: the largest difference of losses from one rank. */
   readonly engine?: { readonly kernels: string; readonly error: number }
 }
 
@@ -24,10 +25,11 @@ export interface Rehearsal extends Shrunk {
 const tolerance = ({ plan: { precision } }: Job): number =>
   bytesPer[planPrecisionFacts[precision].token] < bytesPer.f32 ? 2e-2 : 1e-4
 
-/** The same program, lawful and equal to one rank. */
+/** Whether a dry run passed: same program structure, no violations, and equal to a single rank. */
 export const isFine = ({ job, differences, verdict, engine }: Rehearsal): boolean =>
   differences.length === 0 && verdict.ok && (engine === undefined || engine.error <= tolerance(job))
 
+/** Checks a plan of many ranks at a size that fits this machine: same program structure, smaller dims. */
 export async function rehearse(
   { job, schedule, program }: CompiledJob,
   steps: number,

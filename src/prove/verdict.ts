@@ -31,25 +31,27 @@ import type { Schedule } from '../schedule/index.js'
 /** How far a number may be from that of one rank, in f64. */
 export const tolerance = 1e-12
 
-/** A job and its program, with the schedule where the plan names a file. */
+/** A job and its program, with the schedule if the plan names a file. */
 export interface CompiledJob {
   readonly job: Job
   readonly program: Program
   readonly schedule?: Schedule | undefined
 }
 
+/** Options of `prove`. */
 export interface ProveOptions {
-  /** Training steps to compare; 0: the laws alone. */
+  /** Training steps to compare; 0: static checks only. */
   readonly steps: number
-  /** Run the model at its full size, however long that takes. */
+  /** Run the model at full size, even if that takes long. */
   readonly full?: boolean | undefined
   readonly watcher?: Watcher
 }
 
+/** The result of `prove`: violated invariants, and the largest differences from a single rank. */
 export interface Verdict {
   readonly ok: boolean
   readonly tolerance: number
-  /** Of the program that the laws were checked of. */
+  /** Ranks of the program that was statically checked. */
   readonly ranks: number
   readonly violations: readonly Violation[]
   readonly numbers?: Numbers
@@ -66,6 +68,10 @@ export interface Numbers extends Comparison {
   readonly differing: readonly string[]
 }
 
+/**
+ * Checks a program: first the static invariants, then a run compared with a single rank in f64. Reduces the model
+ * first unless `full` is set.
+ */
 export async function prove({ job, schedule, program }: CompiledJob, options: ProveOptions): Promise<Verdict> {
   const { steps, full, watcher = unwatched } = options
   const runs = steps > 0
@@ -108,7 +114,7 @@ async function beside(job: Job, program: Program, steps: number, watcher: Watche
   try {
     return await watcher.run(allRanks(job), comparing(program, serial, options))
   } catch (e) {
-    throw isFull(e) ? new ProblemsError([error('engine/failed', 'plan.rows', sayFailure(saidBy(e)))]) : e
+    throw isFull(e) ? new ProblemsError([error('engine/failed', 'plan.expertCapacity', sayFailure(saidBy(e)))]) : e
   }
 }
 

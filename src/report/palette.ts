@@ -5,6 +5,7 @@
 import type { SpanKind } from '../trace/index.js'
 
 export const themes = ['light', 'dark'] as const
+/** The color theme: light or dark. */
 export type Theme = (typeof themes)[number]
 
 /** `#rrggbb` */
@@ -12,7 +13,7 @@ export type Fill = Readonly<Record<Theme, string>>
 
 const fill = (light: string, dark: string): Fill => ({ light, dark })
 
-/** Of work: told apart among themselves. Of axes likewise: they lie on lanes of their own. */
+/** Colors of work and of axes, distinct within each group since they are drawn on different lanes. */
 export const palette: Readonly<Record<SpanKind, Fill>> = {
   F: fill('#215695', '#57a0fe'),
   B: fill('#a54634', '#c94731'),
@@ -28,19 +29,20 @@ export const palette: Readonly<Record<SpanKind, Fill>> = {
   mesh: fill('#111726', '#f5f3f4'),
 }
 
+/** The color of the background of a lane. */
 export const laneFill: Fill = fill('#eef0f3', '#222a35')
 
 /** Chunks beyond this look alike. */
 export const mostShades = 3
 
-/** Further chunks of a rank go away from the lane, so that they are seen no worse: darker on light, lighter on dark. */
+/** The shade of a virtual stage: further ones differ more from the background, darker on light and lighter on dark. */
 export function shadeOf(kind: SpanKind, theme: Theme, chunk: number): string {
   const share = 0.18 * Math.min(chunk, mostShades)
   const towards = theme === 'light' ? 0 : 255
   return hexOf(channelsOf(palette[kind][theme]).map(channel => channel + share * (towards - channel)))
 }
 
-/** Letters on a fill: white or black, whichever is read better; that is never less than 4.5 : 1. */
+/** The text color on a fill: white or black, whichever has more contrast; at least 4.5:1. */
 export const inkOn = (color: string): string =>
   contrast(color, '#ffffff') >= contrast(color, '#000000') ? '#ffffff' : '#000000'
 

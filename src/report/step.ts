@@ -12,8 +12,10 @@ const titles: Readonly<Record<SpanKind, string>> = {
   ...axisTitles,
   mesh: 'sum over all ranks',
 }
+/** The kinds of rectangles on a timeline, each with its title. */
 export const boxKinds: readonly (readonly [SpanKind, string])[] = spanKinds.map(kind => [kind, titles[kind]])
 
+/** A rectangle of a timeline: adjacent spans of one kind, merged until they are large enough to see. */
 export interface Box {
   readonly kind: SpanKind
   /** The task it belongs to; absent for what happens once a step. */
@@ -22,16 +24,17 @@ export interface Box {
   readonly end: number
 }
 
+/** The rectangles of one rank's timeline, by lane. */
 export interface Boxes {
   readonly work: readonly Box[]
-  /** Boxes by link; measured spans know of one. */
+  /** Rectangles by link; measured spans have one link. */
   readonly network: ReadonlyMap<string, readonly Box[]>
 }
 
 /** Boxes on the network that are nearer to each other than this, as a share of the step, are drawn as one. */
 const visible = 1 / 4000
 
-/** `spans` are of one rank; `end` is when the step is over. */
+/** Merges the spans of one rank into rectangles of a timeline that ends at `end`. */
 export function boxesOf(program: Program, spans: readonly Span[], end: number): Boxes {
   const work: Box[] = []
   const network = new Map<string, Box[]>()

@@ -42,6 +42,7 @@ export interface AutoOptions {
 
 type Goal = 'makespan' | 'span'
 
+/** A pipeline schedule found for given costs and memory, in the style of ZB-1p and ZB-2p (Qi et al. 2023). */
 export const autoSchedule = (options: AutoOptions): Schedule => finish(searchingOrders(options))
 
 export function* searchingOrders(options: AutoOptions): Work<Schedule> {

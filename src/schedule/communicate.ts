@@ -13,6 +13,7 @@ import { partsOf, type Run, runSchedule, unitCost } from './run.js'
 import { stallProblem } from './stall.js'
 import type { CommAction, Schedule, Task } from './task.js'
 
+/** Adds sends and receives to a pipeline schedule, in an order that cannot deadlock. */
 export function communicate(schedule: Schedule): CommAction[][] {
   const { slots, stops } = runSchedule(schedule, unitCost)
   if (stops.length > 0) throw new ProblemsError(stops.map(stop => stallProblem(schedule, stop)))

@@ -27,7 +27,7 @@ export const showCell = (cell: CsvCell): string => {
 const showRows = (rows: readonly (readonly CsvCell[])[]): string =>
   rows.map(row => `${row.map(showCell).join(',')}\n`).join('')
 
-/** The compute form: tasks only. */
+/** A pipeline schedule as PyTorch's CSV (tasks only). */
 export const printSchedule = (schedule: Schedule): string => showRows(schedule.rows)
 
 /** The comms form: tasks and messages, parameters gathered and freed, gradients reduced. */
@@ -45,7 +45,7 @@ const mostProblems = 100
 const mostCells = 4_000_000
 const mostIndex = 1_000_000
 
-/** Reads a file of either form. The schedule it gives is valid. */
+/** Parses a pipeline schedule from PyTorch's CSV, with or without sends and receives, and validates it. */
 export function parseSchedule(text: string): ParsedSchedule {
   const reader = new Reader()
   const lines = text

@@ -3,6 +3,7 @@ import { showCell } from './csv.js'
 import { partsOf } from './run.js'
 import type { Action, CommAction, Schedule } from './task.js'
 
+/** A pipeline schedule as text, one row per rank. */
 export const draw = ({ rows }: Schedule): string => lines(rows.map(row => row.map(cellsOf(row))))
 
 /** With messages; stages are always named, since a message is. */

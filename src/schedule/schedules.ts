@@ -52,6 +52,7 @@ const onV = (title: string, describe: string, limitOf: (ranks: number) => number
   return { title, describe, make, leads, begun: counts => [leads(counts)[0], 1] }
 }
 
+/** Title and description of every named pipeline schedule. */
 export const schedules: Readonly<Record<ScheduleName, ScheduleKind>> = {
   gpipe: kind('GPipe', 'all forwards, then all backwards', gpipe, all),
   '1f1b': turns('1F1B', 'one forward, one backward (1F1B)', () => ({ lead: 1 })),
@@ -108,6 +109,7 @@ export function scheduleProblems(name: string, counts: Counts): Problem[] {
   return found
 }
 
+/** A pipeline schedule by name, such as `1f1b`, for counts of ranks, virtual stages and microbatches. */
 export const makeSchedule = (name: ScheduleName, counts: Counts): Schedule => asSchedule(numberedSchedule(name, counts))
 
 export function numberedSchedule(name: ScheduleName, counts: Counts): NumberedSchedule {

@@ -14,10 +14,14 @@ export interface Task {
 /** A cell of a row: one task, or a forward and a backward that share the machine (DualPipe). */
 export type Action = Task | { readonly kind: 'overlap'; readonly tasks: readonly [Task, Task] }
 
+/** A pipeline schedule: for each pipeline rank, its forward and backward tasks in order. */
 export interface Schedule {
   readonly stages: number
   readonly microbatches: number
-  /** One row per pipeline rank. A stage's tasks of one microbatch are all on one rank; DualPipe holds every stage twice. */
+  /**
+   * One row per pipeline rank. All tasks of a stage and microbatch are on one rank; in DualPipe every stage is on two
+   * ranks.
+   */
   readonly rows: readonly (readonly Action[])[]
 }
 

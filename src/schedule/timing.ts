@@ -26,6 +26,7 @@ export interface Held {
 
 export const wholeActivation: Held = { I: 1, W: 1 }
 
+/** Plays a pipeline schedule with the costs of its tasks: makespan, bubble and activations held. */
 export function timing(schedule: Schedule, costs: Costs = unitCost, held: Held = wholeActivation): Timing {
   const { slots, stops } = runSchedule(schedule, costs)
   if (stops.length > 0) throw new ProblemsError(stops.map(stop => stallProblem(schedule, stop)))

@@ -112,7 +112,7 @@ export const choiceFacts: Readonly<Record<ChoiceName, ChoiceFacts>> = {
   },
   'offload.optimizer': offloaded('optimizer', elsewheres),
   'offload.parameters': offloaded('parameters', elsewheres),
-  'offload.activations': offloaded('activations', ['boundaries']),
+  'offload.activations': offloaded('activations', ['layer-inputs']),
   'compress.reduce': compressed('reduce', [...wireFormats, ...sparings]),
   'compress.gather': compressed('gather', ['bf16', 'int8']),
   recompute: {

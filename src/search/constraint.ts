@@ -4,7 +4,7 @@
  */
 import { meshAxes, nearest, type Problem, parseBytes, type Spoken, shorten } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
-import { recomputePolicies, scheduleNames, usualRows } from '../plan/index.js'
+import { pathToday, recomputePolicies, scheduleNames, usualRows } from '../plan/index.js'
 import { clause, refused } from './phrases.js'
 
 const relations = {
@@ -18,7 +18,7 @@ const relations = {
 export type Relation = keyof typeof relations
 
 /** Numbers may be compared in every way, words only be equal or not. */
-const counts = [...meshAxes, 'etp', 'rows', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
+const counts = [...meshAxes, 'etp', 'expertCapacity', 'zero', 'chunks', 'microbatches', 'microbatch'] as const
 type CountField = (typeof counts)[number]
 type WordField = 'schedule' | 'recompute' | 'sequenceParallel' | 'layers' | 'reduce' | 'gather' | 'attention'
 
@@ -70,7 +70,7 @@ export function holds(split: Decided, constraint: Constraint): boolean {
 
 /** Where it is decided who shares experts, it is decided too that nobody splits them, and how many rows have room. */
 function countOf(split: Partial<Split>, field: CountField): number | undefined {
-  if (field === 'rows') return split.ep === undefined ? undefined : roomCount(split.rows ?? usualRows)
+  if (field === 'expertCapacity') return split.ep === undefined ? undefined : roomCount(split.rows ?? usualRows)
   return field === 'etp' && split.ep !== undefined ? (split.etp ?? 1) : split[field]
 }
 
@@ -103,12 +103,12 @@ function parseConstraint(text: string): Constraint | Problem {
   const [, name, sign, value] = shape.exec(text) ?? []
   if (name === undefined) return refused(path, 'constraint/unknown/shape')
   const relation = (sign === '==' ? '=' : sign) as Relation // the pattern allows these only
-  const field = name === 'sp' ? 'sequenceParallel' : name
+  const field = name === 'sp' ? 'sequenceParallel' : pathToday(`plan.${name}`).slice('plan.'.length)
   const told: Told = { text: text.trim(), path, relation, value }
   if (field === 'memory') return memoryConstraint(told)
   if (isWord(field)) return wordConstraint(field, told)
   if (!isCount(field)) return refused(path, 'constraint/unknown/field', { name, instead: nearestOf(field, fields) })
-  if (field === 'rows') return rowsConstraint(told)
+  if (field === 'expertCapacity') return rowsConstraint(told)
   if (!/^\d{1,9}$/.test(value)) return refused(path, 'constraint/unknown/integer', { value })
   return { field, relation, value: Number(value), text: told.text }
 }
@@ -130,7 +130,7 @@ function nearestOf(word: string, all: readonly string[]): Spoken {
 function rowsConstraint({ text, path, relation, value }: Told): Constraint | Problem {
   const room = value === 'worst' ? Number.POSITIVE_INFINITY : Number(value)
   if (Number.isNaN(room) || room < 1) return refused(path, 'constraint/unknown/rows', { value })
-  return { field: 'rows', relation, value: room, text }
+  return { field: 'expertCapacity', relation, value: room, text }
 }
 
 function memoryConstraint({ text, path, relation, value }: Told): Constraint | Problem {

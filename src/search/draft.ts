@@ -32,7 +32,10 @@ export interface Draft {
   readonly next: readonly string[]
 }
 
-/** `file` is where it will be written; only named. Throws what is wrong with the answers. */
+/**
+ * Writes a commented job file from answers, as `lockstep init` does. `file` is only named in comments. Throws what is
+ * wrong with the answers.
+ */
 export function draftJob(answers: Answers, file: string, readModel?: (path: string) => string): Draft {
   const template: Template = templates[answers.template]
   const { model = template.job.model, data, devices } = answers

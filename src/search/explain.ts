@@ -11,20 +11,21 @@ import type { Request } from './request.js'
 import { capacityOf, type Priced, priceOf, scaledTo, searching } from './search.js'
 import type { Sentence } from './sentences.js'
 
+/** What `explain` found about the plan of a job. */
 export interface Explanation {
   readonly job: Job
   readonly request: Request
   readonly plan: Priced
-  /** Certain where its memory is that of its program. */
+  /** Certain if its memory was read from the compiled program. */
   readonly fit: Fit
-  /** Measured over priced: all prices are multiplied by it. */
+  /** Measured over estimated step time: all costs are multiplied by it. */
   readonly scale: number
   readonly neighbours: readonly Neighbour[]
-  /** What each choice of it costs, and what others would: of our own program. */
+  /** The cost of each choice of the plan and of its alternatives, for generated programs. */
   readonly choices: readonly JudgedChoice[]
-  /** Its time is that of its program. */
+  /** Its time was simulated. */
   readonly simulated: boolean
-  /** The best of all plans, where any fits. */
+  /** The best plan, if any fits. */
   readonly best?: Priced
 }
 
@@ -35,9 +36,11 @@ export interface ExplainOptions {
   readonly measured?: number | undefined
 }
 
+/** Analyzes the plan of a job: what limits it, what each single change would do, and the best plan there is. */
 export const explain = (request: Request, job: Job, options: ExplainOptions = {}): Explanation =>
   finish(explaining(request, job, options))
 
+/** `explain` as a generator that yields the fraction done. */
 export function* explaining(request: Request, job: Job, { own, measured }: ExplainOptions): Work<Explanation> {
   const split = splitOf(job, '1f1b')
   const priced = own ? simulatedAs(request, split, own) : priceOf(request, split)
@@ -81,6 +84,7 @@ export function limitOf({ estimate: { step, parts } }: Priced): { readonly part:
 /** Parts of a step below this share are not what limits it. */
 const hardlyAny = 0.02
 
+/** What limits a plan: compute, or the communication that takes the largest fraction of its step. */
 export function limitSentence(plan: Priced): Sentence {
   const { part, share } = limitOf(plan)
   if (share < hardlyAny) return { code: 'limit/arithmetic', values: { share } }
@@ -88,7 +92,7 @@ export function limitSentence(plan: Priced): Sentence {
   return { code: 'limit/part', values: { part, share, rest: 1 - parts.compute / step } }
 }
 
-/** Nothing, where it surely fits. */
+/** Why a plan may not fit, as messages; none if it surely fits. */
 export function fitSentence(request: Request, { bytes }: Priced, { verdict, chance, condition }: Fit): Sentence[] {
   if (verdict === 'fits') return []
   if (condition) return [{ code: 'fit/unlikely', values: { chance, condition } }]
@@ -96,9 +100,10 @@ export function fitSentence(request: Request, { bytes }: Priced, { verdict, chan
   return [{ code: 'fit/over', values: { over: bytes - room, room } }]
 }
 
-/** The best of all plans beside this one. */
-export function bestSentence(plan: Priced, best: Priced | undefined): Sentence {
+/** The best of all plans compared with this one, as a message; this one may be faster only because it does not fit. */
+export function bestSentence(plan: Priced, best: Priced | undefined, fit?: Pick<Fit, 'verdict'>): Sentence {
   if (!best) return { code: 'best/none', values: {} }
+  if (fit?.verdict === 'does not fit') return { code: 'best/fits', values: { step: best.estimate.step } }
   const gain = plan.estimate.step / best.estimate.step - 1
   if (gain < 5e-4) return { code: 'best/this', values: {} }
   return { code: 'best/faster', values: { step: best.estimate.step, gain } }
@@ -117,7 +122,7 @@ const slowingSentences = (choices: readonly JudgedChoice[]): Sentence[] =>
     return [{ code: 'note/slow-compression', values: { name, chosen, simulated, step, without } } as const]
   })
 
-/** What of a job no price knows, and what it would be faster without. */
+/** What the cost model does not know of a job, and what would make it faster, as messages. */
 export const noteSentences = ({
   job: { plan },
   simulated,

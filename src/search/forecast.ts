@@ -28,9 +28,10 @@ export interface ForecastOptions {
   readonly multiply?: Precision
 }
 
+/** The figures that `lockstep simulate` prints, as data. */
 export type Forecast = ReturnType<typeof forecastOf>
 
-/** `scale` is what all prices were multiplied by. */
+/** Collects the figures that `lockstep simulate` prints. `scale` is the calibration factor of the costs. */
 export function forecastOf({ job, program, cluster, simulation, scale }: SimulatedJob, asked: ForecastOptions) {
   const busiest = simulation.memory.pp
   const { step, parts, stages, flops, memory, roles } = simulation

@@ -13,11 +13,12 @@ import { capacityOf, type Priced, priceOf } from './search.js'
 import type { Sentence } from './sentences.js'
 import { type Group, groupsOf, layerSplitsOf, pipelinesOf, savingsOf, searchedAxes, splitFrom } from './space.js'
 
+/** Why no plan works, and the smallest changes that make one possible. */
 export interface Impossible {
   readonly cause: Cause
-  /** What stands in the way, with the numbers. */
+  /** The obstacle, with numbers. */
   readonly why: Sentence
-  /** The lightest plan there is, if there are plans at all. */
+  /** The plan with the least memory, if there are plans at all. */
   readonly lightest?: Priced
   readonly capacity: number
   readonly instead: readonly Instead[]
@@ -36,6 +37,10 @@ export interface Instead {
 
 export type ClusterAt = (devices: number) => Cluster | undefined
 
+/**
+ * Why no plan of a request works, and the smallest changes (constraint, devices, batch, memory) that make one
+ * possible.
+ */
 export const whyImpossible = (request: Request, clusterAt: ClusterAt): Impossible =>
   finish(findingWhatWorks(request, clusterAt))
 

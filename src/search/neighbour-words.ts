@@ -63,7 +63,7 @@ const communication = Object.fromEntries(meshAxes.map(axis => [axis, `${axis} co
   string
 > // all of them
 
-/** Names of the parts of a step, estimated or simulated. */
+/** The names of the categories of step time, estimated or simulated. */
 export const partWords: Readonly<Record<Part, string>> = {
   compute: 'compute',
   recompute: 'recompute',
@@ -90,7 +90,7 @@ export const moveWords: Wording<MoveValues> = {
   'move/recompute': ({ recompute }) => `recompute ${recompute}`,
   'move/sequence-parallel': ({ on }) => `sequence parallel ${on ? 'on' : 'off'}`,
   'move/attention': ({ meeting }) => `attention ${meeting}`,
-  'move/rows': ({ rows }) => `rows ${rows}`,
+  'move/rows': ({ rows }) => `expertCapacity ${rows}`,
   'move/schedule': ({ schedule, chunks }) => (chunks === undefined ? schedule : `${schedule}, ${chunks} chunks`),
   'move/layers': ends => `layers ${showEnds(ends)}`,
   'move/layers-even': () => 'layers even',

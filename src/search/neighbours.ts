@@ -17,16 +17,17 @@ export type Verdict =
   /** How many times as long a step takes, and the parts that changed most, in seconds. */
   | { readonly kind: 'timed'; readonly ratio: number; readonly changes: readonly Change[] }
 
+/** A single-change alternative to a plan: what changes, and whether it is faster, slower or impossible. */
 export interface Neighbour {
   readonly move: Move
   readonly verdict: Verdict
-  /** The best plan the move may mean, where there is one. */
+  /** The best plan with that change, if there is one. */
   readonly plan?: Priced
 }
 
 /**
- * Fastest first; then what does not fit, what is not wanted and what is impossible. `scale` is what prices are
- * multiplied by, as `from` was.
+ * Single-change alternatives to a plan: fastest first, then those that do not fit, are excluded by a constraint or
+ * impossible. `scale` is the calibration factor of the costs.
  */
 export function neighboursOf(request: Request, from: Priced, scale = 1): Neighbour[] {
   const capacity = capacityOf(request)
@@ -91,7 +92,7 @@ export function changesOf(before: Priced, after: Priced): Change[] {
 /** Steps that differ by less than this share are the same. */
 const same = 5e-4
 
-/** What becomes of it, in short. */
+/** The verdict on an alternative, as a short message. */
 export function verdictSentence(verdict: Verdict): Said<VerdictValues> {
   switch (verdict.kind) {
     case 'timed': {
@@ -112,6 +113,7 @@ export function verdictSentence(verdict: Verdict): Said<VerdictValues> {
   }
 }
 
+/** Why an alternative is faster, slower or impossible, as a message. */
 export function reasonSentence({ verdict, plan }: Neighbour): Said<ReasonValues> {
   switch (verdict.kind) {
     case 'timed':

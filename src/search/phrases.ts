@@ -8,7 +8,7 @@ export const searchPhrases = {
   'constraint/unknown/integer': ['{value} is not an integer'],
   'constraint/unknown/rows': [
     '{value} is not an expert capacity: a number of at least 1, or worst',
-    "write it like 'rows<=1.5'",
+    "write it like 'expertCapacity<=1.5'",
   ],
   'constraint/unknown/limit': ['memory takes only an upper limit', "write it like 'memory<=70GiB'"],
   'constraint/unknown/memory': ['{value} is not a memory size', 'write it like 70GiB'],

@@ -4,6 +4,7 @@
  */
 import type { Priced } from './search.js'
 
+/** An even sample, of bounded size, of all plans that a search estimates. */
 export class PlanSample {
   readonly #most: number
   #plans: Priced[] = []

@@ -29,45 +29,54 @@ import {
   type SimulatedPlan,
 } from './simulated.js'
 
-/** Everything that was found out about a request. */
+/** The result of `findPlans`. */
 export interface Answer {
   readonly request: Request
   readonly found: Found
-  /** Those that surely fit. Fastest first; of plans that hardly differ the best. Empty: nothing surely fits. */
+  /** Plans that surely fit, fastest first; only the best of nearly equal ones. */
   readonly listed: readonly RankedPlan[]
-  /** Those that may fit and are faster than all that surely do; each likelier than those before it. None of compiled plans. */
+  /**
+   * Plans that may fit and are faster than all that surely fit; each is more likely to fit than those before it.
+   * Empty for compiled plans.
+   */
   readonly possible: readonly RankedPlan[]
-  /** The Pareto front of time against memory: fastest first, and each lighter than those before it. */
+  /** The Pareto frontier of time and memory: fastest first, each with less memory than those before it. */
   readonly front: readonly RankedPlan[]
   readonly outlined: readonly OutlinedPlan[]
-  /** Those that turned out not to fit included. */
+  /** Compiled plans, including those that turned out not to fit. */
   readonly compiled: readonly SimulatedPlan[]
   readonly failed: readonly FailedPlan[]
-  /** Plans of so many calls that they were not compiled, and so not listed. */
+  /** Plans with too many calls to be compiled, and so not listed. */
   readonly tooLong: number
 }
 
+/** A listed plan: its estimate, whether it fits, and its simulation. */
 export interface RankedPlan {
   readonly plan: Priced
   readonly fit: Fit
-  /** Absent: priced alone. */
+  /** Absent: estimated only. */
   readonly simulated?: SimulatedPlan
 }
 
+/** Why the best plan is the best: remarks, single-change alternatives and sensitivity. */
 export interface Why {
   readonly reading: readonly Remark[]
   readonly neighbours: readonly Neighbour[]
   readonly sensitivity: readonly Sensitivity[]
 }
 
+/** Options of `findPlans`. */
 export interface PlannerOptions {
   /** How many plans to list. */
   readonly top: number
-  /** How many of the best to simulate before those listed are compiled. False: prices alone, and nothing is compiled. */
+  /**
+   * How many of the best to simulate before those listed are compiled. False: estimates only, and nothing is
+   * compiled.
+   */
   readonly simulate: number | false
-  /** False: no front of time against memory is asked for, which takes more than half the time. */
+  /** False: no Pareto frontier of time and memory, which takes more than half the time. */
   readonly front: boolean
-  /** Is shown every plan whose price is found, while the search runs. */
+  /** Collects estimated plans while the search runs. */
   readonly sample?: PlanSample | undefined
 }
 
@@ -93,10 +102,11 @@ const mostOnFront = 8
 /** How often to search, each time with more room left for what prices leave out. */
 const mostAttempts = 4
 
-/** Throws if plans fit by price, and none of them once compiled. */
+/** Searches for the best plans, simulates and compiles them. Throws if plans fit by estimate and none once compiled. */
 export const findPlans = (request: Request, given: Partial<PlannerOptions> = {}): Answer =>
   finish(findingPlans(request, given))
 
+/** `findPlans` as a generator that yields the fraction done. */
 export function* findingPlans(request: Request, given: Partial<PlannerOptions> = {}): Work<Answer> {
   const options = { ...defaults, ...given }
   return yield* compiles(request, options) ? compiledPlans(request, options) : pricedPlans(request, options)
@@ -317,7 +327,7 @@ function frontOf(plans: readonly RankedPlan[]): RankedPlan[] {
   return spread(front)
 }
 
-/** Why the first plan is the first. There must be one. */
+/** Explains why the first listed plan is the best. At least one must be listed. */
 export const reasonsFor = (answer: Answer): Why => finish(findingReasons(answer))
 
 export function* findingReasons({ request, found, listed }: Answer): Work<Why> {

@@ -31,12 +31,12 @@ function modelOf(shape: Shape): ModelConfig {
   if (shape.positions === 'learned') return ModelConfig.parse({ family: 'gpt', ...sizes })
   return ModelConfig.parse({
     ...{ family: 'llama', ...sizes },
-    ...(experts && { moe: { experts: experts.count, chosen: experts.active, ffn: experts.ffn } }),
+    ...(experts && { moe: { experts: experts.count, topK: experts.active, ffn: experts.ffn } }),
     ...(latent
       ? {
           mla: {
-            ...{ keyValueRank: latent.keyValues, ropeDim: latent.turned, plainDim: latent.plain },
-            ...{ valueDim: latent.values, ...(latent.queries && { queryRank: latent.queries }) },
+            ...{ kvLoraRank: latent.keyValues, qkRopeHeadDim: latent.turned, qkNopeHeadDim: latent.plain },
+            ...{ vHeadDim: latent.values, ...(latent.queries && { qLoraRank: latent.queries }) },
           },
         }
       : { headDim }),

@@ -10,6 +10,7 @@ export interface PlanRates {
   readonly dollars?: number
 }
 
+/** Tokens/s, MFU and cost of an estimated plan. */
 export function ratesOfPlan(request: Request, { estimate }: Priced, step: number = estimate.step): PlanRates {
   const { cluster, shape, globalBatch, precision } = request
   const { peak, pricePerHour } = cluster.device

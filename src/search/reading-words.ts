@@ -1,5 +1,5 @@
 /** Explanations of a plan, decision by decision, as data and in English. */
-import { type Nothing, showBytes, showCount, showPercent, type Wording } from '../base/index.js'
+import { counted, type Nothing, showBytes, showCount, showPercent, type Wording } from '../base/index.js'
 import type { Split } from '../estimate/index.js'
 
 interface State {
@@ -126,7 +126,7 @@ export const readingWords: Wording<ReadingValues> = {
   'ep/all-rows': v => `${shared(v)}; buffers for the worst case, ${v.times} times a balanced load`,
   'ep/every-row': v => `${shared(v)}; every rank has buffers for the worst case`,
   'ep/priced': v =>
-    `${shared(v)}; estimated with ${v.times} times a balanced load (rows: ${v.rows}); a step above that stops before its update, rows: worst allows ${v.worst}`,
+    `${shared(v)}; estimated with ${v.times} times a balanced load (expertCapacity: ${v.rows}); a step above that stops before its update, expertCapacity: worst allows ${v.worst}`,
   'pp/none': () => 'no pipeline: every rank has all layers',
   'pp/zero': () => 'no pipeline: ZeRO-3 shards the parameters instead',
   'pp/shared': ({ pp, layers, chunks, schedule, ends }) =>
@@ -135,7 +135,7 @@ export const readingWords: Wording<ReadingValues> = {
   'dp/context': ({ zero }) => `no data parallelism; the cp ranks shard instead (ZeRO ${zero})`,
   'dp/copies': ({ dp, zero }) => `dp ${dp} replicas for throughput, ${split[zero]} (ZeRO ${zero})`,
   'batch/shared': ({ batch, dp, share, microbatches, microbatch, bubble }) =>
-    `${batch} sequences / dp ${dp} = ${share} = ${microbatches} microbatches of ${microbatch}${bubble === undefined ? '' : `; the bubble takes ${showPercent(bubble)} of the step`}`,
+    `${batch} sequences / dp ${dp} = ${share} = ${counted(microbatches, 'microbatch')} of ${microbatch}${bubble === undefined ? '' : `; the bubble takes ${showPercent(bubble)} of the step`}`,
   'memory/spare': v => `${showBytes(v.bytes)} per rank, ${showBytes(v.left)} free; ${again[v.recompute]}`,
   'memory/over': v => `${showBytes(v.bytes)} per rank, ${showBytes(v.over)} too much; ${again[v.recompute]}`,
 }

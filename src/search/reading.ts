@@ -10,9 +10,10 @@ import { capacityOf, type Priced } from './search.js'
 import type { Sentence } from './sentences.js'
 import { meetingName } from './space.js'
 
-/** What is said about one decision of a plan. */
+/** A remark on one decision of a plan. */
 export type Remark = Sentence & { readonly topic: 'fit' | 'tp' | 'cp' | 'ep' | 'pp' | 'dp' | 'batch' | 'memory' }
 
+/** Remarks on the decisions of a plan: why this tp, pp, ZeRO stage and so on. */
 export function readingOf(request: Request, plan: Priced): Remark[] {
   return [
     { topic: 'fit', ...fit(request) },

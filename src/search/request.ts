@@ -21,27 +21,28 @@ import { type Constraint, parseConstraints } from './constraint.js'
 import type { ExtraName } from './extra-names.js'
 import { refused } from './phrases.js'
 
+/** A checked `PlanQuery`, with the caches that its estimates share. */
 export interface Request {
-  /** With its vocabulary padded, where that was asked for. */
+  /** With a padded vocabulary, if requested. */
   readonly model: ModelConfig
-  /** The model as its price depends on it; its seq is that of the training. */
+  /** The model as the cost model takes it, with the sequence length of the training. */
   readonly shape: Shape
   readonly globalBatch: number
-  /** All its devices are to be used. */
+  /** Plans use all its devices. */
   readonly cluster: Cluster
   readonly precision: Precision
   readonly software: Software
   readonly constraints: readonly Constraint[]
-  /** What plans may do beside the usual; and, within a search, what all of them do. */
+  /** Options that plans may use in addition; within one search, those that all of them use. */
   readonly allowed?: readonly ExtraName[]
   readonly extras?: readonly ExtraName[]
-  /** What codes are scaled by, where all plans of a search have some. */
+  /** The FP8 recipe, if all plans of a search have one. */
   readonly recipe?: Fp8Recipe
-  /** Where they offload: what all of them keep elsewhere. */
+  /** With offload: what all plans keep elsewhere. */
   readonly away?: Away
-  /** What a job says that is not searched. */
+  /** Settings of the job that are not searched. */
   readonly said?: Said
-  /** What plans of this request, and of requests made from it, share. */
+  /** The cache shared by plans of this request and of requests derived from it. */
   readonly book: EstimateBook
 }
 
@@ -51,25 +52,26 @@ export interface Said {
   readonly training: Partial<Pick<Job['training'], 'optimizer' | 'ema' | 'lossScale' | 'lora'>>
 }
 
+/** What `lockstep plan` is asked: model, batch, cluster, software and constraints. */
 export interface PlanQuery {
   readonly model: ModelConfig
   readonly seq: number
   readonly globalBatch: number
   readonly cluster: Cluster
   readonly precision?: Precision
-  /** The framework to price; it gets plans that it can run. */
+  /** The framework to model; only plans that it supports are searched. */
   readonly software?: FrameworkName
-  /** False: the vocabulary stays as it is, also where no tp divides it. */
+  /** False: the vocabulary is not padded, even if no tp divides it. */
   readonly padVocab?: boolean
   /** Constraints as a user writes them: `tp<=8`, `schedule=1f1b|interleaved`, `memory<=70GiB`. */
   readonly constraints?: readonly string[]
-  /** What plans may do beside the usual. */
+  /** Options that plans may use in addition: compression, offload, FP8. */
   readonly allow?: readonly ExtraName[]
-  /** Adapters alone are trained. */
+  /** Only adapters are trained. */
   readonly lora?: Lora
 }
 
-/** Throws everything that is wrong with what is asked. */
+/** Checks a query and prepares a request. Throws all that is wrong with it. */
 export function requestOf({ seq, software = 'lockstep', padVocab = true, ...asked }: PlanQuery): Request {
   const { globalBatch, cluster, precision = 'bf16' } = asked
   const model = padVocab ? withPaddedVocab(asked.model) : asked.model
@@ -121,7 +123,7 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
     ...(cp > 1 && attentionOf(split)),
     ...(split.ep > 1 && { ep: split.ep }),
     ...((split.etp ?? 1) > 1 && { etp: split.etp! }),
-    ...(split.rows !== undefined && { rows: split.rows }),
+    ...(split.rows !== undefined && { expertCapacity: split.rows }),
     ...(pp > 1 && { pp }),
     ...(zero > 0 && { zero }),
     ...(zero >= 2 && reduce && { reduce }),
@@ -146,10 +148,10 @@ export function planInput(split: Split, precision: Precision = 'f32'): PlanInput
 const offloadOf = ({ offload, lifted, waiting }: Split): PlanInput['offload'] => ({
   ...(offload && { optimizer: offload }),
   ...(lifted && { parameters: lifted }),
-  ...(waiting && { activations: 'boundaries', boundaries: waiting }),
+  ...(waiting && { activations: 'layer-inputs', layerInputs: waiting }),
 })
 
-/** The same with what its job says beside it. */
+/** The `plan:` of a job from a device split, with the other settings of its model. */
 export const planOf = ({ precision, said }: Pick<Request, 'precision' | 'said'>, split: Split): PlanInput => ({
   ...planInput(split, precision),
   ...said?.plan,
@@ -179,6 +181,7 @@ function attentionOf({ cp, ulysses = 1, ring }: Split): Pick<PlanInput, 'attenti
 
 type TrainedModel = Pick<Request, 'model' | 'shape' | 'globalBatch' | 'precision' | 'said'>
 
+/** The job for a model and a device split, ready to be written to a file. */
 export const jobOf = (of: TrainedModel, split: Split): Job =>
   Job.parse({ model: of.model, training: trainingInput(of), plan: planOf(of, split) })
 
@@ -189,7 +192,7 @@ export const trainingInput = ({ shape, globalBatch, precision, said }: Omit<Trai
   ...said?.training,
 })
 
-/** The request that a job is an answer to. */
+/** The request for the model, batch and constraints of a job. */
 export function requestOfJob(
   { model, training, plan }: Job,
   cluster: Cluster,

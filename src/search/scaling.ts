@@ -21,6 +21,7 @@ export interface ScalePoint {
   readonly efficiency?: number
 }
 
+/** Predicted strong and weak scaling over device counts. */
 export interface Scaling {
   readonly strong: readonly ScalePoint[]
   readonly weak: readonly ScalePoint[]
@@ -42,8 +43,10 @@ export interface ScaleRequest {
   readonly clusterAt: (devices: number) => Cluster
 }
 
+/** Searches the same job on more and fewer devices: strong and weak scaling, with an Amdahl fit. */
 export const scale = (asked: ScaleRequest): Scaling => finish(scaling(asked))
 
+/** `scale` as a generator that yields the fraction done. */
 export function* scaling({ request, devices, clusterAt }: ScaleRequest): Work<Scaling> {
   const sizes = [...new Set(devices)].sort((a, b) => a - b)
   const weakBatch = (size: number) => Math.max(1, Math.round((request.globalBatch * size) / sizes[0]))

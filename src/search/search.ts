@@ -24,6 +24,7 @@ import type { PlanSample } from './plan-sample.js'
 import { type Request, setupOf } from './request.js'
 import { Visit } from './visit.js'
 
+/** A plan with its estimate. */
 export interface Priced {
   readonly split: Split
   readonly estimate: Estimate
@@ -41,24 +42,25 @@ export interface Counts {
   readonly unfit: number
 }
 
+/** The result of a search: the best plans, the Pareto frontier, and how many candidates were pruned and why. */
 export interface Found {
   /** Fastest first. */
   readonly best: readonly Priced[]
-  /** Of time against memory, to twice the time of the best: fastest first, and each lighter than those before it. */
+  /** The Pareto frontier of time and memory, up to twice the time of the best: fastest first. */
   readonly front: readonly Priced[]
   readonly counts: Counts
-  /** Bytes that the best may take. */
+  /** Memory limit of a plan, in bytes. */
   readonly capacity: number
 }
 
 export interface Options {
   /** How many of the best to keep. */
   readonly keep: number
-  /** No more of these than it takes to have so many kinds, of which the fastest are asked for. */
+  /** Only as many as it takes to have this number of kinds, fastest first. */
   readonly kinds?: number
   /** Bytes a rank may take, where that is not the request's capacity. */
   readonly capacity?: number
-  /** Of them the best may take so many: heavier plans are on the front alone, where they are faster than all of the best. */
+  /** Memory limit of the best plans: heavier ones are listed on the Pareto frontier only, if they are faster. */
   readonly surely?: number
   /** Plans that were found before: what cannot be kept beside them is left out. */
   readonly known?: readonly Priced[]
@@ -66,10 +68,11 @@ export interface Options {
   readonly front?: boolean
   /** False prices everything: the truth that pruning is compared with. */
   readonly prune?: boolean
-  /** Is shown every plan whose price is found, while the search runs. */
+  /** Collects estimated plans while the search runs. */
   readonly sample?: PlanSample | undefined
 }
 
+/** The estimate of one plan of a request. */
 export function priceOf(request: Request, split: Split): Priced {
   const setup = setupOf(request, split)
   return weighed(setup, timesOf(setup))
@@ -79,15 +82,17 @@ export function priceOf(request: Request, split: Split): Priced {
 export const scaledTo = (plan: Priced, by: number): Priced =>
   by === 1 ? plan : { ...plan, estimate: calibrated(plan.estimate, seconds(plan.estimate.step * by)) }
 
-/** What a rank may take of its device, and of what the user allows. */
+/** Bytes a rank may use: of its device, and of the limit given by the user. */
 export const capacityOf = ({ cluster, software, constraints }: Request): number =>
   Math.min(roomOf(cluster.device, software), memoryLimit(constraints))
 
 /** Plans that may be the best come first and take the longest: this makes the share one of time, about. */
 const costOfFirst = 0.3
 
+/** Searches all plans of a request with the cost model. Nothing is simulated or compiled. */
 export const search = (request: Request, options: Options): Found => finish(searching(request, options))
 
+/** `search` as a generator that yields the fraction done. */
 export function* searching(given: Request, options: Options): Work<Found> {
   // Bounds go by the rate at which most is multiplied.
   const request: Request = given.extras?.includes('fp8') ? { ...given, precision: 'fp8' } : given

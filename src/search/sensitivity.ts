@@ -8,12 +8,13 @@ import type { Priced } from './search.js'
 import type { Difference, Sentence } from './sentences.js'
 import { searchedAxes } from './space.js'
 
+/** The best plan on a slightly different cluster, such as one with twice the network bandwidth. */
 export interface Sensitivity {
   /** 'network x2'. */
   readonly change: Sentence
   /** Absent: nothing fits. */
   readonly best?: Priced
-  /** How many times as many tokens a second. */
+  /** The factor by which tokens/s change. */
   readonly speedup?: number
   readonly differences: readonly Difference[]
 }
@@ -37,7 +38,7 @@ const changes: readonly WhatIf[] = [
 /** How many there are. */
 export const sensitivities: number = changes.length
 
-/** One at a time, so that whoever waits can be shown how far it is. */
+/** How the best plan changes on slightly different clusters, one at a time, so that a caller can show progress. */
 export function* sensitivityOf(request: Request, chosen: Priced): Generator<Sensitivity> {
   for (const [change, changed] of changes) {
     const asked = changed(request)
@@ -51,13 +52,13 @@ export function* sensitivityOf(request: Request, chosen: Priced): Generator<Sens
   }
 }
 
-/** Devices with so many times the memory. */
+/** The same cluster with this many times the memory per device. */
 export const memoryTimes = (cluster: Cluster, by: number): Cluster => ({
   ...cluster,
   device: { ...cluster.device, memory: cluster.device.memory * by },
 })
 
-/** So many times the bandwidth between nodes, or between slices; where there is one, within it. */
+/** The same cluster with this many times the bandwidth between nodes or slices; if there is only one, within it. */
 export function networkTimes(cluster: Cluster, by: number): Cluster {
   const faster = <L extends { readonly link: { readonly bandwidth: number } }>(level: L): L => ({
     ...level,
@@ -97,7 +98,7 @@ const unsaid: Readonly<Record<string, string>> = {
   rows: String(usualRows),
 }
 
-/** Where two plans differ, in the words of a plan. Microbatches follow from the rest. */
+/** The fields in which two plans differ. Microbatches are left out, since they follow from the rest. */
 export function differencesOf(a: Split, b: Split): Difference[] {
   // Chunks are those of a schedule, and a schedule is that of a pipeline.
   const told = (field: (typeof fields)[number]) =>
@@ -110,10 +111,11 @@ export function differencesOf(a: Split, b: Split): Difference[] {
   return [...plain, { field: 'sequence parallel', from: word(a.sequenceParallel), to: word(b.sequenceParallel) }]
 }
 
+/** What differs between two plans, as a message. */
 export const differenceSentence = (differences: readonly Difference[]): Sentence =>
   differences.length === 0 ? { code: 'plan/same', values: {} } : { code: 'plan/differs', values: { differences } }
 
-/** How much faster it then is. */
+/** The speedup of a change, as a message. */
 export const speedSentence = ({ speedup }: Sensitivity): Sentence =>
   speedup === undefined
     ? { code: 'what-if/nothing-fits', values: {} }

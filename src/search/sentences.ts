@@ -84,6 +84,7 @@ interface SummaryValues {
   'best/none': Nothing
   'best/this': Nothing
   'best/faster': { readonly step: number; readonly gain: number }
+  'best/fits': { readonly step: number }
   'note/own-order': { readonly file: string; readonly simulated: boolean }
   'note/own-recompute': { readonly simulated: boolean }
   /** Seconds of a step with it and without; `name` is that of the choice, a path in the plan. */
@@ -96,6 +97,7 @@ interface SummaryValues {
   }
 }
 
+/** The values of each planner message, by code. */
 export interface SentenceValues
   extends ReadingValues,
     ConditionValues,
@@ -107,7 +109,9 @@ export interface SentenceValues
     WhatIfValues,
     SummaryValues {}
 
+/** The code of a planner message. */
 export type SentenceCode = keyof SentenceValues
+/** A finding of the planner as a message code with values; `showSentence` gives the English text. */
 export type Sentence = Said<SentenceValues>
 
 const keepsTo = (keeps: readonly string[]): string => (keeps.length > 0 ? ` with ${keeps.join(', ')}` : '')
@@ -160,6 +164,7 @@ const summaryWords: Wording<SummaryValues> = {
   'fit/over': ({ over, room }) => `does not fit: ${showGiB(over)} more than the usable ${showGiB(room)}`,
   'best/none': () => 'no plan fits; run lockstep plan for alternatives',
   'best/this': () => 'this one, by estimate',
+  'best/fits': ({ step }) => `${showSeconds(step)}, by estimate: the fastest that fits`,
   'best/faster': ({ step, gain }) => `${showSeconds(step)}, ${showPercent(gain)} faster, by estimate`,
   'note/own-order': ({ file, simulated }) =>
     simulated
@@ -171,7 +176,7 @@ const summaryWords: Wording<SummaryValues> = {
     `${name} ${chosen} makes the step slower on these links: ${showSeconds(step)} instead of ${showSeconds(without)} (+${showPercent(step / without - 1)}, ${simulated ? 'both simulated' : 'by estimate'}); it pays off on slower links`,
 }
 
-/** Every code in English. */
+/** The English template of every planner message. */
 export const sentences: Wording<SentenceValues> = {
   ...readingWords,
   ...conditionWords,
@@ -184,4 +189,5 @@ export const sentences: Wording<SentenceValues> = {
   ...summaryWords,
 }
 
+/** The English text of a planner message. */
 export const showSentence = (sentence: Sentence): string => sayIn<SentenceValues>(sentences, sentence)

@@ -245,7 +245,7 @@ function expertsOver(
     .filter(grid =>
       keeps(
         grid,
-        constraints.filter(({ field }) => field !== 'rows'),
+        constraints.filter(({ field }) => field !== 'expertCapacity'),
       ),
     )
     .filter(grid => grid.ep * (grid.etp ?? 1) === 1 || isAllowed(dp, { ...dense, ...grid }))
@@ -262,7 +262,7 @@ function roomsFor(
   grid: Pick<Group, 'ep' | 'etp'>,
 ): ExpertRanks[] {
   if (!software.own) return [grid]
-  const asked = constraints.flatMap(one => (one.field === 'rows' ? [one.value] : []))
+  const asked = constraints.flatMap(one => (one.field === 'expertCapacity' ? [one.value] : []))
   const named = asked.length > 0 ? [...rooms, ...asked.filter(Number.isFinite)] : [usualRows]
   const found = new Map<number, ExpertRanks>()
   for (const rows of named) {

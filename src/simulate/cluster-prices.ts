@@ -38,6 +38,7 @@ const usual: Contention = { compute: 0.12, network: 0 }
 /** Ranks that carry their own bytes do nothing else meanwhile. */
 const none: Contention = { compute: 1e9, network: 0 }
 
+/** The costs of a program's instructions on a cluster, which `simulate` takes. */
 export function clusterPrices(program: Program, cluster: Cluster, options: ClusterPricesOptions = {}): Prices {
   const { mesh } = program
   const { multiply, contention = cluster.cores === undefined ? usual : none, fused = () => false } = options

@@ -1,28 +1,30 @@
 /**
- * What is left of the time when devices fail. Failures come at random (exponentially), each throws away what was done
- * since the last checkpoint, and writing checkpoints takes time too: too often wastes the one, too seldom the other.
- * Young (1974) has the first order of the best interval, Daly (2006) the higher order and the expected time used here.
+ * How often devices fail and what a failure costs. Failures are exponentially distributed, and each loses the work
+ * since the last checkpoint. Young (1974) gives the first order of the best interval, Daly (2006) the higher order and
+ * the expected time used here.
  */
 export interface Failures {
   /** Mean seconds between failures of one device. */
   readonly mtbf: number
   readonly devices: number
-  /** Seconds that training stands still for a checkpoint, and from a failure until it goes on. */
+  /** Seconds that training is paused for a checkpoint, and from a failure until it resumes. */
   readonly checkpoint: number
   readonly restart: number
 }
 
+/** The fraction of time that makes progress when devices fail, with the best checkpoint interval (Young, Daly). */
 export interface Goodput {
   /** Mean seconds between failures of any device. */
   readonly mtbf: number
-  /** Seconds of training between checkpoints: given, or the best. */
+  /** Seconds of training between checkpoints: as given, or the optimum. */
   readonly interval: number
   readonly young: number
   readonly daly: number
-  /** Useful seconds of each second, with that interval. */
+  /** The fraction of time that makes progress, with that interval. */
   readonly share: number
 }
 
+/** Goodput at a failure rate, with the checkpoint interval given or the best one. */
 export function goodputOf(failures: Failures, interval?: number): Goodput {
   const mtbf = failures.mtbf / failures.devices
   const [young, daly] = [youngInterval(failures.checkpoint, mtbf), dalyInterval(failures.checkpoint, mtbf)]

@@ -7,6 +7,7 @@ import { flopsOf, isKernel, peakOf, trafficOf, workOf } from '../cost/index.js'
 import type { Instr, Program, Segment } from '../ir/index.js'
 import type { Prices } from './prices.js'
 
+/** FLOPs, bytes and time of one kind of kernel on a rank: a point of the roofline plot. */
 export interface KernelLoad {
   /** 'matmul, forward' */
   readonly what: string
@@ -14,14 +15,14 @@ export interface KernelLoad {
   readonly flops: number
   /** Every operand once, every result once. */
   readonly bytes: number
-  /** Together, each with the device to itself. */
+  /** Total, if each has the device to itself. */
   readonly seconds: number
 }
 
-/** The FLOP/byte at which a device has as much to do as to fetch. */
+/** The ridge point of a device's roofline, in FLOP/byte. */
 export const ridgeOf = (device: Device, precision: Precision): number => peakOf(device, precision) / device.bandwidth
 
-/** The kernels of the ranks of one pipeline coordinate; what takes the longest comes first. */
+/** The kernels of the ranks of one pipeline coordinate, most time first. */
 export function kernelLoads(program: Program, prices: Prices, pp: number, multiply?: Precision): KernelLoad[] {
   const ofSegment = new Map<string, readonly KernelLoad[]>()
   const loadsOf = (segment: Segment): readonly KernelLoad[] =>

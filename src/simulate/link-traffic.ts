@@ -9,14 +9,15 @@ import { axisOfCollective, type Instr, isCollective, type Program, type Segment 
 import type { Along } from '../trace/index.js'
 import { membersOf, strideOf } from './cluster-prices.js'
 
+/** Bytes that one kind of collective sends over one level of the topology. */
 export interface LinkTraffic {
   readonly axis: Along
   /** The instruction: 'all-reduce', or 'send'. */
   readonly op: Instr['kind'] | 'send'
-  /** What the links join ('node', 'fabric'), and their kind. */
+  /** The level of the topology ('node', 'fabric'), and the kind of link. */
   readonly level: string
   readonly link: LinkKind
-  /** Out of the ranks asked about, the algorithm's way. */
+  /** Bytes the algorithm sends from the selected ranks. */
   readonly bytes: number
   /** How often these ranks take part, each counted. */
   readonly count: number
@@ -24,7 +25,7 @@ export interface LinkTraffic {
 
 type Row = Omit<LinkTraffic, 'bytes' | 'count'>
 
-/** Of a rank of one pipeline coordinate, or without one of all ranks together; most bytes first. */
+/** Traffic over the topology, of the ranks of one pipeline coordinate or of all ranks; most bytes first. */
 export function linkTraffic(program: Program, cluster: Cluster, pp?: number): LinkTraffic[] {
   const links = new Links(program, cluster)
   const ranks = pp === undefined ? worldOf(program.mesh) / program.streams.length : 1

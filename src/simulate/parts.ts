@@ -2,6 +2,7 @@
 import { axisTitles, rankOrder } from '../base/index.js'
 import type { Phase } from '../ir/index.js'
 
+/** The categories of step time. Every moment of a rank belongs to one, so they add up to the step. */
 export const partNames = [
   'compute',
   'recompute',
@@ -12,12 +13,13 @@ export const partNames = [
   'offload',
   'other',
 ] as const
+/** A category of step time, one of `partNames`. */
 export type Part = (typeof partNames)[number]
 
-/** Seconds. */
+/** Seconds of a step by category. */
 export type Parts = Readonly<Record<Part, number>>
 
-/** What each means, for people. */
+/** A description of each category of step time. */
 export const partTitles: Readonly<Record<Part, string>> = {
   compute: 'compute',
   recompute: 'recomputation',

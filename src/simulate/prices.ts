@@ -22,21 +22,22 @@ export interface Contention {
   readonly network: number
 }
 
+/** The cost model as `simulate` uses it: seconds per instruction and collective. */
 export interface Prices {
   /** Network lanes: links of different kinds do not wait for each other. */
   readonly links: readonly string[]
-  /** Seconds of an instruction of the compute or the host lane, on a rank at full speed. */
+  /** Seconds of an instruction on the compute or host lane, on a rank at full speed. */
   readonly compute: (instr: Instr, segment: Segment) => number
-  /** From the moment all members are there. */
+  /** Seconds from the moment all its ranks have arrived. */
   readonly collective: (instr: Collective, segment: Segment) => Carriage
   /** Between two pipeline coordinates. */
   readonly message: (bytes: number, from: number, to: number) => Message
-  /** Multiplications and additions that one rank executes. */
+  /** FLOPs that one rank executes. */
   readonly flops: (instr: Instr, segment: Segment) => number
   readonly contention: Contention
 }
 
-/** The same, all of it slower or faster: what one measured step says of a cluster whose details are unknown. */
+/** A cost model with all times scaled, so that it reproduces a measured step. */
 export const scaledPrices = (prices: Prices, by: number): Prices => ({
   ...prices,
   compute: (instr, segment) => by * prices.compute(instr, segment),

@@ -23,31 +23,35 @@ export interface SimulateOptions {
   readonly book?: ScoreBook
 }
 
+/** A simulated step: its time by category, memory, traffic, and spans on request. */
 export interface Simulation {
   readonly step: Seconds
-  /** Averages over all ranks: they add up to the step. */
+  /** Means over all ranks; they add up to the step. */
   readonly parts: Parts
   /** The same for each pipeline coordinate. */
   readonly stages: readonly Parts[]
-  /** Executed in a step by all ranks, and what of it made forward values again. */
+  /** FLOPs that all ranks execute in a step, and the part of it that is recomputation. */
   readonly flops: { readonly executed: number; readonly repeated: number }
   readonly memory: HeaviestRank
-  /** Ranks that were simulated, each for all that are like it. */
+  /** Simulated ranks, one per class of equivalent ranks. */
   readonly roles: readonly RankRole[]
   /** Index into `roles`. */
   readonly roleOf: (rank: Rank) => number
   /** Ranks whose spans there are. */
   readonly watched: (rank: Rank) => boolean
-  /** What one rank did, in the order it began; ranks of one role did the same. A copy: whoever asked may give it away. */
+  /**
+   * The spans of one rank in order of their start; ranks of one role are equal. A copy, which the caller may
+   * transfer.
+   */
   readonly columnsOf: (rank: Rank) => SpanColumns
-  /** The same, an object a span. */
+  /** The same as objects. */
   readonly spansOf: (rank: Rank) => Span[]
 }
 
-/** Ranks that do the same at the same time. */
+/** A class of equivalent ranks, which do the same at the same time. */
 export interface RankRole {
   readonly pp: number
-  /** The first of them, and how many they are. */
+  /** The first rank, and the number of ranks. */
   readonly rank: Rank
   readonly ranks: number
 }
@@ -63,9 +67,11 @@ export interface HeaviestRank {
   readonly disk?: number
 }
 
+/** Simulates one step of a program, event by event, once per class of equivalent ranks. */
 export const simulate = (program: Program, prices: Prices, options: SimulateOptions = {}): Simulation =>
   finish(simulating(program, prices, options))
 
+/** `simulate` as a generator that yields the fraction done. */
 export function* simulating(program: Program, prices: Prices, options: SimulateOptions = {}): Work<Simulation> {
   const { slow = new Map<Rank, number>(), jitter } = options
   const { streams } = program

@@ -3,17 +3,18 @@ import { workOf } from '../cost/index.js'
 import { isCollective, type Program, type Segment } from '../ir/index.js'
 import type { Prices } from './prices.js'
 
+/** Calls, bytes and time of one kind of communication. */
 export interface Traffic {
   /** 'all-reduce tp', 'messages pp' */
   readonly what: string
   readonly link: string
   readonly count: number
   readonly bytes: number
-  /** Together, each with the link to itself. */
+  /** Total, if each has the link to itself. */
   readonly seconds: number
 }
 
-/** The traffic of the ranks of one pipeline coordinate; what takes the longest comes first. */
+/** Traffic of the ranks of one pipeline coordinate, most time first. */
 export function rankTraffic(program: Program, prices: Prices, pp: number): Traffic[] {
   const found = new Map<string, TrafficSum>()
   const sumOf = (what: string, link: number): TrafficSum => {

@@ -24,6 +24,7 @@ export interface ChromeOptions {
   readonly word?: string
 }
 
+/** Spans as a Chrome trace (JSON), for chrome://tracing or Perfetto. */
 export const printChrome = (program: Program, spans: readonly Span[]): string =>
   printEvents(chromeEvents(program, spans))
 

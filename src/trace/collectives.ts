@@ -3,20 +3,21 @@ import { type Collective, isCollective, type Program, type Step, type Stream } f
 import { carriedBy } from './bandwidth.js'
 import { doneBy, type Span, streamOf } from './span.js'
 
-/** Sums over ranks. */
+/** Count, bytes and time of one kind of collective, summed over ranks. */
 export interface CollectiveSum {
   readonly kind: string
-  /** The axis along which its ranks lie; several are joined by +. */
+  /** The axis of its process group; several axes are joined by +. */
   readonly axis: string
   readonly count: number
-  /** Of each the greater of what the rank gives and what it gets. */
+  /** Per collective, the larger of what the rank sends and receives. */
   readonly bytes: number
   /** Seconds from its start to the end of the wait for it. */
   readonly seconds: number
-  /** Seconds of that in which the rank did nothing else. */
+  /** Exposed seconds: the rank did nothing else. */
   readonly exposed: number
 }
 
+/** Sums measured or simulated spans by collective: count, bytes and time. */
 export function collectivesOf(program: Program, spans: readonly Span[]): CollectiveSum[] {
   const sums = new Map<string, CollectiveSum>()
   for (const { kind, axis, bytes, start, end, exposed } of timesOf(program, spans)) {

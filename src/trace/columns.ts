@@ -6,13 +6,13 @@ import { type Rank, seconds } from '../base/index.js'
 import type { Lane } from '../ir/index.js'
 import type { Span } from './span.js'
 
-/** What column `lane` counts. */
+/** The lanes of a rank, in the order of their numbers in the column `lane`. */
 export const lanes: readonly Lane[] = ['compute', 'network', 'host']
 
-/** In column `link`: which network it was is not known, or it was none. */
+/** The value in column `link` if no network is involved, or an unknown one. */
 export const noLink = 255
 
-/** Arrays of one length and of memory of their own; `step` and `instr` as in `Span`. */
+/** Spans as typed arrays of one length, which can be transferred to another thread; `step` and `instr` as in `Span`. */
 export interface SpanColumns {
   readonly start: Float64Array<ArrayBuffer>
   readonly end: Float64Array<ArrayBuffer>

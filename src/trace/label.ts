@@ -15,8 +15,12 @@ import {
 import { lanes, type SpanColumns } from './columns.js'
 import type { Span } from './span.js'
 
-/** A phase of the arithmetic, what happens once a step, or the axis along which bytes go; `mesh` is all of them at once. */
+/**
+ * The kinds of spans: phases of compute, once-per-step work, and the axes of communication. `mesh` is all axes at
+ * once.
+ */
 export const spanKinds = ['F', 'B', 'I', 'W', 'optimizer', 'other', ...rankOrder, 'mesh'] as const
+/** What a span is: a phase (F, B, I, W), an axis, or work done once per step. */
 export type SpanKind = (typeof spanKinds)[number]
 
 export interface SpanLabel {
@@ -28,7 +32,7 @@ export interface SpanLabel {
   readonly microbatch: number
 }
 
-/** Each as long as the columns they are of. */
+/** Labels of spans as typed arrays, as long as the columns they describe. */
 export interface SpanLabels {
   /** Index into `spanKinds`. */
   readonly kind: Uint8Array<ArrayBuffer>
@@ -85,6 +89,7 @@ export class Labeller {
 const kindOfStep = ({ kind }: Step, lane: Span['lane']): SpanKind =>
   lane === 'network' || kind === 'send' || kind === 'recv' ? 'pp' : 'other'
 
+/** The kind, stage, microbatch and op of each span of a rank. */
 export function labelsOf(program: Program, pp: number, columns: SpanColumns): SpanLabels {
   const count = columns.start.length
   const labeller = new Labeller(program)

@@ -10,7 +10,7 @@ export interface MemoryPoint {
   readonly bytes: Readonly<Record<Kind, number>>
 }
 
-/** The same as columns: bytes[kind][i] from time[i] on. */
+/** Live bytes over time, as columns: `bytes[kind][i]` holds from `time[i]` on. */
 export interface MemoryTrack {
   readonly time: Float64Array<ArrayBuffer>
   readonly bytes: Readonly<Record<Kind, Float64Array<ArrayBuffer>>>
@@ -23,7 +23,7 @@ interface Worked {
   readonly end: ArrayLike<number>
 }
 
-/** Of what the ranks of a pipeline coordinate hold on the device. */
+/** Live device memory over the time of a step, for the ranks of a pipeline coordinate. */
 export function memoryTrack({ streams }: Program, pp: number, columns: SpanColumns): MemoryTrack {
   const network = lanes.indexOf('network')
   const work = (_: number, i: number) => columns.lane[i] !== network

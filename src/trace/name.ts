@@ -3,7 +3,9 @@ import type { Rank } from '../base/index.js'
 import { type Call, type Instr, isCollective, type Program, type Segment } from '../ir/index.js'
 import { doneBy, type Span, streamOf } from './span.js'
 
-/** 'layers.3.F attn.q', 'layers.3.F all-reduce tp', 'update layers.3.attn.q adamw', 'send F0.1 x' */
+/**
+ * The name of a span: 'layers.3.F attn.q', 'layers.3.F all-reduce tp', 'update layers.3.attn.q adamw', 'send F0.1 x'.
+ */
 export function nameOf(program: Program, span: Span): string {
   const { step, instr } = doneBy(program, span)
   if (step.kind === 'wait') return `wait ${tagText(program, span.rank, step.tag)}`

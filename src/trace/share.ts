@@ -18,6 +18,7 @@ export interface Shares {
   readonly overlap?: number
 }
 
+/** Fractions of the step that ranks spend computing, communicating, waiting and in the bubble. */
 export const sharesOf = (program: Program, spans: readonly Span[]): Shares => {
   const overlap = overlapOf(program, spans)
   return { ...sharesOfRanks(rankTimesOf(program, spans)), ...(overlap !== undefined && { overlap }) }

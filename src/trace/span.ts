@@ -5,6 +5,7 @@
 import { coordinatesOf, type Rank, type Seconds, seconds } from '../base/index.js'
 import { type Instr, type Lane, type Program, type Step, traitsOf } from '../ir/index.js'
 
+/** One interval on a lane of a rank: a kernel, a collective, a send or a wait. */
 export interface Span {
   readonly rank: Rank
   readonly lane: Lane

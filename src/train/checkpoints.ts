@@ -25,18 +25,18 @@ import {
 import { markLoad } from './loading.js'
 import { type DamagedCheckpoint, foundAt, problemsOf } from './newest.js'
 
-/** What a run begins with, if not with the weights its seed gives. */
+/** The checkpoint or weights that a run starts from. */
 export interface Beginning {
   readonly path: string
   readonly checkpoint: Checkpoint
   readonly share: Share
-  /** Newer ones that were passed over. */
+  /** Newer ones that were skipped. */
   readonly damaged?: readonly DamagedCheckpoint[]
-  /** The same, where it is a Hugging Face folder. */
+  /** The same, if it is a Hugging Face folder. */
   readonly weights?: WeightSource
-  /** The folder of the adapters that were put beside it. */
+  /** The folder of its adapters. */
   readonly adapters?: string
-  /** Called when it is about to be loaded; gives what to call when that is done. */
+  /** Called before it is loaded; returns a function to call when that is done. */
   readonly loading?: () => () => void
 }
 
@@ -64,7 +64,10 @@ export interface Origin {
   readonly adapters?: string
 }
 
-/** Read to its end and found whole: of a folder the newest that is. Throws what is wrong where none is. `job`: who begins with it. */
+/**
+ * Reads the checkpoint to resume from: of a folder the latest complete one. Throws if there is none. `job`: the job
+ * that resumes.
+ */
 export function beginningOf(origin: Origin, files: Files, job?: Job): Beginning | undefined {
   const { init, adapters } = origin
   if (adapters !== undefined && init === undefined)

@@ -1,4 +1,4 @@
-/** Choices of experts, written down step by step as `data.choices` reads them. Nothing that is written is ever taken back. */
+/** Choices of experts, written down step by step as `data.routing` reads them. Nothing that is written is ever taken back. */
 import { error, type Files, type Problem, ProblemsError, writing } from '../base/index.js'
 import { printChoices } from '../data/index.js'
 import type { Job } from '../plan/index.js'
@@ -8,8 +8,8 @@ import type { Session } from './session.js'
 export function recordingProblems({ model, data }: Job): Problem[] {
   const problem = (message: string, suggestion: string) => [error('run/choices', '', message, suggestion)]
   if (model.family !== 'llama' || !model.moe) return problem('the model has no experts to route to', 'record nothing')
-  if (data?.choices !== undefined)
-    return problem(`routing is replayed from ${data.choices}: nothing is chosen`, 'leave data.choices out')
+  if (data?.routing !== undefined)
+    return problem(`routing is replayed from ${data.routing}: nothing is chosen`, 'leave data.routing out')
   return []
 }
 

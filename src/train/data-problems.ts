@@ -12,7 +12,7 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
   const { data, training } = job
   if (!data) return []
   const problems: Problem[] = []
-  if (data.choices !== undefined) problems.push(...choiceProblems(job, data.choices, files, locate))
+  if (data.routing !== undefined) problems.push(...choiceProblems(job, data.routing, files, locate))
   if (formOf(data) === 'synthetic') return problems
   if (data.tokenizer.endsWith('.json') && !files.exists(locate(data.tokenizer)))
     problems.push(refused('data.tokenizer', 'data/file/missing', { file: data.tokenizer }))
@@ -32,13 +32,13 @@ export function dataProblems(job: Job, files: Files, locate: (name: string) => s
 
 /** A file of choices that is there has them of as many steps as the job takes. */
 function choiceProblems({ training }: Job, file: string, files: Files, locate: (name: string) => string): Problem[] {
-  if (!files.exists(locate(file))) return [refused('data.choices', 'data/file/missing', { file })]
+  if (!files.exists(locate(file))) return [refused('data.routing', 'data/file/missing', { file })]
   try {
     const recorded = stepsRecorded(files.readBytes(locate(file)))
     const { steps } = training
-    return recorded < steps ? [advised('data.choices', 'data/short/choices', { file, recorded, steps })] : []
+    return recorded < steps ? [advised('data.routing', 'data/short/choices', { file, recorded, steps })] : []
   } catch (e) {
-    return [refused('data.choices', 'data/file/unreadable', { file, why: reasonOf(e) })]
+    return [refused('data.routing', 'data/file/unreadable', { file, why: reasonOf(e) })]
   }
 }
 

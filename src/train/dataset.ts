@@ -36,13 +36,14 @@ import { Data, formOf, type Job, vocabProblems } from '../plan/index.js'
 import type { Schedule } from '../schedule/index.js'
 import { refused } from './phrases.js'
 
+/** The dataset of a job, with its tokenizer and token ids. */
 export interface OpenedData {
   readonly dataset: Dataset
   /** All tokens of a text or a token file. */
   readonly ids?: Ids
-  /** The tokenizer.json that text was encoded with, where it took one. */
+  /** The tokenizer.json that the text was encoded with, if any. */
   readonly tokenizer?: string
-  /** The token that stands after each text. */
+  /** The EOS token after each text. */
   readonly end?: number
 }
 
@@ -54,22 +55,23 @@ export interface DataOptions {
   readonly watcher?: Watcher
 }
 
+/** Opens the dataset that `job.data` names: text, token files, or synthetic data. */
 export async function openData(job: Job, files: Files, options: DataOptions = {}): Promise<OpenedData> {
   const opened = await openTokens(job, files, options)
-  const choices = job.data?.choices
-  if (choices === undefined) return opened
+  const routing = job.data?.routing
+  if (routing === undefined) return opened
   const { locate = name => name } = options
-  const replay = readReplay(attempt('data.choices', choices, () => files.readBytes(locate(choices))))
+  const replay = readReplay(attempt('data.routing', routing, () => files.readBytes(locate(routing))))
   return { ...opened, dataset: { ...opened.dataset, replay } }
 }
 
 /** What tells documents apart, where the job asks for it; `end` stands after each text. */
 function documentsOf({ documents, tokenizer }: Data, end: number | undefined): Documents | undefined {
   if (!documents) return undefined
-  const separator = documents.separator === 'end' ? end : documents.separator
-  if (separator === undefined)
-    throw new ProblemsError([refused('data.documents.separator', 'data/documents/unknown', { tokenizer })])
-  return { ...documents, separator }
+  const eod = documents.eod === 'eos' ? end : documents.eod
+  if (eod === undefined)
+    throw new ProblemsError([refused('data.documents.eod', 'data/documents/unknown', { tokenizer })])
+  return { ...documents, eod }
 }
 
 /** The synthetic task of a job, whatever data it names. */

@@ -14,14 +14,18 @@ import {
 } from '../weights/index.js'
 import { type Beginning, beginningOf } from './checkpoints.js'
 
+/** Options of `exportCheckpoint`. */
 export interface CheckpointExport extends Omit<ExportOptions, 'files' | 'like' | 'tokenizer' | 'texts' | 'edges'> {
   /** The path of a Hugging Face folder of the same model. */
   readonly like?: string | undefined
-  /** Of a LoRA run: added to the weights, which is usual, or by themselves as PEFT reads them. */
+  /** Of a LoRA run: merged into the weights (default), or separate as PEFT reads them. */
   readonly adapters?: 'merged' | 'separate' | undefined
 }
 
-/** `path`: a checkpoint, a folder of some, or a Hugging Face folder, which is written again. Throws all that keeps it from that. */
+/**
+ * Exports a checkpoint as a Hugging Face folder. `path`: a checkpoint, a folder of them, or a Hugging Face folder.
+ * Throws all reasons that prevent it.
+ */
 export function exportCheckpoint(
   path: string,
   files: Files,

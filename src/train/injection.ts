@@ -45,7 +45,7 @@ export async function inject(
   if ('rank' in fault) await engineFailures(['fault', behind], () => trainer.change(program))
 }
 
-/** A line about a run, in English, and, where pages say it in a language of their own, its phrase. */
+/** A note about a run in English, with its template for translation. */
 export interface RunNote {
   readonly text: string
   readonly said?: Spoken
@@ -53,7 +53,7 @@ export interface RunNote {
 
 const note = (said: Spoken): RunNote => ({ text: speak(said, english(faultPhrases))[0], said })
 
-/** In the next step, whatever it is. What cannot happen is said, and the run goes on. */
+/** Injects faults into the next step. Returns diagnostics of those that cannot happen; the run continues. */
 export async function injectNow(text: string, session: Pick<Session, 'behind' | 'inject'>): Promise<RunNote> {
   const step = session.behind + 1
   const { faults, problems } = faultNow(text, step)

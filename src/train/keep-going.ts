@@ -20,18 +20,19 @@ import { runnable, type Session, type SessionOptions, type Standing, type StepRe
 /** Failures in a row without a step of progress that end a run. */
 export const mostFailures = 3
 
+/** Options of `keepGoing`. */
 export interface KeepOptions extends Omit<SessionOptions, 'flightRecord' | 'standing'> {
-  /** Steps between two copies in the memory of the ranks; 1 if not given, 0: none. */
+  /** Steps between two snapshots in the memory of ranks; 1 by default, 0: none. */
   readonly snapshotEvery?: number
-  /** Ranks that share a node, and fail together; half of them if not given. */
+  /** Ranks that share a node and fail together; half of the ranks by default. */
   readonly ranksPerNode?: number
-  /** A rank that died is not replaced: the others go on with another plan. */
+  /** A rank that died is not replaced: the others continue with another plan. */
   readonly shrink?: boolean
-  /** The newest good checkpoint on disk, where there is one; of those up to a step, where later ones are suspect. */
+  /** The latest good checkpoint on disk; with a step, the latest up to it, since later ones are suspect. */
   readonly onDisk?: (upTo?: number) => Beginning | undefined
   /** Where the flight record of the first, the second, ... failure goes. */
   readonly flightRecords?: (failure: number) => string
-  /** Hears what happens to the run. */
+  /** Receives the events of the run. */
   readonly heard?: (event: HealthEvent) => void
 }
 
@@ -44,15 +45,19 @@ export interface Copying {
   readonly sentBytes: number
 }
 
+/** A session that recovers from failures of its ranks. */
 export interface KeptSession extends Session {
-  /** Failures it went on after. */
+  /** Failures it recovered from. */
   readonly failures: number
   readonly copying: Copying
-  /** Goes on with a plan for so many ranks, from the step it is at. */
+  /** Continues from the current step with a plan for this many ranks. */
   resize(ranks: number): Promise<void>
 }
 
-/** Throws what `startSession` throws. */
+/**
+ * Starts a session that recovers from failures: it keeps copies of the state in the memory of other ranks. Throws what
+ * `startSession` throws.
+ */
 export async function keepGoing(job: Job, dataset: Dataset, options: KeepOptions = {}): Promise<KeptSession> {
   const program = options.program ?? programOf(job, options.schedule)
   const kept = new Kept({ job, program }, dataset, options)

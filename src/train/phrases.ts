@@ -6,7 +6,7 @@ export const dataPhrases = {
   'data/file/outside': ['cannot read {file}: it is outside the folder that the studio was started in'],
   'data/file/missing': ['cannot read {file}: no such file'],
   'data/file/tokenizer': ['{file} {why}'],
-  'data/documents/unknown': ['{tokenizer} defines no EOS token', 'set separator to the token id'],
+  'data/documents/unknown': ['{tokenizer} defines no EOS token', 'set eod to the token id'],
   'data/short/train': ['{source} has {tokens} tokens, but one training sequence needs seq {seq} + 1 = {needed}'],
   'data/short/sequence': ['{source} has at most {tokens} tokens, but one sequence of seq {seq}{held} needs {needed}'],
   'data/short/batch': [

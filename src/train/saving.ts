@@ -17,7 +17,7 @@ import { type Keep, nameOf, type Order, removeFrom, removeRemains, write } from 
 
 /** A thread that writes, one checkpoint at a time. */
 export interface Writer {
-  /** Whether it has nothing to write, after so many milliseconds at most. */
+  /** Waits until everything is written, for at most this many milliseconds; whether it is. */
   isFree(patience: number): Promise<boolean>
   /** Fails with a ProblemsError. */
   write(order: Order): Promise<void>
@@ -34,9 +34,9 @@ export interface SavingOptions {
   readonly tokenizer?: string | undefined
   /** Without it all are kept. */
   readonly keep?: Keep | undefined
-  /** Without it the run stands still while one is written. */
+  /** Without it the run pauses while a checkpoint is written. */
   readonly writer?: Writer | undefined
-  /** What is to go wrong; a run that starts again is given the same. */
+  /** Faults to inject; pass the same to a restarted run. */
   readonly faults?: FaultBook | undefined
 }
 
@@ -54,20 +54,23 @@ export interface Saved {
   readonly seconds: number
 }
 
-/** The folder a session writes its checkpoints to: locked until it is closed. */
+/** The checkpoint folder of a session, locked until it is closed. */
 export interface CheckpointFolder {
   /** A word about a run that ended without releasing the folder, or about what it left. */
   readonly note?: string
-  /** Writes what the session is now: all of it, under its name; or, if that fails, nothing. Returns where it is. */
+  /** Writes a checkpoint of the session atomically, and returns its path. */
   save(): string
   /**
    * Begins to. Returns where it will be when what the session is was copied, or, where nothing writes beside it, written.
    * The last one of a run waits for the one before it however long that takes.
    */
   start(isLast?: boolean): Promise<string>
-  /** What became of those that were started, since it was last asked. Throws where no later one could be written either. */
+  /**
+   * The outcome of checkpoints that were started, since the last call. Throws if later ones could not be written
+   * either.
+   */
   ended(): readonly Saved[]
-  /** Removes those of this run from a step on: the run has given up that state, and takes the step again. */
+  /** Removes checkpoints of this run from a step on, when the run goes back before it. */
   takeBack(step: number): Promise<void>
   /** The same when the last one has ended. */
   finish(): Promise<readonly Saved[]>
@@ -78,7 +81,7 @@ export interface CheckpointFolder {
 export const savingProblems = (folder: string, behind: number, files: Files): Problem[] =>
   files.exists(folder) ? [...lockProblems(folder, files), ...laterProblems(folder, behind, files)] : []
 
-/** Locks the folder; throws all that is wrong with it. */
+/** Opens and locks a checkpoint folder for a session. Throws all that is wrong with it. */
 export function openCheckpoints(folder: string, session: Session, options: SavingOptions): CheckpointFolder {
   const { files, run, writer } = options
   const { behind } = session

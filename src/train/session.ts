@@ -42,68 +42,70 @@ import { type Observed, observing, timed, timesIn } from './observed.js'
 import { earlierPrograms } from './ramp.js'
 import { normLimitOf, spikeSkips } from './spikes.js'
 
+/** The metrics of one training step, as a line of metrics.jsonl has them. */
 export interface StepRecord extends Observed {
   /** Counts from 1. */
   readonly step: number
   readonly loss: number
-  /** Sequences it saw, where that changes from step to step. */
+  /** Sequences of the step, if the batch size changes. */
   readonly globalBatch?: number
   readonly gradientNorm: number
   readonly lr: number
-  /** The norm from which on it is a spike and skipped, where the run does so and knows. */
+  /** The gradient norm above which a step is skipped as a spike, if the run does so. */
   readonly normLimit?: number
-  /** Steps taken so far. */
+  /** Applied steps so far. */
   readonly taken: number
-  /** Why it changed nothing: then it was not taken, and its loss says nothing of the run. */
+  /** Why the step was skipped, if it was; its loss is then not meaningful. */
   readonly skipped?: string
-  /** What gradients were multiplied with, where losses are scaled. */
+  /** The loss scale, if losses are scaled. */
   readonly scale?: number
-  /** Labels that counted. */
+  /** Labels that are not ignored. */
   readonly counted: number
   readonly seconds: number
-  /** Of the processor, that the step was given by the machine, where that is known. */
+  /** CPU seconds that the machine gave to the step, if known. */
   readonly cpu?: number
   readonly tokensPerSecond: number
   /** FLOPs as `flopsDefinition` counts them. */
   readonly flopsPerSecond: number
-  /** Over the held-out samples, after this step. */
+  /** The validation loss after this step. */
   readonly evalLoss?: number
-  /** What the model said after it, where somebody asked. */
+  /** Sample text generated after this step, if requested. */
   readonly sample?: string
-  /** The newest checkpoint that was completed since the step before: of this step, or of an earlier one. */
+  /** The latest checkpoint completed since the previous step; it may be of an earlier step. */
   readonly checkpoint?: string
-  /** What this step is the first to show. */
+  /** Findings that are new in this step. */
   readonly warning?: Problem
-  /** What was found in it; in metrics.jsonl each has a line of its own. */
+  /** Health events of the step; in metrics.jsonl each is a line. */
   readonly events?: readonly HealthEvent[]
 }
 
+/** A training run that is stepped by its caller. */
 export interface Session {
   readonly job: Job
-  /** That of the next step: where batches grow, there are several. */
+  /** The program of the next step; with growing batches there are several. */
   readonly program: Program
   readonly dataset: Dataset
   readonly kernels: KernelName
   readonly trainer: Trainer
-  /** The checkpoint it began with, where there was one. */
+  /** The checkpoint it started from, if any. */
   readonly beginning?: Beginning
-  /** Steps behind it, those that were skipped and those of the run it resumes included. */
+  /** Completed steps, including skipped ones and those of the run it resumes. */
   readonly behind: number
   /** Of these, those that were taken. */
   readonly taken: number
-  /** Where replicas are compared (hashEvery). */
+  /** Result of comparing replicas (hashEvery). */
   readonly replicas?: ReplicaState | undefined
-  /** What it remembers of gradient norms, where it skips spikes. */
+  /** Its history of gradient norms, if it skips spikes. */
   readonly norms?: Norms | undefined
-  /** Takes the next step. Throws where the engine fails, where the loss of a step that was taken is not finite, or where it must not go on. */
+  /** Takes the next step. Throws if the engine fails, if the loss is NaN or Inf, or if the run must not continue. */
   step(): Promise<StepRecord>
-  /** Why it must not go on. */
+  /** Why the run must not continue. */
   readonly broken: readonly Problem[]
-  /** What it knows of the steps behind it. */
+  /** Its record of completed steps. */
   readonly standing: Standing
-  /** The mean loss over the held-out samples; undefined where the job has none. */
+  /** The mean validation loss; undefined if the job has no validation data. */
   evaluate(): Promise<number | undefined>
-  /** Something more is to go wrong: the ranks are told, with all that they hold. Throws where it cannot happen here. */
+  /** Injects one more fault and informs the ranks. Throws if it cannot happen here. */
   inject(fault: Fault): Promise<void>
   stop(): Promise<void>
 }
@@ -118,35 +120,36 @@ export interface Standing {
   readonly skips: number
 }
 
+/** Options of `startSession`. */
 export interface SessionOptions extends BitChecks {
-  /** The program of the job, where it was compiled and checked before. */
+  /** The program of the job, if it is already compiled and checked. */
   readonly program?: Program
-  /** The schedule, where the plan names a file. */
+  /** The schedule, if the plan names a file. */
   readonly schedule?: Schedule | undefined
   /** auto: the fastest that there are. */
   readonly kernels?: KernelName | 'auto'
-  /** The checkpoint to resume, or whose weights to start with; without it the seed gives the weights. */
+  /** The checkpoint to resume or to take weights from; by default weights are initialized from the seed. */
   readonly beginning?: Beginning | undefined
-  /** Whether the spans of each step are kept; without it they are where that says something about the program. */
+  /** Whether the spans of each step are kept; by default only where they are meaningful. */
   readonly measure?: boolean
-  /** Whether the choices of experts are kept after each step. */
+  /** Whether routing decisions are kept after each step. */
   readonly choices?: boolean
   /** Where the flight record of a failed step goes. */
   readonly flightRecord?: string
-  /** A folder of the disk on which the engine keeps what the plan offloads to one. */
+  /** The folder in which the engine keeps what the plan offloads to disk. */
   readonly offloadFolder?: string | undefined
-  /** Seconds that a rank may wait for another; without it, by what each instruction took in the steps before. */
+  /** Timeout in seconds for a rank that waits; by default from the times of earlier steps. */
   readonly timeout?: number | undefined
-  /** What is to go wrong; a run that starts again is given the same. */
+  /** Faults to inject; pass the same to a restarted run. */
   readonly faults?: FaultBook | undefined
-  /** Of the session that it takes over from. */
+  /** State of the session that it replaces. */
   readonly standing?: Standing | undefined
-  /** Threads to use; without it the session starts its own and ends them. */
+  /** Threads to use; by default the session starts and ends its own. */
   readonly pool?: Pool | undefined
   readonly watcher?: Watcher
 }
 
-/** Throws everything that keeps the job from running here, or from beginning with the checkpoint. */
+/** Starts a training run. Throws all reasons why the job cannot run here, or cannot start from the checkpoint. */
 export async function startSession(job: Job, dataset: Dataset, options: SessionOptions = {}): Promise<Session> {
   const { beginning, schedule, watcher = unwatched } = options
   const kernels = kernelsFor(options.kernels ?? 'auto')
@@ -376,7 +379,7 @@ function recordOf(
   }
 }
 
-/** Takes the steps the job still has, and evaluates where that is due; ends early when nobody asks for the next, or where it must. */
+/** Takes the remaining steps of a job and evaluates when due. Stops early when the caller stops iterating. */
 export async function* train(session: Session): AsyncGenerator<StepRecord> {
   const { steps, evalEvery } = session.job.training
   while (session.behind < steps) {

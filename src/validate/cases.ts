@@ -5,12 +5,13 @@ import type { Row } from './row.js'
 import { families } from './studies.js'
 import { compareTimes, type Times } from './times.js'
 
+/** A published run: the rows of a file in validation/ and how to cost them. */
 export interface Case {
   readonly title: string
   /** The file of validation/ that has its rows. */
   readonly file: string
   readonly picks: (row: Row) => boolean
-  /** What other plans of its software keep to, where that is not what the framework says whose prices it has. */
+  /** Constraints of other plans of its software, if they differ from those of the profile. */
   readonly constraints?: readonly string[]
 }
 
@@ -43,6 +44,7 @@ const maxtext = (device: string, size: string): Case => ({
   constraints: ['pp=1', 'reduce=microbatch', 'gather=use'],
 })
 
+/** The published runs that `lockstep case` knows, by name. */
 export const cases: Readonly<Record<string, Case>> = {
   'megatron-1.7b': megatron('1.7B'),
   'megatron-3.6b': megatron('3.6B'),
@@ -110,5 +112,5 @@ export function caseNamed(name: string): Case | UntimedCase {
 
 export const isUntimed = (found: Case | UntimedCase): found is UntimedCase => 'published' in found
 
-/** What was published beside what our prices say of the same plan, row by row. */
+/** Compares published figures with our estimates of the same plan, row by row. */
 export const compareCase = ({ picks }: Case, rows: readonly Row[]): Times => compareTimes(rows.filter(picks))

@@ -59,11 +59,13 @@ const words = [
   'provenance',
 ] as const
 
+/** A row of a file in validation/. */
 export type Row = {
   /** Counted from 1, as in the file without its header. */
   readonly line: number
 } & { readonly [C in (typeof numeric)[number]]?: number } & { readonly [C in (typeof words)[number]]: string }
 
+/** The rows of a file in validation/, from its text. */
 export function rowsOf(text: string): Row[] {
   const shared = [...text.matchAll(/^# (\w+): (.*)$/gm)].map(([, name, value]) => [name, value] as const)
   const [header = [], ...records] = recordsOf(text.replace(/^(?:#.*\r?\n)*/, ''))

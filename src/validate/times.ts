@@ -6,6 +6,7 @@ import type { Row } from './row.js'
 import { setupOf } from './setup.js'
 import { studies, studyOf, unknownSource } from './studies.js'
 
+/** A published row with its measured and its predicted step time. */
 export interface Timed {
   readonly row: Row
   readonly study: string
@@ -15,10 +16,11 @@ export interface Timed {
   readonly predicted: number
   /** predicted / measured - 1 */
   readonly error: number
-  /** A constant was fitted on this row: it is not counted. */
+  /** A constant was fitted on this row, so it is not counted. */
   readonly fitted: boolean
 }
 
+/** Published rows costed, and those set aside with the reason. */
 export interface Times {
   readonly timed: readonly Timed[]
   readonly aside: readonly (SetAside & { readonly study: string })[]

@@ -10,16 +10,17 @@ import { readNumbers } from './numbers.js'
 import { type Place, sizeOf } from './place.js'
 import { isModelType, type ModelType } from './tables.js'
 
+/** An opened Hugging Face folder: its config, and where each of our parameters is stored. */
 export interface WeightFolder {
   readonly path: string
-  /** config.json as it is. */
+  /** The contents of config.json. */
   readonly raw: Readonly<Record<string, unknown>>
   readonly config: ModelConfig
   readonly modelType: ModelType
   readonly map: WeightMap
   readonly warnings: readonly Problem[]
   readonly files: readonly string[]
-  /** The form of a parameter that the files have. */
+  /** How the files store a parameter. */
   formOf(param: MappedParam): readonly Place[]
   /** The name a file has for a tensor, and its dtype there. */
   stored(tensor: string): StoredTensor | undefined
@@ -44,11 +45,11 @@ export const isWeightFolder = (path: string, files: Pick<Files, 'exists'>): bool
   files.exists(within(path, configFile)) && !files.exists(within(path, 'manifest.json'))
 
 export interface OpenOptions {
-  /** Learned positions are wanted for so many tokens; without it, all there are. */
+  /** The number of learned position embeddings to use; by default all. */
   readonly seq?: number
 }
 
-/** Throws all that keeps its numbers from being those of the model its config names. */
+/** Opens a Hugging Face folder. Throws if its tensors do not match the model of its config. */
 export function openWeights(path: string, files: Files, { seq }: OpenOptions = {}): WeightFolder {
   const { raw, config, modelType, problems } = readConfig(path, files)
   const held = openFiles(path, files)

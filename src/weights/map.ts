@@ -19,7 +19,7 @@ export interface WeightMap {
   readonly params: readonly MappedParam[]
   /** Of all dims that places may name. */
   readonly sizes: Readonly<Record<string, number>>
-  /** Whether a tensor, named without the prefix, is a constant that nobody needs. */
+  /** Whether a tensor, named without the prefix, is an unused constant. */
   readonly isConstant: (name: string) => boolean
 }
 

@@ -10,10 +10,11 @@ import { type MappedParam, tensorsOf, type WeightMap } from './map.js'
 import { adapterFiles, expertsIn, type ModulePart, partOf, sidesOf, splitDims } from './peft.js'
 import { gathered, placeOf } from './place.js'
 
+/** LoRA adapters read from a folder that PEFT saved. */
 export interface AdapterFolder {
   readonly path: string
   readonly adapters: Adapters
-  /** Both factors of every matrix that has them, by our names. */
+  /** Both factors of each adapted matrix, by our parameter names. */
   readonly tensors: ReadonlyMap<string, AdapterFactor>
 }
 
@@ -39,7 +40,7 @@ interface Stored {
 export const isAdapterFolder = (path: string, files: Pick<Files, 'exists'>): boolean =>
   files.exists(within(path, adapterFiles.config))
 
-/** Throws all that keeps them from being those of the model. */
+/** Opens LoRA adapters that PEFT saved. Throws if they do not fit the model. */
 export function openAdapters(path: string, files: Files, map: WeightMap): AdapterFolder {
   const config = configOf(path, files)
   const wrong = configProblems(config)
@@ -288,7 +289,7 @@ function filledUp(
   return new Map([...tensors, ...missing])
 }
 
-/** The weights with these beside them. */
+/** A weight source with LoRA adapters added to it. */
 export function besideWeights(weights: Checkpoint, { adapters, tensors }: AdapterFolder): Checkpoint {
   const own = new Map<string, AdapterFactor>([...tensors].map(([name, tensor]) => [`param.${name}`, tensor]))
   return {

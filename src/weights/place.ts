@@ -4,9 +4,9 @@
  *
  *     (kvHeads group headDim) embed      two axes; the first is three of our dims
  *     embed (1/3 kvHeads headDim)        the second axis is three parts side by side, ours the second of them
- *     (kvHeads plainDim+valueDim) latent every head has two parts one after the other; ours is the one whose dim we have
+ *     (kvHeads qkNopeHeadDim+vHeadDim) latent every head has two parts one after the other; ours is the one whose dim we have
  *     (group+1+kvHeads headDim) embed    behind a part of as many as `group`, and one more
- *     (kvHeads ~ropeDim) embed           pairs that turn lie side by side there, and half of the dim apart here
+ *     (kvHeads ~qkRopeHeadDim) embed           pairs that turn lie side by side there, and half of the dim apart here
  *     position.. embed                   there may be more rows there
  *
  * Whatever is written, an element of ours lies at a base plus, for each dim, its index times a stride.

@@ -18,11 +18,12 @@ import { gathered, type Place, rangeOf, slabsOf } from './place.js'
 /** Elements of a tensor that are in memory at once. */
 const mostElements = 2 ** 24
 
+/** A Hugging Face folder as a checkpoint that any plan can start from. */
 export interface WeightSource extends Checkpoint {
   readonly folder: WeightFolder
 }
 
-/** Throws all that is wrong with the folder. */
+/** Opens a Hugging Face folder as a checkpoint. Throws all that is wrong with it. */
 export function weightSource(path: string, files: Files, options: OpenOptions = {}): WeightSource {
   const folder = openWeights(path, files, options)
   const params = new Map(folder.map.params.map(param => [`param.${param.name}`, param]))

@@ -33,7 +33,7 @@ const gpt2: Table = {
   prefix: 'transformer.',
   layers: 'h.',
   layer: rows(`
-    norm1.gain     ln_1.weight          embed
+    norm1.weight   ln_1.weight          embed
     norm1.bias     ln_1.bias            embed
     attn.q         attn.c_attn.weight   embed (0/3 kvHeads group headDim)
     attn.k         attn.c_attn.weight   embed (1/3 kvHeads headDim)
@@ -43,7 +43,7 @@ const gpt2: Table = {
     attn.v.bias    attn.c_attn.bias     (2/3 kvHeads headDim)
     attn.out       attn.c_proj.weight   (kvHeads group headDim) embed
     attn.out.bias  attn.c_proj.bias     embed
-    norm2.gain     ln_2.weight          embed
+    norm2.weight   ln_2.weight          embed
     norm2.bias     ln_2.bias            embed
     mlp.up         mlp.c_fc.weight      embed ffn
     mlp.up.bias    mlp.c_fc.bias        ffn
@@ -52,7 +52,7 @@ const gpt2: Table = {
   others: rows(`
     embed.tokens     transformer.wte.weight   vocab embed
     embed.positions  transformer.wpe.weight   position.. embed
-    head.norm.gain   transformer.ln_f.weight  embed
+    head.norm.weight transformer.ln_f.weight  embed
     head.norm.bias   transformer.ln_f.bias    embed
     head.out         lm_head.weight           vocab embed`),
   constants: /^h\.\d+\.attn\.(masked_)?bias$/,
@@ -65,7 +65,7 @@ const gpt2: Table = {
 const bigCode = (q: string, k: string, v: string): Table => ({
   ...gpt2,
   layer: rows(`
-    norm1.gain     ln_1.weight          embed
+    norm1.weight   ln_1.weight          embed
     norm1.bias     ln_1.bias            embed
     attn.q         attn.c_attn.weight   (${q}) embed
     attn.k         attn.c_attn.weight   (${k}) embed
@@ -75,7 +75,7 @@ const bigCode = (q: string, k: string, v: string): Table => ({
     attn.v.bias    attn.c_attn.bias     (${v})
     attn.out       attn.c_proj.weight   embed (kvHeads group headDim)
     attn.out.bias  attn.c_proj.bias     embed
-    norm2.gain     ln_2.weight          embed
+    norm2.weight   ln_2.weight          embed
     norm2.bias     ln_2.bias            embed
     mlp.up         mlp.c_fc.weight      ffn embed
     mlp.up.bias    mlp.c_fc.bias        ffn
@@ -84,16 +84,16 @@ const bigCode = (q: string, k: string, v: string): Table => ({
 })
 
 const llamaLayer = `
-    norm1.gain        input_layernorm.weight           embed
-    norm2.gain        post_attention_layernorm.weight  embed
+    norm1.weight      input_layernorm.weight           embed
+    norm2.weight      post_attention_layernorm.weight  embed
     attn.q            self_attn.q_proj.weight          (kvHeads group headDim) embed
     attn.k            self_attn.k_proj.weight          (kvHeads headDim) embed
     attn.v            self_attn.v_proj.weight          (kvHeads headDim) embed
     attn.q.bias       self_attn.q_proj.bias            (kvHeads group headDim)
     attn.k.bias       self_attn.k_proj.bias            (kvHeads headDim)
     attn.v.bias       self_attn.v_proj.bias            (kvHeads headDim)
-    attn.q.norm.gain  self_attn.q_norm.weight          headDim
-    attn.k.norm.gain  self_attn.k_norm.weight          headDim
+    attn.q.norm.weight  self_attn.q_norm.weight          headDim
+    attn.k.norm.weight  self_attn.k_norm.weight          headDim
     attn.out          self_attn.o_proj.weight          embed (kvHeads group headDim)
     mlp.gate          mlp.gate_proj.weight             ffn embed
     mlp.up            mlp.up_proj.weight               ffn embed
@@ -101,7 +101,7 @@ const llamaLayer = `
 
 const llamaOthers = `
     embed.tokens    model.embed_tokens.weight  vocab embed
-    head.norm.gain  model.norm.weight          embed
+    head.norm.weight  model.norm.weight          embed
     head.out        lm_head.weight             vocab embed`
 
 /** Experts one by one, as files have them; or stacked, as modules of transformers 5 do. */
@@ -127,20 +127,20 @@ const shared = (theirs: string) => `
 
 /** Without a latent for queries they are projected at once. `turned`: how the part that turns is written. */
 const latent = (turned: string) => `
-    norm1.gain        input_layernorm.weight               embed
-    norm2.gain        post_attention_layernorm.weight      embed
-    attn.q.down       self_attn.q_a_proj.weight            queryRank embed
-    attn.q.norm.gain  self_attn.q_a_layernorm.weight       queryRank
-    attn.q.plain      self_attn.q_b_proj.weight            (kvHeads group plainDim+${turned}) queryRank
-    attn.q.rope       self_attn.q_b_proj.weight            (kvHeads group plainDim+${turned}) queryRank
-    attn.q.plain      self_attn.q_proj.weight              (kvHeads group plainDim+${turned}) embed
-    attn.q.rope       self_attn.q_proj.weight              (kvHeads group plainDim+${turned}) embed
+    norm1.weight      input_layernorm.weight               embed
+    norm2.weight      post_attention_layernorm.weight      embed
+    attn.q.down       self_attn.q_a_proj.weight            qLoraRank embed
+    attn.q.norm.weight  self_attn.q_a_layernorm.weight       qLoraRank
+    attn.q.plain      self_attn.q_b_proj.weight            (kvHeads group qkNopeHeadDim+${turned}) qLoraRank
+    attn.q.rope       self_attn.q_b_proj.weight            (kvHeads group qkNopeHeadDim+${turned}) qLoraRank
+    attn.q.plain      self_attn.q_proj.weight              (kvHeads group qkNopeHeadDim+${turned}) embed
+    attn.q.rope       self_attn.q_proj.weight              (kvHeads group qkNopeHeadDim+${turned}) embed
     attn.kv.down      self_attn.kv_a_proj_with_mqa.weight  latent+${turned} embed
     attn.k.rope       self_attn.kv_a_proj_with_mqa.weight  latent+${turned} embed
-    attn.kv.norm.gain self_attn.kv_a_layernorm.weight      latent
-    attn.k.plain      self_attn.kv_b_proj.weight           (kvHeads plainDim+valueDim) latent
-    attn.v            self_attn.kv_b_proj.weight           (kvHeads plainDim+valueDim) latent
-    attn.out          self_attn.o_proj.weight              embed (kvHeads group valueDim)
+    attn.kv.norm.weight self_attn.kv_a_layernorm.weight      latent
+    attn.k.plain      self_attn.kv_b_proj.weight           (kvHeads qkNopeHeadDim+vHeadDim) latent
+    attn.v            self_attn.kv_b_proj.weight           (kvHeads qkNopeHeadDim+vHeadDim) latent
+    attn.out          self_attn.o_proj.weight              embed (kvHeads group vHeadDim)
     mlp.gate          mlp.gate_proj.weight                 ffn embed
     mlp.up            mlp.up_proj.weight                   ffn embed
     mlp.down          mlp.down_proj.weight                 embed ffn
@@ -157,7 +157,7 @@ const llamaLike = (layer: string): Table => ({
 const llama = llamaLike(llamaLayer)
 const qwenMoe = llamaLike(`${llamaLayer}${experts}${shared('shared_expert')}
     mlp.shared.open  mlp.shared_expert_gate.weight  0/1 embed`)
-const deepseek = llamaLike(latent('~ropeDim'))
+const deepseek = llamaLike(latent('~qkRopeHeadDim'))
 
 /** By `model_type`. */
 export const tables = {
@@ -184,4 +184,4 @@ export const isModelType = (name: string): name is ModelType => Object.hasOwn(ta
 export const manyQueries: Table = bigCode('kvHeads group 0/3 headDim', 'kvHeads 1/3 headDim', 'kvHeads 2/3 headDim')
 
 /** Where pairs that turn lie half a dim apart, as ours do: `rope_interleave: false`. */
-export const halvesApart: Table = llamaLike(latent('ropeDim'))
+export const halvesApart: Table = llamaLike(latent('qkRopeHeadDim'))

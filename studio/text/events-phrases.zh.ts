@@ -147,7 +147,7 @@ export const eventPhrasesZh: Translated<EventPhrases> = {
   ],
   axisOrder: [
     'rank 按 {order} 排列时，通信多的轴落在慢链路上：按 {usual} 排列一步会少 {gain}%',
-    '不写 plan.order，或写成 {usual}',
+    '不写 plan.rankOrder，或写成 {usual}',
   ],
   network: ['无法重叠的集合通信占一步的 {share}%，其中最多的是 {axis}（{most}%）', '试试：{change}，−{gain}%'],
   bubble: ['流水线气泡占一步的 {share}%：{stages} 个 stage，{microbatches} 个微批次', '试试：{change}，−{gain}%'],

@@ -43,8 +43,10 @@ export const failuresZh = {
   '.exec/no-files': ['这里没有文件系统'],
   '.standstill': ['{time} 没有进展{before}'],
   '.standstill/usual': ['，而以往从不超过 {time}'],
-  '.rows/native': ['{where}：它的专家收到 {needed} 个 token，而容量是 {room}；设置 `rows: {factor}`'],
-  '.rows/interpreter': ['{where}：这个 rank 的专家收到 {needed} 个 token，而容量是 {room}；设置 `rows: {factor}`'],
+  '.rows/native': ['{where}：它的专家收到 {needed} 个 token，而容量是 {room}；设置 `expertCapacity: {factor}`'],
+  '.rows/interpreter': [
+    '{where}：这个 rank 的专家收到 {needed} 个 token，而容量是 {room}；设置 `expertCapacity: {factor}`',
+  ],
   '.rows/in': ['{block} 的微批次 {microbatch}'],
   '.rows/step': ['某一步'],
   '.not-finite': ['张量 {tensor} 的 {values} 个值里有 {count} 个是 NaN/Inf，第一个（{value}）在第 {first} 个元素'],

@@ -49,7 +49,7 @@ const searches = {
   'constraint/unknown/shape': ['不是字段与值的比较', "写成 'tp<=8' 这样"],
   'constraint/unknown/field': ['没有字段 {name}', '{instead}'],
   'constraint/unknown/integer': ['{value} 不是整数'],
-  'constraint/unknown/rows': ['{value} 不是专家容量：不小于 1 的数，或 worst', "写成 'rows<=1.5' 这样"],
+  'constraint/unknown/rows': ['{value} 不是专家容量：不小于 1 的数，或 worst', "写成 'expertCapacity<=1.5' 这样"],
   'constraint/unknown/limit': ['memory 只能设上限', "写成 'memory<=70GiB' 这样"],
   'constraint/unknown/memory': ['{value} 不是内存大小', '写成 70GiB 这样'],
   'constraint/unknown/relation': ['{field} 只能用 = 或 !='],

@@ -14,6 +14,8 @@ const schema = {
   'schema/value/memory': ['`{got}` 不是内存大小；写成 {example} 这样'],
   'schema/value/experts': ['缺少：专家数，以及每个 token 选几个专家（top-k）'],
   'schema/value/twice': ['{value}，而 {other} 是 {got}'],
+  'schema/renamed': ['`{old}` 现在叫 `{now}`'],
+  'schema/renamed/twice': ['`{old}` 和 `{now}` 是同一个字段，两个都写了', '去掉 `{old}`'],
   'schema/key': ['没有名为 `{key}` 的键', '{instead}'],
   'schema/name/word': ['{field} 没有 `{word}` 这个取值', '{instead}'],
   'schema/name/value': ['{field} 没有这个取值：{got}', '{instead}'],

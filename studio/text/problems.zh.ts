@@ -31,6 +31,7 @@ export const problemTitlesZh: Readonly<Record<ProblemCode, string>> = {
   'file/more': '还有未列出的问题',
 
   'schema/key': '没有这个键',
+  'schema/renamed': '字段用了旧名字，或同时用了两个名字',
   'schema/missing': '缺少必需的键',
   'schema/name': '没有这个名字',
   'schema/range': '数值超出范围',

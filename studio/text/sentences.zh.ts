@@ -78,7 +78,7 @@ export const sentencesZh: Wording<SentenceValues> = {
   'ep/all-rows': v => `${experts(v)}；缓冲区按最坏情况分配，是负载均衡时的 ${v.times} 倍`,
   'ep/every-row': v => `${experts(v)}；每个 rank 的缓冲区按最坏情况分配`,
   'ep/priced': v =>
-    `${experts(v)}；按负载均衡的 ${v.times} 倍估算（rows: ${v.rows}）；某一步超出时会在更新之前停下，rows: worst 允许 ${v.worst} 倍`,
+    `${experts(v)}；按负载均衡的 ${v.times} 倍估算（expertCapacity: ${v.rows}）；某一步超出时会在更新之前停下，expertCapacity: worst 允许 ${v.worst} 倍`,
   'pp/none': () => '不用流水线：每个 rank 都有全部的层',
   'pp/zero': () => '不用流水线：改由 ZeRO-3 切分参数',
   'pp/shared': v =>
@@ -157,6 +157,7 @@ export const sentencesZh: Wording<SentenceValues> = {
   'fit/over': v => `放不下：比可用的 ${gibibytes(v.room)} 多 ${gibibytes(v.over)}`,
   'best/none': () => '没有放得下的方案；lockstep plan 会说明怎样才行',
   'best/this': () => '按估算就是这一个',
+  'best/fits': v => `${seconds(v.step)}（估算），能放下的方案中最快`,
   'best/faster': v => `${seconds(v.step)}，按估算快 ${percent(v.gain)}`,
   'note/own-order': v =>
     v.simulated

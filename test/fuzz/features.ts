@@ -52,13 +52,13 @@ const optimizers: readonly Training['optimizer'][] = [
   { kind: 'lamb', lr: 1e-2, weightDecay: 0.1, beta1: 0.8, beta2: 0.99, eps },
   { kind: 'lamb', lr: 1e-2, eps, always: true },
   { kind: 'adafactor', lr: 1e-2, weightDecay: 0.1 },
-  { kind: 'adafactor', lr: 1e-2, beta2Decay: -0.5, eps: 1e-6, least: 1e-2, most: 0.5 },
-  { kind: 'muon', lr: 1e-3, rest: { eps } },
+  { kind: 'adafactor', lr: 1e-2, beta2Decay: -0.5, eps1: 1e-6, eps2: 1e-2, clipThreshold: 0.5 },
+  { kind: 'muon', lr: 1e-3, adamw: { eps } },
   {
     ...{ kind: 'muon', lr: 1e-3, weightDecay: 0.1, momentum: 0.8, nesterov: false, steps: 3, adjust: 'rms' },
-    rest: { lr: 1e-4, eps, weightDecay: 0.01, beta1: 0.8, beta2: 0.99, amsgrad: true },
+    adamw: { lr: 1e-4, eps, weightDecay: 0.01, beta1: 0.8, beta2: 0.99, amsgrad: true },
   },
-  { kind: 'muon', lr: 1e-3, rest: { eps, coupled: true, uncorrected: true, weightDecay: 0.1 } },
+  { kind: 'muon', lr: 1e-3, adamw: { eps, coupled: true, uncorrected: true, weightDecay: 0.1 } },
 ]
 
 /** Compression with error feedback sums gradients once a step, in f32. */
@@ -87,9 +87,9 @@ const offloads: readonly Plan[] = [
   { zero: 3, offload: { parameters: 'host' } },
   { zero: 3, offload: { parameters: 'disk' } },
   { zero: 3, offload: { optimizer: 'disk', parameters: 'host' } },
-  { zero: 3, recompute: 'full', offload: { optimizer: 'host', parameters: 'host', activations: 'boundaries' } },
-  { recompute: 'full', offload: { activations: 'boundaries' } },
-  { recompute: 'full', offload: { activations: 'boundaries', boundaries: 'disk' } },
+  { zero: 3, recompute: 'full', offload: { optimizer: 'host', parameters: 'host', activations: 'layer-inputs' } },
+  { recompute: 'full', offload: { activations: 'layer-inputs' } },
+  { recompute: 'full', offload: { activations: 'layer-inputs', layerInputs: 'disk' } },
 ]
 
 const ropes = {
@@ -133,7 +133,7 @@ export const features: Readonly<Record<string, Patches>> = {
   latent: {
     latent: { model: { mla: models.latent.mla } },
     'latent, eps of its norms': { model: { mla: { ...models.latent.mla, eps: 1e-2 } } },
-    'latent, queries at once': { model: { mla: { keyValueRank: 5, ropeDim: 2, plainDim: 3, valueDim: 4 } } },
+    'latent, queries at once': { model: { mla: { kvLoraRank: 5, qkRopeHeadDim: 2, qkNopeHeadDim: 3, vHeadDim: 4 } } },
   },
   experts: {
     ...named(Object.keys(expertModels) as (keyof typeof expertModels)[], name => ({
@@ -149,8 +149,8 @@ export const features: Readonly<Record<string, Patches>> = {
     tokens: { training: { globalBatch: 16, batchRamp: [{ globalBatch: 8, tokens: 64 }] } },
   },
   optimizer: trainingField('optimizer', ...optimizers),
-  roles: trainingField(
-    'roles',
+  paramGroups: trainingField(
+    'paramGroups',
     { norm: { lr: 2, weightDecay: 1 }, embedding: { lr: 0.5, weightDecay: 0 } },
     { bias: { lr: 2, weightDecay: 1 }, head: { lr: 0.5, weightDecay: 0 } },
     { matrix: { lr: 0.5, weightDecay: 2 }, router: { lr: 2, weightDecay: 0 }, adapter: { lr: 2, weightDecay: 0 } },
@@ -189,12 +189,7 @@ export const features: Readonly<Record<string, Patches>> = {
     never: { training: { evalBatches: 0 } },
   },
   documents: named(
-    [
-      { separator: 0 },
-      { separator: 1, labels: 'within' },
-      { separator: 0, pad: 2 },
-      { separator: 0, labels: 'within', pad: 4 },
-    ] as const,
+    [{ eod: 0 }, { eod: 1, eodMaskLoss: true }, { eod: 0, pad: 2 }, { eod: 0, eodMaskLoss: true, pad: 4 }] as const,
     documents => ({ data: { documents } }),
   ),
   dp: { ...planField('dp', 2, 4), 'dp 3': { training: { globalBatch: 12 }, plan: { dp: 3 } } },
@@ -208,7 +203,7 @@ export const features: Readonly<Record<string, Patches>> = {
     'zigzag of documents': {
       training: { seq: 16 },
       plan: { cp: 2, zigzag: 'documents' },
-      data: { documents: { separator: 0, pad: 4 } },
+      data: { documents: { eod: 0, pad: 4 } },
     },
   },
   pp: planField('pp', 2, 4),
@@ -219,7 +214,7 @@ export const features: Readonly<Record<string, Patches>> = {
   reduce: planField('reduce', 'step'),
   attention: planField('attention', 'ring', 'ulysses', { ulysses: 2, ring: 2 }),
   zigzag: planField('zigzag', true, false),
-  rows: planField('rows', 'worst', 3),
+  rows: planField('expertCapacity', 'worst', 3),
   sequenceParallel: planField('sequenceParallel', true),
   microbatches: planField('microbatches', 2, 4, 8),
   schedule: planField('schedule', ...scheduleNames),
@@ -258,6 +253,6 @@ export const features: Readonly<Record<string, Patches>> = {
   flights: { ...planField('bucket', 64, 1000), ...planField('prefetch', 0, 2) },
   compress: { ...named(wires, plan => ({ plan })), onebit },
   offload: named(offloads, plan => ({ plan })),
-  order: planField('order', 'pp-dp-tp', 'dp-pp-tp-cp-ep', 'tp-cp-ep-dp-pp', 'dp-tp-pp'),
+  order: planField('rankOrder', 'pp-dp-tp', 'dp-pp-tp-cp-ep', 'tp-cp-ep-dp-pp', 'dp-tp-pp'),
   deviceMemory: planField('deviceMemory', '80GiB'),
 }

@@ -70,14 +70,14 @@ function readMeasured(path: string, io: Io): Cluster {
   return measuredCluster(measured)
 }
 
-/** Every probe has as many turns. */
-const rounds = { quick: 1, thorough: 60 } as const
+/** Turns of each probe. */
+const rounds = { quick: 2, thorough: 60 } as const
 
 async function measureHere({ quick = false }: CalibrateOptions, io: Io): Promise<Cluster> {
-  const { starts, cluster } = calibration(thisHost(), quick)
+  const { starts, settled, cluster } = calibration(thisHost(), quick)
   await withProgress(io, progress => {
     progress.expect({ [phase]: 1 })
-    return progress.run(phase, inTurns(starts, quick ? rounds.quick : rounds.thorough))
+    return progress.run(phase, inTurns(starts, quick ? rounds.quick : rounds.thorough, settled))
   })
   return cluster()
 }

@@ -1,5 +1,5 @@
 /** lockstep cluster: the devices that are known, and how many of them would be joined. */
-import { save, scaled, showBytes, table } from '../../base/index.js'
+import { save, scaled, showBytes, table, wrapped } from '../../base/index.js'
 import {
   type Cluster,
   clusterOf,
@@ -48,7 +48,6 @@ function listText(): string {
     const link = topology.kind === 'tree' ? topology.levels[0].link : topology.link
     return [
       name,
-      device.title,
       String(Math.round(halfPeak(device) / 1e12)),
       showBytes(device.memory),
       showRate(device.bandwidth),
@@ -57,7 +56,8 @@ function listText(): string {
       device.pricePerHour === undefined ? '-' : device.pricePerHour.toFixed(2),
     ]
   })
-  return table(['name', 'device', 'TFLOP/s', 'memory', 'bandwidth', 'intra-node', 'NICs', '$/h'], rows)
+  const list = table(['name', 'TFLOP/s', 'memory', 'bandwidth', 'intra-node', 'NICs', '$/h'], rows)
+  return `${list}\n\`lockstep cluster show NAME\` shows one in detail. TFLOP/s: dense, in bf16 or f16.`
 }
 
 /** The peak rate in the 16 bits it trains in. */
@@ -82,7 +82,7 @@ function showText(cluster: Cluster): string {
     deviceTable(cluster.device),
     '',
     'Sources',
-    ...new Set([...cluster.device.sources, ...cluster.sources].map(source => `- ${source}`)),
+    ...[...new Set([...cluster.device.sources, ...cluster.sources])].flatMap(source => wrapped(`- ${source}`)),
   ].join('\n')
 }
 

@@ -1,7 +1,7 @@
 /** lockstep config: the fields of a job or a cluster file, as the schemas have them. */
-import { didYouMean, error, type FieldReference, ProblemsError, table } from '../../base/index.js'
+import { didYouMean, error, type FieldReference, ProblemsError, wrapped } from '../../base/index.js'
 import { clusterFields, clusterSchema } from '../../cluster/index.js'
-import { jobFields, jobSchema } from '../../plan/index.js'
+import { jobFields, jobSchema, pathToday } from '../../plan/index.js'
 import type { Io } from '../io.js'
 
 export interface ConfigOptions {
@@ -23,7 +23,9 @@ export function configCommand(
     io.out(`${JSON.stringify(files[file].schema(), null, 2)}\n`)
     return 0
   }
-  const fields = chosen(files[file].fields(), field)
+  const today = file === 'job' && field !== undefined ? pathToday(field) : field
+  if (today !== field && io.verbosity !== 'quiet') io.err(`note: \`${field}\` is now \`${today}\`\n`)
+  const fields = chosen(files[file].fields(), today)
   io.out(json ? `${JSON.stringify(fields, null, 2)}\n` : referenceText(fields, file))
   return 0
 }
@@ -47,18 +49,21 @@ function chosen(fields: readonly FieldReference[], path: string | undefined): re
   ])
 }
 
+/** A field per block: its path with the default, then the meaning, what it takes and an example. */
 function referenceText(fields: readonly FieldReference[], file: string): string {
-  const rows = fields.map(({ path, of, takes, required, default: usual, example, meaning }) => [
-    path,
-    required ? 'needed' : usual === undefined ? '' : shown(usual),
-    example === undefined ? '' : shown(example),
-    short(takes),
-    [meaning, of && `(${of})`].filter(Boolean).join(' '),
-  ])
+  const blocks = fields.flatMap(({ path, of, takes, required, default: usual, example, meaning }) => {
+    const first = required ? `${path} (required)` : usual === undefined ? path : `${path}: ${shown(usual)}`
+    const what = [meaning, of && `(${of})`].filter(Boolean).join(' ')
+    const sample = example === undefined ? '' : `, such as ${shown(example)}`
+    return [
+      first,
+      ...wrapped(`    ${[what, `${short(takes)}${sample}`].filter(Boolean).join('; ')}`, undefined, '    '),
+    ]
+  })
   return [
-    table(['field', 'default', 'example', 'takes', 'meaning'], rows),
+    ...blocks,
     '',
-    `For editors: lockstep config ${file} --schema > ${file}.schema.json, and as the first line of the file`,
+    `For editors: lockstep config ${file} --schema > ${file}.schema.json; the first line of the file is`,
     `# yaml-language-server: $schema=./${file}.schema.json`,
     '',
   ].join('\n')

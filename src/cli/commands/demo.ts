@@ -62,7 +62,8 @@ export async function demoCommand({ json = false }: DemoOptions, io: Io): Promis
   const trained = await trainedOn(job, program, data, { steps: job.training.steps, show: !json, io })
   const serial = serialJob(job)
   const single = await trainedOn(serial, compileJob(serial), data, { steps: repeated, show: false, io })
-  const compared: Compared = { predicted, measured: trained, single, asPlanned: trained.asPlanned }
+  const usable = Math.min(worldOf(program.mesh), thisHost().cores)
+  const compared: Compared = { predicted, measured: trained, single, usable, asPlanned: trained.asPlanned }
   const checks = checksOf(compared)
   say(`\n${comparedText(compared, checks, { green, red })}\n`)
 
@@ -93,11 +94,11 @@ const planned = ({ streams }: Program): number => most(streams.map(({ peak }) =>
 
 /** This machine is measured with small probes; the step is simulated with what they took. */
 async function predictedSeconds(program: Program, io: Io): Promise<number> {
-  const { starts, cluster } = calibration(thisHost(), true)
+  const { starts, settled, cluster } = calibration(thisHost(), true)
   return withProgress(io, async progress => {
     const phase = 'measuring this machine'
     progress.expect({ [phase]: 1 })
-    await progress.run(phase, inTurns(starts, rounds))
+    await progress.run(phase, inTurns(starts, rounds, settled))
     return simulateOn(program, cluster(worldOf(program.mesh))).step
   })
 }

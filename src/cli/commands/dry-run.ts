@@ -36,7 +36,7 @@ const reasons: Readonly<Record<string, string>> = {
   'plan.attention': 'as many ranks as cp has here',
   'plan.ep': 'each axis that distributes experts is kept, in two',
   'plan.etp': 'each axis that shards experts is kept, in two',
-  'plan.rows': 'few tokens route unevenly: capacity for all of them, so that no step stops',
+  'plan.expertCapacity': 'few tokens route unevenly: capacity for all of them, so that no step stops',
   'plan.zigzag': 'explicit, so that a shorter sequence is sharded the same way',
   'data.documents.pad': 'two chunks of one token per rank',
   'plan.pp': 'as deep as fits here; the schedule follows the same rule',

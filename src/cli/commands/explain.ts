@@ -1,5 +1,5 @@
 /** lockstep explain: what limits a plan, which changes would help, and why the others would not. */
-import { printable, scaled, showCount, showGiB, showPercent, showSeconds } from '../../base/index.js'
+import { printable, save, scaled, showCount, showGiB, showPercent, showSeconds, wrapped } from '../../base/index.js'
 import { heaviest } from '../../compile/index.js'
 import { type FrameworkName, frameworks } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
@@ -24,8 +24,9 @@ import {
   showSentence,
 } from '../../search/index.js'
 import { type RankLoad, rankLoadOf } from '../../simulate/index.js'
-import { loadAnyJob } from '../files/load.js'
 import { loadCluster } from '../files/load-cluster.js'
+import { requireOutputs } from '../files/outputs.js'
+import { jobTextWith, loadWithText, provenance } from '../files/planned-job.js'
 import { programOf } from '../files/program.js'
 import type { Io } from '../io.js'
 import { choiceLegend, choiceLines } from '../text/choice-text.js'
@@ -43,11 +44,13 @@ export interface ExplainOptions {
   readonly measuredStep?: number
   readonly devices?: number
   readonly set?: Readonly<Record<string, string>>
+  readonly out?: string
   readonly json?: boolean
 }
 
 export async function explainCommand(path: string, options: ExplainOptions, io: Io): Promise<number> {
-  const parsed = await loadAnyJob(path, io, options)
+  requireOutputs(io, options.out)
+  const { parsed, text } = await loadWithText(path, io, options)
   const { job } = parsed
   const isOwn = frameworks[options.software].own === true
   const tried = job && (isOwn || !hasClosedForm(job)) ? await programOf(parsed, path, io, { fits: false }) : undefined
@@ -68,16 +71,27 @@ export async function explainCommand(path: string, options: ExplainOptions, io: 
   io.out(
     options.json
       ? `${JSON.stringify({ ...asJson(explained), ...(load && { load }) }, null, 2)}\n`
-      : asText(explained, load, io),
+      : asText(explained, load, { io, out: options.out }),
   )
+  const { out } = options
+  if (out !== undefined) {
+    const { split, estimate } = explained.best ?? explained.plan
+    const head = provenance(request, { seconds: explained.scale * estimate.step, by: 'explain' })
+    save(out, `${head}\n${jobTextWith({ job, path, text }, planOf(request, split), out)}`, io)
+    if (!options.json) io.out(`written: ${out} (lockstep check, compile, simulate and explain read it)\n`)
+  }
   return 0
 }
 
 /** A schedule from a file and a list of ops to recompute are estimated from their programs. */
 const hasClosedForm = ({ plan }: Job): boolean => typeof plan.schedule === 'string' && !Array.isArray(plan.recompute)
 
-function asText(explained: Explanation, load: RankLoad | undefined, io: Io): string {
-  const { job, request, plan, fit, scale, neighbours, choices, best } = explained
+function asText(
+  explained: Explanation,
+  load: RankLoad | undefined,
+  { io, out }: { io: Io; out?: string | undefined },
+): string {
+  const { job, request, plan, fit, scale, neighbours, choices } = explained
   const { bold, red, dim } = colorsOf(io)
   const { cluster, shape, software, precision } = request
   const { mfu, tokensPerSecond } = ratesOfPlan(request, plan)
@@ -89,11 +103,15 @@ function asText(explained: Explanation, load: RankLoad | undefined, io: Io): str
     showPlan(plan.split),
     '',
     `${bold(`${showSeconds(plan.estimate.step)}/step`)}${scale === 1 ? '' : dim(` (measured; estimated ${showSeconds(plan.estimate.step / scale)})`)}, ${mfu === undefined ? '' : `MFU ${showPercent(mfu)}, `}${scaled(tokensPerSecond)} tokens/s, ${showGiB(plan.bytes)} per rank`,
-    ...bestLines(plan, best, bold),
-    ...fitSentence(request, plan, fit).map(showSentence).map(red),
-    ...noteSentences(explained).map(note => dim(`note: ${showSentence(note)}`)),
+    ...bestLines(explained, { bold, out }),
+    ...fitSentence(request, plan, fit)
+      .flatMap(fits => wrapped(showSentence(fits)))
+      .map(red),
+    ...noteSentences(explained)
+      .flatMap(note => wrapped(`note: ${showSentence(note)}`))
+      .map(dim),
     '',
-    `${bold('What limits it')}: ${showSentence(limitSentence(plan))}`,
+    `${bold('What limits it')}: ${wrapped(showSentence(limitSentence(plan)), 84).join('\n')}`,
     ...indent(partsLines(plan.estimate.step, plan.estimate.parts)),
     '',
     ...(load ? [...trafficLines(load), ...kernelLines(load), dim(whereElse), ''] : []),
@@ -117,19 +135,28 @@ function choicesText(choices: Explanation['choices'], { bold, dim }: ReturnType<
   return [
     ...section(`Cost of each choice, against the plan without it${taken}`, choiceLines(choices, true)),
     ...section('Cost of other choices (cost model)', choiceLines(choices, false)),
-    ...(choices.length > 0 ? [dim(choiceLegend), ''] : []),
+    ...(choices.length > 0 ? [...wrapped(choiceLegend, undefined, '').map(dim), ''] : []),
   ]
 }
 
 const whereElse = '`lockstep memory` lists saved activations, `lockstep simulate` draws the timeline'
 
-function bestLines(plan: Priced, best: Priced | undefined, bold: (text: string) => string): string[] {
-  const said = bestSentence(plan, best)
-  const differences = best && said.code === 'best/faster' ? differencesOf(plan.split, best.split) : undefined
+function bestLines(
+  { plan, best, fit }: Explanation,
+  { bold, out }: { bold: (text: string) => string; out: string | undefined },
+): string[] {
+  const said = bestSentence(plan, best, fit)
+  const differences =
+    best && (said.code === 'best/faster' || said.code === 'best/fits')
+      ? differencesOf(plan.split, best.split)
+      : undefined
   return [
     `${bold('Best plan found')}: ${showSentence(said)}`,
     ...(differences
-      ? [`  ${showSentence(differenceSentence(differences))}`, '  `lockstep plan` with this job and --out writes it']
+      ? [
+          ...wrapped(`  ${showSentence(differenceSentence(differences))}`),
+          ...(out === undefined ? ['  `--out job.yaml` writes it'] : []),
+        ]
       : []),
   ]
 }

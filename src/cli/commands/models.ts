@@ -1,5 +1,5 @@
 /** lockstep models: the model presets, and the sizes of each. */
-import { ProblemsError, scaled, showBytes, showCount, showWhole, table } from '../../base/index.js'
+import { ProblemsError, scaled, showBytes, showCount, showWhole, table, wrapped } from '../../base/index.js'
 import {
   flopsDefinition,
   ModelConfig,
@@ -44,15 +44,19 @@ function listed(preset: PresetName, { seq }: ModelsOptions): Listed {
 
 function listText(models: readonly Listed[]): string {
   const rows = models.map(({ preset, model, sizes: { parameters, active, flops, weights, seq, cache } }) => [
-    ...[preset, model.family, showCount(parameters), active === parameters ? '' : showCount(active)],
+    ...[preset, showCount(parameters), active === parameters ? '' : showCount(active)],
     ...[scaled(flops.training), showBytes(weights.bf16), seq, showBytes(cache)],
     ...[model.layers, model.embed],
   ])
-  const header = ['name', 'family', 'parameters', 'active', 'FLOPs/token', 'in bf16', 'context', 'KV/token', 'layers']
+  const header = ['name', 'parameters', 'active', 'FLOPs/token', 'in bf16', 'context', 'KV/token', 'layers']
   return [
     table([...header, 'embed'], rows),
-    `Training FLOPs/token at that context: ${flopsDefinition}. KV/token: KV cache of all layers in bf16.`,
-    '`lockstep models NAME` shows one in detail. In a job: `model: NAME`, or `model: { preset: NAME, layers: 4 }`.\n',
+    ...wrapped(
+      `Training FLOPs/token at that context: ${flopsDefinition}. KV/token: KV cache of all layers in bf16.`,
+      undefined,
+      '',
+    ),
+    '`lockstep models NAME` shows one. In a job: `model: NAME` or `model: { preset: NAME, layers: 4 }`.\n',
   ].join('\n')
 }
 
@@ -70,10 +74,10 @@ function detailText(name: string, model: ModelConfig, sizes: ModelSizes): string
   const { seq, parameters, active, flops, weights, trained, cache } = sizes
   const parts = partsOfModel(model, seq).map(part => [
     part.name,
-    part.dims,
     part.count,
     showCount(part.parameters),
     `${((100 * part.parameters) / parameters).toFixed(1)} %`,
+    part.dims,
   ])
   const facts: (readonly [string, string])[] = [
     ['parameters', `${showWhole(parameters)} (${showCount(parameters)})`],
@@ -85,11 +89,11 @@ function detailText(name: string, model: ModelConfig, sizes: ModelSizes): string
     ['KV cache', `${showBytes(cache)}/token in bf16, ${showBytes(cache * seq)} for ${seq} tokens`],
   ]
   return [
-    `${name}: ${sizesText(model)}`,
+    ...wrapped(`${name}: ${sizesText(model)}`),
     '',
-    ...facts.map(([what, text]) => `${what.padEnd(14)} ${text}`),
+    ...facts.flatMap(([what, text]) => wrapped(`${what.padEnd(14)} ${text}`, undefined, ' '.repeat(15))),
     '',
-    table(['tensor', 'dims', 'count', 'parameters', 'share'], parts),
+    table(['tensor', 'count', 'parameters', 'share', 'dims'], parts),
     '',
   ].join('\n')
 }

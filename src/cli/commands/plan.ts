@@ -9,9 +9,7 @@ import {
   ProblemsError,
   planPrecisions,
   precisionFacts,
-  printable,
   save,
-  showSeconds,
   type Work,
 } from '../../base/index.js'
 import {
@@ -27,7 +25,7 @@ import {
   trainingInput,
 } from '../../search/index.js'
 import { requireOutputs } from '../files/outputs.js'
-import { planningOfJob } from '../files/planned-job.js'
+import { planningOfJob, provenance } from '../files/planned-job.js'
 import type { Io } from '../io.js'
 import { impossibleText, planText, type Told } from '../text/plan-text.js'
 import { type Planning, type PlanningOptions, planningOf } from '../text/planning.js'
@@ -58,7 +56,9 @@ export async function planCommand(path: string | undefined, options: PlanOptions
   io.out(json ? `${JSON.stringify(asJson(planning, told), null, 2)}\n` : planText(planning, told, io))
   if (out !== undefined) {
     const text = ofJob?.textWith(first, out) ?? jobText(planning, first, out)
-    save(out, `${provenance(planning, first)}\n${text}`, io)
+    const seconds = first.simulated?.step ?? first.plan.estimate.step
+    const condition = first.fit.condition && showSentence(first.fit.condition)
+    save(out, `${provenance(planning.request, { seconds, condition, by: 'plan' })}\n${text}`, io)
     if (!json) io.out(`\nwritten: ${out} (lockstep check, compile, simulate and explain read it)\n`)
   }
   return 0
@@ -164,13 +164,4 @@ export function jobText({ request, model }: Planning, { plan }: RankedPlan, path
     plan: planInput(plan.split, request.precision),
   }
   return stringify(job)
-}
-
-/** Comments at the top of a job that was written: what it is the answer to. */
-function provenance({ request: { cluster, software } }: Planning, { plan, fit, simulated }: RankedPlan): string {
-  return [
-    `# The fastest plan found for ${cluster.devices} x ${printable(cluster.device.title)}, as ${software.name} would run it:`,
-    `# ${showSeconds(simulated?.step ?? plan.estimate.step)}/step. Written by lockstep plan.`,
-    ...(fit.condition === undefined ? [] : [`# It fits if ${showSentence(fit.condition)}.`]),
-  ].join('\n')
 }

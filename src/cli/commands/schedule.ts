@@ -1,5 +1,5 @@
 /** `lockstep schedule`: makes, reads, checks, times and draws pipeline schedules. */
-import { error, type Problem, showProblem, table } from '../../base/index.js'
+import { error, type Problem, showProblem, table, wrapped } from '../../base/index.js'
 // Not through the folders' indices, which load schemas, YAML and the instructions: these take longer to load than to use.
 import { scheduleFacts } from '../../plan/schedule.js'
 import { timelineSvg } from '../../report/timeline.js'
@@ -154,7 +154,7 @@ interface TitledSchedule {
 async function made(options: ScheduleOptions, cost: Costs, io: Io): Promise<TitledSchedule> {
   const { name, chunks } = options
   if (name === undefined)
-    throw misuse(`name a schedule or give --file; the schedules are ${scheduleNames.join(', ')}, ${auto}`)
+    throw misuse(wrapped(`name a schedule or give --file: ${scheduleNames.join(', ')}, ${auto}`).join('\n'))
   if (name === auto) return madeAutomatically(options, cost, io)
   refuseAutoOptions(options)
   const known = isScheduleName(name) ? name : undefined

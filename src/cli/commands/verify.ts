@@ -1,5 +1,5 @@
 /** lockstep verify: static checks of the program, then a numeric comparison with a single rank. */
-import { counted, wrapped } from '../../base/index.js'
+import { counted, table, wrapped } from '../../base/index.js'
 import { compileJob } from '../../compile/index.js'
 import { showViolation } from '../../ir/index.js'
 import { earlierJobs, type Job } from '../../plan/index.js'
@@ -63,18 +63,22 @@ export function describe({ ok, ranks: proved, violations, numbers }: Verdict): s
   return [
     `static checks passed (${counted(proved, 'rank')}, full size)`,
     ...(shrunk.length > 0 ? describeSmaller(numbers) : []),
-    ...steps.map(
-      (s, i) =>
-        `step ${i + 1}: loss ${s.loss.toFixed(6)}, single rank ${s.serial.toFixed(6)}; difference: loss ${show(s.error)}, gradients ${show(s.gradient.error)}${s.gradient.name && ` (${s.gradient.name})`}`,
+    table(
+      ['step', 'loss', 'single rank', 'difference', 'gradients', 'largest in'],
+      steps.map(({ loss, serial, error, gradient }, i) => [
+        ...[i + 1, loss.toFixed(6), serial.toFixed(6), show(error), show(gradient.error), gradient.name],
+      ]),
     ),
     `parameters after ${counted(steps.length, 'step')}: difference ${show(parameter.error)}${parameter.name && ` (${parameter.name})`}`,
     ...(spread.error > 0 ? [`replicas of ${spread.name} differ by ${show(spread.error)}`] : []),
     memory.length === 0
       ? 'measured peak memory equals the prediction on every rank, in every category'
-      : `measured peak memory differs from the prediction: ${memory
-          .slice(0, 5)
-          .map(m => `rank ${m.rank} ${m.kind} ${m.measured} B instead of ${m.planned} B`)
-          .join(', ')}`,
+      : wrapped(
+          `measured peak memory differs from the prediction: ${memory
+            .slice(0, 5)
+            .map(m => `rank ${m.rank} ${m.kind} ${m.measured} B instead of ${m.planned} B`)
+            .join(', ')}`,
+        ).join('\n'),
     ok
       ? `numeric check passed: ${counted(ranks, 'rank')} ${ranks === 1 ? 'matches' : 'match'} the single-rank reference (worst ${show(worst)}, tolerance ${show(tolerance)})`
       : `numeric check FAILED: worst difference ${show(worst)}, tolerance ${show(tolerance)}`,

@@ -93,7 +93,7 @@ export async function writeEmitted({ job, program, schedule }: Loaded, target: T
   const contents = {
     ...files,
     ...(ids && { [tokenFile]: bytesOf(ids) }),
-    ...(job.data?.choices !== undefined && { [choiceFile]: { copyOf: besides(path, job.data.choices) } }),
+    ...(job.data?.routing !== undefined && { [choiceFile]: { copyOf: besides(path, job.data.routing) } }),
     ...(beginning && (beginning.weights || beginning.adapters !== undefined)
       ? converted(beginning.checkpoint, { job: run.job, name: program.name, tokenizer, texts })
       : beginning && carries
@@ -177,7 +177,7 @@ export function runOf(job: Job, path: string, dataset: Dataset, ids: Ids | undef
     ...(training.lossScale && 'min' in training.lossScale && { leastScale: Math.fround(training.lossScale.min) }),
     data: dataOf(job, dataset, ids),
     ...(dataset.documents && { documents: dataset.documents }),
-    ...(job.data?.choices !== undefined && { choices: choiceFile }),
+    ...(job.data?.routing !== undefined && { choices: choiceFile }),
     ...(units && { units }),
     fingerprint: dataset.fingerprint,
     ...(batches > 0 && { evaluation: { every: training.evalEvery, batches } }),

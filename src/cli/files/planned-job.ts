@@ -1,10 +1,10 @@
-/** `plan job.yaml`: the job specifies everything but the plan, which is searched; `--out` writes the job with the plan found. */
+/** `plan job.yaml` and `explain job.yaml`: `--out` writes the job with the plan found. */
 import { dirname } from 'node:path'
 import { parseDocument, stringify } from 'yaml'
-import { ProblemsError } from '../../base/index.js'
+import { ProblemsError, printable, showSeconds } from '../../base/index.js'
 import { findEntry } from '../../cluster/index.js'
 import { detect, Job, type PlanInput, worldOfPlan } from '../../plan/index.js'
-import { planOf, type RankedPlan, requestOfJob } from '../../search/index.js'
+import { planOf, type RankedPlan, type Request, requestOfJob } from '../../search/index.js'
 import type { Io } from '../io.js'
 import { type Planning, type PlanningOptions, planningFor } from '../text/planning.js'
 import { loadAnyJob, portable } from './load.js'
@@ -20,13 +20,8 @@ export interface PlannedJob {
 }
 
 export async function planningOfJob(path: string, options: JobPlanningOptions, io: Io): Promise<PlannedJob> {
-  let text = ''
-  const read = (file: string) => {
-    const content = io.read(file)
-    if (file === path) text = content
-    return content
-  }
-  const { job: given, problems } = await loadAnyJob(path, { ...io, read }, options)
+  const { parsed, text } = await loadWithText(path, io, options)
+  const { job: given, problems } = parsed
   if (!given) throw new ProblemsError(problems, path)
   const { seq = given.training.seq, globalBatch = given.training.globalBatch } = options
   const job = { ...given, training: { ...given.training, seq, globalBatch } }
@@ -37,12 +32,49 @@ export async function planningOfJob(path: string, options: JobPlanningOptions, i
   return {
     planning: planningFor({ request, model: path, clusterAt }, options),
     textWith: ({ plan: { split } }, out) => {
-      const planned = { ...job, plan: withoutDefaults(planOf(request, split), job) }
-      return dirname(out) === dirname(path) && !detect(text)
-        ? edited(text, planned, { seq: options.seq, globalBatch: options.globalBatch })
-        : stringify(JSON.parse(JSON.stringify({ ...portable(job, path), plan: planned.plan })))
+      const sizes = { seq: options.seq, globalBatch: options.globalBatch }
+      return jobTextWith({ job, path, text, sizes }, planOf(request, split), out)
     },
   }
+}
+
+/** A job, with the text of its file. */
+export async function loadWithText(path: string, io: Io, options: Parameters<typeof loadAnyJob>[2]) {
+  let text = ''
+  const read = (file: string) => {
+    const content = io.read(file)
+    if (file === path) text = content
+    return content
+  }
+  return { parsed: await loadAnyJob(path, { ...io, read }, options), text }
+}
+
+interface Written {
+  readonly job: Job
+  readonly path: string
+  readonly text: string
+  /** Sizes that were given on the command line. */
+  readonly sizes?: Readonly<Record<string, number | undefined>>
+}
+
+/** The text of a job file at `out` with another plan: an edited copy of a job file next to it, else a new job. */
+export function jobTextWith({ job, path, text, sizes = {} }: Written, plan: PlanInput, out: string): string {
+  const planned = { ...job, plan: withoutDefaults(plan, job) }
+  return dirname(out) === dirname(path) && !detect(text)
+    ? edited(text, planned, sizes)
+    : stringify(JSON.parse(JSON.stringify({ ...portable(job, path), plan: planned.plan })))
+}
+
+/** Comments at the top of a job that was written: what it is the answer to. */
+export function provenance(
+  { cluster, software }: Request,
+  { seconds, condition, by }: { seconds: number; condition?: string | undefined; by: string },
+): string {
+  return [
+    `# The fastest plan found for ${cluster.devices} x ${printable(cluster.device.title)}, modeled for ${software.name}:`,
+    `# ${showSeconds(seconds)}/step. Written by lockstep ${by}.`,
+    ...(condition === undefined ? [] : [`# It fits if ${condition}.`]),
+  ].join('\n')
 }
 
 /** The fields of a plan that differ from their defaults. */

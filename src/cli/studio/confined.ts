@@ -41,7 +41,7 @@ export function outsideProblems({ data, plan: { schedule } }: Job, path: string,
   const named = [
     ...(data && formOf(data) !== 'synthetic' ? [['data.source', data.source]] : []),
     ...(data?.tokenizer.endsWith('.json') ? [['data.tokenizer', data.tokenizer]] : []),
-    ...(data?.choices === undefined ? [] : [['data.choices', data.choices]]),
+    ...(data?.routing === undefined ? [] : [['data.routing', data.routing]]),
     ...(typeof schedule === 'string' ? [] : [['plan.schedule', schedule.file]]),
   ]
   return named.flatMap(([field, name]) =>

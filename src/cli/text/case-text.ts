@@ -1,5 +1,5 @@
 /** What `lockstep case` prints: published runs next to our estimates, and their plans next to those of our search. */
-import { scaled, showPercent, showSeconds, table } from '../../base/index.js'
+import { scaled, showPercent, showSeconds, table, wrapped } from '../../base/index.js'
 import type { Priced, Request } from '../../search/index.js'
 import type { Timed, Times, UntimedCase } from '../../validate/index.js'
 import { legendOf, numberCells, numberHeader, planColumns } from './plan-words.js'
@@ -45,31 +45,27 @@ export function caseText(title: string, { timed, aside }: Times, besides: readon
       ? [`TFLOP/s per device and step time: published, and our estimate for ${softwares.join(', ')}.`]
       : []),
     ...(timed.some(({ fitted }) => fitted) ? ['* a constant of the cost model was fitted on this row'] : []),
-    ...aside.map(({ row, reason }) => `row ${row.line} is left out: ${reason}`),
-    ...[...new Set(timed.map(({ row }) => `source: ${row.source}`))],
+    ...aside.flatMap(({ row, reason }) => wrapped(`row ${row.line} is left out: ${reason}`)),
+    ...[...new Set(timed.map(({ row }) => `source: ${row.source}`))].flatMap(line => wrapped(line)),
     ...(besides.length > 0 ? ['', ...besideText(timed.map(devicesOf), besides)] : []),
   ].join('\n')
 }
 
-/** Two lines a row: the plan that ran, and ours. */
+/** A table per cluster, with two lines per row: the plan that ran, and ours. */
 function besideText(names: readonly string[], besides: readonly PlanBeside[]): string[] {
   const splits = besides.flatMap(({ plan, best }) => [plan.split, ...(best ? [best.split] : [])])
   const { header, cells } = planColumns(splits)
+  const numbers = (request: Request, of: Priced) => [...numberCells(request, of).slice(0, shown), ...cells(of.split)]
   const rows = besides.flatMap(({ request, plan, best }, i) => [
-    [names[i], 'published', '', ...numberCells(request, plan).slice(0, shown), ...cells(plan.split)],
+    ...(names[i] === names[i - 1] ? [] : [[`${names[i]}:`]]),
+    ['  published', '', ...numbers(request, plan)],
     best
-      ? [
-          '',
-          'ours',
-          fasterBy(plan.estimate.step / best.estimate.step - 1),
-          ...numberCells(request, best).slice(0, shown),
-          ...cells(best.split),
-        ]
-      : ['', 'ours', 'none fits'],
+      ? ['  ours', fasterBy(plan.estimate.step / best.estimate.step - 1), ...numbers(request, best)]
+      : ['  ours', 'none fits'],
   ])
   return [
     'The plan our search chooses for the same batch, devices and software (cost model):',
-    table(['devices', 'plan', 'faster', ...numberHeader.slice(0, shown), ...header], rows),
+    table(['plan', 'faster', ...numberHeader.slice(0, shown), ...header], rows),
     ...legendOf(splits),
   ]
 }
@@ -77,7 +73,7 @@ function besideText(names: readonly string[], besides: readonly PlanBeside[]): s
 /** Of the numbers of a plan all but what tokens cost: step, MFU, tokens a second, GiB. */
 const shown = 4
 
-const fasterBy = (share: number): string => (Math.abs(share) < 5e-4 ? 'same' : showPercent(share))
+const fasterBy = (share: number): string => (Math.abs(share) < 5e-4 ? '-' : showPercent(share))
 
 export function untimedText(
   { title, source, published, tokens, on }: UntimedCase,
@@ -85,7 +81,7 @@ export function untimedText(
 ): string {
   const facts = Object.entries(published).map(([what, said]) => [what, said])
   return [
-    ...[title, '', table(['published', ''], facts), `source: ${source}`, ''],
+    ...[title, '', table(['published', ''], facts), ...wrapped(`source: ${source}`), ''],
     'No step time was published. Our estimate (cost model, modeled for lockstep)',
     `on ${on.devices} ${on.device}, global batch ${on.globalBatch}:`,
     ...(beside ? oursText(beside, tokens) : ['no such plan fits']),
@@ -94,14 +90,17 @@ export function untimedText(
 
 function oursText({ request, plan, best }: PlanBeside, tokens: number): string[] {
   const { header, cells } = planColumns([plan.split, ...(best ? [best.split] : [])])
-  const row = (name: string, of: Priced) => [name, ...numberCells(request, of), ...cells(of.split)]
+  const row = (name: string, of: Priced) => [name, ...numberCells(request, of).slice(0, shown), ...cells(of.split)]
   const steps = tokens / (request.globalBatch * request.shape.seq)
   const hours = ({ estimate }: Priced) => scaled((steps * estimate.step * request.cluster.devices) / 3600)
   const gain = best && plan.estimate.step / best.estimate.step - 1
   return [
-    table(['', ...numberHeader, ...header], [row('as published', plan), ...(best ? [row('our best', best)] : [])]),
-    ...(gain === undefined ? [] : [`Our best is ${gain < 5e-4 ? 'as fast' : `${showPercent(gain)} faster`}.`]),
-    `${scaled(tokens)} tokens are ${hours(plan)} device-hours as published${best ? `, ${hours(best)} with our best` : ''}.`,
+    table(
+      ['', ...numberHeader.slice(0, shown), ...header],
+      [row('published', plan), ...(best ? [row('ours', best)] : [])],
+    ),
+    ...(gain === undefined ? [] : [`Ours is ${gain < 5e-4 ? 'as fast' : `${showPercent(gain)} faster`}.`]),
+    `${scaled(tokens)} tokens take ${hours(plan)} device-hours as published${best ? `, ${hours(best)} with ours` : ''}.`,
     ...legendOf([plan.split, ...(best ? [best.split] : [])]),
   ]
 }

@@ -9,10 +9,10 @@ import {
   showSentence,
 } from '../../search/index.js'
 
-const header = ['', 'instead of', 'step', '', 'memory', 'state', 'sent', 'moved', 'main difference']
+const header = ['', 'vs', 'step', '', 'memory', 'state', 'sent', 'moved', 'main difference']
 
 export const choiceLegend =
-  'state: bytes per parameter (weight, gradient, optimizer state); sent: to other ranks, moved: to host or disk, per rank'
+  'vs: what it is compared with; state: change in bytes per parameter (weight, gradient, optimizer state); sent: to other ranks, moved: to host or disk, per rank'
 
 /** Those that the job has, and those that it has not; choices that cannot be otherwise are named with the reason. */
 export function choiceLines(choices: readonly JudgedChoice[], taken: boolean): string[] {
@@ -38,7 +38,7 @@ export function choiceCells(choice: PricedChoice): string[] {
     signedTime(now.step - without.step),
     percent(now.step / without.step - 1),
     signedBytes(now.bytes - without.bytes) || '0',
-    `${shortly(now.perParameter)} (${shortly(without.perParameter)})`,
+    signed(now.perParameter - without.perParameter),
     signedBytes(sent),
     signedBytes(moved),
     timeText(choice),
@@ -57,9 +57,9 @@ function timeText(choice: PricedChoice): string {
 const wordsOf = (part: string): string =>
   part in partWords ? partWords[part as keyof typeof partWords] : /* of a simulation alone */ part
 
-const shortly = (bytes: number): string => String(Number(bytes.toFixed(2)))
-
 const sign = (value: number): string => (value < 0 ? '-' : '+')
+const signed = (bytes: number): string =>
+  Math.abs(bytes) < 0.005 ? '0' : `${sign(bytes)}${Number(Math.abs(bytes).toFixed(2))}`
 const percent = (share: number): string =>
   Math.abs(share) < 5e-4 ? '' : `${sign(share)}${showPercent(Math.abs(share))}`
 const signedTime = (seconds: number): string =>

@@ -28,7 +28,7 @@ export interface Measured {
   readonly losses: readonly number[]
   /** The median step. */
   readonly seconds: number
-  /** Cores that the median step had; NaN where the system does not tell. */
+  /** Cores that the median step had; NaN where the system does not report processor time. */
   readonly cores: number
 }
 
@@ -36,6 +36,8 @@ export interface Compared {
   readonly predicted: Pick<Measured, 'bytes' | 'seconds'>
   readonly measured: Measured
   readonly single: Measured
+  /** Cores that the step can use: of this machine, at most one per rank. */
+  readonly usable: number
   /** Whether every category of every rank peaked where it was planned, to the byte. */
   readonly asPlanned: boolean
 }
@@ -44,6 +46,8 @@ export interface Compared {
 export const lossTolerance = 1e-4
 /** A machine that others use too is not the machine that was measured. */
 export const timeTolerance = 0.25
+/** With a smaller share of its cores a step was waiting for other processes. */
+const busyBelow = 0.8
 
 export interface Checks {
   readonly memory: boolean
@@ -53,9 +57,11 @@ export interface Checks {
   readonly lossDifference: number
   /** How far the measured step is from the prediction. */
   readonly timeDifference: number
+  /** What the step's processor time takes on all usable cores; only where other processes had some of them. */
+  readonly secondsAlone?: number
 }
 
-export function checksOf({ predicted, measured, single, asPlanned }: Compared): Checks {
+export function checksOf({ predicted, measured, single, usable, asPlanned }: Compared): Checks {
   const differences = single.losses.map((loss, i) => Math.abs(measured.losses[i] - loss) / Math.abs(loss))
   const lossDifference = Math.max(0, ...differences)
   const timeDifference = measured.seconds / predicted.seconds - 1
@@ -65,12 +71,20 @@ export function checksOf({ predicted, measured, single, asPlanned }: Compared): 
     time: Math.abs(timeDifference) <= timeTolerance,
     lossDifference,
     timeDifference,
+    ...(measured.cores < busyBelow * usable && { secondsAlone: (measured.seconds * measured.cores) / usable }),
   }
 }
 
-/** A step that waits for cores takes longer than predicted. */
-const busyText = ({ cores }: Measured): string =>
-  Number.isNaN(cores) ? ' (is the machine busy?)' : `: the step had ${cores.toFixed(1)} cores`
+const signed = (difference: number): string => `${difference < 0 ? '-' : '+'}${showPercent(Math.abs(difference), 0)}`
+
+/** Why a step did not take what was predicted, where it did not. */
+function whyText({ predicted, measured, usable }: Compared, { time, secondsAlone }: Checks): string {
+  if (time) return ''
+  if (secondsAlone === undefined)
+    return '\nThe prediction is from small probes of a few seconds; `npx lockstep compare` measures longer, op by op.'
+  const off = signed(secondsAlone / predicted.seconds - 1)
+  return `\nOther processes took ${(usable - measured.cores).toFixed(1)} of ${usable} cores; with all of them the step takes about ${showTime(secondsAlone)} (${off}).`
+}
 
 export function comparedText(
   compared: Compared,
@@ -81,7 +95,7 @@ export function comparedText(
   const mark = (ok: boolean) => (ok ? paint.green('✓') : paint.red('✗'))
   const count = single.losses.length
   const last = (losses: readonly number[]) => losses[count - 1].toFixed(4)
-  const off = `${checks.timeDifference < 0 ? '-' : '+'}${showPercent(Math.abs(checks.timeDifference), 0)}`
+  const timeMark = checks.time || checks.secondsAlone === undefined ? mark(checks.time) : '~'
   const rows = [
     [
       `memory per rank`,
@@ -102,8 +116,8 @@ export function comparedText(
       showTime(predicted.seconds),
       showTime(measured.seconds),
       showTime(single.seconds),
-      `${mark(checks.time)} ${off}${checks.time ? '' : busyText(measured)}`,
+      `${timeMark} ${signed(checks.timeDifference)}`,
     ],
   ]
-  return table(['', 'predicted', 'measured', 'single rank', 'check'], rows)
+  return `${table(['', 'predicted', 'measured', 'single rank', 'check'], rows)}${whyText(compared, checks)}`
 }

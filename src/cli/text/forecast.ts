@@ -90,7 +90,7 @@ function memoryLines(forecast: Forecast): string[] {
   const verdict = arena <= usable ? 'fits' : `does not fit: ${showBytes(arena - usable)} over`
   return [
     `Peak memory (pp ${pp}, the largest): ${showBytes(arena)} of ${showBytes(usable)} usable, ${verdict}`,
-    `  ${parts.join(', ')}`,
+    ...wrapped(`  ${parts.join(', ')}`),
     ...roomLines('host', elsewhere.host, elsewhere.usableHost),
     ...roomLines('disk', elsewhere.disk, elsewhere.usableDisk),
     ...slowDisk(forecast),

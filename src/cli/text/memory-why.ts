@@ -1,5 +1,5 @@
 /** `memory --why`: categories next to the analytic formulas, then layers and tensors. */
-import { shorten, showBytes, showPercent, table } from '../../base/index.js'
+import { shorten, showBytes, showPercent, table, wrapped } from '../../base/index.js'
 import type { MemoryWhy, TensorBytes, TermWhy } from '../../compile/index.js'
 
 export function whyText({ pp, kinds, terms, tensors }: MemoryWhy): string {
@@ -11,20 +11,32 @@ export function whyText({ pp, kinds, terms, tensors }: MemoryWhy): string {
   return [
     `Peak memory of a rank of pp ${pp}: exact, and by the analytic formulas of the literature`,
     table(['category', 'exact', 'analytic', 'difference', 'formula'], rows),
-    ...kinds.flatMap(({ kind, source, because }) => (because ? [`${kind}: ${because} (${source})`] : [])),
+    ...kinds.flatMap(({ kind, source, because }) => (because ? wrapped(`${kind}: ${because} (${source})`) : [])),
     '',
     'By term, at the peak of each category:',
-    table(['category', 'term', 'exact', 'analytic', 'formula', 'tensors'], terms.map(termRow)),
-    ...terms.flatMap(({ term, because }) => (because ? [`${term}: ${because}`] : [])),
+    table(['category', 'term', 'exact', 'analytic', 'formula'], terms.filter(isState).map(stateRow)),
+    '',
+    table(
+      ['activations', 'exact', 'analytic', 'formula', 'tensors'],
+      terms.filter(term => !isState(term)).map(({ term, ...rest }) => [term, ...cellsOf(rest), tensorsOf(rest)]),
+    ),
+    ...terms.flatMap(({ term, because }) => (because ? wrapped(`${term}: ${because}`) : [])),
     '',
     'Persistent state of one rank:',
     table(['layer', 'tensor', 'parameters', 'gradients', 'optimizer'], layerRows(tensors)),
   ].join('\n')
 }
 
-const termRow = ({ kind, term, exact, textbook, formula, tensors }: TermWhy, i: number, all: readonly TermWhy[]) => [
-  ...[kind === all[i - 1]?.kind ? '' : kind, term, showBytes(exact)],
-  ...[textbook === undefined ? '-' : showBytes(Math.round(textbook)), formula ?? '-', shorten(tensors.join(', '), 60)],
+const isState = ({ kind }: TermWhy): boolean => kind !== 'activations'
+
+const cellsOf = ({ exact, textbook, formula }: Omit<TermWhy, 'term'>): string[] => [
+  ...[showBytes(exact), textbook === undefined ? '-' : showBytes(Math.round(textbook)), formula ?? '-'],
+]
+
+const tensorsOf = ({ tensors }: Omit<TermWhy, 'term'>): string => shorten(tensors.join(', '), 60)
+
+const stateRow = (of: TermWhy, i: number, all: readonly TermWhy[]): string[] => [
+  ...[of.kind === all[i - 1]?.kind ? '' : of.kind, of.term, ...cellsOf(of)],
 ]
 
 /** Layers with the same tensors of the same bytes are one row each. */

@@ -1,5 +1,16 @@
 /** The answer of `lockstep plan`, to be read from top to bottom: the plans, how they were found, and why. */
-import { scaled, shorten, showCount, showGiB, showPercent, showSeconds, showWhole, table } from '../../base/index.js'
+import {
+  counted,
+  scaled,
+  shorten,
+  showCount,
+  showGiB,
+  showPercent,
+  showSeconds,
+  showWhole,
+  table,
+  wrapped,
+} from '../../base/index.js'
 import { memoryProfileOf } from '../../estimate/index.js'
 import { parametersOf } from '../../model/index.js'
 import {
@@ -110,7 +121,7 @@ function countsLines(answer: Answer): string[] {
     `${showWhole(priced)} estimated${fits}`,
   ]
   return [
-    `${showWhole(considered)} candidates: ${counts.join(', ')}`,
+    ...wrapped(`${showWhole(considered)} candidates: ${counts.join(', ')}`),
     ...simulatedLines(answer),
     ...leftOutLines(answer),
     ...(answer.request.allowed ?? []).map(name => `${name}: ${extraFacts[name].words}`),
@@ -123,7 +134,9 @@ function simulatedLines({ request, found, outlined, compiled }: Answer): string[
     const { spread } = memoryProfileOf(request.software)
     return [
       `cost-model estimates only, nothing compiled${canSimulate(request) ? '' : unoutlined(request)}`,
-      `memory estimates are within ${showPercent(spread)}: the plans listed need at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}`,
+      ...wrapped(
+        `memory estimates are within ${showPercent(spread)}: the plans listed need at most ${showGiB(found.capacity)} of ${showGiB(capacityOf(request))}`,
+      ),
     ]
   }
   const count = outlined.length
@@ -141,11 +154,11 @@ const mostNamed = 3
 function leftOutLines({ failed, tooLong }: Answer): string[] {
   const named = failed
     .slice(0, mostNamed)
-    .map(({ plan, why }) => `left out: ${showPlan(plan.split)}: ${firstLine(why)}`)
+    .flatMap(({ plan, why }) => wrapped(`left out: ${showPlan(plan.split)}: ${firstLine(why)}`))
   return [
     ...named,
     ...(failed.length > mostNamed ? [`left out: ${failed.length - mostNamed} more that could not be simulated`] : []),
-    ...(tooLong > 0 ? [`left out: ${tooLong} plans with too many microbatches x layers to compile`] : []),
+    ...(tooLong > 0 ? [`left out: ${counted(tooLong, 'plan')} with too many microbatches x layers to compile`] : []),
   ]
 }
 

@@ -21,24 +21,24 @@ export function showAxis(split: Split, axis: MeshAxis): string {
   const more: Partial<Record<MeshAxis, readonly (string | number | false | undefined)[]>> = {
     tp: [split.sequenceParallel && 'sp'],
     cp: [(split.ring || (split.ulysses ?? 1) > 1) && meetingName(split)],
-    ep: [split.etp && `etp ${split.etp}`, split.rows !== undefined && `rows ${split.rows}`],
+    ep: [split.etp && `etp ${split.etp}`, split.rows !== undefined && `capacity ${split.rows}`],
   }
   return [split[axis], ...(more[axis] ?? []).filter(Boolean)].join(' ')
 }
 
-/** 'interleaved v4 ends 7': virtual stages per rank, layers of the first and the last stage. */
+/** 'interleaved v4 e7/6': virtual stages per rank, layers of the first and the last stage. */
 export function showSchedule({ pp, schedule, chunks, layers }: Split): string {
   if (pp === 1) return '-'
-  const ends = layers ? ` ends ${[...new Set([layers[0], layers[layers.length - 1]])].join('/')}` : ''
+  const ends = layers ? ` e${[...new Set([layers[0], layers[layers.length - 1]])].join('/')}` : ''
   return `${schedule}${scheduleFacts[schedule].chunksFixed ? '' : ` v${chunks}`}${ends}`
 }
 
 /** What the cells of these plans mean, as far as they have them. */
 export function legendOf(splits: readonly Split[]): string[] {
   const some = (has: (split: Split) => unknown, text: string) => (splits.some(has) ? [text] : [])
-  const ends = 'ends 3/2: layers of the first and last stage (0: embedding or head only)'
+  const ends = 'e3/2: layers of the first and last stage (e0: only embedding or head)'
   return [
-    `batch: microbatches x microbatch size; recompute: activation checkpointing${splits.some(s => s.sequenceParallel) ? '; sp: sequence parallel' : ''}`,
+    `batch: microbatches x microbatch size; recomp: activation checkpointing${splits.some(s => s.sequenceParallel) ? '; sp: sequence parallel' : ''}`,
     ...some(s => s.reduce || s.gather, 'zero 2 r, 3 rg: gradients reduced (r), parameters gathered (g) once per step'),
     ...some(
       ({ pp, schedule, layers }) => pp > 1 && (!scheduleFacts[schedule].chunksFixed || layers),
@@ -61,11 +61,17 @@ const shownAxes = (splits: readonly Split[]): readonly MeshAxis[] =>
 export function planColumns(splits: readonly Split[]) {
   const axes = shownAxes(splits)
   const beside = splits.some(split => extraWords(split).length > 0)
+  const recomputes = splits.some(({ recompute }) => recompute !== 'none')
   return {
-    header: [...axes, 'zero', 'batch', 'schedule', 'recompute', ...(beside ? ['extras'] : [])],
+    header: [
+      ...[...axes, 'zero', 'batch', 'schedule'],
+      ...(recomputes ? ['recomp'] : []),
+      ...(beside ? ['extras'] : []),
+    ],
     cells: (split: Split): string[] => [
       ...axes.map(axis => showAxis(split, axis)),
       ...planCells(split),
+      ...(recomputes ? [recomputed[split.recompute]] : []),
       ...(beside ? [extraWords(split).join(' ') || '-'] : []),
     ],
   }
@@ -77,7 +83,6 @@ const planCells = (split: Split): string[] => [
   showZero(split),
   `${split.microbatches}x${split.microbatch}`,
   showSchedule(split),
-  recomputed[split.recompute],
 ]
 
 export const numberHeader = ['step', 'MFU', 'tok/s', 'GiB', '$/Btok'] as const

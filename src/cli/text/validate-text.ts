@@ -1,5 +1,5 @@
 /** What lockstep validate prints for people. */
-import { meshAxes, table } from '../../base/index.js'
+import { meshAxes, counted as plural, table, wrapped } from '../../base/index.js'
 import type { Split } from '../../estimate/index.js'
 import {
   type AttentionRows,
@@ -82,7 +82,7 @@ function choicesText({ choices, countedChoices }: Validation): string {
     return [name, own.length, plans, ...regrets.map(percent)]
   })
   return [
-    'Where several plans of a model were measured: how much slower the plan we choose is than the best (regret).\n',
+    'Regret: how much slower the plan we choose is than the best of the measured plans of a model.\n',
     table(['study', 'choices', 'plans', 'mean', 'median', 'worst'], lines),
     `\nAll: ${choices.length} choices, mean ${percent(meanRegret(choices))}, median ${percent(medianRegret(choices))}`,
     ...(countedChoices.length === 0
@@ -135,7 +135,7 @@ const milliseconds = (seconds: number): string => `${(1e3 * seconds).toFixed(1)}
 function meanAndAside({ compared, aside }: PartRows<ComparedPart>): string[] {
   return [
     `\nAll: mean error ${percent(meanAbsolute(compared))}`,
-    ...aside.map(({ reason, rows }) => `Left out: ${rows} rows, ${reason}`),
+    ...aside.flatMap(({ reason, rows }) => wrapped(`Left out: ${plural(rows, 'row')}, ${reason}`)),
   ]
 }
 
@@ -174,7 +174,7 @@ function splitText(split: Split): string {
 function asideText({ aside }: Times): string {
   if (aside.length === 0) return ''
   const lines = reasonsOf(aside).map(({ study, reason, rows }) => [study, rows, reason])
-  return `Left out: ${aside.length} rows\n\n${table(['study', 'rows', 'reason'], lines)}`
+  return `Left out: ${plural(aside.length, 'row')}\n\n${table(['study', 'rows', 'reason'], lines)}`
 }
 
 const namesOf = <T>(items: readonly T[], name: (item: T) => string): readonly string[] => [...new Set(items.map(name))]

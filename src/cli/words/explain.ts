@@ -9,7 +9,7 @@ import { softwareOption } from './planning.js'
 
 const help = `
 Examples:
-  lockstep explain job.yaml --cluster h100
+  lockstep explain job.yaml --cluster h100 --out better.yaml
   lockstep explain job.yaml --cluster a100 --software megatron-2024 --measured-step 4.2s
   lockstep explain pretrain.sh --devices 64 --cluster h100
 
@@ -26,6 +26,7 @@ export function register(command: Command, io: Io, done: (code: number) => void)
       .addOption(softwareOption())
       .option('--measured-step <time>', 'the measured step time of this job: all estimates are scaled to it', someTime),
   )
+    .option('--out <file>', 'write the job with the best plan found')
     .option('--json', 'everything as JSON')
     .addHelpText('after', help)
     .action(async (path: string, options: ExplainOptions) => {

@@ -243,7 +243,13 @@ def read_manifest(folder: str) -> Dict:
     end = re.search(rb',\n "checksum": "([0-9a-f]{8})"\n\}\n\Z', data)
     if end is None or sum_of(data[: end.start()]) != end[1].decode():
         raise Corrupt(f"{folder}: manifest.json is corrupt or was changed: its CRC-32 is not the one that was written")
-    return manifest
+    return {**manifest, "tensors": dict(_current_name(*named) for named in manifest.get("tensors", {}).items())}
+
+
+def _current_name(stored: str, entry: Dict) -> Tuple[str, Dict]:
+    """Earlier versions called norm weights `norm1.gain`; their shards still do."""
+    name = re.sub(r"(\bnorm\d?)\.gain$", r"\1.weight", stored)
+    return name, entry if name == stored else {**entry, "stored": stored}
 
 
 class Shards:
@@ -274,10 +280,11 @@ class Shards:
     def values(self, saved: Dict, name: str) -> torch.Tensor:
         try:
             reader = self.open(saved)
-            stored = self.declared[saved["file"]].get(name)
+            stored_name = self.manifest["tensors"].get(name, {}).get("stored", name)
+            stored = self.declared[saved["file"]].get(stored_name)
             if stored != box_of(saved):
                 raise Corrupt(f"{reader.path} holds the part {stored} of tensor {name}, but the manifest says {box_of(saved)}")
-            values = reader.tensor(name)
+            values = reader.tensor(stored_name)
             try:
                 require_finite(name, values)
             except Corrupt as error:

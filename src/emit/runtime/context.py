@@ -262,7 +262,7 @@ class Context:
         for tokens, capacity, balanced, where in loads:
             if tokens > capacity:
                 factor = math.ceil(100 * tokens.item() / balanced) / 100
-                what = f"the experts of this rank receive {tokens.item()} tokens, but their capacity is {capacity}; set `rows: {factor:g}`"
+                what = f"the experts of this rank receive {tokens.item()} tokens, but their capacity is {capacity}; set `expertCapacity: {factor:g}`"
                 raise RuntimeError(f"{where}: {what}")
         raise RuntimeError("another rank has more expert tokens than its capacity")
 

@@ -95,16 +95,16 @@ class Packed(Samples):
     of it.
     """
 
-    def __init__(self, samples: Samples, eos: int, labels: str, pad: int):
-        self.samples, self.eos, self.labels, self.pad = samples, eos, labels, pad
+    def __init__(self, samples: Samples, eod: int, eod_mask_loss: bool, pad: int):
+        self.samples, self.eod, self.eod_mask_loss, self.pad = samples, eod, eod_mask_loss, pad
         self.count = samples.count
 
     def row(self, name: str, sample: int) -> torch.Tensor:
         tokens = self.samples.row("tokens", sample)
         index = torch.arange(len(tokens))
         # In each run of `pad` tokens, those after the first EOS are padding.
-        is_eos = tokens == self.eos
-        runs = is_eos.reshape(-1, self.pad)
+        is_eod = tokens == self.eod
+        runs = is_eod.reshape(-1, self.pad)
         is_padding = ((runs.cumsum(1) - runs.long()) > 0).flatten()
         if name == "positions":
             after = runs.any(1).roll(1)
@@ -113,12 +113,12 @@ class Packed(Samples):
             return index - torch.where(begins, index, 0).cummax(0).values
         row = self.samples.row(name, sample)
         if name == "tokens":
-            return row.masked_fill(is_padding, self.eos)
+            return row.masked_fill(is_padding, self.eod)
         if name != "labels":
             return row
         # The EOS of a document predicts the first token of the next one, or its loss is masked.
-        following = row[index - index % self.pad + self.pad - 1] if self.labels == "all" else torch.full_like(row, IGNORED)
-        return torch.where(is_eos, following, row).masked_fill(is_padding, IGNORED)
+        following = torch.full_like(row, IGNORED) if self.eod_mask_loss else row[index - index % self.pad + self.pad - 1]
+        return torch.where(is_eod, following, row).masked_fill(is_padding, IGNORED)
 
     def padding_row(self, name: str) -> torch.Tensor:
         padding_row = super().padding_row(name)
@@ -149,7 +149,7 @@ def _packed(samples: Samples, run: Dict, ranks: int) -> Samples:
     documents = run.get("documents")
     if not documents:
         return samples
-    packed = Packed(samples, documents["separator"], documents["labels"], documents["pad"])
+    packed = Packed(samples, documents["eod"], documents["eodMaskLoss"], documents["pad"])
     return ZigzagDocuments(packed, ranks)
 
 

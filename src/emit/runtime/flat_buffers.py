@@ -42,14 +42,19 @@ def padded_zeros(sizes: Sequence[int], ranks: int, like: torch.Tensor) -> torch.
     return like.new_zeros(padded_numel(sizes, ranks))[: torch.Size(sizes).numel()].view(sizes)
 
 
+def padded(x: torch.Tensor, capacity: int) -> torch.Tensor:
+    """x itself if its memory is its own and has room for `capacity` elements, else a copy that has."""
+    if capacity <= x.numel() or (x.storage_offset() == 0 and _elements_from(x) == capacity):
+        return x
+    return x.new_zeros(capacity)[: x.numel()].view(x.shape).copy_(x)
+
+
 def flatten(x: torch.Tensor, ranks: int) -> torch.Tensor:
     """x as a flat buffer with all padded shards: its own memory, or a copy if that lacks the capacity."""
     capacity = padded_numel(x.shape, ranks)
     x = x.contiguous()
     if capacity > x.numel() and _elements_from(x) < capacity:
-        flat = padded_zeros(x.shape, ranks, x)
-        flat.copy_(x)
-        x = flat
+        x = padded(x, capacity)
     return x.as_strided((capacity,), (1,), x.storage_offset())
 
 

@@ -327,16 +327,16 @@ def _experts_of(rows: torch.Tensor, sizes, first: int) -> torch.Tensor:
 
 @_compiled_reduction
 def adafactor_squares(
-    param: torch.Tensor, grad: torch.Tensor, applied_steps: torch.Tensor, beta2_decay: float, eps: float,
+    param: torch.Tensor, grad: torch.Tensor, applied_steps: torch.Tensor, beta2_decay: float, eps1: float,
     scale: Optional[torch.Tensor] = None, **held,
 ) -> Tuple[torch.Tensor, ...]:
     """For Adafactor: squared norms of the parameter and of the coming update, over this rank's shard."""
-    step, _ = _adafactor_step(param, grad, applied_steps, beta2_decay, eps, scale, **held)
+    step, _ = _adafactor_step(param, grad, applied_steps, beta2_decay, eps1, scale, **held)
     return tuple(torch.linalg.vector_norm(x).square() for x in (upcast(param), step))
 
 
 def _adafactor_step(
-    param, grad, applied_steps, beta2_decay: float, eps: float, scale, v=None, rows=None, columns=None, mean=None,
+    param, grad, applied_steps, beta2_decay: float, eps1: float, scale, v=None, rows=None, columns=None, mean=None,
     row_means=None, column_means=None, mean_square=None, sizes=None, first: int = 0
 ):
     """g / sqrt(V), and the second moments after this step."""
@@ -344,15 +344,15 @@ def _adafactor_step(
     weight = _as_f32((applied_steps.double() + 1) ** beta2_decay, param)
     if v is not None:
         square = (1 - weight) * v.view(-1) + weight * grad.square()
-        return (grad / square.clamp(min=eps * eps).sqrt()).view_as(param), (square.view_as(v),)
+        return (grad / square.clamp(min=eps1 * eps1).sqrt()).view_as(param), (square.view_as(v),)
     kept = tuple((1 - weight) * old + weight * new.view_as(old) for old, new in zip((rows, columns, mean), (row_means, column_means, mean_square)))
     each, height, width = sizes
     rows, columns, mean = (x.reshape(-1) for x in kept)
     held = _as_rows(grad, sizes, first)
     at = first // width
-    scaled = (rows.view(each, height) / mean.clamp(min=eps).view(each, 1)).view(-1)[at : at + held.size(0)]
+    scaled = (rows.view(each, height) / mean.clamp(min=eps1).view(each, 1)).view(-1)[at : at + held.size(0)]
     across = columns.view(each, width)[_experts_of(held, sizes, first)] if each > 1 else columns.view(1, width)
-    step = held / (scaled.view(-1, 1) * across).clamp(min=eps * eps).sqrt()
+    step = held / (scaled.view(-1, 1) * across).clamp(min=eps1 * eps1).sqrt()
     count = min(grad.numel(), max(0, each * height * width - first))
     step = step.view(-1)[first % width : first % width + count]
     return torch.nn.functional.pad(step, (0, grad.numel() - count)).view_as(param), kept
@@ -361,7 +361,7 @@ def _adafactor_step(
 @_compiled_reduction
 def adafactor_(
     param: torch.Tensor, grad: torch.Tensor, apply: torch.Tensor, lr: Scalar, applied_steps: torch.Tensor,
-    param_squared: torch.Tensor, step_squared: torch.Tensor, beta2_decay: float, eps: float, min_rms: float,
+    param_squared: torch.Tensor, step_squared: torch.Tensor, beta2_decay: float, eps1: float, eps2: float,
     clip_threshold: float, elements: int, weight_decay: float, scale: Optional[torch.Tensor] = None,
     model_param: Optional[torch.Tensor] = None, **held,
 ) -> Tuple[torch.Tensor, ...]:
@@ -369,10 +369,10 @@ def adafactor_(
     Adafactor (Shazeer and Stern, 2018): param -= lr * RMS(param) * g / sqrt(V). V of a matrix is rows x columns / mean; updates with an
     RMS above `clip_threshold` are clipped to it, and lr is at most 1 / sqrt(n) at step n.
     """
-    step, kept = _adafactor_step(param, grad, applied_steps, beta2_decay, eps, scale, **held)
+    step, kept = _adafactor_step(param, grad, applied_steps, beta2_decay, eps1, scale, **held)
     time = applied_steps.double() + 1
     of_param, of_step = ((x.double() / elements).sqrt() for x in (param_squared, step_squared))
-    rate = of_param.clamp(min=min_rms) * torch.clamp(time.rsqrt(), max=lr) / (of_step / clip_threshold).clamp(min=1)
+    rate = of_param.clamp(min=eps2) * torch.clamp(time.rsqrt(), max=lr) / (of_step / clip_threshold).clamp(min=1)
     value = upcast(param) * _as_f32(1 - lr * weight_decay, param) - _as_f32(rate, param) * step
     into = [held["v"]] if "v" in held else [held[name] for name in ("rows", "columns", "mean")]
     _store((param, *into), (value, *kept), model_param, apply)

@@ -1,5 +1,5 @@
 """
-Recorded MoE routing, in the format that `data.choices` of a job replays: a line of JSON per step, with the routing decisions of each
+Recorded MoE routing, in the format that `data.routing` of a job replays: a line of JSON per step, with the routing decisions of each
 routed layer for the global batch. The file is append-only.
 """
 import json

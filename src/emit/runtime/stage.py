@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import comm, einsum, gemm, grouped_mm, offload, optimizer, philox
+from . import comm, einsum, flat_buffers, gemm, grouped_mm, offload, optimizer, philox
 from .context import Context, disable_compile
 
 # The tensors of a buffer, by offset.
@@ -92,6 +92,8 @@ class Stage:
             self.views.update(zip(buffers, parts))
         # Gradients in a shared buffer that some call reads individually: the first buffer, all widths, and the index of this one.
         self.fused_gradients = {buffer: (buffers[0], widths, i) for buffers, widths in schedule.get("fused_gradients", []) for i, buffer in enumerate(buffers)}
+        # Results whose shard is read or written in place need capacity for padded shards.
+        self.padded = {(buffer, offset): capacity for buffer, offset, capacity in schedule.get("padded", [])}
         self.pending: Dict[str, comm.Pending] = {}
         self.p2p_groups = ctx.groups.p2p_groups(ctx.mesh, ctx.rank, _p2p_pairs(ctx.mesh, folder))
         # A hook around every call of the step: gets its index and the call.
@@ -262,7 +264,12 @@ class Stage:
         operands = [buffers[bind[role]][offset] for role, offset in fn.inputs]
         results = fn.function(self.ctx, *operands)
         for (role, offset), value in zip(fn.outputs, results):
-            buffers[bind[role]][offset] = value
+            self._store(bind[role], offset, value)
+
+    def _store(self, buffer: int, offset: int, value) -> None:
+        capacity = self.padded.get((buffer, offset)) if self.padded else None
+        is_padded = capacity is not None and isinstance(value, torch.Tensor)
+        self.buffers[buffer][offset] = flat_buffers.padded(value, capacity) if is_padded else value
 
     def _start(self, name: str, bind: List[int], tag: str) -> None:
         """A call that starts a collective; the wait for its tag completes it."""
@@ -288,7 +295,7 @@ class Stage:
             for bind, value in zip(binds, values if role in fn.list_slots else [values]):
                 # Views into a shared buffer were updated in place.
                 if not (fn.separate and bind[role] in self.views):
-                    buffers[bind[role]][offset] = value
+                    self._store(bind[role], offset, value)
 
     def _view(self, buffer: int, offset: int) -> torch.Tensor:
         """The tensor of a buffer, as a view if the buffer is shared."""

@@ -170,7 +170,7 @@ class Trainer:
         """From now on every step records the routing of its tokens."""
         replayed = self.settings.get("choices")
         if replayed:
-            raise Refused(f"routing is replayed from {replayed}: nothing is chosen; leave data.choices out")
+            raise Refused(f"routing is replayed from {replayed}: nothing is chosen; leave data.routing out")
         if not self.program.get("chooses"):
             raise Refused("the model has no experts to route to; record nothing")
         self.routing_file = RoutingFile(path, self.first, self.ctx.rank, store)

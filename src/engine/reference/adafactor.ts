@@ -62,19 +62,19 @@ function factoredSquare(
   { row, column, expert }: Spot,
   { kept, fresh }: Means,
   weight: number,
-  eps: number,
+  eps1: number,
 ) {
   const at = [row, column, expert]
   const [ofRow, ofColumn, ofAll] = at.map((i, which) =>
     moved(weight, cells[kept[which].at + i], cells[fresh[which].at + i]),
   )
-  return (ofRow * ofColumn) / Math.max(ofAll, eps)
+  return (ofRow * ofColumn) / Math.max(ofAll, eps1)
 }
 
-const unsquared = (g: number, square: number, eps: number): number => g / Math.sqrt(Math.max(square, eps * eps))
+const unsquared = (g: number, square: number, eps1: number): number => g / Math.sqrt(Math.max(square, eps1 * eps1))
 
 export const adafactorSquares: Prepare<'adafactorSquares'> = (op, [grad, , , param, v]) => {
-  const { inputs, beta2Decay, eps, clip } = op
+  const { inputs, beta2Decay, eps1, clip } = op
   const isMatrix = inputs !== undefined
   const [grads, vs] = aligned(isMatrix ? [grad] : [grad, v], param)
   const spotOf = spotsIn(param, inputs ?? 0)
@@ -87,10 +87,10 @@ export const adafactorSquares: Prepare<'adafactorSquares'> = (op, [grad, , , par
       if (!spot) break
       const g = cells[atGrad.at + grads[i]] * scale
       const square = isMatrix
-        ? factoredSquare(cells, spot, means, weight, eps)
+        ? factoredSquare(cells, spot, means, weight, eps1)
         : moved(weight, cells[held[0].at + vs[i]], g * g)
       ofParam += cells[atParam.at + i] ** 2
-      ofStep += unsquared(g, square, eps) ** 2
+      ofStep += unsquared(g, square, eps1) ** 2
     }
     cells[toParam.at] = ofParam
     cells[toStep.at] = ofStep
@@ -99,17 +99,17 @@ export const adafactorSquares: Prepare<'adafactorSquares'> = (op, [grad, , , par
 
 /** How far a step goes, in units of g / sqrt(V). */
 function stepOf(
-  { least, most, elements = 1 }: OpOf<'adafactor'>,
+  { eps2, clipThreshold, elements = 1 }: OpOf<'adafactor'>,
   lr: number,
   time: number,
   squares: readonly number[],
 ) {
   const [ofParam, ofStep] = squares.map(square => Math.sqrt(square / elements))
-  return (Math.max(least, ofParam) * Math.min(lr, 1 / Math.sqrt(time))) / Math.max(1, ofStep / most)
+  return (Math.max(eps2, ofParam) * Math.min(lr, 1 / Math.sqrt(time))) / Math.max(1, ofStep / clipThreshold)
 }
 
 export const adafactor: Prepare<'adafactor'> = (op, [grad], [param, ...states]) => {
-  const { inputs, beta2Decay, eps, weightDecay, clip, rate = 1 } = op
+  const { inputs, beta2Decay, eps1, weightDecay, clip, rate = 1 } = op
   const isMatrix = inputs !== undefined
   const [grads, vs] = aligned(isMatrix ? [grad] : [grad, states[0]], param)
   const sizes = states.map(({ dims }) => dims.reduce((n, { size }) => n * size, 1))
@@ -124,10 +124,10 @@ export const adafactor: Prepare<'adafactor'> = (op, [grad], [param, ...states]) 
       if (!spot) break
       const g = cells[atGrad.at + grads[i]] * scale
       const square = isMatrix
-        ? factoredSquare(cells, spot, { kept, fresh }, weight, eps)
+        ? factoredSquare(cells, spot, { kept, fresh }, weight, eps1)
         : moved(weight, cells[kept[0].at + vs[i]], g * g)
       if (!isMatrix) cells[kept[0].at + vs[i]] = square
-      cells[toParam.at + i] -= by * unsquared(g, square, eps) + lr * weightDecay * cells[toParam.at + i]
+      cells[toParam.at + i] -= by * unsquared(g, square, eps1) + lr * weightDecay * cells[toParam.at + i]
     }
     if (isMatrix)
       for (const [which, { at }] of kept.entries())

@@ -38,7 +38,7 @@ interface Strip {
 }
 
 /** What runs along a head: all of it, the part that turns, or what values have instead. */
-const depths = [...ropeDims, 'valueDim']
+const depths = [...ropeDims, 'vHeadDim']
 const depthOf = ({ dims }: Shape): Dim => dims.find(({ name }) => depths.includes(name)) ?? { name: 'headDim', size: 1 }
 
 const rowDims = (q: Shape): Dim[] => without(q.dims, [{ name: 'seq', size: 0 }, depthOf(q)])

@@ -49,7 +49,7 @@ export interface Comparison {
     readonly gradient: Worst
   }[]
   readonly parameter: Worst
-  /** The greatest difference between ranks that should hold the same numbers. */
+  /** The largest difference between ranks that should hold the same values. */
   readonly spread: Worst
   readonly memory: readonly MemoryMismatch[]
 }
@@ -62,7 +62,7 @@ export interface MemoryMismatch {
   readonly measured: number
 }
 
-/** The greatest of the errors that have a bound: loss, gradients, parameters. */
+/** The largest error of a comparison: loss, gradients and parameters. */
 export const worstOf = ({ steps, parameter }: Comparison): number =>
   worstNumber([parameter.error, ...steps.flatMap(step => [step.error, step.gradient.error])])
 
@@ -84,6 +84,7 @@ interface SerialStep {
   readonly growth: number
 }
 
+/** Runs the single-rank reference of a program and keeps what `compare` needs. */
 export function runSerial(program: Program, options: CompareOptions): SerialRun {
   requireSound(program)
   return finish(runningSerial(program, options))
@@ -130,6 +131,7 @@ export interface RunRecord {
 const stepOf = (machine: Interpreter, data: Data, { lr, steps }: CompareOptions, step: number) =>
   asPart(step / steps, (step + 1) / steps, machine.stepping({ inputs: data(step), lr, step }))
 
+/** Runs a program on the reference interpreter and compares losses, gradients and parameters with a single-rank run. */
 export function compare(program: Program, serial: SerialRun, options: CompareOptions): Comparison {
   requireSound(program)
   return finish(comparing(program, serial, options))
@@ -195,15 +197,15 @@ const reach: { readonly [K in OptimizerKind]: (settings: OptimizerOf<K>, of: Par
     return states.m!.map(() => most)
   },
   // The mean of squares may be that of one small number.
-  adafactor: ({ eps, inputs }, { parameter, states }) => {
+  adafactor: ({ eps1, inputs }, { parameter, states }) => {
     const most = Math.max(1, norm([parameter]))
-    const by = (square: number) => most / Math.max(Math.sqrt(square), eps)
+    const by = (square: number) => most / Math.max(Math.sqrt(square), eps1)
     if (inputs === undefined) return states.v!.map(by)
     const [rows, columns, mean] = [states.rows!, states.columns!, states.mean!]
     const width = columns.length / mean.length
     return parameter.map((_, i) => {
       const [row, expert] = [Math.floor(i / width), Math.floor((i / parameter.length) * mean.length)]
-      return by((rows[row] * columns[expert * width + (i % width)]) / Math.max(mean[expert], eps))
+      return by((rows[row] * columns[expert * width + (i % width)]) / Math.max(mean[expert], eps1))
     })
   },
   // A sign turns where the mean is 0, and then at once.

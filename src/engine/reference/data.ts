@@ -9,6 +9,7 @@ import { type InputShape, indices, sizeIn } from '../../geometry/index.js'
 /** The whole global batch of a step and an input, row-major over the input's dims. */
 export type Data = (step: number) => (name: string) => Float64Array
 
+/** Deterministic input data of the right shapes, step by step. */
 export function syntheticData(inputs: readonly InputShape[], vocab: number, seed: number): Data {
   return step => name => {
     const input = inputs.find(input => input.name === name)

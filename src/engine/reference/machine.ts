@@ -47,7 +47,7 @@ export interface Interpreter extends Runner<StepResult> {
   stepping(data: StepData): Work<StepResult>
 }
 
-/** The machine of a program that may come from anywhere: a broken one is refused with the laws it breaks. */
+/** Starts the reference interpreter on a program. Throws its violations if it is invalid. */
 export function boot(program: Program, options: Options): Interpreter {
   requireSound(program)
   return interpreterOf(program, options)

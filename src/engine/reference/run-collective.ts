@@ -5,20 +5,22 @@
 import { type ElementType, error, ProblemsError, type Rank } from '../../base/index.js'
 import { roundToBf16, roundToF16 } from './rounding.js'
 
+/** The collectives that `runCollective` knows. */
 export const runCollectives = [
   ...(['broadcast', 'scatter', 'gather', 'reduce', 'all-gather'] as const),
   ...(['reduce-scatter', 'all-reduce', 'all-to-all', 'all-to-all-uneven'] as const),
 ] as const
 
+/** A collective and its operands, for `runCollective`. */
 export interface CollectiveCall {
   readonly kind: (typeof runCollectives)[number]
-  /** What each rank hands in, equally long. */
+  /** The operand of each rank; all have the same length. */
   readonly inputs: readonly ArrayLike<number>[]
-  /** f32 unless said: numbers are rounded to it as they come in, and 16 bits once more as they go out. */
+  /** f32 by default. Inputs are rounded to it, and 16-bit results are rounded once more. */
   readonly dtype?: ElementType
-  /** Of what is reduced: sum unless said. */
+  /** The reduction: sum by default. */
   readonly combine?: 'sum' | 'max' | 'product' | 'min' | 'mean'
-  /** Who has or gets everything: 0 unless said. */
+  /** The root rank: 0 by default. */
   readonly root?: Rank
   /** Of an uneven all-to-all: counts[j][i] elements go from rank j to rank i. */
   readonly counts?: readonly (readonly number[])[]
@@ -91,7 +93,10 @@ const folds: Readonly<Record<Required<CollectiveCall>['combine'], (a: number, b:
   min: (a, b) => (b < a || Number.isNaN(b) ? b : a),
 }
 
-/** What each rank is left with; of a gather or a reduce the others than the root with nothing. */
+/**
+ * Runs one collective on given numbers without threads. Returns what each rank holds: nothing for ranks other than the
+ * root of a gather or reduce.
+ */
 export function runCollective(given: CollectiveCall): number[][] {
   const call = { dtype: 'f32', combine: 'sum', root: 0, counts: [], ...given } as const
   const problems = problemsOf(call)

@@ -206,6 +206,7 @@ export function ownSoftwareOf(plan: Stored): Software {
   return { ...software, gradientBytes: wide, reduceBytes: wide, optimizerBytes }
 }
 
+/** Profiles of training frameworks: what each fuses, overlaps, launches and keeps in memory. */
 export const frameworks = {
   lockstep,
   'megatron-2021': megatron2021,
@@ -222,4 +223,5 @@ export const frameworks = {
   'torchtitan-compiled': torchtitanCompiled,
 } as const satisfies Readonly<Record<string, Software>>
 
+/** The name of a framework profile, such as `megatron-2025`. */
 export type FrameworkName = keyof typeof frameworks

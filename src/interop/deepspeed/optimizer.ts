@@ -1,4 +1,5 @@
 /** Optimizer, schedule of the learning rate, and clipping. */
+import { counted } from '../../base/index.js'
 import type { Reading } from '../reading.js'
 import { numberOf } from '../reading.js'
 import { type Trainer, trainerOptimizer, trainerSchedule } from '../trainer.js'
@@ -128,7 +129,7 @@ function readFlags(r: Reading, kind: string): void {
   for (const key of ['muon_lr', 'adam_lr']) {
     const lr = r.number(params(key))
     if (lr !== undefined)
-      r.carry(params(key), key === 'muon_lr' ? 'training.optimizer.lr' : 'training.optimizer.rest.lr', lr)
+      r.carry(params(key), key === 'muon_lr' ? 'training.optimizer.lr' : 'training.optimizer.adamw.lr', lr)
   }
   r.cosmetic(...['torch_adam', 'fused', 'foreach', 'ns_method'].map(params))
 }
@@ -171,7 +172,7 @@ function readWarmup(r: Reading, trainer: Trainer, kind: 'constant' | 'linear' | 
     at('warmup_num_steps'),
     'training.lrSchedule.warmup',
     warmup,
-    steps < 2 ? `${steps} steps: DeepSpeed warms up for 2 at least` : '',
+    steps < 2 ? `${counted(steps, 'step')}: DeepSpeed warms up for 2 at least` : '',
   )
   const lr = Number(r.field('training.optimizer.lr') ?? numberAt(r, at('warmup_max_lr'), trainer, 'learning_rate') ?? 0)
   const top = kind === 'cosine' ? lr : (numberAt(r, at('warmup_max_lr'), trainer, 'learning_rate') ?? 0.001)

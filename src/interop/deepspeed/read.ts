@@ -27,7 +27,7 @@ function readConfig(r: Reading, given: Given): void {
   readOptimizer(r, trainer)
   readSchedule(r, trainer)
   readClip(r, trainer)
-  r.assume('', 'plan.order', 'tp-cp-ep-dp-pp', 'tp ranks are adjacent, then dp, as in DeepSpeed')
+  r.assume('', 'plan.rankOrder', 'tp-cp-ep-dp-pp', 'tp ranks are adjacent, then dp, as in DeepSpeed')
   if (r.field('training.seq') === undefined) r.missing('training.seq', 'the length of sequences is in the code')
 }
 

@@ -8,10 +8,10 @@ export function readExpertsOfModel(t: Terms, ffn: number, layers: number) {
   if (!(experts > 1)) return t.read(term)
   if (t.reading.field('model.family') !== 'llama')
     return t.drop(term, 'experts are a matter of the llama family (SwiGLU): dense layers instead')
-  const chosen = t.whole('moe-router-topk', 1) ?? t.whole('topk', 1) ?? 2
+  const topK = t.whole('moe-router-topk', 1) ?? t.whole('topk', 1) ?? 2
   const width = t.whole('moe-ffn-hidden-size', 1) ?? ffn
   const moe = {
-    ...{ experts, chosen, ffn: width },
+    ...{ experts, topK, ffn: width },
     ...scoring(t),
     ...grouping(t),
     ...sharing(t),
@@ -19,7 +19,7 @@ export function readExpertsOfModel(t: Terms, ffn: number, layers: number) {
     ...losses(t),
     ...room(t),
   }
-  t.carry(term, 'model.moe', moe, `${experts} experts of width ${width}, ${chosen} chosen`)
+  t.carry(term, 'model.moe', moe, `${experts} experts of width ${width}, top-${topK}`)
   t.reading.set('model.experts', undefined)
   t.read('moe-router-topk', 'topk', 'moe-ffn-hidden-size')
 }
@@ -38,7 +38,7 @@ function scoring(t: Terms) {
   t.read('moe-router-enable-expert-bias', 'moe-router-bias-update-rate')
   return {
     ...(sigmoid && { scores: 'sigmoid' }),
-    ...(before && !sigmoid && { normalise: false }),
+    ...(before && !sigmoid && { normalize: false }),
     ...(scale !== undefined && scale !== 1 && { scale }),
     ...(bias !== undefined && { bias }),
   }
@@ -46,9 +46,9 @@ function scoring(t: Terms) {
 
 function grouping(t: Terms) {
   const groups = t.whole('moe-router-num-groups', 1)
-  const chosenGroups = t.whole('moe-router-group-topk', 1)
+  const topKGroups = t.whole('moe-router-group-topk', 1)
   t.read('moe-router-num-groups', 'moe-router-group-topk')
-  return groups !== undefined && chosenGroups !== undefined && groups > 1 ? { groups, chosenGroups } : {}
+  return groups !== undefined && topKGroups !== undefined && groups > 1 ? { groups, topKGroups } : {}
 }
 
 function sharing(t: Terms) {

@@ -118,7 +118,7 @@ export function readExperts(t: Terms, { world, tp, pp, cp, dp }: Mesh): void {
 }
 
 function readOrder(t: Terms): void {
-  if (t.is('use-tp-pp-dp-mapping')) t.carry('use-tp-pp-dp-mapping', 'plan.order', 'tp-cp-ep-pp-dp')
+  if (t.is('use-tp-pp-dp-mapping')) t.carry('use-tp-pp-dp-mapping', 'plan.rankOrder', 'tp-cp-ep-pp-dp')
   else t.read('use-tp-pp-dp-mapping')
   const instances = t.whole('num-distributed-optimizer-instances', 1) ?? 1
   if (instances > 1)

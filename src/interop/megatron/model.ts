@@ -160,12 +160,12 @@ function readScaling(t: Terms): void {
 function readLatent(t: Terms): void {
   const terms = ['q-lora-rank', 'kv-lora-rank', 'qk-pos-emb-head-dim', 'qk-head-dim', 'v-head-dim']
   if (t.is('multi-latent-attention')) {
-    const [queryRank, keyValueRank = 32, ropeDim = 64, plainDim = 128, valueDim = 128] = terms.map(term =>
+    const [qLoraRank, kvLoraRank = 32, qkRopeHeadDim = 64, qkNopeHeadDim = 128, vHeadDim = 128] = terms.map(term =>
       t.whole(term, 1),
     )
-    const latent = { ...(queryRank !== undefined && { queryRank }), keyValueRank, ropeDim, plainDim, valueDim }
+    const latent = { ...(qLoraRank !== undefined && { qLoraRank }), kvLoraRank, qkRopeHeadDim, qkNopeHeadDim, vHeadDim }
     t.carry('multi-latent-attention', 'model.mla', latent, 'latent attention')
-    t.reading.set('model.headDim', plainDim + ropeDim)
+    t.reading.set('model.headDim', qkNopeHeadDim + qkRopeHeadDim)
     t.reading.set('model.kvHeads', Number(t.reading.field('model.heads')))
   }
   t.read('multi-latent-attention', ...terms)

@@ -4,8 +4,8 @@ import type { KeyTable } from '../reading.js'
 /** What is said of those that change numbers, memory or time. */
 const told: Readonly<Record<string, string>> = {
   'init-method-std': 'Lockstep initializes weights with std 0.02; no job field sets it',
-  'decoupled-lr': 'no separate learning rate for embedding and head: training.roles sets one',
-  'decoupled-min-lr': 'no separate learning rate for embedding and head: training.roles sets one',
+  'decoupled-lr': 'no separate learning rate for embedding and head: training.paramGroups sets one',
+  'decoupled-min-lr': 'no separate learning rate for embedding and head: training.paramGroups sets one',
   'apply-layernorm-1p': 'zero-centered gains (1 + gamma) are not supported; results differ by weight decay only',
   'embed-layernorm': 'a norm after the embedding is not supported',
   'mtp-num-layers': 'multi-token prediction is not supported',

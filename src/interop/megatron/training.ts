@@ -68,7 +68,10 @@ function readOptimizer(t: Terms) {
   if (lr === undefined) t.reading.missing(field('lr'), `${t.path('lr')} is not in the file`)
   else t.carry('lr', field('lr'), lr)
   if (t.is('do-layernorm-bias-weight-decay'))
-    t.carry('do-layernorm-bias-weight-decay', 'training.roles', { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } })
+    t.carry('do-layernorm-bias-weight-decay', 'training.paramGroups', {
+      norm: { weightDecay: 1 },
+      bias: { weightDecay: 1 },
+    })
 }
 
 const kinds: Readonly<Record<string, string>> = {

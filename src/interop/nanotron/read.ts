@@ -19,7 +19,7 @@ const known: KeyTable = {
   'model.init_method': 'how parameters begin',
   'model.make_vocab_size_divisible_by': '',
   'optimizer.optimizer_factory.torch_adam_is_fused': '',
-  'optimizer.weight_decay_exclude_named_params': 'parameters that are not decayed; a job says training.roles',
+  'optimizer.weight_decay_exclude_named_params': 'parameters that are not decayed; a job says training.paramGroups',
   'parallelism.tp_linear_async_communication': 'tuning: products and collectives of tp in pieces',
   'parallelism.tp_recompute_allgather': 'memory: what tp gathers is gathered again in the backward pass',
   'parallelism.moe_layer_recompute': 'only experts are recomputed',
@@ -99,7 +99,7 @@ function readMesh(r: Reading, { world }: Given): void {
       tp === 1 ? 'it has no effect with tp 1' : '',
     )
   r.carry(at('recompute_layer'), 'plan.recompute', r.bool(at('recompute_layer')) ? 'full' : 'none')
-  r.assume('parallelism', 'plan.order', 'tp-cp-ep-dp-pp', 'tp ranks are adjacent, then cp, dp and pp')
+  r.assume('parallelism', 'plan.rankOrder', 'tp-cp-ep-dp-pp', 'tp ranks are adjacent, then cp, dp and pp')
 }
 
 function readOptimizer(r: Reading): void {
@@ -119,7 +119,7 @@ function readOptimizer(r: Reading): void {
   }
   r.assume(
     at('weight_decay'),
-    'training.roles',
+    'training.paramGroups',
     { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } },
     'nanotron decays norms and biases too',
   )
@@ -234,18 +234,18 @@ function expertsOf(r: Reading) {
   const width = r.whole('model.model_config.intermediate_size', 1)
   const older = r.whole('model.model_config.moe_num_experts', 1) ?? 1
   if (older > 1) {
-    const chosen = r.whole('model.model_config.num_experts_per_tok', 1) ?? 1
-    r.carry('model.model_config.moe_num_experts', 'model.moe', undefined, `${older} experts, ${chosen} chosen`)
+    const topK = r.whole('model.model_config.num_experts_per_tok', 1) ?? 1
+    r.carry('model.model_config.moe_num_experts', 'model.moe', undefined, `${older} experts, top-${topK}`)
     r.seen('model.model_config.num_experts_per_tok')
-    return { experts: older, chosen, ffn: width }
+    return { experts: older, topK, ffn: width }
   }
   if (!isMapping(r.raw('model.model_config.moe_config'))) return undefined
   const experts = r.whole(at('num_experts'), 1) ?? r.whole(at('num_local_experts'), 1) ?? 8
-  const chosen = r.whole(at('top_k'), 1) ?? r.whole(at('num_experts_per_token'), 1) ?? 2
+  const topK = r.whole(at('top_k'), 1) ?? r.whole(at('num_experts_per_token'), 1) ?? 2
   r.drop('model.model_config.moe_config', 'which layers are routed, and how tokens travel, is not carried')
   return {
-    ...{ experts, chosen, ffn: r.whole(at('moe_intermediate_size'), 1) ?? 1408 },
-    normalise: false,
+    ...{ experts, topK, ffn: r.whole(at('moe_intermediate_size'), 1) ?? 1408 },
+    normalize: false,
     ...(r.bool(at('enable_shared_expert')) && {
       ...{ shared: r.whole(at('shared_expert_intermediate_size'), 1) ?? 5632, sharedGate: true },
     }),

@@ -49,7 +49,7 @@ function llamaTerms({ kvHeads, heads, ropeTheta, ropeScaling, moe }: Extract<Mod
     ...(moe
       ? ([
           ['num-experts', moe.experts],
-          ['moe-router-topk', moe.chosen],
+          ['moe-router-topk', moe.topK],
         ] as const)
       : []),
   ] as const

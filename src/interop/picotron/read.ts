@@ -53,7 +53,7 @@ function readMesh(r: Reading, { world }: Given): void {
   if (cpu) r.carry('distributed.use_cpu', 'plan.precision', 'f32', 'on a CPU picotron computes in float32')
   else r.derive('distributed.use_cpu', 'plan.precision', 'pure-bf16', 'on a GPU parameters and moments are bfloat16')
   if (!cpu) r.set('plan.gradients', 'f32')
-  r.assume('distributed', 'plan.order', 'tp-cp-ep-pp-dp', 'rank order of picotron: tp, cp, pp, dp')
+  r.assume('distributed', 'plan.rankOrder', 'tp-cp-ep-pp-dp', 'rank order of picotron: tp, cp, pp, dp')
   r.assume('distributed', 'plan.zero', 0, 'picotron has no ZeRO')
   if ((sizes[1] ?? 1) > 1)
     r.assume('distributed.cp_size', 'plan.attention', 'ring', 'picotron sends keys round, in order')
@@ -72,7 +72,7 @@ function readTraining(r: Reading): void {
   r.assume('training', 'training.lrSchedule', { kind: 'constant', warmup: 0 }, 'picotron has no learning-rate schedule')
   r.assume(
     'training',
-    'training.roles',
+    'training.paramGroups',
     { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } },
     'norms are decayed too',
   )

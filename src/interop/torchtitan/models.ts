@@ -36,8 +36,8 @@ const sizes: Readonly<Record<string, Readonly<Record<string, ModelInput>>>> = {
   deepseek_v3: {
     '16b': {
       ...{ family: 'llama', layers: 27, embed: 2048, heads: 16, ffn: 10944, vocab: 102400, eps: 1e-6 },
-      mla: { keyValueRank: 512, ropeDim: 64, plainDim: 128, valueDim: 128 },
-      moe: { experts: 64, chosen: 6, ffn: 1408, shared: 2816, dense: 1, normalise: false, bias: 0.001 },
+      mla: { kvLoraRank: 512, qkRopeHeadDim: 64, qkNopeHeadDim: 128, vHeadDim: 128 },
+      moe: { experts: 64, topK: 6, ffn: 1408, shared: 2816, dense: 1, normalize: false, bias: 0.001 },
     },
     '671b': presets['deepseek-v3'],
   },

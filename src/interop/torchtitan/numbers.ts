@@ -50,7 +50,7 @@ function readOptimizer(r: Reading, keys: Keys): number {
   set('weight_decay', 'weightDecay', 0.1)
   r.assume(
     'optimizer',
-    'training.roles',
+    'training.paramGroups',
     { norm: { weightDecay: 1 }, bias: { weightDecay: 1 } },
     'torchtitan decays norms and biases too',
   )

@@ -1,4 +1,5 @@
 /** torchtitan's TOML of four generations, with options of its command line above it, and the JSON it saves. */
+import { counted } from '../../base/index.js'
 import { isMapping } from '../../plan/index.js'
 import { modelGiven } from '../given-model.js'
 import type { Given, Imported, Reader } from '../note.js'
@@ -221,7 +222,7 @@ function readBatch(r: Reading, keys: Keys, { pp, dp }: Mesh): void {
     localKey,
     'plan.microbatches',
     steps * pieces,
-    `${steps} accumulation steps x ${pieces} microbatches of a pipeline = ${steps * pieces}`,
+    `${counted(steps, 'accumulation step')} x ${counted(pieces, 'microbatch')} of a pipeline = ${steps * pieces}`,
   )
   if (pp > 1 && steps > 1)
     r.drop(

@@ -34,17 +34,21 @@ export const writers: Writers = {
   picotron: writePicotron,
 }
 
+/** A job as configuration files of another framework, with what they cannot express. */
 export interface Exported {
-  /** Empty where it was refused. */
+  /** Empty if the export was refused. */
   readonly files: ReadonlyMap<string, string>
-  /** What the files cannot say, or say otherwise. */
+  /** What the files cannot express, or express differently. */
   readonly unsaid: readonly Unsaid[]
-  /** Recipe fields that neither the job nor the files set. The message is the key to set; '' where the framework sets it elsewhere. */
+  /**
+   * Recipe fields that neither the job nor the files set. The message is the key to set, or '' if the framework sets
+   * it elsewhere.
+   */
   readonly unset: readonly Unsaid[]
-  /** What the files state although no job can: the default of Lockstep. */
+  /** Settings of the files that no job has: Lockstep's defaults. */
   readonly fixed: readonly Unsaid[]
   readonly refused: readonly Unsaid[]
-  /** What `import` must be told beside the first file. */
+  /** Settings of `import` in addition to the first file. */
   readonly given: Given
 }
 
@@ -73,6 +77,7 @@ export interface ExportJobOptions {
   readonly unset?: readonly RecipeField[]
 }
 
+/** Writes a job as the configuration of another framework. */
 export function exportJob(job: Job, to: ForeignFramework, { release, unset = [] }: ExportJobOptions = {}): Exported {
   const refused: Unsaid[] = []
   const writer = writers[to]

@@ -55,11 +55,11 @@ function headFlags({ mla, kvHeads, headDim }: Llama): Flags {
   if (mla)
     return {
       'multi-latent-attention': true,
-      'q-lora-rank': mla.queryRank,
-      'kv-lora-rank': mla.keyValueRank,
-      'qk-pos-emb-head-dim': mla.ropeDim,
-      'qk-head-dim': mla.plainDim,
-      'v-head-dim': mla.valueDim,
+      'q-lora-rank': mla.qLoraRank,
+      'kv-lora-rank': mla.kvLoraRank,
+      'qk-pos-emb-head-dim': mla.qkRopeHeadDim,
+      'qk-head-dim': mla.qkNopeHeadDim,
+      'v-head-dim': mla.vHeadDim,
     }
   return { 'group-query-attention': true, 'num-query-groups': kvHeads, 'kv-channels': headDim }
 }
@@ -78,14 +78,14 @@ function expertFlags({ moe, layers }: Llama, refuse: Refuse): Flags {
   if (dense > 0 && every > 1) refuse('model.moe', 'leading dense layers cannot be combined with an MoE interval')
   return {
     'num-experts': moe.experts,
-    'moe-router-topk': moe.chosen,
+    'moe-router-topk': moe.topK,
     'moe-ffn-hidden-size': moe.ffn,
     'moe-layer-freq': dense > 0 ? `'([0]*${dense}+[1]*${layers - dense})'` : every,
     'moe-router-score-function': moe.scores === 'sigmoid' ? 'sigmoid' : 'softmax',
-    ...(moe.normalise === false && { 'moe-router-pre-softmax': true }),
+    ...(moe.normalize === false && { 'moe-router-pre-softmax': true }),
     ...(moe.scale !== undefined && moe.scale !== 1 && { 'moe-router-topk-scaling-factor': moe.scale }),
     ...(moe.bias && { 'moe-router-enable-expert-bias': true, 'moe-router-bias-update-rate': moe.bias }),
-    ...(moe.groups && { 'moe-router-num-groups': moe.groups, 'moe-router-group-topk': moe.chosenGroups }),
+    ...(moe.groups && { 'moe-router-num-groups': moe.groups, 'moe-router-group-topk': moe.topKGroups }),
     ...(moe.shared && { 'moe-shared-expert-intermediate-size': moe.shared }),
     ...(moe.sharedGate && { 'moe-shared-expert-gate': true }),
     'moe-router-load-balancing-type': loss?.sequence ? 'seq_aux_loss' : loss?.microbatch ? 'aux_loss' : 'none',

@@ -63,9 +63,9 @@ function scriptOf(world: number, flags: Flags): string {
 const exchanges: Readonly<Record<string, string>> = { ring: 'p2p', ulysses: 'a2a', gather: 'all_gather' }
 
 function meshFlags({ plan, model }: Job, refuse: Refuse): Flags {
-  const { attention, order } = plan
-  if (order !== 'tp-cp-ep-dp-pp' && order !== 'tp-cp-ep-pp-dp')
-    refuse('plan.order', 'Megatron supports rank orders tp-cp-ep-dp-pp and tp-cp-ep-pp-dp')
+  const { attention, rankOrder } = plan
+  if (rankOrder !== 'tp-cp-ep-dp-pp' && rankOrder !== 'tp-cp-ep-pp-dp')
+    refuse('plan.rankOrder', 'Megatron supports rank orders tp-cp-ep-dp-pp and tp-cp-ep-pp-dp')
   if (plan.compress) refuse('plan.compress', 'Megatron has no gradient compression')
   const routed = model.family === 'llama' && model.moe !== undefined
   const both = typeof attention === 'object'
@@ -76,7 +76,7 @@ function meshFlags({ plan, model }: Job, refuse: Refuse): Flags {
     ...(plan.cp > 1 && { 'cp-comm-type': both ? 'a2a+p2p' : exchanges[attention] }),
     ...(plan.cp > 1 && both && { 'hierarchical-context-parallel-sizes': `${attention.ulysses} ${attention.ring}` }),
     ...(routed && { 'expert-model-parallel-size': plan.ep, 'expert-tensor-parallel-size': plan.etp }),
-    ...(order === 'tp-cp-ep-pp-dp' && { 'use-tp-pp-dp-mapping': true }),
+    ...(rankOrder === 'tp-cp-ep-pp-dp' && { 'use-tp-pp-dp-mapping': true }),
     ...(plan.sequenceParallel && plan.tp > 1 && { 'sequence-parallel': true }),
   }
 }

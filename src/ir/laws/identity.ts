@@ -15,7 +15,7 @@ import { type Addends, type Made, type Record, recordOf, sumNamed } from './reco
 import { replaying } from './replay.js'
 import { same } from './value.js'
 
-/** The serial program, replayed once for all the programs that are compared with it. */
+/** The symbolic replay of a single-rank program, shared by all programs compared with it. */
 export class SerialReplay {
   readonly program: Program
   #outcome: Outcome | undefined

@@ -221,6 +221,7 @@ export const lawPhrases = {
   '.result': ['the {name}'],
 } as const satisfies Phrases
 
+/** The message templates of `verify`, for a UI that translates them. */
 export type LawPhrases = typeof lawPhrases
 
 /** The message of a finding, in English and as a phrase. */

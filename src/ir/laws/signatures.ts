@@ -97,10 +97,10 @@ const dimsOfGain = (i: number) => (operands: readonly (readonly string[])[]) => 
 const dimsOfResult = (_: unknown, results: readonly (readonly string[])[]) => results[0]
 /** The positions of keys and values are another dim than those of queries: ranks may hold a part of these, never of those. */
 const inKeys = { seq: 'keys' }
-const ofKeys = () => ['keys', 'slot', 'headDim', 'valueDim']
+const ofKeys = () => ['keys', 'slot', 'headDim', 'vHeadDim']
 /** The queries' dims, as wide as values are. */
 const asWideAsValues: ShapeRule = ([q, , v]) =>
-  q.map(dim => (dim === 'headDim' && v.includes('valueDim') ? 'valueDim' : dim))
+  q.map(dim => (dim === 'headDim' && v.includes('vHeadDim') ? 'vHeadDim' : dim))
 
 /** Every token, or query, stands at one place of its document: positions have its sample and its place in the sequence, no more. */
 function ofTokens(tokens: readonly Dim[], positions: readonly Dim[] | undefined): Spoken | undefined {
@@ -213,7 +213,7 @@ export const signatures: OpTable<Signature> = {
     dtypes: { ins: 'xi', outs: 'x' },
     shapes: [like(0)],
     linear: [0],
-    stuck: () => ['headDim', 'ropeDim'],
+    stuck: () => ['headDim', 'qkRopeHeadDim'],
     sizes: ([x, positions]) => ofTokens(x, positions),
     slots: { by: 'positions', at: 1 },
   },

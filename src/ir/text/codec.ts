@@ -285,7 +285,7 @@ export const attributes: Attributes = {
   pack: { run: count, parts: count, signs: oneOf('line', 'part'), blocks: counts },
   unpack: { run: count, parts: count, signs: oneOf('line', 'part'), blocks: counts },
   factorSquares: { inputs: count, rows: count, columns: count, clip: number },
-  adafactorSquares: { beta2Decay: number, eps: number, inputs: count, clip: number },
+  adafactorSquares: { beta2Decay: number, eps1: number, inputs: count, clip: number },
   average: { decay: number, limit: number },
   unscale: {},
   weigh: {},
@@ -296,7 +296,7 @@ export const attributes: Attributes = {
   lamb: { ...moments, always: flag, ...updating },
   muon: { momentum: number, stretch: number, ...updating },
   adafactor: {
-    ...{ beta2Decay: number, eps: number, least: number, most: number, elements: count, inputs: count },
+    ...{ beta2Decay: number, eps1: number, eps2: number, clipThreshold: number, elements: count, inputs: count },
     ...updating,
   },
   'all-reduce': { combine, group },

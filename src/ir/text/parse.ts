@@ -11,6 +11,7 @@ import { atMost, attributes, type Codec, count, counts, index, name, number, one
 import { near, notJson, Unreadable, unreadable } from './phrases.js'
 import { kindOf, readPeak, readSpace, spaceNamed } from './rooms.js'
 
+/** Parses the text form of a program. The inverse of `print`. */
 export function parse(text: string): Program {
   const draft = emptyDraft()
   text.split('\n').forEach((line, i) => {

@@ -56,6 +56,7 @@ export const textPhrases = {
 
 const { refused, clause } = phrasing(textPhrases)
 
+/** The message templates of errors in the text form of a program, for a UI that translates them. */
 export type TextPhrases = typeof textPhrases
 type Said = Exclude<keyof TextPhrases, `.${string}`>
 

@@ -15,6 +15,7 @@ import { resultNames, showRole } from '../role.js'
 import { attributes, type Codec, counts, name, number, showLayout, showShaped, word } from './codec.js'
 import { showPeak, showSpace } from './rooms.js'
 
+/** The text form of a program. */
 export const print = (program: Program): string =>
   [
     `program ${word.show(program.name)}`,

@@ -10,6 +10,7 @@ import { showRole } from '../role.js'
 import { traitsOf } from '../traits.js'
 import { printSegment } from './print.js'
 
+/** The program of one rank as text: its coordinates and peers, the segments it calls, and its stream. */
 export function printRank(program: Program, rank: Rank): string {
   const { mesh } = program
   const at = coordinatesOf(mesh, rank)

@@ -14,7 +14,7 @@ const text = defineText(
     names: {
       none: 'all on the device',
       state: 'optimizer state on the host',
-      both: 'boundaries of layers too',
+      both: 'offload of layers too',
       all: 'parts of parameters as well (ZeRO-3)',
     },
     caption: (plain: string, away: string, saved: string) =>
@@ -53,7 +53,7 @@ const text = defineText(
   },
 )
 
-const boundaries = { optimizer: 'host', activations: 'boundaries' }
+const offload = { optimizer: 'host', activations: 'layer-inputs' }
 
 export default study({
   name: 'offload',
@@ -74,15 +74,15 @@ export default study({
     return [
       { label: names.none, job: jobOf({}) },
       { label: names.state, job: jobOf({ offload: { optimizer: 'host' } }) },
-      { label: names.both, job: jobOf({ offload: boundaries }) },
-      { label: names.all, job: jobOf({ zero: 3, offload: { ...boundaries, parameters: 'host' } }) },
+      { label: names.both, job: jobOf({ offload: offload }) },
+      { label: names.all, job: jobOf({ zero: 3, offload: { ...offload, parameters: 'host' } }) },
     ]
   },
   code: 'stream',
   small: () => ({
     model: { family: 'gpt', layers: 2, embed: 64, heads: 4, vocab: 256 },
     training: { seq: 32, globalBatch: 4 },
-    plan: { dp: 4, zero: 3, precision: 'bf16', recompute: 'full', offload: { ...boundaries, parameters: 'host' } },
+    plan: { dp: 4, zero: 3, precision: 'bf16', recompute: 'full', offload: { ...offload, parameters: 'host' } },
   }),
   caption: ([plain, away]) =>
     text().caption(seconds(plain!.step), seconds(away!.step), bytes(plain!.bytes.optimizer - away!.bytes.optimizer)),

@@ -51,10 +51,10 @@ interface Chosen {
   readonly microbatches: number
 }
 
-const jobOf = ({ model, microbatches }: Chosen, order: string): JobText => ({
+const jobOf = ({ model, microbatches }: Chosen, rankOrder: string): JobText => ({
   model,
   training: { seq: 4096, globalBatch: 2 * microbatches },
-  plan: { tp: 8, pp: 4, dp: 2, microbatches, schedule: '1f1b', precision: 'bf16', recompute: 'selective', order },
+  plan: { tp: 8, pp: 4, dp: 2, microbatches, schedule: '1f1b', precision: 'bf16', recompute: 'selective', rankOrder },
 })
 
 export default study({

@@ -225,9 +225,9 @@ export async function linkOfPlan(asked: Asked, plan: Job['plan']): Promise<Chang
 
 /** What a search does not decide stays as it is. */
 export function planWithSplit({ plan }: Job, request: Request, { split }: Pick<Priced, 'split'>): Job['plan'] {
-  const { overlap, order, deviceMemory, zigzag } = plan
+  const { overlap, rankOrder, deviceMemory, zigzag } = plan
   return asPlan({
-    ...{ overlap, order },
+    ...{ overlap, rankOrder },
     ...(deviceMemory !== undefined && { deviceMemory }),
     ...(zigzag !== undefined && { zigzag }),
     ...planOf(request, split),

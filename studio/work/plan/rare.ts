@@ -85,7 +85,7 @@ export const rare = {
   layers: { now: layersOf, values: splits },
   attention: { now: attentionOf, values: attentions },
   offload: entry('offload', 'optimizer', ['host', 'disk'], 'device'),
-  'offload.activations': entry('offload', 'activations', ['boundaries'], 'none'),
+  'offload.activations': entry('offload', 'activations', ['layer-inputs'], 'none'),
   'offload.parameters': entry('offload', 'parameters', ['host', 'disk'], 'device'),
   gradients: plain('gradients', [undefined, 'f32', 'bf16']),
   fp8: entry('fp8', 'recipe', fp8Recipes, 'none'),

@@ -106,9 +106,9 @@ def head_forward_backward(
     loss = ops.accumulate_(loss, loss_2)
     grad_embed_tokens = ops.accumulate_(grad_embed_tokens, d_embed_tokens)
     d_x = ops.layer_norm_input_grad(d_norm, x, norm_weight, eps=1e-5)
-    d_norm_weight, d_norm_weight_2 = ops.layer_norm_weight_grad(d_norm, x, eps=1e-5)
+    d_norm_weight, d_norm_bias = ops.layer_norm_weight_grad(d_norm, x, eps=1e-5)
     grad_norm_weight = ops.accumulate_(grad_norm_weight, d_norm_weight)
-    grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_weight_2)
+    grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_bias)
     return (d_x, grad_embed_tokens, grad_norm_weight, grad_norm_bias, loss)
 
 
@@ -134,9 +134,9 @@ def layers_backward(
     d_mlp_up = ops.einsum("b s e, b s f -> e f", norm2, d_add_5)
     grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_add_4 = ops.layer_norm_input_grad(d_norm2, add_4, norm2_weight, eps=1e-5)
-    d_norm2_weight, d_norm2_weight_2 = ops.layer_norm_weight_grad(d_norm2, add_4, eps=1e-5)
+    d_norm2_weight, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2, add_4, eps=1e-5)
     grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
-    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_weight_2)
+    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_bias)
     d_add_4_sum = d_x_out + d_add_4
     d_attn_out_bias = d_add_4_sum.sum((0, 1))
     grad_attn_out_bias = ops.accumulate_(grad_attn_out_bias, d_attn_out_bias)
@@ -155,9 +155,9 @@ def layers_backward(
     grad_attn_q_k_v = ops.accumulate_(grad_attn_q_k_v, d_attn_q_k_v)
     d_norm1_sum = ops.einsum("b s n, e n -> b s e", d_add_add_1_add_2, attn_q_k_v)
     d_x = ops.layer_norm_input_grad(d_norm1_sum, x, norm1_weight, eps=1e-5)
-    d_norm1_weight, d_norm1_weight_2 = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
+    d_norm1_weight, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
     grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
-    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_weight_2)
+    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_bias)
     d_x_sum = d_add_4_sum + d_x
     return (
         d_x_sum,

@@ -131,9 +131,9 @@ def head_forward_backward(
     grad_embed_tokens = ops.accumulate_(grad_embed_tokens, d_embed_tokens)
     d_norm_reduced = ctx.wait(d_norm_reduced)
     d_x = ops.layer_norm_input_grad(d_norm_reduced, x, norm_weight, eps=1e-5)
-    d_norm_weight, d_norm_weight_2 = ops.layer_norm_weight_grad(d_norm_reduced, x, eps=1e-5)
+    d_norm_weight, d_norm_bias = ops.layer_norm_weight_grad(d_norm_reduced, x, eps=1e-5)
     grad_norm_weight = ops.accumulate_(grad_norm_weight, d_norm_weight)
-    grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_weight_2)
+    grad_norm_bias = ops.accumulate_(grad_norm_bias, d_norm_bias)
     return (d_x, grad_embed_tokens, grad_norm_weight, grad_norm_bias, loss)
 
 
@@ -165,9 +165,9 @@ def layers_backward(
     grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_norm2_reduced = ctx.wait(d_norm2_reduced)
     d_add_4 = ops.layer_norm_input_grad(d_norm2_reduced, add_4, norm2_weight, eps=1e-5)
-    d_norm2_weight, d_norm2_weight_2 = ops.layer_norm_weight_grad(d_norm2_reduced, add_4, eps=1e-5)
+    d_norm2_weight, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2_reduced, add_4, eps=1e-5)
     grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
-    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_weight_2)
+    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_bias)
     d_add_4_sum = d_x_out + d_add_4
     d_add_3 = ops.dropout(
         d_add_4_sum, 0.1,
@@ -195,9 +195,9 @@ def layers_backward(
     d_norm1_sum_reduced = ctx.all_reduce_(d_norm1_sum, "tp")
     d_norm1_sum_reduced = ctx.wait(d_norm1_sum_reduced)
     d_x = ops.layer_norm_input_grad(d_norm1_sum_reduced, x, norm1_weight, eps=1e-5)
-    d_norm1_weight, d_norm1_weight_2 = ops.layer_norm_weight_grad(d_norm1_sum_reduced, x, eps=1e-5)
+    d_norm1_weight, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum_reduced, x, eps=1e-5)
     grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
-    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_weight_2)
+    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_bias)
     d_x_sum = d_add_4_sum + d_x
     return (
         d_x_sum,

@@ -27,7 +27,7 @@ def zero_norm_squared(ctx, norm_squared):
 
 
 def clear_grads(ctx, grad):
-    """Start of the step: clear grad layers.norm1.gain and 10 more (foreach)."""
+    """Start of the step: clear grad layers.norm1.weight and 10 more (foreach)."""
     grad = ops.set_to_none(grad)
     return (grad,)
 
@@ -149,7 +149,7 @@ def layers_backward_weight(
 
 
 def grad_norm(ctx, grad, norm_squared):
-    """Gradient norm: layers.norm1.gain and 10 more (foreach)."""
+    """Gradient norm: layers.norm1.weight and 10 more (foreach)."""
     norm_squared = ops.add_squares_(norm_squared, grad)
     return (norm_squared,)
 
@@ -168,7 +168,7 @@ def load_lr(ctx):
 
 
 def update(ctx, lr, param, grad, m, v, norm_squared, applied_steps):
-    """Optimizer: layers.norm1.gain and 10 more (foreach)."""
+    """Optimizer: layers.norm1.weight and 10 more (foreach)."""
     param, m, v = ops.adamw_(
         param, m, v, grad, apply=ctx.should_apply(norm_squared), lr=lr, applied_steps=applied_steps,
         betas=(0.9, 0.95), eps=1e-8, weight_decay=0,

@@ -177,7 +177,7 @@ def grad_norm(ctx, grad, norm_squared):
 
 
 def grad_norm_2(ctx, grad, norm_squared):
-    """Gradient norm: layers.norm1.gain and 2 more (foreach)."""
+    """Gradient norm: layers.norm1.weight and 2 more (foreach)."""
     norm_squared = ops.add_squares_(norm_squared, grad, ctx.coord("tp") == 0)
     return (norm_squared,)
 

@@ -82,9 +82,9 @@ def layers_backward(
     d_mlp_up = ops.einsum("b s e, b s f -> e f", norm2, d_add_5)
     grad_mlp_up = ops.accumulate_(grad_mlp_up, d_mlp_up)
     d_add_4 = ops.layer_norm_input_grad(d_norm2, add_4, norm2_weight, eps=1e-5)
-    d_norm2_weight, d_norm2_weight_2 = ops.layer_norm_weight_grad(d_norm2, add_4, eps=1e-5)
+    d_norm2_weight, d_norm2_bias = ops.layer_norm_weight_grad(d_norm2, add_4, eps=1e-5)
     grad_norm2_weight = ops.accumulate_(grad_norm2_weight, d_norm2_weight)
-    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_weight_2)
+    grad_norm2_bias = ops.accumulate_(grad_norm2_bias, d_norm2_bias)
     d_add_4_sum = d_x_out + d_add_4
     d_attn_out_bias = d_add_4_sum.sum((0, 1))
     grad_attn_out_bias = ops.accumulate_(grad_attn_out_bias, d_attn_out_bias)
@@ -103,9 +103,9 @@ def layers_backward(
     grad_attn_q_k_v = ops.accumulate_(grad_attn_q_k_v, d_attn_q_k_v)
     d_norm1_sum = ops.einsum("b s n, e n -> b s e", d_add_add_1_add_2, attn_q_k_v)
     d_x = ops.layer_norm_input_grad(d_norm1_sum, x, norm1_weight, eps=1e-5)
-    d_norm1_weight, d_norm1_weight_2 = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
+    d_norm1_weight, d_norm1_bias = ops.layer_norm_weight_grad(d_norm1_sum, x, eps=1e-5)
     grad_norm1_weight = ops.accumulate_(grad_norm1_weight, d_norm1_weight)
-    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_weight_2)
+    grad_norm1_bias = ops.accumulate_(grad_norm1_bias, d_norm1_bias)
     d_x_sum = d_add_4_sum + d_x
     return (
         d_x_sum,

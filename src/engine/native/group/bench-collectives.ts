@@ -12,6 +12,7 @@ import { type Collectives, collectivesOf, type Tensor, type Work } from './colle
 import { type OpenGroup, openGroup } from './group.js'
 import { exchange, type GroupOptions } from './heap.js'
 
+/** One row of a collective benchmark: latency and bandwidths as nccl-tests define them. */
 export interface BenchRow {
   readonly op: BenchOp
   readonly ranks: number
@@ -19,7 +20,7 @@ export interface BenchRow {
   readonly bytes: number
   /** The median operation, from the last rank's start to the last rank's end. */
   readonly seconds: number
-  /** In 1e9 bytes a second. */
+  /** In 1e9 bytes/s. */
   readonly algbw: number
   readonly busbw: number
   /** Elements that are not what they should be. */
@@ -99,6 +100,7 @@ const shapes: Readonly<Record<BenchOp, Shape>> = {
   },
 }
 
+/** Options of `benchCollectives`. */
 export interface BenchOptions extends Pick<GroupOptions, 'kernels' | 'timeoutMs' | 'pool'> {
   readonly ranks: number
   /** In bytes. */
@@ -110,7 +112,7 @@ export interface BenchOptions extends Pick<GroupOptions, 'kernels' | 'timeoutMs'
 
 const mostRepeats = 21
 
-/** Rows as they are measured: one size after the other, all operations of a size in a row. */
+/** Benchmarks collectives and yields rows as they are measured, by size. */
 export async function* benchCollectives(options: BenchOptions): AsyncGenerator<BenchRow> {
   const { ranks, sizes, ops = benchOps } = options
   const most = Math.max(...sizes)

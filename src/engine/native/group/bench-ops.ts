@@ -1,4 +1,4 @@
-/** What can be timed: the collectives, messages, and the copy that is their limit. */
+/** What `benchCollectives` can time: collectives, send/recv, and memory copy as the upper bound. */
 export const benchOps = [
   'copy',
   'all-reduce',
@@ -11,4 +11,5 @@ export const benchOps = [
   'scatter',
   'send-recv',
 ] as const
+/** The name of a benchmarked collective. */
 export type BenchOp = (typeof benchOps)[number]

@@ -9,8 +9,10 @@ import type { ListWriter } from '../lower/list.js'
 import { type CollectiveRequest, collectiveProblems, refuse } from './check.js'
 import type { Circle } from './heap.js'
 
+/** The reduction of a collective: sum, max and so on. */
 export type Combine = CombineName
 
+/** A tensor in the heap that the ranks of a group share. */
 export interface Tensor {
   readonly dtype: ElementType
   readonly length: number
@@ -41,27 +43,30 @@ export interface ReduceOptions {
   readonly combine?: Combine
 }
 
-/** What a group can do; rank-side calls return when done, main-side calls return promises. Lengths are in elements. */
+/**
+ * The collectives of a group. Calls on a rank block, calls on the main thread return promises. Lengths are in
+ * elements.
+ */
 export interface Collectives<Result> {
-  /** Everybody gets the root's x. */
+  /** Every rank gets the root's x. */
   broadcast(x: Tensor, options?: RootOptions): Result
   /** Member i gets part i of the root's x. */
   scatter(x: Tensor, out: Tensor, options?: RootOptions): Result
-  /** The root gets everybody's x, in member order. */
+  /** The root gets the x of all ranks, in rank order. */
   gather(x: Tensor, out: Tensor, options?: RootOptions): Result
-  /** The root gets the sum (or what `combine` says) of everybody's x. */
+  /** The root gets the sum of x over all ranks (or the reduction `combine`). */
   reduce(x: Tensor, out: Tensor, options?: RootOptions & ReduceOptions): Result
-  /** Everybody gets everybody's x, in member order. */
+  /** Every rank gets the x of all ranks, in rank order. */
   allGather(x: Tensor, out: Tensor): Result
-  /** Member i gets part i of the sum of everybody's x. */
+  /** Rank i gets shard i of the sum of x over all ranks. */
   reduceScatter(x: Tensor, out: Tensor, options?: ReduceOptions): Result
-  /** Everybody gets the sum of everybody's x; in place unless `out` is given. */
+  /** Every rank gets the sum of x over all ranks; in place unless `out` is given. */
   allReduce(x: Tensor, options?: ReduceOptions & { readonly out?: Tensor }): Result
   /** Part i of member j's x becomes part j of member i's out. */
   allToAll(x: Tensor, out: Tensor): Result
   /** An all-to-all with parts of any size: counts[j][i] elements go from member j to member i. */
   allToAllUneven(x: Tensor, out: Tensor, counts: readonly (readonly number[])[]): Result
-  /** Nobody returns before everybody has called. */
+  /** No rank returns before all ranks have called. */
   barrier(): Result
 }
 

@@ -33,7 +33,7 @@ import {
   type Tensors,
 } from './heap.js'
 
-/** All ranks, from one place. */
+/** A process group seen from the main thread: all its ranks. */
 export interface Group extends Collectives<Promise<void>>, Tensors {
   readonly ranks: number
   readonly token: GroupToken
@@ -90,6 +90,7 @@ export async function openGroup(ranks: number, options: GroupOptions): Promise<O
   }
 }
 
+/** Starts a process group: n ranks as threads with shared memory, which run collectives over your tensors. */
 export async function createGroup(ranks: number, options: GroupOptions = {}): Promise<Group> {
   const { heap, everyone, runAll, stop } = await openGroup(ranks, options)
   /** Ranks that are not meant have nothing to do. */

@@ -20,18 +20,19 @@ export interface Tensors {
   tensor(dtype: ElementType, length: number): Tensor
 }
 
+/** Options of `createGroup`. */
 export interface GroupOptions {
   /** Size of each rank's heap, where its tensors lie: 16 MiB by default. */
   readonly bytes?: number
   readonly kernels?: Kernels['kind'] | 'auto'
-  /** How long a rank may wait for another: 60 s unless said. */
+  /** How long a rank may wait for another: 60 s by default. */
   readonly timeoutMs?: number
   /** false: no threads are started, ranks join from threads of yours. */
   readonly threads?: boolean
   readonly pool?: Pool
 }
 
-/** Everything a thread needs to join. It can be sent to a worker as it is. */
+/** What a thread needs to join a group. It can be posted to a worker. */
 export interface GroupToken {
   readonly kernels: Kernels['kind']
   readonly tuning: Tuning

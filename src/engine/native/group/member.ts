@@ -8,7 +8,7 @@ import { rankProblems, refuse, tensorProblems } from './check.js'
 import { type Collectives, collectivesOf, type Tensor } from './collectives.js'
 import { type Circle, exchange, type GroupToken, Heap, Said, type Tensors, tokenProblems } from './heap.js'
 
-/** One rank, from its own thread: every call blocks until it is done. */
+/** One rank of a group, used from its own thread: every call blocks until it is done. */
 export interface Member extends Collectives<void>, Tensors {
   readonly rank: Rank
   readonly ranks: number
@@ -31,6 +31,7 @@ const shapeCode = ({ dtype, length }: Tensor): number => length * elementTypes.l
 const showShape = (code: number): string =>
   `${elementTypes[code % elementTypes.length]}[${Math.floor(code / elementTypes.length)}]`
 
+/** Makes the calling thread a rank of a group that another thread created with `threads: false`. */
 export function joinGroup(token: GroupToken, rank: Rank): Member {
   refuse('joinGroup', tokenProblems(token, rank))
   const heap = new Heap(token)

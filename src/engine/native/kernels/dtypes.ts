@@ -92,7 +92,7 @@ export function numbersIn(dtype: Stored, elements: Elements): Float32Array {
   return elements instanceof Float32Array ? elements : Float32Array.from(elements, bits => decode(dtype, bits))
 }
 
-/** Puts numbers there, rounded as they are kept. */
+/** Writes numbers, rounded to the stored dtype. */
 export function layNumbers(dtype: Stored, elements: Elements, values: ArrayLike<number>, first = 0): void {
   if (elements instanceof Uint16Array)
     for (let i = 0; i < values.length; i++) elements[first + i] = encode(dtype, Math.fround(values[i]))

@@ -19,10 +19,10 @@ export { type Tuning, tuningFor, type Variant } from './tuning.js'
 const wasmFile = (flavour: WasmFlavour) =>
   new URL(`../../../../../kernels/lockstep${flavour === 'relaxed' ? '-relaxed' : ''}.wasm`, import.meta.url)
 
-/** Brings what `loadKernels` needs to where it can be loaded at once; where files can be read there is nothing to bring. */
+/** Fetches what `loadKernels` needs (in a page). Does nothing where files can be read. */
 export const prepareKernels = (): Promise<void> => platform.fetch((['plain', 'relaxed'] as const).map(wasmFile))
 
-/** Why there are no native kernels, or undefined when there are. */
+/** Why there are no native kernels here, or undefined if there are. */
 export function nativeMissing(load: () => Pick<Addon, 'info'> = platform.loadNative): string | undefined {
   const missing = platform.nativeMissing()
   if (missing !== undefined || load().info().contract === contract) return missing
@@ -41,6 +41,7 @@ function alignedBuffer(bytes: number): SharedArrayBuffer {
   return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true }).buffer
 }
 
+/** The native kernels (Node-API addon); throws if they are not built. */
 export function nativeKernels(kind: 'native' | 'vectors', addon: Addon = platform.loadNative()): Kernels {
   const { target, vector, tiles, variants, workspaceBytes } = addon.info()
   const withTiles = kind === 'native' && tiles
@@ -67,6 +68,7 @@ export function nativeKernels(kind: 'native' | 'vectors', addon: Addon = platfor
   return tunedTo(tuningFor(kind, variants[0]))
 }
 
+/** The WebAssembly build: plain SIMD or relaxed SIMD. */
 export type WasmFlavour = 'plain' | 'relaxed'
 
 /** Relaxed SIMD has a multiply-add; Node 20 keeps it behind a flag. */
@@ -90,7 +92,7 @@ function wasmOf(asked: WasmFlavour | undefined, fileOf: (flavour: WasmFlavour) =
 const digestOf = (bytes: Uint8Array): string =>
   bytes.reduce((hash, byte) => Math.imul(hash ^ byte, 16777619), bytes.length).toString(16)
 
-/** How kernels are tuned to this machine, and what was measured to know it. */
+/** The tuning of kernels on this machine, and the measurements it rests on. */
 export interface Chosen {
   readonly tuning: Tuning
   /** undefined: nothing was measured, because a variant was asked for or there is only one. */
@@ -115,14 +117,14 @@ function choose(kernels: Kernels, name: string, build: string): Chosen {
 const chooseNative = (addon = platform.loadNative()): Chosen =>
   choose(nativeKernels('vectors', addon), 'tuning-native', addon.info().build)
 
-/** The choice that kernels of a target come with. */
+/** The default tuning of kernels for a target. */
 export function chosenFor(target: 'native' | WasmFlavour): Chosen {
   if (target === 'native') return chooseNative()
   const { bytes, flavour } = wasmOf(target, wasmFile)
   return choose(wasmKernels(new WebAssembly.Module(bytes), flavour), `tuning-${target}`, digestOf(bytes))
 }
 
-/** WebAssembly kernels from a file, tuned as asked or to this machine. */
+/** Loads WebAssembly kernels from a file, with the given tuning or that of this machine. */
 export function loadWasm(
   flavour?: WasmFlavour,
   tuning?: Tuning,
@@ -133,7 +135,10 @@ export function loadWasm(
   return kernels.tuned(tuning ?? choose(kernels, `tuning-${taken}`, digestOf(bytes)).tuning)
 }
 
-/** `auto` takes native kernels where they were built. Threads of a run are told the tuning that its first thread found. */
+/**
+ * Loads the kernels. `auto` picks native ones if they are built. Threads of a run share the tuning of its first
+ * thread.
+ */
 export function loadKernels(kind: Kernels['kind'] | 'auto' = 'auto', tuning?: Tuning): Kernels {
   if (kind === 'wasm') return loadWasm(undefined, tuning)
   if (!['auto', 'native', 'vectors'].includes(kind)) throw new Error(`there are no ${kind} kernels`)

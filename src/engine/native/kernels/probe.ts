@@ -10,7 +10,7 @@ import { mean, preferred } from './preference.js'
 import type { Kernels } from './target.js'
 import { movements, neighbours, streamed, type Tuning, tuningFor } from './tuning.js'
 
-/** The speed of a tuning: the geometric mean over the products, what an all-reduce adds up, or numbers that are made of codes. */
+/** The speed of one tuning: the geometric mean over a set of matmuls, all-reduce sums or dequantizations. */
 export interface Attempt {
   readonly tuning: Tuning
   /** In the best of its turns. */
@@ -19,6 +19,7 @@ export interface Attempt {
   readonly behind: number
 }
 
+/** The result of kernel tuning on a machine. */
 export interface Probed {
   /** What it holds for: a CPU and a build. */
   readonly machine: string

@@ -3,7 +3,7 @@ import type { Described } from '../../../base/index.js'
 import type { Tuning, Variant } from './tuning.js'
 import type { Memory } from './webassembly.js'
 
-/** A memory that all ranks share. It can be sent to a worker as it is. */
+/** A memory that all ranks share. It can be posted to a worker. */
 export interface SharedMemory {
   readonly buffer: SharedArrayBuffer
   /** The first byte that is free: offsets in commands count from the start of the buffer, but 0 is nowhere. */
@@ -12,9 +12,10 @@ export interface SharedMemory {
   readonly memory?: Memory
 }
 
-/** Executes the list at a byte offset for the rank whose status block is at another; returns 0, or what went wrong. */
+/** Executes the command list at a byte offset, with the status block at another. Returns 0 or an error code. */
 export type Exec = (list: number, status: number) => number
 
+/** The kernels of a run: native code or WebAssembly, their memory and entry points. */
 export interface Kernels extends Described {
   /** vectors: native, but without the CPU's matrix tiles, where it has any. */
   readonly kind: 'native' | 'vectors' | 'wasm'
@@ -27,7 +28,7 @@ export interface Kernels extends Described {
   readonly panelColumns: number
   /** The same, tuned otherwise. */
   tuned(tuning: Tuning): Kernels
-  /** A memory with at least so many bytes from its start on. */
+  /** A memory with at least this many bytes. */
   memory(bytes: number): SharedMemory
   attach(memory: SharedMemory): Exec
   /** Gives the calling thread its part of the cores, where the runtime can. */
@@ -36,7 +37,7 @@ export interface Kernels extends Described {
   wake(memory: SharedMemory, offset: number): void
 }
 
-/** What an exec that did not return 0 met, as in kernels/kernels.h. */
+/** The error codes of `Exec`, as in kernels/kernels.h. */
 export const execErrors = {
   1: 'the run was aborted',
   2: 'another rank did not arrive in time',

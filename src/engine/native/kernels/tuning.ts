@@ -7,13 +7,14 @@ import type { Caches } from '../../../platform/index.js'
 import { tuningWords } from '../lower/commands.js'
 import type { Kernels } from './target.js'
 
-/** A register tile: so many rows and columns of a result are summed in registers (kernels/variants.mjs). */
+/** A register tile: the rows and columns of a result that are summed in registers (kernels/variants.mjs). */
 export interface Variant {
   readonly name: string
   readonly rows: number
   readonly columns: number
 }
 
+/** The tuning parameters of the kernels: the register tile and the block sizes. */
 export interface Tuning {
   /** By name. */
   readonly variant: string
@@ -21,14 +22,14 @@ export interface Tuning {
   readonly blockK: number
   readonly blockRows: number
   readonly blockColumns: number
-  /** Up to so many columns rows of a are read where they lie. */
+  /** Up to this many columns, rows of a are read in place instead of packed. */
   readonly unpacked: number
   /** Collectives: what one rank takes of a tensor at once. */
   readonly pieceBytes: number
-  /** Up to so many elements, lines of a result are fetched, so many elements ahead. */
+  /** Up to this many elements, cache lines of a result are prefetched, and how many elements ahead. */
   readonly fetched: number
   readonly fetchedAhead: number
-  /** From so many bytes on, a result is written past the caches. */
+  /** Results of at least this many bytes bypass the caches (non-temporal stores). */
   readonly streamedBytes: number
   /** The same of results that are made of codes. */
   readonly codedBytes: number
@@ -54,8 +55,9 @@ const between = (least: number, value: number, most: number): number => Math.max
 const wholeTiles = (value: number, tile: number): number => Math.max(1, Math.floor(value / tile)) * tile
 
 /**
- * A panel of a, a tile high, stays in the first cache with what passes by of b; the block of a in 0.3 of the second;
- * the block of b in half of the last. WebAssembly has the same blocks everywhere, and so the same bits.
+ * Block sizes of matmul from the cache sizes of a CPU. A panel of a fits the first cache with what is streamed of b,
+ * the block of a takes 0.3 of the second, the block of b half of the last. WebAssembly has the same blocks everywhere,
+ * and so the same bits.
  */
 export function tuningFor(kind: Kernels['kind'], variant: Variant, caches: Caches = usual): Tuning {
   const { first, second, last } = kind === 'wasm' ? usual : caches

@@ -75,7 +75,7 @@ function variantsOf({ variant_name, variant_rows, variant_columns }: Exports, me
   return variants
 }
 
-/** Kernels from a module that was compiled for so much of SIMD. */
+/** WebAssembly kernels from a compiled module. */
 export function wasmKernels(module: Module, flavour: WasmFlavour, tuning?: Tuning): Kernels {
   const memory = new WebAssembly.Memory({ initial: 4, maximum: 65536, shared: true })
   const look = instantiate(module, memory)

@@ -31,7 +31,7 @@ const heldAt = (places: readonly number[], means: readonly number[]) => {
 }
 
 export function adafactorSquares(instr: InstrOf<'adafactorSquares'>, s: Site): void {
-  const { ins, outs, inputs = 0, beta2Decay, eps, clip } = instr
+  const { ins, outs, inputs = 0, beta2Decay, eps1, clip } = instr
   const [grad, normSquared, taken, param, ...held] = ins.map(ref => s.at(ref))
   const [paramSquared, stepSquared] = outs.map(ref => s.at(ref))
   const isMatrix = instr.inputs !== undefined
@@ -39,7 +39,7 @@ export function adafactorSquares(instr: InstrOf<'adafactorSquares'>, s: Site): v
   s.list.write('adafactorSquares', {
     ...{ paramSquared, stepSquared, grad, normSquared, taken, param },
     ...(isMatrix ? heldAt(held.slice(0, 3), held.slice(3)) : heldAt(held, [])),
-    ...{ ...matrixAt(s, ins[0], inputs), beta2Decay, eps, clip },
+    ...{ ...matrixAt(s, ins[0], inputs), beta2Decay, eps: eps1, clip },
   })
 }
 
@@ -47,12 +47,21 @@ export function adafactorSquares(instr: InstrOf<'adafactorSquares'>, s: Site): v
 type Told = Readonly<Record<'weightDecay' | 'clip' | 'rate' | 'limit', number>>
 
 export function adafactor(instr: InstrOf<'adafactor'>, told: Told, s: Site): void {
-  const { ins, outs, inputs = 0, beta2Decay, eps, least, most, elements = 0 } = instr
+  const { ins, outs, inputs = 0, beta2Decay, eps1, eps2, clipThreshold, elements = 0 } = instr
   const [grad, normSquared, lr, taken, paramSquared, stepSquared, ...means] = ins.map(ref => s.at(ref))
   const [param, ...held] = outs.map(ref => s.at(ref))
   alike(s, instr.inputs !== undefined ? [ins[0], outs[0]] : [ins[0], ...outs])
   s.list.write('adafactor', {
     ...{ paramSquared, stepSquared, grad, normSquared, taken, param, ...heldAt(held, means) },
-    ...{ ...matrixAt(s, ins[0], inputs), beta2Decay, eps, lr, elements, least, most, ...told },
+    ...{
+      ...matrixAt(s, ins[0], inputs),
+      beta2Decay,
+      eps: eps1,
+      lr,
+      elements,
+      least: eps2,
+      most: clipThreshold,
+      ...told,
+    },
   })
 }

@@ -24,7 +24,7 @@ export function orderIn(s: Site, order: Ref | undefined, q: Ref): number {
   return s.at(order)
 }
 
-const headDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim', 'valueDim']
+const headDims = ['batch', 'seq', 'kvHeads', 'group', 'headDim', 'vHeadDim']
 
 function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }, [q, k, v]: readonly Ref[]) {
   const order = (ref: Ref, names: readonly string[]) =>
@@ -43,7 +43,7 @@ function heads(s: Site, instr: Compute & { kind: 'attention' | 'attentionGrad' }
     ...{ queryOrigin: query.origin, queryUntil: query.until, queryGap: query.gap },
     ...{ keyOrigin: key.origin, keyUntil: key.until, keyGap: key.gap },
     ...{ kvHeads: of(q, 'kvHeads'), group: of(q, 'group') },
-    ...{ headDim, valueDim: sizeIn(dims(s, v), 'valueDim') ?? headDim, scale: instr.scale ?? 1 / Math.sqrt(headDim) },
+    ...{ headDim, valueDim: sizeIn(dims(s, v), 'vHeadDim') ?? headDim, scale: instr.scale ?? 1 / Math.sqrt(headDim) },
     ...{ window: instr.window ?? 0, rate: instr.dropout?.rate ?? 0 },
     ...mask(s, instr.dropout?.key ?? ''),
     ...{ batchOrigin: originAlong(s, q, 'batch'), headOrigin: originAlong(s, q, 'kvHeads') },

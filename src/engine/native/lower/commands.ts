@@ -4,31 +4,10 @@ const matmulWords = [
 
 /** Of attention and its gradient: sizes, positions of queries and keys, and the mask of dropout. */
 const attentionWords = [
-  'batch',
-  'queries',
-  'keys',
-  'kvHeads',
-  'group',
-  'headDim',
-  'valueDim',
-  'scale',
-  'window',
-  'queryOrigin',
-  'queryUntil',
-  'queryGap',
-  'keyOrigin',
-  'keyUntil',
-  'keyGap',
-  'positions',
-  'rate',
-  'seed',
-  'name',
-  'step',
-  'batchOrigin',
-  'headOrigin',
-  'groupOrigin',
-  'heads',
-  'groups',
+  ...['batch', 'queries', 'keys', 'kvHeads', 'group', 'headDim', 'valueDim', 'scale', 'window'],
+  ...['queryOrigin', 'queryUntil', 'queryGap', 'keyOrigin', 'keyUntil', 'keyGap'],
+  ...['positions', 'rate', 'seed', 'name', 'step'],
+  ...['batchOrigin', 'headOrigin', 'groupOrigin', 'heads', 'groups'],
 ] as const
 
 /**
@@ -44,6 +23,7 @@ const attentionWords = [
 import { elementTypes, type Space, scalerKinds, spaces } from '../../../base/index.js'
 import { type Kind, kinds } from '../../../ir/index.js'
 
+/** The instruction set of the engine: the operands of every command. kernels/commands.h is generated from it. */
 export const commands = {
   end: [],
   /** First of a list. `abort`: i32 that becomes nonzero when the run is to stop. Spans: ring of (command, start, end) f64 triples. */
@@ -102,7 +82,7 @@ export const commands = {
     '...frequencies',
   ],
   /**
-   * q [batch seq kvHeads group headDim], out the same with valueDim; k [batch seq kvHeads headDim], v with valueDim;
+   * q [batch seq kvHeads group headDim], out the same with vHeadDim; k [batch seq kvHeads headDim], v with vHeadDim;
    * lse [batch seq kvHeads group]. Scores are multiplied by `scale`. window 0: all. before, beforeLse: the out and lse of other
    * keys, with which these are merged; 0: there are none. places [batch queries], i32: how many keys before it a query may see; 0:
    * all. order [batch positions], i32: the token at each slot, which queryOrigin and keyOrigin count; 0: the token whose place it is.
@@ -332,21 +312,25 @@ export const commands = {
   waitDisk: ['sync', 'me', 'members', 'collective', 'bytes', 'piece', 'file', 'writes', 'direct', '...x', '...out'],
 } as const satisfies Record<string, readonly string[]>
 
+/** The name of a command. */
 export type CommandName = keyof typeof commands
+/** All commands, in the order of their opcodes. */
 export const commandNames = Object.keys(commands) as CommandName[]
+/** The opcode of each command. */
 export const opcodes = Object.fromEntries(commandNames.map((name, i) => [name, i])) as Record<CommandName, number>
 
 /**
- * A rank's status block, i32 words: where it is, and what it holds. `waitingFor` is 1 + the member (of a group) it misses,
- * 0 when it does not wait; `done` is written by the rank's thread: the step it has finished; `needed` by experts that have no
- * room: the rows they got; `code` by a disk that failed: the system's number of what went wrong. At byte `live` f64 follow:
- * live bytes of every kind of memory in every space, then their peaks.
+ * The words of a rank's status block. `waitingFor` is 1 + the rank it waits for, 0 if it does not wait; `done` is the
+ * last finished step; `needed` the number of tokens that exceeded an expert's capacity; `code` the errno of a failed
+ * disk operation. At byte `live` follow f64: live bytes by category and space, then their peaks.
  */
 export const statusWords = ['command', 'error', 'waitingFor', 'spans', 'done', 'needed', 'code'] as const
 const live = 64
-/** How many numbers of bytes are counted, and which of them is that of a kind in a space. */
+/** The number of byte counts in a status block: one per memory category and space. */
 export const counts = spaces.length * kinds.length
+/** The index of a memory category in the byte counts of a rank. */
 export const countOf = (space: Space, kind: Kind): number => spaces.indexOf(space) * kinds.length + kinds.indexOf(kind)
+/** The layout of a rank's status block. */
 export const Status = {
   ...(Object.fromEntries(statusWords.map((word, i) => [word, i])) as Record<(typeof statusWords)[number], number>), // all of them
   live,
@@ -354,23 +338,22 @@ export const Status = {
 }
 
 /**
- * The lines that ranks wait at, so long that no two of them share one that a core fetches. Both ends of a message may say
- * in its line where their tensor lies: at these bytes, in f64.
+ * The layout of synchronization lines, padded to avoid false sharing. Both ends of a message may write the address of
+ * their tensor there.
  */
 export const Sync = { lineBytes: 64, messageX: 32, messageOut: 40 } as const
 
 /**
- * How kernels are tuned to a machine, as exec is told, in i32: which variant of the register tile, whether matrix tiles may
- * be used, the largest blocks of a product, and up to how many columns rows of its left operand are read where they lie.
- * Then of collectives: bytes of a piece that one rank takes, up to how many elements of a tensor the lines of a result are
- * fetched so many elements ahead, and from how many bytes on it is written past the caches.
+ * The tuning that kernels receive, as i32 words: the variant of the register tile, whether matrix tiles (AMX) may be
+ * used, block sizes, up to how many columns the left operand is read unpacked, and the piece size, prefetch distance
+ * and non-temporal threshold of collectives.
  */
 export const tuningWords = [
   ...['variant', 'tiles', 'blockK', 'blockRows', 'blockColumns', 'unpacked'],
   ...['pieceBytes', 'fetched', 'fetchedAhead', 'streamedBytes', 'codedBytes'],
 ] as const
 
-/** What exec returns, and what it means: the order is the code. */
+/** The meaning of each error that a kernel reports. The order is the code. */
 export const errorMeanings = {
   ok: 'done',
   aborted: 'the abort flag was raised while it waited',
@@ -380,19 +363,24 @@ export const errorMeanings = {
   rows: 'experts receive more tokens than their capacity',
   disk: 'an offload file could not be read or written',
 } as const
+/** The code of an error that a kernel reports. */
 export type ExecError = keyof typeof errorMeanings
+/** The error codes that kernels report, in the order of their numbers. */
 export const errors = Object.keys(errorMeanings) as readonly ExecError[] // its own keys
 
-/** What is done to several tensors at one collective: the order is the code. */
+/** The collectives that take several tensors at once. The order is the code. */
 export const severalKinds = ['all-reduce', 'reduce-scatter', 'all-gather'] as const
+/** A collective that takes several tensors at once. */
 export type SeveralKind = (typeof severalKinds)[number]
 
-/** How a collective makes one number of many: the order is the code. */
+/** The reductions of collectives. The order is the code. */
 export const combines = ['sum', 'max', 'product', 'min', 'mean'] as const
+/** The name of a reduction, such as sum or max. */
 export type CombineName = (typeof combines)[number]
+/** The number of a reduction in a command list. */
 export const combineCode = (name: CombineName): number => combines.indexOf(name)
 
-/** What kernels were compiled to agree on with these tables: others compute something else with the same words. */
+/** A checksum of these tables. Kernels that were compiled against other tables are rejected. */
 export const contract = ((): number => {
   const agreed = [commands, statusWords, counts, Status, Sync, tuningWords, errorMeanings, severalKinds, combines]
   const text = JSON.stringify([...agreed, elementTypes, scalerKinds])

@@ -37,6 +37,7 @@ export type NormWeightGrad = InstrOf<'layerNormWeightGrad' | 'rmsNormWeightGrad'
 /** What can start from a matrix. */
 export type Summing = InstrOf<'contract'> | NormInputGrad
 
+/** What the engine fuses in a segment. */
 export interface Fusion {
   readonly sums: ReadonlyMap<Instr, FusedResult>
   /** Gradients of a norm's weights, by the gradient of its input that makes them as well. */
@@ -59,6 +60,10 @@ interface Link extends FusedResult {
   readonly through?: { readonly at: number; readonly instr: InstrOf<'all-reduce'> }
 }
 
+/**
+ * Finds the fusions of a segment: residual additions, bias gradients and norm gradients done by the matmul or kernel
+ * next to them.
+ */
 export function fusionOf(segment: Segment): Fusion {
   const fusing = new Fusing(segment)
   for (const [at, instr] of segment.instrs.entries()) fusing.visit(instr, at)

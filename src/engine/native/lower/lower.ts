@@ -43,6 +43,7 @@ import { rules } from './rules.js'
 import { Refusal, RefusalError } from './shapes.js'
 import type { OpenCollective, Site } from './site.js'
 
+/** Lowers a program to one command list per rank, with all addresses resolved. */
 export function lower(program: Program, options: LowerOptions): LoweredProgram {
   const region = new Region(options.reserved)
   const shapes = shapesIn(program)

@@ -18,12 +18,13 @@ export interface LowerOptions extends MapOptions {
   readonly spans?: boolean
   /** Operands that several products share are packed once. */
   readonly panels?: PanelOptions | undefined
-  /** Every rank that moves anything to another space has a thread that does it, while the rank goes on. */
+  /** Each rank that offloads to another memory tier has a copy thread, so that copies overlap its compute. */
   readonly copiers?: boolean | undefined
   /** Of every rank that keeps anything on a disk. */
   readonly files?: readonly DiskFile[] | undefined
 }
 
+/** A program lowered to command lists and a memory map. */
 export interface LoweredProgram {
   readonly map: MemoryMap
   readonly lists: readonly CommandList[]

@@ -12,7 +12,7 @@ export const refuse = (reason: string): never => {
   throw new Refusal(reason)
 }
 
-/** Everything the backend cannot do, by rank of the first to meet it; empty: it can run. */
+/** The program uses features that this engine lacks: which, and on which rank. */
 export class RefusalError extends Error {
   readonly refusals: readonly string[]
   constructor(refusals: readonly string[]) {

@@ -3,7 +3,7 @@ import { type CommandName, commands, opcodes } from './commands.js'
 
 type WordName<N extends CommandName> = (typeof commands)[N][number]
 
-/** The words of a command by name; a list of operands (`...x` in the table) is an array. */
+/** The operands of a command, by name; a list of operands (`...x` in the table) is an array. */
 export type WordsOf<N extends CommandName> = {
   readonly [W in WordName<N> as W extends `...${infer List}` ? List : W]: W extends `...${string}`
     ? readonly number[]
@@ -14,6 +14,7 @@ const wordNames: Readonly<Record<string, readonly string[]>> = Object.fromEntrie
   Object.entries(commands).map(([name, words]) => [name, words.map((word: string) => word.replace('...', ''))]),
 )
 
+/** Writes a command list. */
 export class CommandWriter {
   #words = new Float64Array(256)
   #length = 0

@@ -26,12 +26,13 @@ import type { Assignment } from './protocol.js'
 import { State } from './state.js'
 import { Watchdog } from './watchdog.js'
 
+/** Options of `startEngine`. */
 export interface EngineOptions extends StartOptions {
   /** auto: native where it is built, else WebAssembly. */
   readonly kernels?: Kernels['kind'] | 'auto'
   /** Bytes a rank's arena may have. */
   readonly memoryLimit?: number
-  /** The least time that a step may stand still, where no time-out is given. */
+  /** The minimum time without progress before a step counts as hung, if no timeout is given. */
   readonly patienceMs?: number
   /** Keep the gradients the optimizer was given readable after the step. */
   readonly observeGradients?: boolean
@@ -45,11 +46,13 @@ export interface EngineOptions extends StartOptions {
   readonly tamper?: (lowered: LoweredProgram, memory: SharedArrayBuffer) => void
 }
 
+/** The result of a step on the engine, with its wall-clock time. */
 export interface EngineStep extends StepResult {
   /** From asking the ranks to the last of them being done. */
   readonly seconds: number
 }
 
+/** Starts the multithreaded engine: one thread per rank, native or WebAssembly kernels. */
 export async function startEngine(program: Program, options: EngineOptions): Promise<Runner<Promise<EngineStep>>> {
   requireSound(program)
   requireOptions(options)

@@ -21,6 +21,7 @@ import type { LoweredProgram } from '../lower/lowered.js'
 import { Control, streamOf } from '../lower/map.js'
 import type { Trouble } from './crew.js'
 
+/** The state of one rank when the engine failed. */
 export interface RankReport {
   readonly rank: Rank
   readonly state: 'finished' | 'waiting' | 'running' | 'failed' | 'dead'
@@ -46,6 +47,7 @@ export interface TimeOut {
   readonly usual?: number
 }
 
+/** The engine failed: which ranks, at which command, and why. */
 export class EngineError extends SpokenError {
   readonly ranks: readonly RankReport[]
   /** What failed, of all that it says. */
@@ -225,6 +227,6 @@ const line = ({ rank, state, text, waitsFor, reason = '', said }: RankReport): S
     : failureClause(`.rank/${state}`, { rank, place, ...more })
 }
 
-/** Everything, for a file. */
+/** The flight recorder dump of a failed run, as text for a file. */
 export const flightRecord = (ranks: readonly RankReport[]): string =>
   `${ranks.flatMap(report => [sayFailure(line(report)).trim(), ...report.last.map(text => `    ${text}`), `  > ${report.text}`]).join('\n')}\n`

@@ -53,6 +53,7 @@ export class Thread {
   }
 }
 
+/** A pool of worker threads that engines and groups reuse, since starting one takes tens of milliseconds. */
 export class Pool {
   #free: Thread[] = []
 

@@ -1,0 +1,62 @@
+/** What commands print fits a terminal of 100 columns, and counts have nouns in the right number. Schedules, programs and JSON are data. */
+import { deepEqual, equal } from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe } from 'node:test'
+import { test } from './families.js'
+import { lockstep } from './memory-io.js'
+
+const names = ['start', 'experts', 'llama3-70b', 'long-context', 'documents'] as const
+const files = Object.fromEntries(
+  names.map(name => [`${name}.yaml`, readFileSync(`examples/jobs/${name}.yaml`, 'utf8')]),
+)
+
+/** Counts of one with a plural noun, or the other way around. */
+const wrongPlural =
+  /(?<![\d.,x*/^-] ?)\b1 (?:ranks|stages|steps|layers|microbatches|sequences|tokens|plans|functions|violations|parameters|rows|devices|GPUs|nodes)\b|(?<![\d.,])\b[2-9] (?:rank|stage|step|layer|microbatch|plan|function|violation|device|node)\b(?!s|-| [a-z]+s\b)/
+
+const checked = async (line: string) => {
+  const read = (path: string) => files[path] ?? readFileSync(path, 'utf8')
+  const { code, out, err } = await lockstep(line.split(' '), files, { read })
+  equal(code, 0, err)
+  const lines = `${out}${err}`.split('\n')
+  deepEqual(
+    lines.filter(text => [...text].length > 100),
+    [],
+  )
+  deepEqual(
+    lines.filter(text => wrongPlural.test(text)),
+    [],
+  )
+}
+
+const large = '--model llama3-8b --cluster h100 --devices 64 --seq 8192 --global-batch 128'
+const commands = [
+  ...names.flatMap(name => [`memory ${name}.yaml --why`, `simulate ${name}.yaml --cluster h100`]),
+  'check llama3-70b.yaml',
+  'compile start.yaml',
+  'explain start.yaml --cluster h100',
+  'explain llama3-70b.yaml --cluster h100',
+  'verify experts.yaml',
+  ...['case', 'case llama3-405b-8k', 'case megatron-1t', 'case yi-34b', 'validate'],
+  ...['models', 'models llama3-8b', 'models deepseek-v3', 'models mixtral-8x7b'],
+  ...[
+    'config job',
+    'config cluster',
+    'config job plan.zero',
+    'cluster list',
+    'cluster show h100',
+    'cluster show tpu-v5p',
+  ],
+  `plan ${large} --quick`,
+  'plan --model llama3-70b --cluster h100 --devices 512 --seq 8192 --global-batch 512 --quick',
+  'plan experts.yaml --cluster h100 --no-simulate',
+  `scale --model llama3-8b --cluster h100 --devices 8,64 --seq 8192 --global-batch 128`,
+  'cost all-reduce --size 1GiB --ranks 64 --cluster h100',
+  'groups --devices 64 --tp 8 --pp 2',
+  'schedule 1f1b --pp 4 --microbatches 4',
+  '--help',
+]
+
+describe('lines of at most 100 columns', () => {
+  for (const line of commands) test(`lockstep ${line}`, () => checked(line))
+})
